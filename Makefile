@@ -1,0 +1,51 @@
+# Two commands do everything; each builds its own .venv from the pinned constraints.txt.
+#   make reproduce   train the paper's ten networks and show how well they know the world
+#   make test        lint, types, import rules, tests, doctests, README commands
+# PYTHON chooses the interpreter (3.11 or newer): make test PYTHON=python3.12
+
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: reproduce test test-slow lint bench lock clean
+
+reproduce: .venv/.installed
+	$(BIN)/equivocal reproduce --out runs/paper
+
+test: lint
+	JAX_PLATFORMS=cpu $(BIN)/python -m pytest -n 2 -m "not slow"
+
+test-slow: .venv/.installed-dev
+	JAX_PLATFORMS=cpu $(BIN)/python -m pytest -n 2
+
+lint: .venv/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+# Benchmarks compare with PyTorch, which nothing else here needs.
+bench: .venv/.installed-dev
+	$(BIN)/pip install --quiet --constraint constraints.txt "torch==2.13.0"
+	$(BIN)/python -m benchmarks.training
+	$(BIN)/python -m benchmarks.large_world
+
+.venv/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit("equivocal needs Python 3.11 or newer, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv .venv
+
+.venv/.installed: .venv/bin/python pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
+	@touch $@
+
+.venv/.installed-dev: .venv/bin/python pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
+	@touch $@ .venv/.installed
+
+# Renew the pins for every supported Python at once.
+lock: .venv/.installed-dev
+	$(BIN)/uv pip compile --universal --python-version 3.11 --extra dev --upgrade --quiet \
+		--no-emit-index-url --custom-compile-command "make lock" \
+		--output-file constraints.txt pyproject.toml
+
+clean:
+	rm -rf .venv

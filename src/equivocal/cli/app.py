@@ -1,0 +1,80 @@
+"""`equivocal`: the commands, their help, and the place where a user's mistake becomes exit 2."""
+
+import sys
+import warnings
+from typing import Annotated, NoReturn, TextIO
+
+import typer
+from rich.markup import escape
+from typer.exceptions import TyperException
+
+from equivocal import __version__
+from equivocal.cli import training, worlds
+from equivocal.cli.console import err, out
+from equivocal.errors import UserError
+
+__all__ = ["app", "main"]
+
+INTERRUPTED = 130  # what typer makes of Ctrl-C
+
+app = typer.Typer(
+    name="equivocal",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    epilog="Start with `equivocal world show paper`, then `equivocal reproduce`.",
+)
+app.add_typer(worlds.app, name="world")
+app.command("train", epilog=training.TRAIN_EXAMPLES)(training.train)
+app.command("reproduce", epilog=training.REPRODUCE_EXAMPLES)(training.reproduce)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        out.print(f"equivocal {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Degrees of belief for neural models of language comprehension."""
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """A warning as one line: the place in our code that raised it is of no use to the reader."""
+    del category, filename, lineno, file, line
+    err.print(f"[yellow]note:[/] {escape(str(message))}", soft_wrap=True)
+
+
+def main() -> None:
+    """Run the command line; bad input is one sentence on standard error and exit code 2."""
+    warnings.showwarning = _show_warning
+    try:
+        code = app(standalone_mode=False)
+    except UserError as error:
+        _fail(str(error))
+    except TyperException as error:
+        if type(error).__name__ != "NoArgsIsHelpError":  # the help is on the screen already
+            _fail(f"{error.format_message()} (`--help` shows how it is used)")
+        sys.exit(2)
+    if code == INTERRUPTED:
+        err.print("stopped; what was finished is kept, nothing is half-written.")
+    sys.exit(code)
+
+
+def _fail(message: str) -> NoReturn:
+    err.print(f"[bold red]error:[/] {escape(message)}", soft_wrap=True)
+    sys.exit(2)

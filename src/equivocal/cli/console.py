@@ -1,0 +1,58 @@
+"""Where the command line speaks: results to standard output, progress and errors to standard error.
+
+Progress is a bar with the time left on a terminal and plain lines elsewhere, so that logs of batch
+jobs stay readable.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import monotonic
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+__all__ = ["Advance", "err", "out", "progress"]
+
+out = Console(highlight=False)
+err = Console(stderr=True, highlight=False)
+
+SECONDS_BETWEEN_LINES = 10.0
+
+Advance = Callable[[int, int, str], None]  # done, of how many, a word on how it stands
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Advance]:
+    """A function to report progress with, for as long as the block runs."""
+    if err.is_terminal:
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.completed:.0f}/{task.total:.0f}"),
+            TextColumn("{task.fields[state]}"),
+            TimeRemainingColumn(),
+        )
+        with Progress(*columns, console=err, transient=True) as bar:
+            task = bar.add_task(what, total=1, state="starting")
+            yield lambda done, total, state: bar.update(
+                task, completed=done, total=total, state=state
+            )
+        return
+    yield _plain_lines(what)
+
+
+def _plain_lines(what: str) -> Advance:
+    first = last = 0.0
+
+    def advance(done: int, total: int, state: str) -> None:
+        nonlocal first, last
+        now = monotonic()
+        first = first or now
+        if done in (1, total) or now - last >= SECONDS_BETWEEN_LINES:
+            last = now
+            # the first step is slower than the others (it compiles), so it tells nothing
+            pace = (now - first) / max(1, done - 1)
+            left = f", about {pace * (total - done):.0f} s left" if 1 < done < total else ""
+            err.print(f"{what}: {done}/{total}, {state}{left}", soft_wrap=True)
+
+    return advance

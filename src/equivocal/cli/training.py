@@ -1,0 +1,158 @@
+"""`equivocal train` and `equivocal reproduce`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from equivocal.cli.console import out, progress
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from equivocal.cli.console import Advance
+    from equivocal.gestalt import EpochReport, OnEpoch, Run, TrainingSettings
+    from equivocal.world import World
+
+__all__ = ["REPRODUCE_EXAMPLES", "TRAIN_EXAMPLES", "reproduce", "train"]
+
+TRAIN_EXAMPLES = (
+    "Examples: `equivocal train --world paper --networks 10 --seed 0 --out runs/ten`, "
+    "`equivocal train --world my.toml --networks 2 --sentences 1000 --out runs/mine`, "
+    "`equivocal train --folds 5 --networks 1 --out runs/folds`"
+)
+REPRODUCE_EXAMPLES = "Example: `equivocal reproduce --out runs/paper`"
+
+Networks = Annotated[int, typer.Option(min=1, help="How many networks, trained side by side.")]
+Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same networks.")]
+Folder = Annotated[Path, typer.Option("--out", help="Folder for the results; made if needed.")]
+
+
+def train(
+    world: Annotated[str, typer.Option(help="A world's name, or the path of a file.")] = "paper",
+    networks: Networks = 10,
+    seed: Seed = 0,
+    folder: Folder = Path("runs/train"),
+    sentences: Annotated[int, typer.Option(min=2, help="Sentences in the corpus.")] = 10_000,
+    epochs: Annotated[int, typer.Option(min=1, help="At most so many epochs.")] = 60,
+    weight_decay: Annotated[float, typer.Option(min=0.0, help="Decoupled weight decay.")] = 1e-4,
+    folds: Annotated[
+        int | None, typer.Option(min=2, help="Cross-validate with so many folds instead.")
+    ] = None,
+) -> None:
+    """Train networks in a world and save them.
+
+    Writes weights (safetensors), settings (TOML), curves and scores (CSV). A run that is already
+    there with the same settings is reused.
+    """
+    from equivocal.gestalt import TrainingSettings
+    from equivocal.world import World
+
+    settings = TrainingSettings(
+        networks=networks,
+        seed=seed,
+        sentences=sentences,
+        epochs=epochs,
+        weight_decay=weight_decay,
+    )
+    the_world = World.load(world)
+    if folds is not None:
+        _cross_validate(the_world, settings, folds, folder)
+        return
+    _show_scores(_train_or_reuse(the_world, settings, folder))
+    out.print(
+        f"saved in {folder}; `Network.load({str(folder)!r}, 0)` loads the first", soft_wrap=True
+    )
+
+
+def reproduce(
+    folder: Folder = Path("runs/paper"),
+    networks: Annotated[
+        int | None, typer.Option(min=1, help="How many networks, if not the preset's ten.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed, if not the preset's.")] = None,
+) -> None:
+    """Train the paper's ten networks and show how well they know the world.
+
+    Writes the networks, curves and scores, and figures (SVG and PNG) of what they learned.
+    """
+    from equivocal.report import draw_training_report
+    from equivocal.study import load_preset
+
+    preset = load_preset("paper", networks=networks, seed=seed)
+    run = _train_or_reuse(preset.world, preset.training, folder)
+    _show_scores(run)
+    for path in draw_training_report(run, folder / "figures"):
+        out.print(f"drew {path}", soft_wrap=True)
+
+
+def _train_or_reuse(world: "World", settings: "TrainingSettings", folder: Path) -> "Run":
+    from equivocal.gestalt import Run, train
+
+    found = Run.find(folder, world, settings)
+    if found is not None:
+        out.print(f"{folder} holds this run already; using it", soft_wrap=True)
+        return found
+    what = f"training {settings.networks} network{'s' if settings.networks > 1 else ''}"
+    with progress(what) as advance:
+        run = train(world, settings, on_epoch=_reporting(advance))
+    run.save(folder)
+    out.print(f"trained {settings.networks} in {run.seconds:.0f} s")
+    return run
+
+
+def _cross_validate(world: "World", settings: "TrainingSettings", folds: int, folder: Path) -> None:
+    from equivocal.files import ensure_writable, write_text_atomically
+    from equivocal.gestalt import cross_validate
+
+    ensure_writable(folder)
+    with progress(f"{folds}-fold cross-validation") as advance:
+        curves = cross_validate(
+            world, settings, folds=folds, on_epoch=_reporting(advance, rounds=folds)
+        )
+    path = folder / "cross_validation.csv"
+    write_text_atomically(path, curves.to_csv(index=False))
+    best = curves.loc[curves.groupby(["fold", "network"])["test_loss"].idxmin()]
+    _show_table(
+        best.groupby("fold")[["epoch", "train_loss", "test_loss", "test_accuracy"]].mean(),
+        f"best epoch of each fold, mean over {settings.networks} network(s)",
+    )
+    out.print(f"wrote {path}", soft_wrap=True)
+
+
+def _reporting(advance: "Advance", rounds: int = 1) -> "OnEpoch":
+    """Epoch reports turned into progress; `rounds` trainings follow one another."""
+    done_rounds, last = 0, 0
+
+    def on_epoch(report: "EpochReport", epochs: int) -> None:
+        nonlocal done_rounds, last
+        done_rounds += report.epoch <= last  # a new round starts at epoch 1
+        last = report.epoch
+        state = f"held-out loss {report.test_loss.mean():.3f}"
+        advance(done_rounds * epochs + report.epoch, rounds * epochs, state)
+
+    return on_epoch
+
+
+def _show_scores(run: "Run") -> None:
+    title = f"what the networks know of world {run.world.name}"
+    _show_table(run.scores, title, means=len(run.scores) > 1)
+    out.print(
+        "[dim]On held-out sentences: unit accuracy (all zeros for comparison) and exact match of "
+        "whole answers (with the ceiling the truth itself reaches). Against the exact "
+        "probabilities: belief error, the mean distance over possible units, and certain right, "
+        "every unit right where the truth is certain.[/]"
+    )
+
+
+def _show_table(frame: "pd.DataFrame", title: str, *, means: bool = False) -> None:
+    table = Table(title=title, title_justify="left")
+    for column in [frame.index.name, *frame.columns]:
+        table.add_column(str(column).replace("_", "\n"), justify="right", vertical="bottom")
+    for label, row in frame.iterrows():
+        table.add_row(str(label), *(f"{value:.4f}" for value in row))
+    if means:
+        table.add_section()
+        table.add_row("mean", *(f"{value:.4f}" for value in frame.mean()))
+    out.print(table)

@@ -1,0 +1,123 @@
+"""`equivocal world …`: look at worlds, check them, make one, sample from one."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.columns import Columns
+from rich.markup import escape
+from rich.panel import Panel
+from rich.table import Table
+
+from equivocal.cli.console import out
+from equivocal.errors import UserError
+from equivocal.files import write_text_atomically
+from equivocal.world import World, example_text, shipped_worlds
+
+__all__ = ["app"]
+
+app = typer.Typer(no_args_is_help=True, help="Look at worlds, check them, make your own.")
+
+Name = Annotated[str, typer.Argument(help="A world of the package, or the path of a world file.")]
+
+SHOWN_SENTENCES = 8
+
+
+@app.command("list")
+def list_worlds() -> None:
+    """Name the worlds that come with the package."""
+    for name in shipped_worlds():
+        out.print(f"[bold]{name}[/]  {World.load(name).file.description}", soft_wrap=True)
+
+
+@app.command(epilog="Example: `equivocal world new my.toml`")
+def new(
+    path: Annotated[Path, typer.Argument(help="Where to write; an existing file is kept.")],
+) -> None:
+    """Write a small commented world file to start from."""
+    if path.suffix != ".toml":
+        raise UserError(f"a world file ends in .toml, got {str(path)!r}; try {path.name}.toml.")
+    if path.exists():
+        raise UserError(f"{path} exists already; choose another name or remove it first.")
+    write_text_atomically(path, example_text())
+    out.print(f"wrote {path}; change it, then `equivocal world check {path}`", soft_wrap=True)
+
+
+@app.command(epilog="Example: `equivocal world check my.toml`")
+def check(name: Name) -> None:
+    """Say whether a world file can be used, and if not, everything that is wrong with it."""
+    world = World.load(name)
+    out.print(
+        f"{escape(world.source)} is in order: {len(world.tokens)} tokens, "
+        f"{len(world.units)} units, {len(world.sentences):,} sentences.",
+        soft_wrap=True,
+    )
+
+
+@app.command(epilog="Example: `equivocal world show paper`")
+def show(name: Name) -> None:
+    """Show a world: counts, words with their features, typical sentences."""
+    world = World.load(name)
+    out.print(Panel(_counts(world), title=f"world {escape(world.name)}", expand=False))
+    classes = [_class_table(world, cls) for cls in world.file.words]
+    out.print(Columns(classes))
+    sentences = Table(title="most probable sentences", title_justify="left", box=None)
+    sentences.add_column("P", justify="right")
+    sentences.add_column("sentence")
+    for sentence in world.sentences[:SHOWN_SENTENCES]:
+        sentences.add_row(f"{sentence.probability:.4f}", escape(sentence.text))
+    out.print(sentences)
+
+
+def _counts(world: World) -> Table:
+    table = Table(box=None, show_header=False)
+    everything = world.all_derivations
+    prefix = "" if world.is_exact else "about "
+    rows = {
+        "about": escape(world.file.description),
+        "roles": ", ".join(world.roles),
+        "input tokens": f"{len(world.tokens)} ({len(world.lexicon.markers)} of them markers)",
+        "output units": f"{len(world.units)} ({len(world.roles)} of them roles)",
+        "actions": str(len(world.grammar.actions)),
+        "constructions": ", ".join(c.name for c in world.grammar.constructions),
+        "events": f"{prefix}{len(world.events):,}",
+        "sentences": f"{prefix}{len(world.sentences):,}",
+        "beginnings": f"{prefix}{len(everything.tree.parent):,}",
+        "questions": f"{prefix}{len(everything.queries):,} distinct (beginning, probe) pairs",
+    }
+    for label, value in rows.items():
+        table.add_row(f"[bold]{label}[/]", value)
+    return table
+
+
+def _class_table(world: World, cls: str) -> Table:
+    table = Table(title=escape(cls), title_justify="left", box=None, show_header=False)
+    for word, features in world.file.words[cls].items():
+        table.add_row(f"[bold]{escape(word)}[/]", f"[dim]{escape(', '.join(features))}[/]")
+    return table
+
+
+@app.command(
+    epilog="Examples: `equivocal world sample paper -n 5`, "
+    "`equivocal world sample paper -n 10000 --csv corpus.csv`"
+)
+def sample(
+    name: Name,
+    n: Annotated[int, typer.Option("-n", "--number", min=1, help="How many sentences.")] = 20,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same sentences.")] = 0,
+    csv: Annotated[
+        Path | None, typer.Option(help="Write a CSV file with roles in columns instead.")
+    ] = None,
+    distinct: Annotated[
+        bool, typer.Option("--distinct", help="Each sentence once, with its count.")
+    ] = False,
+) -> None:
+    """Draw random sentences."""
+    corpus = World.load(name).sample(n, seed=seed)
+    corpus = corpus.distinct() if distinct else corpus
+    if csv is not None:
+        corpus.to_csv(csv)
+        out.print(f"wrote {len(corpus.texts):,} rows, {len(corpus):,} sentences, to {csv}")
+        return
+    for text, count in zip(corpus.texts, corpus.counts, strict=True):
+        out.print(escape(f"{count:>6}  {text}" if distinct else text), soft_wrap=True)

@@ -1,0 +1,26 @@
+"""The Sentence Gestalt network: listening, answering, training, and how well it knows its world.
+
+This room knows worlds but nothing of posteriors.
+"""
+
+from equivocal.gestalt.network import QueryNetwork, SentenceGestalt, UpdateNetwork
+from equivocal.gestalt.probing import Network, features
+from equivocal.gestalt.runs import Run, cross_validate, train
+from equivocal.gestalt.scoring import score
+from equivocal.gestalt.settings import TrainingSettings
+from equivocal.gestalt.training import EpochReport, OnEpoch
+
+__all__ = [
+    "EpochReport",
+    "Network",
+    "OnEpoch",
+    "QueryNetwork",
+    "Run",
+    "SentenceGestalt",
+    "TrainingSettings",
+    "UpdateNetwork",
+    "cross_validate",
+    "features",
+    "score",
+    "train",
+]

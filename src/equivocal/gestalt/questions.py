@@ -1,0 +1,91 @@
+"""A corpus as arrays for the network: each distinct beginning and question exactly once.
+
+Sentences form a tree of beginnings (`equivocal.world.prefixes`). `gestalts_of` walks it level by
+level, so a beginning shared by a thousand sentences is listened to once. `Questions` then pairs the
+nodes of the tree with probes; equal pairs carry their number as a weight and their mean answer as
+target, which leaves every cross-entropy unchanged.
+"""
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from equivocal.errors import UserError
+from equivocal.gestalt.network import SentenceGestalt
+from equivocal.world import Corpus
+from equivocal.world.prefixes import PrefixTree
+
+__all__ = ["Level", "Questions", "features_of", "gestalts_of", "levels_of", "questions_of"]
+
+MAX_TARGET_BYTES = 2 * 2**30
+
+
+class Level(NamedTuple):
+    """All beginnings of one length."""
+
+    parent: Int[Array, " nodes"]  # position in the level before
+    tokens: Int[Array, "nodes 2"]
+
+
+class Questions(NamedTuple):
+    """Everything a forward pass over a corpus reads."""
+
+    levels: tuple[Level, ...]
+    probes: Float[Array, "probes units"]
+    node: Int[Array, " pairs"]
+    probe: Int[Array, " pairs"]
+    weight: Float[Array, " pairs"]  # sums to one
+    target: Float[Array, "pairs units"]  # mean answer
+
+
+def levels_of(tree: PrefixTree) -> tuple[Level, ...]:
+    """The tree cut by depth, parents renumbered within their level."""
+    start = np.searchsorted(tree.depth, np.arange(1, tree.depth[-1] + 2))
+    return tuple(
+        Level(
+            jnp.asarray(tree.parent[first:last] - (start[depth - 1] if depth else -1)),
+            jnp.asarray(tree.tokens[first:last]),
+        )
+        for depth, (first, last) in enumerate(pairwise(start))
+    )
+
+
+def questions_of(corpus: Corpus) -> Questions:
+    """The arrays of a corpus."""
+    queries = corpus.queries
+    size = len(queries) * queries.answer_units.shape[1] * 4
+    if size > MAX_TARGET_BYTES:
+        raise UserError(
+            f"{len(queries):,} distinct questions about {queries.answer_units.shape[1]:,} units "
+            f"need {size / 2**30:.1f} GiB; at most {MAX_TARGET_BYTES >> 30} GiB are taken. "
+            "Use fewer sentences or a smaller world."
+        )
+    return Questions(
+        levels=levels_of(corpus.tree),
+        probes=jnp.asarray(queries.probe_units, dtype=jnp.float32),
+        node=jnp.asarray(queries.node),
+        probe=jnp.asarray(queries.probe),
+        weight=jnp.asarray(queries.weight / queries.weight.sum(), dtype=jnp.float32),
+        target=jnp.asarray(queries.targets(), dtype=jnp.float32),
+    )
+
+
+def gestalts_of(
+    network: SentenceGestalt, levels: tuple[Level, ...]
+) -> Float[Array, "nodes gestalt"]:
+    """The gestalt of every beginning, in the order of the tree's nodes."""
+    before = jnp.zeros((1, *network.update.gestalt_bias.shape))  # silence, parent of all
+    every = []
+    for level in levels:
+        before = network.update(level.tokens, before[level.parent])
+        every.append(before)
+    return jnp.concatenate(every)
+
+
+def features_of(network: SentenceGestalt, questions: Questions) -> Float[Array, "pairs hidden"]:
+    """ψ for every pair of a node and a probe."""
+    gestalts = gestalts_of(network, questions.levels)
+    return network.query.features(gestalts, questions.probes, questions.node, questions.probe)

@@ -1,0 +1,92 @@
+"""How well trained networks know their world. Every kind of accuracy is defined here.
+
+Over held-out questions, weighted by how often each is asked:
+
+- `unit_accuracy`: share of output units on the right side of ½, all units counted;
+- `all_zeros`: the same for a model that always answers nothing. It is high, because an answer
+  switches on about 5 of 176 units, and unit accuracy says little unless read beside it;
+- `exact_match`: share of answers with *every* unit on the right side of ½: the filler and its role
+  named without a mistake. Where the truth is open no model can reach 1; `exact_match_ceiling` is
+  what the exact probabilities themselves score, over all sentences of the world.
+
+Against the exact beliefs of the world, over all beginnings and role probes weighted by probability:
+
+- `belief_error`: mean |activation − P(unit = 1)| over the units that are possible (P > 0);
+- `certain_right`: where the truth is certain (every P is 0 or 1), share of answers with every unit
+  on the right side of ½.
+"""
+
+import jax
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+
+from equivocal.gestalt.network import SentenceGestalt
+from equivocal.gestalt.questions import Questions, features_of, questions_of
+from equivocal.world import Corpus
+from equivocal.world.queries import Queries
+
+__all__ = ["activations", "belief_scores", "exact_match", "score"]
+
+CERTAIN = 1e-9  # enumerated probabilities are exact but for round-off of this order
+
+
+@jax.jit
+def _activations(model: SentenceGestalt, questions: Questions) -> jax.Array:
+    return jax.nn.sigmoid(model.query.logits(features_of(model, questions)))
+
+
+def activations(
+    models: list[SentenceGestalt], corpus: Corpus
+) -> Float[np.ndarray, "networks pairs units"]:
+    """Answers of each network to every question about a corpus."""
+    questions = questions_of(corpus)
+    return np.stack([np.asarray(_activations(model, questions)) for model in models])
+
+
+def score(models: list[SentenceGestalt], held_out: Corpus) -> pd.DataFrame:
+    """One row per network with all the measures above."""
+    world, queries = held_out.world, held_out.queries
+    share = queries.weight / queries.weight.sum()
+    target = queries.targets()
+    everything = world.all_derivations
+    fixed = {
+        "all_zeros": share @ (1 - target).mean(axis=1),
+        "exact_match_ceiling": exact_match(everything.queries.targets(), everything.queries),
+    }
+    rows = [
+        {
+            "unit_accuracy": share @ np.where(answer > 0.5, target, 1 - target).mean(axis=1),
+            "exact_match": exact_match(answer, queries),
+            **fixed,
+            **belief_scores(beliefs, everything.queries),
+        }
+        for answer, beliefs in zip(
+            activations(models, held_out), activations(models, everything), strict=True
+        )
+    ]
+    order = ["unit_accuracy", "all_zeros", "exact_match", "exact_match_ceiling"]
+    table = pd.DataFrame(rows, index=pd.RangeIndex(len(rows), name="network"))
+    return table[[*order, "belief_error", "certain_right"]]
+
+
+def exact_match(answer: Float[np.ndarray, "pairs units"], queries: Queries) -> float:
+    """Weight of the answers whose every unit is on the right side of ½."""
+    said = answer[queries.triple_pair] > 0.5
+    hit = (said == queries.answer_units[queries.triple_answer]).all(axis=1)
+    return float(queries.triple_weight @ hit / queries.triple_weight.sum())
+
+
+def belief_scores(answer: Float[np.ndarray, "pairs units"], queries: Queries) -> dict[str, float]:
+    """`belief_error` and `certain_right` of one network; `queries` are those of the whole world."""
+    asked = queries.asks_role()
+    truth, answer = queries.targets()[asked], answer[asked]
+    weight = queries.weight[asked]
+    possible = truth > CERTAIN
+    error = np.where(possible, np.abs(answer - truth), 0.0).sum(axis=1)
+    certain = ((truth < CERTAIN) | (truth > 1 - CERTAIN)).all(axis=1)
+    right = ((answer > 0.5) == (truth > 0.5)).all(axis=1)
+    return {
+        "belief_error": float(weight @ error / (weight @ possible.sum(axis=1))),
+        "certain_right": float(weight @ (certain & right) / (weight @ certain)),
+    }

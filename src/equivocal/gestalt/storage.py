@@ -1,0 +1,138 @@
+"""A run on disk: weights as safetensors, settings as TOML, the world it was trained in.
+
+DIR/world.toml                   the world file, as it was
+DIR/networks/00.safetensors …    one file per network, with the world's fingerprint inside
+DIR/curves.csv, DIR/scores.csv   loss and accuracy per epoch; how well each network ended
+DIR/run.toml                     settings, versions, seconds; written last, so its presence
+                                 says that the run is complete
+"""
+
+import platform
+import tomllib
+from dataclasses import asdict
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import tomli_w
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from equivocal.errors import UserError
+from equivocal.files import replacing, write_text_atomically
+from equivocal.gestalt.network import SentenceGestalt, new_sentence_gestalt
+from equivocal.gestalt.settings import TrainingSettings
+from equivocal.world import World
+
+__all__ = ["load_network", "read_run", "save_network", "write_run", "write_world"]
+
+FORMAT = "1"
+
+
+def _named_arrays(model: SentenceGestalt) -> dict[str, Any]:
+    """Arrays by name, such as `update.token_weight`, in a fixed order."""
+    leaves, _ = jax.tree_util.tree_flatten_with_path(model)
+    return {".".join(key.name for key in path): leaf for path, leaf in leaves}
+
+
+def _network_path(directory: Path, index: int) -> Path:
+    return directory / "networks" / f"{index:02d}.safetensors"
+
+
+def write_world(directory: Path, world: World) -> None:
+    """Keep the world file with the run, so that the run can be used without it."""
+    write_text_atomically(directory / "world.toml", world.text)
+
+
+def save_network(directory: Path, index: int, model: SentenceGestalt, world: World) -> None:
+    """Write one network of a run."""
+    arrays = {name: np.asarray(array) for name, array in _named_arrays(model).items()}
+    about = {"format": FORMAT, "world": world.name, "fingerprint": world.fingerprint}
+    with replacing(_network_path(directory, index)) as temporary:
+        save_file(arrays, temporary, metadata=about)
+
+
+def write_run(directory: Path, world: World, settings: TrainingSettings, seconds: float) -> None:
+    """Write `run.toml`, the last file of a run."""
+    packages = ("equivocal", "jax", "jaxlib", "equinox", "optax", "numpy")
+    content = {
+        "world": {"name": world.name, "fingerprint": world.fingerprint},
+        "training": asdict(settings),
+        "seconds": round(seconds, 3),
+        "versions": {"python": platform.python_version()}
+        | {name: metadata.version(name) for name in packages},
+    }
+    write_text_atomically(directory / "run.toml", tomli_w.dumps(content))
+
+
+def read_run(directory: Path) -> tuple[World, TrainingSettings, float]:
+    """World, settings and training time of a complete run."""
+    path = directory / "run.toml"
+    if not path.is_file():
+        raise UserError(
+            f"there is no complete run in {str(directory)!r} (no run.toml); "
+            f"`equivocal train --out {directory}` makes one."
+        )
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        settings = TrainingSettings.from_dict(content["training"])
+        seconds = float(content["seconds"])
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+        raise UserError(f"{path} is damaged ({error}); train the run again.") from None
+    return World.load(directory / "world.toml"), settings, seconds
+
+
+def load_network(
+    directory: Path, index: int, world: World | None = None
+) -> tuple[SentenceGestalt, World]:
+    """One network of a run and its world; refuses a file of another world or another shape."""
+    own_world, settings, _ = read_run(directory)
+    if not 0 <= index < settings.networks:
+        raise UserError(
+            f"{directory} holds networks 0 to {settings.networks - 1}; there is no {index}."
+        )
+    path = _network_path(directory, index)
+    world = own_world if world is None else world
+    try:
+        with safe_open(path, framework="numpy") as file:
+            about = file.metadata() or {}
+            arrays = {name: file.get_tensor(name) for name in list(file.keys())}
+    except (OSError, SafetensorError) as error:
+        raise UserError(f"{path} cannot be read ({error}); train the run again.") from None
+    if about.get("fingerprint") != world.fingerprint:
+        raise UserError(
+            f"{path} was trained in world {about.get('world', 'unknown')!r} "
+            f"({about.get('fingerprint', 'no fingerprint')}), not in {world.name!r} "
+            f"({world.fingerprint}); load it with the world it was trained in, or train again."
+        )
+    return _fill(path, arrays, settings, world), world
+
+
+def _fill(
+    path: Path, arrays: dict[str, np.ndarray], settings: TrainingSettings, world: World
+) -> SentenceGestalt:
+    """A network with the file's weights, after checking every name and shape."""
+    shapes = eqx.filter_eval_shape(
+        new_sentence_gestalt,
+        jax.random.key(0),
+        num_tokens=len(world.tokens),
+        num_units=len(world.units),
+        hidden=settings.hidden,
+        gestalt=settings.gestalt,
+    )
+    expected = {name: leaf.shape for name, leaf in _named_arrays(shapes).items()}
+    for name in expected.keys() | arrays.keys():
+        found = arrays[name].shape if name in arrays else None
+        if found != expected.get(name):
+            raise UserError(
+                f"{path} does not fit: array {name!r} has shape {found}, and this world with "
+                f"{settings.hidden} hidden and {settings.gestalt} gestalt units needs "
+                f"{expected.get(name)}; use the run's own run.toml and world.toml."
+            )
+    leaves = [jnp.asarray(arrays[name]) for name in expected]
+    network: SentenceGestalt = jax.tree.unflatten(jax.tree.structure(shapes), leaves)
+    return network

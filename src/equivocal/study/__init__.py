@@ -1,0 +1,6 @@
+"""Studies: what is run with which numbers, and what is measured. Knows nothing of drawing."""
+
+from equivocal.study.beliefs import calibration_table, trace_beliefs, true_trace
+from equivocal.study.presets import Preset, load_preset
+
+__all__ = ["Preset", "calibration_table", "load_preset", "trace_beliefs", "true_trace"]

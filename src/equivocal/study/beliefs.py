@@ -1,0 +1,86 @@
+"""What networks believe, beside what is true: word by word, and over the whole world."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from numpy.typing import NDArray
+
+from equivocal.gestalt import Network, Run
+from equivocal.gestalt.scoring import CERTAIN, activations
+from equivocal.world import ImpossibleSentenceError, World
+
+__all__ = ["calibration_table", "trace_beliefs", "true_trace"]
+
+
+def trace_beliefs(
+    networks: Sequence[Network], text: str, probes: Sequence[str], units: Sequence[str]
+) -> xr.DataArray:
+    """(network, word, probe, unit): activations after each word of one sentence."""
+    traces = [
+        network.comprehend(text, probes).sel(unit=list(units)).reset_coords(drop=True)
+        for network in networks
+    ]
+    return xr.concat(traces, dim="network")
+
+
+def true_trace(
+    world: World, text: str, probes: Sequence[str], units: Sequence[str]
+) -> xr.DataArray:
+    """(word, probe, unit): the exact beliefs; NaN from the word on that makes it impossible."""
+    utterance = world.parse(text)
+    truth = np.full((len(utterance), len(probes), len(units)), np.nan)
+    for last in range(len(utterance)):
+        for column, probe in enumerate(probes):
+            try:
+                beliefs = world.true_beliefs(utterance.first(last + 1), probe)
+            except ImpossibleSentenceError:
+                continue
+            truth[last, column] = beliefs[list(units)]
+    return xr.DataArray(
+        truth,
+        dims=("word", "probe", "unit"),
+        coords={"word": list(utterance.words), "probe": list(probes), "unit": list(units)},
+        name="truth",
+    )
+
+
+def calibration_table(run: Run, bins: int = 20) -> pd.DataFrame:
+    """Mean activation, and its 5 % and 95 % quantile, by true probability.
+
+    Role probes after every beginning of every sentence of the world; possible units only; each
+    question weighted by its probability; all networks pooled.
+    """
+    everything = run.world.all_derivations
+    asked = everything.queries.asks_role()
+    truth = everything.queries.targets()[asked]
+    answers = activations(list(run.models), everything)[:, asked]
+    row, unit = np.nonzero(truth > CERTAIN)
+    true, weight = truth[row, unit], everything.queries.weight[asked][row]
+    number = np.minimum((true * bins).astype(int), bins - 1)
+    number[true > 1 - CERTAIN] = bins  # certainty is a class of its own
+    return pd.DataFrame(
+        [
+            _summary(true[in_bin], weight[in_bin], answers[:, row[in_bin], unit[in_bin]])
+            for in_bin in (number == this for this in np.unique(number))
+        ]
+    )
+
+
+def _summary(
+    truth: NDArray[np.float64], weight: NDArray[np.float64], answers: NDArray[np.float64]
+) -> dict[str, float]:
+    """One row of the table; `answers` is (networks, questions)."""
+    share = weight / weight.sum()
+    values = answers.ravel()
+    order = np.argsort(values)
+    below = np.cumsum(np.tile(share / len(answers), len(answers))[order])
+    low, high = np.searchsorted(below, [0.05, 0.95])
+    return {
+        "truth": float(share @ truth),
+        "activation": float(share @ answers.mean(axis=0)),
+        "low": float(values[order[low]]),
+        "high": float(values[order[high]]),
+        "weight": float(weight.sum()),
+    }

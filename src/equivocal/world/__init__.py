@@ -1,0 +1,31 @@
+"""What can be said: words, events, sentences, and the exact truth about them.
+
+A world is one TOML file (`docs/worlds.md`); `World.load` reads it and all else hangs on `World`.
+This room knows nothing of networks.
+"""
+
+from equivocal.world.corpus import Corpus
+from equivocal.world.errors import (
+    ImpossibleSentenceError,
+    UnknownWordError,
+    WorldError,
+    WorldSizeWarning,
+)
+from equivocal.world.loading import example_text, shipped_worlds
+from equivocal.world.parsing import Constituent, Utterance
+from equivocal.world.world import Event, Sentence, World
+
+__all__ = [
+    "Constituent",
+    "Corpus",
+    "Event",
+    "ImpossibleSentenceError",
+    "Sentence",
+    "UnknownWordError",
+    "Utterance",
+    "World",
+    "WorldError",
+    "WorldSizeWarning",
+    "example_text",
+    "shipped_worlds",
+]

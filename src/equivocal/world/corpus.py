@@ -1,0 +1,93 @@
+"""A sampled corpus: sentences with the events behind them, and how often each occurred."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equivocal.files import write_text_atomically
+from equivocal.world.derivations import Derivations, collapse
+from equivocal.world.prefixes import PrefixTree, build_prefix_tree, constituents_of
+from equivocal.world.queries import Queries, build_queries
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from equivocal.world.world import World
+
+__all__ = ["Corpus"]
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Sentences of one world. `len` counts sentences; `distinct` collapses equal ones."""
+
+    world: "World"
+    derivations: Derivations
+
+    def __len__(self) -> int:
+        return int(self.counts.sum())
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """How often each row occurred."""
+        return self.derivations.weight.astype(np.int64)
+
+    def distinct(self) -> "Corpus":
+        """The same sentences; rows with the same words and event become one with a count."""
+        return Corpus(self.world, collapse(self.derivations))
+
+    def split(self, held_out: NDArray[np.bool_]) -> tuple["Corpus", "Corpus"]:
+        """(kept, held out), both distinct and both over the same rows.
+
+        A sentence that occurs in one part only keeps its place in the other with count zero, so
+        that trees and questions of the two have the same shape and numbering.
+        """
+        kept, other = (
+            Corpus(
+                self.world, collapse(self.derivations.reweighted(self.derivations.weight * part))
+            )
+            for part in (~held_out, held_out)
+        )
+        return kept, other
+
+    def take(self, rows: NDArray[np.intp]) -> "Corpus":
+        """Some of the rows."""
+        return Corpus(self.world, self.derivations.take(rows))
+
+    @cached_property
+    def texts(self) -> tuple[str, ...]:
+        """The sentence of each row."""
+        return self.world.spell(self.derivations)
+
+    @cached_property
+    def tree(self) -> PrefixTree:
+        """All beginnings of these sentences."""
+        return build_prefix_tree(constituents_of(self.derivations, self.world.grammar))
+
+    @cached_property
+    def queries(self) -> Queries:
+        """What a network is asked about these sentences, with the mean answers."""
+        world = self.world
+        return build_queries(self.derivations, self.tree, world.grammar, world.lexicon)
+
+    def to_dataframe(self) -> "pd.DataFrame":
+        """Sentence, construction, a column per role (empty: no such role) and count."""
+        import pandas as pd
+
+        words = np.array([*self.world.lexicon.words, ""], dtype=object)  # last: NO_FILLER is -1
+        names = np.array([c.name for c in self.world.grammar.constructions], dtype=object)
+        roles = {
+            role: words[self.derivations.fillers[:, index]]
+            for index, role in enumerate(self.world.roles)
+        }
+        construction = names[self.derivations.construction]
+        table = {"sentence": self.texts, "construction": construction, **roles}
+        return pd.DataFrame({**table, "count": self.counts})
+
+    def to_csv(self, path: str | Path) -> None:
+        """Write `to_dataframe` as CSV."""
+        write_text_atomically(path, self.to_dataframe().to_csv(index=False))

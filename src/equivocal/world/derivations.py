@@ -1,0 +1,196 @@
+"""Events and the ways to say them: all of them with their probability, or a random sample.
+
+A derivation is one event (a filler for each role), told in one construction, with some roles put
+into words and others left unsaid. Both `enumerate_derivations` and `draw_derivations` walk the same
+rules, whole columns at a time; no row is handled by itself.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equivocal.world.grammar import NO_FILLER, Action, Choice, Grammar
+
+__all__ = [
+    "Derivations",
+    "UncoveredEventError",
+    "collapse",
+    "count_at_most",
+    "draw_derivations",
+    "enumerate_derivations",
+    "weight_by_group",
+]
+
+Columns = NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Derivations:
+    """Rows of (event, construction, what is said); `weight` is a probability or a count."""
+
+    fillers: Columns  # (rows, roles): word number or NO_FILLER
+    construction: NDArray[np.int32]  # (rows,)
+    said: NDArray[np.bool_]  # (rows, roles): put into words, if the event has the role
+    weight: NDArray[np.float64]  # (rows,)
+
+    def __len__(self) -> int:
+        return len(self.weight)
+
+    def take(self, rows: NDArray[np.intp]) -> "Derivations":
+        """The chosen rows, in the order given."""
+        return Derivations(
+            self.fillers[rows], self.construction[rows], self.said[rows], self.weight[rows]
+        )
+
+    def reweighted(self, weight: NDArray[np.float64]) -> "Derivations":
+        """The same rows with other weights; zero keeps a row's place without counting it."""
+        return replace(self, weight=weight)
+
+
+def count_at_most(grammar: Grammar) -> float:
+    """An upper bound on the number of derivations: the product of the longest lists of fillers."""
+    total = 0.0
+    for action in grammar.actions:
+        events = 1.0
+        for _, choices in action.choices:
+            events *= max(len(choice.fillers) for choice in choices)
+        for share, construction in zip(action.constructions, grammar.constructions, strict=True):
+            optional = sum(construction.mentioned[role] < 1 for role in construction.order)
+            total += events * 2**optional if share > 0 else 0
+    return total
+
+
+def enumerate_derivations(grammar: Grammar) -> Derivations:
+    """Every derivation once, with its exact probability."""
+    parts = []
+    for action in grammar.actions:
+        rows = _events_of(action, grammar)
+        for number, share in enumerate(action.constructions):
+            if share > 0:
+                parts.append(_tell(rows, number, float(share), grammar))
+    return collapse(_concatenate(parts))
+
+
+def _events_of(action: Action, grammar: Grammar) -> tuple[Columns, NDArray[np.float64]]:
+    num_roles = len(grammar.constructions[0].mentioned)
+    fillers = np.full((1, num_roles), NO_FILLER, dtype=np.int32)
+    fillers[0, grammar.action_role] = action.word
+    weight = np.array([action.probability])
+    for role, choices in action.choices:
+        parts = []
+        for choice, rows in _split_by_rule(action, role, choices, fillers):
+            size = len(choice.fillers)
+            grown = np.repeat(fillers[rows], size, axis=0)
+            grown[:, role] = np.tile(choice.fillers, len(rows))
+            parts.append((grown, np.outer(weight[rows], choice.probabilities).ravel()))
+        fillers = np.concatenate([part for part, _ in parts])
+        weight = np.concatenate([part for _, part in parts])
+    return fillers, weight
+
+
+def _tell(
+    events: tuple[Columns, NDArray[np.float64]], number: int, share: float, grammar: Grammar
+) -> Derivations:
+    """All ways to tell events in one construction: optional roles said or left unsaid."""
+    fillers, weight = events
+    construction = grammar.constructions[number]
+    said = np.zeros(fillers.shape, dtype=bool)
+    weight = weight * share
+    for role in construction.order:
+        chance = construction.mentioned[role]
+        present = fillers[:, role] != NO_FILLER
+        if chance in (0.0, 1.0):
+            said[:, role] = present & (chance == 1.0)
+            continue
+        silent = said.copy()
+        said[:, role] = present
+        # a role the event lacks is neither said nor unsaid: it keeps its one row
+        both = np.flatnonzero(present)
+        factor = np.where(present, chance, 1.0)
+        weight = np.concatenate([weight * factor, weight[both] * (1 - chance)])
+        said = np.concatenate([said, silent[both]])
+        fillers = np.concatenate([fillers, fillers[both]])
+    column = np.full(len(weight), number, dtype=np.int32)
+    return Derivations(fillers, column, said, weight)
+
+
+def draw_derivations(grammar: Grammar, size: int, rng: np.random.Generator) -> Derivations:
+    """`size` independent draws, each of weight one."""
+    shares = np.array([action.probability for action in grammar.actions])
+    kind = _pick(shares, rng.random(size))
+    num_roles = len(grammar.constructions[0].mentioned)
+    fillers = np.full((size, num_roles), NO_FILLER, dtype=np.int32)
+    construction = np.zeros(size, dtype=np.int32)
+    telling_at = rng.random(size)
+    choice_at, mention_at = rng.random((2, num_roles, size))
+    for number, action in enumerate(grammar.actions):
+        rows = np.flatnonzero(kind == number)
+        part = fillers[rows]
+        part[:, grammar.action_role] = action.word
+        for role, choices in action.choices:
+            for choice, which in _split_by_rule(action, role, choices, part):
+                picked = _pick(choice.probabilities, choice_at[role, rows[which]])
+                part[which, role] = choice.fillers[picked]
+        fillers[rows] = part
+        construction[rows] = _pick(action.constructions, telling_at[rows])
+    mentioned = np.stack([c.mentioned for c in grammar.constructions])[construction]
+    in_order = np.zeros((len(grammar.constructions), num_roles), dtype=bool)
+    for number, spec in enumerate(grammar.constructions):
+        in_order[number, list(spec.order)] = True
+    said = in_order[construction] & (fillers != NO_FILLER) & (mentioned > mention_at.T)
+    return Derivations(fillers, construction, said, np.ones(size))
+
+
+def _pick(probabilities: NDArray[np.float64], uniform: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Inverse of the cumulative distribution; rounding can never pick past the last entry."""
+    edges = np.cumsum(probabilities)
+    return np.searchsorted(edges[:-1] / edges[-1], uniform, side="right")
+
+
+def _split_by_rule(
+    action: Action, role: int, choices: tuple[Choice, ...], fillers: Columns
+) -> list[tuple[Choice, NDArray[np.intp]]]:
+    """The rows each rule is responsible for; the first rule that fits takes a row."""
+    open_rows = np.arange(len(fillers))
+    parts = []
+    for choice in choices:
+        fits = np.ones(len(open_rows), dtype=bool)
+        for other, allowed in choice.when:
+            fits &= np.isin(fillers[open_rows, other], allowed)
+        parts.append((choice, open_rows[fits]))
+        open_rows = open_rows[~fits]
+    if len(open_rows):
+        raise UncoveredEventError(action.name, role, fillers[open_rows[0]])
+    return parts
+
+
+class UncoveredEventError(Exception):
+    """No rule of a role fits some event. Holds numbers; `World` knows their names."""
+
+    def __init__(self, action: str, role: int, fillers: Columns) -> None:
+        super().__init__(action, role)
+        self.action, self.role, self.fillers = action, role, fillers
+
+
+def collapse(derivations: Derivations) -> Derivations:
+    """Equal rows become one row that carries their total weight, in a fixed order."""
+    keys = np.column_stack(
+        [derivations.construction, derivations.fillers, derivations.said.astype(np.int32)]
+    )
+    _, first, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    return derivations.take(first).reweighted(weight_by_group(group, derivations.weight))
+
+
+def weight_by_group(group: NDArray[np.intp], weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(groups,): the total weight of the rows in each group; groups are numbered from 0."""
+    return np.bincount(group.ravel(), weights=weight).astype(np.float64)
+
+
+def _concatenate(parts: list[Derivations]) -> Derivations:
+    return Derivations(
+        np.concatenate([part.fillers for part in parts]),
+        np.concatenate([part.construction for part in parts]),
+        np.concatenate([part.said for part in parts]),
+        np.concatenate([part.weight for part in parts]),
+    )

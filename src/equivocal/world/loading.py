@@ -1,0 +1,112 @@
+"""From a name or a path to a checked world file. Every way to fail ends in a `WorldError`."""
+
+import tomllib
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from equivocal.errors import UserError, did_you_mean, listed
+from equivocal.world.checks import find_problems
+from equivocal.world.errors import Problem, WorldError
+from equivocal.world.schema import ActionSpec, ConstructionSpec, Rule, VerbForms, WorldFile
+
+__all__ = ["example_text", "parse_world_file", "read_world", "shipped_worlds"]
+
+_DATA = resources.files("equivocal.world") / "data"
+_EXAMPLE = "example"  # the text behind `equivocal world new`, not a world to study
+MAX_BYTES = 16 * 2**20  # a world of 100,000 words has about 10 MB
+
+
+def shipped_worlds() -> list[str]:
+    """Names of the worlds inside the package."""
+    names = (entry.name.removesuffix(".toml") for entry in _DATA.iterdir())
+    return sorted(name for name in names if name not in (_EXAMPLE, "__pycache__"))
+
+
+def example_text() -> str:
+    """A small commented world file to start from."""
+    return (_DATA / f"{_EXAMPLE}.toml").read_text(encoding="utf-8")
+
+
+def read_world(name_or_path: str | Path) -> tuple[str, str]:
+    """(text, source) of a shipped world or of a file."""
+    if str(name_or_path) in shipped_worlds():
+        return (_DATA / f"{name_or_path}.toml").read_text(encoding="utf-8"), f"{name_or_path}.toml"
+    path = Path(name_or_path)
+    if not path.is_file():
+        shipped = shipped_worlds()
+        if path.suffix == ".toml" or len(path.parts) > 1:
+            raise UserError(
+                f"there is no world file {str(path)!r}; `equivocal world new {path.name}` writes "
+                f"an example, and {listed(shipped)} come with the package."
+            )
+        hint = did_you_mean(str(name_or_path), shipped) or "."
+        raise UserError(
+            f"there is no world named {str(name_or_path)!r}{hint} Worlds that come with the "
+            f"package are {listed(shipped)}; give a world of your own by its path, my.toml."
+        )
+    if path.stat().st_size > MAX_BYTES:
+        raise UserError(f"{path} is larger than {MAX_BYTES >> 20} MiB; a world file is smaller.")
+    try:
+        return path.read_text(encoding="utf-8"), str(path)
+    except UnicodeDecodeError:
+        raise UserError(f"{path} is not UTF-8 text; save it as UTF-8.") from None
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}.") from None
+
+
+def parse_world_file(text: str, source: str) -> WorldFile:
+    """The checked contents of a world file, or a `WorldError` that lists all problems."""
+    try:
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        hint = "; a name may stand only once in a table" if "overwrite" in str(error) else ""
+        raise WorldError(source, [Problem("is not TOML", f"{error}{hint}.")]) from None
+    try:
+        file = WorldFile.model_validate(raw)
+    except ValidationError as error:
+        raise WorldError(source, [_problem(entry) for entry in error.errors()]) from None
+    problems = find_problems(file)
+    if problems:
+        raise WorldError(source, problems)
+    return file
+
+
+def _problem(error: ErrorDetails) -> Problem:
+    """A pydantic error in our words."""
+    *place, last = error["loc"]
+    if error["type"] == "extra_forbidden":
+        message = f"unknown key {last!r}{did_you_mean(str(last), _keys()) or '; remove it.'}"
+    elif error["type"] == "missing":
+        message = f"the key {last!r} is missing; add it."
+    else:
+        place = [*place, last]
+        message = error["msg"].removeprefix("Value error, ")
+        if error["type"] != "value_error":
+            message = f"{message[0].lower()}{message[1:]}, got {error['input']!r}"
+        message += "."
+    return Problem(_table(place), message)
+
+
+def _keys() -> list[str]:
+    models: tuple[type[BaseModel], ...] = (
+        WorldFile,
+        ActionSpec,
+        ConstructionSpec,
+        Rule,
+        VerbForms,
+    )
+    return [key for model in models for key in model.model_fields]
+
+
+def _table(place: list[Any]) -> str:
+    """("actions", "eat", "roles", "patient", 0, "then") as a reader of the file sees it."""
+    names = [str(part) for part in place if not isinstance(part, int)]
+    if len(names) > 2 and names[0] == "actions":
+        return f"[actions.{names[1]}] {' '.join(n for n in names[2:] if n != 'roles')}".rstrip()
+    if not names:
+        return "the top level"
+    return f"[{'.'.join(names)}]"

@@ -1,0 +1,38 @@
+"""Looking up the names a world file uses: words, classes of words, and groups of either."""
+
+from equivocal.errors import did_you_mean
+from equivocal.world.schema import WorldFile
+
+__all__ = ["Names", "UnknownNameError"]
+
+
+class UnknownNameError(Exception):
+    """A name no table defines; the message says so and proposes the nearest one."""
+
+
+class Names:
+    """Every name of a world file and the words it stands for."""
+
+    def __init__(self, file: WorldFile) -> None:
+        self._groups = file.groups
+        self._classes = {name: tuple(words) for name, words in file.words.items()}
+        # a dict used as an ordered set: worlds of thousands of words ask `in` all the time
+        self.words = dict.fromkeys(word for words in file.words.values() for word in words)
+
+    def words_of(self, name: str, *, within: str = "") -> tuple[str, ...]:
+        """The words a word, class or group stands for; `within` says where, if it is unknown."""
+        return tuple(dict.fromkeys(self._expand(name, within, ())))
+
+    def _expand(self, name: str, within: str, path: tuple[str, ...]) -> list[str]:
+        if name in self.words:
+            return [name]
+        if name in self._classes:
+            return list(self._classes[name])
+        if name not in self._groups:
+            known = [*self.words, *self._classes, *self._groups]
+            hint = did_you_mean(name, known) or "; add it to a [words] table or remove it here."
+            raise UnknownNameError(f"unknown word {name!r}{within}{hint}")
+        if name in path:
+            circle = " → ".join([*path[path.index(name) :], name])
+            raise UnknownNameError(f"group {name!r} contains itself ({circle}); break the circle.")
+        return [w for part in self._groups[name] for w in self._expand(part, within, (*path, name))]

@@ -1,0 +1,141 @@
+"""Running text to constituents: articles, inflection, capitals, punctuation, phrases.
+
+Nothing here asks whether a sentence makes sense. Any order of known words is accepted, because
+anomalous sentences are what the model is for.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from equivocal.errors import UserError, did_you_mean
+from equivocal.world.errors import UnknownWordError
+from equivocal.world.schema import WorldFile
+from equivocal.world.spelling import fold, known_spellings
+
+__all__ = ["Constituent", "Parser", "Utterance"]
+
+# Words the model has no input for and loses nothing by; a world that uses one keeps it.
+_SKIPPED = frozenset(
+    re.findall(r"\w+", "a an the this that these those some my your his her its our their")
+)
+_WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
+MAX_CHARACTERS = 2_000
+
+
+@dataclass(frozen=True)
+class Constituent:
+    """What the model hears at one moment: a word, perhaps with a marker."""
+
+    text: str  # as it was typed, less articles
+    word: str
+    marker: str | None = None
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """Input tokens switched on together, in the order heard."""
+        return (self.word,) if self.marker is None else (self.marker, self.word)
+
+
+@dataclass(frozen=True)
+class Utterance:
+    """A parsed sentence or beginning of one."""
+
+    constituents: tuple[Constituent, ...]
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """One label per constituent, as typed: ("during dinner", "woman", "eats")."""
+        return tuple(constituent.text for constituent in self.constituents)
+
+    @property
+    def tokens(self) -> tuple[tuple[str, ...], ...]:
+        """Input tokens of each constituent: (("during/at", "dinner"), ("woman",), ("eat",))."""
+        return tuple(constituent.tokens for constituent in self.constituents)
+
+    def first(self, size: int) -> "Utterance":
+        """The first `size` constituents: what has been heard so far."""
+        return Utterance(self.constituents[:size])
+
+    def __str__(self) -> str:
+        return " ".join(self.words)
+
+    def __len__(self) -> int:
+        return len(self.constituents)
+
+    def __iter__(self) -> Iterator[Constituent]:
+        return iter(self.constituents)
+
+
+class Parser:
+    """Text to `Utterance` for one world."""
+
+    def __init__(self, file: WorldFile, usual_words: dict[str, set[str]]) -> None:
+        """`usual_words`: marker → words that the world's constructions put behind it."""
+        self._name = file.name
+        self._spellings = known_spellings(file)
+        self._markers: dict[str, list[str]] = {}  # spelling: markers written so
+        for marker, spellings in file.markers.items():
+            for spelling in {fold(marker), *map(fold, spellings)}:
+                self._markers.setdefault(spelling, []).append(marker)
+        self._usual_words = usual_words
+        phrases = [*self._spellings, *self._markers]
+        self._longest = max(len(_WORD.findall(phrase)) for phrase in phrases)
+
+    def parse(self, text: str) -> Utterance:
+        """The constituents of a text; `UnknownWordError` names the nearest known words."""
+        if not isinstance(text, str):
+            raise UserError(f"a sentence is text, got {type(text).__name__}.")
+        if len(text) > MAX_CHARACTERS:
+            raise UserError(
+                f"the sentence has {len(text)} characters; at most {MAX_CHARACTERS} are read."
+            )
+        heard = [fold(word) for word in _WORD.findall(unicodedata.normalize("NFC", text))]
+        constituents: list[Constituent] = []
+        waiting: str | None = None  # a marker's spelling that waits for its word
+        while heard:
+            size = self._phrase_length(heard)
+            if size == 0:
+                if heard[0] not in _SKIPPED:
+                    raise self._unknown(heard[0])
+                heard = heard[1:]
+                continue
+            phrase, heard = " ".join(heard[:size]), heard[size:]
+            if phrase in self._spellings:
+                constituents.append(self._constituent(phrase, waiting))
+                waiting = None
+            elif waiting is not None:
+                raise UserError(f"{waiting!r} is followed by {phrase!r}; put a word between them.")
+            else:
+                waiting = phrase
+        if waiting is not None:
+            raise UserError(f"{waiting!r} is the last word; add the word it belongs to.")
+        if not constituents:
+            raise UserError(
+                f"the sentence {text!r} is empty; write at least one word of the world."
+            )
+        return Utterance(tuple(constituents))
+
+    def _phrase_length(self, heard: list[str]) -> int:
+        """Number of words in the longest known phrase at the start, 0 where there is none."""
+        for size in range(min(self._longest, len(heard)), 0, -1):
+            phrase = " ".join(heard[:size])
+            if phrase in self._spellings or phrase in self._markers:
+                return size
+        return 0
+
+    def _constituent(self, phrase: str, waiting: str | None) -> Constituent:
+        word = self._spellings[phrase]
+        if waiting is None:
+            return Constituent(phrase, word)
+        candidates = self._markers[waiting]
+        # "at" may stand before a time or a place; the word that follows decides
+        usual = [m for m in candidates if word in self._usual_words.get(m, ())]
+        return Constituent(f"{waiting} {phrase}", word, (usual or candidates)[0])
+
+    def _unknown(self, word: str) -> UnknownWordError:
+        known = [*dict.fromkeys(self._spellings.values()), *self._markers]
+        hint = did_you_mean(word, known, most=3)
+        way_out = f"; `equivocal world show {self._name}` lists the words."
+        return UnknownWordError(f"unknown word {word!r}{hint or way_out}")

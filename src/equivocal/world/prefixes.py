@@ -1,0 +1,75 @@
+"""Sentences as sequences of constituents, and the tree of all their beginnings.
+
+A constituent switches on one or two input tokens: a word and, where the construction has one, its
+marker (`during` + `dinner`). Equal beginnings are one node of the tree, however many sentences
+share it, so whatever is computed per beginning is computed once.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equivocal.world.derivations import Derivations
+from equivocal.world.grammar import NO_FILLER, Grammar
+
+__all__ = ["NO_NODE", "PrefixTree", "build_prefix_tree", "constituents_of"]
+
+NO_NODE = -1
+
+
+def constituents_of(derivations: Derivations, grammar: Grammar) -> NDArray[np.int32]:
+    """(rows, positions, 2): word and marker token at each position, NO_FILLER where none is."""
+    longest = max(len(construction.order) for construction in grammar.constructions)
+    tokens = np.full((len(derivations), longest, 2), NO_FILLER, dtype=np.int32)
+    length = np.zeros(len(derivations), dtype=np.intp)
+    for number, construction in enumerate(grammar.constructions):
+        told_so = derivations.construction == number
+        for role in construction.order:
+            rows = np.flatnonzero(told_so & derivations.said[:, role])
+            tokens[rows, length[rows], 0] = derivations.fillers[rows, role]
+            tokens[rows, length[rows], 1] = construction.markers[role]
+            length[rows] += 1
+    return tokens[:, : max(1, length.max(initial=1))]
+
+
+@dataclass(frozen=True)
+class PrefixTree:
+    """All distinct beginnings of some sentences. Nodes are sorted by depth, parents first."""
+
+    parent: NDArray[np.int32]  # (nodes,): node without the last constituent, NO_NODE at depth one
+    tokens: NDArray[np.int32]  # (nodes, 2): the last constituent
+    depth: NDArray[np.int32]  # (nodes,): number of constituents
+    node_of: NDArray[np.int32]  # (rows, positions): node after each constituent, or NO_NODE
+
+    def find(self, constituents: list[tuple[int, int]]) -> int:
+        """The node of a beginning given as (word, marker) pairs, or NO_NODE."""
+        node = NO_NODE
+        for pair in constituents:
+            fits = (self.parent == node) & (self.tokens == np.array(pair)).all(axis=1)
+            if not fits.any():
+                return NO_NODE
+            node = int(np.argmax(fits))
+        return node
+
+
+def build_prefix_tree(tokens: NDArray[np.int32]) -> PrefixTree:
+    """The tree of the sentences in `tokens`, (rows, positions, 2) as from `constituents_of`."""
+    rows, positions, _ = tokens.shape
+    node_of = np.full((rows, positions), NO_NODE, dtype=np.int32)
+    parents, lasts, depths = [], [], []
+    known = 0
+    before = np.full(rows, NO_NODE, dtype=np.int32)
+    for position in range(positions):
+        live = np.flatnonzero(tokens[:, position, 0] != NO_FILLER)
+        keys = np.column_stack([before[live], tokens[live, position]])
+        distinct, group = np.unique(keys, axis=0, return_inverse=True)
+        node_of[live, position] = known + group.ravel()
+        parents.append(distinct[:, 0])
+        lasts.append(distinct[:, 1:])
+        depths.append(np.full(len(distinct), position + 1, dtype=np.int32))
+        known += len(distinct)
+        before = node_of[:, position]
+    return PrefixTree(
+        np.concatenate(parents), np.concatenate(lasts), np.concatenate(depths), node_of
+    )

@@ -1,0 +1,120 @@
+"""What is asked after each beginning of a sentence, and what the answer should be.
+
+After every constituent, each role the event has is asked twice: once with the role as probe, once
+with its filler. The answer is always role + filler. Many sentences share a beginning, so a (node,
+probe) pair has a distribution over answers; its mean is P(unit = 1 | words so far, probe), exactly,
+and for cross-entropy that mean with the pair's weight stands for all the single answers:
+Σ_n CE(t_n, y) = n · CE(mean t, y).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from equivocal.world.derivations import Derivations, weight_by_group
+from equivocal.world.grammar import NO_FILLER, Grammar
+from equivocal.world.lexicon import Lexicon
+from equivocal.world.prefixes import NO_NODE, PrefixTree
+
+__all__ = ["Queries", "build_queries"]
+
+Ints = NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Queries:
+    """Distinct (node, probe) pairs, sorted by node then probe, with their answers.
+
+    Probe p is a role for p < number of roles and a filler pattern otherwise; `probe_units` holds
+    the units each switches on. Answers are kept sparse, as (pair, pattern, weight) triples, because
+    (pairs × units) does not fit in memory for large worlds.
+    """
+
+    node: Ints  # (pairs,)
+    probe: Ints  # (pairs,)
+    weight: NDArray[np.float64]  # (pairs,)
+    probe_units: NDArray[np.bool_]  # (probes, units)
+    answer_units: NDArray[np.bool_]  # (answers, units)
+    triple_pair: Ints  # (triples,), sorted
+    triple_answer: Ints  # (triples,)
+    triple_weight: NDArray[np.float64]  # (triples,)
+    num_roles: int
+
+    def __len__(self) -> int:
+        return len(self.node)
+
+    def targets(self, pairs: slice = slice(None)) -> NDArray[np.float64]:
+        """(pairs, units): the mean answer to each pair, that is, P(unit = 1 | words, probe).
+
+        A pair of weight zero has no answer; its row is zero.
+        """
+        start, stop, _ = pairs.indices(len(self))
+        inside = slice(*np.searchsorted(self.triple_pair, [start, stop]))
+        total = self.weight[self.triple_pair[inside]]
+        share = self.triple_weight[inside] / np.where(total > 0, total, 1.0)
+        where = (self.triple_pair[inside] - start, self.triple_answer[inside])
+        shape = (stop - start, len(self.answer_units))
+        target = csr_array((share, where), shape=shape) @ self.answer_units.astype(np.float64)
+        return np.asarray(target).clip(0.0, 1.0)  # shares add up to 1 only to round-off
+
+    def asks_role(self) -> NDArray[np.bool_]:
+        """(pairs,): whether the probe is a role."""
+        return self.probe < self.num_roles
+
+    def find(self, node: int, probe: int) -> int | None:
+        """The pair of this node and probe, or None where it is never asked."""
+        hits = np.flatnonzero((self.node == node) & (self.probe == probe))
+        return int(hits[0]) if len(hits) else None
+
+
+def build_queries(
+    derivations: Derivations, tree: PrefixTree, grammar: Grammar, lexicon: Lexicon
+) -> Queries:
+    """The questions to all sentences of `derivations`, weighted by the rows' weights."""
+    sets = len(grammar.added_features)
+    adds = np.stack([construction.adds for construction in grammar.constructions])
+    # A filler is its word plus what the construction adds (a passive's agent): one number for both.
+    filler = derivations.fillers * sets + adds[derivations.construction]
+    nodes, roles, fillers, weights = _asked(derivations, tree, filler)
+    patterns, pattern = np.unique(fillers, return_inverse=True)
+    num_roles, num_patterns = len(lexicon.roles), len(patterns)
+    meaning = lexicon.features[patterns // sets] | grammar.added_features[patterns % sets]
+    role_units = np.eye(num_roles, len(lexicon.units), dtype=bool)
+
+    answer_codes, answer = np.unique(roles * num_patterns + pattern, return_inverse=True)
+    node = np.concatenate([nodes, nodes])
+    probe = np.concatenate([roles, num_roles + pattern]).astype(np.int64)
+    answer = np.concatenate([answer, answer])
+    num_probes, num_answers = num_roles + num_patterns, len(answer_codes)
+
+    codes = (node.astype(np.int64) * num_probes + probe) * num_answers + answer
+    triples, group = np.unique(codes, return_inverse=True)
+    triple_weight = weight_by_group(group, np.concatenate([weights, weights]))
+    pairs, triple_pair = np.unique(triples // num_answers, return_inverse=True)
+    return Queries(
+        node=(pairs // num_probes).astype(np.int32),
+        probe=(pairs % num_probes).astype(np.int32),
+        weight=weight_by_group(triple_pair, triple_weight),
+        probe_units=np.concatenate([role_units, meaning]),
+        answer_units=role_units[answer_codes // num_patterns]
+        | meaning[answer_codes % num_patterns],
+        triple_pair=triple_pair.astype(np.int32),
+        triple_answer=(triples % num_answers).astype(np.int32),
+        triple_weight=triple_weight,
+        num_roles=num_roles,
+    )
+
+
+def _asked(
+    derivations: Derivations, tree: PrefixTree, filler: Ints
+) -> tuple[Ints, Ints, Ints, NDArray[np.float64]]:
+    """(node, role, filler, weight) of every question to every row."""
+    parts = []
+    for role in range(derivations.fillers.shape[1]):
+        has = derivations.fillers[:, role] != NO_FILLER
+        row, position = np.nonzero(has[:, None] & (tree.node_of != NO_NODE))
+        parts.append((tree.node_of[row, position], np.full(len(row), role), filler[row, role], row))
+    nodes, roles, fillers, rows = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return nodes, roles.astype(np.int32), fillers, derivations.weight[rows]

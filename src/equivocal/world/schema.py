@@ -1,0 +1,132 @@
+"""What a world file may contain: the shape of the TOML, before any word is looked up.
+
+Pydantic checks types and key names here; `equivocal.world.checks` checks what the names refer to.
+A new key of the file format is added here first, then in `docs/worlds.md`.
+"""
+
+from fractions import Fraction
+from math import isfinite
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
+
+__all__ = ["ABSENT", "ActionSpec", "ConstructionSpec", "Rule", "VerbForms", "WorldFile"]
+
+ABSENT = "absent"  # reserved filler: "this event has no such role"
+
+VerbForm = Literal["third", "past", "participle", "progressive", "plain"]
+
+
+def _as_probability(value: Any) -> float:
+    """A number or a fraction in quotes, so that a third can be written exactly: "1/3"."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise ValueError(f"a probability is a number such as 0.25 or '1/4', got {value!r}")
+    try:
+        number = float(Fraction(value)) if isinstance(value, str) else float(value)
+    except (ValueError, ZeroDivisionError, OverflowError):
+        raise ValueError(
+            f"a probability is a number such as 0.25 or '1/4', got {value!r}"
+        ) from None
+    if not isfinite(number) or number < 0:
+        raise ValueError(f"a probability must be finite and not negative, got {value!r}")
+    return number
+
+
+def _as_rules(value: Any) -> Any:
+    """Every way to write a role's fillers is short for a list of when/then rules."""
+    if isinstance(value, list) and value and all(isinstance(entry, dict) for entry in value):
+        return value
+    return [{"then": value}]
+
+
+def _as_fillers(value: Any) -> str | tuple[str, ...] | dict[str, float]:
+    """One message for all that `then` may be; a pydantic union would give one per alternative."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and all(isinstance(name, str) for name in value):
+        return tuple(value)
+    if isinstance(value, dict):
+        return {word: _as_probability(chance) for word, chance in value.items()}
+    raise ValueError(
+        "fillers are a name, a list of names or a table of probabilities such as "
+        f"{{ egg = 0.7, toast = 0.3 }}, got {value!r}"
+    )
+
+
+def _as_names(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+def _as_action(value: Any) -> Any:
+    """Sort the keys of an action table into its own settings and the roles it fills."""
+    if not isinstance(value, dict):
+        return value
+    own = {key: value[key] for key in ("action", "weight") if key in value}
+    return own | {"roles": {key: entry for key, entry in value.items() if key not in own}}
+
+
+Probability = Annotated[float, BeforeValidator(_as_probability)]
+Names = Annotated[tuple[str, ...], BeforeValidator(_as_names)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Rule(_Strict):
+    """`then` holds where the roles already chosen match `when`; the first match counts.
+
+    `then` is a word, a class, a group or a distribution by name, a list of words and classes
+    (equally likely), or a table of probabilities.
+    """
+
+    when: dict[str, Names] = {}
+    then: Annotated[str | tuple[str, ...] | dict[str, float], PlainValidator(_as_fillers)]
+
+
+class ActionSpec(_Strict):
+    """What may take part in one action; a role that is not named does not occur with it."""
+
+    action: str | None = None  # the word, where the table's name is not the word itself
+    weight: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0  # relative frequency
+    roles: dict[str, Annotated[tuple[Rule, ...], BeforeValidator(_as_rules)]]
+
+
+class ConstructionSpec(_Strict):
+    """A way to put an event into words: which roles, in which order, with which markers."""
+
+    name: str
+    order: tuple[str, ...]
+    actions: Names | None = None  # None: all of them
+    probability: Probability | None = None  # None: what the other constructions leave
+    mentioned: dict[str, Probability] = {}  # role: how often it is put into words; else always
+    markers: dict[str, str] = {}  # role: function word switched on together with the filler
+    adds: dict[str, Names] = {}  # role: features the filler carries in this construction only
+    form: VerbForm = "third"  # how the action word is spelled in `Sentence.text`
+
+
+class VerbForms(_Strict):
+    """Irregular spellings of a verb; whatever is missing is formed by rule."""
+
+    third: str | None = None
+    past: str | None = None
+    participle: str | None = None
+    progressive: str | None = None
+
+
+class WorldFile(_Strict):
+    """One world file, as written."""
+
+    name: str
+    description: str = ""
+    roles: tuple[str, ...]
+    features: tuple[str, ...] | None = None  # None: in the order in which words use them
+    unused_features: tuple[str, ...] = ()  # output units kept although no word has them
+    words: dict[str, dict[str, Names]]  # class: word: its features
+    groups: dict[str, Names] = {}  # name: words, classes or other groups
+    distributions: dict[str, dict[str, Probability]] = {}
+    markers: dict[str, Names] = {}  # function word (an input token): its spellings
+    verbs: dict[str, VerbForms] = {}
+    forms: dict[str, Names] = {}  # word: further spellings
+    actions: dict[str, Annotated[ActionSpec, BeforeValidator(_as_action)]]
+    constructions: tuple[ConstructionSpec, ...]

@@ -1,0 +1,259 @@
+"""`World`: the front of this room. Load one, enumerate it, sample it, ask it what is true."""
+
+import hashlib
+import json
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equivocal.errors import UserError, did_you_mean, listed
+from equivocal.world.corpus import Corpus
+from equivocal.world.coverage import naming_uncovered_events, unused_parts
+from equivocal.world.derivations import (
+    Derivations,
+    collapse,
+    count_at_most,
+    draw_derivations,
+    enumerate_derivations,
+    weight_by_group,
+)
+from equivocal.world.errors import ImpossibleSentenceError, WorldError, WorldSizeWarning
+from equivocal.world.grammar import NO_FILLER, Grammar, build_grammar, words_behind_markers
+from equivocal.world.lexicon import Lexicon, build_lexicon
+from equivocal.world.loading import parse_world_file, read_world
+from equivocal.world.parsing import Parser, Utterance
+from equivocal.world.prefixes import NO_NODE
+from equivocal.world.schema import WorldFile
+from equivocal.world.wording import spell
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Event", "Sentence", "World"]
+
+MAX_ENUMERATED = 250_000  # derivations; about a second and 100 MB for the truth about all of them
+FALLBACK_SAMPLE = 100_000  # sentences that stand in for a world too large to enumerate
+
+
+@dataclass(frozen=True)
+class Event:
+    """Who does what to whom, where and when: roles with their fillers."""
+
+    roles: dict[str, str]
+    probability: float
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence of the world and how probable it is."""
+
+    text: str
+    probability: float
+
+
+class World:
+    """All that can happen and be said in one world file, with exact probabilities."""
+
+    def __init__(self, file: WorldFile, source: str, text: str) -> None:
+        self.file = file
+        self.source = source  # how errors call it
+        self.text = text  # the file as written, to be kept with whatever is made from it
+        self.lexicon: Lexicon = build_lexicon(file)
+        self.grammar: Grammar = build_grammar(file, self.lexicon)
+        with naming_uncovered_events(self.lexicon, source):
+            events = enumerate_derivations(self.grammar) if self.is_exact else None
+        problems = unused_parts(file, self.lexicon, self.grammar, events)
+        if problems:
+            raise WorldError(source, problems)
+        self._enumerated = events
+
+    @classmethod
+    def load(cls, name_or_path: str | Path) -> Self:
+        """A world that comes with the package ("paper", "sg2018") or one of your own (a path)."""
+        return cls.from_toml(*read_world(name_or_path))
+
+    @classmethod
+    def from_toml(cls, text: str, source: str = "<text>") -> Self:
+        """A world from the text of a world file; `source` is how errors call it."""
+        return cls(parse_world_file(text, source), source, text)
+
+    def __repr__(self) -> str:
+        return (
+            f"World({self.name!r}: {len(self.tokens)} tokens, {len(self.units)} units, "
+            f"{len(self.grammar.actions)} actions)"
+        )
+
+    @property
+    def name(self) -> str:
+        """The name given in the file."""
+        return self.file.name
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """Input tokens: words, then markers."""
+        return self.lexicon.tokens
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """Output units: `role:agent`, …, then the features by their plain names."""
+        return self.lexicon.units
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """Roles of an event; each can be used as a probe."""
+        return self.lexicon.roles
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A digest of everything that matters to a network; prose in the file does not."""
+        content = self.file.model_dump(mode="json", exclude={"description"})
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+    # ---- everything that can happen and be said
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the world is enumerated; if not, probabilities are estimates from a sample."""
+        return count_at_most(self.grammar) <= MAX_ENUMERATED
+
+    @cached_property
+    def all_derivations(self) -> Corpus:
+        """Every event in every wording, weighted by probability (or a sample of a large world)."""
+        if self._enumerated is not None:
+            return Corpus(self, self._enumerated)
+        warnings.warn(
+            f"world {self.name!r} has up to {count_at_most(self.grammar):.2g} derivations, too "
+            f"many to enumerate (at most {MAX_ENUMERATED:,}); its probabilities are estimated "
+            f"from {FALLBACK_SAMPLE:,} sampled sentences.",
+            WorldSizeWarning,
+            stacklevel=2,
+        )
+        drawn = collapse(self.sample(FALLBACK_SAMPLE, seed=0).derivations)
+        return Corpus(self, drawn.reweighted(drawn.weight / FALLBACK_SAMPLE))
+
+    @cached_property
+    def events(self) -> tuple[Event, ...]:
+        """Every event with its probability, whichever way it is told."""
+        derivations = self.all_derivations.derivations
+        rows, group = np.unique(derivations.fillers, axis=0, return_inverse=True)
+        weight = weight_by_group(group, derivations.weight)
+        return tuple(
+            Event(
+                {
+                    role: self.lexicon.words[word]
+                    for role, word in zip(self.roles, row, strict=True)
+                    if word != NO_FILLER
+                },
+                float(probability),
+            )
+            for row, probability in zip(rows, weight, strict=True)
+        )
+
+    @cached_property
+    def sentences(self) -> tuple[Sentence, ...]:
+        """Every distinct sentence with its probability, most probable first."""
+        everything = self.all_derivations
+        last = everything.tree.node_of.max(axis=1)  # nodes are numbered by depth
+        _, first, group = np.unique(last, return_index=True, return_inverse=True)
+        weight = weight_by_group(group, everything.derivations.weight)
+        order = np.argsort(-weight, kind="stable")
+        texts = everything.take(first[order]).texts
+        return tuple(map(Sentence, texts, weight[order].tolist()))
+
+    def sample(self, n: int, seed: int = 0) -> Corpus:
+        """`n` sentences drawn at random; the same seed gives the same corpus."""
+        if not isinstance(n, (int, np.integer)) or n < 1:
+            raise UserError(f"n must be a whole number of sentences, at least 1, got {n!r}.")
+        rng = np.random.default_rng(seed)
+        with naming_uncovered_events(self.lexicon, self.source):
+            return Corpus(self, draw_derivations(self.grammar, int(n), rng))
+
+    def spell(self, derivations: Derivations) -> tuple[str, ...]:
+        """The sentence of each row, in words that `parse` understands."""
+        return spell(derivations, self.file, self.grammar, self.lexicon)
+
+    # ---- text in, truth out
+
+    @cached_property
+    def _parser(self) -> Parser:
+        return Parser(self.file, words_behind_markers(self.grammar, self.lexicon))
+
+    def parse(self, text: str | Utterance) -> Utterance:
+        """The constituents of a sentence, or of the beginning of one, in any order of words."""
+        return text if isinstance(text, Utterance) else self._parser.parse(text)
+
+    def encode(self, text: str | Utterance) -> NDArray[np.int32]:
+        """(constituents, 2): word and marker token numbers; -1 where there is no marker."""
+        number = {token: index for index, token in enumerate(self.tokens)}
+        return np.array(
+            [
+                [number[part.word], number[part.marker] if part.marker else NO_FILLER]
+                for part in self.parse(text)
+            ],
+            dtype=np.int32,
+        )
+
+    def filler_units(self, word: str) -> NDArray[np.bool_]:
+        """(units,): the units that a word's meaning switches on; its pattern as a probe."""
+        parts = self.parse(word).constituents
+        if len(parts) != 1:
+            raise UserError(f"a filler is one word of the world, got {word!r}.")
+        meaning: NDArray[np.bool_] = self.lexicon.features[self.lexicon.words.index(parts[0].word)]
+        return meaning
+
+    def true_beliefs(
+        self, text: str | Utterance, role: str | None = None, *, filler: str | None = None
+    ) -> "pd.Series[float]":
+        """The exact P(unit = 1 | words so far, probe) for every output unit.
+
+        The probe is a role ("who is the agent?") or, with `filler=`, a word ("what is the pizza
+        in this event?"). It is asked only about events that have the role, or the filler, as it is
+        when a network is trained; the belief is conditioned on that too.
+
+        Raises `ImpossibleSentenceError` where no event can be told with these words, or none that
+        can has the role: there is then no truth to know.
+        """
+        import pandas as pd
+
+        everything = self.all_derivations
+        utterance = self.parse(text)
+        node = everything.tree.find([tuple(pair) for pair in self.encode(utterance).tolist()])
+        if node == NO_NODE:
+            raise ImpossibleSentenceError(
+                f"nothing that happens in world {self.name!r} begins with {str(utterance)!r}, so "
+                "there is no true belief about it; a trained network can still be asked."
+            )
+        pairs = [
+            pair
+            for probe in self._probes(role, filler)
+            if (pair := everything.queries.find(node, probe)) is not None
+        ]
+        if not pairs:
+            raise ImpossibleSentenceError(
+                f"no event of world {self.name!r} that begins with {str(utterance)!r} has "
+                f"{f'the role {role!r}' if role else repr(filler)}; ask for another one."
+            )
+        weight = everything.queries.weight[pairs]
+        beliefs = [everything.queries.targets(slice(pair, pair + 1))[0] for pair in pairs]
+        mean = np.average(beliefs, axis=0, weights=weight)
+        return pd.Series(mean, index=pd.Index(self.units, name="unit"), name=role or filler)
+
+    def _probes(self, role: str | None, filler: str | None) -> list[int]:
+        """Probe numbers of a role, or of a filler with and without what constructions add."""
+        if (role is None) == (filler is None):
+            raise UserError("ask with a role or with filler=, one of the two.")
+        if role is not None:
+            if role not in self.roles:
+                hint = did_you_mean(role, self.roles) or f"; roles are {listed(self.roles)}."
+                raise UserError(f"unknown role {role!r} in world {self.name!r}{hint}")
+            return [self.roles.index(role)]
+        meaning = self.filler_units(filler or "")
+        queries = self.all_derivations.queries
+        guises = [meaning | added for added in self.grammar.added_features]
+        fits = [(queries.probe_units == guise).all(axis=1) for guise in guises]
+        return [int(probe) for probe in np.flatnonzero(np.any(fits, axis=0))]
