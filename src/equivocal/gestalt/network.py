@@ -113,6 +113,6 @@ def new_sentence_gestalt(
         probe_weight=uniform(num_units, hidden, 1.0),
         hidden_bias=jnp.zeros(hidden),
         output_weight=uniform(hidden, num_units, 0.3),
-        output_bias=jnp.full(num_units, -3.0),
+        output_bias=jnp.full(num_units, -3.0, dtype=jnp.float32),
     )
     return SentenceGestalt(update, query)

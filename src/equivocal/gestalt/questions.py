@@ -18,7 +18,15 @@ from equivocal.gestalt.network import SentenceGestalt
 from equivocal.world import Corpus
 from equivocal.world.prefixes import PrefixTree
 
-__all__ = ["Level", "Questions", "features_of", "gestalts_of", "levels_of", "questions_of"]
+__all__ = [
+    "Answers",
+    "Level",
+    "Questions",
+    "answers_of",
+    "features_of",
+    "gestalts_of",
+    "questions_of",
+]
 
 MAX_TARGET_BYTES = 2 * 2**30
 
@@ -31,17 +39,22 @@ class Level(NamedTuple):
 
 
 class Questions(NamedTuple):
-    """Everything a forward pass over a corpus reads."""
+    """What is asked: everything a forward pass over a corpus reads."""
 
     levels: tuple[Level, ...]
     probes: Float[Array, "probes units"]
     node: Int[Array, " pairs"]
     probe: Int[Array, " pairs"]
+
+
+class Answers(NamedTuple):
+    """What should be answered, and how often it is asked."""
+
     weight: Float[Array, " pairs"]  # sums to one
     target: Float[Array, "pairs units"]  # mean answer
 
 
-def levels_of(tree: PrefixTree) -> tuple[Level, ...]:
+def _levels_of(tree: PrefixTree) -> tuple[Level, ...]:
     """The tree cut by depth, parents renumbered within their level."""
     start = np.searchsorted(tree.depth, np.arange(1, tree.depth[-1] + 2))
     return tuple(
@@ -54,7 +67,18 @@ def levels_of(tree: PrefixTree) -> tuple[Level, ...]:
 
 
 def questions_of(corpus: Corpus) -> Questions:
-    """The arrays of a corpus."""
+    """The questions to a corpus."""
+    queries = corpus.queries
+    return Questions(
+        levels=_levels_of(corpus.tree),
+        probes=jnp.asarray(queries.probe_units, dtype=jnp.float32),
+        node=jnp.asarray(queries.node),
+        probe=jnp.asarray(queries.probe),
+    )
+
+
+def answers_of(corpus: Corpus) -> Answers:
+    """The answers to `questions_of` the same corpus, in the same order."""
     queries = corpus.queries
     size = len(queries) * queries.answer_units.shape[1] * 4
     if size > MAX_TARGET_BYTES:
@@ -63,11 +87,7 @@ def questions_of(corpus: Corpus) -> Questions:
             f"need {size / 2**30:.1f} GiB; at most {MAX_TARGET_BYTES >> 30} GiB are taken. "
             "Use fewer sentences or a smaller world."
         )
-    return Questions(
-        levels=levels_of(corpus.tree),
-        probes=jnp.asarray(queries.probe_units, dtype=jnp.float32),
-        node=jnp.asarray(queries.node),
-        probe=jnp.asarray(queries.probe),
+    return Answers(
         weight=jnp.asarray(queries.weight / queries.weight.sum(), dtype=jnp.float32),
         target=jnp.asarray(queries.targets(), dtype=jnp.float32),
     )

@@ -15,7 +15,7 @@ from equivocal.errors import UserError, listed
 from equivocal.files import ensure_writable, write_text_atomically
 from equivocal.gestalt.network import SentenceGestalt
 from equivocal.gestalt.probing import Network
-from equivocal.gestalt.questions import questions_of
+from equivocal.gestalt.questions import answers_of, questions_of
 from equivocal.gestalt.scoring import score
 from equivocal.gestalt.settings import TrainingSettings
 from equivocal.gestalt.storage import (
@@ -167,7 +167,8 @@ def _fit(
 ) -> tuple[tuple[SentenceGestalt, ...], list[EpochReport]]:
     stacked, reports = fit(
         questions_of(kept),
-        questions_of(held_out),
+        answers_of(kept),
+        answers_of(held_out),
         settings,
         num_tokens=len(kept.world.tokens),
         num_train_sentences=len(kept),

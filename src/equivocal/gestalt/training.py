@@ -14,7 +14,10 @@ The networks differ in their initial weights alone; they share corpus, held-out 
 one batched product serves them all.
 """
 
+import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -25,10 +28,10 @@ import optax
 from jaxtyping import Array, Float, Int, Key
 
 from equivocal.gestalt.network import SentenceGestalt, new_sentence_gestalt
-from equivocal.gestalt.questions import Questions, features_of
+from equivocal.gestalt.questions import Answers, Questions, features_of
 from equivocal.gestalt.settings import TrainingSettings
 
-__all__ = ["EpochReport", "OnEpoch", "fit", "loss_and_accuracy"]
+__all__ = ["EpochReport", "OnEpoch", "fit"]
 
 
 class EpochReport(NamedTuple):
@@ -54,27 +57,29 @@ class _State(NamedTuple):
     waited: Int[Array, " networks"]  # epochs since best_loss
 
 
-def loss_and_accuracy(
-    network: SentenceGestalt, questions: Questions
+def _loss_and_accuracy(
+    logits: Float[Array, "pairs units"], answers: Answers
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
     """L(w), and the share of units on the right side of ½, over all questions.
 
     With a mean answer t, an output above ½ is right in a share t of the cases, one below in 1−t.
     """
-    logits = network.query.logits(features_of(network, questions))
-    target = questions.target
-    loss = (jax.nn.softplus(logits) - target * logits).sum(axis=1)
-    right = jnp.where(logits > 0, target, 1 - target).mean(axis=1)
-    return questions.weight @ loss, questions.weight @ right
+    loss = _cross_entropy(logits, answers.target)
+    right = jnp.where(logits > 0, answers.target, 1 - answers.target).mean(axis=1)
+    return answers.weight @ loss, answers.weight @ right
+
+
+def _cross_entropy(
+    logits: Float[Array, "rows units"], target: Float[Array, "rows units"]
+) -> Float[Array, " rows"]:
+    return (jax.nn.softplus(logits) - target * logits).sum(axis=1)
 
 
 def _batch_loss(
-    network: SentenceGestalt, questions: Questions, rows: Int[Array, " batch"]
+    network: SentenceGestalt, batch: Questions, target: Float[Array, "batch units"]
 ) -> Float[Array, ""]:
-    """The estimate of L(w) from the questions in `rows`, drawn in proportion to their weight."""
-    batch = questions._replace(node=questions.node[rows], probe=questions.probe[rows])
-    logits = network.query.logits(features_of(network, batch))
-    return (jax.nn.softplus(logits) - questions.target[rows] * logits).sum() / len(rows)
+    """The estimate of L(w) from questions drawn in proportion to their weight."""
+    return _cross_entropy(network.query.logits(features_of(network, batch)), target).mean()
 
 
 def _draw(
@@ -99,10 +104,15 @@ def _optimiser(settings: TrainingSettings, steps_per_epoch: int) -> optax.Gradie
     return optax.adamw(rate, b2=settings.second_moment, weight_decay=settings.weight_decay)
 
 
-def _new_networks(
-    settings: TrainingSettings, num_tokens: int, num_units: int, key: Key[Array, ""]
-) -> SentenceGestalt:
-    """All networks of a run, stacked along a leading axis."""
+def _start(
+    indices: Int[np.ndarray, " networks"],
+    settings: TrainingSettings,
+    steps: int,
+    num_tokens: int,
+    num_units: int,
+    key: Key[Array, ""],
+) -> _State:
+    """New networks with these indices, stacked along a leading axis, before their first step."""
 
     def new(index: Int[Array, ""]) -> SentenceGestalt:
         return new_sentence_gestalt(
@@ -114,12 +124,20 @@ def _new_networks(
             gestalt=settings.gestalt,
         )
 
-    return jax.vmap(new)(jnp.arange(settings.networks))
+    network = jax.vmap(new)(jnp.asarray(indices))
+    return _State(
+        network=network,
+        optimiser=jax.vmap(_optimiser(settings, steps).init)(network),
+        best=network,
+        best_loss=jnp.full(len(indices), jnp.inf, dtype=jnp.float32),
+        waited=jnp.zeros(len(indices), dtype=jnp.int32),
+    )
 
 
 def fit(
-    train: Questions,
-    test: Questions,
+    questions: Questions,
+    train: Answers,
+    test: Answers,
     settings: TrainingSettings,
     *,
     num_tokens: int,
@@ -128,29 +146,44 @@ def fit(
 ) -> tuple[SentenceGestalt, list[EpochReport]]:
     """Train `settings.networks` networks; returns them stacked, each at its best epoch.
 
+    Both parts of the corpus answer the same questions, with weight zero where one never asks.
     A network whose held-out loss has not improved for `patience` epochs is left as it was best,
     whatever the others go on to do.
     """
     steps = max(1, round(num_train_sentences / settings.batch_size))
     start, order = jax.random.split(jax.random.key(settings.seed))
-    network = _new_networks(settings, num_tokens, train.target.shape[1], start)
-    state = _State(
-        network=network,
-        optimiser=jax.vmap(_optimiser(settings, steps).init)(network),
-        best=network,
-        best_loss=jnp.full(settings.networks, jnp.inf),
-        waited=jnp.zeros(settings.networks, dtype=jnp.int32),
-    )
+    data = (questions, train, test)
+    # what the program does not depend on is made alike, so that another seed reuses it
+    program = replace(settings, seed=0, networks=1)
+    groups = [
+        _start(indices, settings, steps, num_tokens, train.target.shape[1], start)
+        for indices in np.array_split(np.arange(settings.networks), _num_groups(settings.networks))
+    ]
     reports: list[EpochReport] = []
-    for epoch in range(1, settings.epochs + 1):
-        key = jax.random.fold_in(order, epoch)
-        state, scores = _run_epoch(key, state, train, test, settings=settings, steps=steps)
-        reports.append(EpochReport(epoch, *(np.asarray(score) for score in scores)))
-        if on_epoch is not None:
-            on_epoch(reports[-1], settings.epochs)
-        if bool((state.waited >= settings.patience).all()):
-            break
-    return state.best, reports
+    with ThreadPoolExecutor(len(groups)) as pool:
+        for epoch in range(1, settings.epochs + 1):
+            key = jax.random.fold_in(order, epoch)
+
+            def run(group: _State, key: Key[Array, ""] = key) -> tuple[_State, list[np.ndarray]]:
+                group, scores = _run_epoch(key, group, data, settings=program, steps=steps)
+                return group, [np.asarray(score) for score in scores]  # waits inside the thread
+
+            groups, scores = zip(*pool.map(run, groups), strict=True)
+            reports.append(EpochReport(epoch, *map(np.concatenate, zip(*scores, strict=True))))
+            if on_epoch is not None:
+                on_epoch(reports[-1], settings.epochs)
+            if all((group.waited >= settings.patience).all() for group in groups):
+                break
+    best = jax.tree.map(lambda *parts: jnp.concatenate(parts), *(group.best for group in groups))
+    return best, reports
+
+
+def _num_groups(networks: int) -> int:
+    """On a CPU one group of networks per core: such small products do not fill two cores."""
+    if jax.default_backend() != "cpu":
+        return 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return min(networks, cores or 1)
 
 
 # The corpus is an argument, not a constant: XLA would spend seconds folding it into the program.
@@ -158,13 +191,13 @@ def fit(
 def _run_epoch(
     key: Key[Array, ""],
     state: _State,
-    train: Questions,
-    test: Questions,
+    data: tuple[Questions, Answers, Answers],
     *,
     settings: TrainingSettings,
     steps: int,
 ) -> tuple[_State, tuple[Array, ...]]:
     """`steps` steps of every network, then their scores on both parts of the corpus."""
+    questions, train, test = data
     optimiser = _optimiser(settings, steps)
     cumulative = jnp.cumsum(train.weight)
 
@@ -173,15 +206,19 @@ def _run_epoch(
     ) -> tuple[tuple[SentenceGestalt, optax.OptState], None]:
         network, memory = carry
         rows = _draw(key, cumulative, settings.questions)
-        gradient = jax.vmap(jax.grad(_batch_loss), in_axes=(0, None, None))(network, train, rows)
+        batch = questions._replace(node=questions.node[rows], probe=questions.probe[rows])
+        gradient = jax.vmap(jax.grad(_batch_loss), in_axes=(0, None, None))(
+            network, batch, train.target[rows]
+        )
         change, memory = jax.vmap(optimiser.update)(gradient, memory, network)
         return (optax.apply_updates(network, change), memory), None
 
     keys = jax.random.split(key, steps)
     (network, memory), _ = jax.lax.scan(step, (state.network, state.optimiser), keys)
-    score = jax.vmap(loss_and_accuracy, in_axes=(0, None))
-    train_loss, train_accuracy = score(network, train)
-    test_loss, test_accuracy = score(network, test)
+    logits = jax.vmap(lambda each: each.query.logits(features_of(each, questions)))(network)
+    score = jax.vmap(_loss_and_accuracy, in_axes=(0, None))
+    train_loss, train_accuracy = score(logits, train)
+    test_loss, test_accuracy = score(logits, test)
     state = _keep_best(state, network, memory, test_loss, settings.patience)
     return state, (train_loss, test_loss, train_accuracy, test_accuracy)
 
