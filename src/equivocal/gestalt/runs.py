@@ -171,7 +171,6 @@ def _fit(
         answers_of(held_out),
         settings,
         num_tokens=len(kept.world.tokens),
-        num_train_sentences=len(kept),
         on_epoch=on_epoch,
     )
     each = range(settings.networks)

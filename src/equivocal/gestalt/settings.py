@@ -22,8 +22,8 @@ class TrainingSettings:
     held_out: float = 0.1  # share of the sentences kept for early stopping
     epochs: int = 60  # at most
     patience: int = 15  # epochs without a better held-out loss before a network stops
-    batch_size: int = 300  # sentences that one step stands for
-    questions: int = 512  # distinct questions looked at in one step (see `training`)
+    steps: int = 30  # optimiser steps in an epoch, whatever the size of the corpus
+    questions: int = 512  # questions looked at in one step (see `training`)
     learning_rate: float = 4e-3
     decay_from: float = 0.6  # share of the epochs after which the learning rate falls to zero
     second_moment: float = 0.95  # Adam's β₂; the usual 0.999 needs about three times the steps
@@ -32,7 +32,7 @@ class TrainingSettings:
     gestalt: int = 100  # units in the gestalt layer
 
     def __post_init__(self) -> None:
-        for name in ("networks", "sentences", "epochs", "patience", "batch_size", "questions"):
+        for name in ("networks", "sentences", "epochs", "patience", "steps", "questions"):
             self._require(name, getattr(self, name) >= 1, "at least 1")
         for name in ("hidden", "gestalt"):
             self._require(name, getattr(self, name) >= 1, "at least 1")

@@ -8,7 +8,8 @@ over the distinct questions q (a beginning and a probe), with n_q the number of 
 the corpus and t_q its mean answer. A step does not walk through a batch of sentences: it takes
 `questions` of the distinct q by systematic sampling, each with probability proportional to n_q and
 equal weight, which is an unbiased estimate of the same gradient. Questions are sorted by beginning,
-so a step sees all kinds of beginnings. `batch_size` only sets how many steps make an epoch.
+so a step sees all kinds of beginnings. An epoch is a fixed number of such steps, after which both
+parts of the corpus are scored.
 
 The networks differ in their initial weights alone; they share corpus, held-out part and order, so
 one batched product serves them all.
@@ -86,13 +87,13 @@ def _draw(
     key: Key[Array, ""], cumulative: Float[Array, " pairs"], size: int
 ) -> Int[Array, " batch"]:
     """Systematic sampling: `size` evenly spaced points with one random offset."""
-    points = (jnp.arange(size) + jax.random.uniform(key)) / size
+    points = (jnp.arange(size, dtype=jnp.float32) + jax.random.uniform(key)) / size
     rows = jnp.searchsorted(cumulative, points * cumulative[-1])
     return jnp.minimum(rows, len(cumulative) - 1)
 
 
-def _optimiser(settings: TrainingSettings, steps_per_epoch: int) -> optax.GradientTransformation:
-    steps = settings.epochs * steps_per_epoch
+def _optimiser(settings: TrainingSettings) -> optax.GradientTransformation:
+    steps = settings.epochs * settings.steps
     constant = round(settings.decay_from * steps)
     rate = optax.join_schedules(
         [
@@ -107,7 +108,6 @@ def _optimiser(settings: TrainingSettings, steps_per_epoch: int) -> optax.Gradie
 def _start(
     indices: Int[np.ndarray, " networks"],
     settings: TrainingSettings,
-    steps: int,
     num_tokens: int,
     num_units: int,
     key: Key[Array, ""],
@@ -127,7 +127,7 @@ def _start(
     network = jax.vmap(new)(jnp.asarray(indices))
     return _State(
         network=network,
-        optimiser=jax.vmap(_optimiser(settings, steps).init)(network),
+        optimiser=jax.vmap(_optimiser(settings).init)(network),
         best=network,
         best_loss=jnp.full(len(indices), jnp.inf, dtype=jnp.float32),
         waited=jnp.zeros(len(indices), dtype=jnp.int32),
@@ -141,7 +141,6 @@ def fit(
     settings: TrainingSettings,
     *,
     num_tokens: int,
-    num_train_sentences: int,
     on_epoch: OnEpoch | None = None,
 ) -> tuple[SentenceGestalt, list[EpochReport]]:
     """Train `settings.networks` networks; returns them stacked, each at its best epoch.
@@ -150,13 +149,12 @@ def fit(
     A network whose held-out loss has not improved for `patience` epochs is left as it was best,
     whatever the others go on to do.
     """
-    steps = max(1, round(num_train_sentences / settings.batch_size))
     start, order = jax.random.split(jax.random.key(settings.seed))
     data = (questions, train, test)
     # what the program does not depend on is made alike, so that another seed reuses it
     program = replace(settings, seed=0, networks=1)
     groups = [
-        _start(indices, settings, steps, num_tokens, train.target.shape[1], start)
+        _start(indices, settings, num_tokens, train.target.shape[1], start)
         for indices in np.array_split(np.arange(settings.networks), _num_groups(settings.networks))
     ]
     reports: list[EpochReport] = []
@@ -165,7 +163,7 @@ def fit(
             key = jax.random.fold_in(order, epoch)
 
             def run(group: _State, key: Key[Array, ""] = key) -> tuple[_State, list[np.ndarray]]:
-                group, scores = _run_epoch(key, group, data, settings=program, steps=steps)
+                group, scores = _run_epoch(key, group, data, settings=program)
                 return group, [np.asarray(score) for score in scores]  # waits inside the thread
 
             groups, scores = zip(*pool.map(run, groups), strict=True)
@@ -187,18 +185,17 @@ def _num_groups(networks: int) -> int:
 
 
 # The corpus is an argument, not a constant: XLA would spend seconds folding it into the program.
-@partial(jax.jit, static_argnames=("settings", "steps"))
+@partial(jax.jit, static_argnames="settings")
 def _run_epoch(
     key: Key[Array, ""],
     state: _State,
     data: tuple[Questions, Answers, Answers],
     *,
     settings: TrainingSettings,
-    steps: int,
 ) -> tuple[_State, tuple[Array, ...]]:
-    """`steps` steps of every network, then their scores on both parts of the corpus."""
+    """The steps of one epoch for every network, then their scores on both parts of the corpus."""
     questions, train, test = data
-    optimiser = _optimiser(settings, steps)
+    optimiser = _optimiser(settings)
     cumulative = jnp.cumsum(train.weight)
 
     def step(
@@ -213,7 +210,7 @@ def _run_epoch(
         change, memory = jax.vmap(optimiser.update)(gradient, memory, network)
         return (optax.apply_updates(network, change), memory), None
 
-    keys = jax.random.split(key, steps)
+    keys = jax.random.split(key, settings.steps)
     (network, memory), _ = jax.lax.scan(step, (state.network, state.optimiser), keys)
     logits = jax.vmap(lambda each: each.query.logits(features_of(each, questions)))(network)
     score = jax.vmap(_loss_and_accuracy, in_axes=(0, None))

@@ -38,7 +38,7 @@ def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
     """Write SVG and PNG; returns their paths."""
     paths = [folder / f"{name}.svg", folder / f"{name}.png"]
     for path in paths:
-        with replacing(path) as temporary:
+        with replacing(path) as temporary, publication_style():
             kind = path.suffix.removeprefix(".")
             meta = {"Date": None} if kind == "svg" else {}
             figure.savefig(temporary, format=kind, metadata=meta)

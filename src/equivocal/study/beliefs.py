@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 import xarray as xr
-from numpy.typing import NDArray
+from jaxtyping import Float
 
 from equivocal.gestalt import Network, Run
 from equivocal.gestalt.scoring import CERTAIN, activations
@@ -69,9 +69,11 @@ def calibration_table(run: Run, bins: int = 20) -> pd.DataFrame:
 
 
 def _summary(
-    truth: NDArray[np.float64], weight: NDArray[np.float64], answers: NDArray[np.float64]
+    truth: Float[np.ndarray, " questions"],
+    weight: Float[np.ndarray, " questions"],
+    answers: Float[np.ndarray, "networks questions"],
 ) -> dict[str, float]:
-    """One row of the table; `answers` is (networks, questions)."""
+    """One row of the table."""
     share = weight / weight.sum()
     values = answers.ravel()
     order = np.argsort(values)

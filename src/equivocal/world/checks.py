@@ -11,7 +11,7 @@ from graphlib import CycleError, TopologicalSorter
 from equivocal.errors import did_you_mean, listed
 from equivocal.world.errors import Problem
 from equivocal.world.names import Names, UnknownNameError
-from equivocal.world.schema import ABSENT, ActionSpec, Rule, WorldFile
+from equivocal.world.schema import ABSENT, ActionSpec, Rule, WorldFile, asked_roles
 from equivocal.world.spelling import declared_spellings
 
 __all__ = ["find_problems"]
@@ -200,7 +200,7 @@ def _conditions(
 
 
 def _circular_rules(action: str, spec: ActionSpec) -> Iterator[Problem]:
-    asks = {role: {r for rule in rules for r in rule.when} for role, rules in spec.roles.items()}
+    asks = {role: asked_roles(rules) for role, rules in spec.roles.items()}
     try:
         TopologicalSorter(asks).prepare()
     except CycleError as error:

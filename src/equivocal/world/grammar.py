@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 
 from equivocal.world.lexicon import Lexicon
 from equivocal.world.names import Names
-from equivocal.world.schema import ABSENT, ActionSpec, ConstructionSpec, Rule, WorldFile
+from equivocal.world.schema import (
+    ABSENT,
+    ActionSpec,
+    ConstructionSpec,
+    Rule,
+    WorldFile,
+    asked_roles,
+)
 
 __all__ = [
     "NO_FILLER",
@@ -111,7 +118,7 @@ def build_grammar(file: WorldFile, lexicon: Lexicon) -> Grammar:
 def _choices(
     file: WorldFile, lexicon: Lexicon, names: Names, number: dict[str, int], spec: ActionSpec
 ) -> tuple[tuple[int, tuple[Choice, ...]], ...]:
-    asks = {role: {r for rule in rules for r in rule.when} for role, rules in spec.roles.items()}
+    asks = {role: asked_roles(rules) for role, rules in spec.roles.items()}
     return tuple(
         (
             lexicon.roles.index(role),

@@ -10,7 +10,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
 
-__all__ = ["ABSENT", "ActionSpec", "ConstructionSpec", "Rule", "VerbForms", "WorldFile"]
+__all__ = [
+    "ABSENT",
+    "ActionSpec",
+    "ConstructionSpec",
+    "Rule",
+    "VerbForms",
+    "WorldFile",
+    "asked_roles",
+]
 
 ABSENT = "absent"  # reserved filler: "this event has no such role"
 
@@ -82,6 +90,11 @@ class Rule(_Strict):
 
     when: dict[str, Names] = {}
     then: Annotated[str | tuple[str, ...] | dict[str, float], PlainValidator(_as_fillers)]
+
+
+def asked_roles(rules: tuple[Rule, ...]) -> list[str]:
+    """The roles that rules ask about, each once, in a fixed order."""
+    return list(dict.fromkeys(role for rule in rules for role in rule.when))
 
 
 class ActionSpec(_Strict):

@@ -2,11 +2,12 @@
 
 import hashlib
 import json
+import tomllib
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,12 +74,12 @@ class World:
         self._enumerated = events
 
     @classmethod
-    def load(cls, name_or_path: str | Path) -> Self:
+    def load(cls, name_or_path: str | Path) -> "World":
         """A world that comes with the package ("paper", "sg2018") or one of your own (a path)."""
         return cls.from_toml(*read_world(name_or_path))
 
     @classmethod
-    def from_toml(cls, text: str, source: str = "<text>") -> Self:
+    def from_toml(cls, text: str, source: str = "<text>") -> "World":
         """A world from the text of a world file; `source` is how errors call it."""
         return cls(parse_world_file(text, source), source, text)
 
@@ -110,9 +111,15 @@ class World:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A digest of everything that matters to a network; prose in the file does not."""
-        content = self.file.model_dump(mode="json", exclude={"description"})
-        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+        """A digest of everything that matters to a network, in the order of the file.
+
+        Prose and spellings do not: a network trained before a synonym was added can still be used.
+        """
+        content = tomllib.loads(self.text)
+        for prose in ("description", "verbs", "forms"):
+            content.pop(prose, None)
+        content["markers"] = list(content.get("markers", ()))
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
 
     # ---- everything that can happen and be said
 

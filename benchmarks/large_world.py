@@ -1,0 +1,172 @@
+"""How long a world of 2,000 words and 200 actions takes, and how much memory.
+
+    python -m benchmarks.large_world
+
+Two made-up worlds (see `benchmarks.worlds`): one so large that it cannot be enumerated, and one
+just small enough that it can. Each is measured in a process of its own, one stage after another:
+load the text, sample 100,000 sentences, collapse equal ones, list all sentences with their
+probabilities, ask for a first true belief. The large world must answer the last two from a sample
+and say so with a `WorldSizeWarning`; the other must not. Peak memory is that of the process after
+each stage, interpreter and imports included, and can only grow.
+
+Prints a table and writes `benchmarks/results/large_world.json`.
+"""
+
+import json
+import multiprocessing
+import os
+import platform
+import resource
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from importlib import import_module, metadata
+from pathlib import Path
+from time import perf_counter
+from typing import Any, TypeVar
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.worlds import large_world_toml
+from equivocal.files import write_text_atomically
+
+__all__ = ["RESULTS", "machine_facts"]
+
+RESULTS = Path(__file__).parent / "results"
+SENTENCES = 100_000
+SIZES = {"large": (2_000, 200), "middling": (80, 20)}  # words, actions
+PACKAGES = ("equivocal", "numpy", "scipy", "jax", "jaxlib", "torch")
+
+Result = TypeVar("Result")
+
+
+def machine_facts() -> dict[str, Any]:
+    """What the numbers of a result file depend on besides the code: processor, load, versions."""
+    versions = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            versions[package] = "not installed"
+    return {
+        "cpu": _cpu_model(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
+        "system": f"{platform.system()} {platform.machine()}",
+        "load_average": [round(load, 2) for load in os.getloadavg()],
+        "versions": versions,
+        "commit": _commit(),
+    }
+
+
+def _cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or "unknown"
+    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(models, platform.processor() or "unknown")
+
+
+def _commit() -> str:
+    """The commit that was measured, with `-dirty` where files had changed since."""
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    try:
+        done = subprocess.run(
+            command, cwd=Path(__file__).parent, capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return done.stdout.strip()
+
+
+def _peak_mib() -> float:
+    """The most memory this process has held, in MiB."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return float(peak) / (2**20 if sys.platform == "darwin" else 2**10)  # bytes there, KiB here
+
+
+def _stage(stages: dict[str, dict[str, float]], name: str, work: Callable[[], Result]) -> Result:
+    """Run one stage and note its seconds and the peak memory after it."""
+    began = perf_counter()
+    result = work()
+    seconds = perf_counter() - began
+    stages[name] = {"seconds": round(seconds, 4), "peak_mib": round(_peak_mib(), 1)}
+    return result
+
+
+def _measure(num_words: int, num_actions: int) -> dict[str, Any]:
+    """Everything about one world. Runs in a fresh process, so nothing is imported or cached."""
+    stages: dict[str, dict[str, float]] = {}
+    text = large_world_toml(num_words, num_actions)
+
+    package = _stage(stages, "import", lambda: import_module("equivocal.world"))
+    world = _stage(stages, "load", lambda: package.World.from_toml(text))
+    corpus = _stage(stages, "sample", lambda: world.sample(SENTENCES, seed=1))
+    distinct = _stage(stages, "distinct", corpus.distinct)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        listed = _stage(stages, "sentences", lambda: world.sentences)
+    start = " ".join(corpus.texts[0].split()[:2])
+    _stage(stages, "import pandas", lambda: import_module("pandas"))
+    _stage(stages, "true belief", lambda: world.true_beliefs(start, "patient"))
+    return {
+        "words": len(world.lexicon.words),
+        "actions": len(world.grammar.actions),
+        "tokens": len(world.tokens),
+        "units": len(world.units),
+        "toml_bytes": len(text.encode()),
+        "is_exact": bool(world.is_exact),
+        "sampled_sentences": len(corpus),
+        "distinct_sampled": len(distinct.derivations),
+        "listed_sentences": len(listed),
+        "total_probability": sum(sentence.probability for sentence in listed),
+        "size_warning": any(w.category is package.WorldSizeWarning for w in caught),
+        "stages": stages,
+    }
+
+
+def _in_fresh_process(num_words: int, num_actions: int) -> dict[str, Any]:
+    # spawn, and from a parent that imports little: a child inherits its parent's peak memory
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(max_workers=1, mp_context=context) as pool:
+        return pool.submit(_measure, num_words, num_actions).result()
+
+
+def _table(results: dict[str, dict[str, Any]]) -> Table:
+    table = Table("", *(f"{name} world" for name in results), title="Worlds by size")
+    for column in table.columns[1:]:
+        column.justify = "right"
+
+    def row(label: str, cell: Callable[[dict[str, Any]], str]) -> None:
+        table.add_row(label, *(cell(result) for result in results.values()))
+
+    row("words / actions", lambda r: f"{r['words']:,} / {r['actions']}")
+    row("tokens / units", lambda r: f"{r['tokens']:,} / {r['units']:,}")
+    row("enumerated", lambda r: "yes" if r["is_exact"] else "no, sampled")
+    row("WorldSizeWarning", lambda r: "given" if r["size_warning"] else "none")
+    row(f"distinct among {SENTENCES:,}", lambda r: f"{r['distinct_sampled']:,}")
+    row("sentences listed", lambda r: f"{r['listed_sentences']:,}")
+    for stage in next(iter(results.values()))["stages"]:
+        spent = [result["stages"][stage] for result in results.values()]
+        cells = (f"{each['seconds']:.3f} s, {each['peak_mib']:.0f} MiB" for each in spent)
+        table.add_row(f"{stage}: seconds, peak", *cells)
+    return table
+
+
+def main() -> None:
+    """Measure both worlds, print a table and write the results."""
+    facts = machine_facts()
+    results = {name: _in_fresh_process(*size) for name, size in SIZES.items()}
+    Console().print(_table(results))
+    content = {"machine": facts, "sentences": SENTENCES, "worlds": results}
+    write_text_atomically(RESULTS / "large_world.json", json.dumps(content, indent=2) + "\n")
+    for name, result in results.items():
+        if result["is_exact"] == result["size_warning"]:
+            sys.exit(f"the {name} world should warn exactly when it is not enumerated")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,154 @@
+"""The Sentence Gestalt trained the plain way in PyTorch: what `equivocal` is compared with.
+
+The same network, sentences and loss, written as one would write it first: batches of sentences as
+padded tensors, `nn.Linear` layers with PyTorch's own initial weights, Adam with the paper's
+learning rate, one network at a time. After every constituent every probe is answered,
+
+    L = Σ_(sentence, position, probe asked) Σ_k BCE(z_k, t_k) / number of those triples,
+
+which is the `test_loss` of `equivocal.gestalt.training`, there computed from distinct questions.
+Leaving the padding out by indexing was tried and is no faster, so it is masked.
+
+    from benchmarks.torch_reference import data_of, fit, split
+
+Needs torch, which the package itself does not; `python -m benchmarks.training` runs it.
+"""
+
+from time import perf_counter
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from equivocal.gestalt.settings import TrainingSettings
+from equivocal.world import Corpus, World
+from equivocal.world.grammar import NO_FILLER
+from equivocal.world.prefixes import constituents_of
+
+__all__ = ["Data", "Epoch", "ReferenceNetwork", "data_of", "fit", "loss_of", "split"]
+
+# The paper decays weights without saying how fast; none at all spares the reference the work.
+WEIGHT_DECAY = 0.0
+
+
+class Data(NamedTuple):
+    """Sentences as padded tensors; S sentences, T positions, Q = 2 × roles probes."""
+
+    heard: Tensor  # (S, T, tokens): one or two ones where there is a constituent
+    probe: Tensor  # (S, Q, units): each role, then the filler of each role
+    target: Tensor  # (S, Q, units): role and filler
+    asked: Tensor  # (S, T, Q): the position is not padding and the event has the role
+
+
+class Epoch(NamedTuple):
+    """Where training stands after an epoch."""
+
+    seconds: float  # spent on training so far, evaluations not counted
+    held_out_loss: float
+
+
+class ReferenceNetwork(nn.Module):  # type: ignore[misc, unused-ignore]  # Any without torch
+    """Update and query network with logistic units; see `equivocal.gestalt.network`."""
+
+    def __init__(self, num_tokens: int, num_units: int, hidden: int, gestalt: int) -> None:
+        super().__init__()
+        self.token = nn.Linear(num_tokens, hidden)
+        self.recurrent = nn.Linear(gestalt, hidden, bias=False)
+        self.gestalt = nn.Linear(hidden, gestalt)
+        self.question = nn.Linear(gestalt, hidden)
+        self.probe = nn.Linear(num_units, hidden, bias=False)
+        self.output = nn.Linear(hidden, num_units)
+
+    def forward(self, heard: Tensor, probe: Tensor) -> Tensor:
+        """Logits (S, T, Q, units) of the answer to each probe after each constituent."""
+        gestalt = heard.new_zeros(len(heard), self.gestalt.out_features)
+        gestalts = []
+        for word in self.token(heard).unbind(dim=1):
+            hidden = torch.sigmoid(word + self.recurrent(gestalt))
+            gestalt = torch.sigmoid(self.gestalt(hidden))
+            gestalts.append(gestalt)
+        known = self.question(torch.stack(gestalts, dim=1))
+        features = torch.sigmoid(known[:, :, None] + self.probe(probe)[:, None])
+        logits: Tensor = self.output(features)
+        return logits
+
+
+def split(world: World, settings: TrainingSettings) -> tuple[Corpus, Corpus]:
+    """(kept, held out) sentence by sentence: the same ones as in `equivocal.gestalt.runs`."""
+    corpus = world.sample(settings.sentences, seed=settings.seed)
+    rank = np.random.default_rng([settings.seed, 1]).permutation(settings.sentences)
+    size = min(max(1, round(settings.held_out * settings.sentences)), settings.sentences - 1)
+    return corpus.take(np.flatnonzero(rank >= size)), corpus.take(np.flatnonzero(rank < size))
+
+
+def data_of(corpus: Corpus) -> Data:
+    """A corpus, one row per sentence, as tensors."""
+    world, rows = corpus.world, corpus.derivations
+    tokens = constituents_of(rows, world.grammar)
+    heard = np.zeros((*tokens.shape[:2], len(world.tokens)), dtype=np.float32)
+    row, position, slot = np.nonzero(tokens != NO_FILLER)
+    heard[row, position, tokens[row, position, slot]] = 1
+
+    has = rows.fillers != NO_FILLER
+    adds = np.stack([construction.adds for construction in world.grammar.constructions])
+    added = world.grammar.added_features[adds[rows.construction]]
+    meaning = (world.lexicon.features[rows.fillers] | added) & has[..., None]
+    role = np.broadcast_to(np.eye(len(world.roles), len(world.units), dtype=bool), meaning.shape)
+    answer = (meaning | role) & has[..., None]
+
+    live = tokens[:, :, 0] != NO_FILLER
+    asked = live[:, :, None] & np.concatenate([has, has], axis=1)[:, None]
+    return Data(
+        torch.from_numpy(heard),
+        _floats(np.concatenate([role, meaning], axis=1)),
+        _floats(np.concatenate([answer, answer], axis=1)),
+        _floats(asked),
+    )
+
+
+def _floats(array: NDArray[np.bool_]) -> Tensor:
+    return torch.from_numpy(array.astype(np.float32))
+
+
+def loss_of(network: ReferenceNetwork, data: Data) -> Tensor:
+    """L over some sentences."""
+    logits = network(data.heard, data.probe)
+    each = nn.functional.binary_cross_entropy_with_logits(
+        logits, data.target[:, None].expand_as(logits), reduction="none"
+    ).sum(dim=-1)
+    return (each * data.asked).sum() / data.asked.sum()
+
+
+def fit(
+    train: Data,
+    held_out: Data,
+    settings: TrainingSettings,
+    *,
+    batch_size: int,
+    epochs: int,
+    seed: int,
+    threads: int,
+) -> tuple[ReferenceNetwork, list[Epoch]]:
+    """Train one network for all `epochs`; of the settings, the sizes and learning rate are used."""
+    torch.set_num_threads(threads)
+    torch.manual_seed(seed)
+    num_tokens, num_units = train.heard.shape[-1], train.target.shape[-1]
+    network = ReferenceNetwork(num_tokens, num_units, settings.hidden, settings.gestalt)
+    optimiser = torch.optim.Adam(
+        network.parameters(), lr=settings.learning_rate, weight_decay=WEIGHT_DECAY
+    )
+    history: list[Epoch] = []
+    seconds = 0.0
+    for _ in range(epochs):
+        began = perf_counter()
+        for batch in torch.split(torch.randperm(len(train.heard)), batch_size):
+            optimiser.zero_grad(set_to_none=True)
+            loss = loss_of(network, Data(*(tensor[batch] for tensor in train)))
+            loss.backward()  # type: ignore[no-untyped-call, unused-ignore]
+            optimiser.step()
+        seconds += perf_counter() - began
+        with torch.no_grad():
+            history.append(Epoch(seconds, float(loss_of(network, held_out))))
+    return network, history

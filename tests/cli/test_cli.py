@@ -1,0 +1,206 @@
+"""The command line as a newcomer meets it: real processes, real files."""
+
+import csv
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import equivocal
+from equivocal.gestalt import Network
+
+COMMAND = [sys.executable, "-m", "equivocal"]
+TRAIN = ["train", "--world", "garden.toml"]
+QUICK = ["--networks", "1", "--sentences", "200", "--epochs", "2"]
+
+
+def run(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"COLUMNS": "160", "NO_COLOR": "1", "JAX_PLATFORMS": "cpu"}
+    return subprocess.run(
+        [*COMMAND, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env=environment,
+        timeout=300,
+        check=False,
+    )
+
+
+def fails(*arguments: object, cwd: Path | None = None) -> str:
+    """The one sentence that a user's mistake gets."""
+    result = run(*arguments, cwd=cwd)
+    assert result.returncode == 2, result
+    assert "Traceback" not in result.stderr
+    assert result.stderr.startswith("error: ")
+    assert result.stdout == ""
+    return result.stderr.removeprefix("error: ").strip()
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(path.read_text().splitlines()))
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a world of one's own and a run in it, made by commands alone."""
+    folder = tmp_path_factory.mktemp("cli")
+    assert run("world", "new", "garden.toml", cwd=folder).returncode == 0
+    result = run(*TRAIN, *QUICK, "--out", "mine", cwd=folder)
+    assert result.returncode == 0, result.stderr
+    return folder
+
+
+def test_version() -> None:
+    assert run("--version").stdout.strip() == f"equivocal {equivocal.__version__}"
+
+
+@pytest.mark.parametrize("command", [[], ["world"], ["train"], ["reproduce"], ["world", "sample"]])
+def test_help_has_examples(command: list[str]) -> None:
+    result = run(*command, "--help")
+    assert result.returncode == 0
+    assert "Usage" in result.stdout
+    if command not in ([], ["world"]):
+        assert "Example" in result.stdout
+
+
+def test_world_show_draws_counts_words_and_sentences() -> None:
+    text = run("world", "show", "paper").stdout
+    for piece in ("72", "176", "448", "pizza", "consumable, food, round", "woman wears shirt"):
+        assert piece in text
+
+
+def test_world_list_names_what_is_shipped() -> None:
+    text = run("world", "list").stdout
+    assert "paper" in text
+    assert "sg2018" in text
+    assert "example" not in text
+
+
+def test_world_sample_prints_one_sentence_per_line() -> None:
+    lines = run("world", "sample", "paper", "-n", 20).stdout.splitlines()
+    assert len(lines) == 20
+    assert lines == run("world", "sample", "paper", "-n", 20, "--seed", 0).stdout.splitlines()
+    assert lines != run("world", "sample", "paper", "-n", 20, "--seed", 1).stdout.splitlines()
+
+
+def test_world_sample_writes_csv(tmp_path: Path) -> None:
+    result = run(
+        "world", "sample", "paper", "-n", 500, "--csv", "c.csv", "--distinct", cwd=tmp_path
+    )
+    assert result.returncode == 0
+    rows = rows_of(tmp_path / "c.csv")
+    assert sum(int(row["count"]) for row in rows) == 500
+
+
+def test_new_world_checks_trains_and_loads(trained: Path) -> None:
+    assert "in order" in run("world", "check", "garden.toml", cwd=trained).stdout
+    network = Network.load(trained / "mine", 0)
+    assert network.comprehend("the mouse chases the cat").sizes["word"] == 3
+
+
+def test_new_world_never_overwrites(trained: Path) -> None:
+    before = (trained / "garden.toml").read_text()
+    assert "exists already" in fails("world", "new", "garden.toml", cwd=trained)
+    assert (trained / "garden.toml").read_text() == before
+
+
+def test_train_reuses_a_finished_run(trained: Path) -> None:
+    before = (trained / "mine" / "run.toml").read_bytes()
+    again = run(*TRAIN, *QUICK, "--out", "mine", cwd=trained)
+    assert again.returncode == 0
+    assert "holds this run already" in again.stdout
+    assert (trained / "mine" / "run.toml").read_bytes() == before
+
+
+def test_train_protects_another_run(trained: Path) -> None:
+    message = fails(*TRAIN, *QUICK, "--seed", 3, "--out", "mine", cwd=trained)
+    assert "holds another run (seed 0)" in message
+
+
+def test_progress_is_plain_lines_when_not_a_terminal(trained: Path) -> None:
+    result = run(*TRAIN, *QUICK, "--seed", 1, "--out", "b", cwd=trained)
+    lines = result.stderr.splitlines()
+    assert re.fullmatch(r"training 1 network: 1/2, held-out loss [\d.]+", lines[0])
+    assert re.fullmatch(r"training 1 network: 2/2, held-out loss [\d.]+", lines[1])
+    assert "\x1b" not in result.stderr + result.stdout
+
+
+def test_cross_validation_from_the_command_line(trained: Path) -> None:
+    result = run(*TRAIN, *QUICK, "--folds", 2, "--out", "cv", cwd=trained)
+    assert result.returncode == 0, result.stderr
+    rows = rows_of(trained / "cv" / "cross_validation.csv")
+    assert {row["fold"] for row in rows} == {"0", "1"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["world", "show", "papr"], "there is no world named 'papr': did you mean 'paper'?"),
+        (["world", "check", "no/such.toml"], "there is no world file 'no/such.toml'"),
+        (["world", "new", "world"], "ends in .toml"),
+        (["world", "sample", "paper", "-n", "0"], "Invalid value for '-n'"),
+        (["world", "smple", "paper"], "No such command 'smple'"),
+        (["train", "--networks", "two"], "Invalid value for '--networks'"),
+        (["train", "--world", "papper"], "did you mean 'paper'"),
+        (["train", "--nets", "3"], "No such option"),
+        (["train", "--out", "/proc/nowhere"], "cannot write to /proc/nowhere"),
+        (["reproduce", "--networks", "0"], "Invalid value for '--networks'"),
+    ],
+)
+def test_mistakes_get_one_sentence_and_exit_code_2(arguments: list[str], message: str) -> None:
+    assert message in fails(*arguments)
+
+
+def test_every_problem_of_a_world_is_listed(tmp_path: Path) -> None:
+    run("world", "new", "my.toml", cwd=tmp_path)
+    text = (tmp_path / "my.toml").read_text()
+    text = text.replace("dog = 0.6, cat", "dgo = 0.6, cat").replace("lawn = 0.5", "lawn = 0.4")
+    (tmp_path / "my.toml").write_text(text)
+    message = fails("world", "check", "my.toml", cwd=tmp_path)
+    assert "my.toml [actions.chase] agent: unknown word 'dgo' in action 'chase'" in message
+    assert "my.toml [actions.find] place: the probabilities sum to 0.9" in message
+
+
+def test_a_killed_run_leaves_nothing_that_looks_finished(trained: Path) -> None:
+    """SIGKILL in the middle of training; the same command then starts again and ends well."""
+    slow = [*TRAIN, "--networks", "1", "--sentences", "200"]
+    out = ["--epochs", "40", "--out", "killed"]
+    with subprocess.Popen(
+        [*COMMAND, *slow, *out],
+        cwd=trained,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"JAX_PLATFORMS": "cpu"},
+    ) as process:
+        assert process.stderr is not None
+        assert "1/40" in process.stderr.readline()
+        process.send_signal(signal.SIGKILL)
+    assert not (trained / "killed" / "run.toml").exists()
+    again = run(*slow, *out, cwd=trained)
+    assert again.returncode == 0, again.stderr
+    assert Network.load(trained / "killed", 0).world.name == "garden"
+    assert not list((trained / "killed").rglob("*.tmp"))
+
+
+def test_ctrl_c_is_a_clean_stop(trained: Path) -> None:
+    with subprocess.Popen(
+        [*COMMAND, *TRAIN, "--networks", "1", "--out", "stopped"],
+        cwd=trained,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"JAX_PLATFORMS": "cpu"},
+    ) as process:
+        assert process.stderr is not None
+        process.stderr.readline()
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        rest = process.stderr.read()
+        assert process.wait() == 130
+    assert "stopped;" in rest
+    assert "Traceback" not in rest

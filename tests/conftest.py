@@ -1,0 +1,63 @@
+"""Worlds and small trained runs that many tests share; each is made once per session.
+
+Run-time shape checks (jaxtyping with beartype, see `pyproject.toml`) hold for every test.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from equivocal.gestalt import Run, TrainingSettings, train
+from equivocal.world import World, example_text
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+# One shape for all small trainings, so that JAX compiles them once.
+SMALL = TrainingSettings(
+    networks=2,
+    sentences=400,
+    epochs=30,
+    steps=20,
+    questions=64,
+    learning_rate=0.02,
+    hidden=20,
+    gestalt=20,
+)
+
+
+@pytest.fixture(scope="session")
+def paper() -> World:
+    return World.load("paper")
+
+
+@pytest.fixture(scope="session")
+def sg2018() -> World:
+    return World.load("sg2018")
+
+
+@pytest.fixture(scope="session")
+def garden() -> World:
+    """The example world that `equivocal world new` writes."""
+    return World.from_toml(example_text(), "garden.toml")
+
+
+@pytest.fixture(scope="session")
+def small_run(garden: World) -> Run:
+    """Two small networks trained in the example world."""
+    return train(garden, SMALL)
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """Reference material beside the checkout; a stranger's clone does not have it."""
+    if not SHARED.is_dir():
+        pytest.skip("reference material is not beside this checkout")
+    return SHARED
+
+
+@pytest.fixture
+def quiet_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wide and without colour, so that output can be compared."""
+    monkeypatch.setitem(os.environ, "COLUMNS", "200")
+    monkeypatch.setitem(os.environ, "NO_COLOR", "1")

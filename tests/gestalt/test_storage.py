@@ -1,0 +1,104 @@
+"""A run on disk: read back unchanged, or refused with a sentence that says why."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import jax
+import numpy as np
+import pandas as pd
+import pytest
+
+from equivocal.errors import UserError
+from equivocal.gestalt import Network, Run
+from equivocal.world import World
+from tests.conftest import SMALL
+
+
+@pytest.fixture(scope="module")
+def saved(small_run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("run")
+    small_run.save(folder)
+    return folder
+
+
+@pytest.fixture
+def copy(saved: Path, tmp_path: Path) -> Path:
+    shutil.copytree(saved, tmp_path / "run")
+    return tmp_path / "run"
+
+
+def test_networks_come_back_unchanged(saved: Path, small_run: Run) -> None:
+    for index in range(2):
+        loaded = Network.load(saved, index)
+        for a, b in zip(
+            jax.tree.leaves(loaded.model), jax.tree.leaves(small_run.models[index]), strict=True
+        ):
+            np.testing.assert_array_equal(a, b)
+    assert Network.load(str(saved)).world.fingerprint == small_run.world.fingerprint
+
+
+def test_a_run_comes_back_whole(saved: Path, small_run: Run) -> None:
+    loaded = Run.load(saved)
+    assert loaded.settings == small_run.settings
+    assert loaded.held_out.texts == small_run.held_out.texts
+    pd.testing.assert_frame_equal(loaded.curves, small_run.curves, check_dtype=False, rtol=1e-6)
+    pd.testing.assert_frame_equal(loaded.scores, small_run.scores)
+
+
+def test_only_the_listed_files_are_written(saved: Path) -> None:
+    names = sorted(str(path.relative_to(saved)) for path in saved.rglob("*") if path.is_file())
+    assert names == [
+        "curves.csv",
+        "networks/00.safetensors",
+        "networks/01.safetensors",
+        "run.toml",
+        "scores.csv",
+        "world.toml",
+    ]
+
+
+def test_a_run_is_found_or_protected(
+    saved: Path, garden: World, paper: World, tmp_path: Path
+) -> None:
+    assert Run.find(tmp_path / "new", garden, SMALL) is None
+    assert Run.find(saved, garden, SMALL) is not None
+    with pytest.raises(UserError, match=r"holds another run \(seed 0\); choose another folder"):
+        Run.find(saved, garden, replace(SMALL, seed=1))
+    with pytest.raises(UserError, match="world garden"):
+        Run.find(saved, paper, SMALL)
+
+
+def test_another_world_is_refused(copy: Path, paper: World, garden: World) -> None:
+    with pytest.raises(UserError, match=r"trained in world 'garden' \(.*\), not in 'paper'"):
+        Network.load(copy, world=paper)
+    changed = (copy / "world.toml").read_text().replace("weight = 2", "weight = 3")
+    (copy / "world.toml").write_text(changed)
+    with pytest.raises(UserError, match="load it with the world it was trained in"):
+        Network.load(copy)
+
+
+def test_another_shape_is_refused(copy: Path) -> None:
+    settings = (copy / "run.toml").read_text().replace("gestalt = 20", "gestalt = 21")
+    (copy / "run.toml").write_text(settings)
+    with pytest.raises(
+        UserError, match=r"array 'update\.\w+' has shape|array 'query\.\w+' has shape"
+    ):
+        Network.load(copy)
+
+
+def test_missing_and_damaged_parts_are_named(copy: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no complete run in .*equivocal train --out"):
+        Network.load(tmp_path / "nowhere")
+    with pytest.raises(UserError, match="holds networks 0 to 1; there is no 2"):
+        Network.load(copy, 2)
+    weights = copy / "networks" / "00.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+    with pytest.raises(UserError, match=r"00\.safetensors cannot be read"):
+        Network.load(copy, 0)
+    weights.unlink()
+    with pytest.raises(UserError, match=r"00\.safetensors cannot be read"):
+        Network.load(copy, 0)
+    (copy / "run.toml").write_text("training = 3")
+    with pytest.raises(UserError, match=r"run\.toml is damaged"):
+        Network.load(copy, 1)

@@ -1,0 +1,162 @@
+"""Training: it learns, it repeats, it stops at the right moment, and it counts honestly."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from equivocal.errors import UserError
+from equivocal.gestalt import Run, TrainingSettings, cross_validate, train
+from equivocal.gestalt.network import SentenceGestalt, new_sentence_gestalt
+from equivocal.gestalt.questions import answers_of, features_of, questions_of
+from equivocal.gestalt.training import _cross_entropy, _draw, _keep_best, _run_epoch, _State
+from equivocal.world import World
+from tests.conftest import SMALL
+
+
+def held_out_loss(run: Run, index: int) -> float:
+    questions, answers = questions_of(run.held_out), answers_of(run.held_out)
+    model = run.models[index]
+    logits = model.query.logits(features_of(model, questions))
+    return float(answers.weight @ _cross_entropy(logits, answers.target))
+
+
+def entropy_floor(run: Run) -> float:
+    """Cross-entropy of the exact beliefs with themselves: no network can do better on average."""
+    queries = run.world.all_derivations.queries
+    truth = np.clip(queries.targets(), 1e-12, 1 - 1e-12)
+    entropy = -(truth * np.log(truth) + (1 - truth) * np.log(1 - truth)).sum(axis=1)
+    return float(queries.weight @ entropy / queries.weight.sum())
+
+
+def test_networks_learn_the_world(small_run: Run) -> None:
+    first = small_run.curves.query("epoch == 1")["test_loss"].mean()
+    last = small_run.curves.groupby("network")["test_loss"].min().mean()
+    floor = entropy_floor(small_run)
+    assert first > 4 * floor
+    # seen: 0.1 above the floor; a network deaf to the sentence, which gives the mean answer to each
+    # probe, has 1.8 more than the floor
+    assert last < floor + 0.5
+
+
+def test_same_seed_same_weights_bit_for_bit(garden: World, small_run: Run) -> None:
+    again = train(garden, SMALL)
+    for one, other in zip(small_run.models, again.models, strict=True):
+        for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_a_network_does_not_depend_on_its_company(garden: World, small_run: Run) -> None:
+    """Same start, same batches: only the order of float operations may differ between group sizes.
+
+    Adam magnifies round-off from step to step, so only the first hundred steps are compared.
+    """
+    alone = train(garden, replace(SMALL, networks=1)).curves.query("epoch <= 5")
+    together = small_run.curves.query("network == 0 and epoch <= 5")
+    np.testing.assert_allclose(alone["test_loss"], together["test_loss"], rtol=1e-4)
+
+
+def test_another_seed_gives_other_networks(garden: World, small_run: Run) -> None:
+    other = train(garden, replace(SMALL, seed=1, epochs=2))
+    assert not np.allclose(
+        other.models[0].query.output_weight, small_run.models[0].query.output_weight
+    )
+    assert not np.allclose(
+        small_run.models[0].query.output_weight, small_run.models[1].query.output_weight
+    )
+
+
+def test_returned_weights_are_those_of_the_best_epoch(small_run: Run) -> None:
+    for index in range(2):
+        best = small_run.curves.query(f"network == {index}")["test_loss"].min()
+        assert held_out_loss(small_run, index) == pytest.approx(best, rel=1e-5)
+
+
+def test_early_stopping_keeps_each_networks_own_best() -> None:
+    """Losses by epoch; patience 2. The first network stops after epoch 3 and must not restart."""
+    losses = np.array([[3.0, 3.0], [4.0, 2.0], [5.0, 1.5], [1.0, 2.5], [1.0, 1.0]], np.float32)
+    one = new_sentence_gestalt(jax.random.key(0), num_tokens=1, num_units=1, hidden=1, gestalt=1)
+
+    def after(epoch: int) -> SentenceGestalt:  # both networks, every weight the epoch's number
+        return jax.tree.map(lambda leaf: jnp.full((2, *leaf.shape), float(epoch)), one)
+
+    state = _State(after(0), None, after(0), jnp.full(2, jnp.inf), jnp.zeros(2, dtype=jnp.int32))
+    kept = []
+    for epoch, loss in enumerate(losses, start=1):
+        state = _keep_best(state, after(epoch), None, jnp.asarray(loss), patience=2)
+        kept.append(np.asarray(state.best.update.hidden_bias)[:, 0].tolist())
+    assert kept == [[1, 1], [1, 2], [1, 3], [1, 3], [1, 5]]
+    assert (np.asarray(state.waited) >= 2).tolist() == [True, False]
+
+
+def test_training_ends_when_nothing_improves(garden: World) -> None:
+    hopeless = replace(SMALL, learning_rate=1e-30, patience=3)
+    assert train(garden, hopeless).curves["epoch"].max() == 1 + 3
+
+
+def test_systematic_sampling_takes_rows_in_proportion() -> None:
+    """Each row floor(n w) or ceil(n w) times, never one of weight zero."""
+    weight = np.array([0.5, 0.0, 0.21, 0.0, 0.29], np.float32)
+    for seed in range(50):
+        rows = _draw(jax.random.key(seed), jnp.cumsum(jnp.asarray(weight)), 10)
+        times = np.bincount(np.asarray(rows), minlength=5)
+        assert np.all(times >= np.floor(10 * weight - 1e-6))
+        assert np.all(times <= np.ceil(10 * weight + 1e-6) * (weight > 0))
+
+
+def test_systematic_sampling_is_unbiased() -> None:
+    """Mean count over 4,000 offsets within 5 standard errors of n·w; a shift of half a step fails.
+
+    A row's count is one of two neighbours, so its variance is at most 1/4: 5·0.5/√4000 = 0.04.
+    """
+    weight = np.random.default_rng(0).dirichlet(np.ones(7)).astype(np.float32)
+    cumulative = jnp.cumsum(jnp.asarray(weight))
+    rows = jax.vmap(lambda key: _draw(key, cumulative, 4))(
+        jax.random.split(jax.random.key(1), 4000)
+    )
+    mean = np.bincount(np.asarray(rows).ravel(), minlength=7) / 4000
+    np.testing.assert_allclose(mean, 4 * weight, atol=0.04)
+
+
+def test_all_epochs_and_groups_of_a_run_share_one_program(garden: World) -> None:
+    before = _run_epoch._cache_size()
+    train(garden, replace(SMALL, questions=32, epochs=3))
+    assert _run_epoch._cache_size() == before + 1
+
+
+def test_cross_validation_holds_out_every_fold_once(garden: World) -> None:
+    curves = cross_validate(garden, replace(SMALL, epochs=2), folds=3)
+    assert set(curves["fold"]) == {0, 1, 2}
+    assert len(curves) == 3 * 2 * 2  # folds, networks, epochs
+    assert curves["test_loss"].notna().all()
+    by_fold = curves.query("epoch == 2 and network == 0")["test_loss"]
+    assert by_fold.nunique() == 3
+
+
+def test_cross_validation_needs_two_folds(garden: World) -> None:
+    with pytest.raises(UserError, match="folds must be from 2"):
+        cross_validate(garden, SMALL, folds=1)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"networks": 0}, "networks must be at least 1, got 0"),
+        ({"sentences": 1}, "sentences must be at least 2"),
+        ({"held_out": 1.0}, "held_out must be between 0 and 1, got 1.0"),
+        ({"learning_rate": 0.0}, "learning_rate must be more than 0"),
+        ({"weight_decay": -1.0}, "weight_decay must be 0 or more"),
+        ({"epoch": 3}, "unknown setting 'epoch': did you mean 'epochs'"),
+    ],
+)
+def test_bad_settings_are_named(garden: World, change: dict, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        train(garden, **change)
+
+
+def test_settings_default_to_the_papers(paper: World) -> None:
+    settings = TrainingSettings()
+    assert (settings.networks, settings.sentences, settings.epochs) == (10, 10_000, 60)
+    assert settings.learning_rate == 4e-3

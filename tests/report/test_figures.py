@@ -1,0 +1,45 @@
+"""Figures show what they are given; files are whole and the same each time."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from equivocal.gestalt import Run
+from equivocal.report.figures import belief_figure, calibration_figure, learning_figure
+from equivocal.report.style import save_figure
+from equivocal.study import calibration_table, trace_beliefs, true_trace
+
+
+def test_learning_figure_draws_every_network_and_the_mean(small_run: Run) -> None:
+    loss, accuracy = learning_figure(small_run.curves).axes
+    assert len(loss.lines) == len(accuracy.lines) == 2 * (2 + 1)
+    drawn = loss.lines[2].get_ydata()
+    expected = small_run.curves.groupby("epoch")["train_loss"].mean()
+    np.testing.assert_allclose(drawn, expected)
+
+
+def test_calibration_figure_states_the_error(small_run: Run) -> None:
+    figure = calibration_figure(calibration_table(small_run), 0.0123)
+    assert figure.axes[0].get_title() == "mean absolute error 0.0123"
+
+
+def test_belief_figure_has_bars_for_networks_and_ticks_for_the_truth(small_run: Run) -> None:
+    texts = {"one": "the dog chases the cat", "other": "the cat chases the dog"}
+    where = (["agent", "patient"], ["dog", "cat"])
+    traces = {name: trace_beliefs(small_run.networks, text, *where) for name, text in texts.items()}
+    truths = {name: true_trace(small_run.world, text, *where) for name, text in texts.items()}
+    figure = belief_figure(traces, truths)
+    assert len(figure.axes) == 4
+    heights = [bar.get_height() for bar in figure.axes[0].patches]
+    expected = traces["one"].sel(probe="agent").mean("network")
+    np.testing.assert_allclose(heights, expected.transpose("unit", "word").values.ravel())
+
+
+@pytest.mark.parametrize("kind", ["svg", "png"])
+def test_saved_figures_are_the_same_each_time(small_run: Run, tmp_path: Path, kind: str) -> None:
+    for name in ("a", "b"):
+        save_figure(learning_figure(small_run.curves), tmp_path, name)
+    first, second = ((tmp_path / f"{name}.{kind}").read_bytes() for name in ("a", "b"))
+    assert len(first) > 5_000
+    assert first == second

@@ -1,0 +1,49 @@
+"""Belief traces and the calibration table, beside the exact truth."""
+
+import numpy as np
+import pytest
+
+from equivocal.gestalt import Run
+from equivocal.study import calibration_table, load_preset, trace_beliefs, true_trace
+from equivocal.world import World
+
+
+def test_traces_stack_the_networks(small_run: Run) -> None:
+    trace = trace_beliefs(small_run.networks, "the dog chases the cat", ["agent"], ["dog", "cat"])
+    assert trace.dims == ("network", "word", "probe", "unit")
+    assert trace.shape == (2, 3, 1, 2)
+    alone = small_run.networks[1].comprehend("the dog chases the cat", ["agent"])
+    np.testing.assert_array_equal(trace[1], alone.sel(unit=["dog", "cat"]))
+
+
+def test_truth_ends_where_a_sentence_becomes_impossible(paper: World) -> None:
+    text = "during dinner the pizza eats the woman"
+    truth = true_trace(paper, text, ["agent", "patient"], ["woman", "pizza"])
+    assert truth.sel(word="during dinner", probe="patient", unit="pizza") == pytest.approx(0.68)
+    assert np.isnan(truth.isel(word=slice(1, None))).all()
+
+
+def test_calibration_bins_cover_all_weight_and_certainty(small_run: Run) -> None:
+    table = calibration_table(small_run, bins=10)
+    queries = small_run.world.all_derivations.queries
+    asked = queries.asks_role()
+    possible = (queries.targets()[asked] > 1e-9).sum(axis=1)
+    assert table["weight"].sum() == pytest.approx(queries.weight[asked] @ possible)
+    assert table["truth"].is_monotonic_increasing
+    assert table["truth"].iloc[-1] == pytest.approx(1)
+    assert (table["low"] <= table["high"]).all()
+    # these small networks know the world to about 0.03, so each bin's mean lies near its truth
+    assert np.abs(table["activation"] - table["truth"]).max() < 0.15
+
+
+def test_preset_names_every_setting() -> None:
+    """Nothing that changes a number lives outside the file: dropping a default changes nothing."""
+    import tomllib
+    from dataclasses import asdict
+    from importlib import resources
+
+    text = (resources.files("equivocal.study") / "presets" / "paper.toml").read_text()
+    preset = load_preset("paper")
+    assert tomllib.loads(text)["training"] == asdict(preset.training)
+    assert preset.world.name == "paper"
+    assert load_preset("paper", networks=3, seed=None).training.networks == 3

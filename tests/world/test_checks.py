@@ -1,0 +1,274 @@
+"""Broken world files: each fault has its own message with file, table and fix."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from equivocal.errors import UserError
+from equivocal.world import World, WorldError, example_text
+
+
+def problems_of(text: str) -> list[str]:
+    with pytest.raises(WorldError) as caught:
+        World.from_toml(text, "my.toml")
+    return str(caught.value).splitlines()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "agent = { dog = 0.6, cat",
+            "agent = { dgo = 0.6, cat",
+            "my.toml [actions.chase] agent: unknown word 'dgo' in action 'chase': "
+            "did you mean 'dog'?",
+        ),
+        (
+            'then = "mouse"',
+            'then = "moose"',
+            "my.toml [actions.chase] patient: unknown word 'moose' in action 'chase': "
+            "did you mean 'mouse'?",
+        ),
+        (
+            'when = { agent = "cat" }',
+            'when = { agent = "catt" }',
+            "my.toml [actions.chase] patient: unknown word 'catt' in action 'chase': "
+            "did you mean 'cat'?",
+        ),
+        (
+            "dog = 0.6, cat = 0.3",
+            "dog = 0.6, cat = 0.2",
+            "my.toml [actions.chase] agent: the probabilities sum to 0.9, not 1; change them, "
+            "or write fractions in quotes such as '1/3'.",
+        ),
+        (
+            'hedge = ["location"',
+            'pond = ["location", "wet"]\nhedge = ["location"',
+            "my.toml [words.places] pond: word 'pond' is unreachable",
+        ),
+        (
+            'boy = ["person", "child", "male", "boy"]',
+            'boy = ["person", "child", "female", "girl"]',
+            "words 'girl' and 'boy' have the same features",
+        ),
+        (
+            'bone = ["thing", "white", "bone"]',
+            'bone = ["thing", "white", "bone"]\ndog = ["thing", "toy"]',
+            "my.toml [words.things]: duplicate name 'dog', taken by [words.animals]",
+        ),
+        (
+            'roles = ["agent", "action", "patient", "place"]',
+            'roles = ["agent", "action", "patient", "place", "agent"]',
+            "my.toml roles: duplicate role 'agent'",
+        ),
+        (
+            'roles = ["agent", "action", "patient", "place"]',
+            'roles = ["agent", "action", "patient", "place", "tool"]',
+            "my.toml roles: no action fills the role 'tool'",
+        ),
+        (
+            "[groups]",
+            "[groups]\ndog = ['cat']",
+            "duplicate name 'dog'",
+        ),
+        (
+            'beings = ["children", "animals"]',
+            'beings = ["children", "more"]\nmore = ["beings"]',
+            "group 'beings' contains itself (beings → more → beings)",
+        ),
+        (
+            'order = ["agent", "action", "patient", "place"]',
+            'order = ["agent", "action", "pateint", "place"]',
+            "my.toml [[constructions]] active: unknown role 'pateint': did you mean 'patient'?",
+        ),
+        (
+            'markers = { place = "on" }',
+            'markers = { place = "onn" }',
+            "my.toml [[constructions]] active: unknown marker 'onn': did you mean 'on'?",
+        ),
+        (
+            'markers = { place = "on" }',
+            "",
+            "my.toml [markers]: no construction uses the marker 'on'",
+        ),
+        (
+            "mentioned = {",
+            "mentionned = {",
+            "my.toml [constructions]: unknown key 'mentionned': did you mean 'mentioned'?",
+        ),
+        ('name = "garden"', "", "my.toml the top level: the key 'name' is missing"),
+        (
+            "weight = 2",
+            "weight = -2",
+            "my.toml [actions.chase] weight: input should be greater than 0, got -2.",
+        ),
+        (
+            "dog = 0.6, cat",
+            "dog = 'much', cat",
+            "my.toml [actions.chase] agent then: a probability is a number such as 0.25",
+        ),
+        ("dog = 0.6, cat", "dog = -0.6, cat", "must be finite and not negative, got -0.6"),
+        ("dog = 0.6, cat", "dog = nan, cat", "must be finite and not negative, got nan"),
+        (
+            '    { then = ["dog", "ball"] }, # otherwise\n',
+            "",
+            "my.toml [actions.chase] patient: no rule for 'patient' fits agent = 'boy', "
+            "action = 'chase', place = 'lawn'; add a rule",
+        ),
+        (
+            "agent = { dog = 0.6, cat = 0.3, boy = 0.1 }",
+            'agent = [{ when = { patient = "cat" }, then = "dog" }]',
+            "the rules ask in a circle",
+        ),
+        (
+            'name = "active"\n',
+            'name = "active"\nprobability = 0.5\n',
+            "my.toml [actions.chase]: the constructions of action 'chase' have probabilities "
+            "that sum to 0.5, not 1",
+        ),
+        (
+            'name = "active"\n',
+            'name = "active"\nactions = ["chase"]\n',
+            "my.toml [actions.find]: no construction puts action 'find' into words",
+        ),
+        ("[verbs]", "[verbs", "my.toml is not TOML: Expected ']'"),
+        (
+            'dog = ["animal"',
+            'cat = ["animal", "x"]\ndog = ["animal"',
+            "a name may stand only once in a table",
+        ),
+        (
+            'mouse = ["mice"]',
+            'mouse = ["cat"]',
+            "my.toml [forms]: 'cat' is a spelling of both 'cat' and 'mouse'",
+        ),
+        (
+            "find = { past",
+            "fnd = { past",
+            "my.toml [verbs]: unknown word 'fnd': did you mean 'find'?",
+        ),
+        (
+            "[actions.find]",
+            "[actions.finde]",
+            "unknown word 'finde' as action 'finde': did you mean 'find'?",
+        ),
+        (
+            'description = "Animals',
+            'features = ["person", "child"]\ndescription = "Animals',
+            "unknown feature 'female'; add it to `features`.",
+        ),
+    ],
+)
+def test_each_fault_has_its_message(old: str, new: str, message: str) -> None:
+    text = example_text()
+    assert old in text
+    found = problems_of(text.replace(old, new, 1))
+    assert any(message in line for line in found), found
+    assert all(line.startswith("my.toml ") for line in found)
+
+
+def test_declared_features_must_be_used(garden: World) -> None:
+    features = [unit for unit in garden.units if not unit.startswith("role:")]
+    declared = f"features = {[*features, 'wings']!r}\n".replace("'", '"')
+    text = example_text().replace('name = "garden"', f'{declared}name = "garden"')
+    assert problems_of(text) == [
+        "my.toml features: no word has the feature 'wings'; give it to a word, remove it, or list "
+        "it in `unused_features` to keep a silent unit."
+    ]
+    allowed = World.from_toml(
+        text.replace("features =", 'unused_features = ["wings"]\nfeatures =', 1)
+    )
+    assert "wings" in allowed.units
+
+
+def test_all_problems_are_reported_at_once() -> None:
+    text = (
+        example_text().replace("dog = 0.6, cat", "dgo = 0.6, cat").replace('"mouse" }', '"moose" }')
+    )
+    assert len(problems_of(text)) == 2
+
+
+def test_fractions_may_be_written_as_text() -> None:
+    text = example_text().replace(
+        "{ dog = 0.6, cat = 0.3, boy = 0.1 }", '{ dog = "1/3", cat = "1/3", boy = "1/3" }'
+    )
+    world = World.from_toml(text)
+    assert world.true_beliefs("dog", "action")["chase"] > 0
+
+
+@pytest.mark.parametrize("name", ["papper", "PAPER", "sg2019"])
+def test_unknown_names_propose_the_nearest(name: str) -> None:
+    with pytest.raises(UserError, match="did you mean '(paper|sg2018)'"):
+        World.load(name)
+
+
+def test_missing_files_say_how_to_make_one(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="equivocal world new my.toml"):
+        World.load(tmp_path / "my.toml")
+
+
+def test_files_that_are_not_text(tmp_path: Path) -> None:
+    (tmp_path / "my.toml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UserError, match="is not UTF-8"):
+        World.load(tmp_path / "my.toml")
+
+
+def test_prose_does_not_change_the_fingerprint_but_content_does(garden: World) -> None:
+    text = example_text()
+    prose = World.from_toml(text.replace("Animals and children in a garden.", "Something else."))
+    synonym = World.from_toml(text.replace('["mice"]', '["mice", "vole"]'))
+    content = World.from_toml(text.replace("weight = 2", "weight = 3"))
+    assert synonym.fingerprint == garden.fingerprint
+    assert prose.fingerprint == garden.fingerprint
+    assert content.fingerprint != garden.fingerprint
+
+
+LINES = example_text().splitlines()
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_damaged_files_are_a_users_mistake_or_a_world(data: st.DataObject) -> None:
+    """Lines dropped, doubled, swapped or cut: never any other error."""
+    lines = list(LINES)
+    for _ in range(data.draw(st.integers(1, 4))):
+        here = data.draw(st.integers(0, len(lines) - 1))
+        there = data.draw(st.integers(0, len(lines) - 1))
+        what = data.draw(st.sampled_from(["drop", "double", "swap", "cut"]))
+        if what == "drop" and len(lines) > 1:
+            lines.pop(here)
+        elif what == "double":
+            lines.insert(there, lines[here])
+        elif what == "swap":
+            lines[here], lines[there] = lines[there], lines[here]
+        else:
+            lines[here] = lines[here][: data.draw(st.integers(0, len(lines[here])))]
+    try:
+        world = World.from_toml("\n".join(lines))
+        assert sum(sentence.probability for sentence in world.sentences) == pytest.approx(1)
+    except UserError as error:
+        assert str(error)
+
+
+VALUES = st.recursive(
+    st.one_of(st.text(max_size=5), st.integers(-3, 3), st.booleans(), st.floats(-2, 2)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(key=st.sampled_from(list(tomllib.loads(example_text()))), value=VALUES)
+def test_any_value_in_any_table_is_a_users_mistake_or_a_world(key: str, value: object) -> None:
+    import tomli_w
+
+    content = tomllib.loads(example_text()) | {key: value}
+    try:
+        World.from_toml(tomli_w.dumps(content))
+    except UserError as error:
+        assert str(error)
