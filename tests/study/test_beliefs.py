@@ -32,8 +32,9 @@ def test_calibration_bins_cover_all_weight_and_certainty(small_run: Run) -> None
     assert table["truth"].is_monotonic_increasing
     assert table["truth"].iloc[-1] == pytest.approx(1)
     assert (table["low"] <= table["high"]).all()
-    # these small networks know the world to about 0.03, so each bin's mean lies near its truth
-    assert np.abs(table["activation"] - table["truth"]).max() < 0.15
+    # these small networks know the world to about 0.03; bins shifted by one would be off by 0.1
+    off = np.abs(table["activation"] - table["truth"])
+    assert np.average(off, weights=table["weight"]) < 0.05
 
 
 def test_preset_names_every_setting() -> None:

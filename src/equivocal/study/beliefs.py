@@ -58,7 +58,8 @@ def calibration_table(run: Run, bins: int = 20) -> pd.DataFrame:
     answers = activations(list(run.models), everything)[:, asked]
     row, unit = np.nonzero(truth > CERTAIN)
     true, weight = truth[row, unit], everything.queries.weight[asked][row]
-    number = np.minimum((true * bins).astype(int), bins - 1)
+    # a truth of exactly one half must not fall into two bins by round-off
+    number = np.minimum((true * bins + CERTAIN).astype(int), bins - 1)
     number[true > 1 - CERTAIN] = bins  # certainty is a class of its own
     return pd.DataFrame(
         [
