@@ -105,8 +105,9 @@ def _optimiser(settings: TrainingSettings) -> optax.GradientTransformation:
     return optax.adamw(rate, b2=settings.second_moment, weight_decay=settings.weight_decay)
 
 
+@partial(jax.jit, static_argnames=("settings", "num_tokens", "num_units"))
 def _start(
-    indices: Int[np.ndarray, " networks"],
+    indices: Int[Array, " networks"],
     settings: TrainingSettings,
     num_tokens: int,
     num_units: int,
@@ -124,7 +125,7 @@ def _start(
             gestalt=settings.gestalt,
         )
 
-    network = jax.vmap(new)(jnp.asarray(indices))
+    network = jax.vmap(new)(indices)
     return _State(
         network=network,
         optimiser=jax.vmap(_optimiser(settings).init)(network),
@@ -154,7 +155,7 @@ def fit(
     # what the program does not depend on is made alike, so that another seed reuses it
     program = replace(settings, seed=0, networks=1)
     groups = [
-        _start(indices, settings, num_tokens, train.target.shape[1], start)
+        _start(jnp.asarray(indices), program, num_tokens, train.target.shape[1], start)
         for indices in np.array_split(np.arange(settings.networks), _num_groups(settings.networks))
     ]
     reports: list[EpochReport] = []

@@ -43,9 +43,10 @@ def unused_parts(
     Without an enumeration (the world is too large) a word counts as used if any rule names it.
     """
     by_role = {role: grammar.fillers_of(index) for index, role in enumerate(lexicon.roles)}
-    used = set().union(*by_role.values())
+    numbers = set().union(*by_role.values())
     if enumerated is not None:
-        used &= set(enumerated.fillers.ravel().tolist())
+        numbers &= set(enumerated.fillers.ravel().tolist())
+    used = {lexicon.words[number] for number in numbers}
     problems = [
         Problem(
             f"[words.{cls}] {word}",
@@ -53,7 +54,7 @@ def unused_parts(
         )
         for cls, words in file.words.items()
         for word in words
-        if lexicon.words.index(word) not in used
+        if word not in used
     ]
     problems += [
         Problem("roles", f"no action fills the role {role!r}; use it or remove it.")

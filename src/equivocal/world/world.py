@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Event", "Sentence", "World"]
 
-MAX_ENUMERATED = 250_000  # derivations; about a second and 100 MB for the truth about all of them
+MAX_ENUMERATED = 250_000  # derivations; the truth about them takes seconds and half a gigabyte
 FALLBACK_SAMPLE = 100_000  # sentences that stand in for a world too large to enumerate
 
 
@@ -126,7 +126,7 @@ class World:
     @property
     def is_exact(self) -> bool:
         """Whether the world is enumerated; if not, probabilities are estimates from a sample."""
-        return count_at_most(self.grammar) <= MAX_ENUMERATED
+        return bool(count_at_most(self.grammar) <= MAX_ENUMERATED)
 
     @cached_property
     def all_derivations(self) -> Corpus:
