@@ -1,7 +1,9 @@
 """The command line as a newcomer meets it: real processes, real files."""
 
+import contextlib
 import csv
 import os
+import pty
 import re
 import signal
 import subprocess
@@ -129,6 +131,29 @@ def test_progress_is_plain_lines_when_not_a_terminal(trained: Path) -> None:
     assert re.fullmatch(r"training 1 network: 1/2, held-out loss [\d.]+", lines[0])
     assert re.fullmatch(r"training 1 network: 2/2, held-out loss [\d.]+", lines[1])
     assert "\x1b" not in result.stderr + result.stdout
+
+
+def test_progress_is_a_bar_with_time_left_on_a_terminal(trained: Path) -> None:
+    """A real terminal (pty), read until the process ends."""
+    leader, follower = pty.openpty()
+    with subprocess.Popen(
+        [*COMMAND, *TRAIN, *QUICK, "--epochs", "8", "--seed", "2", "--out", "bar"],
+        cwd=trained,
+        stdout=follower,
+        stderr=follower,
+        stdin=follower,
+        env=os.environ | {"JAX_PLATFORMS": "cpu", "TERM": "xterm", "COLUMNS": "120"},
+    ) as process:
+        os.close(follower)
+        text = ""
+        with contextlib.suppress(OSError):  # how a pty says that the other side has closed
+            while piece := os.read(leader, 65536):
+                text += piece.decode(errors="replace")
+    os.close(leader)
+    assert process.returncode == 0
+    assert "━" in text
+    assert re.search(r"\d/8", text)
+    assert re.search(r"\d:\d\d:\d\d", text)  # time left
 
 
 def test_cross_validation_from_the_command_line(trained: Path) -> None:

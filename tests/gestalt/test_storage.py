@@ -102,3 +102,6 @@ def test_missing_and_damaged_parts_are_named(copy: Path, tmp_path: Path) -> None
     (copy / "run.toml").write_text("training = 3")
     with pytest.raises(UserError, match=r"run\.toml is damaged"):
         Network.load(copy, 1)
+    (copy / "run.toml").write_text("seconds = 1.0\n[training]\nlayers = 3")
+    with pytest.raises(UserError, match=r"from another version \(unknown setting 'layers'"):
+        Network.load(copy, 1)

@@ -20,7 +20,7 @@ __all__ = ["REPRODUCE_EXAMPLES", "TRAIN_EXAMPLES", "reproduce", "train"]
 TRAIN_EXAMPLES = (
     "Examples: `equivocal train --world paper --networks 10 --seed 0 --out runs/ten`, "
     "`equivocal train --world my.toml --networks 2 --sentences 1000 --out runs/mine`, "
-    "`equivocal train --folds 5 --networks 1 --out runs/folds`"
+    "`equivocal train --folds 5 --networks 1 --set weight_decay=0.01 --out runs/folds`"
 )
 REPRODUCE_EXAMPLES = "Example: `equivocal reproduce --out runs/paper`"
 
@@ -36,7 +36,10 @@ def train(
     folder: Folder = Path("runs/train"),
     sentences: Annotated[int, typer.Option(min=2, help="Sentences in the corpus.")] = 10_000,
     epochs: Annotated[int, typer.Option(min=1, help="At most so many epochs.")] = 60,
-    weight_decay: Annotated[float, typer.Option(min=0.0, help="Decoupled weight decay.")] = 1e-4,
+    others: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Any other training setting, as `hidden=50`; may be repeated."),
+    ] = None,
     folds: Annotated[
         int | None, typer.Option(min=2, help="Cross-validate with so many folds instead.")
     ] = None,
@@ -49,13 +52,8 @@ def train(
     from equivocal.gestalt import TrainingSettings
     from equivocal.world import World
 
-    settings = TrainingSettings(
-        networks=networks,
-        seed=seed,
-        sentences=sentences,
-        epochs=epochs,
-        weight_decay=weight_decay,
-    )
+    named = {"networks": networks, "seed": seed, "sentences": sentences, "epochs": epochs}
+    settings = TrainingSettings.from_dict(named | TrainingSettings.parse(others or []))
     the_world = World.load(world)
     if folds is not None:
         _cross_validate(the_world, settings, folds, folder)
@@ -77,14 +75,19 @@ def reproduce(
 
     Writes the networks, curves and scores, and figures (SVG and PNG) of what they learned.
     """
-    from equivocal.report import draw_training_report
+    from equivocal.report import save_figure, training_figures
     from equivocal.study import load_preset
 
     preset = load_preset("paper", networks=networks, seed=seed)
     run = _train_or_reuse(preset.world, preset.training, folder)
     _show_scores(run)
-    for path in draw_training_report(run, folder / "figures"):
-        out.print(f"drew {path}", soft_wrap=True)
+    figures = training_figures(run)
+    with progress("drawing") as advance:
+        for done, (name, draw) in enumerate(figures.items(), start=1):
+            save_figure(draw(), folder / "figures", name)
+            advance(done, len(figures), name)
+    names = ", ".join(figures)
+    out.print(f"drew {names} as SVG and PNG in {folder / 'figures'}", soft_wrap=True)
 
 
 def _train_or_reuse(world: "World", settings: "TrainingSettings", folder: Path) -> "Run":

@@ -19,7 +19,7 @@ from equivocal.gestalt.questions import answers_of, questions_of
 from equivocal.gestalt.scoring import score
 from equivocal.gestalt.settings import TrainingSettings
 from equivocal.gestalt.storage import (
-    load_network,
+    load_model,
     read_run,
     save_network,
     write_run,
@@ -79,7 +79,9 @@ class Run:
         """A saved run."""
         directory = Path(directory)
         world, settings, seconds = read_run(directory)
-        models = [load_network(directory, index)[0] for index in range(settings.networks)]
+        models = [
+            load_model(directory, index, world, settings) for index in range(settings.networks)
+        ]
         return cls(
             world=world,
             settings=settings,

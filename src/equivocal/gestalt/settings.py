@@ -1,6 +1,7 @@
 """Every number that decides what a training run ends with."""
 
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from equivocal.errors import UserError, did_you_mean, listed
@@ -47,6 +48,25 @@ class TrainingSettings:
     def _require(self, name: str, holds: bool, rule: str) -> None:
         if not holds:
             raise UserError(f"{name} must be {rule}, got {getattr(self, name)!r}.")
+
+    @staticmethod
+    def parse(pairs: Sequence[str]) -> dict[str, int | float]:
+        """Settings written as `name=value`.
+
+        >>> TrainingSettings.parse(["hidden=50", "weight_decay=1e-3"])
+        {'hidden': 50, 'weight_decay': 0.001}
+        """
+        defaults = asdict(TrainingSettings())
+        values: dict[str, int | float] = {}
+        for pair in pairs:
+            name, _, text = pair.partition("=")
+            kind = type(defaults.get(name, 0.0))  # an unknown name is reported by `from_dict`
+            try:
+                values[name] = kind(text)
+            except ValueError:
+                what = "a whole number" if kind is int else "a number"
+                raise UserError(f"{name} must be {what}, got {pair!r}; write {name}=…") from None
+        return values
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "TrainingSettings":

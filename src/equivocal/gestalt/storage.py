@@ -28,7 +28,7 @@ from equivocal.gestalt.network import SentenceGestalt, new_sentence_gestalt
 from equivocal.gestalt.settings import TrainingSettings
 from equivocal.world import World
 
-__all__ = ["load_network", "read_run", "save_network", "write_run", "write_world"]
+__all__ = ["load_model", "load_network", "read_run", "save_network", "write_run", "write_world"]
 
 FORMAT = "1"
 
@@ -81,22 +81,33 @@ def read_run(directory: Path) -> tuple[World, TrainingSettings, float]:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
         settings = TrainingSettings.from_dict(content["training"])
         seconds = float(content["seconds"])
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
-        raise UserError(f"{path} is damaged ({error}); train the run again.") from None
+    except (ValueError, KeyError, TypeError) as error:
+        reason = str(error).rstrip(".")
+        raise UserError(
+            f"{path} is damaged or from another version ({reason}); train the run again in "
+            "another folder."
+        ) from None
     return World.load(directory / "world.toml"), settings, seconds
 
 
 def load_network(
     directory: Path, index: int, world: World | None = None
 ) -> tuple[SentenceGestalt, World]:
-    """One network of a run and its world; refuses a file of another world or another shape."""
+    """One network of a run and its world; `world` insists on a particular one."""
     own_world, settings, _ = read_run(directory)
     if not 0 <= index < settings.networks:
         raise UserError(
             f"{directory} holds networks 0 to {settings.networks - 1}; there is no {index}."
         )
-    path = _network_path(directory, index)
     world = own_world if world is None else world
+    return load_model(directory, index, world, settings), world
+
+
+def load_model(
+    directory: Path, index: int, world: World, settings: TrainingSettings
+) -> SentenceGestalt:
+    """The weights of one network; refuses a file of another world or another shape."""
+    path = _network_path(directory, index)
     try:
         with safe_open(path, framework="numpy") as file:
             about = file.metadata() or {}
@@ -109,7 +120,7 @@ def load_network(
             f"({about.get('fingerprint', 'no fingerprint')}), not in {world.name!r} "
             f"({world.fingerprint}); load it with the world it was trained in, or train again."
         )
-    return _fill(path, arrays, settings, world), world
+    return _fill(path, arrays, settings, world)
 
 
 def _fill(

@@ -1,5 +1,6 @@
 """Figures and tables for readers: draws what the study room computed, and computes nothing."""
 
-from equivocal.report.training_report import draw_training_report
+from equivocal.report.style import save_figure
+from equivocal.report.training_report import training_figures
 
-__all__ = ["draw_training_report"]
+__all__ = ["save_figure", "training_figures"]

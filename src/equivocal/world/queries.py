@@ -22,6 +22,8 @@ __all__ = ["Queries", "build_queries"]
 
 Ints = NDArray[np.int32]
 
+ROUND_OFF = 1e-12
+
 
 @dataclass(frozen=True)
 class Queries:
@@ -57,7 +59,8 @@ class Queries:
         where = (self.triple_pair[inside] - start, self.triple_answer[inside])
         shape = (stop - start, len(self.answer_units))
         target = csr_array((share, where), shape=shape) @ self.answer_units.astype(np.float64)
-        return np.asarray(target).clip(0.0, 1.0)  # shares add up to 1 only to round-off
+        target[target > 1 - ROUND_OFF] = 1.0  # shares of a certain answer add up to 1 but for this
+        return np.asarray(target)
 
     def asks_role(self) -> NDArray[np.bool_]:
         """(pairs,): whether the probe is a role."""
