@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from equivocal.gestalt import Run, score
-from equivocal.gestalt.scoring import belief_scores, exact_match
+from equivocal.gestalt.scoring import belief_scores, exact_match, exact_match_ceiling
 from equivocal.world import World
 
 
@@ -79,7 +79,18 @@ def test_the_truth_itself_scores_perfectly(paper: World) -> None:
     assert scores["belief_error"] == pytest.approx(0, abs=1e-12)
     assert scores["certain_right"] == 1
     # what is open cannot be named without a mistake, so even the truth stays below one
-    assert 0.85 < exact_match(queries.targets(), queries) < 0.95
+    assert exact_match(queries.targets(), queries) < exact_match_ceiling(queries) < 0.95
+
+
+def test_exact_match_ceiling_is_the_likeliest_answer(garden: World) -> None:
+    """Question by question: the largest weight of any one answer."""
+    queries = garden.all_derivations.queries
+    best: dict[int, float] = {}
+    for pair, weight in zip(queries.triple_pair.tolist(), queries.triple_weight, strict=True):
+        best[pair] = max(best.get(pair, 0.0), weight)
+    expected = sum(best.values()) / queries.weight.sum()
+    assert exact_match_ceiling(queries) == pytest.approx(expected)
+    assert 0.96 < expected < 0.97
 
 
 def test_all_zeros_scores_high_and_says_nothing(paper: World) -> None:

@@ -38,6 +38,13 @@ def test_networks_come_back_unchanged(saved: Path, small_run: Run) -> None:
     assert Network.load(str(saved)).world.fingerprint == small_run.world.fingerprint
 
 
+def test_equal_runs_are_equal_files(saved: Path, small_run: Run, tmp_path: Path) -> None:
+    small_run.save(tmp_path)
+    for path in saved.rglob("*"):
+        if path.is_file():
+            assert (tmp_path / path.relative_to(saved)).read_bytes() == path.read_bytes(), path
+
+
 def test_a_run_comes_back_whole(saved: Path, small_run: Run) -> None:
     loaded = Run.load(saved)
     assert loaded.settings == small_run.settings
@@ -70,8 +77,9 @@ def test_a_run_is_found_or_protected(
 
 
 def test_another_world_is_refused(copy: Path, paper: World, garden: World) -> None:
-    with pytest.raises(UserError, match=r"trained in world 'garden' \(.*\), not in 'paper'"):
-        Network.load(copy, world=paper)
+    for given in (paper, "paper"):
+        with pytest.raises(UserError, match=r"trained in world 'garden' \(.*\), not in 'paper'"):
+            Network.load(copy, world=given)
     changed = (copy / "world.toml").read_text().replace("weight = 2", "weight = 3")
     (copy / "world.toml").write_text(changed)
     with pytest.raises(UserError, match="load it with the world it was trained in"):

@@ -1,5 +1,7 @@
 """Training: it learns, it repeats, it stops at the right moment, and it counts honestly."""
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import jax
@@ -154,6 +156,24 @@ def test_cross_validation_needs_two_folds(garden: World) -> None:
 def test_bad_settings_are_named(garden: World, change: dict, message: str) -> None:
     with pytest.raises(UserError, match=message):
         train(garden, **change)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("epochs=1.5", "epochs must be a whole number, got 1.5."),
+        ("epochs='1'", "epochs must be a whole number, got '1'."),
+        ("networks=True", "networks must be a whole number, got True."),
+        ("held_out=None", "held_out must be a number, got None."),
+    ],
+)
+def test_settings_of_the_wrong_kind_are_named(change: str, message: str) -> None:
+    """In a process of its own: here the run-time type checks would speak first."""
+    code = f"from equivocal.gestalt.settings import TrainingSettings; TrainingSettings({change})"
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert result.stderr.strip().endswith(f"UserError: {message}")
 
 
 def test_settings_default_to_the_papers(paper: World) -> None:

@@ -17,6 +17,10 @@ def test_same_seed_same_corpus(paper: World) -> None:
     assert paper.sample(500, seed=3).texts != paper.sample(500, seed=4).texts
 
 
+def test_a_longer_sample_begins_with_the_shorter_one(paper: World) -> None:
+    assert paper.sample(500, seed=3).texts[:200] == paper.sample(200, seed=3).texts
+
+
 def test_sampled_frequencies_fit_the_exact_probabilities(paper: World) -> None:
     """χ² over all 448 sentences of 100,000 draws; P(p < 1e-6) is one in a million by design.
 

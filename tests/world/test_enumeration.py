@@ -110,11 +110,16 @@ def test_filler_probe_asks_for_the_role(paper: World) -> None:
     assert beliefs["role:agent"] == 0
 
 
-def test_filler_probe_covers_every_guise(sg2018: World) -> None:
-    """After "during dinner" a woman may be an active agent or, one time in ten, a passive one."""
-    beliefs = sg2018.true_beliefs("during dinner", filler="woman")
-    assert beliefs["passive voice"] == pytest.approx(0.1)
-    assert beliefs["role:agent"] == pytest.approx(1)
+def test_filler_probes_are_exact_patterns(sg2018: World) -> None:
+    """A plain filler is an active agent; what a passive adds is part of the probe, or not."""
+    assert sg2018.true_beliefs("during dinner", filler="woman")["passive voice"] == 0
+    beliefs = sg2018.true_beliefs("during dinner", filler="woman + passive voice")
+    assert beliefs["passive voice"] == 1
+    assert beliefs["role:agent"] == 1
+    with pytest.raises(ImpossibleSentenceError, match="asked there: .*woman \\+ passive voice"):
+        sg2018.true_beliefs("the pizza was eaten by the woman", filler="woman")
+    with pytest.raises(ValueError, match="unknown feature 'pasive voice'.*did you mean"):
+        sg2018.true_beliefs("during dinner", filler="woman + pasive voice")
 
 
 def test_true_beliefs_agree_with_a_large_sample(paper: World) -> None:
@@ -143,7 +148,9 @@ def test_true_beliefs_agree_with_a_large_sample(paper: World) -> None:
 def test_impossible_sentences_have_no_true_belief(paper: World) -> None:
     with pytest.raises(ImpossibleSentenceError, match="begins with 'during dinner pizza eats'"):
         paper.true_beliefs("During dinner, the pizza eats", "agent")
-    with pytest.raises(ImpossibleSentenceError, match="has the role 'situation'"):
+    with pytest.raises(
+        ImpossibleSentenceError, match="'situation' is never asked after 'woman likes'"
+    ):
         paper.true_beliefs("the woman likes", "situation")
 
 

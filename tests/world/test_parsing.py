@@ -30,6 +30,10 @@ from equivocal.world import UnknownWordError, World
         ),
         ("on Sunday", [("during/at", "Sunday")]),
         ("SMS sms Sms", [("SMS",), ("SMS",), ("SMS",)]),
+        ("iced-tea and-toast", None),
+        ("the man writes text messages", [("man",), ("write",), ("SMS",)]),
+        ("iced-teas", [("iced tea",)]),
+        ("during/at dinner", [("during/at", "dinner")]),
         # any order of words, however odd
         (
             "pizza eats woman dinner kitchen",

@@ -119,7 +119,7 @@ def _cross_validate(world: "World", settings: "TrainingSettings", folds: int, fo
     best = curves.loc[curves.groupby(["fold", "network"])["test_loss"].idxmin()]
     _show_table(
         best.groupby("fold")[["epoch", "train_loss", "test_loss", "test_accuracy"]].mean(),
-        f"best epoch of each fold, mean over {settings.networks} network(s)",
+        "best epoch of each fold, mean over networks",
     )
     out.print(f"wrote {path}", soft_wrap=True)
 
@@ -143,7 +143,7 @@ def _show_scores(run: "Run") -> None:
     _show_table(run.scores, title, means=len(run.scores) > 1)
     out.print(
         "[dim]On held-out sentences: unit accuracy (all zeros for comparison) and exact match of "
-        "whole answers (with the ceiling the truth itself reaches). Against the exact "
+        "whole answers (beside the score of always giving the likeliest). Against the exact "
         "probabilities: belief error, the mean distance over possible units, and certain right, "
         "every unit right where the truth is certain.[/]"
     )

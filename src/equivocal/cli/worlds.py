@@ -1,5 +1,6 @@
 """`equivocal world …`: look at worlds, check them, make one, sample from one."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -36,7 +37,9 @@ def new(
 ) -> None:
     """Write a small commented world file to start from."""
     if path.suffix != ".toml":
-        raise UserError(f"a world file ends in .toml, got {str(path)!r}; try {path.name}.toml.")
+        raise UserError(
+            f"a world file ends in .toml, got {str(path)!r}; try {path.with_suffix('.toml')}."
+        )
     if path.exists():
         raise UserError(f"{path} exists already; choose another name or remove it first.")
     write_text_atomically(path, example_text())
@@ -49,9 +52,14 @@ def check(name: Name) -> None:
     world = World.load(name)
     out.print(
         f"{escape(world.source)} is in order: {len(world.tokens)} tokens, "
-        f"{len(world.units)} units, {len(world.sentences):,} sentences.",
+        f"{len(world.units)} units, {_at_least(world)}{len(world.sentences):,} sentences.",
         soft_wrap=True,
     )
+
+
+def _at_least(world: World) -> str:
+    """What stands before counts of a world that is sampled and not enumerated."""
+    return "" if world.is_exact else "more than "
 
 
 @app.command(epilog="Example: `equivocal world show paper`")
@@ -72,7 +80,7 @@ def show(name: Name) -> None:
 def _counts(world: World) -> Table:
     table = Table(box=None, show_header=False)
     everything = world.all_derivations
-    prefix = "" if world.is_exact else "about "
+    prefix = _at_least(world)
     rows = {
         "about": escape(world.file.description),
         "roles": ", ".join(world.roles),
@@ -109,15 +117,18 @@ def sample(
         Path | None, typer.Option(help="Write a CSV file with roles in columns instead.")
     ] = None,
     distinct: Annotated[
-        bool, typer.Option("--distinct", help="Each sentence once, with its count.")
+        bool, typer.Option("--distinct", help="Each once, with its count.")
     ] = False,
 ) -> None:
     """Draw random sentences."""
     corpus = World.load(name).sample(n, seed=seed)
-    corpus = corpus.distinct() if distinct else corpus
     if csv is not None:
-        corpus.to_csv(csv)
-        out.print(f"wrote {len(corpus.texts):,} rows, {len(corpus):,} sentences, to {csv}")
+        rows = corpus.distinct() if distinct else corpus
+        rows.to_csv(csv)
+        out.print(f"wrote {len(rows.texts):,} rows, {n:,} sentences, to {csv}", soft_wrap=True)
         return
-    for text, count in zip(corpus.texts, corpus.counts, strict=True):
-        out.print(escape(f"{count:>6}  {text}" if distinct else text), soft_wrap=True)
+    lines = list(corpus.texts)
+    if distinct:
+        lines = [f"{count:>6}  {text}" for text, count in Counter(lines).most_common()]
+    for line in lines:
+        out.print(escape(line), soft_wrap=True)

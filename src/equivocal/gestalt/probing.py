@@ -11,11 +11,11 @@ import xarray as xr
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from equivocal.errors import UserError, did_you_mean, listed
+from equivocal.errors import UserError, did_you_mean
 from equivocal.gestalt.network import SentenceGestalt
 from equivocal.gestalt.questions import Questions, features_of, questions_of
 from equivocal.gestalt.storage import load_network
-from equivocal.world import Corpus, UnknownWordError, Utterance, World
+from equivocal.world import Corpus, Utterance, World
 from equivocal.world.lexicon import role_unit
 
 __all__ = ["Network", "features"]
@@ -32,24 +32,26 @@ class Network:
 
     @classmethod
     def load(
-        cls, directory: str | Path, index: int = 0, *, world: World | None = None
+        cls, directory: str | Path, index: int = 0, *, world: World | str | Path | None = None
     ) -> "Network":
         """Network `index` of a run saved by `equivocal train` or `Run.save`.
 
-        The run brings its own world file. Give `world` to insist on a particular one.
+        The run brings its own world file. Give `world` (or its name or path) to insist on one.
         """
+        if world is not None and not isinstance(world, World):
+            world = World.load(world)
         return cls(*load_network(Path(directory), index, world))
 
     def comprehend(
-        self, text: str | Utterance, probes: Sequence[str] | None = None
+        self, text: str | Utterance, probes: str | Sequence[str] | None = None
     ) -> xr.DataArray:
         """Activation of every output unit after each word, for each probe.
 
-        Probes are roles or words of the world (a filler, "what is the pizza here?"); by default
-        all roles. A name that is both, such as a role called like a word, is taken as the role.
+        Probes are roles or words of the world (a filler, "what is the pizza here?"; see
+        `World.filler_units`); by default all roles. A name that is both is taken as the role.
         """
         utterance = self.world.parse(text)
-        names = list(self.world.roles if probes is None else probes)
+        names = [probes] if isinstance(probes, str) else list(probes or self.world.roles)
         patterns = jnp.asarray(np.stack([self._probe_units(name) for name in names]), jnp.float32)
         activation = _answer(self.model, jnp.asarray(self.world.encode(utterance)), patterns)
         return xr.DataArray(
@@ -89,9 +91,9 @@ class Network:
             return world.lexicon.unit_mask((role_unit(name),))
         try:
             return world.filler_units(name)
-        except UnknownWordError:
+        except UserError:
             known = [*world.roles, *world.lexicon.words]
-            hint = did_you_mean(name, known) or f"; roles are {listed(world.roles)}."
+            hint = did_you_mean(name, known) or "; give a role or one word of the world."
             raise UserError(f"unknown probe {name!r}{hint}") from None
 
 
@@ -114,7 +116,7 @@ def features(network: Network, corpus: Corpus) -> xr.Dataset:
 
     `features` is (ψ, 1); `counts` says how often the pair is asked; `targets` adds up the answers,
     so that each lies between 0 and its row's count. With these, the likelihood of a last layer is
-    exactly that of all single rows.
+    exactly that of all single rows. `heard` and `probe` say what each row is about.
     """
     if corpus.world.fingerprint != network.world.fingerprint:
         raise UserError(
@@ -135,8 +137,8 @@ def features(network: Network, corpus: Corpus) -> xr.Dataset:
         coords={
             "feature": _feature_names(psi.shape[1]),
             "unit": list(network.world.units),
-            "node": (("row",), corpus.queries.node[asked]),
-            "probe": (("row",), corpus.queries.probe[asked]),
+            "heard": (("row",), np.array(corpus.beginnings)[corpus.queries.node[asked]]),
+            "probe": (("row",), np.array(corpus.queries.probe_names)[corpus.queries.probe[asked]]),
         },
     )
 

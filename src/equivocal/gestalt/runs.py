@@ -103,13 +103,13 @@ class Run:
 
 
 def train(
-    world: World | str,
+    world: World | str | Path,
     settings: TrainingSettings | None = None,
     *,
     on_epoch: OnEpoch | None = None,
     **changes: Any,
 ) -> Run:
-    """Train the networks of a study side by side.
+    """Train the networks of a study side by side, in a world or in one given by name or path.
 
     `changes` are settings by name: `train("paper", networks=2, epochs=10)`.
     """
@@ -122,7 +122,7 @@ def train(
 
 
 def cross_validate(
-    world: World | str,
+    world: World | str | Path,
     settings: TrainingSettings | None = None,
     *,
     folds: int = 5,
@@ -144,9 +144,9 @@ def cross_validate(
 
 
 def _prepare(
-    world: World | str, settings: TrainingSettings | None, changes: dict[str, Any]
+    world: World | str | Path, settings: TrainingSettings | None, changes: dict[str, Any]
 ) -> tuple[World, TrainingSettings]:
-    world = World.load(world) if isinstance(world, str) else world
+    world = world if isinstance(world, World) else World.load(world)
     if settings is None:
         return world, TrainingSettings.from_dict(changes)
     return world, TrainingSettings.from_dict(asdict(settings) | changes)

@@ -7,13 +7,15 @@ Over held-out questions, weighted by how often each is asked:
   switches on about 5 of 176 units, and unit accuracy says little unless read beside it;
 - `exact_match`: share of answers with *every* unit on the right side of ½: the filler and its role
   named without a mistake. Where the truth is open no model can reach 1; `exact_match_ceiling` is
-  what the exact probabilities themselves score, over all sentences of the world.
+  the score of one that always gives the most probable answer, over all sentences of the world.
 
 Against the exact beliefs of the world, over all beginnings and role probes weighted by probability:
 
 - `belief_error`: mean |activation − P(unit = 1)| over the units that are possible (P > 0);
 - `certain_right`: where the truth is certain (every P is 0 or 1), share of answers with every unit
   on the right side of ½.
+
+The last three need an enumerated world; in one that is only sampled they are NaN.
 """
 
 import jax
@@ -26,7 +28,7 @@ from equivocal.gestalt.questions import Questions, features_of, questions_of
 from equivocal.world import Corpus
 from equivocal.world.queries import Queries
 
-__all__ = ["activations", "belief_scores", "exact_match", "score"]
+__all__ = ["activations", "belief_scores", "exact_match", "exact_match_ceiling", "score"]
 
 CERTAIN = 1e-9  # enumerated probabilities are exact but for round-off of this order
 
@@ -49,25 +51,29 @@ def score(models: list[SentenceGestalt], held_out: Corpus) -> pd.DataFrame:
     world, queries = held_out.world, held_out.queries
     share = queries.weight / queries.weight.sum()
     target = queries.targets()
-    everything = world.all_derivations
-    fixed = {
-        "all_zeros": share @ (1 - target).mean(axis=1),
-        "exact_match_ceiling": exact_match(everything.queries.targets(), everything.queries),
-    }
-    rows = [
-        {
-            "unit_accuracy": share @ np.where(answer > 0.5, target, 1 - target).mean(axis=1),
-            "exact_match": exact_match(answer, queries),
-            **fixed,
-            **belief_scores(beliefs, everything.queries),
-        }
-        for answer, beliefs in zip(
-            activations(models, held_out), activations(models, everything), strict=True
+    exact = world.all_derivations.queries if world.is_exact else None
+    ceiling = exact_match_ceiling(exact) if exact else np.nan
+    rows = []
+    for model, answer in zip(models, activations(models, held_out), strict=True):
+        beliefs = {"belief_error": np.nan, "certain_right": np.nan}
+        if exact is not None:
+            beliefs = belief_scores(activations([model], world.all_derivations)[0], exact)
+        rows.append(
+            {
+                "unit_accuracy": share @ np.where(answer > 0.5, target, 1 - target).mean(axis=1),
+                "all_zeros": share @ (1 - target).mean(axis=1),
+                "exact_match": exact_match(answer, queries),
+                "exact_match_ceiling": ceiling,
+                **beliefs,
+            }
         )
-    ]
-    order = ["unit_accuracy", "all_zeros", "exact_match", "exact_match_ceiling"]
-    table = pd.DataFrame(rows, index=pd.RangeIndex(len(rows), name="network"))
-    return table[[*order, "belief_error", "certain_right"]]
+    return pd.DataFrame(rows, index=pd.RangeIndex(len(rows), name="network"))
+
+
+def exact_match_ceiling(queries: Queries) -> float:
+    """Weight of the most probable answer to each question."""
+    first = np.flatnonzero(np.diff(queries.triple_pair, prepend=-1))  # triples are sorted by pair
+    return float(np.maximum.reduceat(queries.triple_weight, first).sum() / queries.weight.sum())
 
 
 def exact_match(answer: Float[np.ndarray, "pairs units"], queries: Queries) -> float:

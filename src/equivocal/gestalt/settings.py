@@ -23,7 +23,7 @@ class TrainingSettings:
     held_out: float = 0.1  # share of the sentences kept for early stopping
     epochs: int = 60  # at most
     patience: int = 15  # epochs without a better held-out loss before a network stops
-    steps: int = 30  # optimiser steps in an epoch, whatever the size of the corpus
+    steps: int = 40  # optimiser steps in an epoch, whatever the size of the corpus
     questions: int = 512  # questions looked at in one step (see `training`)
     learning_rate: float = 4e-3
     decay_from: float = 0.6  # share of the epochs after which the learning rate falls to zero
@@ -33,6 +33,10 @@ class TrainingSettings:
     gestalt: int = 100  # units in the gestalt layer
 
     def __post_init__(self) -> None:
+        for field in fields(self):
+            value, whole = getattr(self, field.name), isinstance(field.default, int)
+            fits = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
+            self._require(field.name, fits, "a whole number" if whole else "a number")
         for name in ("networks", "sentences", "epochs", "patience", "steps", "questions"):
             self._require(name, getattr(self, name) >= 1, "at least 1")
         for name in ("hidden", "gestalt"):

@@ -7,6 +7,7 @@ DIR/run.toml                     settings, versions, seconds; written last, so i
                                  says that the run is complete
 """
 
+import json
 import platform
 import tomllib
 from dataclasses import asdict
@@ -30,7 +31,8 @@ from equivocal.world import World
 
 __all__ = ["load_model", "load_network", "read_run", "save_network", "write_run", "write_world"]
 
-FORMAT = "1"
+FORMAT = 1
+ABOUT = "equivocal"  # key of the file's metadata
 
 
 def _named_arrays(model: SentenceGestalt) -> dict[str, Any]:
@@ -53,7 +55,8 @@ def save_network(directory: Path, index: int, model: SentenceGestalt, world: Wor
     arrays = {name: np.asarray(array) for name, array in _named_arrays(model).items()}
     about = {"format": FORMAT, "world": world.name, "fingerprint": world.fingerprint}
     with replacing(_network_path(directory, index)) as temporary:
-        save_file(arrays, temporary, metadata=about)
+        # one entry, since safetensors writes several in any order and equal files should be equal
+        save_file(arrays, temporary, metadata={ABOUT: json.dumps(about)})
 
 
 def write_run(directory: Path, world: World, settings: TrainingSettings, seconds: float) -> None:
@@ -110,9 +113,9 @@ def load_model(
     path = _network_path(directory, index)
     try:
         with safe_open(path, framework="numpy") as file:
-            about = file.metadata() or {}
+            about = json.loads((file.metadata() or {}).get(ABOUT, "{}"))
             arrays = {name: file.get_tensor(name) for name in list(file.keys())}
-    except (OSError, SafetensorError) as error:
+    except (OSError, SafetensorError, ValueError) as error:
         raise UserError(f"{path} cannot be read ({error}); train the run again.") from None
     if about.get("fingerprint") != world.fingerprint:
         raise UserError(

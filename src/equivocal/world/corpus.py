@@ -69,6 +69,16 @@ class Corpus:
         return build_prefix_tree(constituents_of(self.derivations, self.world.grammar))
 
     @cached_property
+    def beginnings(self) -> tuple[str, ...]:
+        """The input tokens of each node of `tree`, as text."""
+        names = np.array([*self.world.tokens, ""], dtype=object)  # last: no marker is -1
+        texts: list[str] = []
+        for parent, (word, marker) in zip(self.tree.parent, self.tree.tokens, strict=True):
+            before = texts[parent] if parent >= 0 else ""
+            texts.append(" ".join(filter(None, [before, names[marker], names[word]])))
+        return tuple(texts)
+
+    @cached_property
     def queries(self) -> Queries:
         """What a network is asked about these sentences, with the mean answers."""
         world = self.world

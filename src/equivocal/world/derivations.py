@@ -116,21 +116,21 @@ def _tell(
 
 
 def draw_derivations(grammar: Grammar, size: int, rng: np.random.Generator) -> Derivations:
-    """`size` independent draws, each of weight one."""
-    shares = np.array([action.probability for action in grammar.actions])
-    kind = _pick(shares, rng.random(size))
+    """`size` independent draws, each of weight one; a longer sample begins with a shorter one."""
     num_roles = len(grammar.constructions[0].mentioned)
+    uniform = rng.random((size, 2 + 2 * num_roles))  # a row's numbers are drawn together
+    kind_at, telling_at = uniform[:, :2].T
+    choice_at, mention_at = uniform[:, 2:].reshape(size, 2, num_roles).transpose(1, 0, 2)
+    kind = _pick(np.array([action.probability for action in grammar.actions]), kind_at)
     fillers = np.full((size, num_roles), NO_FILLER, dtype=np.int32)
     construction = np.zeros(size, dtype=np.int32)
-    telling_at = rng.random(size)
-    choice_at, mention_at = rng.random((2, num_roles, size))
     for number, action in enumerate(grammar.actions):
         rows = np.flatnonzero(kind == number)
         part = fillers[rows]
         part[:, grammar.action_role] = action.word
         for role, choices in action.choices:
             for choice, which in _split_by_rule(action, role, choices, part):
-                picked = _pick(choice.probabilities, choice_at[role, rows[which]])
+                picked = _pick(choice.probabilities, choice_at[rows[which], role])
                 part[which, role] = choice.fillers[picked]
         fillers[rows] = part
         construction[rows] = _pick(action.constructions, telling_at[rows])
@@ -138,7 +138,7 @@ def draw_derivations(grammar: Grammar, size: int, rng: np.random.Generator) -> D
     in_order = np.zeros((len(grammar.constructions), num_roles), dtype=bool)
     for number, spec in enumerate(grammar.constructions):
         in_order[number, list(spec.order)] = True
-    said = in_order[construction] & (fillers != NO_FILLER) & (mentioned > mention_at.T)
+    said = in_order[construction] & (fillers != NO_FILLER) & (mentioned > mention_at)
     return Derivations(fillers, construction, said, np.ones(size))
 
 

@@ -27,8 +27,10 @@ class WorldError(UserError):
     def __init__(self, source: str, problems: Sequence[Problem]) -> None:
         self.source = source
         self.problems = tuple(problems)
-        lines = [f"{source} {table}: {message}" for table, message in self.problems]
-        super().__init__("\n".join(lines))
+        super().__init__("\n".join(f"{self._place(p)}: {p.message}" for p in self.problems))
+
+    def _place(self, problem: Problem) -> str:
+        return f"{self.source} {problem.table}" if problem.table else self.source
 
 
 class UnknownWordError(UserError):

@@ -11,12 +11,15 @@ from numpy.typing import NDArray
 
 from equivocal.world.schema import WorldFile
 
-__all__ = ["Lexicon", "build_lexicon", "role_unit"]
+__all__ = ["ROLE_PREFIX", "Lexicon", "build_lexicon", "role_unit"]
+
+
+ROLE_PREFIX = "role:"  # since `action` is also a feature of every verb
 
 
 def role_unit(role: str) -> str:
-    """The output unit of a role; prefixed, since `action` is also a feature of every verb."""
-    return f"role:{role}"
+    """The name of the output unit of a role."""
+    return f"{ROLE_PREFIX}{role}"
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ __all__ = ["example_text", "parse_world_file", "read_world", "shipped_worlds"]
 
 _DATA = resources.files("equivocal.world") / "data"
 _EXAMPLE = "example"  # the text behind `equivocal world new`, not a world to study
+HIDDEN = ("roles", "then")  # keys of ours that the file does not have, or need not
 MAX_BYTES = 16 * 2**20  # a world of 100,000 words has about 10 MB
 
 
@@ -34,13 +35,13 @@ def example_text() -> str:
 def read_world(name_or_path: str | Path) -> tuple[str, str]:
     """(text, source) of a shipped world or of a file."""
     if str(name_or_path) in shipped_worlds():
-        return (_DATA / f"{name_or_path}.toml").read_text(encoding="utf-8"), f"{name_or_path}.toml"
+        return (_DATA / f"{name_or_path}.toml").read_text(encoding="utf-8"), str(name_or_path)
     path = Path(name_or_path)
     if not path.is_file():
         shipped = shipped_worlds()
         if path.suffix == ".toml" or len(path.parts) > 1:
             raise UserError(
-                f"there is no world file {str(path)!r}; `equivocal world new {path.name}` writes "
+                f"there is no world file {str(path)!r}; `equivocal world new {path}` writes "
                 f"an example, and {listed(shipped)} come with the package."
             )
         hint = did_you_mean(str(name_or_path), shipped) or "."
@@ -84,11 +85,28 @@ def _problem(error: ErrorDetails) -> Problem:
         message = f"the key {last!r} is missing; add it."
     else:
         place = [*place, last]
-        message = error["msg"].removeprefix("Value error, ")
-        if error["type"] != "value_error":
-            message = f"{message[0].lower()}{message[1:]}, got {error['input']!r}"
-        message += "."
+        message = f"{_rule_of(error)}."
     return Problem(_table(place), message)
+
+
+def _rule_of(error: ErrorDetails) -> str:
+    """What a value should have been, and what it was."""
+    if error["type"] == "value_error":
+        return error["msg"].removeprefix("Value error, ")
+    if error["loc"] == ("constructions",):
+        return "write each construction under [[constructions]], with two brackets"
+    found = repr(error["input"])
+    found = found if len(found) <= 60 else f"{found[:57]}…"
+    should_be = {
+        "tuple_type": "this should be a list",
+        "dict_type": "this should be a table",
+        "model_type": "this should be a table",
+        "model_attributes_type": "this should be a table",
+        "string_type": "this should be text",
+        "float_type": "this should be a number",
+    }
+    message = should_be.get(error["type"], error["msg"])
+    return f"{message[0].lower()}{message[1:]}, got {found}"
 
 
 def _keys() -> list[str]:
@@ -105,8 +123,8 @@ def _keys() -> list[str]:
 def _table(place: list[Any]) -> str:
     """("actions", "eat", "roles", "patient", 0, "then") as a reader of the file sees it."""
     names = [str(part) for part in place if not isinstance(part, int)]
-    if len(names) > 2 and names[0] == "actions":
-        return f"[actions.{names[1]}] {' '.join(n for n in names[2:] if n != 'roles')}".rstrip()
-    if not names:
-        return "the top level"
-    return f"[{'.'.join(names)}]"
+    if names[:1] == ["actions"] and len(names) > 2:
+        return " ".join([f"[actions.{names[1]}]", *(n for n in names[2:] if n not in HIDDEN)])
+    if names[:1] == ["constructions"] and len(place) > 1:
+        return " ".join(["[[constructions]]", f"number {int(place[1]) + 1}", *names[1:]])
+    return f"[{'.'.join(names)}]" if names else ""

@@ -15,9 +15,14 @@ class Names:
 
     def __init__(self, file: WorldFile) -> None:
         self._groups = file.groups
+        self._distributions = file.distributions
         self._classes = {name: tuple(words) for name, words in file.words.items()}
         # a dict used as an ordered set: worlds of thousands of words ask `in` all the time
         self.words = dict.fromkeys(word for words in file.words.values() for word in words)
+
+    def is_collection(self, name: str) -> bool:
+        """Whether the name is that of a class, a group or a distribution."""
+        return name in self._classes or name in self._groups or name in self._distributions
 
     def words_of(self, name: str, *, within: str = "") -> tuple[str, ...]:
         """The words a word, class or group stands for; `within` says where, if it is unknown."""
@@ -29,6 +34,8 @@ class Names:
         if name in self._classes:
             return list(self._classes[name])
         if name not in self._groups:
+            if name in self._distributions:
+                raise UnknownNameError(f"{name!r} is a distribution{within}; use it on its own.")
             known = [*self.words, *self._classes, *self._groups]
             hint = did_you_mean(name, known) or "; add it to a [words] table or remove it here."
             raise UnknownNameError(f"unknown word {name!r}{within}{hint}")

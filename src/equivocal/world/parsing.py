@@ -4,23 +4,18 @@ Nothing here asks whether a sentence makes sense. Any order of known words is ac
 anomalous sentences are what the model is for.
 """
 
-import re
-import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from equivocal.errors import UserError, did_you_mean
 from equivocal.world.errors import UnknownWordError
 from equivocal.world.schema import WorldFile
-from equivocal.world.spelling import fold, known_spellings
+from equivocal.world.spelling import fold, known_spellings, words_in
 
 __all__ = ["Constituent", "Parser", "Utterance"]
 
 # Words the model has no input for and loses nothing by; a world that uses one keeps it.
-_SKIPPED = frozenset(
-    re.findall(r"\w+", "a an the this that these those some my your his her its our their")
-)
-_WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
+_SKIPPED = frozenset(words_in("a an the this that these those some my your his her its our their"))
 MAX_CHARACTERS = 2_000
 
 
@@ -71,9 +66,9 @@ class Utterance:
 class Parser:
     """Text to `Utterance` for one world."""
 
-    def __init__(self, file: WorldFile, usual_words: dict[str, set[str]]) -> None:
+    def __init__(self, file: WorldFile, usual_words: dict[str, set[str]], shown_by: str) -> None:
         """`usual_words`: marker → words that the world's constructions put behind it."""
-        self._name = file.name
+        self._shown_by = shown_by  # the command that lists the words
         self._spellings = known_spellings(file)
         self._markers: dict[str, list[str]] = {}  # spelling: markers written so
         for marker, spellings in file.markers.items():
@@ -81,7 +76,7 @@ class Parser:
                 self._markers.setdefault(spelling, []).append(marker)
         self._usual_words = usual_words
         phrases = [*self._spellings, *self._markers]
-        self._longest = max(len(_WORD.findall(phrase)) for phrase in phrases)
+        self._longest = max(len(phrase.split()) for phrase in phrases)
 
     def parse(self, text: str) -> Utterance:
         """The constituents of a text; `UnknownWordError` names the nearest known words."""
@@ -91,7 +86,7 @@ class Parser:
             raise UserError(
                 f"the sentence has {len(text)} characters; at most {MAX_CHARACTERS} are read."
             )
-        heard = [fold(word) for word in _WORD.findall(unicodedata.normalize("NFC", text))]
+        heard = words_in(text)
         constituents: list[Constituent] = []
         waiting: str | None = None  # a marker's spelling that waits for its word
         while heard:
@@ -137,5 +132,5 @@ class Parser:
     def _unknown(self, word: str) -> UnknownWordError:
         known = [*dict.fromkeys(self._spellings.values()), *self._markers]
         hint = did_you_mean(word, known, most=3)
-        way_out = f"; `equivocal world show {self._name}` lists the words."
+        way_out = f"; `{self._shown_by}` lists the words."
         return UnknownWordError(f"unknown word {word!r}{hint or way_out}")

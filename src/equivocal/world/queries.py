@@ -7,6 +7,7 @@ and for cross-entropy that mean with the pair's weight stands for all the single
 Σ_n CE(t_n, y) = n · CE(mean t, y).
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,11 +19,12 @@ from equivocal.world.grammar import NO_FILLER, Grammar
 from equivocal.world.lexicon import Lexicon
 from equivocal.world.prefixes import NO_NODE, PrefixTree
 
-__all__ = ["Queries", "build_queries"]
+__all__ = ["PLUS", "Queries", "build_queries"]
 
 Ints = NDArray[np.int32]
 
 ROUND_OFF = 1e-12
+PLUS = " + "  # joins a filler and the features a construction adds: "woman + passive voice"
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class Queries:
     probe: Ints  # (pairs,)
     weight: NDArray[np.float64]  # (pairs,)
     probe_units: NDArray[np.bool_]  # (probes, units)
+    probe_names: tuple[str, ...]  # (probes,): a role, a word, or "word + what a construction adds"
     answer_units: NDArray[np.bool_]  # (answers, units)
     triple_pair: Ints  # (triples,), sorted
     triple_answer: Ints  # (triples,)
@@ -65,6 +68,10 @@ class Queries:
     def asks_role(self) -> NDArray[np.bool_]:
         """(pairs,): whether the probe is a role."""
         return self.probe < self.num_roles
+
+    def probes_after(self, node: int) -> list[str]:
+        """Names of the probes asked after a beginning."""
+        return [self.probe_names[probe] for probe in self.probe[self.node == node]]
 
     def find(self, node: int, probe: int) -> int | None:
         """The pair of this node and probe, or None where it is never asked."""
@@ -101,6 +108,7 @@ def build_queries(
         probe=(pairs % num_probes).astype(np.int32),
         weight=weight_by_group(triple_pair, triple_weight),
         probe_units=np.concatenate([role_units, meaning]),
+        probe_names=(*lexicon.roles, *_filler_names(patterns, grammar, lexicon)),
         answer_units=role_units[answer_codes // num_patterns]
         | meaning[answer_codes % num_patterns],
         triple_pair=triple_pair.astype(np.int32),
@@ -108,6 +116,13 @@ def build_queries(
         triple_weight=triple_weight,
         num_roles=num_roles,
     )
+
+
+def _filler_names(patterns: Ints, grammar: Grammar, lexicon: Lexicon) -> Iterator[str]:
+    for pattern in patterns:
+        word, added = divmod(int(pattern), len(grammar.added_features))
+        units = np.flatnonzero(grammar.added_features[added])
+        yield PLUS.join([lexicon.words[word], *(lexicon.units[unit] for unit in units)])
 
 
 def _asked(

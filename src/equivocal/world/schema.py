@@ -101,7 +101,7 @@ class ActionSpec(_Strict):
     """What may take part in one action; a role that is not named does not occur with it."""
 
     action: str | None = None  # the word, where the table's name is not the word itself
-    weight: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0  # relative frequency
+    weight: Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)] = 1.0  # relative
     roles: dict[str, Annotated[tuple[Rule, ...], BeforeValidator(_as_rules)]]
 
 

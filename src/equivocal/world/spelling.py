@@ -4,35 +4,63 @@ Regular forms are made here so that a world file needs only its irregular ones. 
 happen to share a *regular* form give it up (the parser then asks); a *declared* clash is an error.
 """
 
+import re
+import unicodedata
 from collections import defaultdict
 from collections.abc import Iterator
 
 from equivocal.world.schema import VerbForms, WorldFile
 
-__all__ = ["declared_spellings", "fold", "known_spellings", "verb_form"]
+__all__ = ["declared_spellings", "fold", "known_spellings", "verb_form", "words_in"]
 
 _VOWELS = "aeiou"
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 
 
-def fold(text: str) -> str:
-    """The form in which spellings are compared: case and outer blanks do not count."""
-    return " ".join(text.casefold().split())
+def words_in(text: str) -> list[str]:
+    """The words of a text as they are compared: no capitals, no punctuation, hyphens as blanks.
+
+    >>> words_in("At the X-ray, Tom's dog…")
+    ['at', 'the', 'x', 'ray', "tom's", 'dog']
+    """
+    return _WORD.findall(unicodedata.normalize("NFC", text).casefold().replace("’", "'"))
+
+
+def fold(spelling: str) -> str:
+    """The form in which spellings are compared."""
+    return " ".join(words_in(spelling))
+
+
+def _ends_in_consonant_y(word: str) -> bool:
+    return word.endswith("y") and word[-2:-1] not in _VOWELS
+
+
+def _doubles_last(word: str) -> bool:
+    """Short words such as chop and hug double their last letter before -ed and -ing."""
+    return bool(re.fullmatch(r"[^aeiou]*[aeiou][^aeiouwxy]", word))
 
 
 def _with_s(word: str) -> str:
-    if word.endswith("y") and word[-2:-1] not in _VOWELS:
+    if _ends_in_consonant_y(word):
         return word[:-1] + "ies"
-    return word + ("es" if word.endswith(("s", "x", "z", "ch", "sh")) else "s")
+    hissing = word.endswith(("s", "x", "z", "ch", "sh"))
+    return word + ("es" if hissing or re.search(r"[^aeiou]o$", word) else "s")
 
 
 def _with_ed(word: str) -> str:
-    if word.endswith("y") and word[-2:-1] not in _VOWELS:
+    if _ends_in_consonant_y(word):
         return word[:-1] + "ied"
-    return word + ("d" if word.endswith("e") else "ed")
+    if word.endswith("e"):
+        return word + "d"
+    return word + (word[-1] if _doubles_last(word) else "") + "ed"
 
 
 def _with_ing(word: str) -> str:
-    return (word[:-1] if word.endswith("e") and not word.endswith("ee") else word) + "ing"
+    if word.endswith("ie"):
+        return word[:-2] + "ying"
+    if word.endswith("e") and not word.endswith(("ee", "oe", "ye")):
+        return word[:-1] + "ing"
+    return word + (word[-1] if _doubles_last(word) else "") + "ing"
 
 
 def verb_form(word: str, form: str, irregular: VerbForms | None = None) -> str:
@@ -40,6 +68,8 @@ def verb_form(word: str, form: str, irregular: VerbForms | None = None) -> str:
 
     >>> verb_form("look at", "third"), verb_form("like", "progressive"), verb_form("carry", "past")
     ('looks at', 'liking', 'carried')
+    >>> verb_form("chop", "past"), verb_form("lie", "progressive"), verb_form("go", "third")
+    ('chopped', 'lying', 'goes')
     >>> verb_form("eat", "participle", VerbForms(past="ate", participle="eaten"))
     'eaten'
     """
@@ -58,13 +88,13 @@ def declared_spellings(file: WorldFile) -> Iterator[tuple[str, str]]:
     """(spelling, word) for every spelling the file itself gives."""
     for words in file.words.values():
         for word in words:
-            yield fold(word), word
+            yield word, word
     for word, spellings in file.forms.items():
         for spelling in spellings:
-            yield fold(spelling), word
+            yield spelling, word
     for word, forms in file.verbs.items():
         for spelling in forms.model_dump(exclude_none=True).values():
-            yield fold(spelling), word
+            yield spelling, word
 
 
 def _regular_spellings(file: WorldFile) -> Iterator[tuple[str, str]]:
@@ -72,22 +102,24 @@ def _regular_spellings(file: WorldFile) -> Iterator[tuple[str, str]]:
     for words in file.words.values():
         for word in words:
             if word not in verbs:
-                yield fold(_with_s(word)), word
+                for noun in (word, *file.forms.get(word, ())):
+                    yield _with_s(noun), word
+                    yield f"{noun}s", word  # photos, whatever potatoes do
                 continue
             irregular = file.verbs.get(word)
             for form in ("third", "past", "participle", "progressive"):
-                yield fold(verb_form(word, form, irregular)), word
+                yield verb_form(word, form, irregular), word
             # "was eating" must not be taken for the passive "was eaten"
             progressive = verb_form(word, "progressive", irregular)
             for auxiliary in ("is", "are", "was", "were"):
-                yield fold(f"{auxiliary} {progressive}"), word
+                yield f"{auxiliary} {progressive}", word
 
 
 def known_spellings(file: WorldFile) -> dict[str, str]:
-    """Every spelling the parser understands, and the word it stands for."""
-    declared = dict(declared_spellings(file))
+    """Every spelling the parser understands, folded, and the word it stands for."""
+    declared = {fold(spelling): word for spelling, word in declared_spellings(file)}
     owners: dict[str, set[str]] = defaultdict(set)
     for spelling, word in _regular_spellings(file):
-        owners[spelling].add(word)
+        owners[fold(spelling)].add(word)
     regular = {spelling: next(iter(words)) for spelling, words in owners.items() if len(words) == 1}
     return regular | declared

@@ -29,6 +29,7 @@ from equivocal.world.lexicon import Lexicon, build_lexicon
 from equivocal.world.loading import parse_world_file, read_world
 from equivocal.world.parsing import Parser, Utterance
 from equivocal.world.prefixes import NO_NODE
+from equivocal.world.queries import PLUS
 from equivocal.world.schema import WorldFile
 from equivocal.world.wording import spell
 
@@ -188,7 +189,8 @@ class World:
 
     @cached_property
     def _parser(self) -> Parser:
-        return Parser(self.file, words_behind_markers(self.grammar, self.lexicon))
+        usual = words_behind_markers(self.grammar, self.lexicon)
+        return Parser(self.file, usual, f"equivocal world show {self.source}")
 
     def parse(self, text: str | Utterance) -> Utterance:
         """The constituents of a sentence, or of the beginning of one, in any order of words."""
@@ -205,13 +207,21 @@ class World:
             dtype=np.int32,
         )
 
-    def filler_units(self, word: str) -> NDArray[np.bool_]:
-        """(units,): the units that a word's meaning switches on; its pattern as a probe."""
+    def filler_units(self, filler: str) -> NDArray[np.bool_]:
+        """(units,): the units of a word used as a probe.
+
+        What a construction adds to a filler is added by name: "woman + passive voice".
+        """
+        word, *added = (part.strip() for part in filler.split(PLUS.strip()))
         parts = self.parse(word).constituents
-        if len(parts) != 1:
-            raise UserError(f"a filler is one word of the world, got {word!r}.")
+        if len(parts) != 1 or parts[0].marker is not None:
+            raise UserError(f"a filler is one word of the world, got {filler!r}.")
+        for feature in added:
+            if feature not in self.units:
+                hint = did_you_mean(feature, self.units) or "."
+                raise UserError(f"unknown feature {feature!r} in filler {filler!r}{hint}")
         meaning: NDArray[np.bool_] = self.lexicon.features[self.lexicon.words.index(parts[0].word)]
-        return meaning
+        return meaning | self.lexicon.unit_mask(tuple(added))
 
     def true_beliefs(
         self, text: str | Utterance, role: str | None = None, *, filler: str | None = None
@@ -219,11 +229,11 @@ class World:
         """The exact P(unit = 1 | words so far, probe) for every output unit.
 
         The probe is a role ("who is the agent?") or, with `filler=`, a word ("what is the pizza
-        in this event?"). It is asked only about events that have the role, or the filler, as it is
-        when a network is trained; the belief is conditioned on that too.
+        in this event?"; see `filler_units`). It is asked only about events that have the role, or
+        the filler, as it is when a network is trained; the belief is conditioned on that too.
 
-        Raises `ImpossibleSentenceError` where no event can be told with these words, or none that
-        can has the role: there is then no truth to know.
+        Raises `ImpossibleSentenceError` where no event can be told with these words, or none of
+        those that can is asked so: there is then no truth to know.
         """
         import pandas as pd
 
@@ -235,32 +245,25 @@ class World:
                 f"nothing that happens in world {self.name!r} begins with {str(utterance)!r}, so "
                 "there is no true belief about it; a trained network can still be asked."
             )
-        pairs = [
-            pair
-            for probe in self._probes(role, filler)
-            if (pair := everything.queries.find(node, probe)) is not None
-        ]
-        if not pairs:
+        pair = everything.queries.find(node, self._probe(role, filler))
+        if pair is None:
+            asked = everything.queries.probes_after(node)
             raise ImpossibleSentenceError(
-                f"no event of world {self.name!r} that begins with {str(utterance)!r} has "
-                f"{f'the role {role!r}' if role else repr(filler)}; ask for another one."
+                f"{role or filler!r} is never asked after {str(utterance)!r} in world "
+                f"{self.name!r}; what is asked there: {listed(asked)}."
             )
-        weight = everything.queries.weight[pairs]
-        beliefs = [everything.queries.targets(slice(pair, pair + 1))[0] for pair in pairs]
-        mean = np.average(beliefs, axis=0, weights=weight)
-        return pd.Series(mean, index=pd.Index(self.units, name="unit"), name=role or filler)
+        (beliefs,) = everything.queries.targets(slice(pair, pair + 1))
+        return pd.Series(beliefs, index=pd.Index(self.units, name="unit"), name=role or filler)
 
-    def _probes(self, role: str | None, filler: str | None) -> list[int]:
-        """Probe numbers of a role, or of a filler with and without what constructions add."""
+    def _probe(self, role: str | None, filler: str | None) -> int:
+        """The number of a probe in the world's queries; -1 for a pattern that is never asked."""
         if (role is None) == (filler is None):
             raise UserError("ask with a role or with filler=, one of the two.")
-        if role is not None:
-            if role not in self.roles:
-                hint = did_you_mean(role, self.roles) or f"; roles are {listed(self.roles)}."
-                raise UserError(f"unknown role {role!r} in world {self.name!r}{hint}")
-            return [self.roles.index(role)]
-        meaning = self.filler_units(filler or "")
-        queries = self.all_derivations.queries
-        guises = [meaning | added for added in self.grammar.added_features]
-        fits = [(queries.probe_units == guise).all(axis=1) for guise in guises]
-        return [int(probe) for probe in np.flatnonzero(np.any(fits, axis=0))]
+        if role is None:
+            queries = self.all_derivations.queries
+            fits = (queries.probe_units == self.filler_units(filler or "")).all(axis=1)
+            return int(np.argmax(fits)) if fits.any() else -1
+        if role not in self.roles:
+            hint = did_you_mean(role, self.roles) or f"; roles are {listed(self.roles)}."
+            raise UserError(f"unknown role {role!r} in world {self.name!r}{hint}")
+        return self.roles.index(role)
