@@ -100,6 +100,9 @@ def test_missing_and_damaged_parts_are_named(copy: Path, tmp_path: Path) -> None
         Network.load(tmp_path / "nowhere")
     with pytest.raises(UserError, match="holds networks 0 to 1; there is no 2"):
         Network.load(copy, 2)
+    (copy / "curves.csv").unlink()
+    with pytest.raises(UserError, match=r"curves\.csv cannot be read"):
+        Run.load(copy)
     weights = copy / "networks" / "00.safetensors"
     weights.write_bytes(weights.read_bytes()[:1000])
     with pytest.raises(UserError, match=r"00\.safetensors cannot be read"):

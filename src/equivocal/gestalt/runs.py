@@ -59,8 +59,8 @@ class Run:
         A complete run with another world or other settings is an error: it would be overwritten.
         """
         directory = Path(directory)
-        ensure_writable(directory)
         if not (directory / "run.toml").exists():
+            ensure_writable(directory)
             return None
         other_world, other, _ = read_run(directory)
         wanted, found = asdict(settings), asdict(other)
@@ -87,7 +87,7 @@ class Run:
             settings=settings,
             models=tuple(models),
             held_out=_corpora(world, settings)[1],
-            curves=pd.read_csv(directory / "curves.csv"),
+            curves=_read_curves(directory / "curves.csv"),
             seconds=seconds,
         )
 
@@ -177,6 +177,13 @@ def _fit(
     )
     each = range(settings.networks)
     return tuple(jax.tree.map(lambda leaf, i=i: leaf[i], stacked) for i in each), reports
+
+
+def _read_curves(path: Path) -> pd.DataFrame:
+    try:
+        return pd.read_csv(path)
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} cannot be read ({error}); train the run again.") from None
 
 
 def _curves(reports: list[EpochReport]) -> pd.DataFrame:
