@@ -6,15 +6,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: reproduce test test-slow lint bench lock clean
+.PHONY: reproduce test lint bench lock clean
 
 reproduce: .venv/.installed
 	$(BIN)/equivocal reproduce --out runs/paper
 
 test: lint
-	JAX_PLATFORMS=cpu $(BIN)/python -m pytest -n 2 -m "not slow"
-
-test-slow: .venv/.installed-dev
 	JAX_PLATFORMS=cpu $(BIN)/python -m pytest -n 2
 
 lint: .venv/.installed-dev

@@ -14,72 +14,26 @@ Prints a table and writes `benchmarks/results/large_world.json`.
 
 import json
 import multiprocessing
-import os
-import platform
 import resource
-import subprocess
 import sys
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from importlib import import_module, metadata
-from pathlib import Path
+from importlib import import_module
 from time import perf_counter
 from typing import Any, TypeVar
 
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.machine import RESULTS, machine_facts
 from benchmarks.worlds import large_world_toml
 from equivocal.files import write_text_atomically
 
-__all__ = ["RESULTS", "machine_facts"]
-
-RESULTS = Path(__file__).parent / "results"
 SENTENCES = 100_000
 SIZES = {"large": (2_000, 200), "middling": (80, 20)}  # words, actions
-PACKAGES = ("equivocal", "numpy", "scipy", "jax", "jaxlib", "torch")
 
 Result = TypeVar("Result")
-
-
-def machine_facts() -> dict[str, Any]:
-    """What the numbers of a result file depend on besides the code: processor, load, versions."""
-    versions = {"python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            versions[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            versions[package] = "not installed"
-    return {
-        "cpu": _cpu_model(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
-        "system": f"{platform.system()} {platform.machine()}",
-        "load_average": [round(load, 2) for load in os.getloadavg()],
-        "versions": versions,
-        "commit": _commit(),
-    }
-
-
-def _cpu_model() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor() or "unknown"
-    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(models, platform.processor() or "unknown")
-
-
-def _commit() -> str:
-    """The commit that was measured, with `-dirty` where files had changed since."""
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
-    try:
-        done = subprocess.run(
-            command, cwd=Path(__file__).parent, capture_output=True, text=True, check=True
-        )
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
-    return done.stdout.strip()
 
 
 def _peak_mib() -> float:

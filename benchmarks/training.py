@@ -17,11 +17,11 @@ epochs, and, stricter, to its time up to that best epoch. Ten networks can also 
 one PyTorch process per core; the time for that is estimated from the epoch with one thread, as if
 the processes did not slow each other down, and gives a third ratio, in the reference's favour.
 
-Run it on a machine that does nothing else. PyTorch's threads wait for each other in busy loops:
-with two threads and one of two cores taken, an epoch of the reference lasts forty times as long.
-What other programs took is measured all the while, warned about and kept with the results.
+Run it on a machine that does nothing else: PyTorch's threads wait for each other in busy loops, so
+a core that is taken by another program slows the reference out of all proportion. What other
+programs took is measured all the while, warned about and kept with the results.
 
-Prints tables and writes `benchmarks/results/training.json` (`--quick`: `training-quick.tmp`).
+Prints tables and writes `benchmarks/results/training.json` (`--quick`: `quick/training.json`).
 """
 
 import json
@@ -40,11 +40,12 @@ from jaxtyping import Float
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.large_world import RESULTS, machine_facts
+from benchmarks.machine import RESULTS, machine_facts
 from benchmarks.torch_reference import WEIGHT_DECAY, Data, Epoch, data_of, fit, split
 from equivocal.files import write_text_atomically
 from equivocal.gestalt import Run, TrainingSettings, train
 from equivocal.gestalt.training import EpochReport
+from equivocal.machine import available_cores
 from equivocal.world import Corpus, World
 
 WORLD = "paper"
@@ -88,7 +89,7 @@ class Reference:
 
     def seconds_on_all_cores(self, networks: int) -> float:
         """For `networks`, one process of one thread per core; at best, see the module's text."""
-        return self.trials[1] * len(self.histories[0]) * math.ceil(networks / _cores())
+        return self.trials[1] * len(self.histories[0]) * math.ceil(networks / available_cores())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,15 +106,9 @@ class Ours:
         return self.seconds[reached[0]] if len(reached) else None
 
 
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def _thread_counts() -> list[int]:
     """1, 2, 4 … up to the number of cores, and that number."""
-    cores = _cores()
+    cores = available_cores()
     return sorted({min(2**power, cores) for power in range(cores.bit_length() + 1)})
 
 
@@ -123,7 +118,7 @@ def _seconds_elsewhere() -> float | None:
         lines = Path("/proc/stat").read_text(encoding="utf-8").splitlines()
     except OSError:
         return None
-    if sum(line.startswith("cpu") for line in lines) != 1 + _cores():
+    if sum(line.startswith("cpu") for line in lines) != 1 + available_cores():
         return None  # a part of a larger machine: its other cores are not in our way
     user, nice, system, _, _, irq, softirq, steal = map(int, lines[0].split()[1:9])
     busy = (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
@@ -364,7 +359,7 @@ def main(
         "equivocal": numbers,
         "reference": comparisons,
     }
-    path = RESULTS / ("training-quick.tmp" if quick else "training.json")
+    path = RESULTS / ("quick/training.json" if quick else "training.json")
     write_text_atomically(path, json.dumps(content, indent=2) + "\n")
 
 

@@ -3,15 +3,10 @@
 Run-time shape checks (jaxtyping with beartype, see `pyproject.toml`) hold for every test.
 """
 
-import os
-from pathlib import Path
-
 import pytest
 
 from equivocal.gestalt import Run, TrainingSettings, train
 from equivocal.world import World, example_text
-
-SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 # One shape for all small trainings, so that JAX compiles them once.
 SMALL = TrainingSettings(
@@ -46,18 +41,3 @@ def garden() -> World:
 def small_run(garden: World) -> Run:
     """Two small networks trained in the example world."""
     return train(garden, SMALL)
-
-
-@pytest.fixture(scope="session")
-def shared() -> Path:
-    """Reference material beside the checkout; a stranger's clone does not have it."""
-    if not SHARED.is_dir():
-        pytest.skip("reference material is not beside this checkout")
-    return SHARED
-
-
-@pytest.fixture
-def quiet_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wide and without colour, so that output can be compared."""
-    monkeypatch.setitem(os.environ, "COLUMNS", "200")
-    monkeypatch.setitem(os.environ, "NO_COLOR", "1")

@@ -5,8 +5,7 @@
     >>> float(world.true_beliefs("During dinner, the woman eats", "patient")["pizza"])
     0.7
 
-Names are imported when first used, so that `equivocal.sampling` needs no more than jax and numpy,
-and `equivocal --version` nothing at all.
+Names are imported when first used, so that `equivocal.sampling` needs no more than jax and numpy.
 """
 
 from typing import TYPE_CHECKING, Any

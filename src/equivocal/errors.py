@@ -35,7 +35,7 @@ def listed(names: Iterable[str], *, most: int = 12) -> str:
     >>> listed(["a", "b", "c"], most=2)
     'a, b and 1 more'
     """
-    names = list(names)
+    names = list(names) or ["none"]
     if len(names) <= most:
         return ", ".join(names)
     return f"{', '.join(names[:most])} and {len(names) - most} more"

@@ -1,7 +1,7 @@
 """Files that are whole or not there: written under another name, then renamed."""
 
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,40 +18,35 @@ def replacing(path: str | Path) -> Iterator[Path]:
     A killed process leaves at most a hidden `.NAME.XXXX.tmp`, never half of `path`.
     """
     path = Path(path)
-    try:
+    temporary = path.parent / f".{path.name}.{secrets.token_hex(4)}.tmp"
+    with _explaining(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-        os.close(handle)
-    except OSError as error:
-        raise _unwritable(path, error) from None
-    temporary = Path(name)
+        temporary.touch(exist_ok=False)
     try:
         yield temporary
-        temporary.chmod(0o666 & ~_umask())  # mkstemp files are private; ours are ordinary
-        temporary.replace(path)
+        with _explaining(path):
+            temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def _explaining(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        message = f"cannot write to {path}: {os.strerror(error.errno or 0)}; choose another place."
+        raise UserError(message) from None
 
 
 def ensure_writable(directory: str | Path) -> None:
     """Make a folder, and find out before the work rather than after it if it cannot be used."""
     directory = Path(directory)
-    try:
+    probe = directory / f".{secrets.token_hex(4)}.tmp"
+    with _explaining(directory):
         directory.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=directory):
-            pass
-    except OSError as error:
-        raise _unwritable(directory, error) from None
-
-
-def _unwritable(path: Path, error: OSError) -> UserError:
-    return UserError(f"cannot write to {path}: {error.strerror}; choose another place.")
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+        probe.touch(exist_ok=False)
+        probe.unlink()
 
 
 def write_text_atomically(path: str | Path, text: str) -> None:

@@ -44,6 +44,13 @@ def fails(*arguments: object, cwd: Path | None = None) -> str:
     return result.stderr.removeprefix("error: ").strip()
 
 
+def started(*arguments: object, cwd: Path, **streams: object) -> subprocess.Popen[str]:
+    """A process that the test goes on to disturb or to watch."""
+    environment = os.environ | {"JAX_PLATFORMS": "cpu", "TERM": "xterm", "COLUMNS": "120"}
+    command = [*COMMAND, *map(str, arguments)]
+    return subprocess.Popen(command, cwd=cwd, text=True, env=environment, **streams)
+
+
 def rows_of(path: Path) -> list[dict[str, str]]:
     return list(csv.DictReader(path.read_text().splitlines()))
 
@@ -143,14 +150,9 @@ def test_progress_is_plain_lines_when_not_a_terminal(trained: Path) -> None:
 def test_progress_is_a_bar_with_time_left_on_a_terminal(trained: Path) -> None:
     """A real terminal (pty), read until the process ends."""
     leader, follower = pty.openpty()
-    with subprocess.Popen(
-        [*COMMAND, *TRAIN, *QUICK, "--epochs", "8", "--seed", "2", "--out", "bar"],
-        cwd=trained,
-        stdout=follower,
-        stderr=follower,
-        stdin=follower,
-        env=os.environ | {"JAX_PLATFORMS": "cpu", "TERM": "xterm", "COLUMNS": "120"},
-    ) as process:
+    bar = [*TRAIN, *QUICK, "--epochs", "8", "--seed", "2", "--out", "bar"]
+    streams = {"stdin": follower, "stdout": follower, "stderr": follower}
+    with started(*bar, cwd=trained, **streams) as process:
         os.close(follower)
         text = ""
         with contextlib.suppress(OSError):  # how a pty says that the other side has closed
@@ -168,6 +170,9 @@ def test_cross_validation_from_the_command_line(trained: Path) -> None:
     assert result.returncode == 0, result.stderr
     rows = rows_of(trained / "cv" / "cross_validation.csv")
     assert {row["fold"] for row in rows} == {"0", "1"}
+    assert "folds = 2" in (trained / "cv" / "cross_validation.toml").read_text()
+    message = fails(*TRAIN, *QUICK, "--folds", 3, "--out", "cv", cwd=trained)
+    assert "holds results already" in message
 
 
 @pytest.mark.parametrize(
@@ -183,10 +188,28 @@ def test_cross_validation_from_the_command_line(trained: Path) -> None:
         (["train", "--nets", "3"], "No such option"),
         (["train", "--out", "/proc/nowhere"], "cannot write to /proc/nowhere"),
         (["reproduce", "--networks", "0"], "Invalid value for '--networks'"),
+        (["train", "--set", "hiden=5"], "unknown setting 'hiden': did you mean 'hidden'?"),
+        (["train", "--set", "hidden=x"], "hidden must be a whole number"),
+        (["train", "--networks", "1", "--set", "networks=2"], "networks is given twice"),
+        (["train", "--seed", "18446744073709551616"], "seed must be from 0"),
+        (["world", "sample", "paper", "--csv", "/"], "cannot write to /"),
+        (["world", "show", "x" * 300], "cannot be read"),
     ],
 )
 def test_mistakes_get_one_sentence_and_exit_code_2(arguments: list[str], message: str) -> None:
     assert message in fails(*arguments)
+
+
+def test_square_brackets_are_just_brackets(tmp_path: Path) -> None:
+    """Names are anybody's; none of them is markup to our console."""
+    run("world", "new", "m[red].toml", cwd=tmp_path)
+    text = (tmp_path / "m[red].toml").read_text()
+    odd = text.replace('name = "garden"', 'name = "gar[/]den"').replace('"active"', '"[/active]"')
+    (tmp_path / "m[red].toml").write_text(odd)
+    shown = run("world", "show", "m[red].toml", cwd=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    assert "gar[/]den" in shown.stdout
+    assert "[/active]" in shown.stdout
 
 
 def test_every_problem_of_a_world_is_listed(tmp_path: Path) -> None:
@@ -203,13 +226,7 @@ def test_a_killed_run_leaves_nothing_that_looks_finished(trained: Path) -> None:
     """SIGKILL in the middle of training; the same command then starts again and ends well."""
     slow = [*TRAIN, "--networks", "1", "--sentences", "200"]
     out = ["--epochs", "40", "--out", "killed"]
-    with subprocess.Popen(
-        [*COMMAND, *slow, *out],
-        cwd=trained,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"JAX_PLATFORMS": "cpu"},
-    ) as process:
+    with started(*slow, *out, cwd=trained, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
         assert "1/40" in process.stderr.readline()
         process.send_signal(signal.SIGKILL)
@@ -221,13 +238,8 @@ def test_a_killed_run_leaves_nothing_that_looks_finished(trained: Path) -> None:
 
 
 def test_ctrl_c_is_a_clean_stop(trained: Path) -> None:
-    with subprocess.Popen(
-        [*COMMAND, *TRAIN, "--networks", "1", "--out", "stopped"],
-        cwd=trained,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"JAX_PLATFORMS": "cpu"},
-    ) as process:
+    stopped = [*TRAIN, "--networks", "1", "--out", "stopped"]
+    with started(*stopped, cwd=trained, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
         process.stderr.readline()
         time.sleep(0.2)

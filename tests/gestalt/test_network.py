@@ -87,7 +87,8 @@ def test_comprehend_is_labelled(network: Network) -> None:
     assert activation.dims == ("word", "probe", "unit")
     assert activation.shape == (3, 5, 176)
     assert list(activation.coords["probe"].values) == list(network.world.roles)
-    assert float(activation.sel(unit="pizza", probe="agent", word="eats")) > 0
+    labelled = float(activation.sel(unit="pizza", probe="agent", word="eats"))
+    assert labelled == float(activation[2, 0, network.world.units.index("pizza")])
 
 
 @pytest.mark.parametrize("probe", ["agnt", "woman pizza", "zzzz", "in", "in kitchen", ""])
@@ -134,4 +135,5 @@ def test_collapsed_loss_is_the_loss_of_all_single_rows(small_run: Run) -> None:
                 y = answer.isel(probe=probe).to_numpy().astype(np.float64)
                 total -= np.log(np.where(target, y, 1 - y)).sum()
                 asked += len(y)
+    # both sums are of float32 terms; 1e-7 for each of about 30 units and 1e-5 for the logarithms
     assert collapsed == pytest.approx(total / asked, rel=1e-4)

@@ -15,7 +15,7 @@ def test_scores_agree_with_their_definitions(small_run: Run) -> None:
     units, zeros, exact, asked = 0.0, 0.0, 0.0, 0
     words = world.lexicon.words
     for text, event, count in zip(
-        held_out.texts, held_out.derivations.fillers, held_out.counts, strict=True
+        held_out.texts, held_out.derivations.fillers, held_out.weight, strict=True
     ):
         roles = [(r, words[f]) for r, f in zip(world.roles, event, strict=True) if f >= 0]
         if count == 0:
@@ -29,48 +29,40 @@ def test_scores_agree_with_their_definitions(small_run: Run) -> None:
                 exact += count * right.all(axis=1).sum()
                 zeros += count * len(right) * (~target).mean()
                 asked += count * len(right)
-    row = score(list(small_run.models), held_out).loc[0]
+    row = score(small_run.models, held_out).loc[0]
     assert row["unit_accuracy"] == pytest.approx(units / asked, abs=1e-6)
     assert row["all_zeros"] == pytest.approx(zeros / asked, abs=1e-6)
     assert row["exact_match"] == pytest.approx(exact / asked, abs=1e-6)
 
 
 def test_belief_error_agrees_with_its_definition(small_run: Run) -> None:
+    """Weights from the list of sentences: how often a beginning is heard with each role asked."""
     world, network = small_run.world, small_run.networks[1]
-    seen: dict[tuple, float] = {}
-    for sentence in world.sentences:
-        utterance = world.parse(sentence.text)
+    everything = world.all_derivations
+    asked: dict[tuple[str, str], float] = {}  # (beginning, role): probability
+    for text, event, probability in zip(
+        everything.texts, everything.derivations.fillers, everything.weight, strict=True
+    ):
+        utterance = world.parse(text)
         for size in range(1, len(utterance) + 1):
-            key = utterance.tokens[:size]
-            seen[key] = seen.get(key, 0.0) + sentence.probability
-    total, weight = 0.0, 0.0
-    right, certain = 0.0, 0.0
-    node_of = {}
-    for sentence in world.sentences:
-        utterance = world.parse(sentence.text)
-        for size in range(1, len(utterance) + 1):
-            node_of.setdefault(utterance.tokens[:size], utterance.first(size))
-    queries = world.all_derivations.queries
-    tree = world.all_derivations.tree
-    for begun in node_of.values():
-        answers = network.comprehend(begun).isel(word=-1)
-        node = tree.find([tuple(pair) for pair in world.encode(begun).tolist()])
-        for number, role in enumerate(world.roles):
-            pair = queries.find(node, number)
-            if pair is None:
-                continue
-            truth = world.true_beliefs(begun, role).to_numpy()
-            answer = answers.sel(probe=role).to_numpy()
-            share = queries.weight[pair]
-            possible = truth > 1e-9
-            total += share * np.abs(answer - truth)[possible].sum()
-            weight += share * possible.sum()
-            if np.all((truth < 1e-9) | (truth > 1 - 1e-9)):
-                certain += share
-                right += share * np.all((answer > 0.5) == (truth > 0.5))
+            for role, filler in zip(world.roles, event, strict=True):
+                if filler >= 0:
+                    key = (str(utterance.first(size)), role)
+                    asked[key] = asked.get(key, 0.0) + probability
+    total, weight, right, certain = 0.0, 0.0, 0.0, 0.0
+    for (begun, role), share in asked.items():
+        truth = world.true_beliefs(begun, role).to_numpy()
+        answer = network.comprehend(begun, role).isel(word=-1, probe=0).to_numpy()
+        possible = truth > 0
+        total += share * np.abs(answer - truth)[possible].sum()
+        weight += share * possible.sum()
+        if np.all((truth == 0) | (truth == 1)):
+            certain += share
+            right += share * np.all((answer > 0.5) == (truth > 0.5))
     row = small_run.scores.loc[1]
+    # float32 activations against the same ones computed in another order: 1e-6 of about 0.03
     assert row["belief_error"] == pytest.approx(total / weight, rel=1e-4)
-    assert row["certain_right"] == pytest.approx(right / certain, abs=1e-6)
+    assert row["certain_right"] == pytest.approx(right / certain, abs=1e-9)
 
 
 def test_the_truth_itself_scores_perfectly(paper: World) -> None:

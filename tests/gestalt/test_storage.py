@@ -95,6 +95,20 @@ def test_another_shape_is_refused(copy: Path) -> None:
         Network.load(copy)
 
 
+def test_saving_over_a_run_never_mixes_the_two(copy: Path, small_run: Run) -> None:
+    """A save that breaks off half-way leaves no complete run, neither the new one nor the old."""
+    (copy / "networks" / "02.safetensors").write_bytes(b"left over from a larger run")
+    (copy / "world.toml").unlink()
+    (copy / "world.toml").mkdir()  # so that writing the world fails
+    with pytest.raises(UserError, match="cannot write"):
+        small_run.save(copy)
+    with pytest.raises(UserError, match="no complete run"):
+        Network.load(copy)
+    (copy / "world.toml").rmdir()
+    small_run.save(copy)
+    assert len(list((copy / "networks").iterdir())) == 2
+
+
 def test_missing_and_damaged_parts_are_named(copy: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no complete run in .*equivocal train --out"):
         Network.load(tmp_path / "nowhere")
@@ -110,6 +124,10 @@ def test_missing_and_damaged_parts_are_named(copy: Path, tmp_path: Path) -> None
     weights.unlink()
     with pytest.raises(UserError, match=r"00\.safetensors cannot be read"):
         Network.load(copy, 0)
+    (copy / "world.toml").rename(copy / "world.bak")
+    with pytest.raises(UserError, match=r"has lost its world\.toml"):
+        Network.load(copy, 1)
+    (copy / "world.bak").rename(copy / "world.toml")
     (copy / "run.toml").write_text("training = 3")
     with pytest.raises(UserError, match=r"run\.toml is damaged"):
         Network.load(copy, 1)

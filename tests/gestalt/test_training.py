@@ -98,6 +98,11 @@ def test_training_ends_when_nothing_improves(garden: World) -> None:
     assert train(garden, hopeless).curves["epoch"].max() == 1 + 3
 
 
+def test_diverged_training_is_an_error_not_a_result(garden: World) -> None:
+    with pytest.raises(UserError, match="training diverged.* try a learning_rate below 1e\\+30"):
+        train(garden, replace(SMALL, learning_rate=1e30, patience=2))
+
+
 def test_systematic_sampling_takes_rows_in_proportion() -> None:
     """Each row floor(n w) or ceil(n w) times, never one of weight zero."""
     weight = np.array([0.5, 0.0, 0.21, 0.0, 0.29], np.float32)
@@ -122,7 +127,7 @@ def test_systematic_sampling_is_unbiased() -> None:
     np.testing.assert_allclose(mean, 4 * weight, atol=0.04)
 
 
-def test_all_epochs_and_groups_of_a_run_share_one_program(garden: World) -> None:
+def test_all_epochs_and_equal_groups_of_a_run_share_one_program(garden: World) -> None:
     before = _run_epoch._cache_size()
     train(garden, replace(SMALL, questions=32, epochs=3))
     assert _run_epoch._cache_size() == before + 1
@@ -150,6 +155,8 @@ def test_cross_validation_needs_two_folds(garden: World) -> None:
         ({"held_out": 1.0}, "held_out must be between 0 and 1, got 1.0"),
         ({"learning_rate": 0.0}, "learning_rate must be more than 0"),
         ({"weight_decay": -1.0}, "weight_decay must be 0 or more"),
+        ({"learning_rate": float("inf")}, "learning_rate must be finite, got inf"),
+        ({"seed": 2**32}, "seed must be from 0 to"),
         ({"epoch": 3}, "unknown setting 'epoch': did you mean 'epochs'"),
     ],
 )
@@ -176,7 +183,7 @@ def test_settings_of_the_wrong_kind_are_named(change: str, message: str) -> None
     assert result.stderr.strip().endswith(f"UserError: {message}")
 
 
-def test_settings_default_to_the_papers(paper: World) -> None:
+def test_settings_default_to_the_papers() -> None:
     settings = TrainingSettings()
     assert (settings.networks, settings.sentences, settings.epochs) == (10, 10_000, 60)
     assert settings.learning_rate == 4e-3

@@ -19,9 +19,13 @@ def test_learning_figure_draws_every_network_and_the_mean(small_run: Run) -> Non
     np.testing.assert_allclose(drawn, expected)
 
 
-def test_calibration_figure_states_the_error(small_run: Run) -> None:
-    figure = calibration_figure(calibration_table(small_run), 0.0123)
-    assert figure.axes[0].get_title() == "mean absolute error 0.0123"
+def test_calibration_figure_draws_means_and_ranges(small_run: Run) -> None:
+    table = calibration_table(small_run)
+    (axes,) = calibration_figure(table, 0.0123).axes
+    assert axes.get_title() == "mean absolute error 0.0123"
+    np.testing.assert_allclose(axes.lines[1].get_ydata(), table["activation"])
+    ends = [segment[:, 1] for segment in axes.collections[0].get_segments()]
+    np.testing.assert_allclose(ends, table[["low", "high"]])
 
 
 def test_belief_figure_has_bars_for_networks_and_ticks_for_the_truth(small_run: Run) -> None:

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from equivocal.gestalt import Run
+from equivocal.gestalt import Run, TrainingSettings
 from equivocal.study import calibration_table, load_preset, trace_beliefs, true_trace
+from equivocal.study.beliefs import _summary
 from equivocal.world import World
 
 
@@ -32,9 +33,20 @@ def test_calibration_bins_cover_all_weight_and_certainty(small_run: Run) -> None
     assert table["truth"].is_monotonic_increasing
     assert table["truth"].iloc[-1] == pytest.approx(1)
     assert (table["low"] <= table["high"]).all()
-    # these small networks know the world to about 0.03; bins shifted by one would be off by 0.1
-    off = np.abs(table["activation"] - table["truth"])
-    assert np.average(off, weights=table["weight"]) < 0.05
+
+
+def test_one_calibration_row_by_hand() -> None:
+    """Two questions of weight 3 and 1, two networks; quantiles by cumulated weight."""
+    row = _summary(np.array([0.2, 0.4]), np.array([3.0, 1.0]), np.array([[0.1, 0.9], [0.3, 0.5]]))
+    assert row == pytest.approx(
+        {
+            "truth": 0.75 * 0.2 + 0.25 * 0.4,
+            "activation": 0.75 * (0.1 + 0.3) / 2 + 0.25 * (0.9 + 0.5) / 2,
+            "low": 0.1,  # shares 0.375, 0.375, 0.125, 0.125 at 0.1, 0.3, 0.5, 0.9
+            "high": 0.9,
+            "weight": 4.0,
+        }
+    )
 
 
 def test_preset_names_every_setting() -> None:
@@ -46,5 +58,6 @@ def test_preset_names_every_setting() -> None:
     text = (resources.files("equivocal.study") / "presets" / "paper.toml").read_text()
     preset = load_preset("paper")
     assert tomllib.loads(text)["training"] == asdict(preset.training)
+    assert preset.training == TrainingSettings()  # what `equivocal train` starts from
     assert preset.world.name == "paper"
     assert load_preset("paper", networks=3, seed=None).training.networks == 3

@@ -9,7 +9,7 @@ from benchmarks.worlds import large_world_toml
 from scipy import stats
 
 from equivocal.errors import UserError
-from equivocal.world import World, WorldSizeWarning
+from equivocal.world import ImpossibleSentenceError, World, WorldSizeWarning
 
 
 def test_same_seed_same_corpus(paper: World) -> None:
@@ -42,8 +42,9 @@ def test_passives_are_sampled_as_often_as_enumerated(sg2018: World) -> None:
 def test_distinct_rows_carry_all_counts(paper: World) -> None:
     corpus = paper.sample(10_000, seed=0)
     distinct = corpus.distinct()
-    assert len(distinct) == len(corpus) == 10_000
-    assert dict(zip(distinct.texts, distinct.counts.tolist(), strict=True)) == Counter(corpus.texts)
+    assert distinct.num_sentences == corpus.num_sentences == len(corpus) == 10_000
+    assert len(distinct) == len(set(corpus.texts))
+    assert dict(zip(distinct.texts, distinct.weight, strict=True)) == Counter(corpus.texts)
 
 
 def test_questions_about_collapsed_rows_are_the_same(paper: World) -> None:
@@ -58,7 +59,7 @@ def test_split_parts_share_rows_and_add_up(paper: World) -> None:
     corpus = paper.sample(300, seed=1)
     held_out = np.arange(300) < 50
     kept, other = corpus.split(held_out)
-    assert (len(kept), len(other)) == (250, 50)
+    assert (kept.num_sentences, other.num_sentences) == (250, 50)
     assert kept.texts == other.texts
     np.testing.assert_array_equal(kept.queries.node, other.queries.node)
     np.testing.assert_array_equal(kept.queries.probe, other.queries.probe)
@@ -83,6 +84,17 @@ def test_bad_sizes_are_refused(paper: World, n: object) -> None:
         paper.sample(n)
 
 
+@pytest.mark.parametrize("seed", [-1, 0.5, None])
+def test_bad_seeds_are_refused(paper: World, seed: object) -> None:
+    with pytest.raises(UserError, match="seed must be a whole number"):
+        paper.sample(3, seed=seed)
+
+
+def test_the_whole_world_exports_probabilities(garden: World) -> None:
+    table = garden.all_derivations.to_dataframe()
+    assert table["probability"].sum() == pytest.approx(1)
+
+
 def test_large_world_is_sampled_and_says_that_it_is_not_enumerated() -> None:
     world = World.from_toml(large_world_toml(num_words=2_000, num_actions=200))
     assert len(world.lexicon.words) == 2_000
@@ -91,5 +103,8 @@ def test_large_world_is_sampled_and_says_that_it_is_not_enumerated() -> None:
     with pytest.warns(WorldSizeWarning, match="too many to enumerate"):
         sentences = world.sentences
     assert sum(sentence.probability for sentence in sentences) == pytest.approx(1)
-    beliefs = world.true_beliefs(sentences[0].text, "action")
-    assert beliefs["role:action"] == pytest.approx(1)
+    # the first word of the likeliest sentence was sampled often; its action is nearly open
+    beliefs = world.true_beliefs(world.parse(sentences[0].text).first(1), "action")
+    assert beliefs[list(world.file.words["verbs"])].sum() == pytest.approx(1)
+    with pytest.raises(ImpossibleSentenceError, match="it may be possible all the same"):
+        world.true_beliefs(" ".join(list(world.lexicon.words)[:6]), "action")

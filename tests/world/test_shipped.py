@@ -1,11 +1,14 @@
 """The two worlds of the package against what is published about them."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from equivocal.world import World
+
+DATA = Path(__file__).parents[1] / "data"
 
 
 def test_paper_world_has_the_published_sizes(paper: World) -> None:
@@ -25,7 +28,7 @@ def test_every_paper_sentence_has_three_to_five_constituents_and_an_agent(paper:
 
 
 def test_active_sentences_of_2018_have_the_published_counts(sg2018: World) -> None:
-    """340 sentences, 613 beginnings, 5,835 (beginning, probe) pairs (DESIGN §2)."""
+    """340 sentences, 613 beginnings, 5,835 pairs of a beginning and a probe."""
     everything = sg2018.all_derivations
     active = everything.take(np.flatnonzero(everything.derivations.construction == 0))
     assert len(set(active.texts)) == 340
@@ -43,9 +46,9 @@ def test_twin_of_brown_always_equals_brown(paper: World) -> None:
 
 
 @pytest.mark.parametrize("name", ["paper", "sg2018"])
-def test_event_statistics_are_those_of_2018(name: str, shared) -> None:
-    """Every patient, situation and location probability of the published enumeration."""
-    statistics = json.loads((shared / "world" / "event_statistics_2018.json").read_text())
+def test_event_statistics_are_those_of_2018(name: str) -> None:
+    """Every patient, situation and location probability of the published environment."""
+    statistics = json.loads((DATA / "event_statistics_2018.json").read_text())
     world = World.load(name)
     children = {"girl", "boy"}
     for action, entries in statistics["patients"].items():

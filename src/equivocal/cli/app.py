@@ -5,7 +5,7 @@ import warnings
 from typing import Annotated, NoReturn, TextIO
 
 import typer
-from rich.markup import escape
+from rich.text import Text
 from typer.exceptions import TyperException
 
 from equivocal import __version__
@@ -56,7 +56,7 @@ def _show_warning(
 ) -> None:
     """A warning as one line: the place in our code that raised it is of no use to the reader."""
     del category, filename, lineno, file, line
-    err.print(f"[yellow]note:[/] {escape(str(message))}", soft_wrap=True)
+    err.print(Text.assemble(("note: ", "yellow"), str(message)), soft_wrap=True)
 
 
 def main() -> None:
@@ -76,5 +76,5 @@ def main() -> None:
 
 
 def _fail(message: str) -> NoReturn:
-    err.print(f"[bold red]error:[/] {escape(message)}", soft_wrap=True)
+    err.print(Text.assemble(("error: ", "bold red"), message), soft_wrap=True)
     sys.exit(2)

@@ -13,8 +13,9 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 __all__ = ["Advance", "err", "out", "progress"]
 
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
+# No markup: square brackets are tables of a world file here, and names are anybody's.
+out = Console(highlight=False, markup=False)
+err = Console(stderr=True, highlight=False, markup=False)
 
 SECONDS_BETWEEN_LINES = 10.0
 

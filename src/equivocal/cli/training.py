@@ -7,12 +7,15 @@ import typer
 from rich.table import Table
 
 from equivocal.cli.console import out, progress
+from equivocal.errors import UserError, listed
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
     from equivocal.cli.console import Advance
     from equivocal.gestalt import EpochReport, OnEpoch, Run, TrainingSettings
+    from equivocal.study import Illustration
     from equivocal.world import World
 
 __all__ = ["REPRODUCE_EXAMPLES", "TRAIN_EXAMPLES", "reproduce", "train"]
@@ -24,18 +27,22 @@ TRAIN_EXAMPLES = (
 )
 REPRODUCE_EXAMPLES = "Example: `equivocal reproduce --out runs/paper`"
 
-Networks = Annotated[int, typer.Option(min=1, help="How many networks, trained side by side.")]
-Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same networks.")]
 Folder = Annotated[Path, typer.Option("--out", help="Folder for the results; made if needed.")]
+Networks = Annotated[
+    int | None, typer.Option(min=1, help="How many networks, trained side by side [ten].")
+]
+Seed = Annotated[int | None, typer.Option(min=0, help="The same seed gives the same networks [0].")]
 
 
 def train(
     world: Annotated[str, typer.Option(help="A world's name, or the path of a file.")] = "paper",
-    networks: Networks = 10,
-    seed: Seed = 0,
+    networks: Networks = None,
+    seed: Seed = None,
     folder: Folder = Path("runs/train"),
-    sentences: Annotated[int, typer.Option(min=2, help="Sentences in the corpus.")] = 10_000,
-    epochs: Annotated[int, typer.Option(min=1, help="At most so many epochs.")] = 60,
+    sentences: Annotated[
+        int | None, typer.Option(min=2, help="Sentences in the corpus [10,000].")
+    ] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="At most so many epochs [60].")] = None,
     others: Annotated[
         list[str] | None,
         typer.Option("--set", help="Any other training setting, as `hidden=50`; may be repeated."),
@@ -53,7 +60,11 @@ def train(
     from equivocal.world import World
 
     named = {"networks": networks, "seed": seed, "sentences": sentences, "epochs": epochs}
-    settings = TrainingSettings.from_dict(named | TrainingSettings.parse(others or []))
+    given = {name: value for name, value in named.items() if value is not None}
+    more = TrainingSettings.parse(others or [])
+    if twice := given.keys() & more.keys():
+        raise UserError(f"{listed(sorted(twice))} is given twice; give it once.")
+    settings = TrainingSettings.from_dict(given | more)
     the_world = World.load(world)
     if folds is not None:
         _cross_validate(the_world, settings, folds, folder)
@@ -65,29 +76,44 @@ def train(
 
 
 def reproduce(
-    folder: Folder = Path("runs/paper"),
-    networks: Annotated[
-        int | None, typer.Option(min=1, help="How many networks, if not the preset's ten.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed, if not the preset's.")] = None,
+    folder: Folder = Path("runs/paper"), networks: Networks = None, seed: Seed = None
 ) -> None:
     """Train the paper's ten networks and show how well they know the world.
 
     Writes the networks, curves and scores, and figures (SVG and PNG) of what they learned.
     """
-    from equivocal.report import save_figure, training_figures
     from equivocal.study import load_preset
 
     preset = load_preset("paper", networks=networks, seed=seed)
     run = _train_or_reuse(preset.world, preset.training, folder)
     _show_scores(run)
-    figures = training_figures(run)
+    _draw(run, preset.illustration, folder / "figures")
+
+
+def _draw(run: "Run", shown: "Illustration", folder: Path) -> None:
+    from equivocal import report, study
+
+    def beliefs() -> "Figure":
+        watched = (shown.probes, shown.units)
+        items = shown.sentences.items()
+        traces = {t: study.trace_beliefs(run.networks, text, *watched) for t, text in items}
+        truths = {t: study.true_trace(run.world, text, *watched) for t, text in items}
+        return report.belief_figure(traces, truths)
+
+    def calibration() -> "Figure":
+        error = run.scores["belief_error"].mean()
+        return report.calibration_figure(study.calibration_table(run), error)
+
+    figures = {
+        "learning": lambda: report.learning_figure(run.curves),
+        "calibration": calibration,
+        "beliefs": beliefs,
+    }
     with progress("drawing") as advance:
         for done, (name, draw) in enumerate(figures.items(), start=1):
-            save_figure(draw(), folder / "figures", name)
+            report.save_figure(draw(), folder, name)
             advance(done, len(figures), name)
-    names = ", ".join(figures)
-    out.print(f"drew {names} as SVG and PNG in {folder / 'figures'}", soft_wrap=True)
+    out.print(f"drew {', '.join(figures)} as SVG and PNG in {folder}", soft_wrap=True)
 
 
 def _train_or_reuse(world: "World", settings: "TrainingSettings", folder: Path) -> "Run":
@@ -108,13 +134,17 @@ def _train_or_reuse(world: "World", settings: "TrainingSettings", folder: Path) 
 def _cross_validate(world: "World", settings: "TrainingSettings", folds: int, folder: Path) -> None:
     from equivocal.files import ensure_writable, write_text_atomically
     from equivocal.gestalt import cross_validate
+    from equivocal.gestalt.storage import write_settings
 
+    path = folder / "cross_validation.csv"
+    if path.exists() or (folder / "run.toml").exists():
+        raise UserError(f"{folder} holds results already; choose another folder.")
     ensure_writable(folder)
     with progress(f"{folds}-fold cross-validation") as advance:
         curves = cross_validate(
             world, settings, folds=folds, on_epoch=_reporting(advance, rounds=folds)
         )
-    path = folder / "cross_validation.csv"
+    write_settings(folder / "cross_validation.toml", world, settings, folds=folds)
     write_text_atomically(path, curves.to_csv(index=False))
     best = curves.loc[curves.groupby(["fold", "network"])["test_loss"].idxmin()]
     _show_table(
@@ -142,10 +172,12 @@ def _show_scores(run: "Run") -> None:
     title = f"what the networks know of world {run.world.name}"
     _show_table(run.scores, title, means=len(run.scores) > 1)
     out.print(
-        "[dim]On held-out sentences: unit accuracy (all zeros for comparison) and exact match of "
+        "On held-out sentences: unit accuracy (all zeros for comparison) and exact match of "
         "whole answers (beside the score of always giving the likeliest). Against the exact "
         "probabilities: belief error, the mean distance over possible units, and certain right, "
-        "every unit right where the truth is certain.[/]"
+        "every unit right where the truth is certain."
+        + ("" if run.world.is_exact else " The world is too large to know its truth: nan."),
+        style="dim",
     )
 
 
@@ -154,7 +186,8 @@ def _show_table(frame: "pd.DataFrame", title: str, *, means: bool = False) -> No
     for column in [frame.index.name, *frame.columns]:
         table.add_column(str(column).replace("_", "\n"), justify="right", vertical="bottom")
     for label, row in frame.iterrows():
-        table.add_row(str(label), *(f"{value:.4f}" for value in row))
+        cells = (f"{v:.1f}" if name == "epoch" else f"{v:.4f}" for name, v in row.items())
+        table.add_row(str(label), *cells)
     if means:
         table.add_section()
         table.add_row("mean", *(f"{value:.4f}" for value in frame.mean()))

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 from rich.columns import Columns
-from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table
 
@@ -28,7 +27,7 @@ SHOWN_SENTENCES = 8
 def list_worlds() -> None:
     """Name the worlds that come with the package."""
     for name in shipped_worlds():
-        out.print(f"[bold]{name}[/]  {World.load(name).file.description}", soft_wrap=True)
+        out.print(f"{name:8}{World.load(name).file.description}", soft_wrap=True)
 
 
 @app.command(epilog="Example: `equivocal world new my.toml`")
@@ -51,7 +50,7 @@ def check(name: Name) -> None:
     """Say whether a world file can be used, and if not, everything that is wrong with it."""
     world = World.load(name)
     out.print(
-        f"{escape(world.source)} is in order: {len(world.tokens)} tokens, "
+        f"{world.source} is in order: {len(world.tokens)} tokens, "
         f"{len(world.units)} units, {_at_least(world)}{len(world.sentences):,} sentences.",
         soft_wrap=True,
     )
@@ -59,30 +58,30 @@ def check(name: Name) -> None:
 
 def _at_least(world: World) -> str:
     """What stands before counts of a world that is sampled and not enumerated."""
-    return "" if world.is_exact else "more than "
+    return "" if world.is_exact else "at least "
 
 
 @app.command(epilog="Example: `equivocal world show paper`")
 def show(name: Name) -> None:
     """Show a world: counts, words with their features, typical sentences."""
     world = World.load(name)
-    out.print(Panel(_counts(world), title=f"world {escape(world.name)}", expand=False))
+    out.print(Panel(_counts(world), title=f"world {world.name}", expand=False))
     classes = [_class_table(world, cls) for cls in world.file.words]
     out.print(Columns(classes))
     sentences = Table(title="most probable sentences", title_justify="left", box=None)
     sentences.add_column("P", justify="right")
     sentences.add_column("sentence")
     for sentence in world.sentences[:SHOWN_SENTENCES]:
-        sentences.add_row(f"{sentence.probability:.4f}", escape(sentence.text))
+        sentences.add_row(f"{sentence.probability:.4f}", sentence.text)
     out.print(sentences)
 
 
 def _counts(world: World) -> Table:
-    table = Table(box=None, show_header=False)
+    table = _two_columns("bold", "")
     everything = world.all_derivations
     prefix = _at_least(world)
     rows = {
-        "about": escape(world.file.description),
+        "about": world.file.description,
         "roles": ", ".join(world.roles),
         "input tokens": f"{len(world.tokens)} ({len(world.lexicon.markers)} of them markers)",
         "output units": f"{len(world.units)} ({len(world.roles)} of them roles)",
@@ -94,14 +93,22 @@ def _counts(world: World) -> Table:
         "questions": f"{prefix}{len(everything.queries):,} distinct (beginning, probe) pairs",
     }
     for label, value in rows.items():
-        table.add_row(f"[bold]{label}[/]", value)
+        table.add_row(label, value)
+    return table
+
+
+def _two_columns(left: str, right: str, title: str | None = None) -> Table:
+    """A table without lines, with a style for each column."""
+    table = Table(title=title, title_justify="left", box=None, show_header=False)
+    table.add_column(style=left)
+    table.add_column(style=right)
     return table
 
 
 def _class_table(world: World, cls: str) -> Table:
-    table = Table(title=escape(cls), title_justify="left", box=None, show_header=False)
+    table = _two_columns("bold", "dim", title=cls)
     for word, features in world.file.words[cls].items():
-        table.add_row(f"[bold]{escape(word)}[/]", f"[dim]{escape(', '.join(features))}[/]")
+        table.add_row(word, ", ".join(features))
     return table
 
 
@@ -131,4 +138,4 @@ def sample(
     if distinct:
         lines = [f"{count:>6}  {text}" for text, count in Counter(lines).most_common()]
     for line in lines:
-        out.print(escape(line), soft_wrap=True)
+        out.print(line, soft_wrap=True)

@@ -89,9 +89,10 @@ def new_sentence_gestalt(
 ) -> SentenceGestalt:
     """A network with random weights.
 
-    Ranges follow Glorot & Bengio (2010) for logistic units, ±4√(6/(in+out)), between hidden layers.
-    Inputs are one- to five-hot, so their weights may be of order one. The output starts near the
-    3 % of units that a typical answer switches on; a start at one half costs epochs to undo.
+    Between hidden layers weights start in ±4√(6/(in+out)), four times the range of Glorot & Bengio
+    (2010) to make up for the flatter slope of the logistic. Inputs have a few ones only, so their
+    weights may be of order one. Output biases start at −3 because most units are off in most
+    answers; a start at one half costs epochs to undo.
     """
     keys = iter(jax.random.split(key, 6))
 

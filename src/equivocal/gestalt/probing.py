@@ -15,8 +15,7 @@ from equivocal.errors import UserError, did_you_mean
 from equivocal.gestalt.network import SentenceGestalt
 from equivocal.gestalt.questions import Questions, features_of, questions_of
 from equivocal.gestalt.storage import load_network
-from equivocal.world import Corpus, Utterance, World
-from equivocal.world.lexicon import role_unit
+from equivocal.world import Corpus, Utterance, World, role_unit
 
 __all__ = ["Network", "features"]
 
@@ -91,10 +90,10 @@ class Network:
             return world.lexicon.unit_mask((role_unit(name),))
         try:
             return world.filler_units(name)
-        except UserError:
-            known = [*world.roles, *world.lexicon.words]
-            hint = did_you_mean(name, known) or "; give a role or one word of the world."
-            raise UserError(f"unknown probe {name!r}{hint}") from None
+        except UserError as error:
+            hint = did_you_mean(name, [*world.roles, *world.lexicon.words])
+            why = hint or f": {str(error).rstrip('.')}; give a role or one word of the world."
+            raise UserError(f"unknown probe {name!r}{why}") from None
 
 
 @jax.jit

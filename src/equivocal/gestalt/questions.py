@@ -15,8 +15,7 @@ from jaxtyping import Array, Float, Int
 
 from equivocal.errors import UserError
 from equivocal.gestalt.network import SentenceGestalt
-from equivocal.world import Corpus
-from equivocal.world.prefixes import PrefixTree
+from equivocal.world import Corpus, PrefixTree
 
 __all__ = [
     "Answers",

@@ -19,6 +19,7 @@ from equivocal.gestalt.questions import answers_of, questions_of
 from equivocal.gestalt.scoring import score
 from equivocal.gestalt.settings import TrainingSettings
 from equivocal.gestalt.storage import (
+    clear_run,
     load_model,
     read_run,
     save_network,
@@ -28,10 +29,10 @@ from equivocal.gestalt.storage import (
 from equivocal.gestalt.training import EpochReport, OnEpoch, fit
 from equivocal.world import Corpus, World
 
-__all__ = ["Run", "cross_validate", "train"]
+__all__ = ["Run", "cross_validate", "split_corpus", "train"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # arrays have no truth value to compare by
 class Run:
     """Trained networks with all that is known about how they came to be."""
 
@@ -50,7 +51,7 @@ class Run:
     @cached_property
     def scores(self) -> pd.DataFrame:
         """How well each network knows the world; see `equivocal.gestalt.scoring`."""
-        return score(list(self.models), self.held_out)
+        return score(self.models, self.held_out)
 
     @classmethod
     def find(cls, directory: str | Path, world: World, settings: TrainingSettings) -> "Run | None":
@@ -62,17 +63,17 @@ class Run:
         if not (directory / "run.toml").exists():
             ensure_writable(directory)
             return None
-        other_world, other, _ = read_run(directory)
-        wanted, found = asdict(settings), asdict(other)
-        changed = [f"{name} {found[name]}" for name in wanted if wanted[name] != found[name]]
-        if other_world.fingerprint != world.fingerprint:
-            changed.insert(0, f"world {other_world.name}")
+        found = cls.load(directory)
+        wanted, there = asdict(settings), asdict(found.settings)
+        changed = [f"{name} {there[name]}" for name in wanted if wanted[name] != there[name]]
+        if found.world.fingerprint != world.fingerprint:
+            changed.insert(0, f"world {found.world.name}")
         if changed:
             raise UserError(
                 f"{directory} holds another run ({listed(changed)}); choose another folder for "
                 "this one, or remove that one."
             )
-        return cls.load(directory)
+        return found
 
     @classmethod
     def load(cls, directory: str | Path) -> "Run":
@@ -86,7 +87,7 @@ class Run:
             world=world,
             settings=settings,
             models=tuple(models),
-            held_out=_corpora(world, settings)[1],
+            held_out=split_corpus(world, settings)[1],
             curves=_read_curves(directory / "curves.csv"),
             seconds=seconds,
         )
@@ -94,6 +95,7 @@ class Run:
     def save(self, directory: str | Path) -> None:
         """Write the run; `Network.load(directory, index)` reads it back."""
         directory = Path(directory)
+        clear_run(directory)
         write_world(directory, self.world)
         for index, model in enumerate(self.models):
             save_network(directory, index, model, self.world)
@@ -115,7 +117,7 @@ def train(
     """
     world, settings = _prepare(world, settings, changes)
     began = perf_counter()
-    kept, held_out = _corpora(world, settings)
+    kept, held_out = split_corpus(world, settings)
     models, reports = _fit(kept, held_out, settings, on_epoch)
     seconds = perf_counter() - began
     return Run(world, settings, models, held_out, _curves(reports), seconds)
@@ -152,7 +154,7 @@ def _prepare(
     return world, TrainingSettings.from_dict(asdict(settings) | changes)
 
 
-def _corpora(world: World, settings: TrainingSettings) -> tuple[Corpus, Corpus]:
+def split_corpus(world: World, settings: TrainingSettings) -> tuple[Corpus, Corpus]:
     """The sentences to learn from and those held out."""
     corpus = world.sample(settings.sentences, seed=settings.seed)
     size = min(max(1, round(settings.held_out * settings.sentences)), settings.sentences - 1)

@@ -18,6 +18,8 @@ Against the exact beliefs of the world, over all beginnings and role probes weig
 The last three need an enumerated world; in one that is only sampled they are NaN.
 """
 
+from collections.abc import Iterator, Sequence
+
 import jax
 import numpy as np
 import pandas as pd
@@ -25,10 +27,16 @@ from jaxtyping import Float
 
 from equivocal.gestalt.network import SentenceGestalt
 from equivocal.gestalt.questions import Questions, features_of, questions_of
-from equivocal.world import Corpus
-from equivocal.world.queries import Queries
+from equivocal.world import Corpus, Queries
 
-__all__ = ["activations", "belief_scores", "exact_match", "exact_match_ceiling", "score"]
+__all__ = [
+    "CERTAIN",
+    "activations",
+    "belief_scores",
+    "exact_match",
+    "exact_match_ceiling",
+    "score",
+]
 
 CERTAIN = 1e-9  # enumerated probabilities are exact but for round-off of this order
 
@@ -39,35 +47,37 @@ def _activations(model: SentenceGestalt, questions: Questions) -> jax.Array:
 
 
 def activations(
-    models: list[SentenceGestalt], corpus: Corpus
-) -> Float[np.ndarray, "networks pairs units"]:
-    """Answers of each network to every question about a corpus."""
+    models: Sequence[SentenceGestalt], corpus: Corpus
+) -> Iterator[Float[np.ndarray, "pairs units"]]:
+    """Answers to every question about a corpus, network by network."""
     questions = questions_of(corpus)
-    return np.stack([np.asarray(_activations(model, questions)) for model in models])
+    for model in models:
+        yield np.asarray(_activations(model, questions))
 
 
-def score(models: list[SentenceGestalt], held_out: Corpus) -> pd.DataFrame:
+def score(models: Sequence[SentenceGestalt], held_out: Corpus) -> pd.DataFrame:
     """One row per network with all the measures above."""
-    world, queries = held_out.world, held_out.queries
+    queries = held_out.queries
     share = queries.weight / queries.weight.sum()
     target = queries.targets()
-    exact = world.all_derivations.queries if world.is_exact else None
-    ceiling = exact_match_ceiling(exact) if exact else np.nan
-    rows = []
-    for model, answer in zip(models, activations(models, held_out), strict=True):
-        beliefs = {"belief_error": np.nan, "certain_right": np.nan}
-        if exact is not None:
-            beliefs = belief_scores(activations([model], world.all_derivations)[0], exact)
-        rows.append(
-            {
-                "unit_accuracy": share @ np.where(answer > 0.5, target, 1 - target).mean(axis=1),
-                "all_zeros": share @ (1 - target).mean(axis=1),
-                "exact_match": exact_match(answer, queries),
-                "exact_match_ceiling": ceiling,
-                **beliefs,
-            }
-        )
-    return pd.DataFrame(rows, index=pd.RangeIndex(len(rows), name="network"))
+    rows = [
+        {
+            "unit_accuracy": share @ np.where(answer > 0.5, target, 1 - target).mean(axis=1),
+            "all_zeros": share @ (1 - target).mean(axis=1),
+            "exact_match": exact_match(answer, queries),
+        }
+        for answer in activations(models, held_out)
+    ]
+    index = pd.RangeIndex(len(rows), name="network")
+    columns = ["exact_match_ceiling", "belief_error", "certain_right"]
+    against_truth = pd.DataFrame(np.nan, index=index, columns=columns)
+    if held_out.world.is_exact:
+        everything = held_out.world.all_derivations
+        answers = activations(models, everything)
+        scores = [belief_scores(answer, everything.queries) for answer in answers]
+        against_truth = pd.DataFrame(scores, index=index)
+        against_truth.insert(0, columns[0], exact_match_ceiling(everything.queries))
+    return pd.concat([pd.DataFrame(rows, index=index), against_truth], axis=1)
 
 
 def exact_match_ceiling(queries: Queries) -> float:

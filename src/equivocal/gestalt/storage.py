@@ -27,9 +27,19 @@ from equivocal.errors import UserError
 from equivocal.files import replacing, write_text_atomically
 from equivocal.gestalt.network import SentenceGestalt, new_sentence_gestalt
 from equivocal.gestalt.settings import TrainingSettings
+from equivocal.machine import available_cores
 from equivocal.world import World
 
-__all__ = ["load_model", "load_network", "read_run", "save_network", "write_run", "write_world"]
+__all__ = [
+    "clear_run",
+    "load_model",
+    "load_network",
+    "read_run",
+    "save_network",
+    "write_run",
+    "write_settings",
+    "write_world",
+]
 
 FORMAT = 1
 ABOUT = "equivocal"  # key of the file's metadata
@@ -59,17 +69,33 @@ def save_network(directory: Path, index: int, model: SentenceGestalt, world: Wor
         save_file(arrays, temporary, metadata={ABOUT: json.dumps(about)})
 
 
+def clear_run(directory: Path) -> None:
+    """Remove an earlier run's mark of completeness and its networks before writing new ones."""
+    (directory / "run.toml").unlink(missing_ok=True)
+    for path in (directory / "networks").glob("*.safetensors"):
+        path.unlink()
+
+
 def write_run(directory: Path, world: World, settings: TrainingSettings, seconds: float) -> None:
     """Write `run.toml`, the last file of a run."""
+    write_settings(directory / "run.toml", world, settings, seconds=round(seconds, 3))
+
+
+def write_settings(
+    path: Path, world: World, settings: TrainingSettings, **more: int | float
+) -> None:
+    """Everything needed to do it again, and what it was done with."""
     packages = ("equivocal", "jax", "jaxlib", "equinox", "optax", "numpy")
     content = {
+        **more,
         "world": {"name": world.name, "fingerprint": world.fingerprint},
         "training": asdict(settings),
-        "seconds": round(seconds, 3),
+        # on another number of cores networks are grouped differently and round-off may differ
+        "machine": {"backend": jax.default_backend(), "cores": available_cores()},
         "versions": {"python": platform.python_version()}
         | {name: metadata.version(name) for name in packages},
     }
-    write_text_atomically(directory / "run.toml", tomli_w.dumps(content))
+    write_text_atomically(path, tomli_w.dumps(content))
 
 
 def read_run(directory: Path) -> tuple[World, TrainingSettings, float]:
@@ -90,6 +116,8 @@ def read_run(directory: Path) -> tuple[World, TrainingSettings, float]:
             f"{path} is damaged or from another version ({reason}); train the run again in "
             "another folder."
         ) from None
+    if not (directory / "world.toml").is_file():
+        raise UserError(f"{directory} has lost its world.toml; train the run again elsewhere.")
     return World.load(directory / "world.toml"), settings, seconds
 
 
@@ -117,6 +145,8 @@ def load_model(
             arrays = {name: file.get_tensor(name) for name in list(file.keys())}
     except (OSError, SafetensorError, ValueError) as error:
         raise UserError(f"{path} cannot be read ({error}); train the run again.") from None
+    if about.get("format") != FORMAT:
+        raise UserError(f"{path} is not a network file of this version; train the run again.")
     if about.get("fingerprint") != world.fingerprint:
         raise UserError(
             f"{path} was trained in world {about.get('world', 'unknown')!r} "

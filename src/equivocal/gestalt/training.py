@@ -15,7 +15,6 @@ The networks differ in their initial weights alone; they share corpus, held-out 
 one batched product serves them all.
 """
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -28,9 +27,11 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int, Key
 
+from equivocal.errors import UserError
 from equivocal.gestalt.network import SentenceGestalt, new_sentence_gestalt
 from equivocal.gestalt.questions import Answers, Questions, features_of
 from equivocal.gestalt.settings import TrainingSettings
+from equivocal.machine import available_cores
 
 __all__ = ["EpochReport", "OnEpoch", "fit"]
 
@@ -88,8 +89,7 @@ def _draw(
 ) -> Int[Array, " batch"]:
     """Systematic sampling: `size` evenly spaced points with one random offset."""
     points = (jnp.arange(size, dtype=jnp.float32) + jax.random.uniform(key)) / size
-    rows = jnp.searchsorted(cumulative, points * cumulative[-1])
-    return jnp.minimum(rows, len(cumulative) - 1)
+    return jnp.searchsorted(cumulative, points * cumulative[-1])
 
 
 def _optimiser(settings: TrainingSettings) -> optax.GradientTransformation:
@@ -161,28 +161,36 @@ def fit(
     reports: list[EpochReport] = []
     with ThreadPoolExecutor(len(groups)) as pool:
         for epoch in range(1, settings.epochs + 1):
-            key = jax.random.fold_in(order, epoch)
-
-            def run(group: _State, key: Key[Array, ""] = key) -> tuple[_State, list[np.ndarray]]:
-                group, scores = _run_epoch(key, group, data, settings=program)
-                return group, [np.asarray(score) for score in scores]  # waits inside the thread
-
+            run = partial(_run_in_thread, jax.random.fold_in(order, epoch), data, program)
             groups, scores = zip(*pool.map(run, groups), strict=True)
             reports.append(EpochReport(epoch, *map(np.concatenate, zip(*scores, strict=True))))
             if on_epoch is not None:
                 on_epoch(reports[-1], settings.epochs)
             if all((group.waited >= settings.patience).all() for group in groups):
                 break
+    if not all(jnp.isfinite(group.best_loss).all() for group in groups):
+        raise UserError(
+            f"training diverged: the held-out loss of a network was never finite; "
+            f"try a learning_rate below {settings.learning_rate}."
+        )
     best = jax.tree.map(lambda *parts: jnp.concatenate(parts), *(group.best for group in groups))
     return best, reports
 
 
 def _num_groups(networks: int) -> int:
     """On a CPU one group of networks per core: such small products do not fill two cores."""
-    if jax.default_backend() != "cpu":
-        return 1
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return min(networks, cores or 1)
+    return min(networks, available_cores()) if jax.default_backend() == "cpu" else 1
+
+
+def _run_in_thread(
+    key: Key[Array, ""],
+    data: tuple[Questions, Answers, Answers],
+    settings: TrainingSettings,
+    group: _State,
+) -> tuple[_State, list[np.ndarray]]:
+    """One epoch of one group; waits for its scores, so that the threads work side by side."""
+    group, scores = _run_epoch(key, group, data, settings=settings)
+    return group, [np.asarray(score) for score in scores]
 
 
 # The corpus is an argument, not a constant: XLA would spend seconds folding it into the program.

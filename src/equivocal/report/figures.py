@@ -5,6 +5,7 @@ import pandas as pd
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
 
 from equivocal.report.style import COLOURS, publication_style
 
@@ -32,7 +33,8 @@ def learning_figure(curves: pd.DataFrame) -> Figure:
                 axes.plot(table.mean(axis=1), color=colour, lw=1.8, ls=style, label=name)
             axes.set(xlabel="epoch", ylabel=label)
         left.set_yscale("log")
-        left.set_yticks([1, 2, 5, 10], ["1", "2", "5", "10"])
+        left.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        left.yaxis.set_major_formatter("{x:g}")
         left.minorticks_off()
         left.legend()
         return figure
@@ -44,16 +46,8 @@ def calibration_figure(table: pd.DataFrame, belief_error: float) -> Figure:
         figure = Figure(figsize=(3.6, 3.4))
         axes = figure.subplots()
         axes.plot([0, 1], [0, 1], color="0.6", lw=0.8, zorder=0)
-        spread = [table["activation"] - table["low"], table["high"] - table["activation"]]
-        axes.errorbar(
-            table["truth"],
-            table["activation"],
-            yerr=np.clip(spread, 0, None),
-            fmt="o",
-            ms=4,
-            lw=1,
-            color=COLOURS[0],
-        )
+        axes.vlines(table["truth"], table["low"], table["high"], color=COLOURS[0], lw=1)
+        axes.plot(table["truth"], table["activation"], "o", ms=4, color=COLOURS[0])
         axes.set(
             xlabel="exact probability in the world",
             ylabel="activation of the networks",
@@ -96,7 +90,7 @@ def _belief_panel(axes: Axes, trace: xr.DataArray, truth: xr.DataArray) -> None:
             chosen.mean("network"),
             width,
             yerr=chosen.std("network", ddof=0),
-            color=COLOURS[number],
+            color=COLOURS[number % len(COLOURS)],
             error_kw={"lw": 0.8},
             label=f"{unit}",
         )

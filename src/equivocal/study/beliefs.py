@@ -18,10 +18,7 @@ def trace_beliefs(
     networks: Sequence[Network], text: str, probes: Sequence[str], units: Sequence[str]
 ) -> xr.DataArray:
     """(network, word, probe, unit): activations after each word of one sentence."""
-    traces = [
-        network.comprehend(text, probes).sel(unit=list(units)).reset_coords(drop=True)
-        for network in networks
-    ]
+    traces = [network.comprehend(text, probes).sel(unit=list(units)) for network in networks]
     return xr.concat(traces, dim="network")
 
 
@@ -55,7 +52,7 @@ def calibration_table(run: Run, bins: int = 20) -> pd.DataFrame:
     everything = run.world.all_derivations
     asked = everything.queries.asks_role()
     truth = everything.queries.targets()[asked]
-    answers = activations(list(run.models), everything)[:, asked]
+    answers = np.stack([answer[asked] for answer in activations(run.models, everything)])
     row, unit = np.nonzero(truth > CERTAIN)
     true, weight = truth[row, unit], everything.queries.weight[asked][row]
     # a truth of exactly one half must not fall into two bins by round-off

@@ -11,8 +11,11 @@ from equivocal.world.errors import (
     WorldError,
     WorldSizeWarning,
 )
+from equivocal.world.lexicon import role_unit
 from equivocal.world.loading import example_text, shipped_worlds
 from equivocal.world.parsing import Constituent, Utterance
+from equivocal.world.prefixes import PrefixTree
+from equivocal.world.queries import Queries
 from equivocal.world.world import Event, Sentence, World
 
 __all__ = [
@@ -20,6 +23,8 @@ __all__ = [
     "Corpus",
     "Event",
     "ImpossibleSentenceError",
+    "PrefixTree",
+    "Queries",
     "Sentence",
     "UnknownWordError",
     "Utterance",
@@ -27,5 +32,6 @@ __all__ = [
     "WorldError",
     "WorldSizeWarning",
     "example_text",
+    "role_unit",
     "shipped_worlds",
 ]

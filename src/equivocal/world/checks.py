@@ -5,6 +5,7 @@ checks of words and features stand here, those of events and of constructions in
 A new rule of the format is a new generator, called in `find_problems`.
 """
 
+import unicodedata
 from collections.abc import Iterator
 
 from equivocal.errors import did_you_mean
@@ -14,7 +15,7 @@ from equivocal.world.event_checks import actions, distributions, groups, repeate
 from equivocal.world.lexicon import ROLE_PREFIX
 from equivocal.world.names import Names
 from equivocal.world.schema import ABSENT, WorldFile
-from equivocal.world.spelling import declared_spellings, fold
+from equivocal.world.spelling import declared_spellings, fold, known_spellings, verb_form
 
 __all__ = ["find_problems"]
 
@@ -134,32 +135,50 @@ def _spellings(file: WorldFile, names: Names) -> Iterator[Problem]:
                 hint = did_you_mean(word, names.words) or "; it is in no [words] table."
                 yield Problem(table, f"unknown word {word!r}{hint}")
     owners: dict[str, str] = {}
-    for spelling, word in declared_spellings(file):
+    for table, spelling, word in declared_spellings(file):
         owner = owners.setdefault(fold(spelling), word)
         if owner != word:
             yield Problem(
-                "[forms]", f"{spelling!r} is a spelling of both {owner!r} and {word!r}; drop one."
+                table, f"{spelling!r} is a spelling of both {owner!r} and {word!r}; drop one."
             )
-        yield from _readable(f"word {word!r}", spelling)
+        yield from _readable(table, f"word {word!r}", spelling)
+    known = known_spellings(file)
     for marker, spellings in file.markers.items():
         if not spellings:
             yield Problem("[markers]", f"marker {marker!r} has no spelling; give it one.")
         for spelling in spellings:
-            yield from _readable(f"marker {marker!r}", spelling)
-            if fold(spelling) in owners:
+            yield from _readable("[markers]", f"marker {marker!r}", spelling)
+        for spelling in dict.fromkeys([*spellings, marker]):
+            if fold(spelling) in known:
                 yield Problem(
                     "[markers]",
                     f"{spelling!r} is a spelling of the marker {marker!r} and of the word "
-                    f"{owners[fold(spelling)]!r}; drop one.",
+                    f"{known[fold(spelling)]!r}; drop one.",
+                )
+    yield from _printed_verbs(file, known)
+
+
+def _printed_verbs(file: WorldFile, known: dict[str, str]) -> Iterator[Problem]:
+    """What the constructions print must be read back as the same verb."""
+    forms = dict.fromkeys(spec.form for spec in file.constructions)
+    for verb in dict.fromkeys(spec.action or name for name, spec in file.actions.items()):
+        for form in forms:
+            printed = verb_form(verb, form, file.verbs.get(verb))
+            other = known.get(fold(printed))
+            if other != verb and verb in known.values():
+                reading = f"is read as {other!r}" if other else "is shared with another word"
+                yield Problem(
+                    "[verbs]",
+                    f"{printed!r}, the {form} form of {verb!r}, {reading}; give it another form.",
                 )
 
 
-def _readable(what: str, spelling: str) -> Iterator[Problem]:
+def _readable(table: str, what: str, spelling: str) -> Iterator[Problem]:
     """The parser sees words and blanks; anything else in a spelling would be lost."""
-    written = " ".join(spelling.casefold().replace("’", "'").replace("-", " ").split())
-    if not written or written != fold(spelling):
+    written = unicodedata.normalize("NFC", spelling).casefold().replace("’", "'").replace("-", " ")
+    if not fold(spelling) or " ".join(written.split()) != fold(spelling):
         yield Problem(
-            "[words]",
+            table,
             f"{what} is spelled {spelling!r}, which cannot be read in a text; use letters, "
             "digits, apostrophes, hyphens and blanks.",
         )

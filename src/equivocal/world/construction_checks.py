@@ -27,6 +27,13 @@ def constructions(file: WorldFile) -> Iterator[Problem]:
             if action not in file.actions:
                 hint = did_you_mean(action, file.actions) or "; add an [actions] table for it."
                 yield Problem(place, f"unknown action {action!r}{hint}")
+        for feature in dict.fromkeys(f for features in spec.adds.values() for f in features):
+            if any(feature in has for words in file.words.values() for has in words.values()):
+                yield Problem(
+                    place,
+                    f"`adds` gives {feature!r}, which some word has anyway; use a feature that "
+                    "only constructions add.",
+                )
         for role, chance in spec.mentioned.items():
             if chance > 1:
                 yield Problem(place, f"`mentioned` for {role!r} is {chance:g}; at most 1.")

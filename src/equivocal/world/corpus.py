@@ -21,20 +21,28 @@ if TYPE_CHECKING:
 __all__ = ["Corpus"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # arrays have no truth value to compare by
 class Corpus:
-    """Sentences of one world. `len` counts sentences; `distinct` collapses equal ones."""
+    """Sentences of one world with the events behind them, one per row.
+
+    A row stands for `weight` sentences; in `World.all_derivations` the weight is a probability.
+    """
 
     world: "World"
     derivations: Derivations
 
     def __len__(self) -> int:
-        return int(self.counts.sum())
+        return len(self.derivations)
 
     @property
-    def counts(self) -> NDArray[np.int64]:
-        """How often each row occurred."""
-        return self.derivations.weight.astype(np.int64)
+    def weight(self) -> NDArray[np.float64]:
+        """How often each row occurred, or its probability."""
+        return self.derivations.weight
+
+    @property
+    def num_sentences(self) -> int:
+        """Sentences in all, equal ones counted as often as they occurred."""
+        return round(float(self.weight.sum()))
 
     def distinct(self) -> "Corpus":
         """The same sentences; rows with the same words and event become one with a count."""
@@ -85,7 +93,7 @@ class Corpus:
         return build_queries(self.derivations, self.tree, world.grammar, world.lexicon)
 
     def to_dataframe(self) -> "pd.DataFrame":
-        """Sentence, construction, a column per role (empty: no such role) and count."""
+        """Sentence, construction, a column per role (empty: no such role), count or probability."""
         import pandas as pd
 
         words = np.array([*self.world.lexicon.words, ""], dtype=object)  # last: NO_FILLER is -1
@@ -96,7 +104,10 @@ class Corpus:
         }
         construction = names[self.derivations.construction]
         table = {"sentence": self.texts, "construction": construction, **roles}
-        return pd.DataFrame({**table, "count": self.counts})
+        counts = self.weight.astype(np.int64)
+        if np.array_equal(counts, self.weight):
+            return pd.DataFrame({**table, "count": counts})
+        return pd.DataFrame({**table, "probability": self.weight})
 
     def to_csv(self, path: str | Path) -> None:
         """Write `to_dataframe` as CSV."""

@@ -43,10 +43,13 @@ def unused_parts(
     Without an enumeration (the world is too large) a word counts as used if any rule names it.
     """
     by_role = {role: grammar.fillers_of(index) for index, role in enumerate(lexicon.roles)}
-    numbers = set().union(*by_role.values())
     if enumerated is not None:
-        numbers &= set(enumerated.fillers.ravel().tolist())
-    used = {lexicon.words[number] for number in numbers}
+        columns = enumerated.fillers.T
+        by_role = {
+            role: fillers & set(column.tolist())
+            for (role, fillers), column in zip(by_role.items(), columns, strict=True)
+        }
+    used = {lexicon.words[number] for fillers in by_role.values() for number in fillers}
     problems = [
         Problem(
             f"[words.{cls}] {word}",

@@ -25,7 +25,7 @@ __all__ = [
 Columns = NDArray[np.int32]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Derivations:
     """Rows of (event, construction, what is said); `weight` is a probability or a count."""
 
@@ -55,7 +55,7 @@ def count_at_most(grammar: Grammar) -> float:
         events = 1.0
         for _, choices in action.choices:
             events *= max(len(choice.fillers) for choice in choices)
-        for share, construction in zip(action.constructions, grammar.constructions, strict=True):
+        for share, construction in zip(action.shares, grammar.constructions, strict=True):
             optional = sum(construction.mentioned[role] < 1 for role in construction.order)
             total += events * 2**optional if share > 0 else 0
     return total
@@ -66,7 +66,7 @@ def enumerate_derivations(grammar: Grammar) -> Derivations:
     parts = []
     for action in grammar.actions:
         rows = _events_of(action, grammar)
-        for number, share in enumerate(action.constructions):
+        for number, share in enumerate(action.shares):
             if share > 0:
                 parts.append(_tell(rows, number, float(share), grammar))
     return collapse(_concatenate(parts))
@@ -133,7 +133,7 @@ def draw_derivations(grammar: Grammar, size: int, rng: np.random.Generator) -> D
                 picked = _pick(choice.probabilities, choice_at[rows[which], role])
                 part[which, role] = choice.fillers[picked]
         fillers[rows] = part
-        construction[rows] = _pick(action.constructions, telling_at[rows])
+        construction[rows] = _pick(action.shares, telling_at[rows])
     mentioned = np.stack([c.mentioned for c in grammar.constructions])[construction]
     in_order = np.zeros((len(grammar.constructions), num_roles), dtype=bool)
     for number, spec in enumerate(grammar.constructions):

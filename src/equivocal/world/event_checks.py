@@ -38,12 +38,14 @@ def actions(file: WorldFile, names: Names) -> Iterator[Problem]:
         yield Problem("[actions]", "there is no action; add at least one [actions.NAME] table.")
     for name, spec in file.actions.items():
         word = spec.action or name
-        if word not in names.words:
+        if names.is_collection(word):
+            yield Problem(f"[actions.{name}]", f"{word!r} is not a single word; name the action.")
+        elif word not in names.words:
             hint = did_you_mean(word, names.words) or "; add it to a [words] table."
             yield Problem(f"[actions.{name}]", f"unknown word {word!r} as action {name!r}{hint}")
         for role, rules in spec.roles.items():
-            if role not in file.roles or role == "action":
-                known = [r for r in file.roles if r != "action"] + ["action", "weight"]
+            if role not in file.roles:
+                known = [*file.roles, "weight"]
                 hint = did_you_mean(role, known) or f"; roles are {listed(file.roles)}."
                 yield Problem(
                     f"[actions.{name}]", f"unknown role {role!r} in action {name!r}{hint}"
@@ -82,6 +84,8 @@ def _conditions(
         elif other not in spec.roles:
             hint = did_you_mean(other, spec.roles) or f"; it fills {listed(spec.roles)}."
             yield Problem(place, f"`when` asks for role {other!r}, not filled{within}{hint}")
+        if not wanted:
+            yield Problem(place, f"`when` names no {other}{within}; name at least one.")
         yield from _names_resolve(names, place, wanted, within)
 
 

@@ -51,7 +51,7 @@ class Action:
     word: int
     probability: float
     choices: tuple[tuple[int, tuple[Choice, ...]], ...]  # (role, its rules), in order of choice
-    constructions: NDArray[np.float64]  # probability of each construction of the grammar
+    shares: NDArray[np.float64]  # probability of each construction of the grammar
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def build_grammar(file: WorldFile, lexicon: Lexicon) -> Grammar:
             word=number[spec.action or name],
             probability=spec.weight / total,
             choices=_choices(file, lexicon, names, number, spec),
-            constructions=_shares(file, name),
+            shares=_shares(file, name),
         )
         for name, spec in file.actions.items()
     )
@@ -170,5 +170,6 @@ def _shares(file: WorldFile, action: str) -> NDArray[np.float64]:
     given = np.array([spec.probability or 0.0 for spec in file.constructions]) * fits
     open_ended = np.array([spec.probability is None for spec in file.constructions]) & fits
     rest = max(0.0, 1 - given.sum())
-    shares: NDArray[np.float64] = given + open_ended * rest / max(1, int(open_ended.sum()))
-    return shares
+    shares = given + open_ended * rest / max(1, int(open_ended.sum()))
+    normalised: NDArray[np.float64] = shares / shares.sum()  # 0.333 three times is one, nearly
+    return normalised

@@ -1,30 +1,32 @@
-"""From a name or a path to a checked world file. Every way to fail ends in a `WorldError`."""
+"""From a name or a path to a checked world file. Every way to fail ends in a `UserError`."""
 
 import tomllib
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
 
 from equivocal.errors import UserError, did_you_mean, listed
 from equivocal.world.checks import find_problems
 from equivocal.world.errors import Problem, WorldError
-from equivocal.world.schema import ActionSpec, ConstructionSpec, Rule, VerbForms, WorldFile
+from equivocal.world.schema import ConstructionSpec, Rule, VerbForms, WorldFile
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 __all__ = ["example_text", "parse_world_file", "read_world", "shipped_worlds"]
 
 _DATA = resources.files("equivocal.world") / "data"
 _EXAMPLE = "example"  # the text behind `equivocal world new`, not a world to study
 HIDDEN = ("roles", "then")  # keys of ours that the file does not have, or need not
-MAX_BYTES = 16 * 2**20  # a world of 100,000 words has about 10 MB
+MAX_BYTES = 64 * 2**20  # a world of 100,000 words has about 16 MB
 
 
 def shipped_worlds() -> list[str]:
     """Names of the worlds inside the package."""
-    names = (entry.name.removesuffix(".toml") for entry in _DATA.iterdir())
-    return sorted(name for name in names if name not in (_EXAMPLE, "__pycache__"))
+    files = (entry.name for entry in _DATA.iterdir() if entry.name.endswith(".toml"))
+    return sorted({name.removesuffix(".toml") for name in files} - {_EXAMPLE})
 
 
 def example_text() -> str:
@@ -37,26 +39,31 @@ def read_world(name_or_path: str | Path) -> tuple[str, str]:
     if str(name_or_path) in shipped_worlds():
         return (_DATA / f"{name_or_path}.toml").read_text(encoding="utf-8"), str(name_or_path)
     path = Path(name_or_path)
-    if not path.is_file():
-        shipped = shipped_worlds()
-        if path.suffix == ".toml" or len(path.parts) > 1:
-            raise UserError(
-                f"there is no world file {str(path)!r}; `equivocal world new {path}` writes "
-                f"an example, and {listed(shipped)} come with the package."
-            )
-        hint = did_you_mean(str(name_or_path), shipped) or "."
+    try:
+        if path.is_file():
+            return _read(path), str(path)
+    except OSError as error:
+        raise UserError(f"{str(path)[:80]!r} cannot be read: {error.strerror}.") from None
+    shipped = listed(shipped_worlds())
+    if path.suffix == ".toml" or len(path.parts) > 1:
         raise UserError(
-            f"there is no world named {str(name_or_path)!r}{hint} Worlds that come with the "
-            f"package are {listed(shipped)}; give a world of your own by its path, my.toml."
+            f"there is no world file {str(path)!r}; `equivocal world new {path}` writes an "
+            f"example, and {shipped} come with the package."
         )
+    hint = did_you_mean(str(name_or_path), shipped_worlds()) or "."
+    raise UserError(
+        f"there is no world named {str(name_or_path)!r}{hint} Worlds that come with the "
+        f"package are {shipped}; give a world of your own by its path, my.toml."
+    )
+
+
+def _read(path: Path) -> str:
     if path.stat().st_size > MAX_BYTES:
         raise UserError(f"{path} is larger than {MAX_BYTES >> 20} MiB; a world file is smaller.")
     try:
-        return path.read_text(encoding="utf-8"), str(path)
+        return path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise UserError(f"{path} is not UTF-8 text; save it as UTF-8.") from None
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}.") from None
 
 
 def parse_world_file(text: str, source: str) -> WorldFile:
@@ -76,11 +83,11 @@ def parse_world_file(text: str, source: str) -> WorldFile:
     return file
 
 
-def _problem(error: ErrorDetails) -> Problem:
+def _problem(error: "ErrorDetails") -> Problem:
     """A pydantic error in our words."""
     *place, last = error["loc"]
     if error["type"] == "extra_forbidden":
-        message = f"unknown key {last!r}{did_you_mean(str(last), _keys()) or '; remove it.'}"
+        message = f"unknown key {last!r}{_key_hint(place, str(last))}"
     elif error["type"] == "missing":
         message = f"the key {last!r} is missing; add it."
     else:
@@ -89,7 +96,7 @@ def _problem(error: ErrorDetails) -> Problem:
     return Problem(_table(place), message)
 
 
-def _rule_of(error: ErrorDetails) -> str:
+def _rule_of(error: "ErrorDetails") -> str:
     """What a value should have been, and what it was."""
     if error["type"] == "value_error":
         return error["msg"].removeprefix("Value error, ")
@@ -109,15 +116,13 @@ def _rule_of(error: ErrorDetails) -> str:
     return f"{message[0].lower()}{message[1:]}, got {found}"
 
 
-def _keys() -> list[str]:
-    models: tuple[type[BaseModel], ...] = (
-        WorldFile,
-        ActionSpec,
-        ConstructionSpec,
-        Rule,
-        VerbForms,
-    )
-    return [key for model in models for key in model.model_fields]
+def _key_hint(place: list[Any], key: str) -> str:
+    """The nearest key of the same table, or the place where the key belongs."""
+    models: dict[str, type[BaseModel]] = {"constructions": ConstructionSpec, "verbs": VerbForms}
+    model = models.get(str(place[0]), Rule) if place else WorldFile
+    if place and key in WorldFile.model_fields:
+        return "; it belongs at the top of the file, above the first table."
+    return did_you_mean(key, model.model_fields) or "; remove it."
 
 
 def _table(place: list[Any]) -> str:

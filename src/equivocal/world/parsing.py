@@ -7,7 +7,7 @@ anomalous sentences are what the model is for.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from equivocal.errors import UserError, did_you_mean
+from equivocal.errors import UserError, did_you_mean, listed
 from equivocal.world.errors import UnknownWordError
 from equivocal.world.schema import WorldFile
 from equivocal.world.spelling import fold, known_spellings, words_in
@@ -66,9 +66,9 @@ class Utterance:
 class Parser:
     """Text to `Utterance` for one world."""
 
-    def __init__(self, file: WorldFile, usual_words: dict[str, set[str]], shown_by: str) -> None:
+    def __init__(self, file: WorldFile, usual_words: dict[str, set[str]], source: str) -> None:
         """`usual_words`: marker → words that the world's constructions put behind it."""
-        self._shown_by = shown_by  # the command that lists the words
+        self._source = source
         self._spellings = known_spellings(file)
         self._markers: dict[str, list[str]] = {}  # spelling: markers written so
         for marker, spellings in file.markers.items():
@@ -132,5 +132,7 @@ class Parser:
     def _unknown(self, word: str) -> UnknownWordError:
         known = [*dict.fromkeys(self._spellings.values()), *self._markers]
         hint = did_you_mean(word, known, most=3)
-        way_out = f"; `{self._shown_by}` lists the words."
+        way_out = f"; `equivocal world show {self._source}` lists the words."
+        if self._source.startswith("<"):  # made from text, so there is nothing to show
+            way_out = f"; words are {listed(known)}."
         return UnknownWordError(f"unknown word {word!r}{hint or way_out}")

@@ -33,7 +33,7 @@ def constituents_of(derivations: Derivations, grammar: Grammar) -> NDArray[np.in
     return tokens[:, : max(1, length.max(initial=1))]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # arrays have no truth value to compare by
 class PrefixTree:
     """All distinct beginnings of some sentences. Nodes are sorted by depth, parents first."""
 

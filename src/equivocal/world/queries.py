@@ -27,7 +27,7 @@ ROUND_OFF = 1e-12
 PLUS = " + "  # joins a filler and the features a construction adds: "woman + passive voice"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # arrays have no truth value to compare by
 class Queries:
     """Distinct (node, probe) pairs, sorted by node then probe, with their answers.
 

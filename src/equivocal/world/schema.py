@@ -74,7 +74,7 @@ def _as_action(value: Any) -> Any:
 
 
 Probability = Annotated[float, BeforeValidator(_as_probability)]
-Names = Annotated[tuple[str, ...], BeforeValidator(_as_names)]
+NameList = Annotated[tuple[str, ...], BeforeValidator(_as_names)]
 
 
 class _Strict(BaseModel):
@@ -88,7 +88,7 @@ class Rule(_Strict):
     (equally likely), or a table of probabilities.
     """
 
-    when: dict[str, Names] = {}
+    when: dict[str, NameList] = {}
     then: Annotated[str | tuple[str, ...] | dict[str, float], PlainValidator(_as_fillers)]
 
 
@@ -110,11 +110,11 @@ class ConstructionSpec(_Strict):
 
     name: str
     order: tuple[str, ...]
-    actions: Names | None = None  # None: all of them
+    actions: NameList | None = None  # None: all of them
     probability: Probability | None = None  # None: what the other constructions leave
     mentioned: dict[str, Probability] = {}  # role: how often it is put into words; else always
     markers: dict[str, str] = {}  # role: function word switched on together with the filler
-    adds: dict[str, Names] = {}  # role: features the filler carries in this construction only
+    adds: dict[str, NameList] = {}  # role: features the filler carries in this construction only
     form: VerbForm = "third"  # how the action word is spelled in `Sentence.text`
 
 
@@ -135,11 +135,11 @@ class WorldFile(_Strict):
     roles: tuple[str, ...]
     features: tuple[str, ...] | None = None  # None: in the order in which words use them
     unused_features: tuple[str, ...] = ()  # output units kept although no word has them
-    words: dict[str, dict[str, Names]]  # class: word: its features
-    groups: dict[str, Names] = {}  # name: words, classes or other groups
+    words: dict[str, dict[str, NameList]]  # class: word: its features
+    groups: dict[str, NameList] = {}  # name: words, classes or other groups
     distributions: dict[str, dict[str, Probability]] = {}
-    markers: dict[str, Names] = {}  # function word (an input token): its spellings
+    markers: dict[str, NameList] = {}  # function word (an input token): its spellings
     verbs: dict[str, VerbForms] = {}
-    forms: dict[str, Names] = {}  # word: further spellings
+    forms: dict[str, NameList] = {}  # word: further spellings
     actions: dict[str, Annotated[ActionSpec, BeforeValidator(_as_action)]]
     constructions: tuple[ConstructionSpec, ...]

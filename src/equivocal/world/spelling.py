@@ -1,7 +1,7 @@
 """How words are spelled in running text: English inflection by rule, exceptions from the file.
 
 Regular forms are made here so that a world file needs only its irregular ones. Two words that
-happen to share a *regular* form give it up (the parser then asks); a *declared* clash is an error.
+happen to share a *regular* form give it up; a *declared* clash is an error.
 """
 
 import re
@@ -14,7 +14,6 @@ from equivocal.world.schema import VerbForms, WorldFile
 __all__ = ["declared_spellings", "fold", "known_spellings", "verb_form", "words_in"]
 
 _VOWELS = "aeiou"
-_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 
 
 def words_in(text: str) -> list[str]:
@@ -23,7 +22,10 @@ def words_in(text: str) -> list[str]:
     >>> words_in("At the X-ray, Tom's dog…")
     ['at', 'the', 'x', 'ray', "tom's", 'dog']
     """
-    return _WORD.findall(unicodedata.normalize("NFC", text).casefold().replace("’", "'"))
+    folded = unicodedata.normalize("NFC", text).casefold().replace("’", "'")
+    # letters, marks (which many scripts write their vowels with), numbers; the rest separates
+    kept = (c if c == "'" or unicodedata.category(c)[0] in "LMN" else " " for c in folded)
+    return [word for part in "".join(kept).split() if (word := part.strip("'"))]
 
 
 def fold(spelling: str) -> str:
@@ -84,17 +86,17 @@ def verb_form(word: str, form: str, irregular: VerbForms | None = None) -> str:
     return " ".join(filter(None, [rules[form](head) if form in rules else head, rest]))
 
 
-def declared_spellings(file: WorldFile) -> Iterator[tuple[str, str]]:
-    """(spelling, word) for every spelling the file itself gives."""
-    for words in file.words.values():
+def declared_spellings(file: WorldFile) -> Iterator[tuple[str, str, str]]:
+    """(table, spelling, word) for every spelling the file itself gives."""
+    for cls, words in file.words.items():
         for word in words:
-            yield word, word
+            yield f"[words.{cls}]", word, word
     for word, spellings in file.forms.items():
         for spelling in spellings:
-            yield spelling, word
+            yield "[forms]", spelling, word
     for word, forms in file.verbs.items():
         for spelling in forms.model_dump(exclude_none=True).values():
-            yield spelling, word
+            yield "[verbs]", spelling, word
 
 
 def _regular_spellings(file: WorldFile) -> Iterator[tuple[str, str]]:
@@ -117,7 +119,7 @@ def _regular_spellings(file: WorldFile) -> Iterator[tuple[str, str]]:
 
 def known_spellings(file: WorldFile) -> dict[str, str]:
     """Every spelling the parser understands, folded, and the word it stands for."""
-    declared = {fold(spelling): word for spelling, word in declared_spellings(file)}
+    declared = {fold(spelling): word for _, spelling, word in declared_spellings(file)}
     owners: dict[str, set[str]] = defaultdict(set)
     for spelling, word in _regular_spellings(file):
         owners[fold(spelling)].add(word)

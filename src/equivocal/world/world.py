@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import tomllib
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
@@ -59,7 +58,10 @@ class Sentence:
 
 
 class World:
-    """All that can happen and be said in one world file, with exact probabilities."""
+    """All that can happen and be said in one world file, with its probabilities.
+
+    They are exact where `is_exact`, and estimated from a sample in a world too large to enumerate.
+    """
 
     def __init__(self, file: WorldFile, source: str, text: str) -> None:
         self.file = file
@@ -114,12 +116,14 @@ class World:
     def fingerprint(self) -> str:
         """A digest of everything that matters to a network, in the order of the file.
 
-        Prose and spellings do not: a network trained before a synonym was added can still be used.
+        Names, prose and spellings do not matter: a network trained before a synonym was added can
+        still be used.
         """
-        content = tomllib.loads(self.text)
-        for prose in ("description", "verbs", "forms"):
-            content.pop(prose, None)
-        content["markers"] = list(content.get("markers", ()))
+        prose = {"name", "description", "verbs", "forms", "markers"}
+        content = self.file.model_dump(exclude=prose, warnings=False)
+        for construction in content["constructions"]:
+            del construction["form"]
+        content["markers"] = list(self.file.markers)
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
 
     # ---- everything that can happen and be said
@@ -177,6 +181,8 @@ class World:
         """`n` sentences drawn at random; the same seed gives the same corpus."""
         if not isinstance(n, (int, np.integer)) or n < 1:
             raise UserError(f"n must be a whole number of sentences, at least 1, got {n!r}.")
+        if not isinstance(seed, (int, np.integer)) or seed < 0:
+            raise UserError(f"seed must be a whole number, 0 or more, got {seed!r}.")
         rng = np.random.default_rng(seed)
         with naming_uncovered_events(self.lexicon, self.source):
             return Corpus(self, draw_derivations(self.grammar, int(n), rng))
@@ -190,7 +196,7 @@ class World:
     @cached_property
     def _parser(self) -> Parser:
         usual = words_behind_markers(self.grammar, self.lexicon)
-        return Parser(self.file, usual, f"equivocal world show {self.source}")
+        return Parser(self.file, usual, self.source)
 
     def parse(self, text: str | Utterance) -> Utterance:
         """The constituents of a sentence, or of the beginning of one, in any order of words."""
@@ -217,8 +223,9 @@ class World:
         if len(parts) != 1 or parts[0].marker is not None:
             raise UserError(f"a filler is one word of the world, got {filler!r}.")
         for feature in added:
-            if feature not in self.units:
-                hint = did_you_mean(feature, self.units) or "."
+            features = self.units[len(self.roles) :]
+            if feature not in features:
+                hint = did_you_mean(feature, features) or "."
                 raise UserError(f"unknown feature {feature!r} in filler {filler!r}{hint}")
         meaning: NDArray[np.bool_] = self.lexicon.features[self.lexicon.words.index(parts[0].word)]
         return meaning | self.lexicon.unit_mask(tuple(added))
@@ -226,7 +233,7 @@ class World:
     def true_beliefs(
         self, text: str | Utterance, role: str | None = None, *, filler: str | None = None
     ) -> "pd.Series[float]":
-        """The exact P(unit = 1 | words so far, probe) for every output unit.
+        """The exact P(unit = 1 | words so far, probe) for every output unit (see `is_exact`).
 
         The probe is a role ("who is the agent?") or, with `filler=`, a word ("what is the pizza
         in this event?"; see `filler_units`). It is asked only about events that have the role, or
@@ -241,10 +248,7 @@ class World:
         utterance = self.parse(text)
         node = everything.tree.find([tuple(pair) for pair in self.encode(utterance).tolist()])
         if node == NO_NODE:
-            raise ImpossibleSentenceError(
-                f"nothing that happens in world {self.name!r} begins with {str(utterance)!r}, so "
-                "there is no true belief about it; a trained network can still be asked."
-            )
+            raise self._unheard_of(utterance)
         pair = everything.queries.find(node, self._probe(role, filler))
         if pair is None:
             asked = everything.queries.probes_after(node)
@@ -254,6 +258,18 @@ class World:
             )
         (beliefs,) = everything.queries.targets(slice(pair, pair + 1))
         return pd.Series(beliefs, index=pd.Index(self.units, name="unit"), name=role or filler)
+
+    def _unheard_of(self, utterance: Utterance) -> ImpossibleSentenceError:
+        if not self.is_exact:
+            return ImpossibleSentenceError(
+                f"none of {FALLBACK_SAMPLE:,} sentences sampled from world {self.name!r} begins "
+                f"with {str(utterance)!r}; it may be possible all the same, but what is true of "
+                "it is not known."
+            )
+        return ImpossibleSentenceError(
+            f"nothing that happens in world {self.name!r} begins with {str(utterance)!r}, so "
+            "there is no true belief about it; a trained network can still be asked."
+        )
 
     def _probe(self, role: str | None, filler: str | None) -> int:
         """The number of a probe in the world's queries; -1 for a pattern that is never asked."""
