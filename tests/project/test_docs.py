@@ -1,43 +1,76 @@
-"""README and docs are executed: every `equivocal` command and every block of Python.
+"""README and docs are executed, and what they show is compared with what is printed.
 
 Blocks of one page run in order in one temporary folder and one namespace. Commands of `make` are
 checked against the Makefile instead: the tests are themselves run by one of them.
 """
 
+import ast
+import contextlib
+import io
 import os
 import re
 import shlex
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
+
+from equivocal.gestalt import TrainingSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
-def run_command(line: str, folder: Path, expected: int) -> None:
+def rough(text: str) -> str:
+    """Text to compare by: decimals (trained numbers differ between processors) and blanks aside."""
+    return re.sub(r"\s+", " ", re.sub(r"\d+\.\d+(e-?\d+)?", "#", text)).strip()
+
+
+def run_command(line: str, folder: Path, expected: int) -> str:
+    """What a command of the page prints."""
     program, *arguments = shlex.split(line, comments=True)
     if program == "make":
         makefile = (ROOT / "Makefile").read_text()
         targets = [argument for argument in arguments if "=" not in argument]
         assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in targets)
-        return
-    if program == "pip":
-        return
+        return ""
     assert program == "equivocal", f"unknown program in documentation: {line}"
     result = subprocess.run(
         [sys.executable, "-m", "equivocal", *arguments],
         cwd=folder,
         capture_output=True,
         text=True,
-        env=os.environ | {"JAX_PLATFORMS": "cpu", "COLUMNS": "120"},
+        env=os.environ | {"JAX_PLATFORMS": "cpu", "COLUMNS": "80"},
         timeout=300,
         check=False,
     )
     assert result.returncode == expected, f"{line}\n{result.stdout}\n{result.stderr}"
+    return result.stdout + result.stderr
+
+
+def run_console(body: str, folder: Path, expected: int) -> None:
+    """Every command exits as it should and prints every line that the page shows below it."""
+    for part in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
+        line, _, shown = part.partition("\n")
+        printed = {rough(text) for text in run_command(line, folder, expected).splitlines()}
+        for text in shown.splitlines():
+            if "…" not in text:
+                assert rough(text) in printed | {""}, f"$ {line}\ndoes not print: {text}"
+
+
+def run_python(body: str, namespace: dict[str, object], page: Path) -> None:
+    """Statement by statement; `print(…)  # value` must print what its comment begins with."""
+    for node in ast.parse(body).body:
+        source = ast.get_source_segment(body, node) or ""
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            exec(compile(ast.Module([node], []), str(page), "exec"), namespace)
+        comment = body.splitlines()[node.end_lineno - 1].partition("  # ")[2]
+        if source.startswith("print(") and comment:
+            message = f"{source} prints {printed.getvalue()}"
+            assert rough(comment).startswith(rough(printed.getvalue())), message
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -46,13 +79,19 @@ def test_page_runs_from_top_to_bottom(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {}
-    blocks = BLOCK.findall(page.read_text(encoding="utf-8"))
-    for language, note, body in blocks:
+    for language, note, body in BLOCK.findall(page.read_text(encoding="utf-8")):
         if language == "console":
-            for line in re.findall(r"^\$ (.+)$", body, re.MULTILINE):
-                run_command(line, tmp_path, expected=2 if "fails" in note else 0)
+            run_console(body, tmp_path, expected=2 if "fails" in note else 0)
         elif language == "python":
-            exec(compile(body, str(page), "exec"), namespace)
+            run_python(body, namespace, page)
+
+
+def test_every_setting_stands_in_the_table_with_its_default() -> None:
+    text = (ROOT / "docs" / "network.md").read_text(encoding="utf-8")
+    for field in fields(TrainingSettings):
+        row = re.search(rf"^\| `{field.name}` \| ([^|]+) \|", text, re.MULTILINE)
+        assert row, field.name
+        assert float(row[1].replace(",", "")) == field.default
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
