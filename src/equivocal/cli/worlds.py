@@ -8,6 +8,7 @@ import typer
 from rich.columns import Columns
 from rich.panel import Panel
 from rich.table import Table
+from rich.text import Text
 
 from equivocal.cli.console import out
 from equivocal.errors import UserError
@@ -65,7 +66,7 @@ def _at_least(world: World) -> str:
 def show(name: Name) -> None:
     """Show a world: counts, words with their features, typical sentences."""
     world = World.load(name)
-    out.print(Panel(_counts(world), title=f"world {world.name}", expand=False))
+    out.print(Panel(_counts(world), title=Text(f"world {world.name}"), expand=False))
     classes = [_class_table(world, cls) for cls in world.file.words]
     out.print(Columns(classes))
     sentences = Table(title="most probable sentences", title_justify="left", box=None)
