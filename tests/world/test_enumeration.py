@@ -32,6 +32,14 @@ def test_sentence_probabilities_by_hand(paper: World, text: str, probability: fl
     assert probability_of(paper, text) == pytest.approx(probability, rel=1e-12)
 
 
+def test_weights_and_absent_roles_by_hand(garden: World) -> None:
+    """Chasing is twice as frequent as finding; a quarter of the findings have no place at all."""
+    assert probability_of(garden, "dog chases cat") == pytest.approx(2 / 3 * 0.6 * 0.8 * 0.5)
+    found = 1 / 3 * 1 / 5 * 1 / 2  # find, by one of five beings, one of two things
+    assert probability_of(garden, "girl finds ball") == pytest.approx(found * (0.25 + 0.75 / 2))
+    assert probability_of(garden, "girl finds ball on hedge") == pytest.approx(found * 0.25 / 2)
+
+
 def test_probabilities_sum_to_one(paper: World, sg2018: World, garden: World) -> None:
     for world in (paper, sg2018, garden):
         assert sum(s.probability for s in world.sentences) == pytest.approx(1, abs=1e-12)
