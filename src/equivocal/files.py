@@ -18,6 +18,8 @@ def replacing(path: str | Path) -> Iterator[Path]:
     A killed process leaves at most a hidden `.NAME.XXXX.tmp`, never half of `path`.
     """
     path = Path(path)
+    if path.exists() and not path.is_file():  # a folder or a device must not be replaced by a file
+        raise UserError(f"cannot write to {path}: it is not an ordinary file; choose another name.")
     temporary = path.parent / f".{path.name}.{secrets.token_hex(4)}.tmp"
     with _explaining(path):
         path.parent.mkdir(parents=True, exist_ok=True)

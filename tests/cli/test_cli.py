@@ -106,12 +106,12 @@ def test_world_sample_counts_each_sentence_once() -> None:
 
 
 def test_world_sample_writes_csv(tmp_path: Path) -> None:
-    result = run(
-        "world", "sample", "paper", "-n", 500, "--csv", "c.csv", "--distinct", cwd=tmp_path
-    )
-    assert result.returncode == 0
+    command = ["world", "sample", "paper", "-n", 500, "--csv", "c.csv", "--distinct"]
+    assert run(*command, cwd=tmp_path).returncode == 0
     rows = rows_of(tmp_path / "c.csv")
     assert sum(int(row["count"]) for row in rows) == 500
+    assert "exists already" in fails(*command, cwd=tmp_path)
+    assert rows_of(tmp_path / "c.csv") == rows
 
 
 def test_new_world_checks_trains_and_loads(trained: Path) -> None:
@@ -192,7 +192,9 @@ def test_cross_validation_from_the_command_line(trained: Path) -> None:
         (["train", "--set", "hidden=x"], "hidden must be a whole number"),
         (["train", "--networks", "1", "--set", "networks=2"], "networks is given twice"),
         (["train", "--seed", "18446744073709551616"], "seed must be from 0"),
-        (["world", "sample", "paper", "--csv", "/"], "cannot write to /"),
+        (["world", "sample", "paper", "--csv", "/"], "/ exists already"),
+        (["world", "sample", "paper", "-n", "99999999999999"], "from 1 to 10,000,000"),
+        (["train", "--set", "hidden=999999999"], "hidden must be from 1 to 10,000"),
         (["world", "show", "x" * 300], "cannot be read"),
     ],
 )

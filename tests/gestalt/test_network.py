@@ -97,6 +97,11 @@ def test_unknown_probes_are_refused(network: Network, probe: str) -> None:
         network.comprehend("woman", probes=[probe])
 
 
+def test_probes_must_be_some(network: Network) -> None:
+    with pytest.raises(ValueError, match="at least one, got \\[\\]"):
+        network.comprehend("woman", probes=[])
+
+
 def test_one_probe_may_be_given_by_itself(network: Network) -> None:
     one = network.comprehend("woman eats", "pizza")
     np.testing.assert_array_equal(one, network.comprehend("woman eats", ["pizza"]))

@@ -65,6 +65,26 @@ def test_only_the_listed_files_are_written(saved: Path) -> None:
     ]
 
 
+def test_a_truncated_settings_file_is_not_filled_up_with_defaults(copy: Path) -> None:
+    text = (copy / "run.toml").read_text()
+    (copy / "run.toml").write_text(text[: text.index("patience")])
+    with pytest.raises(UserError, match=r"run\.toml is damaged .*missing"):
+        Run.load(copy)
+
+
+def test_other_peoples_files_are_not_overwritten(garden: World, tmp_path: Path) -> None:
+    (tmp_path / "world.toml").write_text("mine")
+    with pytest.raises(UserError, match=r"a run would overwrite \(world\.toml\)"):
+        Run.find(tmp_path, garden, SMALL)
+    assert (tmp_path / "world.toml").read_text() == "mine"
+
+
+def test_a_run_that_broke_off_while_saving_can_be_made_again(copy: Path, garden: World) -> None:
+    (copy / "run.toml").unlink()
+    (copy / ".unfinished").touch()
+    assert Run.find(copy, garden, SMALL) is None
+
+
 def test_a_run_is_found_or_protected(
     saved: Path, garden: World, paper: World, tmp_path: Path
 ) -> None:
@@ -114,6 +134,10 @@ def test_missing_and_damaged_parts_are_named(copy: Path, tmp_path: Path) -> None
         Network.load(tmp_path / "nowhere")
     with pytest.raises(UserError, match="holds networks 0 to 1; there is no 2"):
         Network.load(copy, 2)
+    curves = (copy / "curves.csv").read_text().splitlines(keepends=True)
+    (copy / "curves.csv").write_text("".join(curves[:-1]))
+    with pytest.raises(UserError, match=r"curves\.csv cannot be read \(rows are missing\)"):
+        Run.load(copy)
     (copy / "curves.csv").unlink()
     with pytest.raises(UserError, match=r"curves\.csv cannot be read"):
         Run.load(copy)
@@ -125,7 +149,7 @@ def test_missing_and_damaged_parts_are_named(copy: Path, tmp_path: Path) -> None
     with pytest.raises(UserError, match=r"00\.safetensors cannot be read"):
         Network.load(copy, 0)
     (copy / "world.toml").rename(copy / "world.bak")
-    with pytest.raises(UserError, match=r"has lost its world\.toml"):
+    with pytest.raises(UserError, match=r"the world of .* is damaged \(there is no world file"):
         Network.load(copy, 1)
     (copy / "world.bak").rename(copy / "world.toml")
     (copy / "run.toml").write_text("training = 3")

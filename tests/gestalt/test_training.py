@@ -150,8 +150,8 @@ def test_cross_validation_needs_two_folds(garden: World) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"networks": 0}, "networks must be at least 1, got 0"),
-        ({"sentences": 1}, "sentences must be at least 2"),
+        ({"networks": 0}, "networks must be from 1 to 10,000, got 0"),
+        ({"sentences": 1}, "sentences must be from 2 to"),
         ({"held_out": 1.0}, "held_out must be between 0 and 1, got 1.0"),
         ({"learning_rate": 0.0}, "learning_rate must be more than 0"),
         ({"weight_decay": -1.0}, "weight_decay must be 0 or more"),

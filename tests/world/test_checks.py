@@ -250,6 +250,12 @@ def problems_of(text: str) -> list[str]:
             'markers = { place = "on" }\nfeatures = ["open"]',
             "unknown key 'features'; it belongs at the top of the file, above the first table.",
         ),
+        (
+            '"barks", "dog"]',
+            '"barks", "dog", ""]',
+            "'' is empty or has a plus; rename the feature.",
+        ),
+        ('name = "garden"', 'name = "gar\\u001bden"', "has a control character; remove it."),
         ('when = { agent = "cat" }', "when = { agent = [] }", "`when` names no agent in action"),
     ],
 )
@@ -313,6 +319,20 @@ def test_files_that_are_not_text(tmp_path: Path) -> None:
     (tmp_path / "my.toml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(UserError, match="is not UTF-8"):
         World.load(tmp_path / "my.toml")
+
+
+def test_files_with_a_byte_order_mark(tmp_path: Path, garden: World) -> None:
+    (tmp_path / "my.toml").write_text(example_text(), encoding="utf-8-sig")
+    assert World.load(tmp_path / "my.toml").fingerprint == garden.fingerprint
+
+
+def test_folders_and_nonsense_are_not_worlds(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="is a folder; give the world file in it"):
+        World.load(tmp_path)
+    with pytest.raises(UserError, match="by name or path, got 5"):
+        World.load(5)
+    with pytest.raises(UserError, match="nested too deeply"):
+        World.from_toml("roles = " + "[" * 50_000)
 
 
 def test_prose_does_not_change_the_fingerprint_but_content_does(garden: World) -> None:

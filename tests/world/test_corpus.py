@@ -78,7 +78,7 @@ def test_csv_has_a_sentence_per_line_and_roles_in_columns(paper: World, tmp_path
         assert row["patient"] in row["sentence"]
 
 
-@pytest.mark.parametrize("n", [0, -1, 2.5, "10"])
+@pytest.mark.parametrize("n", [0, -1, 2.5, "10", 10**18])
 def test_bad_sizes_are_refused(paper: World, n: object) -> None:
     with pytest.raises(UserError, match="n must be a whole number"):
         paper.sample(n)

@@ -1,8 +1,7 @@
 """`equivocal`: the commands, their help, and the place where a user's mistake becomes exit 2."""
 
-import sys
 import warnings
-from typing import Annotated, NoReturn, TextIO
+from typing import Annotated, TextIO
 
 import typer
 from rich.text import Text
@@ -13,9 +12,9 @@ from equivocal.cli import training, worlds
 from equivocal.cli.console import err, out
 from equivocal.errors import UserError
 
-__all__ = ["app", "main"]
+__all__ = ["app", "run"]
 
-INTERRUPTED = 130  # what typer makes of Ctrl-C
+BAD_INPUT = 2
 
 app = typer.Typer(
     name="equivocal",
@@ -59,22 +58,20 @@ def _show_warning(
     err.print(Text.assemble(("note: ", "yellow"), str(message)), soft_wrap=True)
 
 
-def main() -> None:
-    """Run the command line; bad input is one sentence on standard error and exit code 2."""
+def run() -> int:
+    """Run the command line and return its exit code; bad input is one sentence and a 2."""
     warnings.showwarning = _show_warning
     try:
-        code = app(standalone_mode=False)
+        code: int | None = app(standalone_mode=False)
     except UserError as error:
-        _fail(str(error))
+        return _complain(str(error))
     except TyperException as error:
         if type(error).__name__ != "NoArgsIsHelpError":  # the help is on the screen already
-            _fail(f"{error.format_message()} (`--help` shows how it is used)")
-        sys.exit(2)
-    if code == INTERRUPTED:
-        err.print("stopped; what was finished is kept, nothing is half-written.")
-    sys.exit(code)
+            _complain(f"{error.format_message()} (`--help` shows how it is used)")
+        return BAD_INPUT
+    return code or 0
 
 
-def _fail(message: str) -> NoReturn:
+def _complain(message: str) -> int:
     err.print(Text.assemble(("error: ", "bold red"), message), soft_wrap=True)
-    sys.exit(2)
+    return BAD_INPUT

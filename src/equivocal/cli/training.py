@@ -95,9 +95,9 @@ def _draw(run: "Run", shown: "Illustration", folder: Path) -> None:
 
     def beliefs() -> "Figure":
         watched = (shown.probes, shown.units)
-        items = shown.sentences.items()
-        traces = {t: study.trace_beliefs(run.networks, text, *watched) for t, text in items}
-        truths = {t: study.true_trace(run.world, text, *watched) for t, text in items}
+        texts = shown.sentences.values()
+        traces = {t: study.trace_beliefs(run.networks, t, *watched) for t in texts}
+        truths = {t: study.true_trace(run.world, t, *watched) for t in texts}
         return report.belief_figure(traces, truths)
 
     def calibration() -> "Figure":
@@ -105,7 +105,7 @@ def _draw(run: "Run", shown: "Illustration", folder: Path) -> None:
         return report.calibration_figure(study.calibration_table(run), error)
 
     figures = {
-        "learning": lambda: report.learning_figure(run.curves),
+        "learning": lambda: report.learning_figure(run.curves, run.scores["all_zeros"].mean()),
         "calibration": calibration,
         "beliefs": beliefs,
     }
@@ -122,6 +122,8 @@ def _train_or_reuse(world: "World", settings: "TrainingSettings", folder: Path) 
     found = Run.find(folder, world, settings)
     if found is not None:
         out.print(f"{folder} holds this run already; using it", soft_wrap=True)
+        if not (folder / "scores.csv").exists():
+            found.write_scores(folder)
         return found
     what = f"training {settings.networks} network{'s' if settings.networks > 1 else ''}"
     with progress(what) as advance:

@@ -129,6 +129,8 @@ def sample(
     ] = False,
 ) -> None:
     """Draw random sentences."""
+    if csv is not None and csv.exists():
+        raise UserError(f"{csv} exists already; choose another name or remove it first.")
     corpus = World.load(name).sample(n, seed=seed)
     if csv is not None:
         rows = corpus.distinct() if distinct else corpus

@@ -15,19 +15,23 @@ from equivocal.errors import UserError, did_you_mean
 from equivocal.gestalt.network import SentenceGestalt
 from equivocal.gestalt.questions import Questions, features_of, questions_of
 from equivocal.gestalt.storage import load_network
-from equivocal.world import Corpus, Utterance, World, role_unit
+from equivocal.world import Corpus, UnknownWordError, Utterance, World, role_unit
 
 __all__ = ["Network", "features"]
 
 BIAS = "bias"  # label of the constant feature behind ψ
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Network:
     """One trained network and the world it was trained in."""
 
     model: SentenceGestalt
     world: World
+
+    def __repr__(self) -> str:
+        gestalt, hidden = self.model.query.gestalt_weight.shape
+        return f"Network(world {self.world.name!r}, {hidden} hidden and {gestalt} gestalt units)"
 
     @classmethod
     def load(
@@ -50,13 +54,21 @@ class Network:
         `World.filler_units`); by default all roles. A name that is both is taken as the role.
         """
         utterance = self.world.parse(text)
-        names = [probes] if isinstance(probes, str) else list(probes or self.world.roles)
+        names = [probes] if isinstance(probes, str) else probes
+        if names is None:
+            names = self.world.roles
+        if not isinstance(names, Sequence) or not names:
+            raise UserError(f"probes are roles or words, at least one, got {probes!r}.")
         patterns = jnp.asarray(np.stack([self._probe_units(name) for name in names]), jnp.float32)
         activation = _answer(self.model, jnp.asarray(self.world.encode(utterance)), patterns)
         return xr.DataArray(
             np.asarray(activation),
             dims=("word", "probe", "unit"),
-            coords={"word": list(utterance.words), "probe": names, "unit": list(self.world.units)},
+            coords={
+                "word": list(utterance.words),
+                "probe": list(names),
+                "unit": list(self.world.units),
+            },
             name="activation",
             attrs={"world": self.world.name, "sentence": str(utterance)},
         )
@@ -90,10 +102,12 @@ class Network:
             return world.lexicon.unit_mask((role_unit(name),))
         try:
             return world.filler_units(name)
-        except UserError as error:
+        except UnknownWordError:
             hint = did_you_mean(name, [*world.roles, *world.lexicon.words])
-            why = hint or f": {str(error).rstrip('.')}; give a role or one word of the world."
+            why = hint or "; give a role or one word of the world."
             raise UserError(f"unknown probe {name!r}{why}") from None
+        except UserError as error:
+            raise UserError(f"unknown probe {name!r}: {error}") from None
 
 
 @jax.jit

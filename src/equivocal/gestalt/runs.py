@@ -19,7 +19,9 @@ from equivocal.gestalt.questions import answers_of, questions_of
 from equivocal.gestalt.scoring import score
 from equivocal.gestalt.settings import TrainingSettings
 from equivocal.gestalt.storage import (
+    AGAIN,
     clear_run,
+    foreign_files,
     load_model,
     read_run,
     save_network,
@@ -62,12 +64,18 @@ class Run:
         directory = Path(directory)
         if not (directory / "run.toml").exists():
             ensure_writable(directory)
+            if taken := foreign_files(directory):
+                raise UserError(
+                    f"{directory} holds files that a run would overwrite ({listed(taken)}); "
+                    "choose another folder."
+                )
             return None
         found = cls.load(directory)
         wanted, there = asdict(settings), asdict(found.settings)
         changed = [f"{name} {there[name]}" for name in wanted if wanted[name] != there[name]]
         if found.world.fingerprint != world.fingerprint:
-            changed.insert(0, f"world {found.world.name}")
+            same = found.world.name == world.name
+            changed.insert(0, f"{'another version of ' if same else ''}world {found.world.name}")
         if changed:
             raise UserError(
                 f"{directory} holds another run ({listed(changed)}); choose another folder for "
@@ -88,9 +96,13 @@ class Run:
             settings=settings,
             models=tuple(models),
             held_out=split_corpus(world, settings)[1],
-            curves=_read_curves(directory / "curves.csv"),
+            curves=_read_curves(directory / "curves.csv", settings.networks),
             seconds=seconds,
         )
+
+    def write_scores(self, directory: str | Path) -> None:
+        """Write `scores.csv`."""
+        write_text_atomically(Path(directory) / "scores.csv", self.scores.to_csv())
 
     def save(self, directory: str | Path) -> None:
         """Write the run; `Network.load(directory, index)` reads it back."""
@@ -100,7 +112,7 @@ class Run:
         for index, model in enumerate(self.models):
             save_network(directory, index, model, self.world)
         write_text_atomically(directory / "curves.csv", self.curves.to_csv(index=False))
-        write_text_atomically(directory / "scores.csv", self.scores.to_csv())
+        self.write_scores(directory)
         write_run(directory, self.world, self.settings, self.seconds)
 
 
@@ -181,11 +193,15 @@ def _fit(
     return tuple(jax.tree.map(lambda leaf, i=i: leaf[i], stacked) for i in each), reports
 
 
-def _read_curves(path: Path) -> pd.DataFrame:
+def _read_curves(path: Path, networks: int) -> pd.DataFrame:
     try:
-        return pd.read_csv(path)
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path} cannot be read ({error}); train the run again.") from None
+        curves = pd.read_csv(path)
+        epochs = curves.groupby("network")["epoch"].count()
+        if len(epochs) != networks or epochs.nunique() != 1 or curves.isna().any(axis=None):
+            raise ValueError("rows are missing")
+    except (OSError, ValueError, KeyError) as error:
+        raise UserError(f"{path} cannot be read ({error}); {AGAIN}") from None
+    return curves
 
 
 def _curves(reports: list[EpochReport]) -> pd.DataFrame:

@@ -6,6 +6,7 @@ from math import isfinite
 from typing import Any
 
 from equivocal.errors import UserError, did_you_mean, listed
+from equivocal.world import MAX_SAMPLE
 
 __all__ = ["TrainingSettings"]
 
@@ -39,9 +40,11 @@ class TrainingSettings:
             fits = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
             self._require(field.name, fits, "a whole number" if whole else "a number")
             self._require(field.name, isfinite(value), "finite")
-        for name in ("networks", "epochs", "patience", "steps", "questions", "hidden", "gestalt"):
-            self._require(name, getattr(self, name) >= 1, "at least 1")
-        self._require("sentences", self.sentences >= 2, "at least 2, one of them held out")
+        for name in ("networks", "hidden", "gestalt"):
+            self._require(name, 1 <= getattr(self, name) <= 10_000, "from 1 to 10,000")
+        for name in ("epochs", "patience", "steps", "questions"):
+            self._require(name, 1 <= getattr(self, name) <= 1_000_000, "from 1 to 1,000,000")
+        self._require("sentences", 2 <= self.sentences <= MAX_SAMPLE, f"from 2 to {MAX_SAMPLE:,}")
         self._require("seed", 0 <= self.seed < 2**32, "from 0 to 2³² − 1")
         self._require("held_out", 0 < self.held_out < 1, "between 0 and 1")
         self._require("learning_rate", self.learning_rate > 0, "more than 0")
@@ -68,7 +71,8 @@ class TrainingSettings:
                 values[name] = int(text) if whole else float(text)
             except ValueError:
                 what = "a whole number" if whole else "a number"
-                raise UserError(f"{name} must be {what}, got {pair!r}; write {name}=…") from None
+                example = f"{name}={cls._field(name).default}"
+                raise UserError(f"{name} must be {what}, got {pair!r}; write {example}.") from None
         return values
 
     @classmethod

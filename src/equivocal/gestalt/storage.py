@@ -23,7 +23,7 @@ import tomli_w
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from equivocal.errors import UserError
+from equivocal.errors import UserError, listed
 from equivocal.files import replacing, write_text_atomically
 from equivocal.gestalt.network import SentenceGestalt, new_sentence_gestalt
 from equivocal.gestalt.settings import TrainingSettings
@@ -31,7 +31,9 @@ from equivocal.machine import available_cores
 from equivocal.world import World
 
 __all__ = [
+    "AGAIN",
     "clear_run",
+    "foreign_files",
     "load_model",
     "load_network",
     "read_run",
@@ -42,6 +44,8 @@ __all__ = [
 ]
 
 FORMAT = 1
+AGAIN = "remove the folder and train again, or train into another one."
+UNFINISHED = ".unfinished"  # stands in a folder while a run is written to it
 ABOUT = "equivocal"  # key of the file's metadata
 
 
@@ -71,6 +75,7 @@ def save_network(directory: Path, index: int, model: SentenceGestalt, world: Wor
 
 def clear_run(directory: Path) -> None:
     """Remove an earlier run's mark of completeness and its networks before writing new ones."""
+    write_text_atomically(directory / UNFINISHED, "")
     (directory / "run.toml").unlink(missing_ok=True)
     for path in (directory / "networks").glob("*.safetensors"):
         path.unlink()
@@ -79,6 +84,15 @@ def clear_run(directory: Path) -> None:
 def write_run(directory: Path, world: World, settings: TrainingSettings, seconds: float) -> None:
     """Write `run.toml`, the last file of a run."""
     write_settings(directory / "run.toml", world, settings, seconds=round(seconds, 3))
+    (directory / UNFINISHED).unlink(missing_ok=True)
+
+
+def foreign_files(directory: Path) -> list[str]:
+    """Names that a run would write and that are taken, though not by a run that broke off."""
+    if (directory / UNFINISHED).exists():
+        return []
+    names = ("world.toml", "networks", "curves.csv", "scores.csv")
+    return [name for name in names if (directory / name).exists()]
 
 
 def write_settings(
@@ -109,16 +123,17 @@ def read_run(directory: Path) -> tuple[World, TrainingSettings, float]:
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
         settings = TrainingSettings.from_dict(content["training"])
+        if missing := asdict(settings).keys() - content["training"].keys():
+            raise KeyError(f"{listed(sorted(missing))} missing")
         seconds = float(content["seconds"])
     except (ValueError, KeyError, TypeError) as error:
-        reason = str(error).rstrip(".")
-        raise UserError(
-            f"{path} is damaged or from another version ({reason}); train the run again in "
-            "another folder."
-        ) from None
-    if not (directory / "world.toml").is_file():
-        raise UserError(f"{directory} has lost its world.toml; train the run again elsewhere.")
-    return World.load(directory / "world.toml"), settings, seconds
+        reason = str(error).strip("'.")
+        raise UserError(f"{path} is damaged or from another version ({reason}); {AGAIN}") from None
+    try:
+        return World.load(directory / "world.toml"), settings, seconds
+    except UserError as error:
+        problem = str(error).splitlines()[0].rstrip(".")
+        raise UserError(f"the world of {directory} is damaged ({problem}); {AGAIN}") from None
 
 
 def load_network(
@@ -126,9 +141,9 @@ def load_network(
 ) -> tuple[SentenceGestalt, World]:
     """One network of a run and its world; `world` insists on a particular one."""
     own_world, settings, _ = read_run(directory)
-    if not 0 <= index < settings.networks:
+    if not isinstance(index, int) or not 0 <= index < settings.networks:
         raise UserError(
-            f"{directory} holds networks 0 to {settings.networks - 1}; there is no {index}."
+            f"{directory} holds networks 0 to {settings.networks - 1}; there is no {index!r}."
         )
     world = own_world if world is None else world
     return load_model(directory, index, world, settings), world
@@ -144,9 +159,9 @@ def load_model(
             about = json.loads((file.metadata() or {}).get(ABOUT, "{}"))
             arrays = {name: file.get_tensor(name) for name in list(file.keys())}
     except (OSError, SafetensorError, ValueError) as error:
-        raise UserError(f"{path} cannot be read ({error}); train the run again.") from None
+        raise UserError(f"{path} cannot be read ({error}); {AGAIN}") from None
     if about.get("format") != FORMAT:
-        raise UserError(f"{path} is not a network file of this version; train the run again.")
+        raise UserError(f"{path} is not a network file of this version; {AGAIN}")
     if about.get("fingerprint") != world.fingerprint:
         raise UserError(
             f"{path} was trained in world {about.get('world', 'unknown')!r} "

@@ -14,8 +14,11 @@ __all__ = ["belief_figure", "calibration_figure", "learning_figure"]
 EXACT = "exact belief"
 
 
-def learning_figure(curves: pd.DataFrame) -> Figure:
-    """Loss and unit accuracy per epoch, one thin line per network, the mean drawn thick."""
+def learning_figure(curves: pd.DataFrame, all_zeros: float) -> Figure:
+    """Loss and unit accuracy per epoch: thin lines are networks, thick ones their mean.
+
+    `all_zeros` is the accuracy of a model that never answers anything.
+    """
     with publication_style():
         figure = Figure(figsize=(7, 2.8))
         left, right = figure.subplots(1, 2)
@@ -37,6 +40,8 @@ def learning_figure(curves: pd.DataFrame) -> Figure:
         left.yaxis.set_major_formatter("{x:g}")
         left.minorticks_off()
         left.legend()
+        right.axhline(all_zeros, color="0.5", lw=1, ls=":", label="a model that answers nothing")
+        right.legend(loc="center right")
         return figure
 
 
@@ -54,26 +59,27 @@ def calibration_figure(table: pd.DataFrame, belief_error: float) -> Figure:
             xlim=(-0.02, 1.02),
             ylim=(-0.02, 1.02),
             aspect="equal",
-            title=f"mean absolute error {belief_error:.4f}",
+            title=f"points: mean, lines: middle 90 %\nmean absolute error {belief_error:.4f}",
         )
         return figure
 
 
 def belief_figure(traces: dict[str, xr.DataArray], truths: dict[str, xr.DataArray]) -> Figure:
-    """Word by word, one row per sentence and one column per probe; ticks are exact beliefs."""
+    """Word by word, a row for each sentence, a column for each probe; ticks are exact beliefs."""
     with publication_style():
         probes = next(iter(traces.values())).coords["probe"].values
-        figure = Figure(figsize=(3.6 * len(probes), 2.3 * len(traces)))
+        figure = Figure(figsize=(3.6 * len(probes), 2.5 * len(traces)))
         grid = figure.subplots(len(traces), len(probes), sharey=True, squeeze=False)
         for row, (title, trace) in zip(grid, traces.items(), strict=True):
             for axes, probe in zip(row, probes, strict=True):
                 _belief_panel(axes, trace.sel(probe=probe), truths[title].sel(probe=probe))
-                axes.set_title(f"{title}: who is the {probe}?", fontsize=9, loc="left")
+                axes.set_title(f"“{title}”\nwho is the {probe}?", fontsize=9, loc="left")
             row[0].set_ylabel("activation")
         handles, labels = grid[0, 0].get_legend_handles_labels()
         order = sorted(range(len(labels)), key=lambda i: labels[i] == EXACT)  # the tick comes last
         handles, labels = [handles[i] for i in order], [labels[i] for i in order]
-        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+        note = "bars: mean of the networks, thin lines: standard deviation"
+        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), title=note)
         return figure
 
 
@@ -99,4 +105,4 @@ def _belief_panel(axes: Axes, trace: xr.DataArray, truth: xr.DataArray) -> None:
             x, truth.sel(unit=unit), marker="_", s=160, color="black", lw=1.5, label=label, zorder=3
         )
     axes.set_xticks(place, words)
-    axes.set_ylim(0, 1.05)
+    axes.set_ylim(-0.03, 1.05)  # so that an exact belief of zero is seen

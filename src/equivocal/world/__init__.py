@@ -16,9 +16,10 @@ from equivocal.world.loading import example_text, shipped_worlds
 from equivocal.world.parsing import Constituent, Utterance
 from equivocal.world.prefixes import PrefixTree
 from equivocal.world.queries import Queries
-from equivocal.world.world import Event, Sentence, World
+from equivocal.world.world import MAX_SAMPLE, Event, Sentence, World
 
 __all__ = [
+    "MAX_SAMPLE",
     "Constituent",
     "Corpus",
     "Event",

@@ -14,6 +14,7 @@ from equivocal.world.errors import Problem
 from equivocal.world.event_checks import actions, distributions, groups, repeated
 from equivocal.world.lexicon import ROLE_PREFIX
 from equivocal.world.names import Names
+from equivocal.world.queries import PLUS
 from equivocal.world.schema import ABSENT, WorldFile
 from equivocal.world.spelling import declared_spellings, fold, known_spellings, verb_form
 
@@ -40,12 +41,27 @@ def find_problems(file: WorldFile) -> list[Problem]:
 def _name_and_roles(file: WorldFile) -> Iterator[Problem]:
     if not file.name.strip():
         yield Problem("name", "the name is empty; give the world one.")
+    for text in _all_texts(file.model_dump(warnings=False)):
+        if any(unicodedata.category(c) == "Cc" and c not in "\n\t" for c in text):
+            yield Problem("", f"{text!r} has a control character; remove it.")
     for role in repeated(file.roles):
         yield Problem("roles", f"duplicate role {role!r}; name each role once.")
     if "action" not in file.roles:
         yield Problem("roles", "there is no role 'action'; add it, since [actions] fills it.")
     if "weight" in file.roles:
         yield Problem("roles", "a role cannot be called 'weight', a key of [actions]; rename it.")
+
+
+def _all_texts(value: object) -> Iterator[str]:
+    """Every text in a file, keys included; names end up on terminals."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for part in (*value, *value.values()):
+            yield from _all_texts(part)
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from _all_texts(part)
 
 
 def _duplicate_names(file: WorldFile) -> Iterator[Problem]:
@@ -82,6 +98,8 @@ def _features(file: WorldFile) -> Iterator[Problem]:
     for place, feature in used:
         if feature.startswith(ROLE_PREFIX):
             yield Problem(place, f"{feature!r} begins like the unit of a role; rename the feature.")
+        if not feature.strip() or PLUS.strip() in feature:
+            yield Problem(place, f"{feature!r} is empty or has a plus; rename the feature.")
     if file.features is None:
         if file.unused_features:
             yield Problem("unused_features", "this needs a list of all `features`; add it.")

@@ -80,7 +80,7 @@ def shares(file: WorldFile) -> Iterator[Problem]:
             if not said & always:
                 yield Problem(
                     f"[[constructions]] {spec.name}",
-                    f"a sentence about action {name!r} may be empty; add 'action' to `order`.",
+                    f"a sentence about action {name!r} may be empty; say the action, always.",
                 )
 
 

@@ -38,8 +38,12 @@ def read_world(name_or_path: str | Path) -> tuple[str, str]:
     """(text, source) of a shipped world or of a file."""
     if str(name_or_path) in shipped_worlds():
         return (_DATA / f"{name_or_path}.toml").read_text(encoding="utf-8"), str(name_or_path)
+    if not isinstance(name_or_path, str | Path):
+        raise UserError(f"a world is given by name or path, got {name_or_path!r}.")
     path = Path(name_or_path)
     try:
+        if path.is_dir():
+            raise UserError(f"{path} is a folder; give the world file in it.")
         if path.is_file():
             return _read(path), str(path)
     except OSError as error:
@@ -61,7 +65,7 @@ def _read(path: Path) -> str:
     if path.stat().st_size > MAX_BYTES:
         raise UserError(f"{path} is larger than {MAX_BYTES >> 20} MiB; a world file is smaller.")
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")  # some editors put a mark in front
     except UnicodeDecodeError:
         raise UserError(f"{path} is not UTF-8 text; save it as UTF-8.") from None
 
@@ -70,6 +74,8 @@ def parse_world_file(text: str, source: str) -> WorldFile:
     """The checked contents of a world file, or a `WorldError` that lists all problems."""
     try:
         raw = tomllib.loads(text)
+    except RecursionError:
+        raise WorldError(source, [Problem("is not TOML", "it is nested too deeply.")]) from None
     except tomllib.TOMLDecodeError as error:
         hint = "; a name may stand only once in a table" if "overwrite" in str(error) else ""
         raise WorldError(source, [Problem("is not TOML", f"{error}{hint}.")]) from None

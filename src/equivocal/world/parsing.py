@@ -84,7 +84,7 @@ class Parser:
             raise UserError(f"a sentence is text, got {type(text).__name__}.")
         if len(text) > MAX_CHARACTERS:
             raise UserError(
-                f"the sentence has {len(text)} characters; at most {MAX_CHARACTERS} are read."
+                f"the sentence has {len(text)} characters, at most {MAX_CHARACTERS}; shorten it."
             )
         heard = words_in(text)
         constituents: list[Constituent] = []

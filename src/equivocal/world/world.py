@@ -35,9 +35,10 @@ from equivocal.world.wording import spell
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Event", "Sentence", "World"]
+__all__ = ["MAX_SAMPLE", "Event", "Sentence", "World"]
 
 MAX_ENUMERATED = 250_000  # derivations; the truth about them takes seconds and half a gigabyte
+MAX_SAMPLE = 10_000_000  # sentences drawn at once; a row takes about 200 bytes while it is drawn
 FALLBACK_SAMPLE = 100_000  # sentences that stand in for a world too large to enumerate
 
 
@@ -179,8 +180,10 @@ class World:
 
     def sample(self, n: int, seed: int = 0) -> Corpus:
         """`n` sentences drawn at random; the same seed gives the same corpus."""
-        if not isinstance(n, (int, np.integer)) or n < 1:
-            raise UserError(f"n must be a whole number of sentences, at least 1, got {n!r}.")
+        if not isinstance(n, (int, np.integer)) or not 1 <= n <= MAX_SAMPLE:
+            raise UserError(
+                f"n must be a whole number of sentences from 1 to {MAX_SAMPLE:,}, got {n!r}."
+            )
         if not isinstance(seed, (int, np.integer)) or seed < 0:
             raise UserError(f"seed must be a whole number, 0 or more, got {seed!r}.")
         rng = np.random.default_rng(seed)
@@ -218,8 +221,10 @@ class World:
 
         What a construction adds to a filler is added by name: "woman + passive voice".
         """
+        if not isinstance(filler, str):
+            raise UserError(f"a filler is one word of the world, got {filler!r}.")
         word, *added = (part.strip() for part in filler.split(PLUS.strip()))
-        parts = self.parse(word).constituents
+        parts = self.parse(word).constituents if word else ()
         if len(parts) != 1 or parts[0].marker is not None:
             raise UserError(f"a filler is one word of the world, got {filler!r}.")
         for feature in added:
@@ -277,9 +282,10 @@ class World:
             raise UserError("ask with a role or with filler=, one of the two.")
         if role is None:
             queries = self.all_derivations.queries
-            fits = (queries.probe_units == self.filler_units(filler or "")).all(axis=1)
+            units = self.filler_units("" if filler is None else filler)
+            fits = (queries.probe_units == units).all(axis=1)
             return int(np.argmax(fits)) if fits.any() else -1
         if role not in self.roles:
-            hint = did_you_mean(role, self.roles) or f"; roles are {listed(self.roles)}."
+            hint = did_you_mean(str(role), self.roles) or f"; roles are {listed(self.roles)}."
             raise UserError(f"unknown role {role!r} in world {self.name!r}{hint}")
         return self.roles.index(role)
