@@ -11,13 +11,14 @@ from time import monotonic
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-__all__ = ["Advance", "err", "out", "progress"]
+__all__ = ["Advance", "err", "in_stages", "out", "progress"]
 
 # No markup: square brackets are tables of a world file here, and names are anybody's.
 out = Console(highlight=False, markup=False)
 err = Console(stderr=True, highlight=False, markup=False)
 
 SECONDS_BETWEEN_LINES = 10.0
+QUIET_SECONDS = 2.0  # what is done by then needs no word
 
 Advance = Callable[[int, int, str], None]  # done, of how many, a word on how it stands
 
@@ -42,13 +43,23 @@ def progress(what: str) -> Iterator[Advance]:
     yield _plain_lines(what)
 
 
+def in_stages(what: str, stages: dict[str, Callable[[], object]]) -> None:
+    """Do one thing after the other, with progress."""
+    with progress(what) as advance:
+        for done, (name, work) in enumerate(stages.items(), start=1):
+            work()
+            advance(done, len(stages), name)
+
+
 def _plain_lines(what: str) -> Advance:
-    first = last = 0.0
+    began, first, last = monotonic(), 0.0, 0.0
 
     def advance(done: int, total: int, state: str) -> None:
         nonlocal first, last
         now = monotonic()
         first = first or now
+        if now - began < QUIET_SECONDS:
+            return
         if done in (1, total) or now - last >= SECONDS_BETWEEN_LINES:
             last = now
             # the first step is slower than the others (it compiles), so it tells nothing

@@ -1,12 +1,13 @@
 """`equivocal train` and `equivocal reproduce`."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
-from equivocal.cli.console import out, progress
+from equivocal.cli.console import in_stages, out, progress
 from equivocal.errors import UserError, listed
 
 if TYPE_CHECKING:
@@ -104,15 +105,15 @@ def _draw(run: "Run", shown: "Illustration", folder: Path) -> None:
         error = run.scores["belief_error"].mean()
         return report.calibration_figure(study.calibration_table(run), error)
 
+    def save(name: str) -> None:
+        report.save_figure(figures[name](), folder, name)
+
     figures = {
         "learning": lambda: report.learning_figure(run.curves, run.scores["all_zeros"].mean()),
         "calibration": calibration,
         "beliefs": beliefs,
     }
-    with progress("drawing") as advance:
-        for done, (name, draw) in enumerate(figures.items(), start=1):
-            report.save_figure(draw(), folder, name)
-            advance(done, len(figures), name)
+    in_stages("drawing", {name: partial(save, name) for name in figures})
     out.print(f"drew {', '.join(figures)} as SVG and PNG in {folder}", soft_wrap=True)
 
 

@@ -10,7 +10,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from equivocal.cli.console import out
+from equivocal.cli.console import in_stages, out
 from equivocal.errors import UserError
 from equivocal.files import write_text_atomically
 from equivocal.world import World, example_text, shipped_worlds
@@ -66,6 +66,14 @@ def _at_least(world: World) -> str:
 def show(name: Name) -> None:
     """Show a world: counts, words with their features, typical sentences."""
     world = World.load(name)
+    in_stages(
+        "working out the world",
+        {
+            "sentences": lambda: world.sentences,
+            "events": lambda: world.events,
+            "questions": lambda: world.all_derivations.queries,
+        },
+    )
     out.print(Panel(_counts(world), title=Text(f"world {world.name}"), expand=False))
     classes = [_class_table(world, cls) for cls in world.file.words]
     out.print(Columns(classes))
@@ -134,7 +142,7 @@ def sample(
     corpus = World.load(name).sample(n, seed=seed)
     if csv is not None:
         rows = corpus.distinct() if distinct else corpus
-        rows.to_csv(csv)
+        in_stages("writing", {"sentences": lambda: rows.texts, str(csv): lambda: rows.to_csv(csv)})
         out.print(f"wrote {len(rows.texts):,} rows, {n:,} sentences, to {csv}", soft_wrap=True)
         return
     lines = list(corpus.texts)
