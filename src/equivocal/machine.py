@@ -1,8 +1,9 @@
 """What this machine has."""
 
 import os
+from pathlib import Path
 
-__all__ = ["available_cores"]
+__all__ = ["available_cores", "total_memory"]
 
 
 def available_cores() -> int:
@@ -10,3 +11,14 @@ def available_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def total_memory() -> int:
+    """Bytes of memory this process may use: the machine's, or its container's where less."""
+    if not hasattr(os, "sysconf"):
+        return 8 << 30  # a cautious guess where the system does not say
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    limit = Path("/sys/fs/cgroup/memory.max")
+    if limit.is_file() and (text := limit.read_text(encoding="ascii").strip()).isdigit():
+        return min(total, int(text))
+    return total

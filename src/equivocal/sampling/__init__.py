@@ -1,5 +1,22 @@
 """Posteriors over a last layer: Bayesian logistic regression for many outputs that share features.
 
 This room takes arrays and gives back a posterior; it knows nothing of language and imports nothing
-but `jax` and `numpy`. One file per algorithm; this version has none.
+but `jax` and `numpy`. `sample_posterior` stands in front; one file per algorithm behind it:
+`exact_flow`, `mean_field`, `dropout_deterministic`, `homotopy`, `aldi`, `laplace`, `nuts`.
 """
+
+from equivocal.sampling.front import METHODS, sample_posterior
+from equivocal.sampling.info import Info
+from equivocal.sampling.posterior import Entropies, Posterior
+from equivocal.sampling.problem import Likelihood
+from equivocal.sampling.settings import Snapshot
+
+__all__ = [
+    "METHODS",
+    "Entropies",
+    "Info",
+    "Likelihood",
+    "Posterior",
+    "Snapshot",
+    "sample_posterior",
+]

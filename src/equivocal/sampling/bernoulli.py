@@ -1,0 +1,71 @@
+"""Expectations of the Bernoulli likelihood that the Gaussian methods differ in.
+
+    log p(t | a) = t a − c log(1 + e^a)
+                 = −( t max(−a, 0) + (c − t) max(a, 0) + c log(1 + e^(−|a|)) ),
+
+a sum of terms of one sign, which keeps its digits. Three ways to average it over a ~ N(μ, |b|²):
+exactly (`by_quadrature`), over an ensemble (`over_ensemble`), or not at all (`at_the_mean`).
+"""
+
+import jax
+import jax.numpy as jnp
+
+from equivocal.sampling.expectations import gaussian_moments
+from equivocal.sampling.flow import RowTerms
+from equivocal.sampling.rows import Block
+from equivocal.sampling.shapes import Array, Float
+
+__all__ = ["at_the_mean", "by_quadrature", "deviations", "over_ensemble", "variance"]
+
+
+def _log_likelihood(
+    logit: Float[Array, "K *n"], excess: Float[Array, "K *n"], block: Block
+) -> Float[Array, "K *n"]:
+    c, t = block.counts, block.targets
+    if logit.ndim == 3:  # one more axis, of particles
+        c, t = c[:, None], t[..., None]
+    return -(t * jnp.maximum(-logit, 0) + (c - t) * jnp.maximum(logit, 0) + c * excess)
+
+
+def variance(B: Float[Array, "K rows r"], nodes: None) -> Float[Array, "K rows"]:
+    """v = |b|², the variance of each logit."""
+    del nodes
+    return (B * B).sum(axis=-1)
+
+
+def by_quadrature(
+    mu: Float[Array, "K rows"], v: Float[Array, "K rows"], block: Block
+) -> RowTerms:
+    """Over N(μ, v), exact to round-off, see `expectations`."""
+    moments = gaussian_moments(mu, v)
+    log_likelihood = _log_likelihood(mu, moments.excess, block)
+    return RowTerms(moments.probability, moments.slope, log_likelihood)
+
+
+def at_the_mean(mu: Float[Array, "K rows"], v: Float[Array, "K rows"], block: Block) -> RowTerms:
+    """As if there were no spread: the log-likelihood at m and its derivatives."""
+    del v
+    y = jax.nn.sigmoid(mu)
+    excess = jnp.log1p(jnp.exp(-jnp.abs(mu)))
+    return RowTerms(y, y * jax.nn.sigmoid(-mu), _log_likelihood(mu, excess, block))
+
+
+def deviations(
+    B: Float[Array, "K rows r"], nodes: Float[Array, "K r J"]
+) -> Float[Array, "K rows J"]:
+    """Logits of the particles m + G `nodes`, less their mean."""
+    return jnp.matmul(B, nodes)
+
+
+def over_ensemble(
+    mu: Float[Array, "K rows"], deviation: Float[Array, "K rows J"], block: Block
+) -> RowTerms:
+    """Averages over particles, as the paper takes them."""
+    logits = mu[..., None] + deviation
+    y = jax.nn.sigmoid(logits)
+    excess = jnp.log1p(jnp.exp(-jnp.abs(logits)))
+    return RowTerms(
+        y.mean(axis=-1),
+        (y * jax.nn.sigmoid(-logits)).mean(axis=-1),
+        _log_likelihood(logits, excess, block).mean(axis=-1),
+    )

@@ -1,0 +1,225 @@
+"""The dropout deterministic sampler: Algorithm 1 of "Ensemble Kalman filter for uncertainty in human
+language comprehension", after arXiv:2309.04742.
+
+An ensemble θ¹ … θᴶ with mean m follows, by Trotter splitting with step Δτ,
+
+    θ_{s+½} = θ_s − ½Δτ P̂_s Ψ ( M_s Ψᵀ(θ_s − m_s) + 2 (μ_s[y] − t) )                       (homotopy)
+    θ_{s+1} = θ_{s+½} − ½Δτ P̂ (Δτ diag(P̂) + P₀)⁻¹ (θ_{s+½} + m_{s+½} − 2m₀) + ½Δτ (θ_{s+½} − m_{s+½})
+
+where P̂ = Θ̂Θ̂ᵀ / ((1−ρ)(J−1)) is the covariance of deviations of which a fraction ρ is set to zero,
+redrawn for each half step (in the second line P̂ is P̂_{s+½}); μ[·] averages over the ensemble, R holds
+y(1−y). Inverting the diagonal alone in the second line is the article's choice. It stops when
+‖P̂_{s+1} − P̂_s‖₂ / ‖P̂_s‖₂ < ε.
+
+M tames the deviations. `taming="consistent"` is M = (Δτ ΨᵀP̂Ψ + μ[R]⁻¹)⁻¹, which tends to μ[R] as Δτ → 0,
+as the equation needs. `taming="printed"` is the article's M = (Δτ ΨᵀP̂Ψ + μ[R])⁻¹, which tends to μ[R]⁻¹.
+No N×N matrix is built: with F = Θ̂/√c the first line needs F (I + Δτ FᵀHF)⁻¹ FᵀH(θ − m) with
+H = Ψ W Ψᵀ, W = μ[R] or μ[R]⁻¹; where J > D the same is P̂ (I + Δτ H P̂)⁻¹ H (θ − m).
+
+Only the deviations are tamed: the mean's step is explicit and needs Δτ λ_max(P̂H) < 2. With
+`step_size=None` each step takes Δτ = ½ / (λ_max(P̂H) + λ_max(P̂P₀⁻¹)), at most ½. A fixed step that is too long
+throws particles out of the numbers; they are put back and counted. It applies where the article is to be
+followed; for the posterior itself `exact_flow` gets there in fewer steps and knows when it is there.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from equivocal.sampling.ensembles import (
+    largest_eigenvalue,
+    prior_ensemble,
+    repaired,
+    require_bernoulli,
+    run_ensemble,
+)
+from equivocal.sampling.inputs import check_choice, checked_positive, fail
+from equivocal.sampling.plan import make_plan
+from equivocal.sampling.problem import Problem
+from equivocal.sampling.result import Outcome
+from equivocal.sampling.rows import Block, Rows, sum_over_blocks
+from equivocal.sampling.settings import RunSettings
+from equivocal.sampling.shapes import Array, Float, Int, PRNGKey
+
+__all__ = ["DropoutConfig", "DropoutInfo", "DropoutState", "Taming", "init", "run", "step"]
+
+NUM_STEPS = 500
+LONGEST_STEP, SAFETY = 0.5, 0.5
+
+
+class Taming(StrEnum):
+    """Which M damps the deviations."""
+
+    CONSISTENT = "consistent"  # (Δτ ΨᵀP̂Ψ + μ[R]⁻¹)⁻¹, which the equation asks for
+    PRINTED = "printed"  # (Δτ ΨᵀP̂Ψ + μ[R])⁻¹, as the article has it
+
+
+@dataclass(frozen=True, kw_only=True)
+class DropoutConfig:
+    """Settings of Algorithm 1. The article prints neither J, Δτ nor ε."""
+
+    dropout_rate: float = 0.3  # ρ
+    step_size: float | None = None  # Δτ; None: the stable rule
+    taming: str = Taming.CONSISTENT
+    threshold: float = 1e-3  # ε
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.dropout_rate, int | float) and 0 <= self.dropout_rate < 1):
+            fail(f"dropout_rate must lie in [0, 1), got {self.dropout_rate!r}.")
+        if self.step_size is not None:
+            checked_positive(self.step_size, "step_size")
+        checked_positive(self.threshold, "threshold")
+        check_choice(self.taming, "taming", list(Taming))
+
+
+class DropoutState(NamedTuple):
+    """All that the next step reads."""
+
+    particles: Float[Array, "K J D"]  # θ
+    time: Float[Array, " K"]  # τ
+    factor: Float[Array, "K J D"]  # rows of F at the last step, for the stopping rule
+    lost: Int[Array, " K"]  # particles put back so far
+
+
+class DropoutInfo(NamedTuple):
+    """What a diagnostic may want; `step` never reads it."""
+
+    step_size: Float[Array, " K"]  # Δτ taken
+    change: Float[Array, " K"]  # ‖P̂_s − P̂_{s−1}‖₂ / ‖P̂_{s−1}‖₂
+
+
+def init(keys: PRNGKey, num_particles: int, num_features: int) -> DropoutState:
+    """θ_j ~ N(m₀, P₀), one key per output."""
+    theta = prior_ensemble(keys, num_particles, num_features)
+    zero = jnp.zeros(len(theta), theta.dtype)
+    return DropoutState(theta, zero, jnp.zeros_like(theta), jnp.zeros(len(theta), int))
+
+
+def _dropped(keys: PRNGKey, deviations: Float[Array, "K J D"], rate: float) -> Float[Array, "K J D"]:
+    """F, with P̂ = FᵀF: deviations with a fraction `rate` of entries at zero, over √c."""
+    J = deviations.shape[1]
+    kept = jax.vmap(lambda key: jax.random.bernoulli(key, 1 - rate, deviations.shape[1:]))(keys)
+    return jnp.where(kept, deviations, 0) / jnp.sqrt((1 - rate) * (J - 1))
+
+
+def _row_sums(
+    rows: Rows, theta: Float[Array, "K J D"], basis: Float[Array, "K r D"], config: DropoutConfig
+) -> tuple[Float[Array, "K D"], Float[Array, "K r D"]]:
+    """g = Ψ(μ[y] − t) and `basis` H, for H = Ψ W Ψᵀ; counts are repetitions of a row."""
+
+    def of_block(block: Block) -> tuple[Array, Array]:
+        logits = jnp.matmul(theta, block.features.T) + block.offsets[:, None]
+        y = jax.nn.sigmoid(logits)
+        R = (y * jax.nn.sigmoid(-logits)).mean(axis=1)
+        W = R if config.taming == Taming.CONSISTENT else 1 / jnp.maximum(R, 1e-12)
+        weighted = jnp.matmul(basis, block.features.T) * (block.counts * W)[:, None]
+        g = (block.counts * y.mean(axis=1) - block.targets) @ block.features
+        return g, jnp.matmul(weighted, block.features)
+
+    return sum_over_blocks(of_block, rows)
+
+
+def _tamed(
+    F: Float[Array, "K J D"],
+    basis_H: Float[Array, "K r D"],
+    deviations: Float[Array, "K J D"],
+    dt: Float[Array, "K 1 1"],
+) -> Float[Array, "K J D"]:
+    """Rows P̂ΨMΨᵀ(θ_j − m), from F H where J ≤ D, else from H itself."""
+    J, D = F.shape[1:]
+    if J <= D:
+        FH = basis_H
+        S = jnp.eye(J, dtype=F.dtype) + dt * jnp.matmul(FH, F.swapaxes(1, 2))
+        inner = jnp.linalg.solve(S, jnp.matmul(FH, deviations.swapaxes(1, 2)))
+        return jnp.matmul(inner.swapaxes(1, 2), F)
+    H, P = basis_H, jnp.matmul(F.swapaxes(1, 2), F)
+    S = jnp.eye(D, dtype=F.dtype) + dt * jnp.matmul(H, P)
+    inner = jnp.linalg.solve(S, jnp.matmul(H, deviations.swapaxes(1, 2)))
+    return jnp.matmul(inner.swapaxes(1, 2), P)
+
+
+def _apply_covariance(F: Float[Array, "K J D"], x: Float[Array, "K D"]) -> Float[Array, "K D"]:
+    """P̂ x."""
+    return jnp.matmul(jnp.matmul(x[:, None], F.swapaxes(1, 2)), F)[:, 0]
+
+
+def _stable_step(F: Float[Array, "K J D"], basis_H: Float[Array, "K r D"]) -> Float[Array, " K"]:
+    """Δτ that keeps the explicit step of the mean stable."""
+    if F.shape[1] <= F.shape[2]:  # P̂H and FHFᵀ share their largest eigenvalue
+        S = jnp.matmul(basis_H, F.swapaxes(1, 2))
+        stiff = largest_eigenvalue(lambda x: jnp.matmul(S, x[..., None])[..., 0], F[:, :, 0])
+    else:
+        stiff = largest_eigenvalue(
+            lambda x: _apply_covariance(F, jnp.matmul(basis_H, x[..., None])[..., 0]), F[:, 0]
+        )
+    prior = largest_eigenvalue(lambda x: _apply_covariance(F, x), F[:, 0])
+    return jnp.minimum(SAFETY / (stiff + prior), LONGEST_STEP)
+
+
+def _change(F: Float[Array, "K J D"], before: Float[Array, "K J D"]) -> Float[Array, " K"]:
+    """‖P̂ − P̂_before‖₂ / ‖P̂_before‖₂."""
+    difference = largest_eigenvalue(
+        lambda x: _apply_covariance(F, x) - _apply_covariance(before, x), F[:, 0]
+    )
+    size = largest_eigenvalue(lambda x: _apply_covariance(before, x), F[:, 0])
+    return jnp.where(size > 0, difference / jnp.maximum(size, 1e-30), jnp.inf)
+
+
+@partial(jax.jit, static_argnames="config")
+def step(
+    keys: PRNGKey, state: DropoutState, rows: Rows, config: DropoutConfig
+) -> tuple[DropoutState, DropoutInfo]:
+    """Both half steps, with fresh dropout in each."""
+    theta = state.particles
+    J, D = theta.shape[1:]
+    halves = jax.vmap(jax.random.split)(keys)
+    m = theta.mean(axis=1, keepdims=True)
+    F = _dropped(halves[:, 0], theta - m, config.dropout_rate)
+    basis = F if J <= D else jnp.broadcast_to(jnp.eye(D, dtype=F.dtype), (len(F), D, D))
+    g, basis_H = _row_sums(rows, theta, basis, config)
+    if config.step_size is None:
+        dt = _stable_step(F, basis_H)
+    else:
+        dt = jnp.full(len(F), config.step_size, F.dtype)
+    h = dt[:, None, None]
+
+    push = _apply_covariance(F, g)[:, None]
+    half = theta - h / 2 * (_tamed(F, basis_H, theta - m, h) + 2 * push)
+
+    m = half.mean(axis=1, keepdims=True)
+    F2 = _dropped(halves[:, 1], half - m, config.dropout_rate)
+    diagonal = h * (F2**2).sum(axis=1, keepdims=True) + 1  # Δτ diag(P̂) + P₀, prior N(0, I)
+    pull = jnp.matmul(jnp.matmul((half + m) / diagonal, F2.swapaxes(1, 2)), F2)
+    new, lost = repaired(half - h / 2 * pull + h / 2 * (half - m), theta)
+    moved = DropoutState(new, state.time + dt, F, state.lost + lost.sum(axis=1))
+    return moved, DropoutInfo(dt, _change(F, state.factor))
+
+
+def run(problem: Problem, config: DropoutConfig, settings: RunSettings) -> Outcome:
+    """Algorithm 1 for all outputs."""
+    require_bernoulli(problem, "dropout-deterministic")
+    D, J = problem.num_features, settings.num_particles
+    plan = make_plan(
+        problem,
+        settings.memory_budget,
+        per_output=6 * J * D + 6 * D * D,
+        per_row=4 * J + 2 * D,
+        pad=False,
+    )
+
+    def start(keys: PRNGKey, outputs: range) -> DropoutState:
+        return init(keys, J, D)
+
+    def advance(keys: PRNGKey, state: DropoutState, rows: Rows) -> tuple[DropoutState, Array]:
+        state, info = step(keys, state, rows, config)
+        return state, info.change < config.threshold
+
+    outcome = run_ensemble(
+        problem, plan, settings, start, advance, settings.num_steps or NUM_STEPS
+    )
+    outcome.stop_reason = f"P̂ still changed by more than {config.threshold:g} per step"
+    return outcome

@@ -1,0 +1,137 @@
+"""What the samplers that carry particles share: their start, sums over rows, and the march in τ.
+
+Particles are (K, J, D) in coordinates where the prior is N(0, I).
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equivocal.sampling.draws import standard_noise
+from equivocal.sampling.plan import Plan
+from equivocal.sampling.inputs import fail
+from equivocal.sampling.problem import Likelihood, Problem
+from equivocal.sampling.result import Outcome
+from equivocal.sampling.rows import Rows, lay_out
+from equivocal.sampling.settings import RunSettings, Snapshot, output_keys
+from equivocal.sampling.shapes import Array, Bool, Float, PRNGKey
+
+__all__ = ["largest_eigenvalue", "prior_ensemble", "repaired", "require_bernoulli", "run_ensemble"]
+
+POWER_ITERATIONS = 30  # to a few per cent, which is what a step-size rule or a stopping rule needs
+
+
+def require_bernoulli(problem: Problem, method: str) -> None:
+    """These samplers are written for yes/no outputs."""
+    if problem.likelihood is Likelihood.SOFTMAX:
+        fail(
+            f"method {method!r} is for likelihood='bernoulli'; for a softmax use 'exact-flow', "
+            "'mean-field' or 'laplace'."
+        )
+
+
+def prior_ensemble(keys: PRNGKey, num_particles: int, num_features: int) -> Float[Array, "K J D"]:
+    """θ_j ~ N(0, I), independent."""
+    return standard_noise(keys, num_particles, num_features).swapaxes(1, 2)
+
+
+def largest_eigenvalue(
+    apply: Callable[[Float[Array, "K n"]], Float[Array, "K n"]], like: Float[Array, "K n"]
+) -> Float[Array, " K"]:
+    """Of a positive operator (its own, or the modulus of a symmetric one's), by power iteration."""
+
+    def iterate(_: int, x: Float[Array, "K n"]) -> Float[Array, "K n"]:
+        x = apply(x)
+        return x / jnp.maximum(jnp.linalg.norm(x, axis=-1, keepdims=True), 1e-30)
+
+    n = like.shape[-1]
+    start = jnp.broadcast_to(jnp.cos(jnp.arange(n, dtype=like.dtype)), like.shape)  # no symmetry
+    return jnp.linalg.norm(apply(jax.lax.fori_loop(0, POWER_ITERATIONS, iterate, start)), axis=-1)
+
+
+def repaired(
+    new: Float[Array, "K J D"], old: Float[Array, "K J D"]
+) -> tuple[Float[Array, "K J D"], Bool[Array, "K J"]]:
+    """Particles that left the numbers go back to where they were."""
+    lost = ~jnp.isfinite(new).all(axis=-1)
+    return jnp.where(lost[..., None], old, new), lost
+
+
+def run_ensemble(
+    problem: Problem,
+    plan: Plan,
+    settings: RunSettings,
+    start: Callable[[PRNGKey, range], Any],
+    advance: Callable[[PRNGKey, Any, Rows], tuple[Any, Bool[Array, " K"]]],
+    num_steps: int,
+) -> Outcome:
+    """March all outputs; states hold `particles`, `time` and `lost`."""
+    K, D, J = problem.num_outputs, problem.num_features, settings.num_particles
+    particles = np.empty((K, J, D), problem.dtype)
+    finished, steps, time, lost = np.zeros(K, bool), np.zeros(K, int), np.zeros(K), 0
+    for some, state, taken, done in _march(problem, plan, settings, start, advance, num_steps):
+        outputs = slice(some.start, some.stop)
+        particles[outputs], time[outputs] = state.particles, state.time
+        finished[outputs], steps[outputs] = done, taken
+        lost += int(np.asarray(state.lost).sum())
+    return Outcome(
+        mean=particles.mean(axis=1),
+        particles=particles,
+        converged=finished,
+        steps=steps,
+        time=time,
+        mean_residual=np.full(K, np.nan),
+        covariance_residual=np.full(K, np.nan),
+        repaired=lost,
+    )
+
+
+def _march(
+    problem: Problem,
+    plan: Plan,
+    settings: RunSettings,
+    start: Callable[[PRNGKey, range], Any],
+    advance: Callable[[PRNGKey, Any, Rows], tuple[Any, Bool[Array, " K"]]],
+    num_steps: int,
+) -> Iterator[tuple[range, Any, np.ndarray, np.ndarray]]:
+    """Advance groups of outputs until all of a group are finished, or for `num_steps`.
+
+    Yields each group's outputs, last state, steps taken and whether each finished. A finished
+    output stays where it is while its group goes on.
+    """
+    K = problem.num_outputs
+    for first in range(0, K, plan.slots):
+        some = range(first, min(first + plan.slots, K))
+        rows = lay_out(problem, slice(some.start, some.stop), plan.block_rows)
+        keys = output_keys(settings.seed, some)
+        state = start(jax.vmap(lambda key: jax.random.fold_in(key, 0))(keys), some)
+        _observe(problem, settings, some, 0, state)
+        finished, steps = np.zeros(len(some), bool), np.zeros(len(some), int)
+        for i in range(1, num_steps + 1):
+            step_keys = jax.vmap(lambda key, i=i: jax.random.fold_in(key, i))(keys)
+            moved, stop = advance(step_keys, state, rows)
+            keep = jnp.asarray(finished)
+            state = jax.tree.map(
+                lambda new, old, keep=keep: jnp.where(
+                    keep.reshape(-1, *[1] * (new.ndim - 1)), old, new
+                ),
+                moved,
+                state,
+            )
+            steps += ~finished
+            finished |= np.asarray(stop)
+            _observe(problem, settings, some, i, state)
+            if finished.all():
+                break
+        yield some, state, steps, finished
+
+
+def _observe(problem: Problem, settings: RunSettings, some: range, step: int, state: Any) -> None:
+    if settings.observe is None:
+        return
+    outputs = slice(some.start, some.stop)
+    particles = problem.to_weights(np.asarray(state.particles), outputs)
+    settings.observe(Snapshot(some, step, np.asarray(state.time), particles))

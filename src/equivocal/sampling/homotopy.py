@@ -1,0 +1,122 @@
+"""The homotopy method: from the prior at τ = 0 to the posterior at τ = 1, likelihood half alone.
+
+    dθ/dτ = −½ P Ψ ( μ[R] Ψᵀ(θ − m) + 2 (μ[y] − t) )
+
+Pidstrigach and Reich, arXiv:2104.08061 (there with dropout and a tamed step). With H = Ψ μ[R] Ψᵀ and the
+gradient's change along m frozen over a step, d = deviations/√(J−1) and S = dᵀHd = V Λ Vᵀ, it is solved by
+
+    m ← m − d V diag(Δτ / (1 + ΔτΛ)) Vᵀ dᵀ g        d ← d V diag((1 + ΔτΛ)^(−½)) Vᵀ
+
+A step is Δτ = κ/λ_max(S), so that each changes the ensemble by about the same share; early steps are as
+short as the data are strong. It stops at τ = 1 and cannot correct itself there: an approximation even for
+infinitely many particles, good when the posterior is near the prior. With J ≤ D it stays in its subspace.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from equivocal.sampling.ensembles import prior_ensemble, repaired, require_bernoulli, run_ensemble
+from equivocal.sampling.inputs import checked_positive
+from equivocal.sampling.plan import make_plan
+from equivocal.sampling.problem import Problem
+from equivocal.sampling.result import Outcome
+from equivocal.sampling.rows import Block, Rows, sum_over_blocks
+from equivocal.sampling.settings import RunSettings
+from equivocal.sampling.shapes import Array, Float, Int, PRNGKey
+
+__all__ = ["HomotopyConfig", "HomotopyInfo", "HomotopyState", "init", "run", "step"]
+
+NUM_STEPS = 1_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class HomotopyConfig:
+    """How fine the path is."""
+
+    step_size: float = 0.2  # κ, in units of 1/λ_max
+
+    def __post_init__(self) -> None:
+        checked_positive(self.step_size, "step_size")
+
+
+class HomotopyState(NamedTuple):
+    """All that the next step reads."""
+
+    particles: Float[Array, "K J D"]  # θ
+    time: Float[Array, " K"]  # τ in [0, 1]
+    lost: Int[Array, " K"]  # particles put back so far
+
+
+class HomotopyInfo(NamedTuple):
+    """What a diagnostic may want; `step` never reads it."""
+
+    step_size: Float[Array, " K"]  # Δτ taken
+
+
+def init(keys: PRNGKey, num_particles: int, num_features: int) -> HomotopyState:
+    """θ_j ~ N(m₀, P₀), one key per output."""
+    theta = prior_ensemble(keys, num_particles, num_features)
+    return HomotopyState(theta, jnp.zeros(len(theta), theta.dtype), jnp.zeros(len(theta), int))
+
+
+@partial(jax.jit, static_argnames="config")
+def step(
+    keys: PRNGKey, state: HomotopyState, rows: Rows, config: HomotopyConfig
+) -> tuple[HomotopyState, HomotopyInfo]:
+    """One step towards τ = 1; deterministic, the keys are not used."""
+    del keys
+    theta = state.particles
+    J = theta.shape[1]
+    m = theta.mean(axis=1)
+    d = (theta - m[:, None]) / jnp.sqrt(J - 1)
+
+    def of_block(block: Block) -> tuple[Array, Array]:
+        logits = jnp.matmul(theta, block.features.T) + block.offsets[:, None]
+        y = jax.nn.sigmoid(logits)
+        R = (y * jax.nn.sigmoid(-logits)).mean(axis=1)
+        A = jnp.matmul(d, block.features.T)
+        S = jnp.matmul(A * (block.counts * R)[:, None], A.swapaxes(1, 2))
+        return S, jnp.matmul(A, (block.counts * y.mean(axis=1) - block.targets)[..., None])[..., 0]
+
+    S, dg = sum_over_blocks(of_block, rows)
+    lam, V = jnp.linalg.eigh(S)
+    lam = jnp.maximum(lam, 0)
+    steepest = jnp.maximum(lam[:, -1], jnp.finfo(lam.dtype).tiny)
+    dt = jnp.minimum(1 - state.time, config.step_size / steepest)
+    shrink = 1 / (1 + dt[:, None] * lam)
+    along = jnp.matmul(dg[:, None], V)[:, 0]
+    push = jnp.matmul(V, (dt[:, None] * shrink * along)[..., None])[..., 0]
+    root = jnp.matmul(V * jnp.sqrt(shrink)[:, None], V.swapaxes(1, 2))
+    m = m - jnp.matmul(push[:, None], d)[:, 0]
+    new, lost = repaired(m[:, None] + jnp.sqrt(J - 1) * jnp.matmul(root, d), theta)
+    return HomotopyState(new, state.time + dt, state.lost + lost.sum(axis=1)), HomotopyInfo(dt)
+
+
+def run(problem: Problem, config: HomotopyConfig, settings: RunSettings) -> Outcome:
+    """From prior to posterior for all outputs."""
+    require_bernoulli(problem, "homotopy")
+    D, J = problem.num_features, settings.num_particles
+    plan = make_plan(
+        problem,
+        settings.memory_budget,
+        per_output=4 * J * D + 6 * J * J,
+        per_row=5 * J,
+        pad=False,
+    )
+
+    def start(keys: PRNGKey, outputs: range) -> HomotopyState:
+        return init(keys, J, D)
+
+    def advance(keys: PRNGKey, state: HomotopyState, rows: Rows) -> tuple[HomotopyState, Array]:
+        state, _ = step(keys, state, rows, config)
+        return state, state.time >= 1 - 1e-6
+
+    outcome = run_ensemble(
+        problem, plan, settings, start, advance, settings.num_steps or NUM_STEPS
+    )
+    outcome.stop_reason = "the number of steps ran out before τ = 1"
+    return outcome

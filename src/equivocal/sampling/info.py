@@ -1,0 +1,150 @@
+"""How a run went and whether to trust it, in numbers and in one sentence."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from equivocal.sampling.diagnostics import TOO_FAR
+from equivocal.sampling.result import Outcome
+
+__all__ = ["Info", "effective_rank", "make_info"]
+
+PER_OUTPUT = (
+    "output_converged",
+    "steps",
+    "time",
+    "mean_residual",
+    "covariance_residual",
+    "effective_rank",
+    "pareto_k",
+    "covariance_shift",
+)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Info:
+    """What a run says about itself. Arrays have one entry per output."""
+
+    method: str
+    converged: bool  # every output
+    message: str  # the verdict, in words
+    gaussian_enough: bool  # no output's covariance shift is above the limit
+    confined: bool  # J ≤ D: the ensemble could not leave the subspace it started in
+    repaired: int  # particles that had become non-finite
+    output_converged: np.ndarray
+    steps: np.ndarray
+    time: np.ndarray  # τ reached; NaN where the method has no such time
+    mean_residual: np.ndarray  # of the fixed-point equations, in posterior sd
+    covariance_residual: np.ndarray  # relative, worst direction
+    effective_rank: np.ndarray  # of the ensemble: exp(entropy of the covariance's spectrum)
+    pareto_k: np.ndarray  # tail of the weights from the Gaussian to the posterior; NaN: not Gaussian
+    covariance_shift: np.ndarray  # estimated relative error of the Gaussian's variances; likewise
+    settings: dict[str, Any] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for a file's header."""
+        values = asdict(self)
+        return values | {name: values[name].tolist() for name in PER_OUTPUT}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> "Info":
+        """The reverse of `to_dict`."""
+        arrays = {name: np.array([np.nan if v is None else v for v in values[name]]) for name in PER_OUTPUT}
+        return cls(**(values | arrays))
+
+
+def effective_rank(particles: np.ndarray) -> np.ndarray:
+    """exp of the entropy of the normalised spectrum of each ensemble's covariance, (K,)."""
+    deviations = particles - particles.mean(axis=1, keepdims=True)
+    K, J, D = particles.shape
+    scale = np.sqrt((deviations**2).mean(axis=(0, 1)))
+    deviations = deviations / np.where(scale > 0, scale, 1)
+    small = deviations if J >= D else deviations.swapaxes(1, 2)
+    spectrum = np.linalg.eigvalsh(np.matmul(small.swapaxes(1, 2), small))
+    share = np.maximum(spectrum, 0) / np.maximum(spectrum.sum(axis=1, keepdims=True), 1e-300)
+    entropy = -(share * np.log(np.where(share > 0, share, 1))).sum(axis=1)
+    return np.exp(entropy)
+
+
+def make_info(
+    outcome: Outcome,
+    particles: np.ndarray,
+    pareto_k: np.ndarray,
+    covariance_shift: np.ndarray,
+    *,
+    method: str,
+    confined: bool,
+    settings: dict[str, Any],
+    versions: dict[str, str],
+    seconds: float,
+) -> Info:
+    """Gather the numbers and find the words."""
+    converged = bool(outcome.converged.all())
+    with np.errstate(invalid="ignore"):
+        far = covariance_shift > TOO_FAR
+    message = _verdict(outcome, particles, covariance_shift, far, method, confined)
+    return Info(
+        method=method,
+        converged=converged,
+        message=message,
+        gaussian_enough=not far.any(),
+        confined=confined,
+        repaired=outcome.repaired,
+        output_converged=outcome.converged,
+        steps=outcome.steps,
+        time=outcome.time,
+        mean_residual=outcome.mean_residual,
+        covariance_residual=outcome.covariance_residual,
+        effective_rank=effective_rank(particles),
+        pareto_k=pareto_k,
+        covariance_shift=covariance_shift,
+        settings=settings,
+        versions=versions,
+        seconds=seconds,
+    )
+
+
+def _verdict(
+    outcome: Outcome,
+    particles: np.ndarray,
+    shift: np.ndarray,
+    far: np.ndarray,
+    method: str,
+    confined: bool,
+) -> str:
+    """One line a person can act on."""
+    K, J, D = particles.shape
+    missed = int((~outcome.converged).sum())
+    steps = f"{int(np.median(outcome.steps))} steps"
+    parts = []
+    if missed:
+        which = f"{missed} of {K} outputs" if K > 1 else "it"
+        parts.append(f"do not trust this yet: {which} did not converge ({outcome.stop_reason})")
+    else:
+        parts.append(f"converged in {steps}")
+    if outcome.repaired:
+        parts.append(
+            f"{outcome.repaired} non-finite particles were put back, so the step was too long: "
+            "leave step_size to the automatic rule or make it smaller"
+        )
+    if confined:
+        parts.append(
+            f"{J} particles cannot leave a {J - 1}-dimensional subspace of {D}: "
+            f"use num_particles > {D}"
+        )
+    elif J <= D and outcome.factor is not None:
+        parts.append(
+            f"mean and covariance are whole, but {J} particles span only {J - 1} of {D} dimensions"
+        )
+    if far.any():
+        which = f"for {int(far.sum())} of {K} outputs " if K > 1 else ""
+        parts.append(
+            f"{which}a Gaussian is not enough: variances are off by about "
+            f"{np.nanmax(shift):.0%} (method='nuts' or 'aldi' sees the rest)"
+        )
+    elif np.isfinite(shift).any() and not missed:
+        parts.append("a Gaussian describes the posterior well")
+    return "; ".join([*parts, *outcome.notes]) + "."

@@ -1,0 +1,78 @@
+"""The limit of infinitely many particles: the Gaussian N(m, P) that fits the posterior best.
+
+Fixed point, with expectations over θ ~ N(m, P) taken by quadrature along each row's logit:
+
+    P⁻¹ = Ψᵀ diag(c E[y(1−y)]) Ψ + P₀⁻¹          Ψᵀ(c E[y] − t) + P₀⁻¹ (m − m₀) = 0
+
+These are the optimality conditions of Gaussian variational inference (Opper and Archambeau 2009,
+Neural Computation 21:786), and what the deterministic sampler (arXiv:2309.04742) tends to as J → ∞.
+`flow.py` has the step; here expectations are exact and no particle is carried. Applies to any number
+of rows and features, separable data included; what it cannot see is skewness, and `info` says when
+that matters. With a softmax likelihood the weights of different classes are independent under q.
+"""
+
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+
+from equivocal.sampling import bernoulli
+from equivocal.sampling.flow import FlowInfo, FlowRule, FlowState, flow_step, start_flow
+from equivocal.sampling.plan import make_plan
+from equivocal.sampling.problem import Likelihood, Problem
+from equivocal.sampling.queue import run_flow
+from equivocal.sampling.result import Outcome
+from equivocal.sampling.rows import Rows
+from equivocal.sampling.settings import RunSettings
+from equivocal.sampling.shapes import PRNGKey
+from equivocal.sampling.softmax import softmax_rule
+
+__all__ = ["MeanFieldConfig", "init", "rule_for", "run", "step"]
+
+RULE = FlowRule(bernoulli.variance, bernoulli.by_quadrature)
+NUM_STEPS = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeanFieldConfig:
+    """Nothing to choose."""
+
+
+def rule_for(problem: Problem) -> FlowRule:
+    """Exact expectations of the problem's likelihood."""
+    if problem.likelihood is Likelihood.SOFTMAX:
+        return softmax_rule(problem.num_outputs)
+    return RULE
+
+
+def init(num_outputs: int, num_features: int) -> FlowState:
+    """The prior, in coordinates where it is N(0, I)."""
+    identity = jnp.broadcast_to(jnp.eye(num_features), (num_outputs, num_features, num_features))
+    return start_flow(jnp.zeros((num_outputs, num_features)), identity)
+
+
+def step(
+    key: PRNGKey, state: FlowState, rows: Rows, rule: FlowRule = RULE
+) -> tuple[FlowState, FlowInfo]:
+    """One damped step; deterministic, the key is not used."""
+    del key
+    return flow_step(state, rows, rule)
+
+
+def run(problem: Problem, config: MeanFieldConfig, settings: RunSettings) -> Outcome:
+    """Flow all outputs from the prior to the fixed point."""
+    del config
+    return run_gaussian(problem, rule_for(problem), settings)
+
+
+def run_gaussian(problem: Problem, rule: FlowRule, settings: RunSettings) -> Outcome:
+    """The flow with a full covariance and no nodes; Laplace is a case of it too."""
+    D = problem.num_features
+    plan = make_plan(
+        problem,
+        settings.memory_budget,
+        per_output=8 * (D + 8) ** 2,
+        per_row=3 * D + 24,
+        pad=True,
+    )
+    steps = settings.num_steps or NUM_STEPS
+    return run_flow(problem, plan, rule, tolerance=settings.tolerance, num_steps=steps)

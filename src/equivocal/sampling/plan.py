@@ -1,0 +1,92 @@
+"""How many rows and outputs are worked on at a time, so that memory stays within a budget.
+
+What a run holds beside the caller's own arrays:
+
+    features laid out in blocks           N·D
+    per output in flight                  3·N (targets, offsets, spread) + state
+    per output in flight and block row    working space
+
+Results (covariances K·D², particles K·J·D) belong to the caller and are not counted. On a CPU small
+blocks are also faster, because a block of all outputs in flight stays in the cache.
+"""
+
+from dataclasses import dataclass
+
+import jax
+
+from equivocal.machine import total_memory
+from equivocal.sampling.inputs import checked_positive, fail
+from equivocal.sampling.problem import Problem
+
+__all__ = ["Plan", "make_plan"]
+
+CPU_BLOCK_ROWS, CPU_SLOTS = 512, 16
+GPU_BLOCK_ROWS, GPU_SLOTS = 16_384, 256
+LANES = 8  # XLA's CPU matrix product is twice as fast when D is a multiple of this
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Sizes of one run; `bytes` is what it will hold at most, as the model above has it."""
+
+    block_rows: int
+    slots: int  # outputs in flight
+    num_features: int  # D, filled up with columns of zeros
+    bytes: int
+    budget: int
+
+
+def make_plan(
+    problem: Problem,
+    budget: int | None,
+    *,
+    per_output: int,
+    per_row: int,
+    per_row_kept: int = 3,
+    pad: bool,
+) -> Plan:
+    """The largest sizes that fit, given what a method keeps (in numbers, not bytes).
+
+    `per_output`: state of one output. `per_row`: working space of one output and block row.
+    `per_row_kept`: what one output keeps for every row.
+    """
+    limit = default_budget() if budget is None else int(checked_positive(budget, "memory_budget"))
+    size, num_rows = problem.dtype.itemsize, len(problem.features)
+    D = -(-problem.num_features // LANES) * LANES if pad else problem.num_features
+    gpu = jax.default_backend() != "cpu"
+    block, slots = (GPU_BLOCK_ROWS, GPU_SLOTS) if gpu else (CPU_BLOCK_ROWS, CPU_SLOTS)
+    block = min(block, _power_of_two(num_rows))
+    slots = min(slots, _power_of_two(problem.num_outputs))
+
+    def bytes_for(block: int, slots: int) -> int:
+        rows = -(-num_rows // block) * block
+        return size * (rows * (D + 1) + slots * (per_row_kept * rows + per_output + block * per_row))
+
+    while bytes_for(block, slots) > limit and slots > 1:
+        slots //= 2
+    while bytes_for(block, slots) > limit and block > 16:
+        block //= 2
+    if bytes_for(block, slots) > limit:
+        fail(
+            f"memory_budget of {limit / 2**20:,.0f} MiB is too small: {num_rows:,} rows × "
+            f"{problem.num_features} features need {bytes_for(block, slots) / 2**20:,.0f} MiB. "
+            "Raise it, use dtype='float32', or give fewer rows (equal rows can be merged as counts)."
+        )
+    return Plan(
+        block_rows=block,
+        slots=slots,
+        num_features=D,
+        bytes=bytes_for(block, slots),
+        budget=limit,
+    )
+
+
+def default_budget() -> int:
+    """A quarter of what the device has."""
+    stats = jax.devices()[0].memory_stats() or {}
+    return (stats.get("bytes_limit") or total_memory()) // 4
+
+
+def _power_of_two(n: int) -> int:
+    """The next one, so that nearby sizes share a compiled program."""
+    return 1 << max(0, n - 1).bit_length()

@@ -1,0 +1,134 @@
+"""The regression that every sampler here solves, checked and brought to a standard form.
+
+    t_nk ~ Bernoulli(σ(ψ_n · θ_k))  or  t_n ~ Softmax((ψ_n · θ_k)_k),    θ_k ~ N(m₀ₖ, diag(v))
+
+with w_k = (θ_k − m₀ₖ)/√v this has the prior N(0, I), features ψ_n √v and logits
+ψ_n·m₀ₖ + (ψ_n √v)·w_k. Samplers work on w, so that the size of a prior or of a feature is never a
+number they have to cope with; `Problem.to_weights` brings their answer back.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from equivocal.sampling.inputs import (
+    checked_counts,
+    checked_features,
+    checked_prior_mean,
+    checked_prior_variance,
+    checked_targets,
+    fail,
+)
+
+__all__ = ["Likelihood", "Problem", "collapse"]
+
+
+class Likelihood(StrEnum):
+    """How logits become probabilities of targets."""
+
+    BERNOULLI = "bernoulli"  # K independent yes/no outputs
+    SOFTMAX = "softmax"  # one of K classes per row
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Problem:
+    """Data and prior after every check. Arrays are NumPy's, in the precision of the run."""
+
+    features: np.ndarray  # (N, D), as given
+    targets: np.ndarray  # (N, K), summed over the repetitions that counts stand for
+    counts: np.ndarray  # (N,)
+    prior_mean: np.ndarray  # (K, D), or (1, D) where all outputs share it
+    prior_scale: np.ndarray  # (D,), √v
+    likelihood: Likelihood
+
+    @classmethod
+    def build(
+        cls,
+        features: object,
+        targets: object,
+        counts: object,
+        prior_mean: object,
+        prior_variance: object,
+        likelihood: Likelihood,
+        dtype: np.typing.DTypeLike | None,
+    ) -> "Problem":
+        """Check everything a caller may have got wrong, then put it into one precision."""
+        psi = checked_features(features, dtype)
+        c = checked_counts(counts, len(psi), psi.dtype)
+        t = checked_targets(targets, c, softmax=likelihood is Likelihood.SOFTMAX)
+        scale = np.sqrt(checked_prior_variance(prior_variance, psi.shape[1])).astype(psi.dtype)
+        m0 = checked_prior_mean(prior_mean, t.shape[1], psi.shape[1]).astype(psi.dtype)
+        problem = cls(
+            features=psi,
+            targets=t,
+            counts=c,
+            prior_mean=m0,
+            prior_scale=scale,
+            likelihood=likelihood,
+        )
+        problem._check_range()
+        return problem
+
+    @property
+    def num_outputs(self) -> int:
+        """K."""
+        return self.targets.shape[1]
+
+    @property
+    def num_features(self) -> int:
+        """D."""
+        return self.features.shape[1]
+
+    @property
+    def dtype(self) -> np.dtype:
+        """float32 or float64."""
+        return self.features.dtype
+
+    def offsets(self) -> np.ndarray:
+        """Logits of the prior mean, (N, K) or (N, 1)."""
+        return self.features @ self.prior_mean.T
+
+    def to_weights(self, w: np.ndarray, outputs: slice = slice(None)) -> np.ndarray:
+        """θ = m₀ + √v w for w of shape (k, ..., D)."""
+        m0 = self.prior_mean if len(self.prior_mean) == 1 else self.prior_mean[outputs]
+        return m0.reshape(len(m0), *[1] * (w.ndim - 2), -1) + self.prior_scale * w
+
+    def _check_range(self) -> None:
+        """The square of a logit under the prior, summed over rows, must fit into the precision."""
+        with np.errstate(over="ignore"):
+            size = float(np.abs(self.features).max(initial=0)) * float(self.prior_scale.max())
+            shift = float(np.abs(self.offsets()).max(initial=0))
+            total = float(self.counts.sum()) * self.num_features
+        limit = float(np.sqrt(np.finfo(self.dtype).max / max(total, 1.0))) / 1e3
+        if not max(size, shift) < limit:
+            wider = ' or pass dtype="float64"' if self.dtype == np.float32 else ""
+            fail(
+                f"features × √prior_variance must stay below {limit:.0e} in {self.dtype}, got "
+                f"{max(size, shift):.0e}: squared logits would overflow. "
+                f"Rescale the features{wider}."
+            )
+
+
+def collapse(problem: Problem) -> Problem:
+    """The same likelihood with equal rows merged: targets and counts are summed.
+
+    Rows are compared through one random projection, then in full, so that this costs a sort of N
+    numbers. Where fewer than a tenth of the rows would go, the problem comes back as it is.
+    """
+    psi = problem.features
+    rng = np.random.default_rng(0)
+    key = psi @ rng.standard_normal(psi.shape[1]).astype(psi.dtype)
+    _, first, group = np.unique(key, return_index=True, return_inverse=True)
+    if len(first) > 0.9 * len(psi) or not np.array_equal(psi[first][group], psi):
+        return problem
+    order = np.argsort(group, kind="stable")
+    starts = np.searchsorted(group[order], np.arange(len(first)))
+    return Problem(
+        features=psi[first],
+        targets=np.add.reduceat(problem.targets[order], starts, axis=0),
+        counts=np.add.reduceat(problem.counts[order], starts),
+        prior_mean=problem.prior_mean,
+        prior_scale=problem.prior_scale,
+        likelihood=problem.likelihood,
+    )

@@ -1,0 +1,84 @@
+"""Data laid out in blocks of rows, and sums over them that never hold more than one block.
+
+Every sampler needs, for each output k, sums over rows such as Ψᵀ diag(r_k) Ψ. Rows are cut into
+equal blocks; the last one is filled up with rows that count zero times, which change nothing.
+Outputs are the leading axis inside a block, so that the work is a batch of matrix products.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equivocal.sampling.problem import Problem
+from equivocal.sampling.shapes import Array, Float
+
+__all__ = ["Block", "Rows", "lay_out", "sum_over_blocks"]
+
+T = TypeVar("T")
+
+
+class Rows(NamedTuple):
+    """Rows of some outputs, in blocks."""
+
+    features: Float[Array, "blocks rows D"]  # ψ √v
+    counts: Float[Array, "blocks rows"]
+    targets: Float[Array, "blocks K rows"]
+    offsets: Float[Array, "blocks #K rows"]  # ψ·m₀
+
+
+class Block(NamedTuple):
+    """One block of `Rows`."""
+
+    features: Float[Array, "rows D"]
+    counts: Float[Array, " rows"]
+    targets: Float[Array, "K rows"]
+    offsets: Float[Array, "#K rows"]
+
+
+def lay_out(
+    problem: Problem, outputs: slice, block_rows: int, *, num_features: int | None = None
+) -> Rows:
+    """Cut a problem into blocks, for some of its outputs; extra features are columns of zeros."""
+    num_rows, D = problem.features.shape
+    blocks = -(-num_rows // block_rows)
+    wide = num_features or D
+    features = np.zeros((blocks * block_rows, wide), problem.dtype)
+    np.multiply(problem.features, problem.prior_scale, out=features[:num_rows, :D])
+    return Rows(
+        features=jnp.asarray(features.reshape(blocks, block_rows, wide)),
+        counts=jnp.asarray(in_blocks(problem.counts[:, None], blocks, block_rows)[:, 0]),
+        targets=jnp.asarray(in_blocks(problem.targets[:, outputs], blocks, block_rows)),
+        offsets=jnp.asarray(in_blocks(offsets_of(problem, outputs), blocks, block_rows)),
+    )
+
+
+def offsets_of(problem: Problem, outputs: slice) -> np.ndarray:
+    """Logits of the prior mean for some outputs."""
+    m0 = problem.prior_mean if len(problem.prior_mean) == 1 else problem.prior_mean[outputs]
+    return problem.features @ m0.T
+
+
+def in_blocks(columns: np.ndarray, blocks: int, block_rows: int) -> np.ndarray:
+    """(N, K) as (blocks, K, rows), filled up with zeros."""
+    padded = np.zeros((blocks * block_rows, columns.shape[1]), columns.dtype)
+    padded[: len(columns)] = columns
+    return np.ascontiguousarray(padded.reshape(blocks, block_rows, -1).swapaxes(1, 2))
+
+
+def sum_over_blocks(function: Callable[..., T], rows: Rows, *beside: Array) -> T:
+    """Σ over blocks of a function that gives arrays; one block is in memory at a time.
+
+    What stands `beside` the rows (leading axis: blocks) is handed to the function block by block.
+    """
+    stacked = (*rows, *beside)
+    call = lambda leaves: function(Block(*leaves[: len(rows)]), *leaves[len(rows) :])  # noqa: E731
+    shapes = jax.eval_shape(call, tuple(leaf[0] for leaf in stacked))
+    zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+
+    def add(total: T, leaves: tuple[Array, ...]) -> tuple[T, None]:
+        return jax.tree.map(jnp.add, total, call(leaves)), None
+
+    return jax.lax.scan(add, zero, stacked)[0]
