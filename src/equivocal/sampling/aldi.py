@@ -80,7 +80,12 @@ def init(particles: Float[Array, "K J D"]) -> AldiState:
 
 @partial(jax.jit, static_argnames=("config", "num_steps"))
 def step(
-    keys: PRNGKey, state: AldiState, rows: Rows, config: AldiConfig, num_steps: int
+    keys: PRNGKey,
+    state: AldiState,
+    rows: Rows,
+    config: AldiConfig,
+    num_steps: int,
+    radius: float = jnp.inf,
 ) -> tuple[AldiState, AldiInfo]:
     """One Euler–Maruyama step of (1); `num_steps` says where the quarters of the run end."""
     theta, dt = state.particles, config.step_size
@@ -97,7 +102,7 @@ def step(
     drift = jnp.matmul(grad, C) + (D + 1) / J * A
     # noise lives in ensemble space (J×J), so one key gives one path in any coordinates
     noise = jnp.matmul(standard_noise(keys, J, J), A) / jnp.sqrt(J)
-    new, lost = repaired(theta + dt * drift + jnp.sqrt(2 * dt) * noise, theta)
+    new, lost = repaired(theta + dt * drift + jnp.sqrt(2 * dt) * noise, theta, radius)
 
     count = state.steps[0]
     third = jnp.where((count >= num_steps // 2) & (count < 3 * num_steps // 4), 1, 0)
@@ -142,7 +147,7 @@ def run(problem: Problem, config: AldiConfig, settings: RunSettings) -> Outcome:
         return init(gaussian.mean[some, None] + moved)
 
     def advance(keys: PRNGKey, state: AldiState, rows: Rows) -> tuple[AldiState, Array]:
-        state, _ = step(keys, state, rows, config, num_steps)
+        state, _ = step(keys, state, rows, config, num_steps, problem.radius)
         done = int(state.steps[0]) == num_steps
         if done:
             last.append(state)

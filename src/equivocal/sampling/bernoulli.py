@@ -28,14 +28,12 @@ def _log_likelihood(
 
 
 def variance(B: Float[Array, "K rows r"], nodes: None) -> Float[Array, "K rows"]:
-    """v = |b|², the variance of each logit."""
+    """V = |b|², the variance of each logit."""
     del nodes
     return (B * B).sum(axis=-1)
 
 
-def by_quadrature(
-    mu: Float[Array, "K rows"], v: Float[Array, "K rows"], block: Block
-) -> RowTerms:
+def by_quadrature(mu: Float[Array, "K rows"], v: Float[Array, "K rows"], block: Block) -> RowTerms:
     """Over N(μ, v), exact to round-off, see `expectations`."""
     moments = gaussian_moments(mu, v)
     log_likelihood = _log_likelihood(mu, moments.excess, block)

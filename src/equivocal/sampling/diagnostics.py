@@ -30,6 +30,7 @@ __all__ = ["TOO_FAR", "importance_diagnostics", "pareto_shape"]
 
 TOO_FAR = 0.08
 FEWEST_DRAWS, MOST_DRAWS = 128, 4096
+BLURRED = 0.02  # nats of round-off in log w beyond which it says nothing
 WORK = 4e8  # rows × outputs × draws to spend: a second or two on two cores
 
 
@@ -48,7 +49,7 @@ def _log_weights(
     num_draws: int,
     softmax: bool,
 ) -> Float[Array, "K S"]:
-    """log w up to a constant, one row per output; for a softmax of all classes together, (1, S)."""
+    """Log w up to a constant, one row per output; for a softmax of all classes together, (1, S)."""
     rank = factor.shape[-1]
     half = jax.vmap(lambda key: jax.random.normal(key, (rank, num_draws // 2)))(keys)
     z = jnp.concatenate([half, -half], axis=-1)  # antithetic: odd parts of log w average out
@@ -87,12 +88,15 @@ def importance_diagnostics(
         )
         dimension = K * D if softmax else D
         shift[outputs] = 3 * log_w.var(axis=1) / dimension
+        # log w is a sum over all rows: past a point its last digits are all there is to its variance
+        blurred = np.abs(log_w).max(axis=1) * np.finfo(problem.dtype).eps > BLURRED
+        shift[outputs][blurred] = np.nan
         shape[outputs] = [pareto_shape(row) for row in log_w]
     return shape, shift
 
 
 def pareto_shape(log_weights: np.ndarray) -> float:
-    """k of the generalised Pareto distribution fitted to the largest weights.
+    """K of the generalised Pareto distribution fitted to the largest weights.
 
     >>> rng = np.random.default_rng(0)
     >>> bool(abs(pareto_shape(rng.exponential(0.5, 100_000)) - 0.5) < 0.1)  # tails like w^(−2)
@@ -115,8 +119,9 @@ def _pareto_fit(x: np.ndarray) -> float:
     candidates = 30 + int(np.sqrt(n))
     b = 1 - np.sqrt(candidates / (np.arange(1, candidates + 1) - 0.5))
     b = b / (3 * x[int(n / 4 + 0.5) - 1]) + 1 / x[-1]
+    b = b[np.abs(b * x[-1]) > 1e-12]  # b = 0 is the exponential tail, of measure zero
     k = np.log1p(-b[:, None] * x).mean(axis=1)
     log_likelihood = n * (np.log(-b / k) - k - 1)
-    weight = 1 / np.exp(log_likelihood - log_likelihood[:, None]).sum(axis=1)
+    weight = np.exp(log_likelihood - log_likelihood.max())
     shape = np.log1p(-(b * weight).sum() / weight.sum() * x).mean()
     return float((n * shape + 10 * 0.5) / (n + 10))

@@ -54,5 +54,7 @@ def draw(mean: np.ndarray, factor: np.ndarray, num_particles: int, seed: int) ->
         some = range(first, min(first + together, K))
         noise = noise_for(seed, some, num_particles, r)
         moved = np.matmul(factor[some.start : some.stop], noise.astype(mean.dtype))
-        particles[some.start : some.stop] = mean[some.start : some.stop, None] + moved.swapaxes(1, 2)
+        particles[some.start : some.stop] = mean[some.start : some.stop, None] + moved.swapaxes(
+            1, 2
+        )
     return particles

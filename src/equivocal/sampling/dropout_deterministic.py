@@ -99,7 +99,9 @@ def init(keys: PRNGKey, num_particles: int, num_features: int) -> DropoutState:
     return DropoutState(theta, zero, jnp.zeros_like(theta), jnp.zeros(len(theta), int))
 
 
-def _dropped(keys: PRNGKey, deviations: Float[Array, "K J D"], rate: float) -> Float[Array, "K J D"]:
+def _dropped(
+    keys: PRNGKey, deviations: Float[Array, "K J D"], rate: float
+) -> Float[Array, "K J D"]:
     """F, with P̂ = FᵀF: deviations with a fraction `rate` of entries at zero, over √c."""
     J = deviations.shape[1]
     kept = jax.vmap(lambda key: jax.random.bernoulli(key, 1 - rate, deviations.shape[1:]))(keys)
@@ -109,7 +111,7 @@ def _dropped(keys: PRNGKey, deviations: Float[Array, "K J D"], rate: float) -> F
 def _row_sums(
     rows: Rows, theta: Float[Array, "K J D"], basis: Float[Array, "K r D"], config: DropoutConfig
 ) -> tuple[Float[Array, "K D"], Float[Array, "K r D"]]:
-    """g = Ψ(μ[y] − t) and `basis` H, for H = Ψ W Ψᵀ; counts are repetitions of a row."""
+    """G = Ψ(μ[y] − t) and `basis` H, for H = Ψ W Ψᵀ; counts are repetitions of a row."""
 
     def of_block(block: Block) -> tuple[Array, Array]:
         logits = jnp.matmul(theta, block.features.T) + block.offsets[:, None]
@@ -171,7 +173,7 @@ def _change(F: Float[Array, "K J D"], before: Float[Array, "K J D"]) -> Float[Ar
 
 @partial(jax.jit, static_argnames="config")
 def step(
-    keys: PRNGKey, state: DropoutState, rows: Rows, config: DropoutConfig
+    keys: PRNGKey, state: DropoutState, rows: Rows, config: DropoutConfig, radius: float = jnp.inf
 ) -> tuple[DropoutState, DropoutInfo]:
     """Both half steps, with fresh dropout in each."""
     theta = state.particles
@@ -194,7 +196,7 @@ def step(
     F2 = _dropped(halves[:, 1], half - m, config.dropout_rate)
     diagonal = h * (F2**2).sum(axis=1, keepdims=True) + 1  # Δτ diag(P̂) + P₀, prior N(0, I)
     pull = jnp.matmul(jnp.matmul((half + m) / diagonal, F2.swapaxes(1, 2)), F2)
-    new, lost = repaired(half - h / 2 * pull + h / 2 * (half - m), theta)
+    new, lost = repaired(half - h / 2 * pull + h / 2 * (half - m), theta, radius)
     moved = DropoutState(new, state.time + dt, F, state.lost + lost.sum(axis=1))
     return moved, DropoutInfo(dt, _change(F, state.factor))
 
@@ -215,11 +217,10 @@ def run(problem: Problem, config: DropoutConfig, settings: RunSettings) -> Outco
         return init(keys, J, D)
 
     def advance(keys: PRNGKey, state: DropoutState, rows: Rows) -> tuple[DropoutState, Array]:
-        state, info = step(keys, state, rows, config)
-        return state, info.change < config.threshold
+        moved, info = step(keys, state, rows, config, problem.radius)
+        return moved, (info.change < config.threshold) & (moved.lost == state.lost)
 
-    outcome = run_ensemble(
-        problem, plan, settings, start, advance, settings.num_steps or NUM_STEPS
-    )
+    outcome = run_ensemble(problem, plan, settings, start, advance, settings.num_steps or NUM_STEPS)
+    outcome.in_subspace = config.dropout_rate == 0
     outcome.stop_reason = f"P̂ still changed by more than {config.threshold:g} per step"
     return outcome

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from equivocal.sampling.draws import standard_noise
-from equivocal.sampling.plan import Plan
 from equivocal.sampling.inputs import fail
+from equivocal.sampling.plan import Plan
 from equivocal.sampling.problem import Likelihood, Problem
 from equivocal.sampling.result import Outcome
 from equivocal.sampling.rows import Rows, lay_out
@@ -53,10 +53,10 @@ def largest_eigenvalue(
 
 
 def repaired(
-    new: Float[Array, "K J D"], old: Float[Array, "K J D"]
+    new: Float[Array, "K J D"], old: Float[Array, "K J D"], radius: float
 ) -> tuple[Float[Array, "K J D"], Bool[Array, "K J"]]:
-    """Particles that left the numbers go back to where they were."""
-    lost = ~jnp.isfinite(new).all(axis=-1)
+    """Particles that left the numbers, or all reach of the posterior, go back to where they were."""
+    lost = ~(jnp.linalg.norm(new, axis=-1) <= radius)  # NaN is lost too
     return jnp.where(lost[..., None], old, new), lost
 
 

@@ -112,13 +112,14 @@ def _run_ensemble(problem: Problem, settings: RunSettings) -> Outcome:
         problem,
         plan,
         # averages over J particles miss the bound that the line search watches by about D/2J nats
-        FlowRule(bernoulli.deviations, bernoulli.over_ensemble, slack=D / J),
+        FlowRule(bernoulli.deviations, bernoulli.over_ensemble, slack=D / J, symmetric=True),
         tolerance=settings.tolerance,
         num_steps=settings.num_steps or NUM_STEPS,
         nodes_of=noise_of,
         start_of=start_of if confined else None,
     )
     assert outcome.factor is not None
+    outcome.in_subspace = True
     moved = (factor @ noise_of(k) for k, factor in enumerate(outcome.factor))
     outcome.particles = np.stack([m + d.T for m, d in zip(outcome.mean, moved, strict=True)])
     return outcome

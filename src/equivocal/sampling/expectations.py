@@ -61,14 +61,19 @@ def kolmogorov_nodes(dtype: np.typing.DTypeLike) -> tuple[np.ndarray, np.ndarray
 
 def gaussian_moments(mean: Float[Array, "*n"], variance: Float[Array, "*n"]) -> Moments:
     """Expectations for a ~ N(mean, variance)."""
-    tail = slope = excess = jnp.zeros_like(mean)
     size = jnp.abs(mean)
-    for scale, weight in zip(*kolmogorov_nodes(mean.dtype), strict=True):
-        inverse = jax.lax.rsqrt(variance + scale * scale)  # 1/κ
+    scales, weights = map(jnp.asarray, kolmogorov_nodes(mean.dtype))
+    constant = mean.dtype.type
+
+    def add(i: int, total: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        tail, slope, excess = total
+        inverse = jax.lax.rsqrt(variance + scales[i] * scales[i])  # 1/κ
         z = size * inverse
-        phi = jnp.exp(-0.5 * z * z) * mean.dtype.type(1 / np.sqrt(2 * np.pi))
-        upper = 0.5 * jax.lax.erfc(z * mean.dtype.type(np.sqrt(0.5)))  # Φ(−|z|)
-        tail += weight * upper
-        slope += weight * inverse * phi
-        excess += weight * (phi / inverse - size * upper)
+        phi = weights[i] * constant(1 / np.sqrt(2 * np.pi)) * jnp.exp(constant(-0.5) * z * z)
+        upper = weights[i] * constant(0.5) * jax.lax.erfc(z * constant(np.sqrt(0.5)))  # Φ(−|z|)
+        return tail + upper, slope + inverse * phi, excess + (phi / inverse - size * upper)
+
+    # A loop, not sixteen or more copies of its body: a fifth of the time to compile.
+    zero = jnp.zeros_like(mean)
+    tail, slope, excess = jax.lax.fori_loop(0, len(scales), add, (zero, zero, zero))
     return Moments(jnp.where(mean > 0, 1 - tail, tail), slope, excess)

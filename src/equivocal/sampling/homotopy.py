@@ -65,7 +65,7 @@ def init(keys: PRNGKey, num_particles: int, num_features: int) -> HomotopyState:
 
 @partial(jax.jit, static_argnames="config")
 def step(
-    keys: PRNGKey, state: HomotopyState, rows: Rows, config: HomotopyConfig
+    keys: PRNGKey, state: HomotopyState, rows: Rows, config: HomotopyConfig, radius: float = jnp.inf
 ) -> tuple[HomotopyState, HomotopyInfo]:
     """One step towards τ = 1; deterministic, the keys are not used."""
     del keys
@@ -92,7 +92,7 @@ def step(
     push = jnp.matmul(V, (dt[:, None] * shrink * along)[..., None])[..., 0]
     root = jnp.matmul(V * jnp.sqrt(shrink)[:, None], V.swapaxes(1, 2))
     m = m - jnp.matmul(push[:, None], d)[:, 0]
-    new, lost = repaired(m[:, None] + jnp.sqrt(J - 1) * jnp.matmul(root, d), theta)
+    new, lost = repaired(m[:, None] + jnp.sqrt(J - 1) * jnp.matmul(root, d), theta, radius)
     return HomotopyState(new, state.time + dt, state.lost + lost.sum(axis=1)), HomotopyInfo(dt)
 
 
@@ -112,11 +112,10 @@ def run(problem: Problem, config: HomotopyConfig, settings: RunSettings) -> Outc
         return init(keys, J, D)
 
     def advance(keys: PRNGKey, state: HomotopyState, rows: Rows) -> tuple[HomotopyState, Array]:
-        state, _ = step(keys, state, rows, config)
+        state, _ = step(keys, state, rows, config, problem.radius)
         return state, state.time >= 1 - 1e-6
 
-    outcome = run_ensemble(
-        problem, plan, settings, start, advance, settings.num_steps or NUM_STEPS
-    )
+    outcome = run_ensemble(problem, plan, settings, start, advance, settings.num_steps or NUM_STEPS)
+    outcome.in_subspace = True
     outcome.stop_reason = "the number of steps ran out before τ = 1"
     return outcome

@@ -38,7 +38,9 @@ class Info:
     mean_residual: np.ndarray  # of the fixed-point equations, in posterior sd
     covariance_residual: np.ndarray  # relative, worst direction
     effective_rank: np.ndarray  # of the ensemble: exp(entropy of the covariance's spectrum)
-    pareto_k: np.ndarray  # tail of the weights from the Gaussian to the posterior; NaN: not Gaussian
+    pareto_k: (
+        np.ndarray
+    )  # tail of the weights from the Gaussian to the posterior; NaN: not Gaussian
     covariance_shift: np.ndarray  # estimated relative error of the Gaussian's variances; likewise
     settings: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
@@ -52,12 +54,15 @@ class Info:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Info":
         """The reverse of `to_dict`."""
-        arrays = {name: np.array([np.nan if v is None else v for v in values[name]]) for name in PER_OUTPUT}
+        arrays = {
+            name: np.array([np.nan if v is None else v for v in values[name]])
+            for name in PER_OUTPUT
+        }
         return cls(**(values | arrays))
 
 
 def effective_rank(particles: np.ndarray) -> np.ndarray:
-    """exp of the entropy of the normalised spectrum of each ensemble's covariance, (K,)."""
+    """Exp of the entropy of the normalised spectrum of each ensemble's covariance, (K,)."""
     deviations = particles - particles.mean(axis=1, keepdims=True)
     K, J, D = particles.shape
     scale = np.sqrt((deviations**2).mean(axis=(0, 1)))
@@ -85,7 +90,7 @@ def make_info(
     converged = bool(outcome.converged.all())
     with np.errstate(invalid="ignore"):
         far = covariance_shift > TOO_FAR
-    message = _verdict(outcome, particles, covariance_shift, far, method, confined)
+    message = _verdict(outcome, particles, covariance_shift, far, confined)
     return Info(
         method=method,
         converged=converged,
@@ -112,13 +117,13 @@ def _verdict(
     particles: np.ndarray,
     shift: np.ndarray,
     far: np.ndarray,
-    method: str,
     confined: bool,
 ) -> str:
     """One line a person can act on."""
     K, J, D = particles.shape
     missed = int((~outcome.converged).sum())
-    steps = f"{int(np.median(outcome.steps))} steps"
+    count = int(np.median(outcome.steps))
+    steps = f"{count} step{'s' * (count != 1)}"
     parts = []
     if missed:
         which = f"{missed} of {K} outputs" if K > 1 else "it"
@@ -139,12 +144,11 @@ def _verdict(
         parts.append(
             f"mean and covariance are whole, but {J} particles span only {J - 1} of {D} dimensions"
         )
-    if far.any():
+    if far.any() and not missed:
         which = f"for {int(far.sum())} of {K} outputs " if K > 1 else ""
-        parts.append(
-            f"{which}a Gaussian is not enough: variances are off by about "
-            f"{np.nanmax(shift):.0%} (method='nuts' or 'aldi' sees the rest)"
-        )
-    elif np.isfinite(shift).any() and not missed:
+        worst = float(np.nanmax(shift))
+        size = f"by about {worst:.0%}" if worst < 1 else "by more than their own size"
+        parts.append(f"{which}a Gaussian is not enough: variances are off {size}")
+    elif np.isfinite(shift).all() and not missed:
         parts.append("a Gaussian describes the posterior well")
     return "; ".join([*parts, *outcome.notes]) + "."

@@ -30,9 +30,7 @@ def fail(message: str) -> NoReturn:
 def _numbers(value: object, name: str) -> np.ndarray:
     """A real array of finite numbers."""
     array = np.asarray(value)
-    if array.dtype == object or not (
-        np.issubdtype(array.dtype, np.number) or array.dtype == bool
-    ):
+    if array.dtype == object or not (np.issubdtype(array.dtype, np.number) or array.dtype == bool):
         fail(f"{name} must hold numbers, got {array.dtype}; encode it first.")
     if np.issubdtype(array.dtype, np.complexfloating):
         fail(f"{name} must hold real numbers, got {array.dtype}; Complex data not supported.")
@@ -70,9 +68,7 @@ def checked_counts(counts: object, num_rows: int, dtype: np.dtype) -> np.ndarray
         return np.ones(num_rows, dtype)
     c = _numbers(counts, "counts")
     if c.shape != (num_rows,):
-        fail(
-            f"counts must have shape ({num_rows},), one per row of features, got {c.shape}."
-        )
+        fail(f"counts must have shape ({num_rows},), one per row of features, got {c.shape}.")
     if (c < 0).any():
         row = int(np.argmax(c < 0))
         fail(f"counts must be ≥ 0, got {c[row]} in row {row}; leave the row out instead.")

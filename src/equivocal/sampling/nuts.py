@@ -104,7 +104,9 @@ def run(problem: Problem, config: NutsConfig, settings: RunSettings) -> Outcome:
         mcmc.run(key, init_params=start, extra_fields=("diverging",))
         chains = np.asarray(mcmc.get_samples(group_by_chain=True))
         particles[k] = chains.reshape(-1, D)[_interleaved(config.num_chains, per_chain)[:J]]
-        rhat[k] = np.max(numpyro.diagnostics.split_gelman_rubin(chains)) if per_chain > 3 else np.inf
+        rhat[k] = (
+            np.max(numpyro.diagnostics.split_gelman_rubin(chains)) if per_chain > 3 else np.inf
+        )
         divergences += int(np.asarray(mcmc.get_extra_fields()["diverging"]).sum())
     outcome = Outcome(
         mean=particles.mean(axis=1),

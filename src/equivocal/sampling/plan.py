@@ -60,7 +60,9 @@ def make_plan(
 
     def bytes_for(block: int, slots: int) -> int:
         rows = -(-num_rows // block) * block
-        return size * (rows * (D + 1) + slots * (per_row_kept * rows + per_output + block * per_row))
+        return size * (
+            rows * (D + 1) + slots * (per_row_kept * rows + per_output + block * per_row)
+        )
 
     while bytes_for(block, slots) > limit and slots > 1:
         slots //= 2

@@ -94,9 +94,7 @@ class Posterior:
         width = K * (J if self._by_particles else D)
         rows = max(1, CHUNK // width)
         with jax.enable_x64(self.mean.dtype == np.float64):
-            parts = [
-                np.asarray(function(psi[i : i + rows])) for i in range(0, len(psi), rows)
-            ]
+            parts = [np.asarray(function(psi[i : i + rows])) for i in range(0, len(psi), rows)]
         return np.concatenate(parts)
 
     @property

@@ -85,6 +85,17 @@ class Problem:
         """float32 or float64."""
         return self.features.dtype
 
+    @property
+    def radius(self) -> float:
+        """A length in w that holds all of the posterior, ten times over.
+
+        The mode has ½|w|² ≤ −log p(t | w = 0) ≤ Σ c log(1 + e^|ψ·m₀|), summed over classes for a
+        softmax; √D is the prior's own spread about it.
+        """
+        worst = np.log(2) + np.abs(self.offsets()).max(axis=1)
+        loss = float((self.counts * worst).sum()) * (1 + np.log(self.num_outputs))
+        return 10 * (np.sqrt(2 * loss) + np.sqrt(self.num_features) + 5)
+
     def offsets(self) -> np.ndarray:
         """Logits of the prior mean, (N, K) or (N, 1)."""
         return self.features @ self.prior_mean.T

@@ -22,6 +22,7 @@ from equivocal.sampling.shapes import Array
 
 __all__ = ["run_flow"]
 
+WIDEST_LOGIT = 10.0
 SMALLEST_DAMPING = 1e-6  # a line search that ends here has stalled
 
 
@@ -38,13 +39,14 @@ def run_flow(
     """Flow every output to its fixed point.
 
     `nodes_of(k)` gives what the expectations of output k draw on, `start_of(k)` the mean and factor
-    it starts from (None: the prior).
+    it starts from (None: the prior, or narrower, see `near_prior`).
     """
     K, wide = problem.num_outputs, plan.num_features
+    start_of = start_of or near_prior(problem, wide)
     slots = K if rule.joint else plan.slots
     rows = lay_out(problem, slice(0, slots), plan.block_rows, num_features=wide)
     rows = _widened(rows, slots)
-    state = _start(range(slots), K, wide, problem.dtype, start_of)
+    state = _start(range(slots), K, start_of)
     nodes = None if nodes_of is None else jnp.stack([nodes_of(k % K) for k in range(slots)])
     held = np.array([k if k < K else -1 for k in range(slots)])  # which output each slot works on
     queue = iter(range(slots, K))
@@ -63,24 +65,34 @@ def run_flow(
             if k < 0:
                 continue
             rows = _load(rows, slot, *_columns(problem, k, plan.block_rows))
-            state = _restart(state, _start(range(k, k + 1), K, wide, problem.dtype, start_of), slot)
+            state = _restart(state, _start(range(k, k + 1), K, start_of), slot)
             if nodes_of is not None:
                 nodes = nodes.at[slot].set(nodes_of(k))
     return done.outcome()
 
 
+def near_prior(problem: Problem, wide: int) -> Callable[[int], tuple[np.ndarray, np.ndarray]]:
+    """The prior, narrowed where it would give logits a standard deviation above `WIDEST_LOGIT`.
+
+    The fixed point does not depend on the start, but from logits of ±1e12 no step finds the way.
+    """
+    D = problem.num_features
+    with np.errstate(divide="ignore"):
+        largest = np.abs(problem.features).max(axis=0) * problem.prior_scale * np.sqrt(D)
+        narrow = np.minimum(1, WIDEST_LOGIT / largest)
+    factor = np.eye(wide, dtype=problem.dtype)
+    factor[np.arange(D), np.arange(D)] = narrow
+    mean = np.zeros(wide, problem.dtype)
+    return lambda k: (mean, factor)
+
+
 def _start(
     outputs: range,
     num_outputs: int,
-    wide: int,
-    dtype: np.dtype,
-    start_of: Callable[[int], tuple[np.ndarray, np.ndarray]] | None,
+    start_of: Callable[[int], tuple[np.ndarray, np.ndarray]],
 ) -> FlowState:
-    if start_of is not None:
-        means, factors = zip(*(start_of(k % num_outputs) for k in outputs), strict=True)
-        return start_flow(jnp.stack(means), jnp.stack(factors))
-    identity = jnp.broadcast_to(jnp.eye(wide, dtype=dtype), (len(outputs), wide, wide))
-    return start_flow(jnp.zeros((len(outputs), wide), dtype), identity)
+    means, factors = zip(*(start_of(k % num_outputs) for k in outputs), strict=True)
+    return start_flow(jnp.stack(means), jnp.stack(factors))
 
 
 def _widened(rows: Rows, slots: int) -> Rows:

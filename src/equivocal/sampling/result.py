@@ -27,4 +27,5 @@ class Outcome:
     repaired: int = 0  # particles that had become non-finite
     stop_reason: str = ""  # why it stopped where it did not converge
     notes: list[str] = field(default_factory=list)
+    in_subspace: bool = False  # particles are combinations of those at the start
     chains: int = 1

@@ -23,9 +23,6 @@ from equivocal.sampling.shapes import Array, Float
 
 __all__ = ["softmax_mode_rule", "softmax_rule"]
 
-# Curvature between classes can double the one within: longer steps would overshoot for good.
-LARGEST_DAMPING = 2 / 3
-
 
 def _points(num_classes: int) -> np.ndarray:
     """(Q, K) with mean 0, covariance I and no odd moments."""
@@ -69,8 +66,6 @@ def softmax_rule(num_classes: int) -> FlowRule:
         bernoulli.variance,
         by_points,
         joint=True,
-        largest_damping=LARGEST_DAMPING,
-        corrections=0,
         slack=1e-3,  # the points make E[y(1−y)] and the derivative of E[y] differ a little
     )
 
@@ -83,6 +78,4 @@ def softmax_mode_rule() -> FlowRule:
         at_the_mean,
         merit_has_spread=False,
         joint=True,
-        largest_damping=LARGEST_DAMPING,
-        corrections=0,
     )
