@@ -1,18 +1,25 @@
 # Two commands do everything; each builds its own .venv from the pinned constraints.txt.
 #   make reproduce   train the paper's ten networks and show how well they know the world
 #   make test        lint, types, import rules, tests, doctests, README commands
+# and, when changing samplers:
+#   make test-slow   simulation-based calibration and many seeds, about a quarter of an hour
 # PYTHON chooses the interpreter (3.11 or newer): make test PYTHON=python3.12
 
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: reproduce test lint bench lock clean
+.PHONY: reproduce test test-slow lint bench lock clean
 
 reproduce: .venv/.installed
 	$(BIN)/equivocal reproduce --out runs/paper
 
 test: lint
 	JAX_PLATFORMS=cpu $(BIN)/python -m pytest -n 2
+
+# Calibration by 1,000 simulations, and the draws of all seeds from 0 to 99.
+test-slow: .venv/.installed-dev
+	JAX_PLATFORMS=cpu EQUIVOCAL_SEEDS=100 $(BIN)/python -m pytest tests/sampling/test_posterior.py -k draws
+	JAX_PLATFORMS=cpu $(BIN)/python -m pytest -m slow
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff check .

@@ -1,54 +1,9 @@
-"""Facts about the machine and the code that a measurement is stored with."""
+"""Where results go, and the facts about the machine that they are stored with."""
 
-import os
-import platform
-import subprocess
-from importlib import metadata
 from pathlib import Path
-from typing import Any
 
-from equivocal.machine import available_cores
+from equivocal.bench.facts import machine_facts
 
 __all__ = ["RESULTS", "machine_facts"]
 
 RESULTS = Path(__file__).parent / "results"
-PACKAGES = ("equivocal", "numpy", "scipy", "jax", "jaxlib", "torch")
-
-
-def machine_facts() -> dict[str, Any]:
-    """What the numbers of a result file depend on besides the code: processor, load, versions."""
-    versions = {"python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            versions[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            versions[package] = "not installed"
-    return {
-        "cpu": _cpu_model(),
-        "cores": available_cores(),
-        "system": f"{platform.system()} {platform.machine()}",
-        "load_average": [round(load, 2) for load in os.getloadavg()],
-        "versions": versions,
-        "commit": _commit(),
-    }
-
-
-def _cpu_model() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor() or "unknown"
-    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(models, platform.processor() or "unknown")
-
-
-def _commit() -> str:
-    """The commit that was measured, with `-dirty` where files had changed since."""
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
-    try:
-        done = subprocess.run(
-            command, cwd=Path(__file__).parent, capture_output=True, text=True, check=True
-        )
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
-    return done.stdout.strip()

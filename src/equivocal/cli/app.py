@@ -8,7 +8,7 @@ from rich.text import Text
 from typer.exceptions import TyperException
 
 from equivocal import __version__
-from equivocal.cli import training, worlds
+from equivocal.cli import bench, training, worlds
 from equivocal.cli.console import err, out
 from equivocal.errors import UserError
 
@@ -27,6 +27,7 @@ app = typer.Typer(
 app.add_typer(worlds.app, name="world")
 app.command("train", epilog=training.TRAIN_EXAMPLES)(training.train)
 app.command("reproduce", epilog=training.REPRODUCE_EXAMPLES)(training.reproduce)
+app.command("bench", epilog=bench.BENCH_EXAMPLES)(bench.bench)
 
 
 def _show_version(wanted: bool) -> None:

@@ -2,15 +2,16 @@
 
     dθ_j = [ C ∇log π(θ_j) + (D+1)/J (θ_j − m) ] dt + √2 C^{1/2} dW_j                        (1)
 
-θ_j: particle j of J in ℝᴰ.  m: ensemble mean.  C = (1/J) Σ_j (θ_j − m)(θ_j − m)ᵀ.  C^{1/2} is the D×J matrix
-of θ_j − m over √J, so W_j ∈ ℝᴶ and no matrix root is taken.  π: the posterior, whose gradient is
-Ψ(t − c y) − P₀⁻¹(θ − m₀).
+θ_j: particle j of J in ℝᴰ.  m: ensemble mean.  C = (1/J) Σ_j (θ_j − m)(θ_j − m)ᵀ.
+C^{1/2} is the D×J matrix of θ_j − m over √J, so W_j ∈ ℝᴶ and no matrix root is taken.
+π: the posterior, with ∇log π = Ψ(t − c y) − P₀⁻¹(θ − m₀).
 Garbuno-Inigo, Nüsken and Reich (2020), arXiv:1912.02859.
 
-Its long-run law is the exact posterior (J > D + 1), up to the O(Δt) bias of the Euler–Maruyama step, so it
-sees skewness that no Gaussian method does. The ensemble starts at the Gaussian of `mean_field`, where C is
-right from the first step on. Mean and covariance are averages over the second half of the run; the
-particles are the last ensemble. Applies to small and middle-sized problems: each step costs N·D·J.
+Its long-run law is the exact posterior (J > D + 1), up to the O(Δt) bias of the Euler–Maruyama
+step, so it sees skewness that no Gaussian method does. The ensemble starts at the Gaussian of
+`mean_field`, where C is right from the first step on. Mean and covariance are averages over the
+second half of the run; the particles are the last ensemble. Applies to small and middle-sized
+problems: each step costs N·D·J.
 """
 
 from dataclasses import dataclass
@@ -85,11 +86,11 @@ def step(
     rows: Rows,
     config: AldiConfig,
     num_steps: int,
-    radius: float = jnp.inf,
+    radius: Float[Array, ""] | float = jnp.inf,
 ) -> tuple[AldiState, AldiInfo]:
     """One Euler–Maruyama step of (1); `num_steps` says where the quarters of the run end."""
     theta, dt = state.particles, config.step_size
-    K, J, D = theta.shape
+    J, D = theta.shape[1:]
 
     def gradient(block: Block) -> Array:
         y = jax.nn.sigmoid(jnp.matmul(theta, block.features.T) + block.offsets[:, None])
@@ -123,14 +124,16 @@ def step(
 def run(problem: Problem, config: AldiConfig, settings: RunSettings) -> Outcome:
     """ALDI for all outputs, from the Gaussian of `mean_field`."""
     require_bernoulli(problem, "aldi")
-    K, D, J = problem.num_outputs, problem.num_features, settings.num_particles
+    D, J = problem.num_features, settings.num_particles
     num_steps = settings.num_steps or NUM_STEPS
     if J <= D + 1:
         fail(
-            f"num_particles must exceed D + 1 = {D + 1} for method 'aldi', got {J}: fewer particles "
-            f"cannot leave the subspace they start in. Use num_particles >= {D + 2}."
+            f"num_particles must exceed D + 1 = {D + 1} for method 'aldi', got {J}: fewer "
+            f"particles cannot leave the subspace they start in. Use num_particles >= {D + 2}."
         )
     gaussian = run_mean_field(problem, MeanFieldConfig(), settings)
+    assert gaussian.factor is not None
+    factor = gaussian.factor
     plan = make_plan(
         problem,
         settings.memory_budget,
@@ -143,8 +146,8 @@ def run(problem: Problem, config: AldiConfig, settings: RunSettings) -> Outcome:
     def start(keys: PRNGKey, outputs: range) -> AldiState:
         some = slice(outputs.start, outputs.stop)
         noise = standard_noise(keys, J, D)
-        moved = jnp.matmul(gaussian.factor[some], noise).swapaxes(1, 2)
-        return init(gaussian.mean[some, None] + moved)
+        moved = jnp.matmul(factor[some], noise).swapaxes(1, 2)
+        return init(jnp.asarray(gaussian.mean)[some, None] + moved)
 
     def advance(keys: PRNGKey, state: AldiState, rows: Rows) -> tuple[AldiState, Array]:
         state, _ = step(keys, state, rows, config, num_steps, problem.radius)
@@ -163,12 +166,13 @@ def _summarise(outcome: Outcome, last: list[AldiState], num_steps: int) -> None:
     """Averages over the second half, and whether its two quarters agree."""
     third_size = 3 * num_steps // 4 - num_steps // 2
     fourth_size = num_steps - 3 * num_steps // 4
-    join = lambda name: np.concatenate([np.asarray(getattr(s, name)) for s in last])  # noqa: E731
-    third, fourth = join("third"), join("fourth")
+    third = np.concatenate([np.asarray(state.third) for state in last])
+    fourth = np.concatenate([np.asarray(state.fourth) for state in last])
+    moment = np.concatenate([np.asarray(state.second_moment) for state in last])
     size = third_size + fourth_size
     outcome.mean = (third + fourth) / size
     outer = outcome.mean[:, :, None] * outcome.mean[:, None, :]
-    outcome.covariance = join("second_moment") / size - outer
+    outcome.covariance = moment / size - outer
     sd = np.sqrt(np.maximum(np.diagonal(outcome.covariance, axis1=1, axis2=2), 1e-30))
     gap = np.abs(third / max(third_size, 1) - fourth / max(fourth_size, 1)) / sd
     outcome.mean_residual = gap.max(axis=1)

@@ -19,8 +19,8 @@ __all__ = ["at_the_mean", "by_quadrature", "deviations", "over_ensemble", "varia
 
 
 def _log_likelihood(
-    logit: Float[Array, "K *n"], excess: Float[Array, "K *n"], block: Block
-) -> Float[Array, "K *n"]:
+    logit: Float[Array, "K rows ..."], excess: Float[Array, "K rows ..."], block: Block
+) -> Float[Array, "K rows ..."]:
     c, t = block.counts, block.targets
     if logit.ndim == 3:  # one more axis, of particles
         c, t = c[:, None], t[..., None]

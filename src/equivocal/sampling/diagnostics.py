@@ -4,15 +4,16 @@
 
 Two readings of S such weights:
 
-- Pareto-k: shape of a generalised Pareto tail fitted to the largest weights (Vehtari, Simpson, Gelman,
-  Yao and Gabry 2024, J. Mach. Learn. Res. 25:72; the fit is that of Zhang and Stephens 2009,
-  Technometrics 51:316). Above 0.7 the tails of q are too thin to mend by reweighting. It speaks of
-  tails alone: with nearly constant weights it can be large and mean nothing.
+- Pareto-k: shape of a generalised Pareto tail fitted to the largest weights (Vehtari, Simpson,
+  Gelman, Yao and Gabry 2024, J. Mach. Learn. Res. 25:72; the fit is that of Zhang and Stephens
+  2009, Technometrics 51:316). Above 0.7 the tails of q are too thin to mend by reweighting. It
+  speaks of tails alone: with nearly constant weights it can be large and mean nothing.
 - Covariance shift 3 Var(log w) / D: how far, relatively, the posterior's variances are from q's,
-  averaged over directions. At the variational optimum log w has no linear and no quadratic part; if
-  u, its cubic part, is small, E[u² (zzᵀ − I)]/2 is the shift in coordinates z where q is N(0, I), and its
-  trace is 3 Var(u). Where it exceeds `TOO_FAR` the verdict says that a Gaussian is not enough. On the
-  posteriors it was tried on it lies between one and three times the relative Frobenius distance.
+  averaged over directions. At the variational optimum log w has no linear and no quadratic part;
+  if u, its cubic part, is small, E[u² (zzᵀ − I)]/2 is the shift in coordinates z where q is
+  N(0, I), and its trace is 3 Var(u). Above `TOO_FAR` the verdict says that a Gaussian is not
+  enough. Where the truth is known it lies between one and three times the relative Frobenius
+  distance of the covariances (tests/sampling/test_references.py).
 """
 
 from functools import partial
@@ -88,7 +89,7 @@ def importance_diagnostics(
         )
         dimension = K * D if softmax else D
         shift[outputs] = 3 * log_w.var(axis=1) / dimension
-        # log w is a sum over all rows: past a point its last digits are all there is to its variance
+        # log w is a sum over all rows: past a point its variance is that of its last digits
         blurred = np.abs(log_w).max(axis=1) * np.finfo(problem.dtype).eps > BLURRED
         shift[outputs][blurred] = np.nan
         shape[outputs] = [pareto_shape(row) for row in log_w]
@@ -114,7 +115,7 @@ def pareto_shape(log_weights: np.ndarray) -> float:
 
 
 def _pareto_fit(x: np.ndarray) -> float:
-    """Zhang and Stephens' estimate for exceedances in rising order, drawn towards ½ by ten of them."""
+    """Zhang and Stephens' estimate for rising exceedances, drawn towards ½ by ten of them."""
     n = len(x)
     candidates = 30 + int(np.sqrt(n))
     b = 1 - np.sqrt(candidates / (np.arange(1, candidates + 1) - 0.5))

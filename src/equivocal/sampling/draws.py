@@ -2,9 +2,9 @@
 
     θ_j = m + √(J−1) G e_j,   E = (e_1 … e_J),  E 1 = 0,  E Eᵀ = I
 
-E is the orthonormal factor of a centred Gaussian matrix, so it is uniformly distributed over all such
-matrices, and the ensemble's mean and covariance are m and GGᵀ to round-off. That needs J > r (the rank
-of G); fewer draws are plain independent ones.
+E is the orthonormal factor of a centred Gaussian matrix, so it is uniformly distributed over all
+such matrices, and the ensemble's mean and covariance are m and GGᵀ to round-off. That needs J > r
+(the rank of G); fewer draws are plain independent ones.
 """
 
 from functools import partial

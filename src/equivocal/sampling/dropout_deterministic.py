@@ -1,25 +1,27 @@
-"""The dropout deterministic sampler: Algorithm 1 of "Ensemble Kalman filter for uncertainty in human
-language comprehension", after arXiv:2309.04742.
+"""The dropout deterministic sampler: Algorithm 1 of "Ensemble Kalman filter for uncertainty in
+human language comprehension" (its equations are named by label below), after arXiv:2309.04742.
 
 An ensemble θ¹ … θᴶ with mean m follows, by Trotter splitting with step Δτ,
 
-    θ_{s+½} = θ_s − ½Δτ P̂_s Ψ ( M_s Ψᵀ(θ_s − m_s) + 2 (μ_s[y] − t) )                       (homotopy)
-    θ_{s+1} = θ_{s+½} − ½Δτ P̂ (Δτ diag(P̂) + P₀)⁻¹ (θ_{s+½} + m_{s+½} − 2m₀) + ½Δτ (θ_{s+½} − m_{s+½})
+    θ' = θ − ½Δτ P̂ Ψ ( M Ψᵀ(θ − m) + 2 (μ[y] − t) )                          eqn:homotopy_stepping
+    θ" = θ' − ½Δτ P̂' (Δτ diag(P̂') + P₀)⁻¹ (θ' + m' − 2m₀) + ½Δτ (θ' − m')     eqn:sampler_stepping
 
-where P̂ = Θ̂Θ̂ᵀ / ((1−ρ)(J−1)) is the covariance of deviations of which a fraction ρ is set to zero,
-redrawn for each half step (in the second line P̂ is P̂_{s+½}); μ[·] averages over the ensemble, R holds
-y(1−y). Inverting the diagonal alone in the second line is the article's choice. It stops when
-‖P̂_{s+1} − P̂_s‖₂ / ‖P̂_s‖₂ < ε.
+where P̂ = Θ̂Θ̂ᵀ / ((1−ρ)(J−1)) (eqn:dropout_cov) is the covariance of deviations of which a fraction
+ρ is set to zero, redrawn for each half step; μ[·] averages over the ensemble, R holds y(1−y).
+Inverting the diagonal alone in the second line is the article's choice. It stops when the relative
+change of P̂ from step to step, ‖P̂_{s+1} − P̂_s‖₂ / ‖P̂_s‖₂, falls below ε.
 
-M tames the deviations. `taming="consistent"` is M = (Δτ ΨᵀP̂Ψ + μ[R]⁻¹)⁻¹, which tends to μ[R] as Δτ → 0,
-as the equation needs. `taming="printed"` is the article's M = (Δτ ΨᵀP̂Ψ + μ[R])⁻¹, which tends to μ[R]⁻¹.
-No N×N matrix is built: with F = Θ̂/√c the first line needs F (I + Δτ FᵀHF)⁻¹ FᵀH(θ − m) with
-H = Ψ W Ψᵀ, W = μ[R] or μ[R]⁻¹; where J > D the same is P̂ (I + Δτ H P̂)⁻¹ H (θ − m).
+M tames the deviations (eqn:K). `taming="consistent"` is M = (Δτ ΨᵀP̂Ψ + μ[R]⁻¹)⁻¹, which tends to
+μ[R] as Δτ → 0, as the equation needs. `taming="printed"` is the article's M = (Δτ ΨᵀP̂Ψ + μ[R])⁻¹,
+which tends to μ[R]⁻¹. No N×N matrix is built: with F = Θ̂/√c the first line needs
+F (I + Δτ FᵀHF)⁻¹ FᵀH(θ − m) with H = Ψ W Ψᵀ, W = μ[R] or μ[R]⁻¹; where J > D the same is
+P̂ (I + Δτ H P̂)⁻¹ H (θ − m).
 
 Only the deviations are tamed: the mean's step is explicit and needs Δτ λ_max(P̂H) < 2. With
-`step_size=None` each step takes Δτ = ½ / (λ_max(P̂H) + λ_max(P̂P₀⁻¹)), at most ½. A fixed step that is too long
-throws particles out of the numbers; they are put back and counted. It applies where the article is to be
-followed; for the posterior itself `exact_flow` gets there in fewer steps and knows when it is there.
+`step_size=None` each step takes Δτ = ½ / (λ_max(P̂H) + λ_max(P̂P₀⁻¹)), at most ½. A fixed step that
+is too long throws particles out of all reach; they are put back and counted. It applies where the
+article is to be followed; for the posterior itself `exact_flow` gets there in fewer steps and knows
+when it is there.
 """
 
 from dataclasses import dataclass
@@ -173,7 +175,11 @@ def _change(F: Float[Array, "K J D"], before: Float[Array, "K J D"]) -> Float[Ar
 
 @partial(jax.jit, static_argnames="config")
 def step(
-    keys: PRNGKey, state: DropoutState, rows: Rows, config: DropoutConfig, radius: float = jnp.inf
+    keys: PRNGKey,
+    state: DropoutState,
+    rows: Rows,
+    config: DropoutConfig,
+    radius: Float[Array, ""] | float = jnp.inf,
 ) -> tuple[DropoutState, DropoutInfo]:
     """Both half steps, with fresh dropout in each."""
     theta = state.particles
@@ -213,7 +219,7 @@ def run(problem: Problem, config: DropoutConfig, settings: RunSettings) -> Outco
         pad=False,
     )
 
-    def start(keys: PRNGKey, outputs: range) -> DropoutState:
+    def start(keys: PRNGKey, _: range) -> DropoutState:
         return init(keys, J, D)
 
     def advance(keys: PRNGKey, state: DropoutState, rows: Rows) -> tuple[DropoutState, Array]:

@@ -17,7 +17,7 @@ from equivocal.sampling.problem import Likelihood, Problem
 from equivocal.sampling.result import Outcome
 from equivocal.sampling.rows import Rows, lay_out
 from equivocal.sampling.settings import RunSettings, Snapshot, output_keys
-from equivocal.sampling.shapes import Array, Bool, Float, PRNGKey
+from equivocal.sampling.shapes import Array, Bool, Float, Int, PRNGKey
 
 __all__ = ["largest_eigenvalue", "prior_ensemble", "repaired", "require_bernoulli", "run_ensemble"]
 
@@ -43,7 +43,7 @@ def largest_eigenvalue(
 ) -> Float[Array, " K"]:
     """Of a positive operator (its own, or the modulus of a symmetric one's), by power iteration."""
 
-    def iterate(_: int, x: Float[Array, "K n"]) -> Float[Array, "K n"]:
+    def iterate(_: Int[Array, ""], x: Float[Array, "K n"]) -> Float[Array, "K n"]:
         x = apply(x)
         return x / jnp.maximum(jnp.linalg.norm(x, axis=-1, keepdims=True), 1e-30)
 
@@ -53,9 +53,9 @@ def largest_eigenvalue(
 
 
 def repaired(
-    new: Float[Array, "K J D"], old: Float[Array, "K J D"], radius: float
+    new: Float[Array, "K J D"], old: Float[Array, "K J D"], radius: Float[Array, ""] | float
 ) -> tuple[Float[Array, "K J D"], Bool[Array, "K J"]]:
-    """Particles that left the numbers, or all reach of the posterior, go back to where they were."""
+    """Particles that left the numbers, or the posterior's reach, go back to where they were."""
     lost = ~(jnp.linalg.norm(new, axis=-1) <= radius)  # NaN is lost too
     return jnp.where(lost[..., None], old, new), lost
 

@@ -2,16 +2,17 @@
 
     θ_j = m + √(J−1) G e_j,   E Eᵀ = I,  E 1 = 0,   and (m, G) by (1) of `flow.py`
 
-One step solves the deterministic sampler's equation (arXiv:2309.04742) exactly for frozen g and H; it is an
-ensemble transform with the symmetric square root, d ← d V diag(√((1+c)/(1+cΛ))) Vᵀ with c = s/(1−s),
-written for a factor G of the deviations d, so that it costs N·D² however many particles there are.
+One step solves the deterministic sampler's equation (arXiv:2309.04742) exactly for frozen g and H;
+it is an ensemble transform with the symmetric square root, d ← d V diag(√((1+c)/(1+cΛ))) Vᵀ with
+c = s/(1−s), written for a factor G of the deviations d, so that it costs N·D² however many
+particles there are.
 
-`expectations="quadrature"` (default): a row's logit is N(ψᵀm, ψᵀPψ), so its averages are integrals in
-one variable. The result is that of `mean_field` at every J; particles are handed out at the end, with
-exactly its moments where J > D.
-`expectations="ensemble"`: averages over the particles, as in the article, from a start with exactly the
-prior's moments. The fixed point then lies O(J^(−1/2)) away. With J ≤ D the ensemble cannot leave the
-subspace it starts in; `info` says so.
+`expectations="quadrature"` (default): a row's logit is N(ψᵀm, ψᵀPψ), so its averages are integrals
+in one variable. The result is that of `mean_field` at every J; particles are handed out at the end,
+with exactly its moments where J > D.
+`expectations="ensemble"`: averages over the particles, as in the article, from a start with exactly
+the prior's moments. The fixed point then lies O(J^(−1/2)) away. With J ≤ D the ensemble cannot
+leave the subspace it starts in; `info` says so.
 """
 
 from dataclasses import dataclass

@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equivocal.sampling.shapes import Array, Float
+from equivocal.sampling.shapes import Array, Float, Int
 
 __all__ = ["Moments", "gaussian_moments", "kolmogorov_nodes"]
 
@@ -65,7 +65,7 @@ def gaussian_moments(mean: Float[Array, "*n"], variance: Float[Array, "*n"]) -> 
     scales, weights = map(jnp.asarray, kolmogorov_nodes(mean.dtype))
     constant = mean.dtype.type
 
-    def add(i: int, total: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+    def add(i: Int[Array, ""], total: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         tail, slope, excess = total
         inverse = jax.lax.rsqrt(variance + scales[i] * scales[i])  # 1/κ
         z = size * inverse

@@ -4,15 +4,15 @@ The deterministic sampler (arXiv:2309.04742) moves the mean m and the deviations
 
     dθ/dτ = −½ P (H (θ − m) + 2g) − ½ P (θ + m) + ½ (θ − m)                    prior N(0, I)
 
-with g = Ψᵀ(c E[y] − t), H = Ψᵀ diag(c E[y(1−y)]) Ψ. With H and g held fixed this is solved in closed
-form. Let P = G Gᵀ, A = H + I, GᵀAG = V Λ Vᵀ, g̃ = g + m, s = 1 − e^(−Δτ):
+with g = Ψᵀ(c E[y] − t), H = Ψᵀ diag(c E[y(1−y)]) Ψ. With H and g held fixed this is solved in
+closed form. Let P = G Gᵀ, A = H + I, GᵀAG = V Λ Vᵀ, g̃ = g + m, s = 1 − e^(−Δτ):
 
     m ← m − G V diag(s / (1 − s + sΛ)) Vᵀ Gᵀ g̃      G ← G V diag((1 − s + sΛ)^(−½)) Vᵀ      (1)
 
 that is P⁻¹ ← (1−s) P⁻¹ + s A. Stable for every s in (0, 1]; its fixed point is P⁻¹ = A, g̃ = 0.
 An ensemble m + √(J−1) G E with E Eᵀ = I, E 1 = 0 follows the same flow with E unchanged, because
 the symmetric root in (1) multiplies G from the right. Where no particle is watched any other root
-C, C Cᵀ = ((1−s) I + sΛ)⁻¹ in the basis V, gives the same P; a Cholesky factor costs a tenth of V and Λ.
+C, C Cᵀ = ((1−s) I + s GᵀAG)⁻¹, gives the same P; a Cholesky factor costs a tenth of V and Λ.
 
 Three additions make it converge in about ten steps where (1) alone needs fifty:
 
@@ -33,9 +33,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from equivocal.sampling.rows import Block, Rows, sum_over_blocks
-from equivocal.sampling.shapes import Array, Bool, Float
+from equivocal.sampling.shapes import Array, Bool, Float, Int
 
 __all__ = ["FlowInfo", "FlowRule", "FlowState", "RowTerms", "Sums", "flow_step", "start_flow"]
 
@@ -161,7 +162,7 @@ def _corrected(
         lambda block: rule.spread(jnp.matmul(block[None], factor), nodes), rows.features
     )
 
-    def correct(_: int, m: Float[Array, "K D"]) -> Float[Array, "K D"]:
+    def correct(_: Int[Array, ""], m: Float[Array, "K D"]) -> Float[Array, "K D"]:
         def gradient_and_weights(total: Array, leaves: tuple[Array, ...]) -> tuple[Array, Array]:
             block, spread = Block(*leaves[:-1]), leaves[-1]
             terms = rule.expectation(m @ block.features.T + block.offsets, spread, block)
@@ -184,7 +185,7 @@ def _corrected(
         slope, longest = (along**2).sum(axis=(1, 2)), jnp.asarray(LONGEST_CORRECTION, m.dtype)
         if rule.joint:
             slope, curvature = (jnp.broadcast_to(x.sum(), x.shape) for x in (slope, curvature))
-        length = jnp.minimum(slope / jnp.maximum(curvature, jnp.finfo(m.dtype).tiny), longest)
+        length = jnp.minimum(slope / jnp.maximum(curvature, np.finfo(m.dtype).tiny), longest)
         return m - length[:, None] * direction
 
     return jax.lax.fori_loop(0, rule.corrections, correct, mean)
@@ -225,7 +226,7 @@ def _symmetric_root(
 ) -> tuple[Float[Array, "K r r"], Float[Array, " K"]]:
     """((1−s) I + s A)^(−½) and its log det: the root that particles follow."""
     lam, V = jnp.linalg.eigh(A)
-    shrink = 1 / (1 - s[:, None] + s[:, None] * jnp.maximum(lam, jnp.finfo(lam.dtype).tiny))
+    shrink = 1 / (1 - s[:, None] + s[:, None] * jnp.maximum(lam, np.finfo(lam.dtype).tiny))
     root = jnp.matmul(V * jnp.sqrt(shrink)[:, None], V.swapaxes(1, 2))
     return root, 0.5 * jnp.log(shrink).sum(axis=1)
 
@@ -277,7 +278,7 @@ def _judge(
     if rule.joint:
         bound = jnp.broadcast_to(bound.sum(), bound.shape)
     # Round-off of sums whose terms have one sign, which is what (2) consists of.
-    noise = 16 * jnp.finfo(s.dtype).eps * (jnp.abs(bound) + jnp.abs(log_det) + mean.shape[1])
+    noise = 16 * np.finfo(s.dtype).eps * (jnp.abs(bound) + jnp.abs(log_det) + mean.shape[1])
     refused = ~(bound >= state.bound - rule.slack - noise)  # NaN is refused too
     time = state.time - jnp.log1p(-jnp.minimum(s, LONGEST))
     moved = FlowState(mean, factor, sums, bound, log_det, s, refused, misfit, time)

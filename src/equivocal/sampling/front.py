@@ -83,16 +83,18 @@ def sample_posterior(
     features : (N, D)
         ψ, one row per observation. No intercept is added: a column of ones is the caller's.
     targets : (N,) or (N, K)
-        1 for yes and 0 for no, fractions between, or sums over repetitions (then with `counts`). For a
-        softmax: class numbers (N,), or (N, K) rows that sum to the count.
+        1 for yes and 0 for no, fractions between, or sums over repetitions (then with `counts`).
+        For a softmax: class numbers (N,), or (N, K) rows that sum to the count.
     counts : (N,), optional
         How often each row was seen, whole or fractional; one by default.
     prior_mean : number, (D,) or (K, D)
+        Mean of the prior N(prior_mean, diag(prior_variance)).
     prior_variance : number or (D,)
-        The prior is N(prior_mean, diag(prior_variance)).
+        Its variances.
     likelihood : "bernoulli" or "softmax"
+        K yes/no outputs, or one of K classes.
     method : str
-        "exact-flow", "mean-field", "dropout-deterministic", "homotopy", "aldi", "laplace" or "nuts";
+        "exact-flow", "mean-field", "dropout-deterministic", "homotopy", "aldi", "laplace", "nuts";
         each has a module of its own in this package that says what it computes.
     num_particles : int, optional
         J; by default max(200, 2 D), for "nuts" 4,000 draws in all.
@@ -110,7 +112,7 @@ def sample_posterior(
     observe : callable, optional
         Called with a `Snapshot` after every step of a method that moves an ensemble along τ.
     **options
-        What the method alone knows, for example `taming`, `dropout_rate`, `step_size`, `expectations`.
+        What the method alone knows: `taming`, `dropout_rate`, `step_size`, `expectations`, …
 
     Examples
     --------
@@ -187,6 +189,7 @@ def _finished(
             problem, outcome.mean, outcome.factor, settings.seed, plan.slots, plan.block_rows
         )
     if outcome.particles is None:
+        assert outcome.factor is not None, "a method gives particles or a factor"
         outcome.particles = draw(outcome.mean, outcome.factor, J, settings.seed)
     particles = problem.to_weights(outcome.particles)
     covariance = _covariance(problem, outcome)
@@ -228,6 +231,7 @@ def _covariance(problem: Problem, outcome: Outcome) -> np.ndarray:
     if outcome.covariance is not None:
         return outcome.covariance * np.outer(problem.prior_scale, problem.prior_scale)
     particles = outcome.particles
+    assert particles is not None, "a method gives particles or a factor"
     deviations = (particles - particles.mean(axis=1, keepdims=True)) * problem.prior_scale
     return np.matmul(deviations.swapaxes(1, 2), deviations) / (particles.shape[1] - 1)
 

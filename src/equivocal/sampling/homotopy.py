@@ -2,14 +2,16 @@
 
     dθ/dτ = −½ P Ψ ( μ[R] Ψᵀ(θ − m) + 2 (μ[y] − t) )
 
-Pidstrigach and Reich, arXiv:2104.08061 (there with dropout and a tamed step). With H = Ψ μ[R] Ψᵀ and the
-gradient's change along m frozen over a step, d = deviations/√(J−1) and S = dᵀHd = V Λ Vᵀ, it is solved by
+Pidstrigach and Reich, arXiv:2104.08061 (there with dropout and a tamed step). Over a step
+H = Ψ μ[R] Ψᵀ is held fixed and g moves with m by H; with d = deviations/√(J−1) and
+S = dᵀHd = V Λ Vᵀ this is solved by
 
     m ← m − d V diag(Δτ / (1 + ΔτΛ)) Vᵀ dᵀ g        d ← d V diag((1 + ΔτΛ)^(−½)) Vᵀ
 
-A step is Δτ = κ/λ_max(S), so that each changes the ensemble by about the same share; early steps are as
-short as the data are strong. It stops at τ = 1 and cannot correct itself there: an approximation even for
-infinitely many particles, good when the posterior is near the prior. With J ≤ D it stays in its subspace.
+A step is Δτ = κ/λ_max(S), so that each changes the ensemble by about the same share; early steps
+are as short as the data are strong. It stops at τ = 1 and cannot correct itself there: an
+approximation even for infinitely many particles, good when the posterior is near the prior. With
+J ≤ D it stays in its subspace.
 """
 
 from dataclasses import dataclass
@@ -18,6 +20,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from equivocal.sampling.ensembles import prior_ensemble, repaired, require_bernoulli, run_ensemble
 from equivocal.sampling.inputs import checked_positive
@@ -65,7 +68,11 @@ def init(keys: PRNGKey, num_particles: int, num_features: int) -> HomotopyState:
 
 @partial(jax.jit, static_argnames="config")
 def step(
-    keys: PRNGKey, state: HomotopyState, rows: Rows, config: HomotopyConfig, radius: float = jnp.inf
+    keys: PRNGKey,
+    state: HomotopyState,
+    rows: Rows,
+    config: HomotopyConfig,
+    radius: Float[Array, ""] | float = jnp.inf,
 ) -> tuple[HomotopyState, HomotopyInfo]:
     """One step towards τ = 1; deterministic, the keys are not used."""
     del keys
@@ -85,7 +92,7 @@ def step(
     S, dg = sum_over_blocks(of_block, rows)
     lam, V = jnp.linalg.eigh(S)
     lam = jnp.maximum(lam, 0)
-    steepest = jnp.maximum(lam[:, -1], jnp.finfo(lam.dtype).tiny)
+    steepest = jnp.maximum(lam[:, -1], np.finfo(lam.dtype).tiny)
     dt = jnp.minimum(1 - state.time, config.step_size / steepest)
     shrink = 1 / (1 + dt[:, None] * lam)
     along = jnp.matmul(dg[:, None], V)[:, 0]
@@ -108,7 +115,7 @@ def run(problem: Problem, config: HomotopyConfig, settings: RunSettings) -> Outc
         pad=False,
     )
 
-    def start(keys: PRNGKey, outputs: range) -> HomotopyState:
+    def start(keys: PRNGKey, _: range) -> HomotopyState:
         return init(keys, J, D)
 
     def advance(keys: PRNGKey, state: HomotopyState, rows: Rows) -> tuple[HomotopyState, Array]:

@@ -64,14 +64,15 @@ class Info:
 def effective_rank(particles: np.ndarray) -> np.ndarray:
     """Exp of the entropy of the normalised spectrum of each ensemble's covariance, (K,)."""
     deviations = particles - particles.mean(axis=1, keepdims=True)
-    K, J, D = particles.shape
+    J, D = particles.shape[1:]
     scale = np.sqrt((deviations**2).mean(axis=(0, 1)))
     deviations = deviations / np.where(scale > 0, scale, 1)
     small = deviations if J >= D else deviations.swapaxes(1, 2)
     spectrum = np.linalg.eigvalsh(np.matmul(small.swapaxes(1, 2), small))
     share = np.maximum(spectrum, 0) / np.maximum(spectrum.sum(axis=1, keepdims=True), 1e-300)
     entropy = -(share * np.log(np.where(share > 0, share, 1))).sum(axis=1)
-    return np.exp(entropy)
+    rank: np.ndarray = np.exp(entropy)
+    return rank
 
 
 def make_info(

@@ -3,6 +3,7 @@
 A message names the argument, what came, the rule and a way out. Nothing here is traced by JAX.
 """
 
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
 import numpy as np
@@ -35,7 +36,7 @@ def _numbers(value: object, name: str) -> np.ndarray:
     if np.issubdtype(array.dtype, np.complexfloating):
         fail(f"{name} must hold real numbers, got {array.dtype}; Complex data not supported.")
     if not np.isfinite(array).all():
-        bad = tuple(int(i[0]) for i in np.nonzero(~np.isfinite(array)))
+        bad = tuple(int(i[0]) for i in np.nonzero(~np.isfinite(array))) if array.ndim else ()
         where = f" at index {bad}" if bad else ""
         fail(
             f"{name} must be finite, got {array[bad]}{where}; "
@@ -83,7 +84,7 @@ def checked_targets(targets: object, counts: np.ndarray, *, softmax: bool) -> np
     elif t.ndim == 1:
         t = t[:, None]
     if t.ndim != 2 or t.shape[1] == 0:
-        fail(f"targets must have shape (N,) or (N, K) with K ≥ 1, got {np.shape(targets)}.")
+        fail(f"targets must have shape (N,) or (N, K) with K ≥ 1, got {np.asarray(targets).shape}.")
     if len(t) != len(counts):
         fail(f"targets must have one row per row of features, got {len(t)} for {len(counts)}.")
     t = t.astype(counts.dtype)
@@ -165,8 +166,9 @@ def checked_positive(value: Any, name: str, *, below: float = np.inf) -> float:
     return float(value)
 
 
-def check_choice(value: object, name: str, choices: list[str]) -> None:
+def check_choice(value: object, name: str, options: Iterable[str]) -> None:
     """One of a few names; the nearest is suggested."""
+    choices = [str(option) for option in options]
     if value not in choices:
         hint = did_you_mean(str(value), choices)
         fail(f"{name} must be one of {listed(choices)}, got {value!r}{hint or '.'}")

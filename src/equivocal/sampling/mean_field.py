@@ -6,9 +6,10 @@ Fixed point, with expectations over θ ~ N(m, P) taken by quadrature along each 
 
 These are the optimality conditions of Gaussian variational inference (Opper and Archambeau 2009,
 Neural Computation 21:786), and what the deterministic sampler (arXiv:2309.04742) tends to as J → ∞.
-`flow.py` has the step; here expectations are exact and no particle is carried. Applies to any number
-of rows and features, separable data included; what it cannot see is skewness, and `info` says when
-that matters. With a softmax likelihood the weights of different classes are independent under q.
+`flow.py` has the step; here expectations are exact and no particle is carried. Applies to any
+number of rows and features, separable data included; what it cannot see is skewness, and `info`
+says when that matters. With a softmax likelihood the weights of different classes are independent
+under q.
 """
 
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ from equivocal.sampling.softmax import softmax_rule
 __all__ = ["MeanFieldConfig", "init", "rule_for", "run", "step"]
 
 RULE = FlowRule(bernoulli.variance, bernoulli.by_quadrature)
-NUM_STEPS = 200
+NUM_STEPS = 1_000  # what is not astronomical needs about ten
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,8 +1,8 @@
 """NUTS, the reference: the exact posterior by Hamiltonian Monte Carlo, one output after another.
 
 Hoffman and Gelman (2014), J. Mach. Learn. Res. 15:1593, as NumPyro implements it. Slow, and the
-yardstick: no Gaussian is assumed. Needs the extra `nuts` (`pip install "equivocal[nuts]"`). J particles are J draws
-in all, over 4 chains; R-hat ≤ 1.01 in every weight counts as converged.
+yardstick: no Gaussian is assumed. Needs the extra `nuts` (`pip install "equivocal[nuts]"`). The J
+particles are J draws in all, over 4 chains; R-hat ≤ 1.01 in every weight counts as converged.
 """
 
 from dataclasses import dataclass
@@ -22,6 +22,7 @@ from equivocal.sampling.settings import RunSettings, output_keys
 __all__ = ["NutsConfig", "init", "run", "step"]
 
 RHAT = 1.01
+NUM_WARMUP = 1_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,76 +40,69 @@ class NutsConfig:
 def _numpyro() -> Any:
     try:
         import numpyro
+        import numpyro.diagnostics
+        import numpyro.distributions
         import numpyro.infer
     except ImportError:
         fail("method 'nuts' needs NumPyro: pip install 'equivocal[nuts]'.")
     return numpyro
 
 
-def _potential(data: tuple[jax.Array, ...]) -> Any:
-    """−log posterior of w, up to a constant; the prior is N(0, I)."""
-    features, counts, targets, offsets = data
-
-    def potential(w: jax.Array) -> jax.Array:
-        a = features @ w + offsets
-        return (counts * jax.nn.softplus(a) - targets * a).sum() + 0.5 * (w**2).sum()
-
-    return potential
+def _model(features: jax.Array, counts: jax.Array, targets: jax.Array, offsets: jax.Array) -> None:
+    """One output, in coordinates where the prior is N(0, I)."""
+    numpyro = _numpyro()
+    prior = numpyro.distributions.Normal(jnp.zeros(features.shape[1], features.dtype), 1)
+    w = numpyro.sample("w", prior.to_event(1))
+    a = features @ w + offsets
+    numpyro.factor("log_likelihood", (targets * a - counts * jax.nn.softplus(a)).sum())
 
 
-def init(key: jax.Array, data: tuple[jax.Array, ...], config: NutsConfig, num_warmup: int) -> Any:
-    """A kernel and its state at the prior mean, ready for `step`."""
-    kernel = _numpyro().infer.NUTS(
-        potential_fn=_potential(data), target_accept_prob=config.target_accept
-    )
-    start = jnp.zeros(data[0].shape[1], data[0].dtype)
-    return kernel, kernel.init(key, num_warmup, start, (), {})
+def _kernel(config: NutsConfig) -> Any:
+    return _numpyro().infer.NUTS(_model, target_accept_prob=config.target_accept)
 
 
-def step(key: jax.Array, state: Any) -> tuple[Any, dict[str, Any]]:
+def init(
+    key: jax.Array, data: tuple[jax.Array, ...], config: NutsConfig, num_warmup: int
+) -> tuple[Any, Any]:
+    """A kernel and its first state, ready for `step`."""
+    kernel = _kernel(config)
+    return kernel, kernel.init(key, num_warmup, None, data, {})
+
+
+def step(
+    key: jax.Array, state: tuple[Any, Any], data: tuple[jax.Array, ...]
+) -> tuple[tuple[Any, Any], dict[str, Any]]:
     """One trajectory; NumPyro's state carries its own key, so this one is not used."""
     del key
     kernel, chain = state
-    moved = kernel.sample(chain, (), {})
+    moved = kernel.sample(chain, data, {})
     return (kernel, moved), {"accept": moved.accept_prob, "diverging": moved.diverging}
 
 
 def run(problem: Problem, config: NutsConfig, settings: RunSettings) -> Outcome:
     """J draws of every output."""
     require_bernoulli(problem, "nuts")
-    numpyro = _numpyro()
     K, D, J = problem.num_outputs, problem.num_features, settings.num_particles
     per_chain = -(-J // config.num_chains)
-    num_warmup = settings.num_steps or 1_000
-    features = jnp.asarray(problem.features * problem.prior_scale)
+    num_warmup = settings.num_steps or NUM_WARMUP
+    mcmc = _numpyro().infer.MCMC(
+        _kernel(config),
+        num_warmup=num_warmup,
+        num_samples=per_chain,
+        num_chains=config.num_chains,
+        chain_method="vectorized",
+        progress_bar=False,
+        jit_model_args=True,  # one compiled program for all outputs
+    )
     particles = np.empty((K, J, D), problem.dtype)
-    rhat, divergences = np.zeros(K), 0
+    rhat, divergences = np.full(K, np.inf), 0
     for k in range(K):
-        one = slice(k, k + 1)
-        columns = (problem.targets[:, k], offsets_of(problem, one)[:, 0])
-        data = (features, jnp.asarray(problem.counts), *map(jnp.asarray, columns))
-        kernel = numpyro.infer.NUTS(
-            potential_fn=_potential(data), target_accept_prob=config.target_accept
-        )
-        mcmc = numpyro.infer.MCMC(
-            kernel,
-            num_warmup=num_warmup,
-            num_samples=per_chain,
-            num_chains=config.num_chains,
-            chain_method="vectorized",
-            progress_bar=False,
-        )
-        key = output_keys(settings.seed, range(k, k + 1))[0]
-        start_keys = jax.random.normal(jax.random.fold_in(key, 1), (config.num_chains, D))
-        start = start_keys if config.num_chains > 1 else start_keys[0]
-        mcmc.run(key, init_params=start, extra_fields=("diverging",))
-        chains = np.asarray(mcmc.get_samples(group_by_chain=True))
-        particles[k] = chains.reshape(-1, D)[_interleaved(config.num_chains, per_chain)[:J]]
-        rhat[k] = (
-            np.max(numpyro.diagnostics.split_gelman_rubin(chains)) if per_chain > 3 else np.inf
-        )
-        divergences += int(np.asarray(mcmc.get_extra_fields()["diverging"]).sum())
-    outcome = Outcome(
+        chains, diverged = _run_output(mcmc, problem, k, settings.seed)
+        particles[k] = chains.swapaxes(0, 1).reshape(-1, D)[:J]  # any leading part is balanced
+        divergences += diverged
+        if per_chain > 3:
+            rhat[k] = np.max(_numpyro().diagnostics.split_gelman_rubin(chains))
+    return Outcome(
         mean=particles.mean(axis=1),
         particles=particles,
         converged=rhat <= RHAT,
@@ -116,14 +110,21 @@ def run(problem: Problem, config: NutsConfig, settings: RunSettings) -> Outcome:
         time=np.full(K, np.nan),
         mean_residual=rhat - 1,
         covariance_residual=np.full(K, np.nan),
-        stop_reason=f"R-hat is above {RHAT}; draw more (num_particles) or warm up longer (num_steps)",
+        stop_reason=f"R-hat is above {RHAT}: more num_particles or, for warm-up, num_steps",
+        notes=[f"{divergences} divergent trajectories"] * bool(divergences),
         chains=config.num_chains,
     )
-    if divergences:
-        outcome.notes.append(f"{divergences} divergent trajectories")
-    return outcome
 
 
-def _interleaved(num_chains: int, per_chain: int) -> np.ndarray:
-    """Draw i of every chain, then draw i + 1: any leading part is balanced over chains."""
-    return np.arange(num_chains * per_chain).reshape(num_chains, per_chain).T.ravel()
+def _run_output(mcmc: Any, problem: Problem, k: int, seed: int) -> tuple[np.ndarray, int]:
+    """(chains, draws, D), and how many trajectories diverged."""
+    mcmc.run(
+        output_keys(seed, range(k, k + 1))[0],
+        jnp.asarray(problem.features * problem.prior_scale),
+        jnp.asarray(problem.counts),
+        jnp.asarray(problem.targets[:, k]),
+        jnp.asarray(offsets_of(problem, slice(k, k + 1))[:, 0]),
+        extra_fields=("diverging",),
+    )
+    chains = np.asarray(mcmc.get_samples(group_by_chain=True)["w"])
+    return chains, int(np.asarray(mcmc.get_extra_fields()["diverging"]).sum())

@@ -70,9 +70,9 @@ def make_plan(
         block //= 2
     if bytes_for(block, slots) > limit:
         fail(
-            f"memory_budget of {limit / 2**20:,.0f} MiB is too small: {num_rows:,} rows × "
-            f"{problem.num_features} features need {bytes_for(block, slots) / 2**20:,.0f} MiB. "
-            "Raise it, use dtype='float32', or give fewer rows (equal rows can be merged as counts)."
+            f"memory_budget of {limit:,} bytes is too small: {num_rows:,} rows × "
+            f"{problem.num_features} features need {bytes_for(block, slots):,} bytes. "
+            "Raise it, use dtype='float32', or give fewer rows."
         )
     return Plan(
         block_rows=block,

@@ -4,9 +4,9 @@ For a new row ψ the logits are ψ·θ_k. With y = σ(ψ·θ_k) (or a softmax ov
 
     predict_proba            E[y]
     predict_interval         quantiles of y over the posterior
-    entropies     total      H(E[y])          uncertainty of the prediction
-                  expected   E[H(y)]          what more rows would not remove (aleatoric)
-                  information H(E[y]) − E[H(y)]  mutual information of target and weights (epistemic)
+    entropies    total        H(E[y])            uncertainty of the prediction
+                 expected     E[H(y)]            what more rows would not remove (aleatoric)
+                 information  H(E[y]) − E[H(y)]  mutual information with the weights (epistemic)
 
 A Gaussian posterior gives these in closed form, however few particles there are: with a ~ N(μ, v),
 E[H(y)] = E log(1+e^a) − μ E σ(a) − v E σ'(a) by Stein's identity. Others average over particles.
@@ -45,7 +45,7 @@ class Entropies(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Posterior:
-    """Weights θ_k of K outputs: draws, moments, predictions, and `info` on how far to trust them."""
+    """Weights θ_k of K outputs: draws, moments, predictions; `info` says how far to trust them."""
 
     particles: np.ndarray  # (K, J, D)
     mean: np.ndarray  # (K, D)
@@ -57,7 +57,8 @@ class Posterior:
 
     def __repr__(self) -> str:
         K, J, D = self.particles.shape
-        return f"<Posterior of {K} outputs × {D} weights, {J} particles, {self.info.method}: {self.info.message}>"
+        size = f"{K} output{'s' * (K != 1)} × {D} weights, {J} particles"
+        return f"<Posterior of {size}, {self.info.method}: {self.info.message}>"
 
     def predict_proba(self, features: Any) -> np.ndarray:
         """E[y] for each row and output, (N, K)."""
@@ -183,7 +184,8 @@ class Posterior:
         try:
             with safe_open(path, framework="numpy") as file:
                 header = file.metadata() or {}
-                arrays = {name: file.get_tensor(name) for name in ARRAYS if name in file.keys()}
+                present = set(file.keys())
+                arrays = {name: file.get_tensor(name) for name in ARRAYS if name in present}
         except (OSError, SafetensorError) as error:
             fail(f"cannot read a posterior from {path}: {error}.")
         if header.get("format") != FORMAT or set(arrays) != set(ARRAYS):

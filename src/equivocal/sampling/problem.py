@@ -87,14 +87,14 @@ class Problem:
 
     @property
     def radius(self) -> float:
-        """A length in w that holds all of the posterior, ten times over.
+        """A length in w that holds all of the posterior of yes/no outputs, ten times over.
 
-        The mode has ½|w|² ≤ −log p(t | w = 0) ≤ Σ c log(1 + e^|ψ·m₀|), summed over classes for a
-        softmax; √D is the prior's own spread about it.
+        The mode has ½|w|² ≤ −log p(t | w = 0) ≤ Σ c (log 2 + |ψ·m₀|); √D + 5 is the prior's own
+        reach about it.
         """
         worst = np.log(2) + np.abs(self.offsets()).max(axis=1)
-        loss = float((self.counts * worst).sum()) * (1 + np.log(self.num_outputs))
-        return 10 * (np.sqrt(2 * loss) + np.sqrt(self.num_features) + 5)
+        loss = float((self.counts * worst).sum())
+        return 10 * float(np.sqrt(2 * loss) + np.sqrt(self.num_features) + 5)
 
     def offsets(self) -> np.ndarray:
         """Logits of the prior mean, (N, K) or (N, 1)."""
@@ -108,7 +108,7 @@ class Problem:
     def _check_range(self) -> None:
         """The square of a logit under the prior, summed over rows, must fit into the precision."""
         with np.errstate(over="ignore"):
-            size = float(np.abs(self.features).max(initial=0)) * float(self.prior_scale.max())
+            size = float((np.abs(self.features).max(axis=0) * self.prior_scale).max())
             shift = float(np.abs(self.offsets()).max(initial=0))
             total = float(self.counts.sum()) * self.num_features
         limit = float(np.sqrt(np.finfo(self.dtype).max / max(total, 1.0))) / 1e3
@@ -129,7 +129,9 @@ def collapse(problem: Problem) -> Problem:
     """
     psi = problem.features
     rng = np.random.default_rng(0)
-    key = psi @ rng.standard_normal(psi.shape[1]).astype(psi.dtype)
+    direction: np.ndarray = rng.standard_normal(psi.shape[1])
+    with np.errstate(over="ignore", invalid="ignore"):
+        key = psi @ direction.astype(psi.dtype)
     _, first, group = np.unique(key, return_index=True, return_inverse=True)
     if len(first) > 0.9 * len(psi) or not np.array_equal(psi[first][group], psi):
         return problem

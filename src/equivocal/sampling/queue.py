@@ -18,7 +18,7 @@ from equivocal.sampling.plan import Plan
 from equivocal.sampling.problem import Problem
 from equivocal.sampling.result import Outcome
 from equivocal.sampling.rows import Rows, in_blocks, lay_out, offsets_of
-from equivocal.sampling.shapes import Array
+from equivocal.sampling.shapes import Array, Int
 
 __all__ = ["run_flow"]
 
@@ -51,14 +51,14 @@ def run_flow(
     held = np.array([k if k < K else -1 for k in range(slots)])  # which output each slot works on
     queue = iter(range(slots, K))
     steps = np.zeros(slots, int)
-    done = _Collector(problem, state.factor.shape[-1])
+    done = _Collector(problem, state.factor.shape[-1], num_steps)
     while (held >= 0).any():
         state, info = flow_step(state, rows, rule, nodes)
         steps += 1
         finished = _finished(state, info, steps, tolerance, num_steps, held)
         if rule.joint and not finished.all():
             continue
-        for slot in np.flatnonzero(finished):
+        for slot in map(int, np.flatnonzero(finished)):
             done.take(int(held[slot]), slot, state, info, int(steps[slot]), tolerance)
             held[slot] = k = next(queue, -1)
             steps[slot] = 0
@@ -66,7 +66,7 @@ def run_flow(
                 continue
             rows = _load(rows, slot, *_columns(problem, k, plan.block_rows))
             state = _restart(state, _start(range(k, k + 1), K, start_of), slot)
-            if nodes_of is not None:
+            if nodes_of is not None and nodes is not None:
                 nodes = nodes.at[slot].set(nodes_of(k))
     return done.outcome()
 
@@ -83,7 +83,7 @@ def near_prior(problem: Problem, wide: int) -> Callable[[int], tuple[np.ndarray,
     factor = np.eye(wide, dtype=problem.dtype)
     factor[np.arange(D), np.arange(D)] = narrow
     mean = np.zeros(wide, problem.dtype)
-    return lambda k: (mean, factor)
+    return lambda _: (mean, factor)
 
 
 def _start(
@@ -114,7 +114,7 @@ def _columns(problem: Problem, k: int, block_rows: int) -> tuple[np.ndarray, np.
 
 
 @partial(jax.jit, donate_argnums=0)
-def _set_column(stacked: Array, slot: int, column: Array) -> Array:
+def _set_column(stacked: Array, slot: Int[Array, ""] | int, column: Array) -> Array:
     return stacked.at[:, slot].set(column)
 
 
@@ -126,7 +126,7 @@ def _load(rows: Rows, slot: int, targets: np.ndarray, offsets: np.ndarray | None
 
 
 @partial(jax.jit, donate_argnums=0)
-def _restart(state: FlowState, fresh: FlowState, slot: int) -> FlowState:
+def _restart(state: FlowState, fresh: FlowState, slot: Int[Array, ""] | int) -> FlowState:
     return jax.tree.map(lambda all_, one: all_.at[slot].set(one[0]), state, fresh)
 
 
@@ -155,7 +155,8 @@ def _finished(
 class _Collector:
     """Finished outputs, on the host."""
 
-    def __init__(self, problem: Problem, rank: int) -> None:
+    def __init__(self, problem: Problem, rank: int, num_steps: int) -> None:
+        self.num_steps = num_steps
         K, D = problem.num_outputs, problem.num_features
         self.mean = np.zeros((K, D), problem.dtype)
         self.factor = np.zeros((K, D, min(rank, D) if rank >= D else rank), problem.dtype)
@@ -177,6 +178,13 @@ class _Collector:
         worst = max(self.mean_residual[k], self.covariance_residual[k])
         self.converged[k] = worst <= tolerance
 
+    def _stop_reason(self) -> str:
+        if self.converged.all():
+            return ""
+        if (self.steps[~self.converged] >= self.num_steps).any():
+            return "the number of steps ran out"
+        return "no step raises the evidence bound any more: round-off; try dtype='float64'"
+
     def outcome(self) -> Outcome:
         """All outputs together."""
         return Outcome(
@@ -187,5 +195,5 @@ class _Collector:
             time=self.time,
             mean_residual=self.mean_residual,
             covariance_residual=self.covariance_residual,
-            stop_reason="" if self.converged.all() else "the number of steps ran out",
+            stop_reason=self._stop_reason(),
         )

@@ -26,7 +26,7 @@ class Rows(NamedTuple):
     features: Float[Array, "blocks rows D"]  # ψ √v
     counts: Float[Array, "blocks rows"]
     targets: Float[Array, "blocks K rows"]
-    offsets: Float[Array, "blocks #K rows"]  # ψ·m₀
+    offsets: Float[Array, "blocks ... rows"]  # ψ·m₀, per output or one for all
 
 
 class Block(NamedTuple):
@@ -35,7 +35,7 @@ class Block(NamedTuple):
     features: Float[Array, "rows D"]
     counts: Float[Array, " rows"]
     targets: Float[Array, "K rows"]
-    offsets: Float[Array, "#K rows"]
+    offsets: Float[Array, "... rows"]
 
 
 def lay_out(
@@ -74,11 +74,15 @@ def sum_over_blocks(function: Callable[..., T], rows: Rows, *beside: Array) -> T
     What stands `beside` the rows (leading axis: blocks) is handed to the function block by block.
     """
     stacked = (*rows, *beside)
-    call = lambda leaves: function(Block(*leaves[: len(rows)]), *leaves[len(rows) :])  # noqa: E731
+
+    def call(leaves: tuple[Array, ...]) -> T:
+        return function(Block(*leaves[: len(rows)]), *leaves[len(rows) :])
+
     shapes = jax.eval_shape(call, tuple(leaf[0] for leaf in stacked))
     zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
 
     def add(total: T, leaves: tuple[Array, ...]) -> tuple[T, None]:
         return jax.tree.map(jnp.add, total, call(leaves)), None
 
-    return jax.lax.scan(add, zero, stacked)[0]
+    total: T = jax.lax.scan(add, zero, stacked)[0]
+    return total

@@ -2,12 +2,12 @@
 
     log p(t | a) = Σ_k t_k (a_k − log Σ_i e^(a_i)),     y_k = e^(a_k) / Σ_i e^(a_i)
 
-q(θ) = Π_k N(m_k, P_k): never a K·D × K·D matrix. The flow of each class is that of a Bernoulli output
-with E[y_k] and E[y_k(1−y_k)] taken under q, all classes moving together under one evidence bound.
-Curvature between classes enters through the expectations only, so that probabilities are a little
-less sure than the exact posterior's (for K = 2 the variance of a difference of logits can come out
-up to twice as large). Expectations are averages over Q fixed points z in ℝᴷ, antithetic and whitened:
-exact for polynomials of degree three in the logits.
+q(θ) = Π_k N(m_k, P_k): never a K·D × K·D matrix. The flow of each class is that of a Bernoulli
+output with E[y_k] and E[y_k(1−y_k)] taken under q, all classes moving together under one evidence
+bound. Curvature between classes enters through the expectations only, so that probabilities are a
+little less sure than the exact posterior's (for K = 2 the variance of a difference of logits can
+come out up to twice as large). Expectations are averages over Q fixed points z in ℝᴷ, antithetic
+and whitened: exact for polynomials of degree three in the logits.
 """
 
 from functools import lru_cache

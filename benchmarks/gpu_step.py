@@ -1,0 +1,309 @@
+"""One step of the flow on an accelerator, against the floor that its matrix products set.
+
+    PYTHONPATH=src python3 benchmarks/gpu_step.py OUT.json            K=176, D=101, J=128, N=10,000
+    PYTHONPATH=src python3 benchmarks/gpu_step.py OUT.json --small    does it still work? on a CPU
+
+Imports jax, numpy and `equivocal.sampling` alone. Measures, each as the median of many calls that
+wait for their result, after one that compiles:
+
+    gemm         rates of matrix products: large square ones, and batches shaped like the step's,
+                 in float32 ("highest"), with TF32 inside, and as JAX multiplies by default
+    step         one `flow_step` and its parts (`_propose`, `_corrected`, `row_sums`, `_judge`),
+                 with and without mean corrections and for averages over J particles; beside each
+                 the floor: its matrix products' arithmetic over the best float32 rate
+    blocks       `flow_step` for rows cut into blocks of several sizes: what a plan should choose
+    end_to_end   `sample_posterior` from arrays in host memory to the posterior, cold and warm
+
+The floor counts D, not the D + 3 that padding makes of it, and each symmetric product in full, as
+the code computes it. A part that fails (out of memory, say) is reported, and the rest goes on.
+"""
+
+import argparse
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equivocal.sampling import bernoulli, flow, sample_posterior
+from equivocal.sampling.draws import noise_for
+from equivocal.sampling.problem import Likelihood, Problem
+from equivocal.sampling.rows import Rows, lay_out
+
+LANES = 8  # as in `equivocal.sampling.plan`: features are filled up to a multiple of this
+PRECISIONS = ("highest", "default")  # of the sampler; what "default" is, the device decides
+GEMM_PRECISIONS = ("highest", "tensorfloat32", "default")
+RULE = flow.FlowRule(bernoulli.variance, bernoulli.by_quadrature)
+RULES = {
+    "corrections=3": RULE,
+    "corrections=0": RULE._replace(corrections=0),
+    "ensemble": flow.FlowRule(
+        bernoulli.deviations, bernoulli.over_ensemble, slack=1.0, symmetric=True
+    ),
+}
+
+Numbers = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """Of the problem, and of the measurement."""
+
+    K: int = 176
+    N: int = 10_000
+    D: int = 101
+    J: int = 128
+    square: int = 8_192
+    block_rows: tuple[int, ...] = (1_024, 2_048, 5_120, 10_000, 16_384)
+    repeats: int = 30
+
+    @property
+    def wide(self) -> int:
+        """D filled up."""
+        return -(-self.D // LANES) * LANES
+
+
+SMALL = Sizes(K=3, N=300, D=11, J=16, square=128, block_rows=(128, 300), repeats=3)
+
+
+def median_seconds(work: Callable[[], Any], repeats: int) -> float:
+    """Of `repeats` calls that wait for their result, after one that compiles."""
+
+    def once() -> float:
+        began = perf_counter()
+        jax.tree.map(lambda leaf: leaf.block_until_ready(), work())
+        return perf_counter() - began
+
+    once()
+    return median(once() for _ in range(repeats))
+
+
+def made_up(sizes: Sizes) -> tuple[np.ndarray, np.ndarray]:
+    """Logistic features with a constant, and targets of weak to strong outputs."""
+    rng = np.random.default_rng(0)
+    latent = rng.standard_normal((sizes.N, 20))
+    psi = np.ones((sizes.N, sizes.D), np.float32)
+    psi[:, :-1] = 1 / (1 + np.exp(-latent @ rng.standard_normal((20, sizes.D - 1))))
+    weights = rng.standard_normal((sizes.D - 1, sizes.K)) / np.sqrt(sizes.D - 1)
+    logits = 4 * (psi[:, :-1] - 0.5) @ weights * np.geomspace(0.1, 5, sizes.K) - 1
+    targets = rng.random(logits.shape) < 1 / (1 + np.exp(-logits))
+    return psi, targets.astype(np.float32)
+
+
+def attempt(work: Callable[[], Numbers]) -> Numbers:
+    """What it gives, or why it gives nothing."""
+    try:
+        return work()
+    except Exception as error:  # whatever it is, the other parts go on
+        reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+        return {"failed": reason[:300]}
+
+
+def measure_gemm(sizes: Sizes) -> Numbers:
+    """TFLOP/s by shape and precision."""
+    K, N, D, n = sizes.K, sizes.N, sizes.wide, sizes.square
+    shapes = {
+        "square": ((n, n), (n, n)),
+        "shared rows (N,D)·(K,D,D)": ((1, N, D), (K, D, D)),
+        "batch (K,N,D)·(K,D,D)": ((K, N, D), (K, D, D)),
+        "curvature (K,D,N)·(K,N,D)": ((K, D, N), (K, N, D)),
+    }
+    rates: Numbers = {}
+    for name, (left, right) in shapes.items():
+        batch = K if len(left) == 3 else 1
+        flops = 2.0 * batch * left[-2] * left[-1] * right[-1]
+        rates[name] = {
+            precision: attempt(lambda: _gemm(left, right, precision, flops, sizes.repeats))  # noqa: B023
+            for precision in GEMM_PRECISIONS
+        }
+    return rates
+
+
+def _gemm(
+    left: tuple[int, ...], right: tuple[int, ...], precision: str, flops: float, repeats: int
+) -> Numbers:
+    one, two = jax.random.split(jax.random.key(0))
+    a, b = jax.random.normal(one, left, jnp.float32), jax.random.normal(two, right, jnp.float32)
+    multiply = jax.jit(lambda a, b: jnp.matmul(a, b, precision=precision))
+    seconds = median_seconds(lambda: multiply(a, b), repeats)
+    return {"seconds": seconds, "tflops": flops / seconds / 1e12}
+
+
+def best_rate(rates: Numbers) -> float | None:
+    """The fastest float32 product, in FLOP/s."""
+    found = [shape["highest"].get("tflops") for shape in rates.values() if "highest" in shape]
+    good = [rate for rate in found if rate is not None]
+    return max(good) * 1e12 if good else None
+
+
+def step_flops(sizes: Sizes, rule: flow.FlowRule) -> Numbers:
+    """Arithmetic of the matrix products in each part of a step."""
+    K, N, D = sizes.K, sizes.N, sizes.D
+    particles = 2.0 * K * N * D * sizes.J if rule.symmetric else 0.0
+    parts = {
+        "propose": 2 * 2.0 * K * D**3 + (4 if rule.symmetric else 2 / 3) * K * D**3,
+        "corrected": 0.0,
+        "row_sums": 2 * 2.0 * K * N * D**2 + 2 * 2.0 * K * N * D + particles,
+        "judge": 0.0,
+    }
+    if rule.corrections:  # B once, then three products with vectors for each
+        parts["corrected"] = 2.0 * K * N * D**2 + 3 * rule.corrections * 2.0 * K * N * D + particles
+    return parts | {"step": sum(parts.values())}
+
+
+def laid_out(sizes: Sizes, block_rows: int) -> Rows:
+    """The made-up rows in blocks, on the device."""
+    psi, targets = made_up(sizes)
+    problem = Problem.build(psi, targets, None, 0.0, 1.0, Likelihood.BERNOULLI, None)
+    block = min(block_rows, sizes.N)
+    return lay_out(problem, slice(0, sizes.K), block, num_features=sizes.wide)
+
+
+def on_the_way(sizes: Sizes, rows: Rows, rule: flow.FlowRule, nodes: Any) -> flow.FlowState:
+    """A state in the middle of a run: three steps from near the prior."""
+    eye = jnp.broadcast_to(0.3 * jnp.eye(sizes.wide), (sizes.K, sizes.wide, sizes.wide))
+    state = flow.start_flow(jnp.zeros((sizes.K, sizes.wide), jnp.float32), eye)
+    for _ in range(3):
+        state, _ = flow.flow_step(state, rows, rule, nodes)
+    return state
+
+
+def measure_step(sizes: Sizes, rate: float | None) -> Numbers:
+    """Every rule at every precision."""
+    rows = laid_out(sizes, sizes.N)
+    found: Numbers = {}
+    for name, rule in RULES.items():
+        for precision in PRECISIONS:
+            with jax.default_matmul_precision(precision):
+                times = attempt(lambda: _time_parts(sizes, rows, rule))  # noqa: B023
+            found[f"{name}, {precision}"] = _beside_floor(times, step_flops(sizes, rule), rate)
+    return found
+
+
+def _time_parts(sizes: Sizes, rows: Rows, rule: flow.FlowRule) -> Numbers:
+    """Seconds of a whole step and of each part alone."""
+    nodes = None
+    if rule.symmetric:
+        noise = noise_for(0, range(sizes.K), sizes.J, sizes.wide)
+        nodes = jnp.asarray(noise.astype(np.float32))
+    state = on_the_way(sizes, rows, rule, nodes)
+    proposal = flow._propose(state, rule)
+    mean, factor = proposal.mean, proposal.factor
+    sums = flow.row_sums(rows, mean, factor, rule, nodes)
+    parts: dict[str, Callable[[], Any]] = {
+        "step": lambda: flow.flow_step(state, rows, rule, nodes),
+        "propose": lambda: flow._propose(state, rule),
+        "corrected": lambda: flow._corrected(rows, mean, factor, rule, nodes),
+        "row_sums": lambda: flow.row_sums(rows, mean, factor, rule, nodes),
+        "judge": lambda: flow._judge(state, proposal, mean, sums, rule),
+    }
+    if not rule.corrections:
+        del parts["corrected"]
+    times: Numbers = {}
+    for name, work in parts.items():
+        times[name] = attempt(lambda: {"seconds": median_seconds(work, sizes.repeats)})  # noqa: B023
+    return times
+
+
+def _beside_floor(times: Numbers, flops: Numbers, rate: float | None) -> Numbers:
+    """Each part's seconds with its arithmetic, its floor and the ratio to it."""
+    for part, found in times.items():
+        if part in flops and "seconds" in found:
+            floor = flops[part] / rate if rate else None
+            ratio = found["seconds"] / floor if floor else None
+            found |= {"gemm_flops": flops[part], "floor_seconds": floor, "ratio_to_floor": ratio}
+    return times
+
+
+def measure_blocks(sizes: Sizes) -> Numbers:
+    """Seconds of a step, by rows in a block."""
+
+    def one(block_rows: int) -> Numbers:
+        rows = laid_out(sizes, block_rows)
+        state = on_the_way(sizes, rows, RULE, None)
+        step = median_seconds(lambda: flow.flow_step(state, rows, RULE), sizes.repeats)
+        return {"seconds": step, "rows_with_padding": rows.counts.size}
+
+    with jax.default_matmul_precision("highest"):
+        return {f"{block:,}": attempt(lambda: one(block)) for block in sizes.block_rows}  # noqa: B023
+
+
+def measure_end_to_end(sizes: Sizes) -> Numbers:
+    """Seconds of the first and of later calls, at each precision."""
+    psi, targets = made_up(sizes)
+
+    def one() -> Numbers:
+        times = []
+        for _ in range(4):
+            began = perf_counter()
+            posterior = sample_posterior(psi, targets, num_particles=sizes.J)
+            times.append(perf_counter() - began)
+        info = posterior.info
+        return {
+            "seconds": median(times[1:]),
+            "seconds_cold": times[0],
+            "converged": info.converged,
+            "steps_median": float(np.median(info.steps)),
+            "steps_most": int(np.max(info.steps)),
+            "message": info.message,
+        }
+
+    found = {}
+    for precision in PRECISIONS:
+        with jax.default_matmul_precision(precision):
+            found[precision] = attempt(one)
+    return found
+
+
+def show(title: str, numbers: Numbers, indent: int = 0) -> None:
+    """A table as plain text: names to the left, their numbers to the right."""
+    pad = "  " * indent
+    nested = {k: v for k, v in numbers.items() if isinstance(v, dict)}
+    flat = {k: v for k, v in numbers.items() if not isinstance(v, dict)}
+    print(f"{pad}{title:<{44 - 2 * indent}}", "   ".join(f"{k} {cell(v)}" for k, v in flat.items()))
+    for name, inner in nested.items():
+        show(name, inner, indent + 1)
+
+
+def cell(value: object) -> str:
+    """A number with four digits, anything else as it is."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def main() -> None:
+    """Measure all parts, print them and write them."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("path", type=Path, help="JSON file to write")
+    parser.add_argument("--small", action="store_true", help="small sizes, to see that it runs")
+    given = parser.parse_args()
+    sizes = SMALL if given.small else Sizes()
+    device = jax.devices()[0]
+    facts = {
+        "jax": jax.__version__,
+        "numpy": np.__version__,
+        "device": device.device_kind,
+        "backend": jax.default_backend(),
+    }
+    results: Numbers = {"facts": facts, "sizes": vars(sizes)}
+    results["gemm"] = attempt(lambda: measure_gemm(sizes))
+    rate = None if "failed" in results["gemm"] else best_rate(results["gemm"])
+    results["best_float32_flops_per_second"] = rate
+    parts: dict[str, Callable[[], Numbers]] = {
+        "step": lambda: measure_step(sizes, rate),
+        "blocks": lambda: measure_blocks(sizes),
+        "end_to_end": lambda: measure_end_to_end(sizes),
+    }
+    for name, work in parts.items():
+        results[name] = attempt(work)
+        given.path.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+    show(f"{device.device_kind}, {jax.default_backend()}", results)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+"""Clocks: seconds on the wall, and how many of them JAX spent on compiling."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import perf_counter
+from typing import Any, TypeVar
+
+import jax
+
+__all__ = ["compile_spans", "covered", "timed"]
+
+COMPILING = "/jax/core/compile/"  # JAX names its events for tracing, lowering and compiling so
+
+T = TypeVar("T")
+Span = tuple[float, float]  # from, to
+
+
+def timed(work: Callable[[], T]) -> tuple[float, T]:
+    """Seconds on the wall, and the result."""
+    began = perf_counter()
+    result = work()
+    return perf_counter() - began, result
+
+
+@contextmanager
+def compile_spans() -> Iterator[list[Span]]:
+    """The times within the block when JAX traced, lowered or compiled; they may overlap."""
+    spans: list[Span] = []
+
+    def note(event: str, duration_secs: float, **_: Any) -> None:
+        if event.startswith(COMPILING):
+            now = perf_counter()  # the event is told of when it ends
+            spans.append((now - duration_secs, now))
+
+    jax.monitoring.register_event_duration_secs_listener(note)
+    try:
+        yield spans
+    finally:
+        jax.monitoring.unregister_event_duration_listener(note)
+
+
+def covered(spans: list[Span]) -> float:
+    """Seconds that lie in at least one span.
+
+    >>> covered([(0.0, 2.0), (1.0, 3.0), (5.0, 6.0)])
+    4.0
+    """
+    total, reached = 0.0, float("-inf")
+    for begin, end in sorted(spans):
+        total += max(0.0, end - max(begin, reached))
+        reached = max(reached, end)
+    return total

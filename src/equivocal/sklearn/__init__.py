@@ -1,0 +1,17 @@
+"""Scikit-learn estimators whose weights are a posterior of `equivocal.sampling`.
+
+    >>> from equivocal.sklearn import EnsembleKalmanClassifier
+    >>> model = EnsembleKalmanClassifier().fit([[-1.0], [0.0], [2.0]], ["no", "no", "yes"])
+    >>> model.predict([[3.0]])
+    array(['yes'], dtype='<U3')
+    >>> low, high = model.predict_interval([[3.0]])  # of each class's probability
+    >>> low.shape
+    (1, 2)
+
+They stand in pipelines, grid searches and cross-validation as any other classifier does.
+"""
+
+from equivocal.sklearn.base import EnsembleKalmanBase
+from equivocal.sklearn.estimators import EnsembleKalmanClassifier, EnsembleKalmanMultilabel
+
+__all__ = ["EnsembleKalmanBase", "EnsembleKalmanClassifier", "EnsembleKalmanMultilabel"]

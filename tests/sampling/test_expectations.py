@@ -1,0 +1,58 @@
+"""Averages of the logistic function over a Gaussian, against adaptive integration."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.special import expit
+
+from equivocal.sampling.expectations import gaussian_moments, kolmogorov_nodes
+
+MEANS = [0.0, 0.3, -2.0, 7.0, -15.0, 40.0]
+SDS = [0.0, 0.1, 1.0, 4.0, 25.0, 1e3]
+
+
+def integrate(function: object, mean: float, sd: float) -> float:
+    """∫ f(μ + s z) φ(z) dz, split where the function bends."""
+    if sd == 0:
+        return float(function(mean))
+    points = np.clip([(c - mean) / sd for c in (-40, -5, 0, 5, 40)], -11, 11)
+    density = lambda z: function(mean + sd * z) * np.exp(-z * z / 2) / np.sqrt(2 * np.pi)  # noqa: E731
+    return quad(density, -12, 12, points=sorted(set(points)), limit=400, epsabs=1e-15)[0]
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 2e-14), ("float32", 4e-7)])
+def test_moments_match_adaptive_integration(dtype: str, tolerance: float) -> None:
+    """Tolerance: the trapezoid's own error (2e-15, 3e-9) plus round-off of 27 or 16 terms."""
+    mean, sd = (grid.ravel() for grid in np.meshgrid(MEANS, SDS))
+    with jax.enable_x64(dtype == "float64"):
+        moments = gaussian_moments(jnp.asarray(mean, dtype), jnp.asarray(sd**2, dtype))
+        moments = [np.asarray(leaf, np.float64) for leaf in moments]
+    slope = lambda a: expit(a) * expit(-a)  # noqa: E731
+    softplus = lambda a: np.logaddexp(0, a)  # noqa: E731
+    for i, (mu, s) in enumerate(zip(mean, sd, strict=True)):
+        assert abs(moments[0][i] - integrate(expit, mu, s)) < tolerance
+        assert abs(moments[1][i] - integrate(slope, mu, s)) < tolerance
+        exact = integrate(softplus, mu, s) - max(mu, 0)
+        # E log(1+e^a) grows with s, and with it the integration's own error
+        assert abs(moments[2][i] - exact) < 10 * tolerance * max(1, s)
+
+
+def test_nodes_are_a_probability() -> None:
+    for dtype, tolerance in ((np.float64, 4e-15), (np.float32, 1e-6)):
+        scales, weights = kolmogorov_nodes(dtype)
+        assert (weights > 0).all()
+        assert (np.diff(scales) > 0).all()
+        assert abs(weights.sum() - 1) < tolerance
+
+
+def test_slope_is_the_derivative_of_the_probability() -> None:
+    """What the fixed-point equations need of each other: d E[σ]/dμ = E[σ'] for the sums as coded."""
+    with jax.enable_x64(True):
+        variance = jnp.asarray([0.0, 0.5, 30.0])
+        slopes = jax.vmap(
+            jax.grad(lambda mu, v: gaussian_moments(mu[None], v[None]).probability[0])
+        )(jnp.asarray([0.7, -1.0, 5.0]), variance)
+        direct = gaussian_moments(jnp.asarray([0.7, -1.0, 5.0]), variance).slope
+        np.testing.assert_allclose(slopes, direct, rtol=1e-12)

@@ -1,0 +1,97 @@
+"""Bad input: each a clear error that names argument, value, rule and way out; nothing is traced."""
+
+import numpy as np
+import pytest
+
+from equivocal.errors import UserError
+from equivocal.sampling import sample_posterior
+from tests.sampling.problems import small
+
+X, T = small()
+NAN = np.where(X > 2, np.nan, X)
+
+BAD = {
+    "NaN features": (NAN, T, {}, r"features must be finite, got nan at index \(\d+, \d\)"),
+    "infinite targets": (X, np.where(T > 0, np.inf, 0), {}, "targets must be finite, got inf"),
+    "one-dimensional features": (X[:, 0], T, {}, r"features must have shape \(N, D\), got \(60,\)"),
+    "no rows": (X[:0], T[:0], {}, r"at least one row and one column, got shape \(0, 4\)"),
+    "no columns": (X[:, :0], T, {}, "at least one row and one column"),
+    "words": ([["a"], ["b"]], [0, 1], {}, "features must hold numbers.*encode"),
+    "complex": (X * 1j, T, {}, "features must hold real numbers"),
+    "three-dimensional targets": (X, T[None], {}, r"targets must have shape \(N,\) or \(N, K\)"),
+    "targets of other length": (X, T[:3], {}, "one row per row of features, got 3 for 60"),
+    "targets above one": (X, 2 * T, {}, "between 0 and the row's count, got 2 with count 1 in row"),
+    "negative targets": (X, -T, {}, "between 0 and the row's count, got -1"),
+    "negative counts": (X, T, {"counts": -np.ones(60)}, "counts must be ≥ 0, got -1.0 in row 0"),
+    "counts of other length": (X, T, {"counts": [1.0]}, r"counts must have shape \(60,\)"),
+    "zero variance": (X, T, {"prior_variance": 0.0}, "prior_variance must be > 0, got 0.*1e-8"),
+    "NaN variance": (X, T, {"prior_variance": np.nan}, "prior_variance must be finite"),
+    "full covariance": (X, T, {"prior_variance": np.eye(4)}, "only diagonal priors"),
+    "mean of other shape": (X, T, {"prior_mean": np.zeros(3)}, r"\(4,\) or \(2, 4\), got \(3,\)"),
+    "one particle": (X, T, {"num_particles": 1}, "num_particles must be a whole number ≥ 2, got 1"),
+    "no steps": (X, T, {"num_steps": 0}, "num_steps must be a whole number ≥ 1"),
+    "negative seed": (X, T, {"seed": -1}, "seed must be a whole number ≥ 0"),
+    "unknown method": (X, T, {"method": "exact_flow"}, "did you mean 'exact-flow'"),
+    "unknown likelihood": (X, T, {"likelihood": "probit"}, "must be one of bernoulli, softmax"),
+    "unknown option": (X, T, {"rate": 0.3}, "has no option 'rate'; it takes expectations"),
+    "wrong taming": (
+        X,
+        T,
+        {"method": "dropout-deterministic", "taming": "printted"},
+        "did you mean 'printed'",
+    ),
+    "dropout of everything": (
+        X,
+        T,
+        {"method": "dropout-deterministic", "dropout_rate": 1.0},
+        r"dropout_rate must lie in \[0, 1\), got 1.0",
+    ),
+    "zero tolerance": (X, T, {"tolerance": 0.0}, "tolerance must be > 0"),
+    "half precision": (X, T, {"dtype": "float16"}, "dtype must be float32 or float64"),
+    "tiny budget": (X, T, {"memory_budget": 100}, "memory_budget of 100 bytes is too small"),
+    "too large for float32": (1e30 * X, T, {"dtype": "float32"}, "must stay below.*float64"),
+    "too few for aldi": (X, T, {"method": "aldi", "num_particles": 5}, "num_particles >= 6"),
+    "softmax elsewhere": (
+        X,
+        T[:, 0].astype(int),
+        {"method": "aldi", "likelihood": "softmax"},
+        "for a softmax use 'exact-flow'",
+    ),
+    "softmax of fractions": (X, T[:, 0] / 2, {"likelihood": "softmax"}, "class numbers 0 … K−1"),
+    "softmax rows": (X, np.ones((60, 2)), {"likelihood": "softmax"}, "must sum to the row's count"),
+    "softmax of one class": (X, np.zeros(60), {"likelihood": "softmax"}, "at least 2 classes"),
+    "watching a Gaussian": (X, T, {"observe": print}, "cannot be observed"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_clear_sentence(case: str) -> None:
+    features, targets, options, message = BAD[case]
+    with pytest.raises(UserError, match=message) as caught:
+        sample_posterior(features, targets, **options)
+    assert "\n" not in str(caught.value)
+
+
+def test_prediction_needs_the_same_columns() -> None:
+    posterior = sample_posterior(X, T)
+    with pytest.raises(UserError, match="must have 4 columns.*got 3; no intercept is added"):
+        posterior.predict_proba(X[:, :3])
+    with pytest.raises(UserError, match="features must be finite"):
+        posterior.predict_proba(NAN)
+    with pytest.raises(UserError, match="level must be between 0 and 1"):
+        posterior.predict_interval(X, level=1.5)
+
+
+@pytest.mark.parametrize(
+    "features",
+    [np.ones((60, 4)), np.zeros((60, 4)), X[:, [1, 1, 1, 1]], X * [1, 1, 1, 0]],
+    ids=["constant", "zero", "duplicated", "an empty column"],
+)
+def test_degenerate_features_work(features: np.ndarray) -> None:
+    posterior = sample_posterior(features, T)
+    assert posterior.info.converged
+    assert np.isfinite(posterior.particles).all()
+    untouched = (features == 0).all(axis=0)
+    np.testing.assert_allclose(posterior.mean[:, untouched], 0, atol=1e-9)
+    variances = np.diagonal(posterior.covariance, axis1=1, axis2=2)
+    np.testing.assert_allclose(variances[:, untouched], 1, rtol=1e-9)

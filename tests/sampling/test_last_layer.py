@@ -1,0 +1,338 @@
+"""Posteriors over a last layer, from raw inputs: of any callable, or of a PyTorch module."""
+
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from equivocal.errors import UserError
+from equivocal.sampling import last_layer, sample_posterior
+from equivocal.sampling.last_layer import TorchFeatures, from_torch, last_layer_posterior
+
+# float32 and one size throughout, so that JAX compiles once for each likelihood
+X = np.random.default_rng(0).normal(size=(20, 2)).astype(np.float32)
+CLASSES = np.arange(20) % 3
+MANY = np.eye(3)[CLASSES]
+WEIGHTS = np.array([[1.0, -2.0, 0.5], [0.0, 1.0, 1.0], [2.0, 0.0, -1.0]], np.float32)
+BIAS = np.array([0.3, -0.2, 0.1], np.float32)
+
+
+def feature_map(x):
+    return np.stack([x[:, 0], x[:, 1], x[:, 0] * x[:, 1]], axis=1)
+
+
+WITH_ONES = np.column_stack([feature_map(X), np.ones(20, np.float32)])
+
+
+@pytest.fixture(scope="module")
+def sampled():
+    return sample_posterior(WITH_ONES, MANY, num_particles=20)
+
+
+@pytest.fixture
+def asked(monkeypatch, sampled):
+    """What `sample_posterior` is asked, without its being run."""
+    seen = SimpleNamespace()
+
+    def record(features, targets, **options):
+        vars(seen).update(features=features, targets=targets, **options)
+        return sampled
+
+    monkeypatch.setattr(last_layer, "sample_posterior", record)
+    return seen
+
+
+# any callable
+
+
+def test_callable_predicts_as_the_posterior_of_its_features(sampled):
+    belief = last_layer_posterior(feature_map, X, MANY, num_particles=20)
+    np.testing.assert_array_equal(belief.features(X), WITH_ONES)
+    np.testing.assert_array_equal(belief.posterior.mean, sampled.mean)
+    np.testing.assert_array_equal(belief.predict_proba(X), sampled.predict_proba(WITH_ONES))
+    np.testing.assert_array_equal(
+        belief.predict_interval(X, 0.5), sampled.predict_interval(WITH_ONES, 0.5)
+    )
+    np.testing.assert_array_equal(belief.entropies(X), sampled.entropies(WITH_ONES))
+    assert belief.info is belief.posterior.info
+    assert repr(belief).startswith("<LastLayerPosterior of 3 outputs × 4 weights, exact-flow: conv")
+
+
+def test_trained_weights_and_bias_are_the_prior_mean(asked):
+    last_layer_posterior(feature_map, X, MANY, weights=WEIGHTS, bias=BIAS, seed=7)
+    np.testing.assert_array_equal(asked.prior_mean, np.column_stack([WEIGHTS, BIAS]))
+    np.testing.assert_array_equal(asked.targets, MANY)
+    assert (asked.likelihood, asked.seed) == ("bernoulli", 7)
+
+
+def test_weights_alone_leave_the_intercept_at_zero(asked):
+    last_layer_posterior(feature_map, X, MANY, weights=WEIGHTS)
+    np.testing.assert_array_equal(asked.prior_mean, np.column_stack([WEIGHTS, np.zeros(3)]))
+
+
+def test_without_intercept_features_are_as_they_come(asked):
+    belief = last_layer_posterior(feature_map, X, MANY, weights=WEIGHTS, intercept=False)
+    np.testing.assert_array_equal(asked.features, feature_map(X))
+    np.testing.assert_array_equal(asked.prior_mean, WEIGHTS)
+    np.testing.assert_array_equal(belief.features(X), feature_map(X))
+
+
+def test_class_numbers_become_a_softmax_over_all_rows_of_weights(asked):
+    """Also where the last class is absent, and where rows stand for several."""
+    counts = np.full(20, 2.0)
+    last_layer_posterior(feature_map, X, CLASSES % 2, weights=WEIGHTS, counts=counts)
+    np.testing.assert_array_equal(asked.targets, 2 * np.eye(3)[CLASSES % 2])
+    assert asked.likelihood == "softmax"
+
+
+def test_probabilities_of_classes_can_be_asked_for_as_a_softmax(asked):
+    last_layer_posterior(feature_map, X, MANY, weights=WEIGHTS, likelihood="softmax")
+    assert asked.likelihood == "softmax"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"feature_map": lambda x: x[:, 0]}, r"one row per input, \(N, D\), got shape \(20,\)"),
+        ({"weights": WEIGHTS[:, :2]}, r"weights must have shape \(K, 3\).*got \(3, 2\)"),
+        ({"weights": WEIGHTS[0]}, r"weights must have shape \(K, 3\)"),
+        ({"weights": WEIGHTS, "bias": BIAS[:2]}, r"bias must have shape \(3,\)"),
+        ({"bias": BIAS}, "bias without weights"),
+        ({"weights": WEIGHTS, "bias": BIAS, "intercept": False}, "bias needs intercept=True"),
+        ({"weights": WEIGHTS, "prior_mean": 0.0}, "either weights or prior_mean"),
+        ({"weights": WEIGHTS[:2]}, r"targets must have shape \(N,\) or \(N, 2\)"),
+        ({"weights": WEIGHTS[:1]}, r"targets must have shape \(N,\) or \(N, 1\)"),
+        ({"weights": WEIGHTS[:2], "targets": CLASSES}, "class numbers 0 … 1.* got 2"),
+        (
+            {"weights": WEIGHTS, "targets": CLASSES, "likelihood": "bernoulli"},
+            "class numbers, which need likelihood='softmax'",
+        ),
+        ({"weights": WEIGHTS, "targets": CLASSES, "counts": 2.0}, "counts must have shape"),
+    ],
+)
+def test_mistakes_are_explained(asked, change, message):
+    arguments = {"feature_map": feature_map, "inputs": X, "targets": MANY} | change
+    with pytest.raises(UserError, match=message):
+        last_layer_posterior(**arguments)
+
+
+def test_without_pytorch_the_way_out_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(UserError, match=r"pip install 'equivocal\[torch\]'"):
+        from_torch(object(), X, MANY)
+
+
+# PyTorch modules
+
+
+@pytest.fixture(scope="module")
+def torch():
+    return pytest.importorskip("torch")
+
+
+@pytest.fixture
+def net(torch):
+    """In training mode, with parts whose evaluation differs from it; one part is frozen."""
+    torch.manual_seed(0)
+    nn = torch.nn
+    module = nn.Sequential(
+        nn.Linear(2, 3), nn.BatchNorm1d(3), nn.Tanh(), nn.Dropout(0.5), nn.Linear(3, 3)
+    )
+    with torch.no_grad():
+        module[1].running_mean += 0.5
+    module[0].requires_grad_(False).eval()
+    return module
+
+
+def by_hand(net):
+    """(ψ, 1) of the module above, in NumPy."""
+    get = lambda tensor: tensor.detach().numpy().astype(float)  # noqa: E731
+    h = X @ get(net[0].weight).T + get(net[0].bias)
+    scale = get(net[1].weight) / np.sqrt(get(net[1].running_var) + net[1].eps)
+    h = (h - get(net[1].running_mean)) * scale + get(net[1].bias)
+    return np.column_stack([np.tanh(h), np.ones(len(X))])
+
+
+def condition(module):
+    """Everything that a visit might change."""
+    return (
+        [part.training for part in module.modules()],
+        [
+            len(hooks)
+            for part in module.modules()
+            for hooks in (part._forward_hooks, part._forward_pre_hooks)
+        ],
+        [(p.requires_grad, p.grad) for p in module.parameters()],
+        {name: value.tolist() for name, value in module.state_dict().items()},
+    )
+
+
+def test_features_are_what_the_last_layer_is_given(net, asked):
+    from_torch(net, X.astype(float), MANY, batch_size=7)  # three batches, the last one shorter
+    # float32 through two small layers
+    np.testing.assert_allclose(asked.features, by_hand(net), atol=1e-6)
+    assert asked.features.dtype == np.float32
+
+
+def test_trained_layer_is_the_prior_mean(net, asked):
+    from_torch(net, X, CLASSES, prior_variance=0.25)
+    trained = np.column_stack([net[4].weight.detach(), net[4].bias.detach()])
+    np.testing.assert_array_equal(asked.prior_mean, trained)
+    np.testing.assert_array_equal(asked.targets, MANY)
+    assert (asked.likelihood, asked.prior_variance) == ("softmax", 0.25)
+
+
+def test_prior_mean_can_be_another(net, asked):
+    from_torch(net, X, CLASSES % 2, prior_mean=0.0)
+    assert asked.prior_mean == 0.0
+    assert asked.targets.shape == (20, 3)  # the third class is absent from the targets
+
+
+@pytest.mark.parametrize("likelihood", ["softmax", "bernoulli"])
+def test_with_a_narrow_prior_the_network_answers_itself(torch, net, likelihood):
+    """Weights are held to √1e-14 = 1e-7 about the trained ones, so float32 sees no difference."""
+    targets = torch.tensor(CLASSES if likelihood == "softmax" else MANY)
+    belief = from_torch(net, X, targets, prior_variance=1e-14, num_particles=20, batch_size=8)
+    net.eval()
+    logits = net(torch.tensor(X)).detach()
+    own = torch.softmax(logits, 1) if likelihood == "softmax" else torch.sigmoid(logits)
+    np.testing.assert_allclose(belief.predict_proba(X), own, atol=1e-5)
+    np.testing.assert_allclose(belief.predict_interval(X)[0], own, atol=1e-5)
+    assert belief.entropies(X).information.max() < 1e-5
+
+
+def test_module_is_left_as_it_was(net, asked):
+    before = condition(net)
+    belief = from_torch(net, X, MANY)
+    belief.features(X)
+    assert condition(net) == before
+    assert before[0][1:3] == [False, True]  # the fixture mixes the modes
+
+
+def test_module_is_left_as_it_was_after_an_error(net):
+    before = condition(net)
+    with pytest.raises(RuntimeError, match="shapes"):  # PyTorch's own
+        from_torch(net, X[:, :1], MANY)
+    assert condition(net) == before
+
+
+def test_linear_without_bias_has_no_intercept(torch, asked):
+    module = torch.nn.Sequential(torch.nn.Tanh(), torch.nn.Linear(2, 3, bias=False))
+    from_torch(module, X, MANY)
+    np.testing.assert_allclose(asked.features, np.tanh(X), atol=1e-6)
+    np.testing.assert_array_equal(asked.prior_mean, module[1].weight.detach())
+
+
+def test_last_layer_is_the_one_reached_last(torch, asked):
+    """Registered first, reached last; a squeeze and modules that do nothing may follow."""
+
+    class Backwards(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.out = torch.nn.Linear(3, 1)
+            self.body = torch.nn.Linear(2, 3)
+            self.idle = torch.nn.Sequential(torch.nn.Identity(), torch.nn.Dropout(0.5))
+
+        def forward(self, x):
+            return self.idle(self.out(input=torch.relu(self.body(x)))).squeeze(-1)
+
+    module = Backwards()
+    from_torch(module, X, CLASSES > 0)
+    expected = torch.relu(module.body(torch.tensor(X))).detach()
+    np.testing.assert_array_equal(asked.features[:, :-1], expected)
+    assert asked.likelihood == "bernoulli"
+
+
+def test_whole_numbers_reach_the_module_as_such(torch, asked):
+    module = torch.nn.Sequential(torch.nn.Embedding(3, 2), torch.nn.Linear(2, 3)).bfloat16()
+    from_torch(module, CLASSES, MANY)
+    expected = module[0].weight.detach().float().numpy()[CLASSES]
+    np.testing.assert_array_equal(asked.features[:, :-1], expected)
+
+
+def with_forward(torch, function):
+    """A module of one linear layer that does what `function(layer, x)` says."""
+
+    class Module(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.out = torch.nn.Linear(2, 3)
+
+        def forward(self, x):
+            return function(self.out, x)
+
+    return Module()
+
+
+def test_no_gradients_are_recorded(torch, asked):
+    recorded = []
+
+    def forward(layer, x):
+        recorded.append(torch.is_grad_enabled())
+        return layer(x)
+
+    from_torch(with_forward(torch, forward), X, MANY)
+    assert recorded == [False, False]  # once to find the layer, once for the features
+
+
+ENDINGS = {
+    "activation": (lambda nn: nn.Sequential(nn.Linear(2, 3), nn.Softmax(1)), "Linear, got Softmax"),
+    "in place": (
+        lambda nn: nn.Sequential(nn.Linear(2, 3), nn.ReLU(inplace=True)),
+        "Linear, got ReLU: leave the activation off",
+    ),
+    "no linear": (lambda nn: nn.Tanh(), "Linear, got Tanh"),
+    "nothing": (lambda nn: nn.Identity(), "Linear, got Identity"),
+    "more axes": (
+        lambda nn: nn.Sequential(nn.Unflatten(1, (2, 1)), nn.Linear(1, 3)),
+        r"\(20, 2, 1\)",
+    ),
+}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_other_endings_are_refused(torch, ending):
+    make, message = ENDINGS[ending]
+    with pytest.raises(UserError, match=message):
+        from_torch(make(torch.nn), X, MANY)
+
+
+FUNCTIONS = {
+    "function": (lambda out, x: out(x).sigmoid(), "something changes it after that"),
+    "function in place": (lambda out, x: out(x).sigmoid_(), "something changes it after that"),
+    "several results": (lambda out, x: (out(x), x), "must return a tensor of logits, got tuple"),
+    "used twice": (lambda out, x: out(out(x)[:, :2]), "used once in a pass"),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_what_a_module_does_beside_its_layers_is_noticed(torch, name):
+    function, message = FUNCTIONS[name]
+    with pytest.raises(UserError, match=message):
+        from_torch(with_forward(torch, function), X, MANY)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        (X[:0], "at least one row"),
+        ({"x": X}, "one tensor or array, got dict"),
+    ],
+)
+def test_inputs_are_one_array(net, inputs, message):
+    with pytest.raises(UserError, match=message):
+        from_torch(net, inputs, MANY)
+
+
+def test_read_only_inputs_are_welcome(net):
+    fixed = X.copy()
+    fixed.flags.writeable = False
+    np.testing.assert_allclose(TorchFeatures(net)(fixed), by_hand(net)[:, :-1], atol=1e-6)
+
+
+def test_only_modules_and_sound_batches(torch, net):
+    with pytest.raises(UserError, match=r"torch\.nn\.Module, got function; for another callable"):
+        from_torch(feature_map, X, MANY)
+    with pytest.raises(UserError, match="batch_size must be a whole number ≥ 1"):
+        from_torch(net, X, MANY, batch_size=0)

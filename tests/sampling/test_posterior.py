@@ -1,0 +1,179 @@
+"""What a `Posterior` predicts, doubts, stores and says of itself."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from arviz_stats.base import array_stats
+
+from equivocal.errors import UserError
+from equivocal.sampling import Posterior, sample_posterior
+from equivocal.sampling.diagnostics import pareto_shape
+from tests.sampling.problems import SEEDS, small
+
+
+@pytest.fixture(scope="module")
+def gaussian() -> Posterior:
+    return sample_posterior(*small(), num_particles=4000)
+
+
+def test_predictions_agree_with_many_particles(gaussian: Posterior) -> None:
+    """Closed forms against 4,000 draws: five standard errors of a mean of numbers in [0, 1]."""
+    x, _ = small()
+    logits = np.einsum("nd,kjd->nkj", x, gaussian.particles)
+    y = 1 / (1 + np.exp(-logits))
+    error = 5 * 0.5 / np.sqrt(4000)
+    np.testing.assert_allclose(gaussian.predict_proba(x), y.mean(axis=-1), atol=error)
+    low, high = gaussian.predict_interval(x, level=0.8)
+    inside = ((y >= low[..., None]) & (y <= high[..., None])).mean(axis=-1)
+    np.testing.assert_allclose(inside, 0.8, atol=5 * np.sqrt(0.16 / 4000))
+    mean, sd = gaussian.logits(x)
+    np.testing.assert_allclose(mean, logits.mean(axis=-1), atol=1e-9)
+    np.testing.assert_allclose(sd, logits.std(axis=-1, ddof=1), rtol=1e-9)
+
+
+def test_entropy_splits_into_what_is_not_known_and_what_cannot_be(gaussian: Posterior) -> None:
+    x, _ = small()
+    entropies = gaussian.entropies(x)
+    y = 1 / (1 + np.exp(-np.einsum("nd,kjd->nkj", x, gaussian.particles)))
+    each = -(y * np.log(y) + (1 - y) * np.log1p(-y)).mean(axis=-1)
+    np.testing.assert_allclose(entropies.expected, each, atol=5 * 0.35 / np.sqrt(4000))
+    np.testing.assert_allclose(entropies.total, entropies.expected + entropies.information)
+    assert (entropies.information >= 0).all()
+    assert (entropies.total <= np.log(2) + 1e-12).all()
+    far = gaussian.entropies(50 * x[:, :] * [0, 1, 1, 1])
+    assert far.information.mean() > entropies.information.mean()
+
+
+def test_particle_methods_predict_from_particles() -> None:
+    x, _ = small()
+    posterior = sample_posterior(*small(), method="homotopy", num_particles=50)
+    y = 1 / (1 + np.exp(-np.einsum("nd,kjd->nkj", x, posterior.particles)))
+    np.testing.assert_allclose(posterior.predict_proba(x), y.mean(axis=-1), atol=1e-12)
+    low, high = posterior.predict_interval(x)
+    np.testing.assert_allclose(low, np.quantile(y, 0.05, axis=-1), atol=1e-12)
+    np.testing.assert_allclose(high, np.quantile(y, 0.95, axis=-1), atol=1e-12)
+    assert (posterior.entropies(x).information >= 0).all()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_draws_come_from_the_gaussian_they_claim(seed: int) -> None:
+    """Moments exactly, whitened norms in law; bounds derived, so every seed must pass."""
+    J, D = 400, 4
+    posterior = sample_posterior(*small(), num_particles=J, seed=seed)
+    for k in range(2):
+        root = np.linalg.cholesky(posterior.covariance[k])
+        z = np.linalg.solve(root, (posterior.particles[k] - posterior.mean[k]).T).T
+        np.testing.assert_allclose(z.mean(axis=0), 0, atol=1e-9)
+        np.testing.assert_allclose(np.cov(z.T), np.eye(D), atol=1e-8)
+        # |z|² J/(J−1)² is Beta(D/2, (J−1−D)/2): its variance fixes that of the mean of |z|⁴
+        fourth = (z**2).sum(axis=1) ** 2
+        expected = D * (D + 2) * (J - 1) ** 3 / (J**2 * (J + 1))
+        # sd of |z|⁴ for χ²_4 is √(E|z|⁸ − E²) = √(1920 − 576) = 36.7; 6 standard errors
+        assert abs(fourth.mean() - expected) < 6 * 36.7 / np.sqrt(J)
+        # no direction is special: skewness of every coordinate within 6 of its √(6/J)
+        assert (np.abs((z**3).mean(axis=0)) < 6 * np.sqrt(6 / J)).all()
+
+
+def test_outputs_get_their_own_draws() -> None:
+    x, t = small()
+    posterior = sample_posterior(x, np.repeat(t[:, :1], 2, axis=1))
+    assert not np.allclose(posterior.particles[0], posterior.particles[1])
+    np.testing.assert_array_equal(posterior.mean[0], posterior.mean[1])
+
+
+def test_saved_and_loaded_is_the_same(gaussian: Posterior, tmp_path: Path) -> None:
+    gaussian.save(tmp_path / "posterior.safetensors")
+    loaded = Posterior.load(tmp_path / "posterior.safetensors")
+    x, _ = small()
+    for name in ("particles", "mean", "covariance"):
+        np.testing.assert_array_equal(getattr(loaded, name), getattr(gaussian, name))
+    np.testing.assert_array_equal(loaded.predict_proba(x), gaussian.predict_proba(x))
+    assert loaded.info.message == gaussian.info.message
+    np.testing.assert_array_equal(loaded.info.pareto_k, gaussian.info.pareto_k)
+    assert repr(loaded) == repr(gaussian)
+    assert [path.name for path in tmp_path.iterdir()] == ["posterior.safetensors"]
+
+
+def test_loading_something_else_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "not.safetensors"
+    path.write_bytes(b"nothing of the kind")
+    with pytest.raises(UserError, match="cannot read a posterior"):
+        Posterior.load(path)
+    with pytest.raises(UserError, match="cannot read a posterior"):
+        Posterior.load(tmp_path / "missing")
+    from safetensors.numpy import save_file
+
+    save_file({"mean": np.zeros(2)}, path)
+    with pytest.raises(UserError, match="not a posterior"):
+        Posterior.load(path)
+
+
+def test_arviz_sees_chains_draws_outputs_and_features() -> None:
+    posterior = sample_posterior(*small(), num_particles=60)
+    tree = posterior.to_arviz()
+    assert tree.posterior["weights"].dims == ("chain", "draw", "output", "feature")
+    assert tree.posterior["weights"].shape == (1, 60, 2, 4)
+    np.testing.assert_array_equal(tree.posterior["weights"][0, :, 1], posterior.particles[1])
+
+
+def test_missing_extras_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    posterior = sample_posterior(*small(), num_particles=60)
+    for module in ("arviz_base", "numpyro"):
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(UserError, match=r"equivocal\[arviz\]"):
+        posterior.to_arviz()
+    with pytest.raises(UserError, match=r"equivocal\[nuts\]"):
+        sample_posterior(*small(), method="nuts")
+
+
+def test_verdict_is_in_the_repr(gaussian: Posterior) -> None:
+    assert repr(gaussian).startswith("<Posterior of 2 outputs × 4 weights, 4000 particles, exact-flow")
+    assert gaussian.info.message in repr(gaussian)
+    assert "\n" not in repr(gaussian)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_pareto_shape_agrees_with_arviz(seed: int) -> None:
+    """The same fit as PSIS, weights of very different tails."""
+    rng = np.random.default_rng(seed)
+    for scale in (0.1, 0.5, 1.2):
+        log_weights = rng.exponential(scale, 2000)
+        _, theirs = array_stats.psislw(-log_weights)
+        assert abs(pareto_shape(log_weights) - float(theirs)) < 1e-9
+    assert pareto_shape(np.zeros(500)) == -np.inf
+
+
+def test_precision_follows_the_features_whatever_jax_is_set_to() -> None:
+    x, t = small()
+    assert sample_posterior(x, t).particles.dtype == np.float64
+    assert sample_posterior(x.astype(np.float32), t).particles.dtype == np.float32
+    assert sample_posterior(x, t, dtype="float32").mean.dtype == np.float32
+    whole = np.round(x).astype(int)
+    assert sample_posterior(whole, t).mean.dtype == np.float64
+
+
+def test_runs_with_jax_and_numpy_alone(tmp_path: Path) -> None:
+    """A whole run in a process where nothing else of ours can be imported."""
+    code = """
+import sys, importlib.abc
+class Refuse(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        ours = ("equinox", "optax", "jaxtyping", "scipy.stats", "pandas", "xarray", "pydantic",
+                "typer", "rich", "matplotlib", "safetensors", "sklearn", "numpyro", "torch")
+        if name.startswith(ours):
+            raise ImportError(name)
+sys.meta_path.insert(0, Refuse())
+import numpy as np
+from equivocal.sampling import sample_posterior
+x = np.array([[1.0, -1.0], [1.0, 0.0], [1.0, 2.0]])
+print(sample_posterior(x, [0, 0, 1]).predict_proba(x).round(3).tolist())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=200
+    )
+    probabilities = np.array(json.loads(done.stdout))
+    assert (np.diff(probabilities[:, 0]) > 0).all()

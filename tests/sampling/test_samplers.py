@@ -1,0 +1,183 @@
+"""Homotopy, ALDI, NUTS and softmax against each other and against what is known."""
+
+import inspect
+
+import jax
+import numpy as np
+import pytest
+
+from equivocal.sampling import METHODS, Posterior, sample_posterior
+from equivocal.sampling import aldi, homotopy
+from equivocal.sampling.aldi import AldiConfig
+from equivocal.sampling.homotopy import HomotopyConfig
+from tests.sampling.problems import rows_of, small
+
+
+@pytest.fixture(scope="module")
+def nuts() -> Posterior:
+    return sample_posterior(*small(), method="nuts", num_particles=8000)
+
+
+def standard_errors(chains: np.ndarray) -> np.ndarray:
+    """Of the mean of each weight, from 8 batches of the draws, (D,)."""
+    batches = np.stack([part.mean(axis=0) for part in np.array_split(chains, 8)])
+    return batches.std(axis=0, ddof=1) / np.sqrt(8)
+
+
+def test_nuts_converges_and_needs_no_gaussian(nuts: Posterior) -> None:
+    assert nuts.info.converged
+    assert nuts.particles.shape == (2, 8000, 4)
+    assert np.isnan(nuts.info.covariance_shift).all()
+    gaussian = sample_posterior(*small())
+    sd = np.sqrt(np.diagonal(gaussian.covariance, axis1=1, axis2=2))
+    # the Gaussian's own distance on this mild posterior is below 0.02 sd; Monte Carlo adds 0.02
+    assert (np.abs(nuts.mean - gaussian.mean) / sd < 0.1).all()
+    tree = nuts.to_arviz()
+    assert tree.posterior["weights"].shape == (4, 2000, 2, 4)
+
+
+def test_aldi_and_nuts_agree(nuts: Posterior) -> None:
+    """Both have the exact posterior as their law; ALDI up to its Euler bias."""
+    posterior = sample_posterior(*small(), method="aldi", num_particles=100, num_steps=3000)
+    assert posterior.info.converged
+    for k in range(2):
+        sd = np.sqrt(np.diag(nuts.covariance[k]))
+        error = standard_errors(nuts.particles[k])
+        # ALDI: 100 particles × 30 time units, autocorrelation about one unit: 3,000 draws' worth
+        allowed = 5 * np.sqrt(error**2 + sd**2 / 3000) + 0.02 * sd
+        assert (np.abs(posterior.mean[k] - nuts.mean[k]) < allowed).all()
+        ratio = np.diag(posterior.covariance[k]) / sd**2
+        # variance: √(2/3000) and √(2/4000) relative, and Δt/2 = 1 % of bias; without (D+1)/J: 0.95
+        assert (np.abs(ratio - 1) < 5 * np.sqrt(2 / 3000 + 2 / 4000) + 0.02).all()
+
+
+def test_aldi_has_the_right_variance_with_few_particles() -> None:
+    """Nothing but the prior: Var = I even for J = 7 > D + 1; without (D+1)/J it would be 0.4."""
+    posterior = sample_posterior(
+        np.zeros((4, 4)),
+        np.zeros((4, 16)),
+        method="aldi",
+        num_particles=7,
+        num_steps=4000,
+        step_size=0.05,
+    )
+    variance = np.diagonal(posterior.covariance, axis1=1, axis2=2)
+    error = variance.std(ddof=1) / np.sqrt(variance.size)
+    assert error < 0.05
+    assert abs(variance.mean() - 1) < 5 * error + 0.03  # Euler–Maruyama: Δt/2
+
+
+def test_aldi_step_commutes_with_rotations() -> None:
+    """Noise lives in ensemble space, so one key gives one path in any coordinates."""
+    x, t = small()
+    Q, _ = np.linalg.qr(np.random.default_rng(0).normal(size=(4, 4)))
+    theta = np.random.default_rng(1).normal(size=(2, 9, 4))
+    config = AldiConfig()
+    with jax.enable_x64(True):
+        keys = jax.random.split(jax.random.key(0), 2)
+        plain, _ = aldi.step(keys, aldi.init(jax.numpy.asarray(theta)), rows_of(small()), config, 10)
+        turned, _ = aldi.step(
+            keys, aldi.init(jax.numpy.asarray(theta @ Q)), rows_of(type(small())(x @ Q, t)), config, 10
+        )
+    np.testing.assert_allclose(turned.particles, np.asarray(plain.particles) @ Q, atol=1e-10)
+
+
+def test_homotopy_is_exact_for_linear_gaussian_rows() -> None:
+    """There the frozen equation is the whole one: an ensemble of exact prior moments arrives."""
+    x, _ = small()
+    epsilon = 1e-3
+    counts = np.full(60, 1 / epsilon**2)
+    t = counts[:, None] / 2 + np.random.default_rng(3).normal(size=(60, 2)) / epsilon
+    posterior = sample_posterior(
+        epsilon * x, t, counts=counts, method="homotopy", num_particles=4000
+    )
+    precision = x.T @ x / 4 + np.eye(4)
+    covariance = np.linalg.inv(precision)
+    mean = np.linalg.solve(precision, epsilon * x.T @ (t - counts[:, None] / 2)).T
+    # 4,000 prior draws carry √(2/4000) = 2.2 % into each variance
+    assert np.linalg.norm(posterior.covariance[0] - covariance) < 0.1 * np.linalg.norm(covariance)
+    sd = np.sqrt(np.diag(covariance))
+    assert (np.abs(posterior.mean - mean) < 0.15 * sd).all()
+    np.testing.assert_allclose(posterior.info.time, 1, atol=1e-6)
+
+
+def test_homotopy_converges_with_its_step() -> None:
+    """First order in κ: halving it halves the distance to a fine path."""
+    ends = [
+        sample_posterior(*small(), method="homotopy", num_particles=50, step_size=kappa).particles
+        for kappa in (0.2, 0.1, 0.0125)
+    ]
+    coarse, fine = (np.abs(end - ends[2]).max() for end in ends[:2])
+    assert 1.6 < coarse / fine < 2.8
+
+
+def test_permuted_particles_give_permuted_particles() -> None:
+    order = np.random.default_rng(2).permutation(9)
+    theta = np.random.default_rng(1).normal(size=(2, 9, 4))
+    with jax.enable_x64(True):
+        keys = jax.random.split(jax.random.key(0), 2)
+        zero = jax.numpy.zeros(2)
+        ends = [
+            np.asarray(
+                homotopy.step(
+                    keys,
+                    homotopy.HomotopyState(jax.numpy.asarray(start), zero, zero.astype(int)),
+                    rows_of(small()),
+                    HomotopyConfig(),
+                )[0].particles
+            )
+            for start in (theta, theta[:, order])
+        ]
+    np.testing.assert_allclose(ends[1], ends[0][:, order], atol=1e-10)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_has_a_module_with_init_and_step(name: str) -> None:
+    """One protocol: `init` makes a state, `step(key, state, …)` gives a state and an info."""
+    module = inspect.getmodule(METHODS[name].run)
+    assert module.__name__.endswith(name.replace("-", "_"))
+    assert list(inspect.signature(module.step).parameters)[:2] in (["key", "state"], ["keys", "state"])
+    assert callable(module.init)
+    assert module.__doc__
+
+
+@pytest.mark.parametrize("method", ["exact-flow", "mean-field", "laplace"])
+def test_softmax_classifies(method: str) -> None:
+    """Three overlapping clouds: calibrated enough, rows sum to one, all three agree on the mean."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 90)
+    x = np.c_[rng.normal(size=(90, 2)) + 2 * np.eye(3)[labels][:, :2], np.ones(90)]
+    posterior = sample_posterior(x, labels, likelihood="softmax", method=method)
+    assert posterior.info.converged
+    probability = posterior.predict_proba(x)
+    np.testing.assert_allclose(probability.sum(axis=1), 1)
+    assert (probability.argmax(axis=1) == labels).mean() > 0.7
+    np.testing.assert_allclose(posterior.mean.sum(axis=0), 0, atol=1e-6)
+    entropies = posterior.entropies(x)
+    assert entropies.total.shape == (90, 1)
+    assert (entropies.information >= 0).all()
+
+
+def test_softmax_mode_is_the_penalised_maximum() -> None:
+    """Laplace's mean against scikit-learn's multinomial regression, C = prior variance."""
+    from sklearn.linear_model import LogisticRegression
+
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 90)
+    x = np.c_[rng.normal(size=(90, 2)) + np.eye(3)[labels][:, :2], np.ones(90)]
+    posterior = sample_posterior(x, labels, likelihood="softmax", method="laplace", prior_variance=2)
+    theirs = LogisticRegression(C=2, fit_intercept=False, tol=1e-10, max_iter=10_000).fit(x, labels)
+    np.testing.assert_allclose(posterior.mean, theirs.coef_, atol=1e-5)
+
+
+def test_counts_and_one_hot_rows_are_the_same_softmax() -> None:
+    rng = np.random.default_rng(0)
+    labels, repeats = rng.integers(0, 3, 90), rng.integers(1, 3, 90)
+    x = rng.normal(size=(90, 3))
+    counted = sample_posterior(
+        x, np.eye(3)[labels] * repeats[:, None], counts=repeats, likelihood="softmax"
+    )
+    repeated = sample_posterior(
+        np.repeat(x, repeats, axis=0), np.repeat(labels, repeats), likelihood="softmax"
+    )
+    np.testing.assert_allclose(counted.mean, repeated.mean, atol=1e-5)
