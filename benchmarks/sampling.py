@@ -5,8 +5,8 @@
     python -m benchmarks.sampling --run runs/ten   rows of other networks than runs/paper's
 
 The same as `equivocal bench --full`; what is compared with what, and what is counted, stands in the
-modules of `equivocal.bench`. Run it on a machine that does nothing else. Prints the table and writes
-`benchmarks/results/sampling.json` (`--quick`: `quick/sampling.json`).
+modules of `equivocal.bench`. Run it on a machine that does nothing else. Prints the table and
+writes `benchmarks/results/sampling.json` (`--quick`: `quick/sampling.json`).
 """
 
 from pathlib import Path

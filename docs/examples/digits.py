@@ -2,8 +2,8 @@
 
 A Bayesian softmax regression on 300 random Fourier features of 8 × 8 images. The mutual information
 between class and weights should be small for digits that it knows and large for what it never saw.
-Printed is how well this tells the known from the unknown, beside two rivals, as AUROC (1 is perfect,
-0.5 is chance). Needs scikit-learn: pip install "equivocal[sklearn]".
+Printed is how well this tells known from unknown, beside two rivals, as AUROC (1 is perfect, 0.5 is
+chance). Needs scikit-learn: pip install "equivocal[sklearn]".
 
     python docs/examples/digits.py [picture.png]
 """

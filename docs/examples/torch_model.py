@@ -1,16 +1,23 @@
 """A PyTorch network: sure of itself far from anything it was trained on, and less so afterwards.
 
-A network with two hidden layers of rectified units learns three clouds of points in the plane. Its
-softmax is nearly 1 at any distance. A posterior over its last layer, read from the module as it is,
-keeps the answers near the data and takes the certainty back elsewhere: logits and their spread grow
-alike with the distance, so the probability stays away from 1 (Kristiadi, Hein and Hennig 2020,
-arXiv:2002.10118). Needs PyTorch: pip install "equivocal[torch]".
+A network with two hidden layers of rectified units learns to tell two clouds of points in the plane
+apart. Far away it is certain in nearly every direction. A posterior over its last layer, read from
+the module as it is, takes some of that back: far away the logit and its spread grow alike with the
+distance, so the probability stays away from 0 and 1 (Kristiadi, Hein and Hennig 2020,
+arXiv:2002.10118). Three posteriors are compared:
+
+    same points   the training points, about the trained weights: every point counts twice
+    from zero     the training points, about zero: every point counts once
+    fresh points  points that training has not seen, about the trained weights
+
+Needs PyTorch: pip install "equivocal[torch]".
 
     python docs/examples/torch_model.py [numbers.csv]
 """
 # ruff: noqa: T201
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -19,27 +26,30 @@ from torch import nn
 
 from equivocal.sampling.last_layer import from_torch
 
-CENTRES = np.array([[0.0, 2.0], [-1.7, -1.0], [1.7, -1.0]])
-PER_CLASS, NUM_EPOCHS = 100, 300
+CENTRES = np.array([[-1.0, -0.5], [1.0, 0.5]])
+NUM_EPOCHS = 500
+
+Belief = Callable[[torch.Tensor], np.ndarray]
 
 
-def clouds(rng: np.random.Generator) -> tuple[torch.Tensor, torch.Tensor]:
-    """Points about three centres, and whose they are."""
-    label = np.repeat(np.arange(3), PER_CLASS)
-    points = CENTRES[label] + 0.9 * rng.normal(size=(len(label), 2))
-    return torch.tensor(points, dtype=torch.float32), torch.tensor(label)
+def clouds(rng: np.random.Generator, number: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Points about two centres, and whose they are."""
+    label = np.arange(number) % 2
+    points = CENTRES[label] + rng.normal(size=(number, 2))
+    return torch.tensor(points, dtype=torch.float32), torch.tensor(label, dtype=torch.float32)
 
 
 def trained(points: torch.Tensor, label: torch.Tensor) -> nn.Module:
     """An ordinary network, trained in an ordinary way; its last layer returns logits."""
     torch.manual_seed(0)
     network = nn.Sequential(
-        nn.Linear(2, 30), nn.ReLU(), nn.Linear(30, 30), nn.ReLU(), nn.Linear(30, 3)
+        nn.Linear(2, 30), nn.ReLU(), nn.Linear(30, 30), nn.ReLU(), nn.Linear(30, 1)
     )
-    optimiser = torch.optim.Adam(network.parameters(), lr=0.01)
+    loss = nn.BCEWithLogitsLoss()
+    optimiser = torch.optim.Adam(network.parameters(), lr=0.005)
     for _ in range(NUM_EPOCHS):
         optimiser.zero_grad()
-        nn.functional.cross_entropy(network(points), label).backward()
+        loss(network(points)[:, 0], label).backward()
         optimiser.step()
     return network
 
@@ -50,30 +60,37 @@ def ring(radius: float) -> torch.Tensor:
     return radius * torch.stack([angle.cos(), angle.sin()], dim=1)
 
 
+def measures(belief: Belief, points: torch.Tensor, label: torch.Tensor) -> dict[str, float]:
+    """How right and how sure: for sureness ½ is a coin and 1 is certainty."""
+    p, t = belief(points), label.numpy()
+    found = {"right": ((p > 0.5) == t).mean(), "Brier score": ((p - t) ** 2).mean()}
+    places = {"new points": points} | {f"distance {r}": ring(r) for r in (5, 20, 100)}
+    for where, some in places.items():
+        found[f"sure at {where}"] = np.maximum(belief(some), 1 - belief(some)).mean()
+    return found
+
+
 def main(table: Path | None) -> None:
-    """Train, take the posterior, compare; the numbers go to a file where one is named."""
+    """Train, take posteriors, compare; the numbers go to a file where one is named."""
     rng = np.random.default_rng(0)
-    network = trained(*clouds(rng))
-    belief = from_torch(network, *clouds(rng))  # points that training has not seen
-    print(belief)
-    new, label = clouds(rng)
-    places = {"new points": new} | {f"distance {r}": ring(r) for r in (5, 20, 100)}
-    lines = ["where,network,posterior"]
-    for where, points in places.items():
-        with torch.no_grad():
-            own = network(points).softmax(dim=1).numpy()
-        ours = belief.predict_proba(points)
-        lines.append(f"{where},{own.max(axis=1).mean():.3f},{ours.max(axis=1).mean():.3f}")
-        if where == "new points":
-            truth = label.numpy()
-            for name, beliefs in (("network", own), ("posterior", ours)):
-                right = (beliefs.argmax(axis=1) == truth).mean()
-                loss = -np.log(beliefs[np.arange(len(truth)), truth]).mean()
-                print(f"{name:9}  right {right:.1%}, cross-entropy {loss:.3f} on new points")
-    print("mean probability of the favourite class")
-    print("\n".join(" ".join(f"{cell:>12}" for cell in line.split(",")) for line in lines))
+    training, fresh, new = clouds(rng, 200), clouds(rng, 200), clouds(rng, 2_000)
+    network = trained(*training)
+    posteriors = {
+        "same points": from_torch(network, *training),
+        "from zero": from_torch(network, *training, prior_mean=0.0),
+        "fresh points": from_torch(network, *fresh),
+    }
+    columns = {"network": measures(lambda x: network(x).sigmoid().detach().numpy()[:, 0], *new)}
+    for name, belief in posteriors.items():
+        print(f"{name}: {belief}")
+        columns[name] = measures(lambda x, b=belief: b.predict_proba(x)[:, 0], *new)
+    lines = [["", *columns]]
+    for row in columns["network"]:
+        lines.append([row, *(f"{column[row]:.3f}" for column in columns.values())])
+    for line in lines:
+        print(f"{line[0]:20}" + "".join(f"{cell:>14}" for cell in line[1:]))
     if table is not None:
-        table.write_text("\n".join(lines) + "\n")
+        table.write_text("\n".join(map(",".join, lines)) + "\n")
 
 
 if __name__ == "__main__":

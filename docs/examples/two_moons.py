@@ -82,9 +82,14 @@ def main(picture: Path) -> None:
     belief = last_layer_posterior(FourierFeatures(rng), points, label)
     print(belief)
     for name, point in (("upper moon", (0, 1)), ("between", (0.5, 0.25)), ("far away", (-2.5, -2))):
-        probability = belief.predict_proba(np.array([point]))[0, 0]
-        low, high = (end[0, 0] for end in belief.predict_interval(np.array([point])))
-        print(f"{name:10}  P(lower) = {probability:.3f}, 90 % of it in {low:.3f} … {high:.3f}")
+        here = np.array([point])
+        low, high = (end.item() for end in belief.predict_interval(here))
+        doubt = belief.entropies(here)
+        print(
+            f"{name:10}  P(lower) = {belief.predict_proba(here).item():.3f}, "
+            f"90 % of it in {low:.3f} … {high:.3f}; "
+            f"of {doubt.total.item():.2f} nats, {doubt.information.item():.2f} from the weights"
+        )
     draw(belief, points, label).savefig(picture)
     print(f"wrote {picture}")
 

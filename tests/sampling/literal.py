@@ -12,7 +12,7 @@ def literal_step(
     step_size: float,
     taming: str,
 ) -> np.ndarray:
-    """Both half steps without dropout (ρ = 0), in the paper's coordinates: columns are particles."""
+    """Both half steps without dropout (ρ = 0), in the paper's coordinates: columns of θ."""
     J = len(theta)
     Psi, t, th, dt = features.T, targets, theta.T, step_size
     m0, P0 = prior_mean[:, None], np.diag(prior_variance)

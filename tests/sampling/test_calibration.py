@@ -59,7 +59,8 @@ def test_exact_samplers_have_uniform_ranks(method: str, options: dict[str, float
 @pytest.mark.slow
 def test_gaussian_family_shows_its_mild_deviation() -> None:
     """Skewness that a Gaussian cannot have: ranks of the weights stay within 0.08 of uniform,
-    and the log-likelihood, which sees it most, is where the distance is largest."""
+    and the log-likelihood, which sees it most, is where the distance is largest.
+    """
     values = ranks("exact-flow", 1000, 63)
     distance = np.array([stats.kstest(column, "uniform").statistic for column in values.T])
     assert (distance[:D] < 0.08).all()

@@ -1,4 +1,4 @@
-"""Algorithm 1 against its printed equations, against its differential equation, and at its limits."""
+"""Algorithm 1 against its printed equations, its differential equation, and at its limits."""
 
 import jax
 import jax.numpy as jnp

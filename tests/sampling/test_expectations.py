@@ -48,7 +48,7 @@ def test_nodes_are_a_probability() -> None:
 
 
 def test_slope_is_the_derivative_of_the_probability() -> None:
-    """What the fixed-point equations need of each other: d E[σ]/dμ = E[σ'] for the sums as coded."""
+    """The fixed-point equations need it of each other: d E[σ]/dμ = E[σ'], for the sums as coded."""
     with jax.enable_x64(True):
         variance = jnp.asarray([0.0, 0.5, 30.0])
         slopes = jax.vmap(

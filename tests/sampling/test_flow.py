@@ -208,5 +208,3 @@ def test_too_few_particles_are_flagged_and_lose_only_the_ensemble() -> None:
     assert "subspace" in ensemble.info.message
     assert np.linalg.matrix_rank(ensemble.covariance[0]) == 2
     assert (ensemble.info.effective_rank <= 2 + 1e-9).all()
-
-

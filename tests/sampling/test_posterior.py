@@ -131,7 +131,9 @@ def test_missing_extras_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_verdict_is_in_the_repr(gaussian: Posterior) -> None:
-    assert repr(gaussian).startswith("<Posterior of 2 outputs × 4 weights, 4000 particles, exact-flow")
+    assert repr(gaussian).startswith(
+        "<Posterior of 2 outputs × 4 weights, 4000 particles, exact-flow"
+    )
     assert gaussian.info.message in repr(gaussian)
     assert "\n" not in repr(gaussian)
 

@@ -106,7 +106,9 @@ def test_a_tight_prior_gives_the_prior(seed: int, variance: float) -> None:
     posterior = sample_posterior(x, t, prior_mean=m0, prior_variance=variance)
     # 40 rows of size ≤ 30 push by at most v Σ|ψ|
     np.testing.assert_allclose(posterior.mean, m0, atol=variance * 40 * 30)
-    np.testing.assert_allclose(posterior.covariance, variance * np.eye(3)[None].repeat(2, 0), atol=1e-3 * variance)
+    np.testing.assert_allclose(
+        posterior.covariance, variance * np.eye(3)[None].repeat(2, 0), atol=1e-3 * variance
+    )
 
 
 @pytest.mark.parametrize("method", ["exact-flow", "dropout-deterministic", "homotopy", "aldi"])

@@ -6,8 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from equivocal.sampling import METHODS, Posterior, sample_posterior
-from equivocal.sampling import aldi, homotopy
+from equivocal.sampling import METHODS, Posterior, aldi, homotopy, sample_posterior
 from equivocal.sampling.aldi import AldiConfig
 from equivocal.sampling.homotopy import HomotopyConfig
 from tests.sampling.problems import rows_of, small
@@ -75,9 +74,15 @@ def test_aldi_step_commutes_with_rotations() -> None:
     config = AldiConfig()
     with jax.enable_x64(True):
         keys = jax.random.split(jax.random.key(0), 2)
-        plain, _ = aldi.step(keys, aldi.init(jax.numpy.asarray(theta)), rows_of(small()), config, 10)
+        plain, _ = aldi.step(
+            keys, aldi.init(jax.numpy.asarray(theta)), rows_of(small()), config, 10
+        )
         turned, _ = aldi.step(
-            keys, aldi.init(jax.numpy.asarray(theta @ Q)), rows_of(type(small())(x @ Q, t)), config, 10
+            keys,
+            aldi.init(jax.numpy.asarray(theta @ Q)),
+            rows_of(type(small())(x @ Q, t)),
+            config,
+            10,
         )
     np.testing.assert_allclose(turned.particles, np.asarray(plain.particles) @ Q, atol=1e-10)
 
@@ -136,7 +141,10 @@ def test_every_method_has_a_module_with_init_and_step(name: str) -> None:
     """One protocol: `init` makes a state, `step(key, state, …)` gives a state and an info."""
     module = inspect.getmodule(METHODS[name].run)
     assert module.__name__.endswith(name.replace("-", "_"))
-    assert list(inspect.signature(module.step).parameters)[:2] in (["key", "state"], ["keys", "state"])
+    assert list(inspect.signature(module.step).parameters)[:2] in (
+        ["key", "state"],
+        ["keys", "state"],
+    )
     assert callable(module.init)
     assert module.__doc__
 
@@ -165,7 +173,9 @@ def test_softmax_mode_is_the_penalised_maximum() -> None:
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 3, 90)
     x = np.c_[rng.normal(size=(90, 2)) + np.eye(3)[labels][:, :2], np.ones(90)]
-    posterior = sample_posterior(x, labels, likelihood="softmax", method="laplace", prior_variance=2)
+    posterior = sample_posterior(
+        x, labels, likelihood="softmax", method="laplace", prior_variance=2
+    )
     theirs = LogisticRegression(C=2, fit_intercept=False, tol=1e-10, max_iter=10_000).fit(x, labels)
     np.testing.assert_allclose(posterior.mean, theirs.coef_, atol=1e-5)
 

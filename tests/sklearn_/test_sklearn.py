@@ -124,8 +124,9 @@ def test_a_stream_may_begin_with_one_class_and_go_on_after_fit():
     np.testing.assert_array_equal(stream.coef_, whole.coef_)
     more = EnsembleKalmanClassifier().fit(X[:20], TWO[:20]).partial_fit(X[20:], TWO[20:])
     np.testing.assert_array_equal(more.coef_, whole.coef_)
-    again = more.fit(X[:20], TWO[:20])
-    assert not np.allclose(again.coef_, whole.coef_), "fit must forget what came before"
+    more.fit(X[4:], TWO[4:])
+    fresh = EnsembleKalmanClassifier().fit(X[4:], TWO[4:])
+    np.testing.assert_array_equal(more.coef_, fresh.coef_, "fit must forget what came before")
 
 
 def test_rows_beyond_the_bound_become_the_prior():
@@ -146,6 +147,9 @@ def test_rows_beyond_the_bound_become_the_prior():
     )
     np.testing.assert_allclose(stream.posterior_.mean, second.mean, atol=1e-6)
     assert stream.folded_rows_ == 15, "nine rows are within the bound"
+    stream.fit(X[:15], LABELS[:15])
+    np.testing.assert_array_equal(stream.posterior_.mean, first.mean, "fit must forget the prior")
+    assert stream.folded_rows_ == 15
 
 
 def test_one_vs_rest_is_normalised():
@@ -196,7 +200,8 @@ def test_digits_are_told_apart_as_well_as_by_logistic_regression():
     images, train, test = images / 16, slice(0, 250), slice(250, 650)
     ours = EnsembleKalmanClassifier().fit(images[train], digit[train])
     theirs = LogisticRegression().fit(images[train], digit[train])
-    # Seen: 0.9875 for both. Two per cent are 8 of 400 images; a wrong class order gives below 0.3.
+    # Seen: 0.9625 for both, with equal answers; classes in the wrong order give 0.02. Two per cent
+    # of 400 images leave room for eight that lie between two digits.
     difference = ours.score(images[test], digit[test]) - theirs.score(images[test], digit[test])
     assert abs(difference) < 0.02
     assert (ours.predict(images[test]) == theirs.predict(images[test])).mean() > 0.98

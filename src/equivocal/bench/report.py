@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from rich.table import Table
+from rich.text import Text
 
 from equivocal.bench.lines import Findings, Line
 from equivocal.bench.settings import BenchSettings
@@ -31,13 +32,15 @@ class Report:
     def table(self) -> Table:
         """One row per line, sections apart."""
         caption = None if self.settings.judged else "small sizes: goals of speed are not judged"
-        table = Table(title=f"Speed on {self.source}", title_justify="left", caption=caption)
+        # Text, not str: square brackets are extras and folders here, not markup
+        title = Text(f"Speed on {self.source}")
+        table = Table(title=title, title_justify="left", caption=caption)
         for name in ("what", "ours", "theirs", "ratio", "goal", ""):
             sideways = name in {"ours", "theirs", "ratio", "goal"}
             table.add_column(name, justify="right" if sideways else "left", no_wrap=sideways)
         for findings in self.sections.values():
             for line in findings.lines:
-                table.add_row(*self._cells(line))
+                table.add_row(*map(Text, self._cells(line)))
             table.add_section()
         return table
 

@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equivocal.sampling.problem import Likelihood, Problem
-from equivocal.sampling.rows import Block, Rows, lay_out, sum_over_blocks
+from equivocal.sampling.rows import Block, Rows, for_outputs, lay_out, sum_over_blocks
 from equivocal.sampling.settings import output_keys
 from equivocal.sampling.shapes import Array, Float, PRNGKey
 
@@ -79,10 +79,11 @@ def importance_diagnostics(
     # The working space is rows × outputs × draws: keep it as small as the flow's own.
     together = K if softmax else max(1, min(slots, slots * 3 * D // S))
     shape, shift = np.zeros(K), np.zeros(K)
+    rows = lay_out(problem, slice(0), block_rows)
     for first in range(0, K, together):
         some = range(first, min(first + together, K))
         outputs = slice(some.start, some.stop)
-        rows = lay_out(problem, outputs, block_rows)
+        rows = for_outputs(rows, problem, outputs)
         keys = output_keys(seed + 1, some)  # other draws than the particles
         log_w = np.asarray(
             _log_weights(keys, rows, mean[outputs], factor[outputs], S, softmax), np.float64

@@ -15,7 +15,7 @@ from equivocal.sampling.inputs import fail
 from equivocal.sampling.plan import Plan
 from equivocal.sampling.problem import Likelihood, Problem
 from equivocal.sampling.result import Outcome
-from equivocal.sampling.rows import Rows, lay_out
+from equivocal.sampling.rows import Rows, for_outputs, lay_out
 from equivocal.sampling.settings import RunSettings, Snapshot, output_keys
 from equivocal.sampling.shapes import Array, Bool, Float, Int, PRNGKey
 
@@ -103,9 +103,10 @@ def _march(
     output stays where it is while its group goes on.
     """
     K = problem.num_outputs
+    rows = lay_out(problem, slice(0), plan.block_rows)
     for first in range(0, K, plan.slots):
         some = range(first, min(first + plan.slots, K))
-        rows = lay_out(problem, slice(some.start, some.stop), plan.block_rows)
+        rows = for_outputs(rows, problem, slice(some.start, some.stop))
         keys = output_keys(settings.seed, some)
         state = start(jax.vmap(lambda key: jax.random.fold_in(key, 0))(keys), some)
         _observe(problem, settings, some, 0, state)

@@ -144,7 +144,8 @@ def sample_posterior(
         memory_budget=memory_budget,
         observe=observe,
     )
-    with jax.enable_x64(problem.dtype == np.float64):
+    # On GPUs float32 products would otherwise lose half their digits to TF32: nothing converges.
+    with jax.enable_x64(problem.dtype == np.float64), jax.default_matmul_precision("highest"):
         outcome = chosen.run(problem, config, settings)
         return _finished(problem, outcome, chosen, method, config, settings, began)
 

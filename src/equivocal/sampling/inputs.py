@@ -35,7 +35,7 @@ def _numbers(value: object, name: str) -> np.ndarray:
         fail(f"{name} must hold numbers, got {array.dtype}; encode it first.")
     if np.issubdtype(array.dtype, np.complexfloating):
         fail(f"{name} must hold real numbers, got {array.dtype}; Complex data not supported.")
-    if not np.isfinite(array).all():
+    if array.size and not np.isfinite(array.min() + array.max()):  # no mask of the whole array
         bad = tuple(int(i[0]) for i in np.nonzero(~np.isfinite(array))) if array.ndim else ()
         where = f" at index {bad}" if bad else ""
         fail(
@@ -57,8 +57,8 @@ def checked_features(features: object, dtype: np.typing.DTypeLike | None) -> np.
     kind = np.dtype(dtype) if dtype is not None else psi.dtype
     wanted = np.dtype("float32") if kind == np.float32 else np.dtype("float64")
     with np.errstate(over="ignore"):
-        psi = psi.astype(wanted)
-    if not np.isfinite(psi).all():
+        psi = psi.astype(wanted, copy=False)
+    if not np.isfinite(psi.max() - psi.min()):
         fail('features are too large for float32; rescale them or pass dtype="float64".')
     return psi
 
@@ -73,7 +73,7 @@ def checked_counts(counts: object, num_rows: int, dtype: np.dtype) -> np.ndarray
     if (c < 0).any():
         row = int(np.argmax(c < 0))
         fail(f"counts must be ≥ 0, got {c[row]} in row {row}; leave the row out instead.")
-    return c.astype(dtype)
+    return c.astype(dtype, copy=False)
 
 
 def checked_targets(targets: object, counts: np.ndarray, *, softmax: bool) -> np.ndarray:
@@ -87,7 +87,7 @@ def checked_targets(targets: object, counts: np.ndarray, *, softmax: bool) -> np
         fail(f"targets must have shape (N,) or (N, K) with K ≥ 1, got {np.asarray(targets).shape}.")
     if len(t) != len(counts):
         fail(f"targets must have one row per row of features, got {len(t)} for {len(counts)}.")
-    t = t.astype(counts.dtype)
+    t = t.astype(counts.dtype, copy=False)
     slack = 8 * np.finfo(counts.dtype).eps * np.maximum(counts, 1)[:, None]  # sums of fractions
     wrong = (t < 0) | (t > counts[:, None] + slack)
     if wrong.any():

@@ -2,7 +2,7 @@
 
 What a run holds beside the caller's own arrays:
 
-    features laid out in blocks           N·D
+    features laid out in blocks           2·N·D (once more while they are handed to the device)
     per output in flight                  3·N (targets, offsets, spread) + state
     per output in flight and block row    working space
 
@@ -53,15 +53,16 @@ def make_plan(
     limit = default_budget() if budget is None else int(checked_positive(budget, "memory_budget"))
     size, num_rows = problem.dtype.itemsize, len(problem.features)
     D = -(-problem.num_features // LANES) * LANES if pad else problem.num_features
-    gpu = jax.default_backend() != "cpu"
-    block, slots = (GPU_BLOCK_ROWS, GPU_SLOTS) if gpu else (CPU_BLOCK_ROWS, CPU_SLOTS)
-    block = min(block, _power_of_two(num_rows))
-    slots = min(slots, _power_of_two(problem.num_outputs))
+    if jax.default_backend() == "cpu":
+        block = min(CPU_BLOCK_ROWS, _power_of_two(num_rows))
+        slots = min(CPU_SLOTS, _power_of_two(problem.num_outputs))
+    else:
+        block, slots = min(GPU_BLOCK_ROWS, num_rows), min(GPU_SLOTS, problem.num_outputs)
 
     def bytes_for(block: int, slots: int) -> int:
         rows = -(-num_rows // block) * block
         return size * (
-            rows * (D + 1) + slots * (per_row_kept * rows + per_output + block * per_row)
+            rows * (2 * D + 1) + slots * (per_row_kept * rows + per_output + block * per_row)
         )
 
     while bytes_for(block, slots) > limit and slots > 1:

@@ -94,7 +94,7 @@ class Posterior:
         K, J, D = self.particles.shape
         width = K * (J if self._by_particles else D)
         rows = max(1, CHUNK // width)
-        with jax.enable_x64(self.mean.dtype == np.float64):
+        with jax.enable_x64(self.mean.dtype == np.float64), jax.default_matmul_precision("highest"):
             parts = [np.asarray(function(psi[i : i + rows])) for i in range(0, len(psi), rows)]
         return np.concatenate(parts)
 

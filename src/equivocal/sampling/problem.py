@@ -129,9 +129,9 @@ def collapse(problem: Problem) -> Problem:
     """
     psi = problem.features
     rng = np.random.default_rng(0)
-    direction: np.ndarray = rng.standard_normal(psi.shape[1])
+    direction = np.asarray(rng.standard_normal(psi.shape[1]), psi.dtype)
     with np.errstate(over="ignore", invalid="ignore"):
-        key = psi @ direction.astype(psi.dtype)
+        key = psi @ direction
     _, first, group = np.unique(key, return_index=True, return_inverse=True)
     if len(first) > 0.9 * len(psi) or not np.array_equal(psi[first][group], psi):
         return problem

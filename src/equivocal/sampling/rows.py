@@ -15,7 +15,7 @@ import numpy as np
 from equivocal.sampling.problem import Problem
 from equivocal.sampling.shapes import Array, Float
 
-__all__ = ["Block", "Rows", "lay_out", "sum_over_blocks"]
+__all__ = ["Block", "Rows", "for_outputs", "in_blocks", "lay_out", "offsets_of", "sum_over_blocks"]
 
 T = TypeVar("T")
 
@@ -47,9 +47,19 @@ def lay_out(
     wide = num_features or D
     features = np.zeros((blocks * block_rows, wide), problem.dtype)
     np.multiply(problem.features, problem.prior_scale, out=features[:num_rows, :D])
-    return Rows(
+    rows = Rows(
         features=jnp.asarray(features.reshape(blocks, block_rows, wide)),
         counts=jnp.asarray(in_blocks(problem.counts[:, None], blocks, block_rows)[:, 0]),
+        targets=jnp.zeros(0),
+        offsets=jnp.zeros(0),
+    )
+    return for_outputs(rows, problem, outputs)
+
+
+def for_outputs(rows: Rows, problem: Problem, outputs: slice) -> Rows:
+    """The same rows with the targets and offsets of other outputs."""
+    blocks, block_rows = rows.counts.shape
+    return rows._replace(
         targets=jnp.asarray(in_blocks(problem.targets[:, outputs], blocks, block_rows)),
         offsets=jnp.asarray(in_blocks(offsets_of(problem, outputs), blocks, block_rows)),
     )

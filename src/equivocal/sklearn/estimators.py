@@ -24,7 +24,8 @@ class EnsembleKalmanClassifier(EnsembleKalmanBase):
     multi_class : "softmax" or "one-vs-rest"
         Of three or more classes; one-vs-rest divides the probabilities by their sum.
     method, num_particles, num_steps
-        As in `equivocal.sampling.sample_posterior`.
+        As in `equivocal.sampling.sample_posterior`; for a softmax "exact-flow", "mean-field" or
+        "laplace".
     max_rows : int, optional
         The most distinct rows to keep for a later `partial_fit`; all by default. Where a call ends
         with more, the posterior just reached becomes the prior of the next call and its rows are
