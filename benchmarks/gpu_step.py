@@ -12,6 +12,7 @@ wait for their result, after one that compiles:
                  with and without mean corrections and for averages over J particles; beside each
                  the floor: its matrix products' arithmetic over the best float32 rate
     blocks       `flow_step` for rows cut into blocks of several sizes: what a plan should choose
+    step_over_own_products   the step over the time of its products alone, at their own shapes
     end_to_end   `sample_posterior` from arrays in host memory to the posterior, cold and warm
 
 The floor counts D, not the D + 3 that padding makes of it, and each symmetric product in full, as
@@ -49,6 +50,11 @@ RULES = {
 }
 
 Numbers = dict[str, Any]
+
+BATCH, CURVATURE = (
+    "batch (K,N,D)·(K,D,D)",
+    "curvature (K,D,N)·(K,N,D)",
+)  # the products of a step, as it has them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,8 +117,8 @@ def measure_gemm(sizes: Sizes) -> Numbers:
     shapes = {
         "square": ((n, n), (n, n)),
         "shared rows (N,D)·(K,D,D)": ((1, N, D), (K, D, D)),
-        "batch (K,N,D)·(K,D,D)": ((K, N, D), (K, D, D)),
-        "curvature (K,D,N)·(K,N,D)": ((K, D, N), (K, N, D)),
+        BATCH: ((K, N, D), (K, D, D)),
+        CURVATURE: ((K, D, N), (K, N, D)),
     }
     rates: Numbers = {}
     for name, (left, right) in shapes.items():
@@ -140,6 +146,17 @@ def best_rate(rates: Numbers) -> float | None:
     found = [shape["highest"].get("tflops") for shape in rates.values() if "highest" in shape]
     good = [rate for rate in found if rate is not None]
     return max(good) * 1e12 if good else None
+
+
+def beside_own_products(results: Numbers) -> Numbers:
+    """A step over the time its own matrix products take alone, at the shapes it has them in."""
+    product = {name: results["gemm"][name]["highest"]["seconds"] for name in (BATCH, CURVATURE)}
+    found: Numbers = {}
+    for name, times in (("corrections=3", 2), ("corrections=0", 1)):  # B is computed once or twice
+        floor = times * product[BATCH] + product[CURVATURE]
+        seconds = results["step"][f"{name}, highest"]["step"]["seconds"]
+        found[name] = {"floor_seconds": floor, "ratio_to_floor": seconds / floor}
+    return found
 
 
 def step_flops(sizes: Sizes, rule: flow.FlowRule) -> Numbers:
@@ -302,6 +319,8 @@ def main() -> None:
     for name, work in parts.items():
         results[name] = attempt(work)
         given.path.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+    results["step_over_own_products"] = attempt(lambda: beside_own_products(results))
+    given.path.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
     show(f"{device.device_kind}, {jax.default_backend()}", results)
 
 

@@ -286,7 +286,7 @@ ENDINGS = {
     "nothing": (lambda nn: nn.Identity(), "Linear, got Identity"),
     "more axes": (
         lambda nn: nn.Sequential(nn.Unflatten(1, (2, 1)), nn.Linear(1, 3)),
-        r"\(20, 2, 1\)",
+        r"one row of features per input, \(20, D\), got \(20, 2, 1\)",
     ),
 }
 

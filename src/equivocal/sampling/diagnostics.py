@@ -49,7 +49,7 @@ def _log_weights(
     factor: Float[Array, "K D r"],
     num_draws: int,
     softmax: bool,
-) -> Float[Array, "K S"]:
+) -> Float[Array, "_ S"]:
     """Log w up to a constant, one row per output; for a softmax of all classes together, (1, S)."""
     rank = factor.shape[-1]
     half = jax.vmap(lambda key: jax.random.normal(key, (rank, num_draws // 2)))(keys)
@@ -92,7 +92,7 @@ def importance_diagnostics(
         shift[outputs] = 3 * log_w.var(axis=1) / dimension
         # log w is a sum over all rows: past a point its variance is that of its last digits
         blurred = np.abs(log_w).max(axis=1) * np.finfo(problem.dtype).eps > BLURRED
-        shift[outputs][blurred] = np.nan
+        shift[outputs] = np.where(blurred, np.nan, shift[outputs])
         shape[outputs] = [pareto_shape(row) for row in log_w]
     return shape, shift
 

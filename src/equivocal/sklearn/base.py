@@ -111,7 +111,8 @@ class EnsembleKalmanBase(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Mean of the logits, X·coef_ + intercept_; (N,) for two classes, else (N, K).
 
         It says nothing of how sure the posterior is of them. `predict` and `predict_proba` do, so
-        that among three or more classes the largest logit need not be the most probable class.
+        that the largest logit need not be the most probable class; with two classes and a Gaussian
+        posterior it is.
         """
         psi = self._design(X)
         logits = psi @ self.posterior_.mean.T
