@@ -123,7 +123,11 @@ def _pareto_fit(x: np.ndarray) -> float:
     b = b / (3 * x[int(n / 4 + 0.5) - 1]) + 1 / x[-1]
     b = b[np.abs(b * x[-1]) > 1e-12]  # b = 0 is the exponential tail, of measure zero
     k = np.log1p(-b[:, None] * x).mean(axis=1)
-    log_likelihood = n * (np.log(-b / k) - k - 1)
+    with np.errstate(divide="ignore", invalid="ignore"):  # k = 0 where exceedances are all tiny
+        log_likelihood = n * (np.log(-b / k) - k - 1)
+    log_likelihood = np.where(np.isfinite(log_likelihood), log_likelihood, -np.inf)
+    if not np.isfinite(log_likelihood).any():
+        return 0.0
     weight = np.exp(log_likelihood - log_likelihood.max())
     shape = np.log1p(-(b * weight).sum() / weight.sum() * x).mean()
     return float((n * shape + 10 * 0.5) / (n + 10))

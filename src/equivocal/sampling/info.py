@@ -63,7 +63,8 @@ class Info:
 
 def effective_rank(particles: np.ndarray) -> np.ndarray:
     """Exp of the entropy of the normalised spectrum of each ensemble's covariance, (K,)."""
-    deviations = particles - particles.mean(axis=1, keepdims=True)
+    deviations = particles.astype(np.float64)
+    deviations -= deviations.mean(axis=1, keepdims=True)
     J, D = particles.shape[1:]
     scale = np.sqrt((deviations**2).mean(axis=(0, 1)))
     deviations = deviations / np.where(scale > 0, scale, 1)
