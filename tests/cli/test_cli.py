@@ -21,8 +21,14 @@ TRAIN = ["train", "--world", "garden.toml"]
 QUICK = ["--networks", "1", "--sentences", "200", "--epochs", "2"]
 
 
+# Progress shows after two seconds; programs found compiled would be done before that.
+UNCACHED = {"JAX_ENABLE_COMPILATION_CACHE": "false"}
+
+
 def run(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"COLUMNS": "160", "NO_COLOR": "1", "JAX_PLATFORMS": "cpu"}
+    environment = (
+        os.environ | {"COLUMNS": "160", "NO_COLOR": "1", "JAX_PLATFORMS": "cpu"} | UNCACHED
+    )
     return subprocess.run(
         [*COMMAND, *map(str, arguments)],
         capture_output=True,
@@ -46,7 +52,9 @@ def fails(*arguments: object, cwd: Path | None = None) -> str:
 
 def started(*arguments: object, cwd: Path, **streams: object) -> subprocess.Popen[str]:
     """A process that the test goes on to disturb or to watch."""
-    environment = os.environ | {"JAX_PLATFORMS": "cpu", "TERM": "xterm", "COLUMNS": "120"}
+    environment = (
+        os.environ | {"JAX_PLATFORMS": "cpu", "TERM": "xterm", "COLUMNS": "120"} | UNCACHED
+    )
     command = [*COMMAND, *map(str, arguments)]
     return subprocess.Popen(command, cwd=cwd, text=True, env=environment, **streams)
 

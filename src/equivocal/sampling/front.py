@@ -119,8 +119,8 @@ def sample_posterior(
     >>> import numpy as np
     >>> x = np.array([[1.0, -1.0], [1.0, 0.0], [1.0, 2.0]])  # first column: intercept
     >>> posterior = sample_posterior(x, [0, 0, 1])
-    >>> posterior.info.message
-    'converged in 9 steps; a Gaussian describes the posterior well.'
+    >>> posterior.info.message.split("; ")[1]
+    'a Gaussian describes the posterior well.'
     >>> posterior.predict_proba(x).shape
     (3, 1)
     """
