@@ -158,7 +158,6 @@ def run(problem: Problem, config: AldiConfig, settings: RunSettings) -> Outcome:
 
     outcome = run_ensemble(problem, plan, settings, start, advance, num_steps)
     _summarise(outcome, last, num_steps)
-    outcome.repaired += gaussian.repaired
     return outcome
 
 
