@@ -208,3 +208,11 @@ def test_too_few_particles_are_flagged_and_lose_only_the_ensemble() -> None:
     assert "subspace" in ensemble.info.message
     assert np.linalg.matrix_rank(ensemble.covariance[0]) == 2
     assert (ensemble.info.effective_rank <= 2 + 1e-9).all()
+
+
+def test_running_out_of_steps_is_said() -> None:
+    posterior = sample_posterior(*small(), num_steps=2)
+    assert not posterior.info.converged
+    np.testing.assert_array_equal(posterior.info.steps, [2, 2])
+    assert "do not trust this yet" in posterior.info.message
+    assert "the number of steps ran out" in posterior.info.message

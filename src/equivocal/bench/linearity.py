@@ -9,6 +9,7 @@ first call, compilation included, beyond the process with its inputs made and JA
 import json
 import subprocess
 import sys
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -22,25 +23,35 @@ __all__ = ["measure"]
 MIB = float(1 << 20)
 LINEAR = Goal(most=1.1, of="ours")  # the exponent; 1 is linear, less is better
 WITHIN = Goal(least=1.0, at_any_size=True)
+Size = tuple[int, int]  # rows, outputs
 
 
 def measure(bench: Workbench) -> Findings:
     """Cost per row, output and step; exponents in N and K; peak memory."""
     settings = bench.settings
-    fewest = min(settings.linear_outputs)
-    by_rows = [(rows, fewest) for rows in settings.linear_rows]
-    by_outputs = [(settings.linear_fixed_rows, outputs) for outputs in settings.linear_outputs]
     measured = {}
-    for size in dict.fromkeys([*by_rows, *by_outputs]):
+    for size in dict.fromkeys(chain(*_sizes(settings))):
         bench.say(f"{size[0]:,} rows, {size[1]} outputs")
         measured[size] = _in_child(*size, settings)
+    sizes = [{"rows": n, "outputs": k, **found} for (n, k), found in measured.items()]
+    details = {"sizes": sizes, "features": settings.features}
+    return Findings(lines=_lines(measured, settings), details=details)
+
+
+def _sizes(settings: BenchSettings) -> tuple[list[Size], list[Size]]:
+    """(rows, outputs): with the fewest outputs, and with a fixed number of rows."""
+    fewest = min(settings.linear_outputs)
+    by_rows = [(rows, fewest) for rows in settings.linear_rows]
+    return by_rows, [(settings.linear_fixed_rows, outputs) for outputs in settings.linear_outputs]
+
+
+def _lines(measured: dict[Size, dict[str, Any]], settings: BenchSettings) -> list[Line]:
+    by_rows, by_outputs = _sizes(settings)
     lines = [_cost_line(size, found, settings) for size, found in measured.items()]
     for what, axis, line_of_sizes in (("rows", 0, by_rows), ("outputs", 1, by_outputs)):
         if len(line_of_sizes) > 1:
             lines.append(_exponent_line(what, line_of_sizes, axis, measured))
-    lines += [_memory_line(size, measured[size], settings) for size in by_rows]
-    sizes = [{"rows": n, "outputs": k, **found} for (n, k), found in measured.items()]
-    return Findings(lines=lines, details={"sizes": sizes, "features": settings.features})
+    return lines + [_memory_line(size, measured[size], settings) for size in by_rows]
 
 
 def _in_child(rows: int, outputs: int, settings: BenchSettings) -> dict[str, Any]:
@@ -67,7 +78,7 @@ def _name(size: tuple[int, int]) -> str:
     return f"N = {size[0]:,}, K = {size[1]}"
 
 
-def _cost_line(size: tuple[int, int], found: dict[str, Any], settings: BenchSettings) -> Line:
+def _cost_line(size: Size, found: dict[str, Any], settings: BenchSettings) -> Line:
     what = f"time per row, output and step, {_name(size)}"
     if "failed" in found:
         return Line(what=what, note=found["failed"])
@@ -76,9 +87,9 @@ def _cost_line(size: tuple[int, int], found: dict[str, Any], settings: BenchSett
 
 def _exponent_line(
     what: str,
-    sizes: list[tuple[int, int]],
+    sizes: list[Size],
     axis: int,
-    measured: dict[tuple[int, int], dict[str, Any]],
+    measured: dict[Size, dict[str, Any]],
 ) -> Line:
     """The slope of log time over log size."""
     good = [size for size in sizes if "failed" not in measured[size]]
@@ -90,7 +101,7 @@ def _exponent_line(
     return Line(what=line, ours=slope, unit="", goal=LINEAR)
 
 
-def _memory_line(size: tuple[int, int], found: dict[str, Any], settings: BenchSettings) -> Line:
+def _memory_line(size: Size, found: dict[str, Any], settings: BenchSettings) -> Line:
     what = f"memory beyond inputs and its budget, {_name(size)}"
     if "failed" in found:
         return Line(what=what, note=found["failed"])

@@ -42,9 +42,8 @@ __all__ = ["FlowInfo", "FlowRule", "FlowState", "RowTerms", "Sums", "flow_step",
 
 FIRST_DAMPING, GROWTH, SHRINKAGE = 0.9, 1.5, 0.5
 LONGEST = 0.999_999  # s that still has a finite Δτ
-LONGEST_CORRECTION = (
-    4.0  # in Newton steps of P; where rows are saturated the curvature says nothing
-)
+# In Newton steps of P; where rows are saturated the curvature says nothing.
+LONGEST_CORRECTION = 4.0
 
 
 class RowTerms(NamedTuple):
@@ -203,24 +202,6 @@ def _next_damping(
     return jnp.where(known, jnp.where(state.refused, s, relaxed), 0)
 
 
-def _transformed(
-    state: FlowState, s: Float[Array, " K"], lam: Float[Array, "K r"], V: Float[Array, "K r r"]
-) -> tuple[Float[Array, "K D"], Float[Array, "K D r"], Float[Array, " K"]]:
-    """Mean, factor and log det P after (1)."""
-    m, G = state.mean, state.factor
-    g = jnp.matmul(_tilde(state)[:, None], V)[:, 0]
-    shrink = 1 / (1 - s[:, None] + s[:, None] * lam)
-    step = jnp.matmul(V, (s[:, None] * shrink * g)[..., None])
-    root = jnp.matmul(V * jnp.sqrt(shrink)[:, None], V.swapaxes(1, 2))
-    log_det = state.log_det + jnp.log(shrink).sum(axis=1)
-    return m - jnp.matmul(G, step)[..., 0], jnp.matmul(G, root), log_det
-
-
-def _tilde(state: FlowState) -> Float[Array, "K r"]:
-    """Gᵀg̃."""
-    return state.sums.gradient + jnp.matmul(state.mean[:, None], state.factor)[:, 0]
-
-
 def _symmetric_root(
     A: Float[Array, "K r r"], s: Float[Array, " K"]
 ) -> tuple[Float[Array, "K r r"], Float[Array, " K"]]:
@@ -309,9 +290,8 @@ def flow_step(
     if rule.corrections:
         corrected = _corrected(rows, mean, proposal.factor, rule, nodes)
         mean = jnp.where((proposal.damping > 0)[:, None], corrected, mean)
-    if (
-        rule.joint
-    ):  # adding one vector to all classes changes no probability; the prior wants it zero
+    if rule.joint:
+        # adding one vector to all classes changes no probability; the prior wants it zero
         mean = mean - mean.mean(axis=0)
     sums = row_sums(rows, mean, proposal.factor, rule, nodes)
     return _judge(state, proposal, mean, sums, rule)

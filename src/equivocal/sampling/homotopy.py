@@ -43,7 +43,9 @@ class HomotopyConfig:
     step_size: float = 0.2  # κ, in units of 1/λ_max
 
     def __post_init__(self) -> None:
-        checked_positive(self.step_size, "step_size")
+        checked_positive(
+            self.step_size, "step_size", below=1.0
+        )  # one whole step would not resolve the fastest rate
 
 
 class HomotopyState(NamedTuple):

@@ -6,6 +6,7 @@ particles are J draws in all, over 4 chains; R-hat ≤ 1.01 in every weight coun
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -85,21 +86,14 @@ def run(problem: Problem, config: NutsConfig, settings: RunSettings) -> Outcome:
     K, D, J = problem.num_outputs, problem.num_features, settings.num_particles
     per_chain = -(-J // config.num_chains)
     num_warmup = settings.num_steps or NUM_WARMUP
-    mcmc = _numpyro().infer.MCMC(
-        _kernel(config),
-        num_warmup=num_warmup,
-        num_samples=per_chain,
-        num_chains=config.num_chains,
-        chain_method="vectorized",
-        progress_bar=False,
-        jit_model_args=True,  # one compiled program for all outputs
-    )
     particles = np.empty((K, J, D), problem.dtype)
     rhat, divergences = np.full(K, np.inf), 0
     for k in range(K):
-        chains, diverged = _run_output(mcmc, problem, k, settings.seed)
+        key = output_keys(settings.seed, range(k, k + 1))[0]
+        drawn, diverging = _chains(key, _data_of(problem, k), config, num_warmup, per_chain)
+        chains = np.asarray(drawn)
         particles[k] = chains.swapaxes(0, 1).reshape(-1, D)[:J]  # any leading part is balanced
-        divergences += diverged
+        divergences += int(np.asarray(diverging).sum())
         if per_chain > 3:
             rhat[k] = np.max(_numpyro().diagnostics.split_gelman_rubin(chains))
     return Outcome(
@@ -116,15 +110,36 @@ def run(problem: Problem, config: NutsConfig, settings: RunSettings) -> Outcome:
     )
 
 
-def _run_output(mcmc: Any, problem: Problem, k: int, seed: int) -> tuple[np.ndarray, int]:
-    """(chains, draws, D), and how many trajectories diverged."""
-    mcmc.run(
-        output_keys(seed, range(k, k + 1))[0],
+@partial(jax.jit, static_argnames=("config", "num_warmup", "per_chain"))
+def _chains(
+    key: jax.Array,
+    data: tuple[jax.Array, ...],
+    config: NutsConfig,
+    num_warmup: int,
+    per_chain: int,
+) -> tuple[jax.Array, jax.Array]:
+    """(chains, draws, D) of one output, and which trajectories diverged.
+
+    Compiled as a whole: left to itself, NumPyro's driver compiles anew for every output.
+    """
+    mcmc = _numpyro().infer.MCMC(
+        _kernel(config),
+        num_warmup=num_warmup,
+        num_samples=per_chain,
+        num_chains=config.num_chains,
+        chain_method="vectorized",
+        progress_bar=False,
+    )
+    mcmc.run(key, *data, extra_fields=("diverging",))
+    draws = mcmc.get_samples(group_by_chain=True)["w"]
+    return draws, mcmc.get_extra_fields(group_by_chain=True)["diverging"]
+
+
+def _data_of(problem: Problem, k: int) -> tuple[jax.Array, ...]:
+    """What `_model` takes, for output k."""
+    return (
         jnp.asarray(problem.features * problem.prior_scale),
         jnp.asarray(problem.counts),
         jnp.asarray(problem.targets[:, k]),
         jnp.asarray(offsets_of(problem, slice(k, k + 1))[:, 0]),
-        extra_fields=("diverging",),
     )
-    chains = np.asarray(mcmc.get_samples(group_by_chain=True)["w"])
-    return chains, int(np.asarray(mcmc.get_extra_fields()["diverging"]).sum())

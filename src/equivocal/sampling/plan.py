@@ -18,7 +18,7 @@ from equivocal.machine import total_memory
 from equivocal.sampling.inputs import checked_positive, fail
 from equivocal.sampling.problem import Problem
 
-__all__ = ["Plan", "make_plan"]
+__all__ = ["Plan", "make_plan", "power_of_two"]
 
 CPU_BLOCK_ROWS, CPU_SLOTS = 512, 16
 GPU_BLOCK_ROWS, GPU_SLOTS = 16_384, 256
@@ -54,8 +54,8 @@ def make_plan(
     size, num_rows = problem.dtype.itemsize, len(problem.features)
     D = -(-problem.num_features // LANES) * LANES if pad else problem.num_features
     if jax.default_backend() == "cpu":
-        block = min(CPU_BLOCK_ROWS, _power_of_two(num_rows))
-        slots = min(CPU_SLOTS, _power_of_two(problem.num_outputs))
+        block = min(CPU_BLOCK_ROWS, power_of_two(num_rows))
+        slots = min(CPU_SLOTS, power_of_two(problem.num_outputs))
     else:
         block, slots = min(GPU_BLOCK_ROWS, num_rows), min(GPU_SLOTS, problem.num_outputs)
 
@@ -90,6 +90,6 @@ def default_budget() -> int:
     return (stats.get("bytes_limit") or total_memory()) // 4
 
 
-def _power_of_two(n: int) -> int:
+def power_of_two(n: int) -> int:
     """The next one, so that nearby sizes share a compiled program."""
     return 1 << max(0, n - 1).bit_length()

@@ -23,9 +23,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from equivocal.files import replacing
-from equivocal.sampling.expectations import gaussian_moments
+from equivocal.sampling.expectations import Moments, gaussian_moments
 from equivocal.sampling.info import Info
 from equivocal.sampling.inputs import checked_features, checked_positive, fail
+from equivocal.sampling.plan import power_of_two
 from equivocal.sampling.problem import Likelihood
 from equivocal.sampling.shapes import Array, Float
 
@@ -212,7 +213,14 @@ def _logit_moments(
     return mu.astype(psi.dtype), np.maximum(v, 0).astype(psi.dtype)
 
 
-_moments = jax.jit(gaussian_moments)
+def _moments(mu: np.ndarray, v: np.ndarray) -> Moments:
+    """Expectations over a ~ N(μ, v), filled up so that nearby sizes share a compiled program."""
+    size = max(64, power_of_two(mu.size))
+    filled = (np.resize(x, size) for x in (mu, v))
+    return jax.tree.map(lambda x: x[: mu.size].reshape(mu.shape), _compiled_moments(*filled))
+
+
+_compiled_moments = jax.jit(gaussian_moments)
 
 
 @jax.jit

@@ -6,6 +6,7 @@ Outputs are the leading axis inside a block, so that the work is a batch of matr
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 import jax
@@ -13,11 +14,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from equivocal.sampling.problem import Problem
-from equivocal.sampling.shapes import Array, Float
+from equivocal.sampling.shapes import Array, Float, Int
 
 __all__ = ["Block", "Rows", "for_outputs", "in_blocks", "lay_out", "offsets_of", "sum_over_blocks"]
 
 T = TypeVar("T")
+HANDED_OVER = 1 << 25  # bytes of features at a time
 
 
 class Rows(NamedTuple):
@@ -42,18 +44,45 @@ def lay_out(
     problem: Problem, outputs: slice, block_rows: int, *, num_features: int | None = None
 ) -> Rows:
     """Cut a problem into blocks, for some of its outputs; extra features are columns of zeros."""
-    num_rows, D = problem.features.shape
-    blocks = -(-num_rows // block_rows)
-    wide = num_features or D
-    features = np.zeros((blocks * block_rows, wide), problem.dtype)
-    np.multiply(problem.features, problem.prior_scale, out=features[:num_rows, :D])
+    blocks = -(-len(problem.features) // block_rows)
     rows = Rows(
-        features=jnp.asarray(features.reshape(blocks, block_rows, wide)),
+        features=_features_in_blocks(problem, blocks, block_rows, num_features),
         counts=jnp.asarray(in_blocks(problem.counts[:, None], blocks, block_rows)[:, 0]),
         targets=jnp.zeros(0),
         offsets=jnp.zeros(0),
     )
     return for_outputs(rows, problem, outputs)
+
+
+def _features_in_blocks(
+    problem: Problem, blocks: int, block_rows: int, num_features: int | None
+) -> Array:
+    """ψ √v, the largest array of a run, handed over a part at a time: JAX copies what it is given.
+
+    Its CPU backend holds three copies while it does so.
+    """
+    wide = num_features or problem.num_features
+    together = max(1, HANDED_OVER // (block_rows * wide * problem.dtype.itemsize))
+    if together >= blocks:
+        return jnp.asarray(_some_blocks(problem, range(blocks), block_rows, wide))
+    features = jnp.zeros((blocks, block_rows, wide), problem.dtype)
+    for first in range(0, blocks, together):
+        some = range(first, min(first + together, blocks))
+        part = _some_blocks(problem, some, block_rows, wide)
+        features = _put(features, part, first).block_until_ready()
+    return features
+
+
+def _some_blocks(problem: Problem, some: range, block_rows: int, wide: int) -> np.ndarray:
+    rows = problem.features[some.start * block_rows : some.stop * block_rows]
+    filled = np.zeros((len(some) * block_rows, wide), problem.dtype)
+    np.multiply(rows, problem.prior_scale, out=filled[: len(rows), : problem.num_features])
+    return filled.reshape(len(some), block_rows, wide)
+
+
+@partial(jax.jit, donate_argnums=0)
+def _put(every: Array, some: Array, first: Int[Array, ""]) -> Array:
+    return jax.lax.dynamic_update_slice_in_dim(every, some, first, axis=0)
 
 
 def for_outputs(rows: Rows, problem: Problem, outputs: slice) -> Rows:
