@@ -73,12 +73,12 @@ def test_symmetric_step_is_the_ensemble_transform() -> None:
     """One step of the factor form, times E, is the J×J formula on the deviations themselves."""
     x, t = small()
     rows = rows_of(small())
-    J, s = 9, 0.9
+    J, s = 9, 0.99
     with jax.enable_x64(True):
         noise = noise_for(0, range(2), J, 4)
         state = start_flow(jnp.zeros((2, 4)), jnp.broadcast_to(jnp.eye(4), (2, 4, 4)))
         state, _ = flow_step(state, rows, SYMMETRIC)  # evaluates
-        moved, _ = flow_step(state, rows, SYMMETRIC)  # takes s = 0.9
+        moved, _ = flow_step(state, rows, SYMMETRIC)  # takes s = 0.99
         theta = np.asarray(particles(moved, jnp.asarray(noise)))
     assert float(moved.damping[0]) == s
     for k in range(2):
@@ -216,3 +216,23 @@ def test_running_out_of_steps_is_said() -> None:
     np.testing.assert_array_equal(posterior.info.steps, [2, 2])
     assert "do not trust this yet" in posterior.info.message
     assert "the number of steps ran out" in posterior.info.message
+
+
+@pytest.mark.parametrize("seed", [2, 5, 21])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_surely_wrong_priors_and_large_counts_converge(seed: int, dtype: str) -> None:
+    """Logits of ±30 that thousands of observations contradict: means overshoot unless watched."""
+    rng = np.random.default_rng(seed)
+    x = 1 / (1 + np.exp(-3 * rng.normal(size=(60, 20))))
+    x[:, -1] = 1
+    theta = 5 * rng.normal(size=20)
+    counts = rng.integers(1, 1_000, 60)
+    yes = rng.binomial(counts, 1 / (1 + np.exp(-(x @ theta + 3 * rng.normal(size=60)))))
+    posterior = sample_posterior(
+        x.astype(dtype),
+        yes,
+        counts=counts,
+        prior_mean=theta + 2.5 * rng.normal(size=20),
+        prior_variance=5.0,
+    )
+    assert posterior.info.converged, posterior.info.message

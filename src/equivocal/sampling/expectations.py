@@ -30,7 +30,7 @@ __all__ = ["Moments", "gaussian_moments", "kolmogorov_nodes"]
 class Moments(NamedTuple):
     """Expectations over the distribution of a logit a."""
 
-    probability: Float[Array, "..."]  # E σ(a)
+    tail: Float[Array, "..."]  # E σ(a) where μ ≤ 0, else 1 − E σ(a): the less likely answer
     slope: Float[Array, "..."]  # E σ'(a) = E σ(a)(1 − σ(a))
     excess: Float[Array, "..."]  # E log(1 + e^a) − max(μ, 0), which keeps its digits for large |μ|
 
@@ -76,4 +76,4 @@ def gaussian_moments(mean: Float[Array, "*n"], variance: Float[Array, "*n"]) -> 
     # A loop, not sixteen or more copies of its body: a fifth of the time to compile.
     zero = jnp.zeros_like(mean)
     tail, slope, excess = jax.lax.fori_loop(0, len(scales), add, (zero, zero, zero))
-    return Moments(jnp.where(mean > 0, 1 - tail, tail), slope, excess)
+    return Moments(tail, slope, excess)

@@ -40,7 +40,7 @@ from equivocal.sampling.shapes import Array, Bool, Float, Int
 
 __all__ = ["FlowInfo", "FlowRule", "FlowState", "RowTerms", "Sums", "flow_step", "start_flow"]
 
-FIRST_DAMPING, GROWTH, SHRINKAGE = 0.9, 1.5, 0.5
+FIRST_DAMPING, GROWTH, SHRINKAGE = 0.99, 1.5, 0.5
 LONGEST = 0.999_999  # s that still has a finite Δτ
 # In Newton steps of P; where rows are saturated the curvature says nothing.
 LONGEST_CORRECTION = 4.0
@@ -49,7 +49,7 @@ LONGEST_CORRECTION = 4.0
 class RowTerms(NamedTuple):
     """Expectations for each output and row of a block, over N(m, GGᵀ)."""
 
-    probability: Float[Array, "K rows"]  # E y
+    error: Float[Array, "K rows"]  # c E y − t
     slope: Float[Array, "K rows"]  # E y(1 − y)
     log_likelihood: Float[Array, "K rows"]  # E log p(t | θ), counts included
 
@@ -102,6 +102,17 @@ class FlowInfo(NamedTuple):
     refused: Bool[Array, " K"]
 
 
+class Line(NamedTuple):
+    """Where the mean corrections stand: the best mean yet, and the next to look at."""
+
+    best: Float[Array, "K D"]
+    loss: Float[Array, " K"]  # at `best`
+    direction: Float[Array, "K D"]
+    length: Float[Array, " K"]
+    trial: Float[Array, "K D"]  # best − length × direction
+    worse: Bool[Array, " K"]  # whether the trial before was
+
+
 class FlowRule(NamedTuple):
     """What distinguishes the users of `flow_step`; hashable, so that it is static under jit."""
 
@@ -138,10 +149,9 @@ def row_sums(
         mu = mean @ block.features.T + block.offsets
         terms = rule.expectation(mu, rule.spread(B, nodes), block)
         weighted = B * (block.counts * terms.slope)[..., None]
-        error = block.counts * terms.probability - block.targets
         return Sums(
             curvature=jnp.matmul(weighted.swapaxes(1, 2), B),
-            gradient=jnp.matmul(error[:, None], B)[:, 0],
+            gradient=jnp.matmul(terms.error[:, None], B)[:, 0],
             log_likelihood=terms.log_likelihood.sum(axis=1),
         )
 
@@ -153,21 +163,37 @@ def _corrected(
     rows: Rows,
     mean: Float[Array, "K D"],
     factor: Float[Array, "K D r"],
+    careful: Bool[Array, " K"],
     rule: FlowRule,
     nodes: Any,
 ) -> Float[Array, "K D"]:
-    """M ← m − α P g̃(m), a few times; α is Newton's along the line, since P may be far too wide."""
+    """M ← m − α P g̃(m), a few times; α is Newton's along the line, since P may be far too wide.
+
+    For fixed P the loss −E log p + ½|m|² is convex in m, so a step that raised it was too long: it
+    is taken again at a quarter of its length. The last step is the only one not looked at, and left
+    out where it should be `careful`.
+    """
     spreads = jax.lax.map(
         lambda block: rule.spread(jnp.matmul(block[None], factor), nodes), rows.features
     )
 
-    def correct(_: Int[Array, ""], m: Float[Array, "K D"]) -> Float[Array, "K D"]:
-        def gradient_and_weights(total: Array, leaves: tuple[Array, ...]) -> tuple[Array, Array]:
+    def evaluate(m: Float[Array, "K D"]) -> tuple[Array, Array, Array]:
+        """Loss and g̃ at m, and what each row weighs in the curvature there."""
+
+        def add(total: tuple[Array, Array], leaves: tuple[Array, ...]) -> tuple[Any, Array]:
             block, spread = Block(*leaves[:-1]), leaves[-1]
             terms = rule.expectation(m @ block.features.T + block.offsets, spread, block)
-            error = block.counts * terms.probability - block.targets
-            weight = terms.probability if rule.joint else terms.slope
-            return total + error @ block.features, block.counts * weight
+            likely = terms.error + block.targets  # c E y
+            weight = likely if rule.joint else block.counts * terms.slope
+            loss = total[0] - terms.log_likelihood.sum(axis=1)
+            return (loss, total[1] + terms.error @ block.features), weight
+
+        start = (0.5 * (m**2).sum(axis=1), m)
+        (loss, gradient), weights = jax.lax.scan(add, start, (*rows, spreads))
+        return (jnp.broadcast_to(loss.sum(), loss.shape) if rule.joint else loss), gradient, weights
+
+    def newton(gradient: Float[Array, "K D"], weights: Array) -> tuple[Array, Array]:
+        """P g̃ and how far to go along it."""
 
         def curvature_along(block: Block, weights: Array) -> Array:
             logits = direction @ block.features.T
@@ -177,23 +203,36 @@ def _corrected(
                 )
             return (weights * logits**2).sum(axis=1)
 
-        g, weights = jax.lax.scan(gradient_and_weights, m, (*rows, spreads))  # g̃ = m + Ψᵀ(…)
-        along = jnp.matmul(g[:, None], factor)
-        direction = jnp.matmul(along, factor.swapaxes(1, 2))[:, 0]  # P g̃
+        along = jnp.matmul(gradient[:, None], factor)
+        direction = jnp.matmul(along, factor.swapaxes(1, 2))[:, 0]
         curvature = sum_over_blocks(curvature_along, rows, weights) + (direction**2).sum(axis=1)
-        slope, longest = (along**2).sum(axis=(1, 2)), jnp.asarray(LONGEST_CORRECTION, m.dtype)
+        slope, longest = (along**2).sum(axis=(1, 2)), jnp.asarray(LONGEST_CORRECTION, mean.dtype)
         if rule.joint:
             slope, curvature = (jnp.broadcast_to(x.sum(), x.shape) for x in (slope, curvature))
-        length = jnp.minimum(slope / jnp.maximum(curvature, np.finfo(m.dtype).tiny), longest)
-        return m - length[:, None] * direction
+        tiny = np.finfo(mean.dtype).tiny
+        return direction, jnp.minimum(slope / jnp.maximum(curvature, tiny), longest)
 
-    return jax.lax.fori_loop(0, rule.corrections, correct, mean)
+    def correct(_: Int[Array, ""], line: Line) -> Line:
+        loss, gradient, weights = evaluate(line.trial)
+        noise = 16 * np.finfo(mean.dtype).eps * jnp.abs(loss)
+        worse = ~(loss <= line.loss + noise)  # NaN is worse too
+        direction, length = newton(gradient, weights)
+        direction = jnp.where(worse[:, None], line.direction, direction)
+        length = jnp.where(worse, line.length / 4, length)
+        best = jnp.where(worse[:, None], line.best, line.trial)
+        trial = best - length[:, None] * direction
+        return Line(best, jnp.where(worse, line.loss, loss), direction, length, trial, worse)
+
+    nothing = jnp.zeros(len(mean), mean.dtype)
+    line = Line(mean, nothing + jnp.inf, jnp.zeros_like(mean), nothing, mean, nothing > 0)
+    line = jax.lax.fori_loop(0, rule.corrections, correct, line)
+    return jnp.where((line.worse | careful)[:, None], line.best, line.trial)
 
 
 def _next_damping(
     state: FlowState, misfit: Float[Array, "K r r"], rule: FlowRule
 ) -> Float[Array, " K"]:
-    """s: 0 to evaluate, then 0.9, then Aitken's; after a refusal what `damping` says."""
+    """s: 0 to evaluate, then 0.99, then Aitken's; after a refusal what `damping` says."""
     s, change = state.damping, misfit - state.misfit
     best = -s * (state.misfit * change).sum(axis=(1, 2)) / (change**2).sum(axis=(1, 2))
     relaxed = jnp.where(best > 0, jnp.clip(best, SHRINKAGE * s, GROWTH * s), GROWTH * s)
@@ -263,7 +302,9 @@ def _judge(
     refused = ~(bound >= state.bound - rule.slack - noise)  # NaN is refused too
     time = state.time - jnp.log1p(-jnp.minimum(s, LONGEST))
     moved = FlowState(mean, factor, sums, bound, log_det, s, refused, misfit, time)
-    stayed = state._replace(damping=SHRINKAGE * s, refused=refused)
+    # A first refusal may be the last correction's fault: try the same s with care before a shorter.
+    shorter = state.refused | (not rule.corrections)
+    stayed = state._replace(damping=jnp.where(shorter, SHRINKAGE * s, s), refused=refused)
 
     def pick(new: Array, old: Array) -> Array:
         return jnp.where(refused.reshape(-1, *[1] * (new.ndim - 1)), old, new)
@@ -288,7 +329,7 @@ def flow_step(
     proposal = _propose(state, rule)
     mean = proposal.mean
     if rule.corrections:
-        corrected = _corrected(rows, mean, proposal.factor, rule, nodes)
+        corrected = _corrected(rows, mean, proposal.factor, state.refused, rule, nodes)
         mean = jnp.where((proposal.damping > 0)[:, None], corrected, mean)
     if rule.joint:
         # adding one vector to all classes changes no probability; the prior wants it zero

@@ -113,8 +113,9 @@ class Posterior:
     def _mean_probability(self, psi: np.ndarray) -> Array:
         if self._by_particles:
             return self._particle_probabilities(psi).mean(axis=1).T
-        moments = _moments(*_logit_moments(psi, self.mean, self.covariance))
-        return jnp.clip(moments.probability, 0, 1)
+        mu, v = _logit_moments(psi, self.mean, self.covariance)
+        tail = jnp.clip(_moments(mu, v).tail, 0, 1)
+        return jnp.where(mu > 0, 1 - tail, tail)
 
     def _quantiles(self, psi: np.ndarray, level: float) -> Array:
         ends = jnp.asarray([(1 - level) / 2, (1 + level) / 2], self.mean.dtype)
@@ -131,10 +132,9 @@ class Posterior:
         else:
             mu, v = _logit_moments(psi, self.mean, self.covariance)
             moments = _moments(mu, v)
-            total = _binary_entropy(moments.probability)
+            total = _binary_entropy(moments.tail)
             # E log(1+e^a) − μ E σ − v E σ'; written for −|μ|, whose terms do not cancel
-            tail = jnp.where(mu > 0, 1 - moments.probability, moments.probability)
-            expected = moments.excess + np.abs(mu) * tail - v * moments.slope
+            expected = moments.excess + np.abs(mu) * moments.tail - v * moments.slope
         expected = jnp.clip(expected, 0, total)
         return jnp.stack([total, expected, total - expected], axis=-1)
 

@@ -22,7 +22,7 @@ from equivocal.sampling.shapes import Array, Int
 
 __all__ = ["run_flow"]
 
-WIDEST_LOGIT = 10.0
+WIDEST_LOGIT = 3.0
 SMALLEST_DAMPING = 1e-6  # a line search that ends here has stalled
 
 
@@ -138,8 +138,8 @@ def _finished(
     num_steps: int,
     held: np.ndarray,
 ) -> np.ndarray:
-    mean_residual, covariance_residual, refused, damping, bound = jax.device_get(
-        (info.mean_residual, info.covariance_residual, info.refused, state.damping, state.bound)
+    mean_residual, covariance_residual, damping, bound = jax.device_get(
+        (info.mean_residual, info.covariance_residual, state.damping, state.bound)
     )
     if ((bound == -np.inf) & (steps > 0) & (held >= 0)).any():
         fail(
@@ -147,7 +147,8 @@ def _finished(
             'prior_variance, or pass dtype="float64".'
         )
     converged = np.maximum(mean_residual, covariance_residual) <= tolerance
-    stalled = refused & (damping < SMALLEST_DAMPING)
+    # refused again and again, or relaxed to nothing because changes are noise
+    stalled = (damping > 0) & (damping < SMALLEST_DAMPING)
     # The first evaluation is not a step that the caller asked for.
     return (converged | stalled | (steps > num_steps)) & (held >= 0)
 

@@ -37,7 +37,8 @@ def _terms(mu: Float[Array, "K rows"], logits: Float[Array, "K rows"], block: Bl
     y = jax.nn.softmax(logits, axis=0)
     log_partition = jax.nn.logsumexp(logits - top, axis=0)
     # t (μ − log Σ e^a), whose average over a is what the bound wants
-    return RowTerms(y, y * (1 - y), block.targets * (mu - top - log_partition))
+    log_likelihood = block.targets * (mu - top - log_partition)
+    return RowTerms(block.counts * y - block.targets, y * (1 - y), log_likelihood)
 
 
 def at_the_mean(mu: Float[Array, "K rows"], v: Float[Array, "K rows"], block: Block) -> RowTerms:
