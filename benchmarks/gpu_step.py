@@ -216,7 +216,7 @@ def _time_parts(sizes: Sizes, rows: Rows, rule: flow.FlowRule) -> Numbers:
     parts: dict[str, Callable[[], Any]] = {
         "step": lambda: flow.flow_step(state, rows, rule, nodes),
         "propose": lambda: flow._propose(state, rule),
-        "corrected": lambda: flow._corrected(rows, mean, factor, rule, nodes),
+        "corrected": lambda: flow._corrected(rows, mean, factor, state.refused, rule, nodes),
         "row_sums": lambda: flow.row_sums(rows, mean, factor, rule, nodes),
         "judge": lambda: flow._judge(state, proposal, mean, sums, rule),
     }
@@ -271,11 +271,7 @@ def measure_end_to_end(sizes: Sizes) -> Numbers:
             "message": info.message,
         }
 
-    found = {}
-    for precision in PRECISIONS:
-        with jax.default_matmul_precision(precision):
-            found[precision] = attempt(one)
-    return found
+    return attempt(one)
 
 
 def show(title: str, numbers: Numbers, indent: int = 0) -> None:

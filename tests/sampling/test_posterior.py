@@ -27,6 +27,8 @@ def test_predictions_agree_with_many_particles(gaussian: Posterior) -> None:
     y = 1 / (1 + np.exp(-logits))
     error = 5 * 0.5 / np.sqrt(4000)
     np.testing.assert_allclose(gaussian.predict_proba(x), y.mean(axis=-1), atol=error)
+    # the variance of 4,000 numbers in [0, 1] has a standard error of at most 0.5 / √4000 / 2
+    np.testing.assert_allclose(gaussian.predict_sd(x) ** 2, y.var(axis=-1), atol=error / 2)
     low, high = gaussian.predict_interval(x, level=0.8)
     inside = ((y >= low[..., None]) & (y <= high[..., None])).mean(axis=-1)
     np.testing.assert_allclose(inside, 0.8, atol=5 * np.sqrt(0.16 / 4000))
@@ -53,6 +55,7 @@ def test_particle_methods_predict_from_particles() -> None:
     posterior = sample_posterior(*small(), method="homotopy", num_particles=50)
     y = 1 / (1 + np.exp(-np.einsum("nd,kjd->nkj", x, posterior.particles)))
     np.testing.assert_allclose(posterior.predict_proba(x), y.mean(axis=-1), atol=1e-12)
+    np.testing.assert_allclose(posterior.predict_sd(x), y.std(axis=-1), atol=1e-12)
     low, high = posterior.predict_interval(x)
     np.testing.assert_allclose(low, np.quantile(y, 0.05, axis=-1), atol=1e-12)
     np.testing.assert_allclose(high, np.quantile(y, 0.95, axis=-1), atol=1e-12)

@@ -35,6 +35,18 @@ def test_nuts_converges_and_needs_no_gaussian(nuts: Posterior) -> None:
     assert tree.posterior["weights"].shape == (4, 2000, 2, 4)
 
 
+def test_preconditioned_nuts_has_the_same_posterior(nuts: Posterior) -> None:
+    other = sample_posterior(*small(), method="nuts", num_particles=8000, preconditioned=True)
+    assert other.info.converged
+    assert not np.array_equal(other.particles, nuts.particles)
+    for k in range(2):
+        error = np.hypot(standard_errors(nuts.particles[k]), standard_errors(other.particles[k]))
+        # errors of 8 batches: P(|t₁₄| > 7) = 6e-6 for each of 8 weights
+        assert (np.abs(other.mean[k] - nuts.mean[k]) < 7 * error).all()
+        ratio = np.diag(other.covariance[k]) / np.diag(nuts.covariance[k])
+        assert (np.abs(ratio - 1) < 5 * np.sqrt(4 / 2000)).all()  # at least 2,000 draws' worth
+
+
 def test_aldi_and_nuts_agree(nuts: Posterior) -> None:
     """Both have the exact posterior as their law; ALDI up to its Euler bias."""
     posterior = sample_posterior(*small(), method="aldi", num_particles=100, num_steps=3000)

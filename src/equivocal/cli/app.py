@@ -8,7 +8,7 @@ from rich.text import Text
 from typer.exceptions import TyperException
 
 from equivocal import __version__
-from equivocal.cli import bench, training, worlds
+from equivocal.cli import bench, studies, training, worlds
 from equivocal.cli.console import err, out
 from equivocal.errors import UserError
 
@@ -26,7 +26,10 @@ app = typer.Typer(
 )
 app.add_typer(worlds.app, name="world")
 app.command("train", epilog=training.TRAIN_EXAMPLES)(training.train)
-app.command("reproduce", epilog=training.REPRODUCE_EXAMPLES)(training.reproduce)
+app.command("reproduce", epilog=studies.REPRODUCE_EXAMPLES)(studies.reproduce)
+for stage in (studies.infer, studies.probe, studies.analyse, studies.report):
+    app.command(stage.__name__, epilog=studies.STAGE_EXAMPLES)(stage)
+app.add_typer(studies.app, name="study")
 app.command("bench", epilog=bench.BENCH_EXAMPLES)(bench.bench)
 
 

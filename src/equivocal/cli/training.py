@@ -1,32 +1,28 @@
-"""`equivocal train` and `equivocal reproduce`."""
+"""`equivocal train`, and what `equivocal reproduce` shares with it."""
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
-from equivocal.cli.console import in_stages, out, progress
+from equivocal.cli.console import out, progress
 from equivocal.errors import UserError, listed
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
 
     from equivocal.cli.console import Advance
     from equivocal.gestalt import EpochReport, OnEpoch, Run, TrainingSettings
-    from equivocal.study import Illustration
     from equivocal.world import World
 
-__all__ = ["REPRODUCE_EXAMPLES", "TRAIN_EXAMPLES", "reproduce", "train"]
+__all__ = ["TRAIN_EXAMPLES", "Folder", "Networks", "Seed", "show_scores", "train", "train_or_reuse"]
 
 TRAIN_EXAMPLES = (
     "Examples: `equivocal train --world paper --networks 10 --seed 0 --out runs/ten`, "
     "`equivocal train --world my.toml --networks 2 --sentences 1000 --out runs/mine`, "
     "`equivocal train --folds 5 --networks 1 --set weight_decay=0.01 --out runs/folds`"
 )
-REPRODUCE_EXAMPLES = "Example: `equivocal reproduce --out runs/paper`"
 
 Folder = Annotated[Path, typer.Option("--out", help="Folder for the results; made if needed.")]
 Networks = Annotated[
@@ -70,54 +66,14 @@ def train(
     if folds is not None:
         _cross_validate(the_world, settings, folds, folder)
         return
-    _show_scores(_train_or_reuse(the_world, settings, folder))
+    show_scores(train_or_reuse(the_world, settings, folder))
     out.print(
         f"saved in {folder}; `Network.load({str(folder)!r}, 0)` loads the first", soft_wrap=True
     )
 
 
-def reproduce(
-    folder: Folder = Path("runs/paper"), networks: Networks = None, seed: Seed = None
-) -> None:
-    """Train the paper's ten networks and show how well they know the world.
-
-    Writes the networks, curves and scores, and figures (SVG and PNG) of what they learned.
-    """
-    from equivocal.study import load_preset
-
-    preset = load_preset("paper", networks=networks, seed=seed)
-    run = _train_or_reuse(preset.world, preset.training, folder)
-    _show_scores(run)
-    _draw(run, preset.illustration, folder / "figures")
-
-
-def _draw(run: "Run", shown: "Illustration", folder: Path) -> None:
-    from equivocal import report, study
-
-    def beliefs() -> "Figure":
-        watched = (shown.probes, shown.units)
-        texts = shown.sentences.values()
-        traces = {t: study.trace_beliefs(run.networks, t, *watched) for t in texts}
-        truths = {t: study.true_trace(run.world, t, *watched) for t in texts}
-        return report.belief_figure(traces, truths)
-
-    def calibration() -> "Figure":
-        error = run.scores["belief_error"].mean()
-        return report.calibration_figure(study.calibration_table(run), error)
-
-    def save(name: str) -> None:
-        report.save_figure(figures[name](), folder, name)
-
-    figures = {
-        "learning": lambda: report.learning_figure(run.curves, run.scores["all_zeros"].mean()),
-        "calibration": calibration,
-        "beliefs": beliefs,
-    }
-    in_stages("drawing", {name: partial(save, name) for name in figures})
-    out.print(f"drew {', '.join(figures)} as SVG and PNG in {folder}", soft_wrap=True)
-
-
-def _train_or_reuse(world: "World", settings: "TrainingSettings", folder: Path) -> "Run":
+def train_or_reuse(world: "World", settings: "TrainingSettings", folder: Path) -> "Run":
+    """The run with these settings: found in the folder, or trained into it."""
     from equivocal.gestalt import Run, train
 
     found = Run.find(folder, world, settings)
@@ -171,7 +127,8 @@ def _reporting(advance: "Advance", rounds: int = 1) -> "OnEpoch":
     return on_epoch
 
 
-def _show_scores(run: "Run") -> None:
+def show_scores(run: "Run") -> None:
+    """A table of how well each network ended."""
     title = f"what the networks know of world {run.world.name}"
     _show_table(run.scores, title, means=len(run.scores) > 1)
     out.print(

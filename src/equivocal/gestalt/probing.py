@@ -73,6 +73,23 @@ class Network:
             attrs={"world": self.world.name, "sentence": str(utterance)},
         )
 
+    def probe_features(self, text: str | Utterance, probes: Sequence[str]) -> xr.DataArray:
+        """(ψ, 1), what the last layer is given after each word, for each probe."""
+        utterance = self.world.parse(text)
+        patterns = jnp.asarray(np.stack([self._probe_units(name) for name in probes]), jnp.float32)
+        psi = _psi(self.model, jnp.asarray(self.world.encode(utterance)), patterns)
+        psi = np.concatenate([psi, np.ones_like(psi[..., :1])], axis=-1)
+        return xr.DataArray(
+            psi,
+            dims=("word", "probe", "feature"),
+            coords={
+                "word": list(utterance.words),
+                "probe": list(probes),
+                "feature": _feature_names(psi.shape[-1]),
+            },
+            name="features",
+        )
+
     def gestalts(self, text: str | Utterance) -> xr.DataArray:
         """The gestalt layer after each word."""
         utterance = self.world.parse(text)
@@ -114,6 +131,13 @@ class Network:
 def _answer(
     model: SentenceGestalt, tokens: jax.Array, probes: jax.Array
 ) -> Float[jax.Array, "words probes units"]:
+    return jax.nn.sigmoid(model.query.logits(_psi(model, tokens, probes)))
+
+
+@jax.jit
+def _psi(
+    model: SentenceGestalt, tokens: jax.Array, probes: jax.Array
+) -> Float[jax.Array, "words probes hidden"]:
     words, count = len(tokens), len(probes)
     psi = model.query.features(
         model.listen(tokens),
@@ -121,7 +145,7 @@ def _answer(
         jnp.repeat(jnp.arange(words), count),
         jnp.tile(jnp.arange(count), words),
     )
-    return jax.nn.sigmoid(model.query.logits(psi)).reshape(words, count, -1)
+    return psi.reshape(words, count, -1)
 
 
 def features(network: Network, corpus: Corpus) -> xr.Dataset:
@@ -129,7 +153,8 @@ def features(network: Network, corpus: Corpus) -> xr.Dataset:
 
     `features` is (ψ, 1); `counts` says how often the pair is asked; `targets` adds up the answers,
     so that each lies between 0 and its row's count. With these, the likelihood of a last layer is
-    exactly that of all single rows. `heard` and `probe` say what each row is about.
+    exactly that of all single rows. `heard` and `probe` say what each row is about, `last_word`
+    whether no longer sentence begins as it does.
     """
     if corpus.world.fingerprint != network.world.fingerprint:
         raise UserError(
@@ -152,8 +177,16 @@ def features(network: Network, corpus: Corpus) -> xr.Dataset:
             "unit": list(network.world.units),
             "heard": (("row",), np.array(corpus.beginnings)[corpus.queries.node[asked]]),
             "probe": (("row",), np.array(corpus.queries.probe_names)[corpus.queries.probe[asked]]),
+            "last_word": (("row",), _ends(corpus)[corpus.queries.node[asked]]),
         },
     )
+
+
+def _ends(corpus: Corpus) -> NDArray[np.bool_]:
+    """Which beginnings are not continued by any sentence."""
+    ends = np.ones(len(corpus.tree.parent), bool)
+    ends[corpus.tree.parent[corpus.tree.parent >= 0]] = False
+    return ends
 
 
 @jax.jit

@@ -14,7 +14,7 @@ second half of the run; the particles are the last ensemble. Applies to small an
 problems: each step costs N·D·J.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -131,7 +131,7 @@ def run(problem: Problem, config: AldiConfig, settings: RunSettings) -> Outcome:
             f"num_particles must exceed D + 1 = {D + 1} for method 'aldi', got {J}: fewer "
             f"particles cannot leave the subspace they start in. Use num_particles >= {D + 2}."
         )
-    gaussian = run_mean_field(problem, MeanFieldConfig(), settings)
+    gaussian = run_mean_field(problem, MeanFieldConfig(), replace(settings, num_steps=None))
     assert gaussian.factor is not None
     factor = gaussian.factor
     plan = make_plan(

@@ -30,13 +30,13 @@ def _log_likelihood(
 def _error(
     mu: Float[Array, "K rows"], tail: Float[Array, "K rows"], block: Block
 ) -> Float[Array, "K rows"]:
-    """C E[y] − t from the less likely answer: with counts of thousands c(1 − 1e-8) − c is noise."""
+    """The error c E[y] − t from the less likely answer: c(1 − 1e-8) − c alone would be noise."""
     c, t = block.counts, block.targets
     return jnp.where(mu > 0, (c - t) - c * tail, c * tail - t)
 
 
 def variance(B: Float[Array, "K rows r"], nodes: None) -> Float[Array, "K rows"]:
-    """V = |b|², the variance of each logit."""
+    """The variance v = |b|² of each logit."""
     del nodes
     return (B * B).sum(axis=-1)
 

@@ -98,7 +98,7 @@ def importance_diagnostics(
 
 
 def pareto_shape(log_weights: np.ndarray) -> float:
-    """K of the generalised Pareto distribution fitted to the largest weights.
+    """Shape k of the generalised Pareto distribution fitted to the largest weights.
 
     >>> rng = np.random.default_rng(0)
     >>> bool(abs(pareto_shape(rng.exponential(0.5, 100_000)) - 0.5) < 0.1)  # tails like w^(−2)

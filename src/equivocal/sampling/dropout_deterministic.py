@@ -106,21 +106,28 @@ def _dropped(
 ) -> Float[Array, "K J D"]:
     """F, with P̂ = FᵀF: deviations with a fraction `rate` of entries at zero, over √c."""
     J = deviations.shape[1]
+    if rate == 0:  # random numbers are a fifth of a step's time
+        return deviations / jnp.sqrt(jnp.asarray(J - 1, deviations.dtype))
     kept = jax.vmap(lambda key: jax.random.bernoulli(key, 1 - rate, deviations.shape[1:]))(keys)
     return jnp.where(kept, deviations, 0) / jnp.sqrt((1 - rate) * (J - 1))
 
 
+@partial(jax.jit, static_argnames="config")
 def _row_sums(
-    rows: Rows, theta: Float[Array, "K J D"], basis: Float[Array, "K r D"], config: DropoutConfig
-) -> tuple[Float[Array, "K D"], Float[Array, "K r D"]]:
-    """G = Ψ(μ[y] − t) and `basis` H, for H = Ψ W Ψᵀ; counts are repetitions of a row."""
+    rows: Rows, theta: Float[Array, "K J D"], F: Float[Array, "K J D"], config: DropoutConfig
+) -> tuple[Float[Array, "K D"], Float[Array, "K _ D"]]:
+    """The gradient g = Ψ(μ[y] − t), and F H where J ≤ D, else H = Ψ W Ψᵀ, with row counts."""
+    J, D = F.shape[1:]
 
     def of_block(block: Block) -> tuple[Array, Array]:
         logits = jnp.matmul(theta, block.features.T) + block.offsets[:, None]
-        y = jax.nn.sigmoid(logits)
-        R = (y * jax.nn.sigmoid(-logits)).mean(axis=1)
+        e = jnp.exp(-jnp.abs(logits))  # one exponential for both y and y(1 − y), no digits lost
+        s = 1 / (1 + e)
+        y = jnp.where(logits > 0, s, e * s)
+        R = (e * s * s).mean(axis=1)
         W = R if config.taming == Taming.CONSISTENT else 1 / jnp.maximum(R, 1e-12)
-        weighted = jnp.matmul(basis, block.features.T) * (block.counts * W)[:, None]
+        left = jnp.matmul(F, block.features.T) if J <= D else block.features.T
+        weighted = left * (block.counts * W)[:, None]
         g = (block.counts * y.mean(axis=1) - block.targets) @ block.features
         return g, jnp.matmul(weighted, block.features)
 
@@ -142,8 +149,8 @@ def _tamed(
         return jnp.matmul(inner.swapaxes(1, 2), F)
     H, P = basis_H, jnp.matmul(F.swapaxes(1, 2), F)
     S = jnp.eye(D, dtype=F.dtype) + dt * jnp.matmul(H, P)
-    inner = jnp.linalg.solve(S, jnp.matmul(H, deviations.swapaxes(1, 2)))
-    return jnp.matmul(inner.swapaxes(1, 2), P)
+    inner = jnp.linalg.solve(S, H)  # for D right-hand sides rather than J
+    return jnp.matmul(deviations, jnp.matmul(inner.swapaxes(1, 2), P))
 
 
 def _apply_covariance(F: Float[Array, "K J D"], x: Float[Array, "K D"]) -> Float[Array, "K D"]:
@@ -166,14 +173,53 @@ def _stable_step(F: Float[Array, "K J D"], basis_H: Float[Array, "K r D"]) -> Fl
 
 def _change(F: Float[Array, "K J D"], before: Float[Array, "K J D"]) -> Float[Array, " K"]:
     """‖P̂ − P̂_before‖₂ / ‖P̂_before‖₂."""
-    difference = largest_eigenvalue(
-        lambda x: _apply_covariance(F, x) - _apply_covariance(before, x), F[:, 0]
-    )
-    size = largest_eigenvalue(lambda x: _apply_covariance(before, x), F[:, 0])
+    P, P_before = (jnp.matmul(x.swapaxes(1, 2), x) for x in (F, before))
+
+    def norm(A: Float[Array, "K D D"]) -> Float[Array, " K"]:
+        return largest_eigenvalue(lambda x: jnp.matmul(A, x[..., None])[..., 0], F[:, 0])
+
+    difference, size = norm(P - P_before), norm(P_before)
     return jnp.where(size > 0, difference / jnp.maximum(size, 1e-30), jnp.inf)
 
 
 @partial(jax.jit, static_argnames="config")
+def _first_dropout(
+    keys: PRNGKey, theta: Float[Array, "K J D"], config: DropoutConfig
+) -> Float[Array, "K J D"]:
+    return _dropped(keys, theta - theta.mean(axis=1, keepdims=True), config.dropout_rate)
+
+
+@partial(jax.jit, static_argnames="config")
+def _moved(
+    keys: PRNGKey,
+    state: DropoutState,
+    F: Float[Array, "K J D"],
+    g: Float[Array, "K D"],
+    basis_H: Float[Array, "K _ D"],
+    config: DropoutConfig,
+    radius: Float[Array, ""] | float,
+) -> tuple[DropoutState, DropoutInfo]:
+    """Both half steps from the sums over rows."""
+    theta = state.particles
+    if config.step_size is None:
+        dt = _stable_step(F, basis_H)
+    else:
+        dt = jnp.full(len(F), config.step_size, F.dtype)
+    h = dt[:, None, None]
+
+    m = theta.mean(axis=1, keepdims=True)
+    push = _apply_covariance(F, g)[:, None]
+    half = theta - h / 2 * (_tamed(F, basis_H, theta - m, h) + 2 * push)
+
+    m = half.mean(axis=1, keepdims=True)
+    F2 = _dropped(keys, half - m, config.dropout_rate)
+    diagonal = h * (F2**2).sum(axis=1, keepdims=True) + 1  # Δτ diag(P̂) + P₀, prior N(0, I)
+    pull = jnp.matmul((half + m) / diagonal, jnp.matmul(F2.swapaxes(1, 2), F2))
+    new, lost = repaired(half - h / 2 * pull + h / 2 * (half - m), theta, radius)
+    moved = DropoutState(new, state.time + dt, F, state.lost + lost.sum(axis=1))
+    return moved, DropoutInfo(dt, _change(F, state.factor))
+
+
 def step(
     keys: PRNGKey,
     state: DropoutState,
@@ -181,30 +227,11 @@ def step(
     config: DropoutConfig,
     radius: Float[Array, ""] | float = jnp.inf,
 ) -> tuple[DropoutState, DropoutInfo]:
-    """Both half steps, with fresh dropout in each."""
-    theta = state.particles
-    J, D = theta.shape[1:]
+    """Both half steps, with fresh dropout in each; compiled in parts, as `flow_step` is."""
     halves = jax.vmap(jax.random.split)(keys)
-    m = theta.mean(axis=1, keepdims=True)
-    F = _dropped(halves[:, 0], theta - m, config.dropout_rate)
-    basis = F if J <= D else jnp.broadcast_to(jnp.eye(D, dtype=F.dtype), (len(F), D, D))
-    g, basis_H = _row_sums(rows, theta, basis, config)
-    if config.step_size is None:
-        dt = _stable_step(F, basis_H)
-    else:
-        dt = jnp.full(len(F), config.step_size, F.dtype)
-    h = dt[:, None, None]
-
-    push = _apply_covariance(F, g)[:, None]
-    half = theta - h / 2 * (_tamed(F, basis_H, theta - m, h) + 2 * push)
-
-    m = half.mean(axis=1, keepdims=True)
-    F2 = _dropped(halves[:, 1], half - m, config.dropout_rate)
-    diagonal = h * (F2**2).sum(axis=1, keepdims=True) + 1  # Δτ diag(P̂) + P₀, prior N(0, I)
-    pull = jnp.matmul(jnp.matmul((half + m) / diagonal, F2.swapaxes(1, 2)), F2)
-    new, lost = repaired(half - h / 2 * pull + h / 2 * (half - m), theta, radius)
-    moved = DropoutState(new, state.time + dt, F, state.lost + lost.sum(axis=1))
-    return moved, DropoutInfo(dt, _change(F, state.factor))
+    F = _first_dropout(halves[:, 0], state.particles, config)
+    g, basis_H = _row_sums(rows, state.particles, F, config)
+    return _moved(halves[:, 1], state, F, g, basis_H, config, radius)
 
 
 def run(problem: Problem, config: DropoutConfig, settings: RunSettings) -> Outcome:

@@ -10,9 +10,9 @@ particles there are.
 `expectations="quadrature"` (default): a row's logit is N(ψᵀm, ψᵀPψ), so its averages are integrals
 in one variable. The result is that of `mean_field` at every J; particles are handed out at the end,
 with exactly its moments where J > D.
-`expectations="ensemble"`: averages over the particles, as in the article, from a start with exactly
-the prior's moments. The fixed point then lies O(J^(−1/2)) away. With J ≤ D the ensemble cannot
-leave the subspace it starts in; `info` says so.
+`expectations="ensemble"`: averages over the particles, as in the article, from a start with the
+prior's moments (see `near_prior` in `queue`). The fixed point then lies O(J^(−1/2)) away. With
+J ≤ D the ensemble cannot leave the subspace it starts in; `info` says so.
 """
 
 from dataclasses import dataclass
@@ -104,7 +104,7 @@ def _run_ensemble(problem: Problem, settings: RunSettings) -> Outcome:
     plan = make_plan(
         problem,
         settings.memory_budget,
-        per_output=8 * D * max(D, rank) + D * J,
+        per_output=8 * D * D + D * J,
         per_row=3 * (D + J),
         per_row_kept=3 + J,
         pad=False,

@@ -18,8 +18,9 @@ Three additions make it converge in about ten steps where (1) alone needs fifty:
 
 - Line search on s with the evidence bound as merit,
       L(m, P) = Σ_n E[log p(t_n | θ)] − ½ (tr P + |m|²) + ½ log det P.                      (2)
-- Mean corrections m ← m − P g̃(m) at the new P (`FlowRule.corrections`), which cost N·D instead of
-  N·D². On nearly separable rows E[y(1−y)] hangs on μ/√v, and m and P overshoot each other unless m
+- Mean corrections m ← m − α P g̃(m) at the new P (`FlowRule.corrections`), which cost N·D instead of
+  N·D²; the loss they lower is watched, and a step that raised it is taken again, shorter. On nearly
+  separable rows E[y(1−y)] hangs on μ/√v, and m and P overshoot each other unless m
   follows P at once.
 - Aitken's relaxation: s is chosen so that it would have cancelled the change of GᵀAG − I.
 
@@ -76,7 +77,9 @@ class FlowState(NamedTuple):
     sums: Sums  # at (m, G)
     bound: Float[Array, " K"]  # L; −∞ until `sums` are known
     log_det: Float[Array, " K"]  # log det P, up to a constant
-    damping: Float[Array, " K"]  # s of the last step, halved if it was refused; 0 at the start
+    damping: Float[
+        Array, " K"
+    ]  # s of the last step, or of the next if that was refused; 0 at the start
     refused: Bool[Array, " K"]
     misfit: Float[Array, "K r r"]  # GᵀAG − I at the step before
     time: Float[Array, " K"]  # τ
@@ -167,7 +170,7 @@ def _corrected(
     rule: FlowRule,
     nodes: Any,
 ) -> Float[Array, "K D"]:
-    """M ← m − α P g̃(m), a few times; α is Newton's along the line, since P may be far too wide.
+    """Steps m ← m − α P g̃(m); α is Newton's along the line, since P may be far too wide.
 
     For fixed P the loss −E log p + ½|m|² is convex in m, so a step that raised it was too long: it
     is taken again at a quarter of its length. The last step is the only one not looked at, and left
@@ -291,8 +294,8 @@ def _propose(state: FlowState, rule: FlowRule) -> Proposal:
 def _judge(
     state: FlowState, proposal: Proposal, mean: Float[Array, "K D"], sums: Sums, rule: FlowRule
 ) -> tuple[FlowState, FlowInfo]:
-    """Take the proposal where the merit did not fall; elsewhere stay and halve s."""
-    _, factor, log_det, s, misfit, *_ = proposal
+    """Take the proposal where the merit did not fall; elsewhere stay, and be careful or halve s."""
+    factor, log_det, s = proposal.factor, proposal.log_det, proposal.damping
     spread = (factor**2).sum(axis=(1, 2)) - log_det if rule.merit_has_spread else 0.0
     bound = sums.log_likelihood - 0.5 * ((mean**2).sum(axis=1) + spread)
     if rule.joint:
@@ -301,7 +304,7 @@ def _judge(
     noise = 16 * np.finfo(s.dtype).eps * (jnp.abs(bound) + jnp.abs(log_det) + mean.shape[1])
     refused = ~(bound >= state.bound - rule.slack - noise)  # NaN is refused too
     time = state.time - jnp.log1p(-jnp.minimum(s, LONGEST))
-    moved = FlowState(mean, factor, sums, bound, log_det, s, refused, misfit, time)
+    moved = FlowState(mean, factor, sums, bound, log_det, s, refused, proposal.misfit, time)
     # A first refusal may be the last correction's fault: try the same s with care before a shorter.
     shorter = state.refused | (not rule.corrections)
     stayed = state._replace(damping=jnp.where(shorter, SHRINKAGE * s, s), refused=refused)
@@ -321,7 +324,7 @@ def _judge(
 def flow_step(
     state: FlowState, rows: Rows, rule: FlowRule, nodes: Any = None
 ) -> tuple[FlowState, FlowInfo]:
-    """Try (1); keep it if the merit does not fall, else halve s and stay.
+    """Try (1); keep it if the merit does not fall, else stay: with care first, then with half s.
 
     Compiled in parts on purpose: in one piece XLA's CPU compiler re-lays G inside the loop over
     blocks, and the step takes half as long again.

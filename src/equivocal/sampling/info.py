@@ -31,7 +31,7 @@ class Info:
     message: str  # the verdict, in words
     gaussian_enough: bool  # no output's covariance shift is above the limit
     confined: bool  # J ≤ D: the ensemble could not leave the subspace it started in
-    repaired: int  # particles that had become non-finite
+    repaired: int  # particles that left all reach and were put back
     output_converged: np.ndarray
     steps: np.ndarray
     time: np.ndarray  # τ reached; NaN where the method has no such time
@@ -134,8 +134,8 @@ def _verdict(
         parts.append(f"converged in {steps}")
     if outcome.repaired:
         parts.append(
-            f"{outcome.repaired} non-finite particles were put back, so the step was too long: "
-            "leave step_size to the automatic rule or make it smaller"
+            f"{outcome.repaired} particles left all reach and were put back, so the step was too "
+            "long: leave step_size to the automatic rule or make it smaller"
         )
     if confined:
         parts.append(

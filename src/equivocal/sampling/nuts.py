@@ -3,9 +3,13 @@
 Hoffman and Gelman (2014), J. Mach. Learn. Res. 15:1593, as NumPyro implements it. Slow, and the
 yardstick: no Gaussian is assumed. Needs the extra `nuts` (`pip install "equivocal[nuts]"`). The J
 particles are J draws in all, over 4 chains; R-hat ≤ 1.01 in every weight counts as converged.
+
+`preconditioned=True` draws z instead of the weights, w = m + G z with the mean-field posterior
+N(m, GGᵀ): the same posterior, in coordinates where it is nearly N(0, I). Where data and prior
+differ by powers of ten in precision, trajectories are then tens of times shorter.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -13,8 +17,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from equivocal.sampling import mean_field
 from equivocal.sampling.ensembles import require_bernoulli
 from equivocal.sampling.inputs import checked_int, checked_positive, fail
+from equivocal.sampling.mean_field import MeanFieldConfig
 from equivocal.sampling.problem import Problem
 from equivocal.sampling.result import Outcome
 from equivocal.sampling.rows import offsets_of
@@ -32,6 +38,7 @@ class NutsConfig:
 
     num_chains: int = 4
     target_accept: float = 0.8
+    preconditioned: bool = False
 
     def __post_init__(self) -> None:
         checked_int(self.num_chains, "num_chains", least=1)
@@ -49,13 +56,22 @@ def _numpyro() -> Any:
     return numpyro
 
 
-def _model(features: jax.Array, counts: jax.Array, targets: jax.Array, offsets: jax.Array) -> None:
-    """One output, in coordinates where the prior is N(0, I)."""
+def _model(
+    features: jax.Array,
+    counts: jax.Array,
+    targets: jax.Array,
+    offsets: jax.Array,
+    mean: jax.Array,
+    factor: jax.Array,
+) -> None:
+    """One output: w = m + G z has the prior N(0, I), and z is sampled."""
     numpyro = _numpyro()
-    prior = numpyro.distributions.Normal(jnp.zeros(features.shape[1], features.dtype), 1)
-    w = numpyro.sample("w", prior.to_event(1))
+    standard = numpyro.distributions.Normal(jnp.zeros(features.shape[1], features.dtype), 1)
+    z = numpyro.sample("z", standard.to_event(1))
+    w = mean + factor @ z
     a = features @ w + offsets
-    numpyro.factor("log_likelihood", (targets * a - counts * jax.nn.softplus(a)).sum())
+    log_likelihood = (targets * a - counts * jax.nn.softplus(a)).sum()
+    numpyro.factor("log_posterior", log_likelihood - 0.5 * (w @ w) + 0.5 * (z @ z))
 
 
 def _kernel(config: NutsConfig) -> Any:
@@ -88,9 +104,11 @@ def run(problem: Problem, config: NutsConfig, settings: RunSettings) -> Outcome:
     num_warmup = settings.num_steps or NUM_WARMUP
     particles = np.empty((K, J, D), problem.dtype)
     rhat, divergences = np.full(K, np.inf), 0
+    mean, factor = _coordinates(problem, config, settings)
     for k in range(K):
         key = output_keys(settings.seed, range(k, k + 1))[0]
-        drawn, diverging = _chains(key, _data_of(problem, k), config, num_warmup, per_chain)
+        data = (*_data_of(problem, k), jnp.asarray(mean[k]), jnp.asarray(factor[k]))
+        drawn, diverging = _chains(key, data, config, num_warmup, per_chain)
         chains = np.asarray(drawn)
         particles[k] = chains.swapaxes(0, 1).reshape(-1, D)[:J]  # any leading part is balanced
         divergences += int(np.asarray(diverging).sum())
@@ -108,6 +126,19 @@ def run(problem: Problem, config: NutsConfig, settings: RunSettings) -> Outcome:
         notes=[f"{divergences} divergent trajectories"] * bool(divergences),
         chains=config.num_chains,
     )
+
+
+def _coordinates(
+    problem: Problem, config: NutsConfig, settings: RunSettings
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and factor of every output: those of the prior, or of the mean-field posterior."""
+    K, D = problem.num_outputs, problem.num_features
+    if not config.preconditioned:
+        identity = np.broadcast_to(np.eye(D, dtype=problem.dtype), (K, D, D))
+        return np.zeros((K, D), problem.dtype), identity
+    found = mean_field.run(problem, MeanFieldConfig(), replace(settings, num_steps=None))
+    assert found.factor is not None, "mean-field gives a factor"
+    return found.mean, found.factor
 
 
 @partial(jax.jit, static_argnames=("config", "num_warmup", "per_chain"))
@@ -131,12 +162,13 @@ def _chains(
         progress_bar=False,
     )
     mcmc.run(key, *data, extra_fields=("diverging",))
-    draws = mcmc.get_samples(group_by_chain=True)["w"]
+    *_, mean, factor = data
+    draws = mean + mcmc.get_samples(group_by_chain=True)["z"] @ factor.T
     return draws, mcmc.get_extra_fields(group_by_chain=True)["diverging"]
 
 
 def _data_of(problem: Problem, k: int) -> tuple[jax.Array, ...]:
-    """What `_model` takes, for output k."""
+    """Rows, counts, targets and offsets of output k."""
     return (
         jnp.asarray(problem.features * problem.prior_scale),
         jnp.asarray(problem.counts),

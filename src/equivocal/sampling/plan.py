@@ -3,7 +3,7 @@
 What a run holds beside the caller's own arrays:
 
     features laid out in blocks           2·N·D (once more while they are handed to the device)
-    per output in flight                  3·N (targets, offsets, spread) + state
+    per output in flight                  4·N (targets, offsets, spread, weights) + state
     per output in flight and block row    working space
 
 Results (covariances K·D², particles K·J·D) belong to the caller and are not counted. On a CPU small
@@ -27,13 +27,11 @@ LANES = 8  # XLA's CPU matrix product is twice as fast when D is a multiple of t
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Sizes of one run; `bytes` is what it will hold at most, as the model above has it."""
+    """Sizes of one run."""
 
     block_rows: int
     slots: int  # outputs in flight
     num_features: int  # D, filled up with columns of zeros
-    bytes: int
-    budget: int
 
 
 def make_plan(
@@ -42,7 +40,7 @@ def make_plan(
     *,
     per_output: int,
     per_row: int,
-    per_row_kept: int = 3,
+    per_row_kept: int = 4,
     pad: bool,
 ) -> Plan:
     """The largest sizes that fit, given what a method keeps (in numbers, not bytes).
@@ -75,13 +73,7 @@ def make_plan(
             f"{problem.num_features} features need {bytes_for(block, slots):,} bytes. "
             "Raise it, use dtype='float32', or give fewer rows."
         )
-    return Plan(
-        block_rows=block,
-        slots=slots,
-        num_features=D,
-        bytes=bytes_for(block, slots),
-        budget=limit,
-    )
+    return Plan(block_rows=block, slots=slots, num_features=D)
 
 
 def default_budget() -> int:

@@ -4,6 +4,7 @@ For a new row ψ the logits are ψ·θ_k. With y = σ(ψ·θ_k) (or a softmax ov
 
     predict_proba            E[y]
     predict_interval         quantiles of y over the posterior
+    predict_sd               standard deviation of y over the posterior
     entropies    total        H(E[y])            uncertainty of the prediction
                  expected     E[H(y)]            what more rows would not remove (aleatoric)
                  information  H(E[y]) − E[H(y)]  mutual information with the weights (epistemic)
@@ -71,6 +72,10 @@ class Posterior:
         both = self._by_rows(features, partial(self._quantiles, level=level))
         return both[..., 0], both[..., 1]
 
+    def predict_sd(self, features: Any) -> np.ndarray:
+        """Standard deviation of y over the posterior, (N, K)."""
+        return self._by_rows(features, self._sd)
+
     def entropies(self, features: Any) -> Entropies:
         """Total, expected and epistemic uncertainty of each row's prediction."""
         stacked = self._by_rows(features, self._entropies)
@@ -116,6 +121,15 @@ class Posterior:
         mu, v = _logit_moments(psi, self.mean, self.covariance)
         tail = jnp.clip(_moments(mu, v).tail, 0, 1)
         return jnp.where(mu > 0, 1 - tail, tail)
+
+    def _sd(self, psi: np.ndarray) -> np.ndarray:
+        if self._by_particles:
+            return np.asarray(self._particle_probabilities(psi).std(axis=1).T)
+        mu, v = _logit_moments(psi, self.mean, self.covariance)
+        with jax.enable_x64(True):  # Var y = E y (1 − E y) − E y(1 − y), which cancels
+            moments = _moments(mu.astype(np.float64), v.astype(np.float64))
+            variance = np.asarray(moments.tail * (1 - moments.tail) - moments.slope)
+        return np.sqrt(np.maximum(variance, 0)).astype(psi.dtype)
 
     def _quantiles(self, psi: np.ndarray, level: float) -> Array:
         ends = jnp.asarray([(1 - level) / 2, (1 + level) / 2], self.mean.dtype)

@@ -141,7 +141,7 @@ def _finished(
     mean_residual, covariance_residual, damping, bound = jax.device_get(
         (info.mean_residual, info.covariance_residual, state.damping, state.bound)
     )
-    if ((bound == -np.inf) & (steps > 0) & (held >= 0)).any():
+    if ((bound == -np.inf) & (held >= 0)).any():
         fail(
             "the likelihood is not finite at the prior; rescale the features, narrow "
             'prior_variance, or pass dtype="float64".'
@@ -160,7 +160,7 @@ class _Collector:
         self.num_steps = num_steps
         K, D = problem.num_outputs, problem.num_features
         self.mean = np.zeros((K, D), problem.dtype)
-        self.factor = np.zeros((K, D, min(rank, D) if rank >= D else rank), problem.dtype)
+        self.factor = np.zeros((K, D, min(rank, D)), problem.dtype)
         self.converged = np.zeros(K, bool)
         self.steps = np.zeros(K, int)
         self.time, self.mean_residual, self.covariance_residual = np.zeros((3, K))

@@ -24,7 +24,7 @@ class Outcome:
     time: np.ndarray  # (K,) τ reached
     mean_residual: np.ndarray  # (K,) in posterior sd; NaN where the method has none
     covariance_residual: np.ndarray  # (K,)
-    repaired: int = 0  # particles that had become non-finite
+    repaired: int = 0  # particles that left all reach and were put back
     stop_reason: str = ""  # why it stopped where it did not converge
     notes: list[str] = field(default_factory=list)
     in_subspace: bool = False  # particles are combinations of those at the start

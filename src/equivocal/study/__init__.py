@@ -1,13 +1,20 @@
 """Studies: what is run with which numbers, and what is measured. Knows nothing of drawing."""
 
 from equivocal.study.beliefs import calibration_table, trace_beliefs, true_trace
-from equivocal.study.presets import Illustration, Preset, load_preset
+from equivocal.study.running import Study, open_study, prepare
+from equivocal.study.settings import StudySettings, load_study
+from equivocal.study.stimuli import Stimuli, Stimulus, load_stimuli
 
 __all__ = [
-    "Illustration",
-    "Preset",
+    "Stimuli",
+    "Stimulus",
+    "Study",
+    "StudySettings",
     "calibration_table",
-    "load_preset",
+    "load_stimuli",
+    "load_study",
+    "open_study",
+    "prepare",
     "trace_beliefs",
     "true_trace",
 ]

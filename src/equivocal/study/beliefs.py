@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from equivocal.gestalt import Network, Run
 from equivocal.gestalt.scoring import CERTAIN, activations
-from equivocal.world import ImpossibleSentenceError, World
+from equivocal.world import ImpossibleSentenceError, Utterance, World
 
 __all__ = ["calibration_table", "trace_beliefs", "true_trace"]
 
@@ -23,7 +23,7 @@ def trace_beliefs(
 
 
 def true_trace(
-    world: World, text: str, probes: Sequence[str], units: Sequence[str]
+    world: World, text: str | Utterance, probes: Sequence[str], units: Sequence[str]
 ) -> xr.DataArray:
     """(word, probe, unit): the exact beliefs; NaN from the word on that makes it impossible."""
     utterance = world.parse(text)

@@ -1,0 +1,142 @@
+"""All figures of a study, and its report: what is drawn from which file of the study's folder."""
+
+import platform
+from collections.abc import Callable
+from functools import partial
+from importlib import metadata
+from pathlib import Path
+
+import pandas as pd
+import tomli_w
+import xarray as xr
+from matplotlib.figure import Figure
+
+from equivocal.report.activation_figures import mean_activation_figure, word_grid_figure
+from equivocal.report.captions import CAPTIONS, TABLE_CAPTIONS
+from equivocal.report.diagrams import network_diagram, posterior_diagram
+from equivocal.report.effect_figures import prior_figure, tau_figure
+from equivocal.report.figures import belief_figure, calibration_figure, learning_figure
+from equivocal.report.html import ReportContent, render_report
+from equivocal.report.style import save_figure
+from equivocal.report.uncertainty_figures import (
+    calibration_panels,
+    nuts_figure,
+    uncertainty_figure,
+)
+from equivocal.study import Study, calibration_table, trace_beliefs, true_trace
+from equivocal.study.methods import methods_paragraph
+from equivocal.study.paths import with_references
+
+__all__ = ["draw_all", "write_report"]
+
+
+def figures_of(study: Study) -> dict[str, Callable[[], Figure]]:
+    """Every figure by name, in the order of the report."""
+    dataset = study.read("activations.nc")
+    baseline, *others = (str(name) for name in dataset["condition"].values)
+    run = study.run
+    figures: dict[str, Callable[[], Figure]] = {
+        "network": network_diagram,
+        "posterior": posterior_diagram,
+        "learning": lambda: learning_figure(run.curves, run.scores["all_zeros"].mean()),
+        "beliefs": lambda: _beliefs(study),
+    }
+    for condition in (baseline, *others):
+        figures[f"activations_{condition}"] = partial(mean_activation_figure, dataset, condition)
+    path = with_references(study.read("path.nc"), dataset)
+    figures |= {
+        "tau": partial(tau_figure, path),
+        "prior": partial(prior_figure, dataset),
+        "uncertainty": partial(uncertainty_figure, dataset),
+    }
+    if run.world.is_exact:
+        error = run.scores["belief_error"].mean()
+        figures["calibration"] = lambda: calibration_figure(calibration_table(run), error)
+        figures["calibration_posterior"] = partial(calibration_panels, dataset)
+    if study.settings.nuts.networks:
+        figures["nuts"] = partial(nuts_figure, study.read("nuts.nc"))
+    for condition in (baseline, *others):
+        for estimate in ("mle", "paper", "converged"):
+            name = f"words_{condition}_{estimate}"
+            figures[name] = partial(word_grid_figure, dataset, condition, estimate)
+    return figures
+
+
+def draw_all(study: Study) -> dict[str, Callable[[], object]]:
+    """What draws and saves each figure, by name."""
+
+    def drawing(name: str, draw: Callable[[], Figure]) -> Callable[[], object]:
+        return lambda: save_figure(draw(), study.folder / "figures", name)
+
+    return {name: drawing(name, draw) for name, draw in figures_of(study).items()}
+
+
+def write_report(study: Study) -> Path:
+    """One page with everything, from the files of the folder."""
+    folder, settings = study.folder, study.settings
+    tables = {
+        name: pd.read_csv(folder / "tables" / f"{name}.csv", keep_default_na=True)
+        for name in TABLE_CAPTIONS
+        if (folder / "tables" / f"{name}.csv").exists()
+    }
+    impossible = tables.pop("impossible_numbers", pd.DataFrame())
+    content = ReportContent(
+        title=f"Study “{settings.name}”: degrees of belief in the last layer",
+        quick=settings.quick_run,
+        claims=_read_claims(folder / "claims.csv"),
+        impossible=impossible,
+        tables=tables,
+        figures=[(name, _caption(name)) for name in figures_of(study)],
+        methods=methods_paragraph(settings, study.run, study.stimuli),
+        settings=tomli_w.dumps(settings.model_dump(mode="json", exclude_none=True)),
+        versions=_versions(),
+        notes=_notes(study),
+    )
+    return render_report(folder, content)
+
+
+def _read_claims(path: Path) -> pd.DataFrame:
+    try:
+        return pd.read_csv(path)
+    except pd.errors.EmptyDataError:  # a study of one's own has no claims of the paper
+        return pd.DataFrame()
+
+
+def _caption(name: str) -> str:
+    """A figure's own caption, or that of its kind (`words_reversal_mle`: `words`)."""
+    return CAPTIONS.get(name) or CAPTIONS[name.split("_")[0]]
+
+
+def _beliefs(study: Study) -> Figure:
+    """The shown item in every condition, word by word, beside the exact beliefs."""
+    stimuli, run = study.stimuli, study.run
+    item = study.settings.stimuli.shown or stimuli.items[0]
+    rows = [stimuli.rows[condition, item] for condition in stimuli.conditions]
+    probes = list(rows[0].tracked)
+    units = list(dict.fromkeys(unit for row in rows for unit in row.tracked.values()))
+    traces: dict[str, xr.DataArray] = {}
+    truths: dict[str, xr.DataArray] = {}
+    for row in rows:
+        text = str(row.utterance)
+        traces[text] = trace_beliefs(run.networks, text, probes, units)
+        truths[text] = true_trace(run.world, text, probes, units)
+    return belief_figure(traces, truths)
+
+
+def _versions() -> dict[str, str]:
+    names = ("equivocal", "jax", "numpy", "scipy", "statsmodels", "xarray")
+    return {"python": platform.python_version(), **{name: metadata.version(name) for name in names}}
+
+
+def _notes(study: Study) -> list[str]:
+    """What a reader should know before quoting a number."""
+    notes = [
+        "Every statistic can be redone from activations.nc; activations.csv.gz holds the same for "
+        "other programs, and dictionary.csv says what its columns are.",
+        "Tests on activations are those of the paper. Activations lie between 0 and 1, so the "
+        "tests on the logit scale and the mixed model beside them are the ones to trust.",
+    ]
+    if study.settings.nuts.networks:
+        verdict = study.read("nuts.nc").attrs["verdict"]
+        notes.append(f"NUTS, for comparison: {verdict}")
+    return notes

@@ -1,0 +1,279 @@
+"""A study in its folder: what each stage reads and writes, and what it depends on.
+
+    train    run.toml, networks/        (`equivocal.gestalt`)
+    infer    posteriors/                a posterior per sampler, prior variance and network
+    probe    activations.nc, .csv.gz    answers to the stimuli; path.nc along τ; nuts.nc beside NUTS
+    analyse  tables/, claims.csv
+    report   figures/, report.html      (`equivocal.report`)
+
+`settings.toml` and `stimuli.csv` in the folder are the study's own copies, so that every stage can
+be repeated from the folder alone.
+"""
+
+import gzip
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from equivocal.errors import UserError
+from equivocal.files import ensure_writable, replacing, write_text_atomically
+from equivocal.gestalt import Run
+from equivocal.sampling import Posterior
+from equivocal.study.activations import activations, dictionary, tidy, units_of
+from equivocal.study.against_nuts import against_nuts
+from equivocal.study.claims import claims
+from equivocal.study.impossible import impossible_numbers
+from equivocal.study.inference import LastLayer, infer, last_layer_of, posterior_path, seed_of
+from equivocal.study.paths import effect_path
+from equivocal.study.settings import StudySettings, load_study
+from equivocal.study.stages import Stages, content_key, file_key
+from equivocal.study.stimuli import Stimuli, load_stimuli
+from equivocal.study.tables import tables
+from equivocal.world import World
+
+__all__ = ["Study", "open_study", "prepare"]
+
+Job = tuple[str, float, int]  # sampler, prior variance, network
+OnStep = Callable[[int, int, str], None]  # done, of how many, what goes on now
+
+
+@dataclass(eq=False)
+class Study:
+    """Settings and a folder; stages are methods, each does what is not done yet."""
+
+    settings: StudySettings
+    folder: Path
+
+    @cached_property
+    def stages(self) -> Stages:
+        """What is finished."""
+        return Stages(self.folder)
+
+    @cached_property
+    def world(self) -> World:
+        """As the settings name it."""
+        return World.load(_world_of(self.settings))
+
+    @cached_property
+    def run(self) -> Run:
+        """The trained networks."""
+        if not (self.folder / "run.toml").exists():
+            raise UserError(
+                f"{self.folder} holds no trained networks; `equivocal reproduce --out "
+                f"{self.folder}` trains them, and `equivocal train` trains others."
+            )
+        return Run.load(self.folder)
+
+    @cached_property
+    def stimuli(self) -> Stimuli:
+        """The sentences, checked against the world of the networks."""
+        return load_stimuli(self.folder / "stimuli.csv", self.run.world)
+
+    def _jobs(self) -> Iterator[Job]:
+        """Sampler, prior variance and network of every posterior, networks outermost."""
+        for index in range(len(self.run.networks)):
+            for sampler in self.settings.inference.samplers:
+                for variance in self.settings.inference.prior_variances:
+                    yield sampler, variance, index
+
+    @cached_property
+    def _networks_key(self) -> list[str]:
+        """What is learned from a corpus depends on it, on the network and on the world."""
+        training = self.run.settings
+        corpus = [training.seed, training.sentences, training.held_out]
+        return [
+            content_key(file_key(path), self.run.world.fingerprint, corpus)
+            for path in sorted((self.folder / "networks").glob("*.safetensors"))
+        ]
+
+    def _posterior_key(self, sampler: str, variance: float, index: int) -> str:
+        inference = self.settings.inference
+        how = inference.samplers[sampler].model_dump()
+        seed = seed_of(inference, index)
+        units = units_of(self.run.world, self.stimuli, self.settings)
+        return content_key(self._networks_key[index], how, variance, inference.rows, seed, units)
+
+    def _layer(self, index: int) -> LastLayer:
+        """The rows and trained weights of the units that are sampled."""
+        network, units = self.run.networks[index], self.run.world.units
+        layer = last_layer_of(self.run, network, self.settings.inference.rows)
+        wanted = units_of(self.run.world, self.stimuli, self.settings)
+        return layer.some([units.index(unit) for unit in wanted])
+
+    def infer(self, on_step: OnStep) -> None:
+        """Every posterior that is not there yet; one network's rows are held at a time."""
+        jobs = list(self._jobs())
+        layer_of = lru_cache(maxsize=1)(self._layer)
+        for done, job in enumerate(jobs):
+            sampler, variance, index = job
+            on_step(done, len(jobs), f"network {index}, {sampler}, prior variance {variance:g}")
+            path = posterior_path(self.folder, *job)
+            work = partial(self._infer_one, layer_of, job, path)
+            key = self._posterior_key(*job)
+            self.stages.do(f"infer {sampler} {variance:g} {index}", key, [path], work)
+        on_step(len(jobs), len(jobs), "all posteriors are there")
+
+    def _infer_one(self, layer_of: Callable[[int], LastLayer], job: Job, path: Path) -> None:
+        sampler, variance, index = job
+        inference = self.settings.inference
+        how, seed = inference.samplers[sampler], seed_of(inference, index)
+        infer(layer_of(index), how, variance, seed).save(path)
+
+    @cached_property
+    def _probe_key(self) -> str:
+        posteriors = [self._posterior_key(*job) for job in self._jobs()]
+        asked = self.settings.stimuli.model_dump(exclude={"file"})
+        named = [self.settings.name, self.settings.quick_run, self.settings.inference.central_prior]
+        return content_key(posteriors, asked, named, file_key(self.folder / "stimuli.csv"))
+
+    def probe(self, on_step: OnStep) -> None:
+        """Answers to the stimuli, the effect along τ, and NUTS beside."""
+        missing = [job for job in self._jobs() if not posterior_path(self.folder, *job).exists()]
+        if missing:
+            raise UserError(
+                f"{len(missing)} posteriors are missing in {self.folder}; `equivocal infer --out "
+                f"{self.folder}` makes them."
+            )
+        self._check_probes()
+        inference, path, nuts = self.settings.inference, self.settings.path, self.settings.nuts
+        parts: list[tuple[str, str, list[Path], Callable[[], object]]] = [
+            ("probe", self._probe_key, self._activation_files(), self._write_activations),
+            (
+                "path",
+                content_key(self._probe_key, path.model_dump(), inference.model_dump()),
+                [self.folder / "path.nc"],
+                lambda: self._write("path.nc", effect_path(self.run, self.stimuli, self.settings)),
+            ),
+        ]
+        if nuts.networks:
+            parts.append(
+                (
+                    "nuts",
+                    content_key(self._probe_key, nuts.model_dump(), inference.model_dump()),
+                    [self.folder / "nuts.nc"],
+                    lambda: self._write(
+                        "nuts.nc", against_nuts(self.run, self.stimuli, self.settings)
+                    ),
+                )
+            )
+        for done, (name, key, files, work) in enumerate(parts):
+            on_step(done, len(parts), name)
+            self.stages.do(name, key, files, work)
+        on_step(len(parts), len(parts), "answered")
+
+    def _check_probes(self) -> None:
+        roles = self.run.world.roles
+        tracked = {role for row in self.stimuli.rows.values() for role in row.tracked}
+        for probe in {*self.settings.stimuli.probes, *tracked}:
+            if probe not in roles:
+                raise UserError(f"probe {probe!r} is no role of the world; roles are {roles}.")
+        if lacking := sorted(tracked - set(self.settings.stimuli.probes)):
+            raise UserError(f"stimuli track {lacking}, which stimuli.probes must contain.")
+
+    def _activation_files(self) -> list[Path]:
+        names = ("activations.nc", "activations.csv.gz", "dictionary.csv")
+        return [self.folder / name for name in names]
+
+    def _write_activations(self) -> None:
+        dataset = activations(
+            self.run.networks,
+            lambda *job: Posterior.load(posterior_path(self.folder, *job)),
+            self.stimuli,
+            self.settings,
+        )
+        self._write("activations.nc", dataset)
+        flat = tidy(dataset)
+        frame = flat.to_dataframe().dropna(subset="mle").reset_index()
+        text = frame.to_csv(index=False, float_format="%.7g")
+        with replacing(self.folder / "activations.csv.gz") as temporary:
+            temporary.write_bytes(gzip.compress(text.encode(), compresslevel=3, mtime=0))
+        words = dictionary(list(frame.columns)).to_csv(index=False)
+        write_text_atomically(self.folder / "dictionary.csv", words)
+
+    def _write(self, name: str, dataset: xr.Dataset) -> None:
+        with replacing(self.folder / name) as temporary:
+            dataset.to_netcdf(temporary, engine="scipy")
+
+    def read(self, name: str) -> xr.Dataset:
+        """A dataset that `probe` wrote."""
+        path = self.folder / name
+        if not path.exists():
+            raise UserError(f"{path} is missing; `equivocal probe --out {self.folder}` writes it.")
+        return xr.load_dataset(path, engine="scipy")
+
+    def evidence(self) -> dict[str, Any]:
+        """What claims rest on beside the activations."""
+        scores = self.run.scores
+        found: dict[str, Any] = {
+            "accuracy": scores["unit_accuracy"].tolist(),
+            "all_zeros": float(scores["all_zeros"].mean()),
+            "exact_match": scores["exact_match"].tolist(),
+        }
+        if self.settings.nuts.networks:
+            found["nuts"] = _nuts_evidence(self.read("nuts.nc"))
+        return found
+
+    def analyse(self) -> None:
+        """Tables and claims."""
+        dataset = self.read("activations.nc")
+        found = tables(dataset)
+        for name, table in found.items():
+            self._write_table(f"tables/{name}.csv", table)
+        self._write_table("claims.csv", claims(dataset, found, self.evidence()))
+        if self.settings.name == "paper":
+            self._write_table("tables/impossible_numbers.csv", impossible_numbers())
+
+    def _write_table(self, name: str, table: pd.DataFrame) -> None:
+        write_text_atomically(self.folder / name, table.to_csv(index=False))
+
+
+def _nuts_evidence(found: xr.Dataset) -> dict[str, Any]:
+    def largest(what: str) -> float:
+        return float(np.abs(found[f"paper_{what}"] - found[f"nuts_{what}"]).max())
+
+    return {
+        "largest_difference_mean": largest("mean"),
+        "largest_difference_sd": largest("sd"),
+        "units": str(found.attrs["units"]),
+        "network": int(found.attrs["network"]),
+        **{name: float(found.attrs[name]) for name in found.attrs if name.startswith("seconds_")},
+    }
+
+
+def prepare(settings: StudySettings, folder: Path) -> Study:
+    """Check a study before any work, and put its settings and stimuli into its folder."""
+    ensure_writable(folder)
+    source = Path(settings.folder) / settings.stimuli.file
+    world = World.load(_world_of(settings))
+    load_stimuli(source, world)
+    settings.training_settings  # noqa: B018  (raises where a training setting is wrong)
+    write_text_atomically(folder / "stimuli.csv", source.read_text(encoding="utf-8-sig"))
+    own = settings.model_copy(
+        update={"stimuli": settings.stimuli.model_copy(update={"file": "stimuli.csv"})}
+    )
+    own.write(folder / "settings.toml")
+    study = Study(own, folder)
+    study.world = world
+    return study
+
+
+def _world_of(settings: StudySettings) -> str | Path:
+    """A world's name, or a path beside the study's file."""
+    beside = Path(settings.folder) / settings.world
+    return beside if beside.is_file() else settings.world
+
+
+def open_study(folder: Path) -> Study:
+    """A study from its folder."""
+    if not (folder / "settings.toml").exists():
+        raise UserError(
+            f"{folder} holds no study (settings.toml is missing); `equivocal reproduce --out "
+            f"{folder}` starts one."
+        )
+    return Study(load_study(folder / "settings.toml"), folder)

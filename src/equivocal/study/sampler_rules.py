@@ -1,0 +1,163 @@
+"""Rules for claims about priors, samplers, accuracy and calibration; `verdicts` states them all."""
+
+from typing import Any
+
+import numpy as np
+
+from equivocal.study.statistics import one_sample, paired
+from equivocal.study.verdicts import (
+    DIRECTION,
+    NOT,
+    NOT_TESTABLE,
+    REPLICATED,
+    Entry,
+    Facts,
+    Finding,
+    MissingError,
+    graded,
+    interval,
+    p_text,
+    span,
+    why_tests,
+)
+
+__all__ = ["calibrated", "difference", "faster", "like_nuts", "no_difference", "undefined"]
+
+
+def undefined(entry: Entry, facts: Facts, sampler: str) -> Finding:  # noqa: ARG001
+    """Accuracy: what is counted is not stated, and counting units rewards silence."""
+    if not facts.evidence.get("accuracy"):
+        raise MissingError("The accuracy of the networks was not handed over.")
+    units = one_sample(100 * np.asarray(facts.evidence["accuracy"], float))
+    text, why = interval(units, "units, %:"), "The paper does not say what its accuracy counts"
+    if exact := facts.evidence.get("exact_match"):
+        text += "; " + interval(one_sample(100 * np.asarray(exact, float)), "whole answers, %:")
+    if (zeros := facts.evidence.get("all_zeros")) is not None:
+        why += f", and a network that never activates a unit already gets {100 * zeros:.2f} % right"
+    return Finding(text, NOT_TESTABLE, why + ".")
+
+
+def no_difference(entry: Entry, facts: Facts, sampler: str) -> Finding:
+    """A prior at which the paired test sees nothing, where at the central one it does."""
+    alpha = facts.limits["alpha"]
+    here = _by_prior(entry, facts, sampler, entry["priors"])
+    there = _by_prior(entry, facts, sampler, [facts.central])
+    smaller = [abs(a["mean"]) < abs(b["mean"]) for a, b in zip(here, there, strict=True)]
+    silent = [a["p"] >= alpha > b["p"] for a, b in zip(here, there, strict=True)]
+    verdict = graded(smaller, silent)
+    tests = ", ".join(f"{row['measure']} {p_text(row['p'])}" for row in here)
+    reasons = {
+        REPLICATED: f"No test has p < {alpha:g} here and all have at the central prior ({tests}).",
+        DIRECTION: f"The differences are smaller than at the central prior, but the tests do not "
+        f"fall silent here alone ({tests}).",
+        NOT: "Not every difference is smaller than at the central prior.",
+    }
+    return Finding(_changes(here), verdict, reasons[verdict])
+
+
+def difference(entry: Entry, facts: Facts, sampler: str) -> Finding:
+    """Priors at which the paired tests see a difference, of either sign."""
+    alpha = facts.limits["alpha"]
+    rows = _by_prior(entry, facts, sampler, entry["priors"])
+    smallest = float(facts.dataset["prior"].min())
+    least = _by_prior(entry, facts, sampler, [smallest] * len(entry["priors"]))
+    larger = [abs(a["mean"]) > abs(b["mean"]) for a, b in zip(rows, least, strict=True)]
+    verdict = graded(
+        larger,
+        [row[name] < alpha for row in rows for name in ("p", "logit_p")],
+    )
+    missed = [
+        f"{row['measure']} at {row['prior']:g} I, {scale} {p_text(row[name])}"
+        for row in rows
+        for name, scale in (("p", "activations"), ("logit_p", "logits"))
+        if not row[name] < alpha
+    ]
+    if not all(larger):
+        pairs = zip(rows, larger, strict=True)
+        missed = [f"{row['measure']} at {row['prior']:g} I" for row, good in pairs if not good]
+    what = f"all differences are larger than with {smallest:g} I"
+    return Finding(_changes(rows), verdict, why_tests(verdict, what, missed, alpha))
+
+
+def _by_prior(
+    entry: Entry, facts: Facts, sampler: str, priors: list[float]
+) -> list[dict[str, Any]]:
+    return [
+        facts.tested("priors_models", entry, measure, estimate=sampler, prior=prior)
+        for prior in priors
+        for measure in entry["measures"]
+    ]
+
+
+def _changes(rows: list[dict[str, Any]]) -> str:
+    return "Bayesian − MLE: " + "; ".join(
+        f"{row['measure']} at {row['prior']:g} I {row['mean']:+.3g}"
+        f"{span(row['ci_low'], row['ci_high'])}"
+        for row in rows
+    )
+
+
+def like_nuts(entry: Entry, facts: Facts, sampler: str) -> Finding:  # noqa: ARG001
+    """Means and standard deviations of activations beside those of NUTS."""
+    nuts = _nuts(facts)
+    mean, sd = (_of(nuts, f"largest_difference_{name}", sampler) for name in ("mean", "sd"))
+    margin = facts.limits["margin"]
+    verdict = graded([mean <= margin], [sd <= margin])
+    why = (
+        f"The largest differences from NUTS are {mean:.3g} in a mean and {sd:.3g} in a standard "
+        f"deviation of an activation, where {margin:g} is the margin."
+    )
+    return Finding(f"largest difference: mean {mean:.3g}, sd {sd:.3g}", verdict, why)
+
+
+def faster(entry: Entry, facts: Facts, sampler: str) -> Finding:
+    """Seconds beside those of NUTS, for the same units of one network."""
+    nuts = _nuts(facts)
+    ours, theirs = _of(nuts, f"seconds_{sampler}", sampler), _of(nuts, "seconds_nuts", sampler)
+    verdict = graded([ours < theirs], [like_nuts(entry, facts, sampler).verdict == REPLICATED])
+    reasons = {
+        REPLICATED: "It is faster, and arrives at what NUTS finds.",
+        DIRECTION: "It is faster, but does not arrive at what NUTS finds.",
+        NOT: "It is not faster.",
+    }
+    text = f"{ours:.3g} s, NUTS {theirs:.3g} s (one run)"
+    return Finding(text, verdict, reasons[verdict])
+
+
+def _nuts(facts: Facts) -> dict[str, Any]:
+    if not facts.evidence.get("nuts"):
+        raise MissingError("NUTS was not run in this study.")
+    nuts: dict[str, Any] = facts.evidence["nuts"]
+    return nuts
+
+
+def _of(nuts: dict[str, Any], name: str, sampler: str) -> float:
+    """A number by sampler; a bare difference is that of the paper's sampler."""
+    found = nuts.get(name)
+    if isinstance(found, dict):
+        found = found.get(sampler)
+    elif name.startswith("largest") and sampler != "paper":
+        found = None
+    if found is None:
+        raise MissingError(f"The comparison with NUTS holds no {name} of this sampler.")
+    return float(found)
+
+
+def calibrated(entry: Entry, facts: Facts, sampler: str) -> Finding:  # noqa: ARG001
+    """Distance to the exact beliefs: all units, probes and words whose sentence is possible."""
+    data = facts.dataset
+    if sampler not in data["sampler"] or not bool(data["truth"].notnull().any()):
+        raise MissingError("This run holds no exact beliefs to compare with.")
+    bayes = data["mean"].sel(sampler=sampler, prior=facts.central)
+    far, far_mle = (
+        abs(answer.astype(float) - data["truth"]).mean(
+            ["condition", "item", "position", "probe", "unit"]
+        )
+        for answer in (bayes, data["mle"])
+    )
+    test, alpha = paired(far.values, far_mle.values), facts.limits["alpha"]
+    verdict = graded([test.mean < 0], [test.p < alpha])
+    missed = [f"t = {test.t:.2f}, {p_text(test.p)}"]
+    what = "its beliefs are nearer to the exact ones"
+    text = interval(test, "mean distance to the exact belief, Bayesian − MLE:", "+")
+    return Finding(text, verdict, why_tests(verdict, what, missed, alpha))

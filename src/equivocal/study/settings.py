@@ -1,0 +1,209 @@
+"""What a study runs with: every number in one TOML file, none in code.
+
+A preset is such a file inside the package (`presets/paper.toml`); a user's own has the same tables.
+`--set inference.paper.num_particles=100` replaces single values; a wrong name proposes the nearest.
+"""
+
+import tomllib
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tomli_w
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from equivocal.errors import UserError, did_you_mean, listed
+from equivocal.files import write_text_atomically
+from equivocal.gestalt import TrainingSettings
+
+__all__ = [
+    "InferenceSettings",
+    "SamplerSettings",
+    "StudySettings",
+    "load_study",
+    "parse_changes",
+    "preset_names",
+]
+
+_PRESETS = resources.files("equivocal.study") / "presets"
+Positive = Annotated[float, Field(gt=0, lt=float("inf"))]
+Count = Annotated[int, Field(ge=1)]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class SamplerSettings(_Table):
+    """One way to the posterior: a method of `sample_posterior` and its options."""
+
+    method: str
+    num_particles: int = Field(default=50, ge=2)
+    num_steps: Count | None = None
+    tolerance: Positive | None = None
+    options: dict[str, Any] = {}  # what the method alone knows: ρ, taming, Δτ, …
+
+
+class InferenceSettings(_Table):
+    """The posterior over the last layer, about the trained weights."""
+
+    prior_variances: tuple[Positive, ...] = (0.01, 1.0, 5.0)
+    central_prior: Positive = 1.0
+    rows: Literal["every word", "last word"] = "every word"
+    units: Literal["all", "tracked"] = "all"  # tracked: with those that should stay off
+    seed: int = Field(default=0, ge=0)
+    samplers: dict[str, SamplerSettings]
+
+    @model_validator(mode="after")
+    def _complete(self) -> "InferenceSettings":
+        if list(self.samplers) != ["paper", "converged"]:
+            raise ValueError("samplers must be the two tables paper and converged, in this order")
+        if self.central_prior not in self.prior_variances:
+            raise ValueError("central_prior must be one of prior_variances")
+        return self
+
+
+class PathSettings(_Table):
+    """The ensemble watched along τ: the tracked units alone, beyond the steps of the paper."""
+
+    num_steps: Count = 120
+    networks: Count = 2
+
+
+class NutsSettings(_Table):
+    """The exact posterior of the tracked units, for comparison."""
+
+    networks: int = Field(default=1, ge=0)  # 0: leave it out
+    units: int = Field(default=99, ge=1)  # at most so many of the tracked units
+    draws: Count = 1_000
+    warmup: Count = 500
+    chains: Count = 4
+
+
+class StimuliSettings(_Table):
+    """What is heard and what is asked."""
+
+    file: str
+    shown: str | None = None  # the item that is drawn word by word; by default the first
+    probes: tuple[str, ...] = ("agent", "patient")
+    non_relevant: tuple[
+        str, ...
+    ] = ()  # units that should stay off; by default other items' fillers
+
+
+class StudySettings(_Table):
+    """All of a study; `folder` is where its files are looked for."""
+
+    name: str
+    world: str
+    training: dict[str, float | int] = {}
+    stimuli: StimuliSettings
+    inference: InferenceSettings
+    path: PathSettings = PathSettings()
+    nuts: NutsSettings = NutsSettings()
+    folder: str = Field(default="", exclude=True)
+    quick_run: bool = False  # made with the changes of the table [quick]
+
+    @property
+    def training_settings(self) -> TrainingSettings:
+        """The table [training], checked."""
+        return TrainingSettings.from_dict(self.training)
+
+    def write(self, path: Path) -> None:
+        """As TOML, with every default spelled out."""
+        content = self.model_dump(mode="json", exclude_none=True)
+        write_text_atomically(path, tomli_w.dumps(content))
+
+
+def preset_names() -> list[str]:
+    """The studies that come with the package."""
+    names = (entry.name for entry in _PRESETS.iterdir())
+    return sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml"))
+
+
+def load_study(
+    name_or_path: str | Path, changes: dict[str, Any] | None = None, *, quick: bool = False
+) -> StudySettings:
+    """A preset by name or a user's file; `changes` by dotted name replace single values."""
+    path = Path(name_or_path)
+    if path.suffix != ".toml":
+        if str(name_or_path) not in preset_names():
+            hint = did_you_mean(str(name_or_path), preset_names())
+            why = hint or f"; presets are {listed(preset_names())}, a file ends in .toml."
+            raise UserError(f"there is no preset {str(name_or_path)!r}{why}")
+        path = Path(str(_PRESETS / f"{name_or_path}.toml"))
+    content = _read(path)
+    small = content.pop("quick", {})
+    for key, value in {**(small if quick else {}), **(changes or {})}.items():
+        _replace(content, key, value)
+    try:
+        quick = quick or bool(content.pop("quick_run", False))
+        return StudySettings(**content, folder=str(path.parent), quick_run=quick)
+    except ValidationError as error:
+        raise UserError(f"{path}: {_explained(error)}") from None
+
+
+def parse_changes(pairs: list[str]) -> dict[str, Any]:
+    """`name=value` as TOML would read the value; what it cannot read is taken as text.
+
+    >>> parse_changes(["training.networks=2", "inference.rows=last word"])
+    {'training.networks': 2, 'inference.rows': 'last word'}
+    """
+    changes = {}
+    for pair in pairs:
+        name, sign, text = pair.partition("=")
+        if not sign or not name.strip():
+            raise UserError(f"--set takes name=value, as training.networks=2, got {pair!r}.")
+        try:
+            value = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            value = text
+        changes[name.strip()] = value
+    return changes
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} is not TOML: {error}.") from None
+
+
+def _replace(content: dict[str, Any], key: str, value: Any) -> None:
+    *tables, name = key.split(".")
+    for table in tables:
+        content = content.setdefault(table, {})
+        if not isinstance(content, dict):
+            raise UserError(f"{key!r} leads nowhere: {table!r} is a value, not a table.")
+    content[name] = value
+
+
+def _explained(error: ValidationError) -> str:
+    """The first mistake in one sentence."""
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        known = _names_beside(first["loc"])
+        name = str(first["loc"][-1])
+        hint = did_you_mean(name, known) or f"; here are {listed(known)}."
+        return f"unknown setting {place!r}{hint}"
+    if first["type"] == "missing":
+        return f"the setting {place!r} is missing."
+    if first["type"] == "value_error":
+        return f"{place}: {first['ctx']['error']}."
+    return f"{place} = {first['input']!r} is wrong: {first['msg'].lower()}."
+
+
+def _names_beside(place: tuple[int | str, ...]) -> list[str]:
+    """The names that are known where an unknown one was found."""
+    kind: Any = StudySettings
+    for part in place[:-1]:
+        field = kind.model_fields.get(part) if hasattr(kind, "model_fields") else None
+        if field is None:  # inside `samplers`: a table of tables
+            kind = SamplerSettings
+            continue
+        kind = field.annotation
+    names = getattr(kind, "model_fields", None) or SamplerSettings.model_fields
+    return [name for name in names if name != "folder"]

@@ -1,0 +1,159 @@
+"""How claims are judged: one function per rule, the same for every run, decided by numbers only.
+
+With several measures a claim must hold for each of them. α, "high" and "margin" are the limits of
+`record/claims.toml`. Confidence intervals are 95 %, over networks.
+
+- undefined: a number whose meaning is not stated → not testable as printed.
+- high: mean activation above "high" → direction only; its interval too → replicated.
+- comparable: |Bayesian − MLE| below "margin" → direction only; its interval too → replicated.
+- change: Bayesian − MLE has the printed sign over networks → direction only; and p < α over
+  networks and over items, on activations and on logits → replicated.
+- specific: as change, for what one measure gains over what another gains, over networks.
+- at_zero: the printed p exceed what non-negative numbers can give → not testable as printed.
+- above_zero: p < α against zero in some of the tests, networks and items → direction only; in all →
+  replicated.
+- no_difference: smaller at this prior than at the central one → direction only; and p ≥ α here
+  where the same test has p < α there → replicated.
+- difference: larger at these priors than at the smallest → direction only; and p < α on activations
+  and logits → replicated.
+- like_nuts: means of activations within "margin" of NUTS → direction only; and their standard
+  deviations → replicated.
+- faster: fewer seconds than NUTS → direction only; and like_nuts is replicated → replicated.
+- calibrated: nearer to the world's exact beliefs over networks → direction only; p < α →
+  replicated.
+
+Otherwise: not replicated. What a rule needs and does not find → not run.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from equivocal.study.measures import grid
+from equivocal.study.statistics import TTest
+
+__all__ = [
+    "DIRECTION",
+    "NOT",
+    "NOT_RUN",
+    "NOT_TESTABLE",
+    "REPLICATED",
+    "Entry",
+    "Facts",
+    "Finding",
+    "MissingError",
+    "graded",
+    "interval",
+    "joined",
+    "p_text",
+    "span",
+    "where_rows",
+    "why_tests",
+]
+
+REPLICATED, DIRECTION, NOT = "replicated", "direction only", "not replicated"
+NOT_TESTABLE, NOT_RUN = "not testable as printed", "not run"
+Entry = dict[str, Any]
+
+
+class MissingError(Exception):
+    """A claim's rule needs what this run does not hold."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Ours, as text with an interval; the verdict; a sentence why."""
+
+    text: str
+    verdict: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Everything claims are judged from."""
+
+    dataset: xr.Dataset
+    rows: pd.DataFrame  # `measures` of the dataset
+    central: float  # prior variance
+    tables: dict[str, pd.DataFrame]
+    evidence: dict[str, Any]
+    limits: dict[str, float]
+
+    def grids(self, entry: Entry, measure: str, sampler: str) -> tuple[np.ndarray, np.ndarray]:
+        """(network, item) of the Bayesian model and of the trained network."""
+        rows = where_rows(
+            self.rows,
+            condition=entry["condition"],
+            measure=measure,
+            sampler=sampler,
+            prior=self.central,
+        )
+        return grid(rows, "mean"), grid(rows, "mle")
+
+    def tested(self, table: str, entry: Entry, measure: str, **where: object) -> dict[str, Any]:
+        """One row of a table, in plain numbers."""
+        if table not in self.tables:
+            raise MissingError(f"The table {table} was not made.")
+        found = where_rows(
+            self.tables[table], condition=entry["condition"], measure=measure, **where
+        )
+        return {str(name): value for name, value in found.iloc[:1].to_dict("records")[0].items()}
+
+
+def where_rows(rows: pd.DataFrame, **values: object) -> pd.DataFrame:
+    """The rows with these values; `MissingError` where there are none."""
+    for column, value in values.items():
+        rows = rows[rows[column] == value]
+    if rows.empty:
+        sought = ", ".join(f"{column} {value}" for column, value in values.items())
+        raise MissingError(f"This run holds nothing for {sought}.")
+    return rows
+
+
+def graded(direction: Sequence[bool], reached: Sequence[bool]) -> str:
+    """Not replicated without the direction, replicated where all is reached."""
+    if not all(direction):
+        return NOT
+    return REPLICATED if all(reached) else DIRECTION
+
+
+def interval(test: TTest, name: str, sign: str = "") -> str:
+    """A mean with its interval, where there is one."""
+    return f"{name} {test.mean:{sign}.3g}{span(test.ci_low, test.ci_high)}"
+
+
+def span(low: float, high: float) -> str:
+    """An interval in brackets; without spread or with one network there is none."""
+    return f" [{low:.3g}, {high:.3g}]" if low <= high else " (no interval)"
+
+
+def p_text(value: float) -> str:
+    """A p-value as it is printed.
+
+    >>> p_text(0.00003), p_text(0.04), p_text(float("nan"))
+    ('p < 0.0001', 'p = 0.0400', 'p undefined')
+    """
+    if np.isnan(value):
+        return "p undefined"
+    return "p < 0.0001" if value < 1e-4 else f"p = {value:.4f}"
+
+
+def why_tests(verdict: str, what: str, missed: list[str], alpha: float) -> str:
+    """A sentence for rules made of tests; `missed` are those that failed, or speak against it."""
+    some = "; ".join(missed[:4]) + (f"; and {len(missed) - 4} more" if len(missed) > 4 else "")
+    start = what[0].upper() + what[1:]
+    if verdict == REPLICATED:
+        return f"{start}, and every test has p < {alpha:g}."
+    if verdict == DIRECTION:
+        return f"{start}, but not every test has p < {alpha:g}: {some}."
+    return f"It is not so that {what}: {some}."
+
+
+def joined(tests: dict[str, TTest], sign: str = "") -> str:
+    """Means and intervals, one after the other."""
+    return "; ".join(interval(test, name, sign) for name, test in tests.items())

@@ -1,0 +1,105 @@
+"""Made-up data in the shape of a study's files, for figures that only have to draw them."""
+
+import itertools
+import json
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from scipy.special import entr, expit
+
+ITEMS = {"breakfast": "egg", "dinner": "pizza", "morning": "tea"}
+OTHERS = ["chess", "novel", "soup"]
+UNITS = ["woman", *ITEMS.values(), *OTHERS, "eat"]
+PROBES = ["situation", "agent", "action", "patient"]
+HEARD = ("condition", "item", "position", "probe", "unit")
+SUMMARY = ("sampler", "prior", "network", *HEARD)
+
+
+def activations(networks: int = 3, non_relevant: bool = True) -> xr.Dataset:
+    """Three items of four words in two conditions; the last congruent item has three words."""
+    rng = np.random.default_rng(0)
+    shape = (networks, 2, len(ITEMS), 4, len(PROBES), len(UNITS))
+    logit = rng.normal(-3, 1, shape)
+    logit[:, 0, 2, 3] = np.nan
+    spread = np.array([[0.1, 1.0], [0.05, 0.5]]).reshape(2, 2, *[1] * len(shape))
+    draws = expit(logit[..., None] + spread[..., None] * rng.normal(size=20))
+    truth = expit(logit).mean(0)
+    truth[1, :, 1:] = np.nan  # reversed words are impossible
+    words = [[[f"at {item}", "woman", "eats", unit] for item, unit in ITEMS.items()],
+             [[f"at {item}", unit, "eats", "woman"] for item, unit in ITEMS.items()]]  # fmt: skip
+    words[0][2][3] = ""
+    tracked = {
+        "congruent": {item: {"agent": "woman", "patient": unit} for item, unit in ITEMS.items()},
+        "reversal": {item: {"agent": unit, "patient": "woman"} for item, unit in ITEMS.items()},
+    }
+    summaries = {
+        "mean": draws.mean(-1),
+        "sd": draws.std(-1),
+        "low": np.quantile(draws, 0.05, -1),
+        "high": np.quantile(draws, 0.95, -1),
+        "expected": (entr(draws) + entr(1 - draws)).mean(-1),
+    }
+    return xr.Dataset(
+        {
+            "mle": (("network", *HEARD), expit(logit)),
+            **{name: (SUMMARY, values) for name, values in summaries.items()},
+            "truth": (HEARD, truth),
+            "critical": (("condition", "item"), [[3, 3, 2], [3, 3, 3]]),
+        },
+        coords={
+            "sampler": ["paper", "converged"],
+            "prior": [0.01, 1.0],
+            "network": np.arange(networks),
+            "condition": list(tracked),
+            "item": list(ITEMS),
+            "position": [1, 2, 3, 4],
+            "probe": PROBES,
+            "unit": UNITS,
+            "word": (("condition", "item", "position"), np.array(words)),
+        },
+        attrs={
+            "study": "paper",
+            "quick": "no",
+            "central_prior": "1.0",
+            "tracked": json.dumps(tracked),
+            "non_relevant": json.dumps([*ITEMS.values(), *OTHERS] if non_relevant else []),
+        },
+    )
+
+
+def path(references: bool = True) -> xr.Dataset:
+    """Two networks, step 0 before the sampler moves."""
+    rng = np.random.default_rng(1)
+    time = np.concatenate([[0], np.geomspace(1e-4, 1, 30)]) * np.array([[1.0], [1.5]])
+    names = ("indicated_agent", "indicated_patient")
+    levels = {f"{e}_{n}": 1e-3 for e in ("mle", "converged") for n in names}
+    return xr.Dataset(
+        {
+            "time": (("network", "step"), time),
+            **{n: (("network", "step", "item"), rng.uniform(size=(2, 31, 3))) for n in names},
+        },
+        attrs={"paper_steps": 17, **(levels if references else {})},
+    )
+
+
+def nuts() -> xr.Dataset:
+    """Four questions; one mean is exactly zero."""
+    rng = np.random.default_rng(2)
+    values = {}
+    for name in ("nuts", "paper", "converged"):
+        low, mean, high = np.sort(rng.uniform(size=(3, 4)), axis=0)
+        mean[0] = low[0] = 0.0
+        values |= {f"{name}_low": low, f"{name}_mean": mean, f"{name}_high": high}
+    labels = ["congruent, a", "congruent, b", "reversal, a", "reversal, b"]
+    return xr.Dataset(
+        {name: ("question", value) for name, value in values.items()}, coords={"question": labels}
+    )
+
+
+def specifications() -> pd.DataFrame:
+    """Twelve analyses, in no order, of all three kinds."""
+    choices = itertools.product([25, 100, 50], ["rule", 1e-3], [0.0, 0.3])
+    table = pd.DataFrame(choices, columns=["particles", "step", "dropout"])
+    effect = np.random.default_rng(3).permutation(np.linspace(-0.05, 0.1, len(table)))
+    return table.assign(effect=effect, low=effect - 0.02, high=effect + 0.02)

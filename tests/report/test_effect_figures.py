@@ -1,0 +1,96 @@
+"""Effects against the prior, sampler time and all choices; the two diagrams."""
+
+import numpy as np
+import pytest
+
+from equivocal.report.diagrams import network_diagram, posterior_diagram
+from equivocal.report.effect_figures import prior_figure, specification_curve, tau_figure
+from equivocal.report.style import save_figure
+from tests.report.made_up import ITEMS, activations, path, specifications
+
+
+def test_prior_figure_draws_networks_and_their_mean() -> None:
+    dataset = activations()
+    agent, patient, other = prior_figure(dataset).axes
+    assert [axes.get_title() for axes in (agent, patient)] == [
+        "indicated agent",
+        "indicated patient",
+    ]
+    assert other.get_title() == "non-relevant units,\nagent probe"
+    here = dataset.sel(condition="reversal", position=3, probe="agent")
+    effect = (here["mean"] - here["mle"]).transpose("sampler", "prior", "network", ...)
+    by_item = [effect.sel(item=item, unit=unit).values for item, unit in ITEMS.items()]
+    expected = np.mean(by_item, axis=0)[0]  # the paper's sampler: (prior, network)
+    drawn = [line.get_ydata() for line in agent.lines[:4]]
+    np.testing.assert_allclose(drawn[:3], expected.T)
+    np.testing.assert_allclose(drawn[3], expected.mean(axis=1))
+
+
+def test_prior_figure_without_non_relevant_units_has_no_panel_for_them() -> None:
+    assert len(prior_figure(activations(non_relevant=False)).axes) == 2
+
+
+def test_tau_figure_marks_the_papers_steps_and_the_levels_it_is_given() -> None:
+    data = path()
+    figure = tau_figure(data)
+    agent, _ = figure.axes
+    assert (agent.get_xscale(), agent.get_yscale()) == ("log", "log")
+    by_label = {line.get_label(): line for line in agent.lines}
+    stop = by_label["the paper's 17 steps"]
+    np.testing.assert_allclose(stop.get_xdata(), data["time"].isel(step=17))
+    np.testing.assert_allclose(stop.get_ydata(), data["indicated_agent"].isel(step=17).mean("item"))
+    mean = data["indicated_agent"].mean(("network", "item"))
+    along = by_label["along the paper's sampler"].get_ydata()
+    np.testing.assert_allclose(along, mean[1:])
+    np.testing.assert_allclose(by_label["before the first step"].get_ydata(), mean[0])
+    assert set(by_label["trained network (MLE)"].get_ydata()) == {1e-3}
+    assert "Bayesian, converged" in by_label
+
+
+def test_tau_figure_does_without_levels() -> None:
+    labels = {line.get_label() for line in tau_figure(path(references=False)).axes[0].lines}
+    assert "Bayesian, converged" not in labels
+
+
+def test_specification_curve_is_sorted_and_shows_each_choice_below_its_effect() -> None:
+    table = specifications()
+    top, bottom = specification_curve(table).axes
+    ordered = table.sort_values("effect", ignore_index=True)
+    points = sorted(zip(*np.hstack([line.get_data() for line in top.lines[:3]]), strict=True))
+    np.testing.assert_allclose([y for _, y in points], ordered["effect"])
+    labels = [text.get_text() for text in bottom.get_yticklabels()]
+    assert labels == [
+        "particles: 25",
+        "particles: 50",
+        "particles: 100",
+        "step: 0.001",
+        "step: rule",
+        "dropout: 0",
+        "dropout: 0.3",
+    ]
+    marked = bottom.lines[labels.index("step: rule")].get_xdata()
+    assert list(marked) == list(ordered.index[ordered["step"] == "rule"])
+    kinds = [text.get_text() for text in top.get_legend().get_texts()]
+    assert kinds == ["interval above zero", "interval below zero", "interval holds zero"]
+
+
+@pytest.mark.parametrize(
+    ("draw", "words"),
+    [
+        (network_diagram, ["update network", "query network", "gestalt", "probe", "output units"]),
+        (posterior_diagram, ["features\nψ", "fixed", "θ¹", "θᴶ", "degree of belief"]),
+    ],
+)
+def test_diagrams_name_their_parts_and_lose_nothing_at_the_edge(draw, words, tmp_path) -> None:
+    figure = draw()
+    save_figure(figure, tmp_path, "diagram")
+    (axes,) = figure.axes
+    said = "|".join(text.get_text() for text in axes.texts)
+    assert all(word in said for word in words)
+    page = axes.get_window_extent()
+    for text in axes.texts:
+        box = text.get_window_extent()
+        assert page.x0 <= box.x0, text
+        assert box.x1 <= page.x1, text
+        assert page.y0 <= box.y0, text
+        assert box.y1 <= page.y1, text

@@ -1,0 +1,159 @@
+"""The report is one file that needs no other, and holds all that it is given."""
+
+from base64 import b64decode
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from equivocal.errors import UserError
+from equivocal.report import CAPTIONS, ReportContent, network_diagram, render_report, save_figure
+from equivocal.report.captions import TABLE_CAPTIONS
+from equivocal.report.formatting import cell, rows_of
+
+VOID = {"meta", "img", "link", "br", "hr", "input"}
+CLAIMS = pd.DataFrame(
+    {
+        "claim": ["accuracy <97 %>", "above zero", "no difference", "at zero"],
+        "printed": ["97.84 %", "p < 0.0001", "p > 0.05", "p = 0.9153"],
+        "p": [float("nan"), 3e-9, 0.2013, 0.0011],
+        "verdict": ["direction only", "replicated", "not replicated", "not testable as printed"],
+    }
+)
+CONTENT = ReportContent(
+    title="A study",
+    quick=False,
+    claims=CLAIMS,
+    impossible=pd.DataFrame({"where": ["table 2"], "why": ["t is at least 1."]}),
+    tables={
+        "paired_models": pd.DataFrame({"measure": ["x"], "t": [4.68581], "df": [9], "p": [2e-5]}),
+        "own": pd.DataFrame({"a": [True]}),
+    },
+    figures=[("network", CAPTIONS["network"]), ("words_reversal_mle", CAPTIONS["words"])],
+    methods="First paragraph.\n\nSecond paragraph.",
+    settings='name = "paper"',
+    versions={"equivocal": "0.1.0"},
+    notes=["A note & more."],
+)
+
+
+class Page(HTMLParser):
+    """Elements, their attributes and text; complains of tags that are not closed in order."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs) -> None:  # noqa: D102
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag) -> None:  # noqa: D102
+        assert self.open.pop() == tag
+
+    def handle_data(self, data) -> None:  # noqa: D102
+        self.text += data
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    place = tmp_path_factory.mktemp("study")
+    for name in ("network", "words_reversal_mle"):
+        save_figure(network_diagram(), place / "figures", name)
+    return place
+
+
+def rendered(folder: Path, content: ReportContent) -> tuple[str, Page]:
+    text = render_report(folder, content).read_text(encoding="utf-8")
+    return text, Page(text)
+
+
+def test_the_page_refers_to_nothing_outside(folder: Path) -> None:
+    text, page = rendered(folder, CONTENT)
+    assert "http" not in text
+    assert "url(" not in text
+    assert "@import" not in text
+    assert not {"script", "link", "iframe"} & {tag for tag, _ in page.tags}
+    for _, attrs in page.tags:
+        assert (attrs.get("src") or "data:").startswith("data:")
+    ids = [attrs["id"] for _, attrs in page.tags if "id" in attrs]
+    assert len(ids) == len(set(ids))
+    links = [attrs["href"] for tag, attrs in page.tags if tag == "a"]
+    assert {link.removeprefix("#") for link in links} <= set(ids)
+    assert len(links) > 8
+
+
+def test_every_figure_is_inside_with_its_caption_and_a_text_for_those_who_cannot_see(
+    folder,
+) -> None:
+    _, page = rendered(folder, CONTENT)
+    images = [attrs for tag, attrs in page.tags if tag == "img"]
+    assert [image["alt"] for image in images] == [
+        "The Sentence Gestalt network.",
+        "Activations word by word (reversal, mle).",
+    ]
+    data = b64decode(images[0]["src"].removeprefix("data:image/svg+xml;base64,"))
+    assert data == (folder / "figures" / "network.svg").read_bytes()
+    assert f"Figure 1. {CAPTIONS['network']}" in page.text
+    assert CAPTIONS["words"].partition(". ")[2] in page.text
+
+
+def test_a_large_drawing_goes_in_as_png(folder: Path, monkeypatch) -> None:
+    monkeypatch.setattr("equivocal.report.html.LARGEST_SVG", 100)
+    _, page = rendered(folder, CONTENT)
+    images = [attrs for tag, attrs in page.tags if tag == "img"]
+    assert all(image["src"].startswith("data:image/png;base64,") for image in images)
+
+
+def test_every_table_claim_and_text_is_there(folder: Path) -> None:
+    text, page = rendered(folder, CONTENT)
+    shown = ("accuracy <97 %>", "t is at least 1.", "4.686", "First paragraph.", "A note & more.")
+    for words in (*shown, 'name = "paper"', "0.1.0", TABLE_CAPTIONS["paired_models"]):
+        assert words in page.text
+    assert text.index('id="claims"') < text.index('id="impossible"') < text.index('id="figures"')
+    assert len([tag for tag, _ in page.tags if tag == "table"]) == 5  # with versions
+    for words in ("✓ replicated", "◐ direction only", "✗ not replicated", "? not testable"):
+        assert words in page.text
+
+
+def test_quick_runs_are_marked_and_others_are_not(folder: Path) -> None:
+    quick, page = rendered(folder, replace(CONTENT, quick=True))
+    assert "QUICK RUN: not to be quoted" in page.text
+    assert "<title>QUICK RUN: A study</title>" in quick
+    assert "QUICK RUN" not in rendered(folder, CONTENT)[0]
+
+
+def test_a_study_without_claims_or_notes_has_no_empty_sections(folder: Path) -> None:
+    empty = pd.DataFrame()
+    bare = replace(CONTENT, claims=empty, impossible=empty, tables={}, figures=[], notes=[])
+    text, _ = rendered(folder, bare)
+    for section in ("claims", "impossible", "tables", "figures", "notes"):
+        assert f'id="{section}"' not in text
+        assert f'href="#{section}"' not in text
+
+
+def test_a_missing_figure_is_named(folder: Path) -> None:
+    with pytest.raises(UserError, match="no figure 'tau' in .*figures; draw it"):
+        render_report(folder, replace(CONTENT, figures=[("tau", "")]))
+
+
+def test_cells_read_well() -> None:
+    assert cell(3e-9, "logit_p").text == "< 0.0001"
+    assert cell(3e-9, "prior").text == "3.00 × 10⁻⁹"
+    assert cell(-4.6858, "printed_t").text == "−4.6858"
+    assert cell(float("nan"), "printed_t").text == "–"
+    assert cell(0.01, "prior").text == "0.01"
+    assert cell(float("nan"), "p").text == cell(None, "t").text == "–"
+    assert cell("replicated", "verdict") == ("✓ replicated", "verdict good")
+    assert cell("never heard", "verdict").kind == "verdict open"
+    table = pd.DataFrame({"n": [8], "effect_size": [0.51234]}, index=pd.Index(["x"], name="row"))
+    header, rows = rows_of(table)
+    assert [head.text for head in header] == ["row", "n", "effect size"]
+    assert [entry.text for entry in rows[0]] == ["x", "8", "0.512"]

@@ -1,0 +1,155 @@
+"""Verdicts by rule, on made-up activations that do and do not show what the paper claims."""
+
+import numpy as np
+import pytest
+
+from equivocal.study.claims import COLUMNS, claims
+from equivocal.study.statistics import MixedModel
+from equivocal.study.tables import tables
+from tests.study.test_statistics import made_up
+
+NUTS = {
+    "largest_difference_mean": {"paper": 0.01, "converged": 0.001},
+    "largest_difference_sd": {"paper": 0.2, "converged": 0.01},
+    "seconds_nuts": 100.0,
+    "seconds_paper": 3.0,
+    "seconds_converged": 200.0,
+}
+EVIDENCE = {
+    "accuracy": [0.991, 0.992, 0.990],
+    "exact_match": [0.5, 0.6, 0.55],
+    "all_zeros": 0.973,
+    "nuts": NUTS,
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_mixed_model():
+    """No verdict hangs on it, and it takes seconds."""
+    none = MixedModel(*[float("nan")] * 9, "left out")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("equivocal.study.tables.crossed_mixed_model", lambda _: none)
+        yield
+
+
+def judged(dataset, evidence=EVIDENCE):
+    return claims(dataset, tables(dataset), evidence).set_index("id")
+
+
+@pytest.fixture(scope="module")
+def as_claimed():
+    return judged(made_up())
+
+
+def test_one_row_for_each_claim(as_claimed):
+    assert list(as_claimed.reset_index().columns) == COLUMNS
+    assert len(as_claimed) == 16
+    assert (as_claimed.map(len) > 0).all(axis=None)
+    assert not as_claimed["why"].str.contains("nan").any()
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        *("congruent-high", "congruent-comparable", "mle-keeps-plausible"),
+        *("bayes-less-plausible", "bayes-reversed-above-zero", "bayes-reversed-higher"),
+        *("bayes-non-relevant-lower", "bayes-more-specific", "small-prior", "large-priors"),
+    ],
+)
+def test_claims_that_hold_are_replicated(as_claimed, claim):
+    assert as_claimed.loc[claim, "verdict"] == "replicated", as_claimed.loc[claim, "why"]
+
+
+def test_what_cannot_be_tested_is_said(as_claimed):
+    for claim in ("mle-reversed-at-zero", "non-relevant-at-zero"):
+        assert as_claimed.loc[claim, "verdict"] == "not testable as printed"
+        assert "0.343 (n = 10) or 0.351 (n = 8)" in as_claimed.loc[claim, "why"]
+    assert as_claimed.loc["accuracy", "verdict"] == "not testable as printed"
+    assert "97.30 %" in as_claimed.loc["accuracy", "why"]
+    assert "99.1 [98.9, 99.3]" in as_claimed.loc["accuracy", "at_17_steps"]
+
+
+def test_opposite_effects_are_not_replicated():
+    found = judged(made_up(indicated=-1, non_relevant=0.5, plausible=0.5))["verdict"]
+    for claim in ("bayes-less-plausible", "bayes-reversed-higher", "bayes-non-relevant-lower"):
+        assert found[claim] == "not replicated"
+    assert found["bayes-more-specific"] == "not replicated"
+    assert found["large-priors"] == "replicated"  # of either sign
+
+
+def test_unreliable_effects_have_a_direction_only():
+    """One network shows a large effect: the means go the right way, the tests see nothing."""
+    dataset = made_up(indicated=0, noise=0)
+    dataset["mean"].loc[{"prior": 1.0, "network": 0, "condition": "reversal"}] *= np.float32(1.5)
+    found = judged(dataset)
+    assert found.loc["bayes-reversed-higher", "verdict"] == "direction only"
+    assert "over networks, t = 1.00, p = 0.3632" in found.loc["bayes-reversed-higher", "why"]
+
+
+def test_confident_silence_is_needed_for_no_difference():
+    """No difference at 0.01 I counts only where the same test sees one at I."""
+    null = judged(made_up(indicated=0, non_relevant=0, noise=0.3))["verdict"]
+    assert null["small-prior"] != "replicated"
+    assert null["large-priors"] != "replicated"
+
+
+def test_low_and_incomparable_activations():
+    dataset = made_up()
+    dataset["mle"].loc[{"condition": "congruent"}] *= np.float32(0.4)
+    found = judged(dataset)["verdict"]
+    assert found["congruent-high"] == "not replicated"
+    assert found["congruent-comparable"] == "not replicated"
+    assert found["mle-keeps-plausible"] == "replicated"
+
+
+def test_convergence_is_mentioned_where_it_differs():
+    dataset = made_up()
+    here = {"sampler": "converged", "condition": "reversal"}
+    dataset["mean"].loc[here] = dataset["mle"].sel(condition="reversal") * np.float32(0.9)
+    row = judged(dataset).loc["bayes-reversed-higher"]
+    assert row["verdict"] == "replicated"
+    assert "At convergence the verdict would be: not replicated." in row["why"]
+    assert row["at_17_steps"] != row["at_convergence"]
+
+
+def test_samplers_beside_nuts(as_claimed):
+    assert as_claimed.loc["like-hmc", "verdict"] == "direction only"
+    assert "would be: replicated" in as_claimed.loc["like-hmc", "why"]
+    assert as_claimed.loc["faster-than-hmc", "verdict"] == "direction only"
+    assert "would be: not replicated. It is not faster." in as_claimed.loc["faster-than-hmc", "why"]
+    plain = NUTS | {"largest_difference_mean": 0.01, "largest_difference_sd": 0.02}
+    found = judged(made_up(3), {"nuts": plain})
+    assert found.loc["faster-than-hmc", "verdict"] == "replicated"
+    assert found.loc["like-hmc", "at_convergence"] == "not run"
+
+
+def test_calibration_is_the_distance_to_the_truth(as_claimed):
+    assert as_claimed.loc["better-calibrated", "verdict"] == "not replicated"
+    dataset = made_up()
+    dataset["mean"] = (0.9 * dataset["truth"] + 0.1 * dataset["mle"]).broadcast_like(
+        dataset["mean"]
+    )
+    assert judged(dataset).loc["better-calibrated", "verdict"] == "replicated"
+    assert (
+        judged(made_up(2).assign(truth=dataset["truth"] * np.nan)).loc[
+            "better-calibrated", "verdict"
+        ]
+        == "not run"
+    )
+
+
+def test_missing_parts_are_not_run():
+    found = judged(made_up().sel(sampler=["paper"], prior=[1.0]), {})
+    for claim in ("accuracy", "like-hmc", "faster-than-hmc", "small-prior", "large-priors"):
+        assert found.loc[claim, "verdict"] == "not run"
+        assert found.loc[claim, "why"].endswith(".")
+    assert found.loc["bayes-reversed-higher", "verdict"] == "replicated"
+    assert found.loc["bayes-reversed-higher", "at_convergence"] == "not run"
+    assert len(judged(made_up(1), {})) == 16
+
+
+def test_other_studies_have_no_claims():
+    dataset = made_up(2, study="mine")
+    found = claims(dataset, tables(dataset), EVIDENCE)
+    assert found.empty
+    assert list(found.columns) == COLUMNS

@@ -1,0 +1,356 @@
+"""Measures, tests and tables, against scipy, closed forms and arithmetic by hand."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from scipy import stats
+from scipy.special import expit, logit
+from statsmodels.stats.multitest import multipletests
+
+from equivocal.errors import UserError
+from equivocal.study.impossible import impossible_numbers
+from equivocal.study.measures import measures
+from equivocal.study.statistics import (
+    MixedModel,
+    crossed_mixed_model,
+    holm,
+    largest_p_against_zero,
+    one_sample,
+    paired,
+    paired_logit,
+)
+from equivocal.study.tables import printed_values, tables
+
+ITEMS = ["breakfast", "dinner", "morning", "evening"]
+FOODS = ["egg", "pizza", "tea", "juice"]
+UNITS = ["woman", *FOODS, "chess", "novel"]
+PROBES = ["agent", "patient"]
+SENTENCE = ("condition", "item", "position", "probe", "unit")
+
+
+def made_up(
+    networks=6, *, indicated=1.0, non_relevant=-0.5, plausible=-0.5, study="paper", noise=0.1
+):
+    """Activations whose logits change by these amounts in the reversal, times the prior variance.
+
+    At 0.01 I the changes are noise about zero; converged ones are a tenth of the paper's.
+    """
+    rng = np.random.default_rng(0)
+    shape = (networks, 2, len(ITEMS), 3, len(PROBES), len(UNITS))
+    at = {name: i for i, name in enumerate(UNITS)}
+    base, gain = rng.normal(-6, 0.3, shape), np.full(shape, float(non_relevant))
+    tracked = {"congruent": {}, "reversal": {}}
+    for i, (item, food) in enumerate(zip(ITEMS, FOODS, strict=True)):
+        tracked["congruent"][item] = {"agent": "woman", "patient": food}
+        tracked["reversal"][item] = {"agent": food, "patient": "woman"}
+        gain[:, 0, i] = 0
+        for probe, unit in enumerate(("woman", food)):
+            base[:, :, i, :, probe, at[unit]] += 9
+            gain[:, 1, i, :, probe, at[unit]] = plausible
+        for probe, unit in enumerate((food, "woman")):
+            gain[:, 1, i, :, probe, at[unit]] = indicated
+    steps = np.array([1.0, 0.1])[:, None, None] * np.array([0.0, 1.0, 5.0])[None, :, None]
+    change = steps.reshape(2, 3, *[1] * 6) * gain
+    spread = np.array([0.01, 1, 1]).reshape(3, *[1] * 6) * noise
+    mean = expit(base + change + spread * rng.normal(size=(2, 3, *shape)))
+    return xr.Dataset(
+        {
+            "mle": (("network", *SENTENCE), expit(base).astype("f4")),
+            "mean": (("sampler", "prior", "network", *SENTENCE), mean.astype("f4")),
+            "truth": (SENTENCE, expit(base).mean(axis=0).astype("f4")),
+            "critical": (("condition", "item"), np.full((2, len(ITEMS)), 2)),
+        },
+        coords={
+            "sampler": ["paper", "converged"],
+            "prior": [0.01, 1.0, 5.0],
+            "network": np.arange(networks),
+            "condition": ["congruent", "reversal"],
+            "item": ITEMS,
+            "position": [1, 2, 3],
+            "probe": PROBES,
+            "unit": UNITS,
+        },
+        attrs={
+            "study": study,
+            "central_prior": "1.0",
+            "tracked": json.dumps(tracked),
+            "non_relevant": json.dumps([*FOODS, "chess", "novel"]),
+        },
+    )
+
+
+@pytest.fixture
+def no_mixed_model(monkeypatch):
+    """Tables in a moment: the mixed model of all tests takes seconds."""
+    none = MixedModel(*[float("nan")] * 9, "left out")
+    monkeypatch.setattr("equivocal.study.tables.crossed_mixed_model", lambda _: none)
+
+
+def the_row(table, **values):
+    for column, value in values.items():
+        table = table[table[column] == value]
+    (row,) = table.to_dict("records")
+    return row
+
+
+def at_critical(dataset, name, probe, units, condition="reversal"):
+    """(…, network, item) in double precision, by hand."""
+    picked = [
+        dataset[name]
+        .sel(condition=condition, item=item, position=2, probe=probe, unit=unit)
+        .values.astype(float)
+        for item, unit in zip(ITEMS, units, strict=True)
+    ]
+    return np.stack(picked, axis=-1)
+
+
+def test_measures_pick_the_units_of_each_sentence():
+    dataset = made_up()
+    rows = measures(dataset)
+    assert list(rows.columns[-4:]) == ["probe", "mle", "mean", "truth"]
+    assert len(rows) == 2 * 3 * 6 * 4 * (3 + 5)  # a congruent sentence has no plausible beside it
+    own = {"sampler": "converged", "prior": 5.0, "network": 3, "condition": "reversal"}
+    here = {"condition": "reversal", "item": "dinner", "position": 2}
+    cell = dataset.sel(here | {"sampler": "converged", "prior": 5.0, "network": 3})
+    for measure, probe, units in [
+        ("indicated agent", "agent", ["pizza"]),
+        ("indicated patient", "patient", ["woman"]),
+        ("plausible agent", "agent", ["woman"]),
+        ("plausible patient", "patient", ["pizza"]),
+        ("non-relevant agent", "agent", ["egg", "tea", "juice", "chess", "novel"]),
+    ]:
+        row = the_row(rows, **own, item="dinner", measure=measure)
+        assert row["probe"] == probe
+        for name in ("mle", "mean", "truth"):
+            values = cell[name].sel(probe=probe, unit=units).values.astype(float)
+            assert row[name] == pytest.approx(values.mean(), rel=1e-12)
+
+
+@pytest.mark.usefixtures("no_mixed_model")
+def test_measures_of_other_roles_and_more_conditions():
+    dataset = made_up(2, study="mine").sel(unit=[unit for unit in UNITS if unit != "novel"])
+    three = xr.concat(
+        [dataset, dataset.sel(condition=["reversal"]).assign_coords(condition=["odd"])],
+        dim="condition",
+        data_vars="minimal",
+    )
+    tracked = json.loads(dataset.attrs["tracked"])
+    tracked = {c: {i: {"patient": r["patient"]} for i, r in v.items()} for c, v in tracked.items()}
+    tracked["odd"] = {item: {"patient": "chess"} for item in ITEMS}
+    three.attrs = dataset.attrs | {"tracked": json.dumps(tracked), "non_relevant": "[]"}
+    rows = measures(three)
+    assert set(rows["measure"]) == {"indicated patient", "plausible patient"}
+    assert set(tables(three)["paired_models"]["condition"]) == {"reversal", "odd"}
+
+
+def test_what_cannot_be_measured_is_said():
+    dataset = made_up(2)
+    with pytest.raises(UserError, match="patient is tracked but was not asked"):
+        measures(dataset.sel(probe=["agent"]))
+    with pytest.raises(UserError, match="no unit chess"):
+        measures(dataset.sel(unit=[unit for unit in UNITS if unit != "chess"]))
+    dataset.attrs["central_prior"] = "2.0"
+    with pytest.raises(UserError, match=r"2 is not among .* 0.01, 1, 5"):
+        tables(dataset)
+
+
+def test_one_sample_and_paired_are_scipys():
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(0.3, 1, 9), rng.normal(0, 1, 9)
+    for ours, theirs, d in [
+        (one_sample(x, 0.1), stats.ttest_1samp(x, 0.1), x - 0.1),
+        (paired(x, y), stats.ttest_rel(x, y), x - y),
+    ]:
+        span = theirs.confidence_interval(0.95)
+        np.testing.assert_allclose(
+            [ours.t, ours.p, ours.df, ours.effect],
+            [theirs.statistic, theirs.pvalue, 8, d.mean() / d.std(ddof=1)],
+        )
+        shift = 0.1 if ours.mean == pytest.approx(x.mean()) else 0.0
+        assert shift or ours.mean == pytest.approx(d.mean())
+        np.testing.assert_allclose([ours.ci_low, ours.ci_high], [span.low, span.high], rtol=1e-9)
+
+
+@pytest.mark.parametrize("values", [[], [0.2], [0.1] * 5, [0.1, np.nan, 0.3]])
+def test_degenerate_samples_have_no_answer(values):
+    test = one_sample(values)
+    assert test.n == len(values)
+    assert np.isnan([test.t, test.p, test.ci_low, test.ci_high, test.effect]).all()
+
+
+def test_round_off_is_no_spread():
+    values = np.array([0.1, 0.2, 0.7])
+    difference = (values + 0.3) - values
+    assert difference.std() > 0
+    assert np.isnan(paired(values + 0.3, values).p)
+
+
+def test_logits_are_clipped_and_averaged_by_row():
+    first, second = np.array([[0.0, 0.5], [1.0, 0.2], [0.3, 0.4]]), np.full((3, 2), 0.5)
+    ends = logit([1e-7, 0.5]), logit([1 - 1e-7, 0.2]), logit([0.3, 0.4])
+    expected = stats.ttest_1samp([end.mean() for end in ends], 0)
+    assert paired_logit(first, second).t == pytest.approx(expected.statistic)
+    assert paired_logit(first[:, 0], second[:, 0]).mean == pytest.approx(
+        np.mean([end[0] for end in ends])
+    )
+
+
+def test_holm_by_hand():
+    np.testing.assert_allclose(holm([0.01, np.nan, 0.04, 0.03]), [0.03, np.nan, 0.06, 0.06])
+    assert np.isnan(holm([np.nan])).all()
+    p = np.random.default_rng(4).random(9) ** 4
+    np.testing.assert_allclose(holm(p), multipletests(p, method="holm")[1])
+
+
+def test_no_sample_of_activations_exceeds_the_largest_p():
+    rng = np.random.default_rng(2)
+    for n in (8, 10):
+        bound = largest_p_against_zero(n)
+        assert bound == pytest.approx(2 * stats.t.sf(1, n - 1))
+        samples = rng.random((500, n)) ** rng.integers(1, 60, (500, 1))  # ever more skewed
+        assert stats.ttest_1samp(samples, 0, axis=1).pvalue.max() < bound
+        assert one_sample([1.0] + [0.0] * (n - 1)).p == pytest.approx(bound)  # attained
+
+
+def crossed(networks=10, items=8, sd_network=0.5, sd_item=0.3):
+    rng = np.random.default_rng(3)
+    d = 0.8 + rng.normal(0, sd_network, (networks, 1)) + rng.normal(0, sd_item, (1, items))
+    d = d + rng.normal(0, 0.2, (networks, items))
+    base = rng.normal(-3, 1, (networks, items))
+    names = np.repeat(np.arange(networks), items), np.tile(np.arange(items), networks)
+    table = pd.DataFrame({"network": names[0], "item": names[1]})
+    return table.assign(mle=expit(base).ravel(), mean=expit(base + d).ravel()), d
+
+
+def test_mixed_model_has_the_closed_form_of_balanced_designs():
+    """REML equals the analysis of variance where no variance is negative."""
+    table, d = crossed()
+    N, I = d.shape  # noqa: E741
+    rows, columns = d.mean(axis=1) - d.mean(), d.mean(axis=0) - d.mean()
+    rest = d - d.mean() - rows[:, None] - columns
+    ms_network, ms_item = I * rows @ rows / (N - 1), N * columns @ columns / (I - 1)
+    ms_rest = (rest**2).sum() / ((N - 1) * (I - 1))
+    model = crossed_mixed_model(table)
+    assert model.note == ""
+    assert model.estimate == pytest.approx(d.mean())
+    assert model.se == pytest.approx(np.sqrt((ms_network + ms_item - ms_rest) / (N * I)), rel=1e-3)
+    assert model.sd_network == pytest.approx(np.sqrt((ms_network - ms_rest) / I), rel=1e-3)
+    assert model.sd_item == pytest.approx(np.sqrt((ms_item - ms_rest) / N), rel=1e-3)
+    assert model.sd_residual == pytest.approx(np.sqrt(ms_rest), rel=1e-3)
+    assert model.p == pytest.approx(2 * stats.norm.sf(abs(model.estimate / model.se)))
+    assert model.ci_high - model.estimate == pytest.approx(1.959964 * model.se)
+
+
+def test_mixed_model_speaks_where_it_has_no_answer():
+    table, d = crossed()
+    one = crossed_mixed_model(table[table["network"] == 0])
+    assert np.isnan(one.p)
+    assert "two networks" in one.note
+    assert one.estimate == pytest.approx(d[0].mean())
+    same = crossed_mixed_model(table.assign(mean=table["mle"]))
+    assert np.isnan(same.p)
+    assert "vary" in same.note
+    flat, _ = crossed(sd_network=0, sd_item=0)
+    assert np.isfinite(crossed_mixed_model(flat).se)
+
+
+def test_a_fit_that_does_not_converge_is_no_result(monkeypatch):
+    from statsmodels.regression.mixed_linear_model import MixedLM
+
+    def lost(self, **options):
+        raise np.linalg.LinAlgError("Singular matrix")
+
+    monkeypatch.setattr(MixedLM, "fit", lost)
+    model = crossed_mixed_model(crossed()[0])
+    assert np.isnan(model.p)
+    assert "Singular" in model.note
+
+
+def test_tables_can_be_recomputed_from_the_file(tmp_path):
+    made_up().to_netcdf(tmp_path / "activations.nc")
+    with xr.open_dataset(tmp_path / "activations.nc") as file:
+        dataset = file.load()
+    found = tables(dataset)
+    assert set(found) == {
+        *("against_zero_models", "against_zero_items", "paired_models", "paired_items"),
+        *("priors_models", "mixed_model"),
+    }
+    mle = at_critical(dataset, "mle", "agent", FOODS)
+    bayes = at_critical(dataset, "mean", "agent", FOODS)[0]  # (prior, network, item)
+    own = {"measure": "indicated agent", "estimate": "paper"}
+    for axis, name in ((1, "models"), (0, "items")):
+        theirs = stats.ttest_1samp(mle.mean(axis=axis), 0)
+        row = the_row(found[f"against_zero_{name}"], measure="indicated agent", estimate="mle")
+        np.testing.assert_allclose([row["t"], row["p"]], [*theirs], rtol=1e-6)
+        row = the_row(found[f"paired_{name}"], **own)
+        theirs = stats.ttest_rel(bayes[1].mean(axis=axis), mle.mean(axis=axis))
+        np.testing.assert_allclose([row["t"], row["p"]], [*theirs], rtol=1e-6)
+        theirs = stats.ttest_rel(logit(bayes[1]).mean(axis=axis), logit(mle).mean(axis=axis))
+        np.testing.assert_allclose([row["logit_t"], row["logit_p"]], [*theirs], rtol=1e-6)
+    for prior, values in zip(dataset["prior"].values, bayes, strict=True):
+        row = the_row(found["priors_models"], **own, prior=prior)
+        theirs = stats.ttest_rel(values.mean(axis=1), mle.mean(axis=1))
+        np.testing.assert_allclose([row["t"], row["p"]], [*theirs], rtol=1e-6)
+        row = the_row(found["mixed_model"], **own, prior=prior)
+        assert row["difference"] == pytest.approx((logit(values) - logit(mle)).mean(), rel=1e-6)
+
+
+@pytest.mark.usefixtures("no_mixed_model")
+def test_corrected_p_are_of_one_table_and_estimate():
+    table = tables(made_up())["paired_models"]
+    for _, rows in table.groupby("estimate"):
+        assert len(rows) == 3
+        np.testing.assert_allclose(rows["p_holm"], holm(rows["p"]))
+        np.testing.assert_allclose(rows["logit_p_holm"], holm(rows["logit_p"]))
+
+
+def test_one_activation_changes_the_tables():
+    dataset = made_up(3).sel(prior=[1.0])
+    before = tables(dataset)
+    where = {"condition": "reversal", "item": "dinner", "position": 2, "probe": "agent"}
+    dataset["mle"].loc[where | {"unit": "pizza", "network": 0}] = 0.4
+    after = tables(dataset)
+    for name in before:
+        changed = (before[name] != after[name]) & before[name].notna()
+        assert "indicated agent" in set(before[name]["measure"][changed.any(axis=1)])
+        untouched = changed.drop(columns=[c for c in changed if c.endswith("_holm")])
+        assert "indicated patient" not in set(before[name]["measure"][untouched.any(axis=1)])
+
+
+@pytest.mark.usefixtures("no_mixed_model")
+def test_printed_values_stand_beside_ours_in_the_paper_only():
+    found = tables(made_up(3))
+    own = {"measure": "non-relevant agent"}
+    assert the_row(found["against_zero_items"], **own, estimate="mle")["printed_p"] == "0.8906"
+    row = the_row(found["paired_models"], **own, estimate="paper")
+    assert (row["printed_t"], row["printed_p"]) == ("-5.4184", "< 0.0001")
+    assert row["label"] == "All non-relevant patients"
+    assert the_row(found["paired_models"], **own, estimate="converged")["printed_t"] == ""
+    by_prior = found["priors_models"].query("estimate == 'paper'")
+    assert list(by_prior["printed_p"])[:3] == ["0.2747", "< 0.001", "< 0.001"]
+    for table in tables(made_up(3, study="mine")).values():
+        assert not [column for column in table if column.startswith("printed")]
+        assert set(table["label"]) == set(table["measure"])
+
+
+def test_impossible_numbers_are_found_by_arithmetic():
+    found = impossible_numbers()
+    assert list(found.columns) == ["where", "printed", "why", "arithmetic"]
+    printed = list(found["printed"])
+    assert printed[:8] == [
+        *("p = 0.9153", "p = 0.9029", "p = 0.8691", "p = 0.6642"),
+        *("p = 0.8890", "p = 0.8606", "p = 0.8906", "p = 0.7140"),
+    ]
+    assert printed[8:] == [
+        *("t = 4.6858, p < 0.0001", "t = 6.1014, p < 0.0001", "t = -5.4184, p < 0.0001"),
+        "t = 4.6858, p < 0.001",
+    ]
+    assert "0.3434" in found["arithmetic"][0]
+    assert "0.3506" in found["arithmetic"][4]
+    assert f"{2 * stats.t.sf(4.6858, 9):.2g}" in found["arithmetic"][8]
+    assert all(why.count(". ") == 1 and "{" not in why for why in found["why"])
+    items = printed_values()["paired_items"].values()  # with n = 8 these are as printed
+    assert all(2 * stats.t.sf(abs(float(row["paper"]["t"])), 7) < 1e-4 for row in items)
