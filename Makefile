@@ -1,5 +1,5 @@
 # Two commands do everything; each builds its own .venv from the pinned constraints.txt.
-#   make reproduce   train the paper's ten networks and show how well they know the world
+#   make reproduce   run the whole paper: networks, posteriors, tables, figures, report
 #   make test        lint, types, import rules, tests, doctests, README commands
 # and, when changing samplers:
 #   make test-slow   simulation-based calibration and many seeds, about a quarter of an hour
@@ -39,6 +39,7 @@ bench: .venv/.installed-dev
 	$(BIN)/python -m benchmarks.training
 	$(BIN)/python -m benchmarks.large_world
 	$(BIN)/python -m benchmarks.sampling
+	$(BIN)/python -m benchmarks.reproduction
 
 .venv/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit("equivocal needs Python 3.11 or newer, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'

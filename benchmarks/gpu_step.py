@@ -34,10 +34,10 @@ import numpy as np
 
 from equivocal.sampling import bernoulli, flow, sample_posterior
 from equivocal.sampling.draws import noise_for
+from equivocal.sampling.plan import LANES
 from equivocal.sampling.problem import Likelihood, Problem
 from equivocal.sampling.rows import Rows, lay_out
 
-LANES = 8  # as in `equivocal.sampling.plan`: features are filled up to a multiple of this
 PRECISIONS = ("highest", "default")  # of the sampler; what "default" is, the device decides
 GEMM_PRECISIONS = ("highest", "tensorfloat32", "default")
 RULE = flow.FlowRule(bernoulli.variance, bernoulli.by_quadrature)

@@ -1,14 +1,25 @@
 """Bad input: each a clear error that names argument, value, rule and way out; nothing is traced."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from equivocal.errors import UserError
 from equivocal.sampling import sample_posterior
 from tests.sampling.problems import small
 
+
+class Sparse:
+    """As much of a sparse matrix as is looked at."""
+
+    def toarray(self) -> np.ndarray:  # noqa: D102
+        return X
+
+
 X, T = small()
 NAN = np.where(X > 2, np.nan, X)
+with np.errstate(divide="ignore"):
+    INFINITE = X / [1, 1, 0, 1]
 
 BAD = {
     "NaN features": (NAN, T, {}, r"features must be finite, got nan at index \(\d+, \d\)"),
@@ -61,9 +72,44 @@ BAD = {
     "softmax rows": (X, np.ones((60, 2)), {"likelihood": "softmax"}, "must sum to the row's count"),
     "softmax of one class": (X, np.zeros(60), {"likelihood": "softmax"}, "at least 2 classes"),
     "watching a Gaussian": (X, T, {"observe": print}, "cannot be observed"),
+    "ragged features": ([[1.0], [1.0, 2.0]], [0, 1], {}, "features must be one array.*of equal"),
+    "infinities of both signs": (INFINITE, T, {}, "features must be finite, got -?inf"),
+    "masked features": (np.ma.masked_greater(X, 2), T, {}, "features must have no masked entries"),
+    "sparse features": (Sparse(), T, {}, r"got a sparse Sparse; use \.toarray\(\)"),
+    "missing values": (
+        pd.DataFrame({"a": [1, None]}, dtype="Int64"),
+        [0, 1],
+        {},
+        r"got nan at index \(1, 0\)",
+    ),
+    "unknown type": (X, T, {"dtype": "x"}, "dtype must be float32 or float64, got 'x'"),
+    "type is a number": (X, T, {"dtype": 3}, "dtype must be float32 or float64, got 3"),
+    "large seed": (X, T, {"seed": 2**32}, "seed must be a whole number between 0 and 4294967295"),
+    "endless steps": (
+        X,
+        T,
+        {"num_steps": 10**12},
+        "num_steps must .* 1000000000, got 1000000000000",
+    ),
+    "too many particles": (
+        X,
+        T,
+        {"num_particles": 10**12},
+        "num_particles must fit into the .* use at most",
+    ),
+    "large counts": (X, T, {"counts": np.full(60, 1e200)}, "counts must sum to less than 3e"),
+    "counts for float32": (X, T, {"counts": np.full(60, 1e39), "dtype": "float32"}, "^counts must"),
+    "large mean": (X, T, {"prior_mean": 1e200}, "features × prior_mean must .* smaller prior_mean"),
+    "mean for float32": (X, T, {"prior_mean": 1e200, "dtype": "float32"}, "^prior_mean must stay"),
+    "large variance": (X, T, {"prior_variance": 1e308}, "^prior_variance must lie .* got 1e\\+308"),
+    "wide prior": (X, T, {"prior_variance": 1e301}, "squared logits.*smaller prior_variance"),
+    "small variance": (X, T, {"prior_variance": 1e-99, "dtype": "float32"}, "^prior_variance must"),
+    "misspelt argument": (X, T, {"prior_varience": 1.0}, "did you mean 'prior_variance'"),
+    "misspelt option": (X, T, {"method": "aldi", "stepsize": 0.1}, "did you mean 'step_size'"),
 }
 
 
+@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input_is_one_clear_sentence(case: str) -> None:
     features, targets, options, message = BAD[case]
@@ -80,6 +126,15 @@ def test_prediction_needs_the_same_columns() -> None:
         posterior.predict_proba(NAN)
     with pytest.raises(UserError, match="level must be between 0 and 1"):
         posterior.predict_interval(X, level=1.5)
+
+
+def test_numbers_in_other_clothes_are_taken() -> None:
+    """Columns of several kinds, a mask that hides nothing, a budget beyond any machine."""
+    plain = sample_posterior(X, T)
+    frame = pd.DataFrame(X).astype({0: "Int64", 1: object, 2: "Float64"})
+    for features in (frame, np.ma.masked_greater(X, 99)):
+        posterior = sample_posterior(features, T, memory_budget=2**70)
+        np.testing.assert_array_equal(posterior.mean, plain.mean)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Posteriors over a last layer, from raw inputs: of any callable, or of a PyTorch module."""
 
+import inspect
 import sys
 from types import SimpleNamespace
 
@@ -109,12 +110,14 @@ def test_probabilities_of_classes_can_be_asked_for_as_a_softmax(asked):
             "class numbers, which need likelihood='softmax'",
         ),
         ({"weights": WEIGHTS, "targets": CLASSES, "counts": 2.0}, "counts must have shape"),
+        ({"feature_map": X}, "feature_map must be callable, got ndarray; for rows of features"),
+        ({"intercept": "no"}, "intercept must be True or False, got 'no'"),
     ],
 )
 def test_mistakes_are_explained(asked, change, message):
     arguments = {"feature_map": feature_map, "inputs": X, "targets": MANY} | change
     with pytest.raises(UserError, match=message):
-        last_layer_posterior(**arguments)
+        inspect.unwrap(last_layer_posterior)(**arguments)  # without the tests' own type checker
 
 
 def test_without_pytorch_the_way_out_is_named(monkeypatch):
@@ -212,7 +215,7 @@ def test_module_is_left_as_it_was(net, asked):
 
 def test_module_is_left_as_it_was_after_an_error(net):
     before = condition(net)
-    with pytest.raises(RuntimeError, match="shapes"):  # PyTorch's own
+    with pytest.raises(UserError, match=r"inputs must be what .* \(20, 1\).*PyTorch says.*shapes"):
         from_torch(net, X[:, :1], MANY)
     assert condition(net) == before
 
@@ -332,6 +335,8 @@ def test_read_only_inputs_are_welcome(net):
 
 
 def test_only_modules_and_sound_batches(torch, net):
+    with pytest.raises(UserError, match="reads weights from the module.*with prior_mean"):
+        from_torch(net, X, MANY, weights=WEIGHTS)
     with pytest.raises(UserError, match=r"torch\.nn\.Module, got function; for another callable"):
         from_torch(feature_map, X, MANY)
     with pytest.raises(UserError, match="batch_size must be a whole number ≥ 1"):

@@ -1,9 +1,11 @@
 """What a `Posterior` predicts, doubts, stores and says of itself."""
 
+import inspect
 import json
 import subprocess
 import sys
 from pathlib import Path
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -88,6 +90,40 @@ def test_outputs_get_their_own_draws() -> None:
     np.testing.assert_array_equal(posterior.mean[0], posterior.mean[1])
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("method", ["exact-flow", "homotopy"])
+@pytest.mark.parametrize(
+    ("dtype", "scales"), [("float64", (1e8, 1e100, 1e200, 1e307)), ("float32", (1e8, 1e25, 1e38))]
+)
+def test_rows_of_any_size_are_answered(method: str, dtype: str, scales: tuple[float, ...]) -> None:
+    """Far out σ is a step: E[y] = P(a > 0), which no longer depends on the length of the row."""
+    x, t = small()
+    x = (x / np.abs(x).max()).astype(dtype)
+    posterior = sample_posterior(x, t, method=method, num_particles=50)
+    if method == "exact-flow":
+        mean, sd = posterior.logits(x)
+        step = np.vectorize(NormalDist().cdf)(mean / sd)
+    else:
+        step = (np.einsum("nd,kjd->nkj", x, posterior.particles) > 0).mean(axis=-1)
+    for scale in scales:
+        rows = x * np.asarray(scale, dtype)
+        np.testing.assert_allclose(posterior.predict_proba(rows), step, atol=1e-5)
+        np.testing.assert_allclose(
+            posterior.predict_sd(rows),
+            np.sqrt(step * (1 - step)),
+            atol=5e-3 if scale < 1e9 else 1e-3,
+        )
+        low, high = posterior.predict_interval(rows)
+        assert ((low >= 0) & (low <= high) & (high <= 1)).all()
+        certain = np.abs(step - 0.5) > 0.48  # beyond the 90 % about the middle
+        np.testing.assert_allclose([low[certain], high[certain]], [step[certain].round()] * 2)
+        doubt = posterior.entropies(rows)
+        np.testing.assert_allclose(doubt.expected, 0, atol=1e-5)
+        assert np.isfinite(doubt.total).all()
+    with pytest.raises(UserError, match="features must"):
+        posterior.logits(np.full((1, 4), np.finfo(dtype).max))
+
+
 def test_saved_and_loaded_is_the_same(gaussian: Posterior, tmp_path: Path) -> None:
     gaussian.save(tmp_path / "posterior.safetensors")
     loaded = Posterior.load(tmp_path / "posterior.safetensors")
@@ -112,6 +148,44 @@ def test_loading_something_else_says_so(tmp_path: Path) -> None:
 
     save_file({"mean": np.zeros(2)}, path)
     with pytest.raises(UserError, match="not a posterior"):
+        Posterior.load(path)
+
+
+@pytest.mark.parametrize("path", [None, 3, b"abc", "", "a" * 300, "a\0b"])
+def test_odd_paths_are_refused(path: object, gaussian: Posterior) -> None:
+    with pytest.raises(UserError, match=r"path must name a file|cannot write to a+: File name too"):
+        inspect.unwrap(Posterior.save)(gaussian, path)  # without the tests' own type checker
+    with pytest.raises(UserError, match="path must name a file|cannot read a posterior from a"):
+        inspect.unwrap(Posterior.load.__func__)(Posterior, path)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"info": "{"},
+        {"info": "3"},
+        {"info": "{}"},
+        {"likelihood": "probit"},
+        {"chains": "0"},
+        {"gaussian": '"yes"'},
+        {"mean": np.zeros((2, 3))},
+        {"covariance": np.full((2, 4, 4), np.nan)},
+        {"particles": np.zeros((2, 4))},
+        {"particles": np.zeros((2, 9, 4), int)},
+    ],
+    ids=lambda damage: next(iter(damage)),
+)
+def test_damaged_files_are_refused(damage: dict, gaussian: Posterior, tmp_path: Path) -> None:
+    from safetensors import safe_open
+    from safetensors.numpy import load_file, save_file
+
+    path = tmp_path / "p.safetensors"
+    gaussian.save(path)
+    with safe_open(path, framework="numpy") as file:
+        header = file.metadata() | {k: v for k, v in damage.items() if isinstance(v, str)}
+    arrays = load_file(path) | {k: v for k, v in damage.items() if not isinstance(v, str)}
+    save_file(arrays, path, metadata=header)
+    with pytest.raises(UserError, match="is not a posterior saved by this version"):
         Posterior.load(path)
 
 

@@ -131,6 +131,25 @@ def test_homotopy_converges_with_its_step() -> None:
     assert 1.6 < coarse / fine < 2.8
 
 
+@pytest.mark.parametrize("scale", [1, 1e3, 3e3, 1e4, 1e8])
+def test_homotopy_says_where_it_leapt(scale: float) -> None:
+    """Features that saturate every particle leave no rate to go by, and the first leap is wild."""
+    x, t = small()
+    info = sample_posterior(scale * x, t, method="homotopy", num_particles=50).info
+    assert info.converged == (scale <= 1e3)
+    assert info.message.startswith("converged" if info.converged else "do not trust this yet")
+    assert info.converged or "method='exact-flow'" in info.message
+    assert "step_size" not in info.message  # homotopy has no automatic rule to go back to
+    assert not (info.repaired and info.converged)
+
+
+def test_short_aldi_does_not_claim_to_have_converged() -> None:
+    options = {"method": "aldi", "num_particles": 20, "num_steps": 4, "step_size": 0.02}
+    info = sample_posterior(*small(), **options).info
+    assert not info.converged
+    assert "0.08 is too short to tell, it takes 5: raise num_steps" in info.message
+
+
 def test_permuted_particles_give_permuted_particles() -> None:
     order = np.random.default_rng(2).permutation(9)
     theta = np.random.default_rng(1).normal(size=(2, 9, 4))
@@ -141,7 +160,7 @@ def test_permuted_particles_give_permuted_particles() -> None:
             np.asarray(
                 homotopy.step(
                     keys,
-                    homotopy.HomotopyState(jax.numpy.asarray(start), zero, zero.astype(int)),
+                    homotopy.HomotopyState(jax.numpy.asarray(start), zero, zero.astype(int), zero),
                     rows_of(small()),
                     HomotopyConfig(),
                 )[0].particles

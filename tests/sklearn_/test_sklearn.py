@@ -279,3 +279,12 @@ def test_without_scikit_learn_the_extra_is_named(monkeypatch):
         monkeypatch.delitem(sys.modules, module)
     with pytest.raises(ImportError, match=r"pip install 'equivocal\[sklearn\]'"):
         importlib.import_module("equivocal.sklearn")
+
+
+@pytest.mark.filterwarnings("error")
+def test_bad_settings_and_rows_beyond_all_numbers_are_refused() -> None:
+    with pytest.raises(UserError, match="fit_intercept must be True or False, got 'no'"):
+        EnsembleKalmanClassifier(fit_intercept="no").fit(X, TWO)
+    model = EnsembleKalmanClassifier().fit(X, TWO)
+    with pytest.raises(UserError, match=r"X must give finite logits, got entries up to 2e\+308"):
+        model.decision_function(np.full((1, 2), np.finfo(float).max))

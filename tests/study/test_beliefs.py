@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from equivocal.gestalt import Run, TrainingSettings
-from equivocal.study import calibration_table, load_preset, trace_beliefs, true_trace
+from equivocal.gestalt import Run
+from equivocal.study import calibration_table, trace_beliefs, true_trace
 from equivocal.study.beliefs import _summary
 from equivocal.world import World
 
@@ -47,17 +47,3 @@ def test_one_calibration_row_by_hand() -> None:
             "weight": 4.0,
         }
     )
-
-
-def test_preset_names_every_setting() -> None:
-    """Nothing that changes a number lives outside the file: dropping a default changes nothing."""
-    import tomllib
-    from dataclasses import asdict
-    from importlib import resources
-
-    text = (resources.files("equivocal.study") / "presets" / "paper.toml").read_text()
-    preset = load_preset("paper")
-    assert tomllib.loads(text)["training"] == asdict(preset.training)
-    assert preset.training == TrainingSettings()  # what `equivocal train` starts from
-    assert preset.world.name == "paper"
-    assert load_preset("paper", networks=3, seed=None).training.networks == 3

@@ -8,7 +8,7 @@ from rich.text import Text
 from typer.exceptions import TyperException
 
 from equivocal import __version__
-from equivocal.cli import bench, studies, training, worlds
+from equivocal.cli import bench, multiverse, studies, training, worlds
 from equivocal.cli.console import err, out
 from equivocal.errors import UserError
 
@@ -30,6 +30,7 @@ app.command("reproduce", epilog=studies.REPRODUCE_EXAMPLES)(studies.reproduce)
 for stage in (studies.infer, studies.probe, studies.analyse, studies.report):
     app.command(stage.__name__, epilog=studies.STAGE_EXAMPLES)(stage)
 app.add_typer(studies.app, name="study")
+app.command("multiverse", epilog=multiverse.MULTIVERSE_EXAMPLES)(multiverse.multiverse)
 app.command("bench", epilog=bench.BENCH_EXAMPLES)(bench.bench)
 
 

@@ -104,7 +104,7 @@ def _read_claims(path: Path) -> pd.DataFrame:
 
 def _caption(name: str) -> str:
     """A figure's own caption, or that of its kind (`words_reversal_mle`: `words`)."""
-    return CAPTIONS.get(name) or CAPTIONS[name.split("_")[0]]
+    return CAPTIONS.get(name) or CAPTIONS[name.split("_", maxsplit=1)[0]]
 
 
 def _beliefs(study: Study) -> Figure:

@@ -12,6 +12,10 @@ step, so it sees skewness that no Gaussian method does. The ensemble starts at t
 `mean_field`, where C is right from the first step on. Mean and covariance are averages over the
 second half of the run; the particles are the last ensemble. Applies to small and middle-sized
 problems: each step costs N·D·J.
+
+It counts as converged if the means of the last two quarters agree to 0.2 posterior standard
+deviations, no particle was put back, and the run was long enough to tell: a total time
+num_steps·Δt of at least 5, since with C right every direction forgets its start as e^(−t).
 """
 
 from dataclasses import dataclass, replace
@@ -37,6 +41,7 @@ from equivocal.sampling.shapes import Array, Float, Int, PRNGKey
 __all__ = ["AldiConfig", "AldiInfo", "AldiState", "init", "run", "step"]
 
 NUM_STEPS = 2_000
+SHORTEST_TIME = 5.0  # num_steps·Δt; e^(−5) of the start is left
 STEADY = 0.2  # posterior sd by which the means of the last two quarters may differ
 
 
@@ -156,13 +161,15 @@ def run(problem: Problem, config: AldiConfig, settings: RunSettings) -> Outcome:
             last.append(state)
         return state, jnp.full(len(state.steps), done)
 
-    outcome = run_ensemble(problem, plan, settings, start, advance, num_steps)
-    _summarise(outcome, last, num_steps)
+    unfinished = "the number of steps ran out"  # cannot be seen: `advance` stops at num_steps
+    outcome = run_ensemble(problem, plan, settings, start, advance, num_steps, unfinished)
+    outcome.remedy = "make step_size smaller, the prior narrower, or use method='exact-flow'"
+    _summarise(outcome, last, num_steps, num_steps * config.step_size)
     return outcome
 
 
-def _summarise(outcome: Outcome, last: list[AldiState], num_steps: int) -> None:
-    """Averages over the second half, and whether its two quarters agree."""
+def _summarise(outcome: Outcome, last: list[AldiState], num_steps: int, time: float) -> None:
+    """Averages over the second half, and whether its two quarters agree and tell enough."""
     third_size = 3 * num_steps // 4 - num_steps // 2
     fourth_size = num_steps - 3 * num_steps // 4
     third = np.concatenate([np.asarray(state.third) for state in last])
@@ -175,5 +182,15 @@ def _summarise(outcome: Outcome, last: list[AldiState], num_steps: int) -> None:
     sd = np.sqrt(np.maximum(np.diagonal(outcome.covariance, axis1=1, axis2=2), 1e-30))
     gap = np.abs(third / max(third_size, 1) - fourth / max(fourth_size, 1)) / sd
     outcome.mean_residual = gap.max(axis=1)
-    outcome.converged = outcome.mean_residual < STEADY
-    outcome.stop_reason = "the means of the last two quarters of the run still differ"
+    steady = outcome.mean_residual < STEADY
+    long_enough = time >= SHORTEST_TIME * (1 - 1e-9)
+    reasons = [outcome.stop_reason] * bool(outcome.stop_reason)
+    if not steady.all():
+        reasons.append("the means of the last two quarters of the run still differ")
+    if not long_enough:
+        reasons.append(
+            f"a time num_steps × step_size of {time:g} is too short to tell, it takes "
+            f"{SHORTEST_TIME:g}: raise num_steps"
+        )
+    outcome.converged = outcome.converged & steady & long_enough
+    outcome.stop_reason = ", and ".join(reasons)

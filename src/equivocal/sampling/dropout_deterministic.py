@@ -19,9 +19,9 @@ P̂ (I + Δτ H P̂)⁻¹ H (θ − m).
 
 Only the deviations are tamed: the mean's step is explicit and needs Δτ λ_max(P̂H) < 2. With
 `step_size=None` each step takes Δτ = ½ / (λ_max(P̂H) + λ_max(P̂P₀⁻¹)), at most ½. A fixed step that
-is too long throws particles out of all reach; they are put back and counted. It applies where the
-article is to be followed; for the posterior itself `exact_flow` gets there in fewer steps and knows
-when it is there.
+is too long throws particles out of all reach; they are put back and counted, and an output that
+lost any has not converged. It applies where the article is to be followed; for the posterior itself
+`exact_flow` gets there in fewer steps and knows when it is there.
 """
 
 from dataclasses import dataclass
@@ -253,7 +253,10 @@ def run(problem: Problem, config: DropoutConfig, settings: RunSettings) -> Outco
         moved, info = step(keys, state, rows, config, problem.radius)
         return moved, (info.change < config.threshold) & (moved.lost == state.lost)
 
-    outcome = run_ensemble(problem, plan, settings, start, advance, settings.num_steps or NUM_STEPS)
+    num_steps = settings.num_steps or NUM_STEPS
+    unfinished = f"P̂ still changed by more than {config.threshold:g} per step"
+    outcome = run_ensemble(problem, plan, settings, start, advance, num_steps, unfinished)
     outcome.in_subspace = config.dropout_rate == 0
-    outcome.stop_reason = f"P̂ still changed by more than {config.threshold:g} per step"
+    if config.step_size is not None:
+        outcome.remedy = "leave step_size to the automatic rule or make it smaller"
     return outcome

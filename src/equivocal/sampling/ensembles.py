@@ -21,6 +21,8 @@ from equivocal.sampling.shapes import Array, Bool, Float, Int, PRNGKey
 
 __all__ = ["largest_eigenvalue", "prior_ensemble", "repaired", "require_bernoulli", "run_ensemble"]
 
+PUT_BACK = "particles had to be put back on the way"
+LEAPT = "a step was too long for the ensemble to follow"
 POWER_ITERATIONS = 30  # to a few per cent, which is what a step-size rule or a stopping rule needs
 
 
@@ -67,25 +69,35 @@ def run_ensemble(
     start: Callable[[PRNGKey, range], Any],
     advance: Callable[[PRNGKey, Any, Rows], tuple[Any, Bool[Array, " K"]]],
     num_steps: int,
+    unfinished: str,
+    leapt: Callable[[Any], Bool[Array, " K"]] | None = None,
 ) -> Outcome:
-    """March all outputs; states hold `particles`, `time` and `lost`."""
+    """March all outputs; states hold `particles`, `time` and `lost`.
+
+    An output has converged where `advance` said stop, no particle was ever put back, and the last
+    state has not `leapt`. `unfinished` says in words what it means that it did not stop.
+    """
     K, D, J = problem.num_outputs, problem.num_features, settings.num_particles
     particles = np.empty((K, J, D), problem.dtype)
-    finished, steps, time, lost = np.zeros(K, bool), np.zeros(K, int), np.zeros(K), 0
+    finished, steps, time = np.zeros(K, bool), np.zeros(K, int), np.zeros(K)
+    lost, too_far = np.zeros(K, int), np.zeros(K, bool)
     for some, state, taken, done in _march(problem, plan, settings, start, advance, num_steps):
         outputs = slice(some.start, some.stop)
         particles[outputs], time[outputs] = state.particles, state.time
         finished[outputs], steps[outputs] = done, taken
-        lost += int(np.asarray(state.lost).sum())
+        lost[outputs] = state.lost
+        too_far[outputs] = False if leapt is None else leapt(state)
+    held = {unfinished: finished, PUT_BACK: lost == 0, LEAPT: ~too_far}
     return Outcome(
         mean=particles.mean(axis=1),
         particles=particles,
-        converged=finished,
+        converged=np.logical_and.reduce([*held.values()]),
         steps=steps,
         time=time,
         mean_residual=np.full(K, np.nan),
         covariance_residual=np.full(K, np.nan),
-        repaired=lost,
+        repaired=int(lost.sum()),
+        stop_reason=", and ".join(words for words, good in held.items() if not good.all()),
     )
 
 

@@ -1,5 +1,6 @@
 """`sample_posterior`: one function in front of all samplers."""
 
+import inspect
 import platform
 import time
 from collections.abc import Callable
@@ -10,6 +11,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from equivocal.errors import did_you_mean
+from equivocal.machine import total_memory
 from equivocal.sampling import (
     aldi,
     dropout_deterministic,
@@ -22,7 +25,7 @@ from equivocal.sampling import (
 from equivocal.sampling.diagnostics import importance_diagnostics
 from equivocal.sampling.draws import draw
 from equivocal.sampling.info import make_info
-from equivocal.sampling.inputs import check_choice, checked_int, checked_positive, fail
+from equivocal.sampling.inputs import check_choice, checked_int, checked_positive, fail, shown
 from equivocal.sampling.plan import make_plan
 from equivocal.sampling.posterior import Posterior
 from equivocal.sampling.problem import Likelihood, Problem, collapse
@@ -32,6 +35,8 @@ from equivocal.sampling.settings import Observer, RunSettings
 __all__ = ["METHODS", "Method", "sample_posterior"]
 
 FEWEST_PARTICLES = 200
+LARGEST_SEED = 2**32 - 1  # what JAX takes in either precision
+MOST_STEPS = 10**9
 
 
 @dataclass(frozen=True)
@@ -104,7 +109,7 @@ def sample_posterior(
         Residual of the fixed-point equations, in posterior standard deviations, at which a flow has
         converged; 5e-4 in float32 and 1e-7 in float64 by default.
     seed : int
-        The same seed gives the same bits.
+        The same seed gives the same bits; from 0 to 2³² − 1.
     dtype : "float32" or "float64", optional
         By default that of the features; whole numbers are taken as float64.
     memory_budget : int, optional
@@ -138,10 +143,14 @@ def sample_posterior(
     )
     settings = RunSettings(
         num_particles=_particle_number(num_particles, chosen, problem),
-        num_steps=None if num_steps is None else checked_int(num_steps, "num_steps", least=1),
+        num_steps=None
+        if num_steps is None
+        else checked_int(num_steps, "num_steps", least=1, most=MOST_STEPS),
         tolerance=_tolerance(tolerance, problem),
-        seed=checked_int(seed, "seed", least=0),
-        memory_budget=memory_budget,
+        seed=checked_int(seed, "seed", least=0, most=LARGEST_SEED),
+        memory_budget=None
+        if memory_budget is None
+        else int(checked_positive(memory_budget, "memory_budget")),
         observe=observe,
     )
     # On GPUs float32 products would otherwise lose half their digits to TF32: nothing converges.
@@ -154,15 +163,25 @@ def _configured(kind: type, method: str, options: dict[str, Any]) -> Any:
     known = [field.name for field in fields(kind)]
     for name in options:
         if name not in known:
-            takes = f"takes {', '.join(known)}" if known else "takes none"
-            fail(f"method {method!r} has no option {name!r}; it {takes}.")
+            takes = f"; it takes {', '.join(known) or 'none'}."
+            own = list(inspect.signature(sample_posterior).parameters)
+            near = did_you_mean(name, [*known, *own[:-1]])  # without **options
+            fail(f"method {method!r} has no option {name!r}{near or takes}")
     return kind(**options)
 
 
 def _particle_number(given: int | None, method: Method, problem: Problem) -> int:
     if given is None:
         return method.draws or max(FEWEST_PARTICLES, 2 * problem.num_features)
-    return checked_int(given, "num_particles", least=2)
+    J = checked_int(given, "num_particles", least=2)
+    size = J * problem.num_outputs * problem.num_features * problem.dtype.itemsize
+    if size > (memory := total_memory()):
+        fail(
+            f"num_particles must fit into the {memory / 2**30:.3g} GiB of this machine, got "
+            f"{shown(J)} × {problem.num_outputs} outputs × {problem.num_features} features; use "
+            f"at most {memory * J // size}."
+        )
+    return J
 
 
 def _tolerance(given: float | None, problem: Problem) -> float:

@@ -12,6 +12,10 @@ A step is Δτ = κ/λ_max(S), so that each changes the ensemble by about the sa
 are as short as the data are strong. It stops at τ = 1 and cannot correct itself there: an
 approximation even for infinitely many particles, good when the posterior is near the prior. With
 J ≤ D it stays in its subspace.
+
+Where the rows are saturated for every particle, S says nothing of how long a step may be and one
+leap reaches τ = 1. So an output counts as converged if it got to τ = 1, no particle was put back,
+and no step moved the mean by more than `LONGEST_MOVE` of the ensemble's standard deviations.
 """
 
 from dataclasses import dataclass
@@ -34,6 +38,7 @@ from equivocal.sampling.shapes import Array, Float, Int, PRNGKey
 __all__ = ["HomotopyConfig", "HomotopyInfo", "HomotopyState", "init", "run", "step"]
 
 NUM_STEPS = 1_000
+LONGEST_MOVE = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +59,7 @@ class HomotopyState(NamedTuple):
     particles: Float[Array, "K J D"]  # θ
     time: Float[Array, " K"]  # τ in [0, 1]
     lost: Int[Array, " K"]  # particles put back so far
+    longest: Float[Array, " K"]  # the mean's longest step so far, in sd of the ensemble
 
 
 class HomotopyInfo(NamedTuple):
@@ -65,7 +71,8 @@ class HomotopyInfo(NamedTuple):
 def init(keys: PRNGKey, num_particles: int, num_features: int) -> HomotopyState:
     """θ_j ~ N(m₀, P₀), one key per output."""
     theta = prior_ensemble(keys, num_particles, num_features)
-    return HomotopyState(theta, jnp.zeros(len(theta), theta.dtype), jnp.zeros(len(theta), int))
+    zero = jnp.zeros(len(theta), theta.dtype)
+    return HomotopyState(theta, zero, jnp.zeros(len(theta), int), zero)
 
 
 @partial(jax.jit, static_argnames="config")
@@ -102,7 +109,13 @@ def step(
     root = jnp.matmul(V * jnp.sqrt(shrink)[:, None], V.swapaxes(1, 2))
     m = m - jnp.matmul(push[:, None], d)[:, 0]
     new, lost = repaired(m[:, None] + jnp.sqrt(J - 1) * jnp.matmul(root, d), theta, radius)
-    return HomotopyState(new, state.time + dt, state.lost + lost.sum(axis=1)), HomotopyInfo(dt)
+    moved = HomotopyState(
+        particles=new,
+        time=state.time + dt,
+        lost=state.lost + lost.sum(axis=1),
+        longest=jnp.maximum(state.longest, jnp.linalg.norm(push, axis=1)),  # d dᵀ is P
+    )
+    return moved, HomotopyInfo(dt)
 
 
 def run(problem: Problem, config: HomotopyConfig, settings: RunSettings) -> Outcome:
@@ -124,7 +137,13 @@ def run(problem: Problem, config: HomotopyConfig, settings: RunSettings) -> Outc
         state, _ = step(keys, state, rows, config, problem.radius)
         return state, state.time >= 1 - 1e-6
 
-    outcome = run_ensemble(problem, plan, settings, start, advance, settings.num_steps or NUM_STEPS)
+    def leapt(state: HomotopyState) -> Array:
+        return ~(state.longest <= LONGEST_MOVE)
+
+    num_steps = settings.num_steps or NUM_STEPS
+    unfinished = "the number of steps ran out before τ = 1"
+    outcome = run_ensemble(problem, plan, settings, start, advance, num_steps, unfinished, leapt)
     outcome.in_subspace = True
-    outcome.stop_reason = "the number of steps ran out before τ = 1"
+    if not outcome.converged.all() and not outcome.repaired:
+        outcome.notes.append(f"it may help to {outcome.remedy}")
     return outcome

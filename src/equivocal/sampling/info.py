@@ -135,7 +135,7 @@ def _verdict(
     if outcome.repaired:
         parts.append(
             f"{outcome.repaired} particles left all reach and were put back, so the step was too "
-            "long: leave step_size to the automatic rule or make it smaller"
+            f"long: {outcome.remedy}"
         )
     if confined:
         parts.append(

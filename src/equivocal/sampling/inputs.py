@@ -4,6 +4,7 @@ A message names the argument, what came, the rule and a way out. Nothing here is
 """
 
 from collections.abc import Iterable
+from numbers import Real
 from typing import Any, NoReturn
 
 import numpy as np
@@ -12,14 +13,17 @@ from equivocal.errors import UserError, did_you_mean, listed
 
 __all__ = [
     "check_choice",
+    "checked_bool",
     "checked_counts",
     "checked_features",
     "checked_int",
+    "checked_numbers",
     "checked_positive",
     "checked_prior_mean",
     "checked_prior_variance",
     "checked_targets",
     "fail",
+    "shown",
 ]
 
 
@@ -28,14 +32,42 @@ def fail(message: str) -> NoReturn:
     raise UserError(message)
 
 
-def _numbers(value: object, name: str) -> np.ndarray:
+def _plain(value: Any, name: str) -> np.ndarray:
+    """Any array-like as NumPy's; what NumPy would misread is refused."""
+    if hasattr(value, "toarray"):
+        fail(f"{name} must be a dense array, got a sparse {type(value).__name__}; use .toarray().")
+    if isinstance(value, np.ma.MaskedArray) and np.ma.getmaskarray(value).any():
+        fail(f"{name} must have no masked entries; impute them with .filled(...) or drop the rows.")
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError, RuntimeError) as error:  # ragged; a tensor that has gradients
+        fail(f"{name} must be one array of numbers, with rows of equal length: {_said(error)}")
+    if array.dtype != object:
+        return array
+    for entry in array.flat:  # a data frame of several kinds of numbers, nullable ones
+        if not isinstance(entry, Real | np.bool_):
+            fail(f"{name} must hold numbers, got {entry!r:.60}; encode or impute it first.")
+    with np.errstate(over="ignore"):
+        try:
+            return array.astype(np.float64)
+        except OverflowError as error:
+            fail(f"{name} must fit into float64: {_said(error)}")
+
+
+def _said(error: Exception) -> str:
+    """The first sentence of someone else's error."""
+    return str(error).split("\n")[0].split(". ")[0].rstrip(".") + "."
+
+
+def checked_numbers(value: object, name: str) -> np.ndarray:
     """A real array of finite numbers."""
-    array = np.asarray(value)
-    if array.dtype == object or not (np.issubdtype(array.dtype, np.number) or array.dtype == bool):
+    array = _plain(value, name)
+    if not (np.issubdtype(array.dtype, np.number) or array.dtype == bool):
         fail(f"{name} must hold numbers, got {array.dtype}; encode it first.")
     if np.issubdtype(array.dtype, np.complexfloating):
         fail(f"{name} must hold real numbers, got {array.dtype}; Complex data not supported.")
-    if array.size and not np.isfinite(array.min() + array.max()):  # no mask of the whole array
+    # no mask of the whole array; NaN is both the least and the greatest
+    if array.size and not (np.isfinite(array.min()) and np.isfinite(array.max())):
         bad = tuple(int(i[0]) for i in np.nonzero(~np.isfinite(array))) if array.ndim else ()
         where = f" at index {bad}" if bad else ""
         fail(
@@ -45,40 +77,59 @@ def _numbers(value: object, name: str) -> np.ndarray:
     return array
 
 
-def checked_features(features: object, dtype: np.typing.DTypeLike | None) -> np.ndarray:
+def checked_features(features: object, dtype: Any) -> np.ndarray:
     """(N, D) in float32 or float64: as given, whole numbers and half precision become float64."""
-    if dtype is not None and np.dtype(dtype) not in (np.dtype("float32"), np.dtype("float64")):
-        fail(f"dtype must be float32 or float64, got {dtype!r}.")
-    psi = _numbers(features, "features")
+    _check_dtype(dtype)
+    psi = checked_numbers(features, "features")
     if psi.ndim != 2:
         fail(f"features must have shape (N, D), got {psi.shape}; reshape one column to (N, 1).")
     if 0 in psi.shape:
         fail(f"features must have at least one row and one column, got shape {psi.shape}.")
     kind = np.dtype(dtype) if dtype is not None else psi.dtype
     wanted = np.dtype("float32") if kind == np.float32 else np.dtype("float64")
-    with np.errstate(over="ignore"):
-        psi = psi.astype(wanted, copy=False)
-    if not np.isfinite(psi.max() - psi.min()):
-        fail('features are too large for float32; rescale them or pass dtype="float64".')
-    return psi
+    return _converted(psi, "features", wanted)
+
+
+def _check_dtype(dtype: Any) -> None:
+    if dtype is None:
+        return
+    try:
+        kind = np.dtype(dtype)
+    except TypeError:
+        fail(f"dtype must be float32 or float64, got {dtype!r}.")
+    if kind not in (np.dtype("float32"), np.dtype("float64")):
+        fail(f"dtype must be float32 or float64, got {dtype!r}.")
+
+
+def _converted(array: np.ndarray, name: str, dtype: np.dtype) -> np.ndarray:
+    """In the precision of the run, where all must still be finite."""
+    with np.errstate(over="ignore", under="ignore"):
+        converted: np.ndarray = array.astype(dtype, copy=False)
+    if converted.size and not (np.isfinite(converted.min()) and np.isfinite(converted.max())):
+        largest = max(-float(array.min()), float(array.max()))
+        fail(
+            f"{name} must stay below {np.finfo(dtype).max:.0e} in {dtype}, got {largest:.0e}; "
+            'rescale or sample with dtype="float64".'
+        )
+    return converted
 
 
 def checked_counts(counts: object, num_rows: int, dtype: np.dtype) -> np.ndarray:
     """(N,) how often each row was seen; ones where None."""
     if counts is None:
         return np.ones(num_rows, dtype)
-    c = _numbers(counts, "counts")
+    c = checked_numbers(counts, "counts")
     if c.shape != (num_rows,):
         fail(f"counts must have shape ({num_rows},), one per row of features, got {c.shape}.")
     if (c < 0).any():
         row = int(np.argmax(c < 0))
         fail(f"counts must be ≥ 0, got {c[row]} in row {row}; leave the row out instead.")
-    return c.astype(dtype, copy=False)
+    return _converted(c, "counts", dtype)
 
 
 def checked_targets(targets: object, counts: np.ndarray, *, softmax: bool) -> np.ndarray:
     """(N, K), each target between 0 and its row's count."""
-    t = _numbers(targets, "targets")
+    t = checked_numbers(targets, "targets")
     if t.ndim == 1 and softmax:
         t = _one_hot(t, counts)
     elif t.ndim == 1:
@@ -87,7 +138,7 @@ def checked_targets(targets: object, counts: np.ndarray, *, softmax: bool) -> np
         fail(f"targets must have shape (N,) or (N, K) with K ≥ 1, got {np.asarray(targets).shape}.")
     if len(t) != len(counts):
         fail(f"targets must have one row per row of features, got {len(t)} for {len(counts)}.")
-    t = t.astype(counts.dtype, copy=False)
+    t = _converted(t, "targets", counts.dtype)
     slack = 8 * np.finfo(counts.dtype).eps * np.maximum(counts, 1)[:, None]  # sums of fractions
     wrong = (t < 0) | (t > counts[:, None] + slack)
     if wrong.any():
@@ -121,9 +172,9 @@ def _one_hot(labels: np.ndarray, counts: np.ndarray) -> np.ndarray:
     return np.eye(classes)[labels.astype(int)] * counts[:, None]
 
 
-def checked_prior_variance(variance: object, num_features: int) -> np.ndarray:
-    """(D,) from a scalar or one per coordinate."""
-    v = _numbers(variance, "prior_variance").astype(np.float64)
+def checked_prior_variance(variance: object, num_features: int, dtype: np.dtype) -> np.ndarray:
+    """(D,) from a scalar or one per coordinate; the run's precision must hold it."""
+    v = checked_numbers(variance, "prior_variance").astype(np.float64)
     if v.shape not in ((), (num_features,)):
         fail(
             f"prior_variance must be a number or have shape ({num_features},), one per feature, "
@@ -134,12 +185,22 @@ def checked_prior_variance(variance: object, num_features: int) -> np.ndarray:
             f"prior_variance must be > 0, got {v.min():g}; to hold a weight fixed, give it a "
             "small variance such as 1e-8 and the value as its prior_mean."
         )
+    least, most = np.finfo(dtype).tiny, np.finfo(dtype).max / 1e6  # sums of them are taken
+    if v.size and not (least <= v.min() and v.max() <= most):
+        wrong = v.min() if v.min() < least else v.max()
+        wider = ' or pass dtype="float64"' if dtype == np.float32 else ""
+        fail(
+            f"prior_variance must lie between {least:.0e} and {most:.0e} in {dtype}, got "
+            f"{wrong:g}; rescale the features so that it is near 1{wider}."
+        )
     return np.broadcast_to(v, (num_features,))
 
 
-def checked_prior_mean(mean: object, num_outputs: int, num_features: int) -> np.ndarray:
+def checked_prior_mean(
+    mean: object, num_outputs: int, num_features: int, dtype: np.dtype
+) -> np.ndarray:
     """(K, D), or (1, D) where all outputs share it."""
-    m = _numbers(mean, "prior_mean").astype(np.float64)
+    m = _converted(checked_numbers(mean, "prior_mean"), "prior_mean", dtype)
     shapes = {(), (num_features,), (1, num_features), (num_outputs, num_features)}
     if m.shape not in shapes:
         fail(
@@ -149,21 +210,43 @@ def checked_prior_mean(mean: object, num_outputs: int, num_features: int) -> np.
     return np.broadcast_to(m, (len(m) if m.ndim == 2 else 1, num_features))
 
 
-def checked_int(value: object, name: str, *, least: int) -> int:
-    """A whole number of at least `least`."""
+def checked_int(value: object, name: str, *, least: int, most: int | None = None) -> int:
+    """A whole number of at least `least`, and of at most `most`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         fail(f"{name} must be a whole number ≥ {least}, got {value!r}.")
+    if most is not None and value > most:
+        fail(f"{name} must be a whole number between {least} and {most}, got {shown(value)}.")
     return int(value)
+
+
+def shown(n: int | np.integer) -> str:
+    """A whole number in full, or how large it is.
+
+    >>> shown(3), shown(10**40)
+    ('3', 'about 1e40')
+    """
+    n = int(n)
+    return str(n) if n.bit_length() < 80 else f"about 1e{round((n.bit_length() - 1) * np.log10(2))}"
+
+
+def checked_bool(value: object, name: str) -> bool:
+    """True or False, not a word for it."""
+    if not isinstance(value, bool | np.bool_):
+        fail(f"{name} must be True or False, got {value!r}.")
+    return bool(value)
 
 
 def checked_positive(value: Any, name: str, *, below: float = np.inf) -> float:
     """A finite number in (0, below)."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
         fail(f"{name} must be a number, got {value!r}.")
-    if not (0 < value < below and np.isfinite(value)):
+    if not 0 < value < below:  # `below` is at most infinity; NaN is not below it
         rule = "> 0" if below == np.inf else f"between 0 and {below:g}"
         fail(f"{name} must be {rule} and finite, got {value!r}.")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        fail(f"{name} must be below {np.finfo(float).max:.0e}; got a whole number above that.")
 
 
 def check_choice(value: object, name: str, options: Iterable[str]) -> None:

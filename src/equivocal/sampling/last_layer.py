@@ -16,7 +16,7 @@ import numpy as np
 
 from equivocal.sampling.front import sample_posterior
 from equivocal.sampling.info import Info
-from equivocal.sampling.inputs import checked_counts, checked_int, fail
+from equivocal.sampling.inputs import checked_bool, checked_counts, checked_int, fail
 from equivocal.sampling.posterior import Entropies, Posterior
 from equivocal.sampling.problem import Likelihood
 from equivocal.sampling.torch_features import BATCH_SIZE, TorchFeatures, as_array
@@ -101,6 +101,12 @@ def last_layer_posterior(
     >>> belief.predict_proba(np.array([1.0])).shape
     (1, 1)
     """
+    if not callable(feature_map):
+        fail(
+            f"feature_map must be callable, got {type(feature_map).__name__}; for rows of features "
+            "that are there already use sample_posterior."
+        )
+    checked_bool(intercept, "intercept")
     psi = _features(feature_map, inputs, intercept)
     mean = _prior_mean(weights, bias, psi.shape[1] - intercept, intercept)
     if mean is not None:
@@ -146,10 +152,16 @@ def from_torch(
     **options
         What `sample_posterior` takes; `prior_mean` replaces the trained weights.
     """
+    for name in ("weights", "bias", "intercept"):
+        if name in options:
+            fail(
+                f"from_torch reads {name} from the module; leave it out, or replace the mean of "
+                "the prior with prior_mean."
+            )
     feature_map = TorchFeatures(module, checked_int(batch_size, "batch_size", least=1))
     layer = feature_map.last_linear(inputs)
-    weights = as_array(layer.weight)
-    bias = None if layer.bias is None else as_array(layer.bias)
+    weights = as_array(layer.weight, "weights")
+    bias = None if layer.bias is None else as_array(layer.bias, "bias")
     if "prior_mean" not in options:
         options.update(weights=weights, bias=bias)
     targets, likelihood = _agreed(targets, len(weights), likelihood, options.get("counts"))
@@ -165,7 +177,7 @@ def from_torch(
 
 
 def _features(feature_map: Callable[[Any], Any], inputs: Any, intercept: bool) -> np.ndarray:
-    psi = as_array(feature_map(inputs))
+    psi = as_array(feature_map(inputs), "features")
     if psi.ndim != 2:
         fail(f"feature_map must return one row per input, (N, D), got shape {psi.shape}.")
     if not intercept:
@@ -179,7 +191,7 @@ def _prior_mean(weights: Any, bias: Any, num_features: int, intercept: bool) -> 
         if bias is not None:
             fail("bias without weights has no meaning: give both, or use prior_mean.")
         return None
-    W = as_array(weights)
+    W = as_array(weights, "weights")
     if W.ndim != 2 or W.shape[1] != num_features:
         fail(
             f"weights must have shape (K, {num_features}), one column per feature without the "
@@ -189,7 +201,7 @@ def _prior_mean(weights: Any, bias: Any, num_features: int, intercept: bool) -> 
         if bias is not None:
             fail("bias needs intercept=True: it is the prior mean of the intercept.")
         return W
-    b = np.zeros(len(W), W.dtype) if bias is None else as_array(bias)
+    b = np.zeros(len(W), W.dtype) if bias is None else as_array(bias, "bias")
     if b.shape != (len(W),):
         fail(f"bias must have shape ({len(W)},), one per row of weights, got {b.shape}.")
     return np.concatenate([W, b[:, None]], axis=1)
@@ -199,7 +211,7 @@ def _agreed(
     targets: Any, num_outputs: int | None, likelihood: str | None, counts: Any
 ) -> tuple[np.ndarray, str]:
     """Targets with a column for each output, where their number is known, and their likelihood."""
-    t, K = as_array(targets), num_outputs
+    t, K = as_array(targets, "targets"), num_outputs
     classes = K is not None and K > 1 and t.ndim == 1
     if likelihood is None:
         likelihood = str(Likelihood.SOFTMAX if classes else Likelihood.BERNOULLI)

@@ -19,7 +19,7 @@ import numpy as np
 
 from equivocal.sampling import mean_field
 from equivocal.sampling.ensembles import require_bernoulli
-from equivocal.sampling.inputs import checked_int, checked_positive, fail
+from equivocal.sampling.inputs import checked_bool, checked_int, checked_positive, fail
 from equivocal.sampling.mean_field import MeanFieldConfig
 from equivocal.sampling.problem import Problem
 from equivocal.sampling.result import Outcome
@@ -43,6 +43,7 @@ class NutsConfig:
     def __post_init__(self) -> None:
         checked_int(self.num_chains, "num_chains", least=1)
         checked_positive(self.target_accept, "target_accept", below=1.0)
+        checked_bool(self.preconditioned, "preconditioned")
 
 
 def _numpyro() -> Any:

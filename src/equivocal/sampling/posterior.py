@@ -11,9 +11,14 @@ For a new row ψ the logits are ψ·θ_k. With y = σ(ψ·θ_k) (or a softmax ov
 
 A Gaussian posterior gives these in closed form, however few particles there are: with a ~ N(μ, v),
 E[H(y)] = E log(1+e^a) − μ E σ(a) − v E σ'(a) by Stein's identity. Others average over particles.
+
+Rows of any size are served. Where v > 10⁸ that identity loses its digits, and E[H(y)] is
+∫H(σ(a)) da = π²/3 times the density of a at 0, for which E σ'(a) stands: both to 1/v. Beyond a
+logit of 10¹⁵ the logistic function is a step, and only μ/√v matters.
 """
 
 import json
+import os
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -26,7 +31,13 @@ import numpy as np
 from equivocal.files import replacing
 from equivocal.sampling.expectations import Moments, gaussian_moments
 from equivocal.sampling.info import Info
-from equivocal.sampling.inputs import checked_features, checked_positive, fail
+from equivocal.sampling.inputs import (
+    checked_bool,
+    checked_features,
+    checked_int,
+    checked_positive,
+    fail,
+)
 from equivocal.sampling.plan import power_of_two
 from equivocal.sampling.problem import Likelihood
 from equivocal.sampling.shapes import Array, Float
@@ -35,6 +46,8 @@ __all__ = ["Entropies", "Posterior"]
 
 FORMAT = "equivocal-posterior-1"
 CHUNK = 1 << 24  # numbers in flight while predicting
+WIDE = 1e8  # variance of a logit above which E[H(y)] is taken from the density at 0
+STEEP = 1e15  # logits beyond which the logistic function is a step
 
 
 class Entropies(NamedTuple):
@@ -83,8 +96,16 @@ class Posterior:
 
     def logits(self, features: Any) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation of ψ·θ_k, each (N, K)."""
-        mean, variance = _logit_moments(self._checked(features), self.mean, self.covariance)
-        return mean, np.sqrt(variance)
+        psi = self._checked(features)
+        with np.errstate(over="ignore"):
+            found = _logit_moments(psi, self.mean, self.covariance, np.inf)
+            mean, sd = (part.astype(psi.dtype) for part in found)
+        if not (np.isfinite(mean).all() and np.isfinite(sd).all()):
+            fail(
+                f"features must give logits below {np.finfo(psi.dtype).max:.0e} in {psi.dtype}, "
+                f"got entries up to {np.abs(psi).max():.0e}; rescale them."
+            )
+        return mean, sd
 
     def _checked(self, features: Any) -> np.ndarray:
         psi = checked_features(features, self.mean.dtype)
@@ -110,6 +131,12 @@ class Posterior:
 
     def _particle_probabilities(self, psi: np.ndarray) -> Array:
         """(K, J, n)."""
+        # so that no sum overflows; logits of this size are certain whatever they are
+        heaviest = max(float(np.abs(self.particles).max()), 1.0)
+        most = float(np.finfo(psi.dtype).max) / 16 / psi.shape[1] / heaviest
+        largest = np.abs(psi).max(axis=1, keepdims=True)
+        if largest.max() > most:
+            psi = psi * (most / np.maximum(largest, most))
         logits = _particle_logits(psi, self.particles)
         if self.likelihood is Likelihood.SOFTMAX:
             return jax.nn.softmax(logits, axis=0)
@@ -118,16 +145,16 @@ class Posterior:
     def _mean_probability(self, psi: np.ndarray) -> Array:
         if self._by_particles:
             return self._particle_probabilities(psi).mean(axis=1).T
-        mu, v = _logit_moments(psi, self.mean, self.covariance)
-        tail = jnp.clip(_moments(mu, v).tail, 0, 1)
+        mu, sd = self._logits(psi, psi.dtype)
+        tail = jnp.clip(_moments(mu, sd**2).tail, 0, 1)
         return jnp.where(mu > 0, 1 - tail, tail)
 
     def _sd(self, psi: np.ndarray) -> np.ndarray:
         if self._by_particles:
             return np.asarray(self._particle_probabilities(psi).std(axis=1).T)
-        mu, v = _logit_moments(psi, self.mean, self.covariance)
+        mu, sd = self._logits(psi)
         with jax.enable_x64(True):  # Var y = E y (1 − E y) − E y(1 − y), which cancels
-            moments = _moments(mu.astype(np.float64), v.astype(np.float64))
+            moments = _moments(mu, sd**2)
             variance = np.asarray(moments.tail * (1 - moments.tail) - moments.slope)
         return np.sqrt(np.maximum(variance, 0)).astype(psi.dtype)
 
@@ -136,21 +163,35 @@ class Posterior:
         if self._by_particles:
             quantiles = jnp.quantile(self._particle_probabilities(psi), ends, axis=1)
             return jnp.moveaxis(quantiles, 0, -1).swapaxes(0, 1)
-        mean, variance = _logit_moments(psi, self.mean, self.covariance)
+        mu, sd = self._logits(psi, psi.dtype)
         z = jax.scipy.special.ndtri(ends)
-        return jax.nn.sigmoid(mean[..., None] + np.sqrt(variance)[..., None] * z)
+        return jax.nn.sigmoid(mu[..., None] + sd[..., None] * z)
 
-    def _entropies(self, psi: np.ndarray) -> Array:
+    def _entropies(self, psi: np.ndarray) -> np.ndarray:
         if self._by_particles:
-            total, expected = self._particle_entropies(psi)
+            total, expected = map(np.asarray, self._particle_entropies(psi))
         else:
-            mu, v = _logit_moments(psi, self.mean, self.covariance)
+            total, expected = self._gaussian_entropies(psi)
+        expected = np.clip(expected, 0, total)
+        return np.stack([total, expected, total - expected], axis=-1).astype(psi.dtype)
+
+    def _gaussian_entropies(self, psi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        mu, sd = self._logits(psi)
+        v = sd**2
+        with jax.enable_x64(True):
             moments = _moments(mu, v)
-            total = _binary_entropy(moments.tail)
-            # E log(1+e^a) − μ E σ − v E σ'; written for −|μ|, whose terms do not cancel
-            expected = moments.excess + np.abs(mu) * moments.tail - v * moments.slope
-        expected = jnp.clip(expected, 0, total)
-        return jnp.stack([total, expected, total - expected], axis=-1)
+            total = np.asarray(_binary_entropy(moments.tail))
+            tail, slope, excess = map(np.asarray, moments)
+        # E log(1+e^a) − μ E σ − v E σ'; written for −|μ|, whose terms do not cancel
+        by_parts = excess + np.abs(mu) * tail - v * slope
+        return total, np.where(v > WIDE, np.pi**2 / 3 * slope, by_parts)
+
+    def _logits(
+        self, psi: np.ndarray, dtype: np.typing.DTypeLike = np.float64
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and standard deviation of a logit, drawn in alike where the logit is a step."""
+        mu, sd = _logit_moments(psi, self.mean, self.covariance, STEEP)
+        return mu.astype(dtype), sd.astype(dtype)
 
     def _particle_entropies(self, psi: np.ndarray) -> tuple[Array, Array]:
         y = self._particle_probabilities(psi)
@@ -188,43 +229,88 @@ class Posterior:
             "info": json.dumps(self.info.to_dict()),
         }
         arrays = {name: np.ascontiguousarray(getattr(self, name)) for name in ARRAYS}
-        with replacing(path) as temporary:
-            save_file(arrays, temporary, metadata=header)
+        path = _checked_path(path)
+        try:
+            with replacing(path) as temporary:
+                save_file(arrays, temporary, metadata=header)
+        except OSError as error:
+            fail(f"cannot write to {path!s:.80}: {error.strerror}; choose another place.")
 
     @classmethod
     def load(cls, path: str | Path) -> "Posterior":
         """Read what `save` wrote."""
         from safetensors import SafetensorError, safe_open
 
+        path = _checked_path(path)
         try:
             with safe_open(path, framework="numpy") as file:
                 header = file.metadata() or {}
                 present = set(file.keys())
                 arrays = {name: file.get_tensor(name) for name in ARRAYS if name in present}
         except (OSError, SafetensorError) as error:
-            fail(f"cannot read a posterior from {path}: {error}.")
-        if header.get("format") != FORMAT or set(arrays) != set(ARRAYS):
-            fail(f"{path} is not a posterior saved by this version of equivocal.")
+            fail(f"cannot read a posterior from {path!s:.80}: {str(error).rstrip('.'):.200}.")
+        try:
+            return cls._from_file(header, arrays)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            fail(
+                f"{path} is not a posterior saved by this version of equivocal, or it is damaged; "
+                "save it again."
+            )
+
+    @classmethod
+    def _from_file(cls, header: dict[str, str], arrays: dict[str, np.ndarray]) -> "Posterior":
+        """Any error means that the file is not one of ours."""
+        if header["format"] != FORMAT:
+            raise ValueError
+        K, J, D = arrays["particles"].shape
+        shapes = {"particles": (K, J, D), "mean": (K, D), "covariance": (K, D, D)}
+        dtype = np.dtype("float32") if arrays["mean"].dtype == np.float32 else np.dtype("float64")
+        for name, shape in shapes.items():
+            array = arrays[name]
+            if array.shape != shape or array.dtype != dtype or not np.isfinite(array).all():
+                raise ValueError
+        info = Info.from_dict(json.loads(header["info"]))
+        gaussian, chains = json.loads(header["gaussian"]), json.loads(header["chains"])
+        checked_bool(gaussian, "gaussian")
+        checked_int(chains, "chains", least=1)
+        if len(info.output_converged) != K or not isinstance(info.message, str):
+            raise ValueError
         return cls(
             **arrays,
-            info=Info.from_dict(json.loads(header["info"])),
+            info=info,
             likelihood=Likelihood(header["likelihood"]),
-            gaussian=json.loads(header["gaussian"]),
-            chains=json.loads(header["chains"]),
+            gaussian=gaussian,
+            chains=chains,
         )
 
 
 ARRAYS = ("particles", "mean", "covariance")
 
 
+def _checked_path(path: Any) -> Path:
+    if not isinstance(path, str | os.PathLike) or not str(path) or "\0" in str(path):
+        fail(f"path must name a file, as a str or pathlib.Path, got {path!r:.60}.")
+    return Path(path)
+
+
 def _logit_moments(
-    psi: np.ndarray, mean: np.ndarray, covariance: np.ndarray
+    psi: np.ndarray, mean: np.ndarray, covariance: np.ndarray, most: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """ψ·m_k and ψᵀP_kψ, each (n, K); in double precision, since ψᵀPψ cancels."""
-    wide = psi.astype(np.float64)
-    mu = wide @ mean.T.astype(np.float64)
-    v = np.stack([((wide @ P.astype(np.float64)) * wide).sum(axis=1) for P in covariance], axis=1)
-    return mu.astype(psi.dtype), np.maximum(v, 0).astype(psi.dtype)
+    """ψ·m_k and √(ψᵀP_kψ), each (n, K), in double precision, since ψᵀPψ cancels.
+
+    A row is taken out of powers of two first, so that no square overflows. Where the logit would be
+    larger than `most`, both are scaled down to it alike.
+    """
+    _, exponent = np.frexp(np.abs(psi).max(axis=1).astype(np.float64))
+    scale = np.ldexp(1.0, exponent[:, None] - 1)
+    unit = psi.astype(np.float64) / scale
+    mu = unit @ mean.T.astype(np.float64)
+    v = np.stack([((unit @ P.astype(np.float64)) * unit).sum(axis=1) for P in covariance], axis=1)
+    sd = np.sqrt(np.maximum(v, 0))
+    reach = np.maximum(np.hypot(mu, sd), np.finfo(np.float64).tiny)
+    with np.errstate(over="ignore"):
+        factor = np.minimum(scale, most / reach)
+    return mu * factor, sd * factor
 
 
 def _moments(mu: np.ndarray, v: np.ndarray) -> Moments:

@@ -9,6 +9,7 @@ number they have to cope with; `Problem.to_weights` brings their answer back.
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 
@@ -51,14 +52,15 @@ class Problem:
         prior_mean: object,
         prior_variance: object,
         likelihood: Likelihood,
-        dtype: np.typing.DTypeLike | None,
+        dtype: Any,
     ) -> "Problem":
         """Check everything a caller may have got wrong, then put it into one precision."""
         psi = checked_features(features, dtype)
         c = checked_counts(counts, len(psi), psi.dtype)
         t = checked_targets(targets, c, softmax=likelihood is Likelihood.SOFTMAX)
-        scale = np.sqrt(checked_prior_variance(prior_variance, psi.shape[1])).astype(psi.dtype)
-        m0 = checked_prior_mean(prior_mean, t.shape[1], psi.shape[1]).astype(psi.dtype)
+        variance = checked_prior_variance(prior_variance, psi.shape[1], psi.dtype)
+        scale = np.sqrt(variance).astype(psi.dtype)
+        m0 = checked_prior_mean(prior_mean, t.shape[1], psi.shape[1], psi.dtype)
         problem = cls(
             features=psi,
             targets=t,
@@ -107,18 +109,28 @@ class Problem:
 
     def _check_range(self) -> None:
         """The square of a logit under the prior, summed over rows, must fit into the precision."""
+        greatest = float(np.finfo(self.dtype).max)
+        rows, scale, m0 = (
+            np.abs(part).max(axis=0).astype(np.float64)
+            for part in (self.features, self.prior_scale[None], self.prior_mean)
+        )
         with np.errstate(over="ignore"):
-            size = float((np.abs(self.features).max(axis=0) * self.prior_scale).max())
-            shift = float(np.abs(self.offsets()).max(initial=0))
-            total = float(self.counts.sum()) * self.num_features
-        limit = float(np.sqrt(np.finfo(self.dtype).max / max(total, 1.0))) / 1e3
-        if not max(size, shift) < limit:
-            wider = ' or pass dtype="float64"' if self.dtype == np.float32 else ""
+            total = float(self.counts.sum(dtype=np.float64)) * self.num_features
+            size, shift = float((rows * scale).max()), float((rows * m0).sum())
+        wider = ' or pass dtype="float64"' if self.dtype == np.float32 else ""
+        if not total < np.sqrt(greatest):
             fail(
-                f"features × √prior_variance must stay below {limit:.0e} in {self.dtype}, got "
-                f"{max(size, shift):.0e}: squared logits would overflow. "
-                f"Rescale the features{wider}."
+                f"counts must sum to less than {np.sqrt(greatest) / self.num_features:.0e} in "
+                f"{self.dtype}, got {total / self.num_features:.0e}; use smaller ones{wider}."
             )
+        limit = np.sqrt(greatest / max(total, 1.0)) / 1e3
+        for name, value, other in (("√prior_variance", size, scale), ("prior_mean", shift, m0)):
+            if not value < limit:
+                blamed = "features" if rows.max() >= other.max() else name.removeprefix("√")
+                fail(
+                    f"features × {name} must stay below {limit:.0e} in {self.dtype}, got "
+                    f"{value:.0e}: squared logits would overflow. Use smaller {blamed}{wider}."
+                )
 
 
 def collapse(problem: Problem) -> Problem:

@@ -25,6 +25,7 @@ class Outcome:
     mean_residual: np.ndarray  # (K,) in posterior sd; NaN where the method has none
     covariance_residual: np.ndarray  # (K,)
     repaired: int = 0  # particles that left all reach and were put back
+    remedy: str = "use a narrower prior, rescaled features or method='exact-flow'"  # where so
     stop_reason: str = ""  # why it stopped where it did not converge
     notes: list[str] = field(default_factory=list)
     in_subspace: bool = False  # particles are combinations of those at the start

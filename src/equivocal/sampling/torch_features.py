@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from equivocal.sampling.inputs import fail
+from equivocal.sampling.inputs import checked_numbers, fail
 
 __all__ = ["BATCH_SIZE", "TorchFeatures", "as_array"]
 
@@ -44,7 +44,7 @@ class TorchFeatures:
             try:
                 for batch in self._batches(inputs):
                     seen.clear()
-                    self.module(batch)
+                    _returned(self.module, batch)
                     parts.append(_checked_batch(seen, len(batch)))
             finally:
                 hook.remove()
@@ -127,10 +127,22 @@ def _traced(module: Any, batch: Any) -> tuple[Any, list[tuple[Any, Any]]]:
     layers = [p for p in module.modules() if isinstance(p, Linear) or not list(p.children())]
     hooks = [layer.register_forward_hook(note) for layer in layers]
     try:
-        return module(batch), reached
+        return _returned(module, batch), reached
     finally:
         for hook in hooks:
             hook.remove()
+
+
+def _returned(module: Any, batch: Any) -> Any:
+    """What the module makes of a batch; PyTorch's own complaint is handed on."""
+    try:
+        return module(batch)
+    except (RuntimeError, IndexError) as error:
+        said = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+        fail(
+            f"inputs must be what the module takes, got shape {tuple(batch.shape)} and PyTorch "
+            f"says: {said}."
+        )
 
 
 def _checked_batch(seen: list[Any], length: int) -> np.ndarray:
@@ -140,7 +152,7 @@ def _checked_batch(seen: list[Any], length: int) -> np.ndarray:
             f"the last layer must be given one row of features per input, ({length}, D), got "
             f"{shape}; pool or flatten other axes before it."
         )
-    return as_array(seen[0])
+    return as_array(seen[0], "features")
 
 
 def _as_tensor(inputs: Any) -> Any:
@@ -157,10 +169,10 @@ def _as_tensor(inputs: Any) -> Any:
         )
 
 
-def as_array(value: Any) -> np.ndarray:
-    """An array as it is; a tensor from wherever it lives, half precision as float32."""
+def as_array(value: Any, name: str) -> np.ndarray:
+    """Finite numbers; a tensor from wherever it lives, half precision as float32."""
     if hasattr(value, "detach"):
         value = value.detach().cpu()
         value = value.float() if value.is_floating_point() and value.itemsize < 4 else value
-        return np.asarray(value.numpy())
-    return np.asarray(value)
+        value = value.numpy()
+    return checked_numbers(value, name)

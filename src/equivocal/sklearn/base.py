@@ -24,7 +24,7 @@ except ImportError as error:
 
 from equivocal.errors import listed
 from equivocal.sampling import Entropies, Posterior, sample_posterior
-from equivocal.sampling.inputs import checked_int, fail
+from equivocal.sampling.inputs import checked_bool, checked_int, fail
 from equivocal.sklearn.rows import Seen, merged
 
 __all__ = ["EnsembleKalmanBase"]
@@ -115,7 +115,10 @@ class EnsembleKalmanBase(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         posterior it is.
         """
         psi = self._design(X)
-        logits = psi @ self.posterior_.mean.T
+        with np.errstate(over="ignore", invalid="ignore"):
+            logits = psi @ self.posterior_.mean.T
+        if not np.isfinite(logits).all():
+            fail(f"X must give finite logits, got entries up to {np.abs(psi).max():.0e}; scale it.")
         return logits[:, 0] if logits.shape[1] == 1 else logits
 
     def predict_interval(self, X: Any, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
@@ -161,6 +164,7 @@ class EnsembleKalmanBase(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"{type(self).__name__} needs at least two classes, got one class: "
                 f"{self.classes_[0]}; for a stream, name all in partial_fit(classes=...)."
             )
+        checked_bool(self.fit_intercept, "fit_intercept")
         if self.max_rows is not None:
             checked_int(self.max_rows, "max_rows", least=0)
         self._softmax = self._wants_softmax() and len(self.classes_) > 2

@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from equivocal.errors import UserError
+from equivocal.errors import UserError, listed
 from equivocal.files import ensure_writable, replacing, write_text_atomically
 from equivocal.gestalt import Run
 from equivocal.sampling import Posterior
@@ -140,7 +140,6 @@ class Study:
                 f"{len(missing)} posteriors are missing in {self.folder}; `equivocal infer --out "
                 f"{self.folder}` makes them."
             )
-        self._check_probes()
         inference, path, nuts = self.settings.inference, self.settings.path, self.settings.nuts
         parts: list[tuple[str, str, list[Path], Callable[[], object]]] = [
             ("probe", self._probe_key, self._activation_files(), self._write_activations),
@@ -166,15 +165,6 @@ class Study:
             on_step(done, len(parts), name)
             self.stages.do(name, key, files, work)
         on_step(len(parts), len(parts), "answered")
-
-    def _check_probes(self) -> None:
-        roles = self.run.world.roles
-        tracked = {role for row in self.stimuli.rows.values() for role in row.tracked}
-        for probe in {*self.settings.stimuli.probes, *tracked}:
-            if probe not in roles:
-                raise UserError(f"probe {probe!r} is no role of the world; roles are {roles}.")
-        if lacking := sorted(tracked - set(self.settings.stimuli.probes)):
-            raise UserError(f"stimuli track {lacking}, which stimuli.probes must contain.")
 
     def _activation_files(self) -> list[Path]:
         names = ("activations.nc", "activations.csv.gz", "dictionary.csv")
@@ -234,8 +224,11 @@ class Study:
 
 
 def _nuts_evidence(found: xr.Dataset) -> dict[str, Any]:
-    def largest(what: str) -> float:
-        return float(np.abs(found[f"paper_{what}"] - found[f"nuts_{what}"]).max())
+    def largest(what: str) -> dict[str, float]:
+        return {
+            sampler: float(np.abs(found[f"{sampler}_{what}"] - found[f"nuts_{what}"]).max())
+            for sampler in ("paper", "converged")
+        }
 
     return {
         "largest_difference_mean": largest("mean"),
@@ -251,7 +244,7 @@ def prepare(settings: StudySettings, folder: Path) -> Study:
     ensure_writable(folder)
     source = Path(settings.folder) / settings.stimuli.file
     world = World.load(_world_of(settings))
-    load_stimuli(source, world)
+    check_questions(world, load_stimuli(source, world), settings)
     settings.training_settings  # noqa: B018  (raises where a training setting is wrong)
     write_text_atomically(folder / "stimuli.csv", source.read_text(encoding="utf-8-sig"))
     own = settings.model_copy(
@@ -261,6 +254,27 @@ def prepare(settings: StudySettings, folder: Path) -> Study:
     study = Study(own, folder)
     study.world = world
     return study
+
+
+def check_questions(world: World, stimuli: Stimuli, settings: StudySettings) -> None:
+    """Every role that is asked for or tracked exists, and what is tracked is asked for."""
+    units_of(world, stimuli, settings)
+    probes = settings.stimuli.probes
+    if unknown := [probe for probe in probes if probe not in world.roles]:
+        raise UserError(
+            f"stimuli.probes has {listed(unknown)}, which is no role of world {world.name!r}; "
+            f"its roles are {listed(world.roles)}."
+        )
+    tracked = dict.fromkeys(role for row in stimuli.rows.values() for role in row.tracked)
+    if missing := [role for role in tracked if role not in probes]:
+        raise UserError(
+            f"the stimuli track {listed(missing)}, so stimuli.probes must contain it; add it there."
+        )
+    if settings.stimuli.shown not in (None, *stimuli.items):
+        raise UserError(
+            f"stimuli.shown = {settings.stimuli.shown!r} is no item; items are "
+            f"{listed(stimuli.items)}."
+        )
 
 
 def _world_of(settings: StudySettings) -> str | Path:

@@ -1,0 +1,58 @@
+"""The whole reproduction against the training of its networks alone: time and peak memory.
+
+    python -m benchmarks.reproduction            ten networks, three priors; a quarter of an hour
+    python -m benchmarks.reproduction --quick    does it still work? two minutes
+
+Goals: at most 3 times the time of training, and less than 4 GB. Everything is made anew, in a folder
+that is removed afterwards. Run it on a machine that does nothing else. Writes
+`benchmarks/results/reproduction.json` (`--quick`: `quick/reproduction.json`).
+"""
+
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import tomllib
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated
+
+import typer
+
+from benchmarks.machine import RESULTS, machine_facts
+from equivocal.files import write_text_atomically
+
+MOST_TIMES_TRAINING, MOST_BYTES = 3.0, 4e9
+
+
+def main(
+    quick: Annotated[bool, typer.Option(help="Small sizes, to see that it runs.")] = False,
+) -> None:
+    """Run it as a user would, in a process of its own."""
+    with tempfile.TemporaryDirectory() as name:
+        out = Path(name) / "run"
+        command = [sys.executable, "-m", "equivocal", "reproduce", "--out", str(out)]
+        began = perf_counter()
+        subprocess.run([*command, *["--quick"] * quick], check=True)
+        seconds = perf_counter() - began
+        training = tomllib.loads((out / "run.toml").read_text(encoding="utf-8"))["seconds"]
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    peak *= 1 if sys.platform == "darwin" else 1024
+    result = {
+        "quick": quick,
+        "seconds": seconds,
+        "seconds_training": training,
+        "times_training": seconds / training,
+        "goal_times_training": MOST_TIMES_TRAINING,
+        "peak_bytes": peak,
+        "goal_bytes": MOST_BYTES,
+        "machine": machine_facts(),
+    }
+    path = RESULTS / ("quick/reproduction.json" if quick else "reproduction.json")
+    write_text_atomically(path, json.dumps(result, indent=1) + "\n")
+    print(f"{seconds:.0f} s, {seconds / training:.1f} × training, peak {peak / 1e9:.2f} GB")
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,241 @@
+"""The effect over a grid of open choices, on small networks of the example world."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit
+
+from equivocal.errors import UserError
+from equivocal.gestalt import Run
+from equivocal.study import multiverse
+from equivocal.study.all_items import all_items
+from equivocal.study.inference import infer, last_layer_of
+from equivocal.study.multiverse import curve_table, movements, roles_of, run_multiverse, summary
+from equivocal.study.settings import load_study
+from equivocal.study.specifications import Grid, grid_names, load_grid
+from equivocal.study.stimuli import load_stimuli
+from equivocal.world import World, example_text
+from tests.conftest import SMALL
+
+STUDY = f"""
+name = "garden"
+world = "garden.toml"
+[training]
+sentences = {SMALL.sentences}
+epochs = {SMALL.epochs}
+steps = {SMALL.steps}
+questions = {SMALL.questions}
+learning_rate = {SMALL.learning_rate}
+hidden = {SMALL.hidden}
+gestalt = {SMALL.gestalt}
+[stimuli]
+file = "garden.csv"
+[inference.samplers.paper]
+method = "dropout-deterministic"
+num_particles = 6
+num_steps = 3
+[inference.samplers.converged]
+method = "exact-flow"
+"""
+STIMULI = """condition,item,sentence,critical_word,tracked_units
+congruent,cat,the dog chases the cat,chases,agent=dog; patient=cat
+congruent,bone,the dog finds the bone,finds,agent=dog; patient=bone
+reversal,cat,the cat chases the dog,chases,agent=cat; patient=dog
+reversal,bone,the bone finds the dog,finds,agent=bone; patient=dog
+"""
+GRID = """
+study = "study.toml"
+[one_at_a_time]
+prior_variance = [1.0, 0.01]
+items = ["study", "all"]
+weight_decay = [1e-4, 0.01]
+rows = ["every word", "last word"]
+[factorial]
+num_steps = [3, 6]
+step_size = ["automatic", 0.01]
+"""
+
+
+def write_grid(folder: Path, text: str = GRID) -> Path:
+    (folder / "garden.toml").write_text(example_text())
+    (folder / "study.toml").write_text(STUDY)
+    (folder / "garden.csv").write_text(STIMULI)
+    (folder / "grid.toml").write_text(text)
+    return folder / "grid.toml"
+
+
+def silent(done: int, total: int, state: str) -> None:
+    """Progress that nobody watches."""
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Grid, Path, pd.DataFrame]:
+    folder = tmp_path_factory.mktemp("multiverse")
+    grid = load_grid(write_grid(folder))
+    return grid, folder / "out", run_multiverse(grid, folder / "out", silent)
+
+
+def test_grid_varies_one_at_a_time_and_in_all_combinations(tmp_path: Path) -> None:
+    specifications = load_grid(write_grid(tmp_path)).specifications
+    own = specifications[0]
+    assert (own.num_particles, own.num_steps, own.step_size) == (6, 3, "automatic")
+    changed = [
+        {name for name, value in one.model_dump().items() if value != getattr(own, name)}
+        for one in specifications[1:]
+    ]
+    alone = [{"prior_variance"}, {"items"}, {"weight_decay"}, {"rows"}]
+    assert changed == [*alone, {"step_size"}, {"num_steps"}, {"num_steps", "step_size"}]
+
+
+def test_shipped_grids_start_from_the_study() -> None:
+    assert grid_names() == ["full", "small"]
+    small, full = load_grid("small"), load_grid("full")
+    assert small.specifications[0] == full.specifications[0]
+    assert 30 <= len(small.specifications) <= 40
+    assert len(full.specifications) == 3456
+    assert small.study.training_settings.networks == 2
+    assert load_grid("small", networks=3).study.training_settings.networks == 3
+
+
+def test_row_is_the_effect_computed_by_hand(finished: tuple[Grid, Path, pd.DataFrame]) -> None:
+    """The study's own specification, from particles and weights."""
+    grid, folder, table = finished
+    row = table.iloc[0]
+    sampler = grid.study.inference.samplers["paper"]
+    run = next(
+        found
+        for path in (folder / "networks").iterdir()
+        if (found := Run.load(path)).settings.weight_decay == 1e-4
+    )
+    changes = []
+    for index, network in enumerate(run.networks):
+        layer = last_layer_of(run, network, "every word")
+        for text, agent in (("cat chases", "cat"), ("bone finds", "bone")):
+            unit = run.world.units.index(agent)
+            psi = network.probe_features(text, ["agent"]).values[-1, 0]
+            others = [run.world.units.index(name) for name in ("cat", "dog", "bone")]
+            particles = infer(layer.some(others), sampler, 1.0, index).particles
+            bayes = expit(particles[others.index(unit)] @ psi).mean()
+            changes.append(bayes - expit(layer.trained[unit] @ psi))
+    assert row["effect_agent"] == pytest.approx(np.mean(changes), rel=1e-5)
+    half = 1.96 * np.std(changes, ddof=1) / np.sqrt(4)
+    assert row["high_agent"] - row["effect_agent"] == pytest.approx(half, rel=1e-4)
+    assert row["effect_agent"] == pytest.approx(row["bayes_agent"] - row["mle_agent"], rel=1e-6)
+    assert (row["networks"], row["num_items"]) == (2, 2)
+    assert row["time"] > 0
+
+
+def test_every_choice_reaches_the_numbers(finished: tuple[Grid, Path, pd.DataFrame]) -> None:
+    _, _, table = finished
+    assert table["effect_agent"].nunique() == len(table)
+    assert len(list((finished[1] / "networks").iterdir())) == 2  # another weight decay
+    assert table.loc[table["items"] == "all", "num_items"].tolist() == [3]
+    fixed = table[table["step_size"] == 0.01]
+    assert fixed["time"].tolist() == pytest.approx([0.03, 0.06])
+
+
+def test_interrupted_run_ends_with_the_same_numbers(
+    finished: tuple[Grid, Path, pd.DataFrame], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grid, folder, _ = finished
+    path = folder / "multiverse.csv"
+    before = path.read_text()
+    path.write_text("\n".join(before.splitlines()[:-1]) + "\n")
+    steps: list[tuple[int, int]] = []
+    run_multiverse(grid, folder, lambda done, total, _: steps.append((done, total)))
+    assert steps == [(1, 1)]
+    assert path.read_text() == before
+    monkeypatch.setattr(multiverse, "infer", None)  # nothing is left to do
+    run_multiverse(grid, folder, silent)
+    assert path.read_text() == before
+
+
+def test_rows_of_another_grid_are_kept(
+    finished: tuple[Grid, Path, pd.DataFrame], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grid, folder, _ = finished
+    before = (folder / "multiverse.csv").read_text()
+    monkeypatch.setattr(multiverse, "infer", None)
+    part = run_multiverse(Grid(grid.study, grid.specifications[:2]), folder, silent)
+    assert len(part) == 2
+    run_multiverse(grid, folder, silent)
+    assert (folder / "multiverse.csv").read_text() == before
+
+
+def test_summary_says_what_moves_the_effect(finished: tuple[Grid, Path, pd.DataFrame]) -> None:
+    own = finished[2].iloc[[0] * 4].reset_index(drop=True)
+    own["num_steps"] = [3, 6, 3, 3]
+    own["prior_variance"] = [1.0, 1.0, 5.0, 0.01]
+    own["effect_agent"] = [0.1, 0.4, 0.15, -0.05]
+    assert roles_of(own) == ["agent", "patient"]
+    found = movements(own, "agent")
+    assert list(found.index) == ["num_steps", "prior_variance"]
+    assert found.tolist() == pytest.approx([0.3, 0.2])
+    assert summary(own, "agent")["share_positive"] == 0.75
+    assert summary(own, "agent")["median"] == pytest.approx(0.125)
+    assert list(curve_table(own, "agent")) == [
+        *("effect", "low", "high"),
+        *("num steps", "prior variance"),
+    ]
+
+
+def test_all_items_of_the_paper_contain_the_eight(paper: World) -> None:
+    study = load_study("paper")
+    own = load_stimuli(Path(study.folder) / study.stimuli.file, paper)
+    every = all_items(own, paper)
+    assert len(every.items) == 16
+    told = {(row.condition, row.utterance.tokens, row.critical) for row in every.rows.values()}
+    assert {(row.condition, row.utterance.tokens, row.critical) for row in own.rows.values()} < told
+    row = every.rows["reversal", "during dinner woman eats soup"]
+    assert str(row.utterance) == "during dinner soup eats woman"
+    assert row.tracked == {"agent": "soup", "patient": "woman"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (GRID.replace("num_steps", "num_step"), "unknown choice 'num_step': did you mean"),
+        (GRID.replace("[factorial]", "[factorals]"), "unknown key 'factorals': did you mean"),
+        (GRID.replace("[3, 6]", "[6, 3]"), "first value of num_steps must be the study's own, 3"),
+        (GRID.replace("0.01]", "-1]"), "prior_variance = -1 is wrong"),
+        (GRID.replace('"last word"', '"first word"'), "rows = 'first word' is wrong"),
+        ("study = [", "is not TOML"),
+        ('study = "study.toml"', "varies nothing"),
+    ],
+)
+def test_wrong_grid_is_explained(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(UserError, match=message.replace("[", r"\[")):
+        load_grid(write_grid(tmp_path, text))
+
+
+def test_command_complains_in_one_sentence(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "equivocal", "multiverse", "--grid", "smal"]
+    result = subprocess.run(
+        command, capture_output=True, text=True, cwd=tmp_path, timeout=60, check=False
+    )
+    assert result.returncode == 2
+    assert result.stderr == "error: there is no grid 'smal': did you mean 'small'?\n"
+    assert not (tmp_path / "runs").exists()
+
+
+def test_command_draws_and_tells(finished: tuple[Grid, Path, pd.DataFrame]) -> None:
+    folder = finished[1]
+    command = [sys.executable, "-m", "equivocal", "multiverse", "--grid", "../grid.toml"]
+    result = subprocess.run(
+        [*command, "--out", "."],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        timeout=60,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    assert f"the effect under {len(finished[2])} specifications" in result.stdout
+    assert "multiverse.csv" in result.stdout
+    for name in ("specification_curve", "specification_curve_patient"):
+        assert (folder / "figures" / f"{name}.svg").exists()
+        assert (folder / "figures" / f"{name}.png").exists()

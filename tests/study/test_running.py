@@ -1,0 +1,209 @@
+"""A whole small study: stages are done once, resumed after a loss, and repeated where needed."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from scipy import stats
+
+from equivocal.errors import UserError
+from equivocal.gestalt import Run
+from equivocal.sampling import Posterior
+from equivocal.study import Study, load_study, open_study, prepare
+from equivocal.world import example_text
+
+STUDY = """
+name = "garden"
+world = "garden.toml"
+[training]
+networks = 2
+sentences = 400
+epochs = 30
+steps = 20
+questions = 64
+learning_rate = 0.02
+hidden = 20
+gestalt = 20
+[stimuli]
+file = "garden.csv"
+probes = ["agent", "patient"]
+[inference]
+prior_variances = [0.1, 1.0]
+[inference.samplers.paper]
+method = "dropout-deterministic"
+num_particles = 10
+num_steps = 5
+[inference.samplers.converged]
+method = "exact-flow"
+num_particles = 2
+[path]
+num_steps = 6
+networks = 1
+[nuts]
+networks = 0
+"""
+STIMULI = """condition,item,sentence,critical_word,tracked_units
+congruent,cat,"the dog chases the cat",chases,agent=dog; patient=cat
+congruent,bone,"the girl finds the bone",finds,agent=girl; patient=bone
+reversal,cat,"the cat chases the dog",chases,agent=cat; patient=dog
+reversal,bone,"the bone finds the girl",finds,agent=bone; patient=girl
+"""
+
+
+def quiet(done: int, total: int, state: str) -> None:
+    assert 0 <= done <= total
+    assert state
+
+
+def made(folder: Path, run: Run, **changes: object) -> Study:
+    """The study in a folder with networks that are trained already."""
+    source = folder / "source"
+    source.mkdir(exist_ok=True)
+    (source / "study.toml").write_text(STUDY)
+    (source / "garden.csv").write_text(STIMULI)
+    (source / "garden.toml").write_text(example_text())
+    study = prepare(load_study(source / "study.toml", changes), folder / "out")
+    if not (folder / "out" / "run.toml").exists():
+        run.save(folder / "out")
+    return study
+
+
+@pytest.fixture(scope="module")
+def finished(small_run: Run, tmp_path_factory: pytest.TempPathFactory) -> Study:
+    study = made(tmp_path_factory.mktemp("study"), small_run)
+    study.infer(quiet)
+    study.probe(quiet)
+    study.analyse()
+    return study
+
+
+def test_activations_are_those_of_network_and_posterior(finished: Study) -> None:
+    dataset = finished.read("activations.nc")
+    assert dict(dataset.sizes) == {
+        "sampler": 2,
+        "prior": 2,
+        "network": 2,
+        "condition": 2,
+        "item": 2,
+        "position": 3,
+        "probe": 2,
+        "unit": 32,
+    }
+    network = finished.run.networks[1]
+    text = "the cat chases the dog"
+    heard = network.comprehend(text, ["agent", "patient"])
+    one = {"condition": "reversal", "item": "cat"}
+    np.testing.assert_allclose(dataset["mle"].sel(network=1, **one), heard, atol=1e-6)
+    path = finished.folder / "posteriors" / "converged_1" / "01.safetensors"
+    psi = network.probe_features(text, ["agent", "patient"]).values
+    posterior = Posterior.load(path)
+    chosen = dataset.sel(network=1, sampler="converged", prior=1.0, **one)
+    expected = posterior.predict_proba(psi.reshape(6, -1)).reshape(3, 2, 32)
+    np.testing.assert_allclose(chosen["mean"], expected, atol=1e-6)
+    assert (dataset["low"] <= dataset["high"]).all()
+    assert list(dataset["word"].sel(**one).values) == ["cat", "chases", "dog"]
+    assert int(dataset["critical"].sel(**one)) == 2
+
+
+def test_csv_holds_the_same_with_a_dictionary(finished: Study) -> None:
+    frame = pd.read_csv(finished.folder / "activations.csv.gz")
+    words = pd.read_csv(finished.folder / "dictionary.csv")
+    assert list(words["column"]) == list(frame.columns)
+    dataset = finished.read("activations.nc")
+    assert len(frame) == dataset["mle"].size
+    row = frame.iloc[1000]
+    where = {name: row[name] for name in ("network", "condition", "item", "position", "probe")}
+    cell = dataset.sel(**where, unit=row["unit"])
+    assert row["mle"] == pytest.approx(float(cell["mle"]), rel=1e-6)
+    same = float(cell["sd"].sel(sampler="paper", prior=0.1))
+    assert row["paper_0.1_sd"] == pytest.approx(same, rel=1e-6)
+
+
+def test_statistics_follow_from_the_file(finished: Study) -> None:
+    """Recomputed with scipy alone, to six digits."""
+    dataset = xr.load_dataset(finished.folder / "activations.nc", engine="scipy")
+    indicated = {"cat": "cat", "bone": "bone"}
+    at_verb = dataset.sel(condition="reversal", position=2, probe="agent").astype(float)
+
+    def average(source: xr.DataArray) -> np.ndarray:
+        cells = [source.sel(item=item, unit=unit).values for item, unit in indicated.items()]
+        return np.mean(cells, axis=0)
+
+    bayes = at_verb["mean"].sel(sampler="paper", prior=1.0)
+    test = stats.ttest_rel(average(bayes), average(at_verb["mle"]))
+    table = pd.read_csv(finished.folder / "tables" / "paired_models.csv")
+    row = table[(table["measure"] == "indicated agent") & (table["estimate"] == "paper")]
+    assert float(row["t"].iloc[0]) == pytest.approx(test.statistic, rel=1e-6)
+    assert float(row["p"].iloc[0]) == pytest.approx(test.pvalue, rel=1e-6)
+
+
+def test_the_path_starts_at_the_prior_and_moves(finished: Study) -> None:
+    path = finished.read("path.nc")
+    assert path["time"].shape == (1, 7)
+    assert (np.diff(path["time"].values[0]) > 0).all()
+    agents = path["indicated_agent"].values
+    assert np.isfinite(agents).all()
+    assert not np.allclose(agents[:, 0], agents[:, -1])
+
+
+def test_a_second_run_does_nothing(finished: Study) -> None:
+    files = [*sorted(finished.folder.rglob("*.safetensors")), finished.folder / "activations.nc"]
+    before = [file.stat().st_mtime_ns for file in files]
+    again = open_study(finished.folder)
+    again.infer(quiet)
+    again.probe(quiet)
+    assert [file.stat().st_mtime_ns for file in files] == before
+
+
+def test_what_is_lost_is_made_again_bit_for_bit(finished: Study) -> None:
+    lost = finished.folder / "posteriors" / "paper_1" / "00.safetensors"
+    before, other = Posterior.load(lost), (finished.folder / "activations.nc").read_bytes()
+    lost.unlink()
+    (finished.folder / "activations.nc").unlink()
+    again = open_study(finished.folder)
+    again.infer(quiet)
+    again.probe(quiet)
+    np.testing.assert_array_equal(Posterior.load(lost).particles, before.particles)
+    assert (finished.folder / "activations.nc").read_bytes() == other
+
+
+def test_a_changed_setting_repeats_only_what_depends_on_it(small_run: Run, tmp_path: Path) -> None:
+    made(tmp_path, small_run).infer(quiet)
+    files = sorted((tmp_path / "out" / "posteriors").rglob("*.safetensors"))
+    before = {file: file.stat().st_mtime_ns for file in files}
+    changed = made(tmp_path, small_run, **{"inference.samplers.paper.num_steps": 4})
+    changed.infer(quiet)
+    for file, time in before.items():
+        assert (file.stat().st_mtime_ns != time) == ("paper_" in str(file)), file
+
+
+def test_stages_say_what_is_missing(small_run: Run, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="holds no study"):
+        open_study(tmp_path)
+    study = made(tmp_path, small_run)
+    with pytest.raises(UserError, match="posteriors are missing .* `equivocal infer"):
+        study.probe(quiet)
+    with pytest.raises(UserError, match=r"activations.nc is missing; `equivocal probe"):
+        study.analyse()
+    (tmp_path / "out" / "run.toml").unlink()
+    with pytest.raises(UserError, match="no trained networks"):
+        open_study(tmp_path / "out").infer(quiet)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"stimuli.probes": ["agent"]}, "track patient, so stimuli.probes must contain it"),
+        ({"stimuli.probes": ["agent", "patient", "tool"]}, "has tool, which is no role of world"),
+        ({"stimuli.non_relevant": ["elephant"]}, "names elephant, which is no unit of world"),
+        ({"stimuli.shown": "mouse"}, "'mouse' is no item; items are cat, bone"),
+        ({"training.hiden": 3}, "unknown setting 'hiden': did you mean 'hidden'"),
+    ],
+)
+def test_mistakes_are_found_before_any_work(
+    small_run: Run, tmp_path: Path, change: dict[str, object], message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        made(tmp_path, small_run, **change)
