@@ -3,7 +3,7 @@
     python -m benchmarks.reproduction            ten networks, three priors; a quarter of an hour
     python -m benchmarks.reproduction --quick    does it still work? two minutes
 
-Goals: at most 3 times the time of training, and less than 4 GB. Everything is made anew, in a folder
+Goals: at most 3 times the time of training, and less than 4 GB. All is made anew, in a folder
 that is removed afterwards. Run it on a machine that does nothing else. Writes
 `benchmarks/results/reproduction.json` (`--quick`: `quick/reproduction.json`).
 """

@@ -50,6 +50,7 @@ from equivocal.sampling.shapes import Array, Float, Int, PRNGKey
 __all__ = ["DropoutConfig", "DropoutInfo", "DropoutState", "Taming", "init", "run", "step"]
 
 NUM_STEPS = 500
+PADDED_FROM = 32  # weights; below, filling up costs more than it gains
 LONGEST_STEP, SAFETY = 0.5, 0.5
 
 
@@ -243,11 +244,15 @@ def run(problem: Problem, config: DropoutConfig, settings: RunSettings) -> Outco
         settings.memory_budget,
         per_output=6 * J * D + 6 * D * D,
         per_row=4 * J + 2 * D,
-        pad=False,
+        pad=D >= PADDED_FROM,
     )
 
     def start(keys: PRNGKey, _: range) -> DropoutState:
-        return init(keys, J, D)
+        # weights on columns of zeros, which stay at zero
+        pad = ((0, 0), (0, 0), (0, plan.num_features - D))
+        return jax.tree.map(
+            lambda leaf: jnp.pad(leaf, pad) if leaf.ndim == 3 else leaf, init(keys, J, D)
+        )
 
     def advance(keys: PRNGKey, state: DropoutState, rows: Rows) -> tuple[DropoutState, Array]:
         moved, info = step(keys, state, rows, config, problem.radius)

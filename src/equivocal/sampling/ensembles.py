@@ -83,7 +83,7 @@ def run_ensemble(
     lost, too_far = np.zeros(K, int), np.zeros(K, bool)
     for some, state, taken, done in _march(problem, plan, settings, start, advance, num_steps):
         outputs = slice(some.start, some.stop)
-        particles[outputs], time[outputs] = state.particles, state.time
+        particles[outputs], time[outputs] = state.particles[..., :D], state.time
         finished[outputs], steps[outputs] = done, taken
         lost[outputs] = state.lost
         too_far[outputs] = False if leapt is None else leapt(state)
@@ -115,7 +115,7 @@ def _march(
     output stays where it is while its group goes on.
     """
     K = problem.num_outputs
-    rows = lay_out(problem, slice(0), plan.block_rows)
+    rows = lay_out(problem, slice(0), plan.block_rows, num_features=plan.num_features)
     for first in range(0, K, plan.slots):
         some = range(first, min(first + plan.slots, K))
         rows = for_outputs(rows, problem, slice(some.start, some.stop))
@@ -146,5 +146,6 @@ def _observe(problem: Problem, settings: RunSettings, some: range, step: int, st
     if settings.observe is None:
         return
     outputs = slice(some.start, some.stop)
-    particles = problem.to_weights(np.asarray(state.particles), outputs)
+    particles = np.asarray(state.particles)[..., : problem.num_features]
+    particles = problem.to_weights(particles, outputs)
     settings.observe(Snapshot(some, step, np.asarray(state.time), particles))
