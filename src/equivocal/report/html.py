@@ -66,7 +66,9 @@ def render_report(folder: Path, content: ReportContent) -> Path:
     )
     page = environment.get_template("report.html.j2").render(
         content=content,
-        claims=rows_of(content.claims),
+        # the reason of each verdict gets the width of the page, below its claim
+        claims=rows_of(content.claims.drop(columns=["id", "why"], errors="ignore")),
+        reasons=[str(why) for why in content.claims.get("why", [])],
         tally=_tally(content.claims),
         impossible=rows_of(content.impossible),
         sheets=[
