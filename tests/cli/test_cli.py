@@ -25,10 +25,11 @@ QUICK = ["--networks", "1", "--sentences", "200", "--epochs", "2"]
 UNCACHED = {"JAX_ENABLE_COMPILATION_CACHE": "false"}
 
 
-def run(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    environment = (
-        os.environ | {"COLUMNS": "160", "NO_COLOR": "1", "JAX_PLATFORMS": "cpu"} | UNCACHED
-    )
+def run(
+    *arguments: object, cwd: Path | None = None, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"COLUMNS": "160", "NO_COLOR": "1", "JAX_PLATFORMS": "cpu"}
+    environment |= variables
     return subprocess.run(
         [*COMMAND, *map(str, arguments)],
         capture_output=True,
@@ -148,7 +149,7 @@ def test_train_protects_another_run(trained: Path) -> None:
 
 
 def test_progress_is_plain_lines_when_not_a_terminal(trained: Path) -> None:
-    result = run(*TRAIN, *QUICK, "--seed", 1, "--out", "b", cwd=trained)
+    result = run(*TRAIN, *QUICK, "--seed", 1, "--out", "b", cwd=trained, **UNCACHED)
     lines = result.stderr.splitlines()
     assert re.fullmatch(r"training 1 network: 1/2, held-out loss [\d.]+", lines[0])
     assert re.fullmatch(r"training 1 network: 2/2, held-out loss [\d.]+", lines[1])

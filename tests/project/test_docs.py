@@ -73,17 +73,30 @@ def run_python(body: str, namespace: dict[str, object], page: Path) -> None:
             assert rough(comment).startswith(rough(printed.getvalue())), message
 
 
+def run_page(page: Path, folder: Path, *, slow: bool) -> None:
+    """Blocks marked `slow` are left out unless asked for."""
+    namespace: dict[str, object] = {}
+    for language, note, body in BLOCK.findall(page.read_text(encoding="utf-8")):
+        if "slow" in note and not slow:
+            continue
+        if language == "console":
+            run_console(body, folder, expected=2 if "fails" in note else 0)
+        elif language == "python":
+            run_python(body, namespace, page)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_page_runs_from_top_to_bottom(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    namespace: dict[str, object] = {}
-    for language, note, body in BLOCK.findall(page.read_text(encoding="utf-8")):
-        if language == "console":
-            run_console(body, tmp_path, expected=2 if "fails" in note else 0)
-        elif language == "python":
-            run_python(body, namespace, page)
+    run_page(page, tmp_path, slow=False)
+
+
+@pytest.mark.slow
+def test_slow_blocks_run_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_page(ROOT / "docs" / "sampling.md", tmp_path, slow=True)
 
 
 def test_every_setting_stands_in_the_table_with_its_default() -> None:
