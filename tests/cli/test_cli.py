@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import io
 import os
 import pty
 import re
@@ -9,11 +10,13 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import pytest
 
 import equivocal
+from equivocal.cli import app as cli
 from equivocal.gestalt import Network
 
 COMMAND = [sys.executable, "-m", "equivocal"]
@@ -42,13 +45,34 @@ def run(
 
 
 def fails(*arguments: object, cwd: Path | None = None) -> str:
-    """The one sentence that a user's mistake gets."""
-    result = run(*arguments, cwd=cwd)
-    assert result.returncode == 2, result
-    assert "Traceback" not in result.stderr
-    assert result.stderr.startswith("error: ")
+    """The one sentence that a user's mistake gets, from the command line in this process.
+
+    A process of its own takes seconds to start and says the same:
+    `test_a_mistake_ends_a_process_with_exit_code_2`.
+    """
+    given = [COMMAND[-1], *map(str, arguments)]
+    with (
+        contextlib.chdir(cwd or "."),
+        contextlib.redirect_stdout(io.StringIO()) as printed,
+        contextlib.redirect_stderr(io.StringIO()) as complained,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setattr(sys, "argv", given)
+        patch.setattr(warnings, "showwarning", warnings.showwarning)  # put back what `run` changes
+        patch.setenv("COLUMNS", "160")
+        assert cli.run() == 2, complained.getvalue()
+    assert complained.getvalue().startswith("error: ")
+    assert not printed.getvalue()
+    return complained.getvalue().removeprefix("error: ").strip()
+
+
+def test_a_mistake_ends_a_process_with_exit_code_2() -> None:
+    result = run("world", "show", "papper")
+    assert result.returncode == 2
     assert result.stdout == ""
-    return result.stderr.removeprefix("error: ").strip()
+    assert result.stderr.startswith("error: ")
+    assert "Traceback" not in result.stderr
+    assert "did you mean 'paper'?" in result.stderr
 
 
 def started(*arguments: object, cwd: Path, **streams: object) -> subprocess.Popen[str]:
