@@ -21,6 +21,7 @@ from equivocal.bench.running import Workbench
 from equivocal.bench.settings import BenchSettings
 from equivocal.bench.timing import timed
 from equivocal.sampling import dropout_deterministic
+from equivocal.sampling.plan import LANES
 from equivocal.sampling.problem import Likelihood, Problem
 from equivocal.sampling.rows import Rows, lay_out
 
@@ -46,12 +47,12 @@ class Start:
     @property
     def particles(self) -> np.ndarray:
         """(K, J, D)."""
-        return np.asarray(self.state.particles)
+        return np.asarray(self.state.particles)[..., : self.features.shape[1]]
 
     def ours(self) -> np.ndarray:
         """The particles of all outputs after a step of ours."""
         moved, _ = dropout_deterministic.step(self.keys, self.state, self.rows, self.config)
-        return np.asarray(moved.particles)
+        return np.asarray(moved.particles)[..., : self.features.shape[1]]
 
     def literal(self, k: int) -> np.ndarray:
         """The particles of output k after a literal step."""
@@ -107,12 +108,14 @@ def _start(data: Data, settings: BenchSettings, K: int, dtype: Any) -> Start:
     targets = data.targets[:N, np.resize(data.two_classes, K)].astype(dtype)
     problem = Problem.build(psi, targets, None, 0.0, 1.0, Likelihood.BERNOULLI, dtype)
     keys = jax.random.split(jax.random.key(settings.seed), K)
+    state = dropout_deterministic.init(keys, settings.num_particles, psi.shape[1])
+    wide = -(-psi.shape[1] // LANES) * LANES  # as the sampler's own plan fills it up
     stiff = np.linalg.norm(data.features[:N], 2) ** 2 / 4  # of Ψ diag(R) Ψᵀ at most, as R ≤ ¼
     return Start(
         features=psi,
         targets=targets,
-        rows=lay_out(problem, slice(0, K), min(BLOCK_ROWS, N)),
-        state=dropout_deterministic.init(keys, settings.num_particles, psi.shape[1]),
+        rows=lay_out(problem, slice(0, K), min(BLOCK_ROWS, N), num_features=wide),
+        state=dropout_deterministic.filled_up(state, wide),
         keys=keys,
         config=dropout_deterministic.DropoutConfig(
             dropout_rate=0.0, step_size=float(0.5 / (stiff + 1))

@@ -47,7 +47,16 @@ from equivocal.sampling.rows import Block, Rows, sum_over_blocks
 from equivocal.sampling.settings import RunSettings
 from equivocal.sampling.shapes import Array, Float, Int, PRNGKey
 
-__all__ = ["DropoutConfig", "DropoutInfo", "DropoutState", "Taming", "init", "run", "step"]
+__all__ = [
+    "DropoutConfig",
+    "DropoutInfo",
+    "DropoutState",
+    "Taming",
+    "filled_up",
+    "init",
+    "run",
+    "step",
+]
 
 NUM_STEPS = 500
 PADDED_FROM = 32  # weights; below, filling up costs more than it gains
@@ -100,6 +109,12 @@ def init(keys: PRNGKey, num_particles: int, num_features: int) -> DropoutState:
     theta = prior_ensemble(keys, num_particles, num_features)
     zero = jnp.zeros(len(theta), theta.dtype)
     return DropoutState(theta, zero, jnp.zeros_like(theta), jnp.zeros(len(theta), int))
+
+
+def filled_up(state: DropoutState, num_features: int) -> DropoutState:
+    """The same with weights on columns of zeros, which stay at zero."""
+    pad = ((0, 0), (0, 0), (0, num_features - state.particles.shape[-1]))
+    return jax.tree.map(lambda leaf: jnp.pad(leaf, pad) if leaf.ndim == 3 else leaf, state)
 
 
 def _dropped(
@@ -248,11 +263,7 @@ def run(problem: Problem, config: DropoutConfig, settings: RunSettings) -> Outco
     )
 
     def start(keys: PRNGKey, _: range) -> DropoutState:
-        # weights on columns of zeros, which stay at zero
-        pad = ((0, 0), (0, 0), (0, plan.num_features - D))
-        return jax.tree.map(
-            lambda leaf: jnp.pad(leaf, pad) if leaf.ndim == 3 else leaf, init(keys, J, D)
-        )
+        return filled_up(init(keys, J, D), plan.num_features)
 
     def advance(keys: PRNGKey, state: DropoutState, rows: Rows) -> tuple[DropoutState, Array]:
         moved, info = step(keys, state, rows, config, problem.radius)
