@@ -49,6 +49,7 @@ def time_ours(data: Data, settings: BenchSettings) -> OurTimes:
             seed=settings.seed,
         )
 
+    # typed in some versions of JAX and not in others
     jax.clear_caches()  # type: ignore[no-untyped-call, unused-ignore]
     with compile_spans() as spans:
         cold, _ = timed(sample)

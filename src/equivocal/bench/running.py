@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
 from time import perf_counter
@@ -76,7 +76,7 @@ def run_bench(
     bench = Workbench(settings, run)
     found: dict[str, Findings] = {}
     for done, name in enumerate(names):
-        bench.say = lambda state, done=done: on_progress(done, len(names), state)  # type: ignore[misc]
+        bench.say = partial(on_progress, done, len(names))
         bench.say(name)
         found[name] = import_module(f"equivocal.bench.{SECTIONS[name]}").measure(bench)
         on_progress(done + 1, len(names), f"{name} done")

@@ -168,8 +168,8 @@ def _curve(axes: Axes, ordered: pd.DataFrame) -> None:
 
 def _order(value: object) -> tuple[bool, float, str]:
     """Numbers by size, then words by letter."""
-    number = isinstance(value, int | float | np.number)
-    return not number, float(value) if number else 0.0, str(value)  # type: ignore[arg-type]
+    size = float(value) if isinstance(value, int | float | np.number) else None
+    return size is None, size or 0.0, str(value)
 
 
 def _shown(value: object) -> str:

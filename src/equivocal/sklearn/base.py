@@ -39,6 +39,7 @@ class Prior(NamedTuple):
     variance: Any
 
 
+# scikit-learn has no types, so its classes are Any to mypy
 class EnsembleKalmanBase(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Bayesian logistic regression with scikit-learn's interface; use one of its subclasses."""
 

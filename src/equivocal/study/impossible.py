@@ -41,21 +41,21 @@ def _p_of_t(content: dict[str, Any]) -> Iterator[dict[str, str]]:
     for name in ("paired_models", "paired_items", "priors_models"):
         n = content["where"][name]["n"]
         for measure, column, cell in _cells(content[name]):
-            if "t_in" in cell:
-                cell = cell | {"t": content[cell["t_in"]][measure]["paper"]["t"]}  # noqa: PLW2901
-            if "t" not in cell or not cell["p"].startswith("<"):
+            printed_at = content[cell["t_in"]][measure]["paper"] if "t_in" in cell else cell
+            t = printed_at.get("t")
+            if t is None or not cell["p"].startswith("<"):
                 continue
-            size = abs(float(cell["t"]))
+            size = abs(float(t))
             p = float(2 * stats.t.sf(size, n - 1))
             if p < float(cell["p"].removeprefix("<")):
                 continue
             p_many = float(2 * stats.t.sf(size, many))
             facts = {"n": n, "df": n - 1, "p": p, "p_many": p_many, "many": many, "size": size}
-            facts |= {"t": cell["t"], "printed": cell["p"], "networks": networks, "items": items}
+            facts |= {"t": t, "printed": cell["p"], "networks": networks, "items": items}
             row = content["labels"][measure] + (
                 f", prior {column} I" if name == "priors_models" else ""
             )
-            yield _row(content, name, row, f"t = {cell['t']}, p {cell['p']}", "p_of_t", facts)
+            yield _row(content, name, row, f"t = {t}, p {cell['p']}", "p_of_t", facts)
 
 
 def _cells(table: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, str]]]:

@@ -17,7 +17,7 @@ specification, so a run that is killed goes on where it was.
 import csv
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +52,7 @@ def run_multiverse(grid: Grid, folder: Path, on_step: OnStep) -> pd.DataFrame:
     # specifications that share networks and rows follow one another
     missing.sort(key=lambda one: (one.weight_decay, one.hidden, one.rows))
     for done, one in enumerate(missing):
-        run = work.run(one, lambda what, done=done: on_step(done, len(missing), what))  # type: ignore[misc]
+        run = work.run(one, partial(on_step, done, len(missing)))
         table.add({"key": keys[one], **one.model_dump(), **work.effect(one, run)})
         on_step(done + 1, len(missing), "specifications")
     return table.write()

@@ -245,7 +245,7 @@ def prepare(settings: StudySettings, folder: Path) -> Study:
     source = Path(settings.folder) / settings.stimuli.file
     world = World.load(_world_of(settings))
     check_questions(world, load_stimuli(source, world), settings)
-    settings.training_settings  # noqa: B018  (raises where a training setting is wrong)
+    settings.check_training()
     write_text_atomically(folder / "stimuli.csv", source.read_text(encoding="utf-8-sig"))
     own = settings.model_copy(
         update={"stimuli": settings.stimuli.model_copy(update={"file": "stimuli.csv"})}

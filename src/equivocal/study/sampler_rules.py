@@ -1,4 +1,7 @@
-"""Rules for claims about priors, samplers, accuracy and calibration; `verdicts` states them all."""
+"""Rules for claims about priors, samplers, accuracy and calibration; `verdicts` states them all.
+
+Rules are found by name and all take (entry, facts, sampler), hence arguments that some ignore.
+"""
 
 from typing import Any
 

@@ -109,6 +109,10 @@ class StudySettings(_Table):
         """The table [training], checked."""
         return TrainingSettings.from_dict(self.training)
 
+    def check_training(self) -> None:
+        """Raises where a training setting is wrong."""
+        TrainingSettings.from_dict(self.training)
+
     def write(self, path: Path) -> None:
         """As TOML, with every default spelled out."""
         content = self.model_dump(mode="json", exclude_none=True)
