@@ -6,6 +6,7 @@ A preset is such a file inside the package (`presets/paper.toml`); a user's own 
 
 import tomllib
 from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -21,6 +22,8 @@ __all__ = [
     "SamplerSettings",
     "StudySettings",
     "load_study",
+    "named_file",
+    "names_in",
     "parse_changes",
     "preset_names",
 ]
@@ -121,21 +124,31 @@ class StudySettings(_Table):
 
 def preset_names() -> list[str]:
     """The studies that come with the package."""
-    names = (entry.name for entry in _PRESETS.iterdir())
+    return names_in(_PRESETS)
+
+
+def names_in(folder: Traversable) -> list[str]:
+    """The TOML files of a folder of the package, by name."""
+    names = (entry.name for entry in folder.iterdir())
     return sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml"))
+
+
+def named_file(name_or_path: str | Path, folder: Traversable, kind: str) -> Path:
+    """A file of the package by name, or a user's own, which ends in .toml."""
+    name, known = str(name_or_path), names_in(folder)
+    if Path(name).suffix == ".toml":
+        return Path(name)
+    if name not in known:
+        why = did_you_mean(name, known) or f"; {kind}s are {listed(known)}, a file ends in .toml."
+        raise UserError(f"there is no {kind} {name!r}{why}")
+    return Path(str(folder / f"{name}.toml"))
 
 
 def load_study(
     name_or_path: str | Path, changes: dict[str, Any] | None = None, *, quick: bool = False
 ) -> StudySettings:
     """A preset by name or a user's file; `changes` by dotted name replace single values."""
-    path = Path(name_or_path)
-    if path.suffix != ".toml":
-        if str(name_or_path) not in preset_names():
-            hint = did_you_mean(str(name_or_path), preset_names())
-            why = hint or f"; presets are {listed(preset_names())}, a file ends in .toml."
-            raise UserError(f"there is no preset {str(name_or_path)!r}{why}")
-        path = Path(str(_PRESETS / f"{name_or_path}.toml"))
+    path = named_file(name_or_path, _PRESETS, "preset")
     content = _read(path)
     small = content.pop("quick", {})
     for key, value in {**(small if quick else {}), **(changes or {})}.items():

@@ -25,7 +25,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from equivocal.errors import UserError, did_you_mean, listed
 from equivocal.gestalt import TrainingSettings
 from equivocal.sampling.dropout_deterministic import NUM_STEPS, DropoutConfig
-from equivocal.study.settings import SamplerSettings, StudySettings, load_study
+from equivocal.study.settings import (
+    SamplerSettings,
+    StudySettings,
+    load_study,
+    named_file,
+    names_in,
+)
 
 __all__ = ["CHOICES", "Grid", "Specification", "grid_names", "load_grid"]
 
@@ -85,19 +91,12 @@ class _GridFile(BaseModel):
 
 def grid_names() -> list[str]:
     """The grids that come with the package."""
-    names = (entry.name for entry in _GRIDS.iterdir())
-    return sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml"))
+    return names_in(_GRIDS)
 
 
 def load_grid(name_or_path: str | Path, networks: int | None = None) -> Grid:
     """A grid by name or a user's file; `networks` replaces the number that it names."""
-    path = Path(name_or_path)
-    if path.suffix != ".toml":
-        if str(name_or_path) not in grid_names():
-            hint = did_you_mean(str(name_or_path), grid_names())
-            why = hint or f"; grids are {listed(grid_names())}, a file ends in .toml."
-            raise UserError(f"there is no grid {str(name_or_path)!r}{why}")
-        path = Path(str(_GRIDS / f"{name_or_path}.toml"))
+    path = named_file(name_or_path, _GRIDS, "grid")
     file = _read(path)
     beside = path.parent / file.study
     changes = {"training.networks": networks or file.networks}
