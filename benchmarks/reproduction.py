@@ -2,9 +2,10 @@
 
     python -m benchmarks.reproduction            ten networks, three priors; a quarter of an hour
     python -m benchmarks.reproduction --quick    does it still work? two minutes
+    python -m benchmarks.reproduction --out runs/paper    keep what was made, in a new folder
 
 Goals: at most 3 times the time of training, and less than 4 GB. All is made anew, in a folder
-that is removed afterwards. Run it on a machine that does nothing else. Writes
+that is removed afterwards unless it is named. Run it on a machine that does nothing else. Writes
 `benchmarks/results/reproduction.json` (`--quick`: `quick/reproduction.json`).
 """
 
@@ -28,10 +29,13 @@ MOST_TIMES_TRAINING, MOST_BYTES = 3.0, 4e9
 
 def main(
     quick: Annotated[bool, typer.Option(help="Small sizes, to see that it runs.")] = False,
+    kept: Annotated[Path | None, typer.Option("--out", help="A new folder to keep it in.")] = None,
 ) -> None:
     """Run it as a user would, in a process of its own."""
+    if kept is not None and kept.exists():
+        raise SystemExit(f"{kept} exists; what it holds would be used again: name a new folder.")
     with tempfile.TemporaryDirectory() as name:
-        out = Path(name) / "run"
+        out = kept or Path(name) / "run"
         command = [sys.executable, "-m", "equivocal", "reproduce", "--out", str(out)]
         began = perf_counter()
         subprocess.run([*command, *["--quick"] * quick], check=True)

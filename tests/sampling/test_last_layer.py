@@ -2,13 +2,12 @@
 
 import inspect
 import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from equivocal.errors import UserError
-from equivocal.sampling import last_layer, sample_posterior
+from equivocal.sampling import sample_posterior
 from equivocal.sampling.last_layer import TorchFeatures, from_torch, last_layer_posterior
 
 # float32 and one size throughout, so that JAX compiles once for each likelihood
@@ -17,6 +16,7 @@ CLASSES = np.arange(20) % 3
 MANY = np.eye(3)[CLASSES]
 WEIGHTS = np.array([[1.0, -2.0, 0.5], [0.0, 1.0, 1.0], [2.0, 0.0, -1.0]], np.float32)
 BIAS = np.array([0.3, -0.2, 0.1], np.float32)
+TRAINED = np.column_stack([WEIGHTS, BIAS])
 
 
 def feature_map(x):
@@ -31,17 +31,11 @@ def sampled():
     return sample_posterior(WITH_ONES, MANY, num_particles=20)
 
 
-@pytest.fixture
-def asked(monkeypatch, sampled):
-    """What `sample_posterior` is asked, without its being run."""
-    seen = SimpleNamespace()
-
-    def record(features, targets, **options):
-        vars(seen).update(features=features, targets=targets, **options)
-        return sampled
-
-    monkeypatch.setattr(last_layer, "sample_posterior", record)
-    return seen
+def assert_sampled(belief, features, targets, **options):
+    """The same posterior, to the last bit, as of `sample_posterior` asked by hand."""
+    by_hand = sample_posterior(features, targets, method="laplace", **options)
+    np.testing.assert_array_equal(belief.posterior.particles, by_hand.particles)
+    assert belief.info.method == "laplace"
 
 
 # any callable
@@ -60,36 +54,38 @@ def test_callable_predicts_as_the_posterior_of_its_features(sampled):
     assert repr(belief).startswith("<LastLayerPosterior of 3 outputs × 4 weights, exact-flow: conv")
 
 
-def test_trained_weights_and_bias_are_the_prior_mean(asked):
-    last_layer_posterior(feature_map, X, MANY, weights=WEIGHTS, bias=BIAS, seed=7)
-    np.testing.assert_array_equal(asked.prior_mean, np.column_stack([WEIGHTS, BIAS]))
-    np.testing.assert_array_equal(asked.targets, MANY)
-    assert (asked.likelihood, asked.seed) == ("bernoulli", 7)
+def on_top(targets=MANY, **options):
+    return last_layer_posterior(feature_map, X, targets, method="laplace", **options)
 
 
-def test_weights_alone_leave_the_intercept_at_zero(asked):
-    last_layer_posterior(feature_map, X, MANY, weights=WEIGHTS)
-    np.testing.assert_array_equal(asked.prior_mean, np.column_stack([WEIGHTS, np.zeros(3)]))
+def test_trained_weights_and_bias_are_the_prior_mean():
+    belief = on_top(weights=WEIGHTS, bias=BIAS, seed=7)
+    assert_sampled(belief, WITH_ONES, MANY, prior_mean=TRAINED, seed=7)
 
 
-def test_without_intercept_features_are_as_they_come(asked):
-    belief = last_layer_posterior(feature_map, X, MANY, weights=WEIGHTS, intercept=False)
-    np.testing.assert_array_equal(asked.features, feature_map(X))
-    np.testing.assert_array_equal(asked.prior_mean, WEIGHTS)
+def test_weights_alone_leave_the_intercept_at_zero():
+    prior_mean = np.column_stack([WEIGHTS, np.zeros(3)])
+    assert_sampled(on_top(weights=WEIGHTS), WITH_ONES, MANY, prior_mean=prior_mean)
+
+
+def test_without_intercept_features_are_as_they_come():
+    belief = on_top(weights=WEIGHTS, intercept=False)
     np.testing.assert_array_equal(belief.features(X), feature_map(X))
+    assert_sampled(belief, feature_map(X), MANY, prior_mean=WEIGHTS)
 
 
-def test_class_numbers_become_a_softmax_over_all_rows_of_weights(asked):
+def test_class_numbers_become_a_softmax_over_all_rows_of_weights():
     """Also where the last class is absent, and where rows stand for several."""
     counts = np.full(20, 2.0)
-    last_layer_posterior(feature_map, X, CLASSES % 2, weights=WEIGHTS, counts=counts)
-    np.testing.assert_array_equal(asked.targets, 2 * np.eye(3)[CLASSES % 2])
-    assert asked.likelihood == "softmax"
+    belief = on_top(CLASSES % 2, weights=WEIGHTS, bias=BIAS, counts=counts)
+    targets = 2 * np.eye(3)[CLASSES % 2]
+    options = {"prior_mean": TRAINED, "counts": counts, "likelihood": "softmax"}
+    assert_sampled(belief, WITH_ONES, targets, **options)
 
 
-def test_probabilities_of_classes_can_be_asked_for_as_a_softmax(asked):
-    last_layer_posterior(feature_map, X, MANY, weights=WEIGHTS, likelihood="softmax")
-    assert asked.likelihood == "softmax"
+def test_probabilities_of_classes_are_a_softmax_on_request():
+    belief = on_top(weights=WEIGHTS, bias=BIAS, likelihood="softmax")
+    assert_sampled(belief, WITH_ONES, MANY, prior_mean=TRAINED, likelihood="softmax")
 
 
 @pytest.mark.parametrize(
@@ -114,7 +110,7 @@ def test_probabilities_of_classes_can_be_asked_for_as_a_softmax(asked):
         ({"intercept": "no"}, "intercept must be True or False, got 'no'"),
     ],
 )
-def test_mistakes_are_explained(asked, change, message):
+def test_mistakes_are_explained(change, message):
     arguments = {"feature_map": feature_map, "inputs": X, "targets": MANY} | change
     with pytest.raises(UserError, match=message):
         inspect.unwrap(last_layer_posterior)(**arguments)  # without the tests' own type checker
@@ -171,25 +167,25 @@ def condition(module):
     )
 
 
-def test_features_are_what_the_last_layer_is_given(net, asked):
-    from_torch(net, X.astype(float), MANY, batch_size=7)  # three batches, the last one shorter
-    # float32 through two small layers
-    np.testing.assert_allclose(asked.features, by_hand(net), atol=1e-6)
-    assert asked.features.dtype == np.float32
+def test_features_are_what_the_last_layer_is_given(net):
+    # three batches, the last one shorter
+    belief = from_torch(net, X.astype(float), MANY, batch_size=7, method="laplace")
+    features = belief.features(X)
+    np.testing.assert_allclose(features, by_hand(net), atol=1e-6)  # float32, two small layers
+    assert features.dtype == np.float32
 
 
-def test_trained_layer_is_the_prior_mean(net, asked):
-    from_torch(net, X, CLASSES, prior_variance=0.25)
+def test_trained_layer_is_the_prior_mean(net):
+    belief = from_torch(net, X, CLASSES, prior_variance=0.25, method="laplace")
     trained = np.column_stack([net[4].weight.detach(), net[4].bias.detach()])
-    np.testing.assert_array_equal(asked.prior_mean, trained)
-    np.testing.assert_array_equal(asked.targets, MANY)
-    assert (asked.likelihood, asked.prior_variance) == ("softmax", 0.25)
+    options = {"prior_mean": trained, "prior_variance": 0.25, "likelihood": "softmax"}
+    assert_sampled(belief, belief.features(X), MANY, **options)
 
 
-def test_prior_mean_can_be_another(net, asked):
-    from_torch(net, X, CLASSES % 2, prior_mean=0.0)
-    assert asked.prior_mean == 0.0
-    assert asked.targets.shape == (20, 3)  # the third class is absent from the targets
+def test_prior_mean_can_be_another(net):
+    belief = from_torch(net, X, CLASSES % 2, prior_mean=0.0, method="laplace")
+    # the third class is absent from the targets
+    assert_sampled(belief, belief.features(X), np.eye(3)[CLASSES % 2], likelihood="softmax")
 
 
 @pytest.mark.parametrize("likelihood", ["softmax", "bernoulli"])
@@ -205,9 +201,9 @@ def test_with_a_narrow_prior_the_network_answers_itself(torch, net, likelihood):
     assert belief.entropies(X).information.max() < 1e-5
 
 
-def test_module_is_left_as_it_was(net, asked):
+def test_module_is_left_as_it_was(net):
     before = condition(net)
-    belief = from_torch(net, X, MANY)
+    belief = from_torch(net, X, MANY, method="laplace")
     belief.features(X)
     assert condition(net) == before
     assert before[0][1:3] == [False, True]  # the fixture mixes the modes
@@ -220,14 +216,15 @@ def test_module_is_left_as_it_was_after_an_error(net):
     assert condition(net) == before
 
 
-def test_linear_without_bias_has_no_intercept(torch, asked):
+def test_linear_without_bias_has_no_intercept(torch):
     module = torch.nn.Sequential(torch.nn.Tanh(), torch.nn.Linear(2, 3, bias=False))
-    from_torch(module, X, MANY)
-    np.testing.assert_allclose(asked.features, np.tanh(X), atol=1e-6)
-    np.testing.assert_array_equal(asked.prior_mean, module[1].weight.detach())
+    belief = from_torch(module, X, MANY, method="laplace")
+    np.testing.assert_allclose(belief.features(X), np.tanh(X), atol=1e-6)
+    prior_mean = module[1].weight.detach().numpy()
+    assert_sampled(belief, belief.features(X), MANY, prior_mean=prior_mean)
 
 
-def test_last_layer_is_the_one_reached_last(torch, asked):
+def test_last_layer_is_the_one_reached_last(torch):
     """Registered first, reached last; a squeeze and modules that do nothing may follow."""
 
     class Backwards(torch.nn.Module):
@@ -241,17 +238,18 @@ def test_last_layer_is_the_one_reached_last(torch, asked):
             return self.idle(self.out(input=torch.relu(self.body(x)))).squeeze(-1)
 
     module = Backwards()
-    from_torch(module, X, CLASSES > 0)
+    belief = from_torch(module, X, CLASSES > 0, method="laplace")
     expected = torch.relu(module.body(torch.tensor(X))).detach()
-    np.testing.assert_array_equal(asked.features[:, :-1], expected)
-    assert asked.likelihood == "bernoulli"
+    np.testing.assert_array_equal(belief.features(X)[:, :-1], expected)
+    prior_mean = np.column_stack([module.out.weight.detach(), module.out.bias.detach()])
+    assert_sampled(belief, belief.features(X), CLASSES > 0, prior_mean=prior_mean)
 
 
-def test_whole_numbers_reach_the_module_as_such(torch, asked):
+def test_whole_numbers_reach_the_module_as_such(torch):
     module = torch.nn.Sequential(torch.nn.Embedding(3, 2), torch.nn.Linear(2, 3)).bfloat16()
-    from_torch(module, CLASSES, MANY)
+    belief = from_torch(module, CLASSES, MANY, method="laplace")
     expected = module[0].weight.detach().float().numpy()[CLASSES]
-    np.testing.assert_array_equal(asked.features[:, :-1], expected)
+    np.testing.assert_array_equal(belief.features(CLASSES)[:, :-1], expected)
 
 
 def with_forward(torch, function):
@@ -268,14 +266,14 @@ def with_forward(torch, function):
     return Module()
 
 
-def test_no_gradients_are_recorded(torch, asked):
+def test_no_gradients_are_recorded(torch):
     recorded = []
 
     def forward(layer, x):
         recorded.append(torch.is_grad_enabled())
         return layer(x)
 
-    from_torch(with_forward(torch, forward), X, MANY)
+    from_torch(with_forward(torch, forward), X, MANY, method="laplace")
     assert recorded == [False, False]  # once to find the layer, once for the features
 
 

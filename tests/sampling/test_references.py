@@ -79,6 +79,16 @@ def test_verdict_flags_what_a_gaussian_misses(name: str, variance: str) -> None:
         assert "well" in info.message
 
 
+@EVERY
+def test_covariance_shift_errs_on_the_side_of_warning(name: str, variance: str) -> None:
+    """Where a Gaussian is off by more than Monte Carlo error: one to four times the distance."""
+    answers = reference(name, variance).answers
+    off = np.linalg.norm(answers["vi_cov"] - answers["cov"]) / np.linalg.norm(answers["cov"])
+    if off < 0.03:
+        pytest.skip("the Gaussian is as close as NUTS can tell")
+    assert off < solve(name, variance).info.covariance_shift[0] < 4 * off
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_verdict_does_not_hang_on_the_seed(seed: int) -> None:
     assert solve("breast_cancer", "1", seed=seed).info.gaussian_enough

@@ -6,9 +6,21 @@ import jax
 import numpy as np
 import pytest
 
-from equivocal.sampling import METHODS, Posterior, Snapshot, aldi, homotopy, sample_posterior
+from equivocal.sampling import (
+    METHODS,
+    Posterior,
+    Snapshot,
+    aldi,
+    exact_flow,
+    homotopy,
+    laplace,
+    mean_field,
+    sample_posterior,
+)
+from equivocal.sampling import nuts as nuts_module
 from equivocal.sampling.aldi import AldiConfig
 from equivocal.sampling.homotopy import HomotopyConfig
+from equivocal.sampling.nuts import NutsConfig
 from tests.sampling.problems import rows_of, small
 
 
@@ -181,6 +193,43 @@ def test_every_method_has_a_module_with_init_and_step(name: str) -> None:
     )
     assert callable(module.init)
     assert module.__doc__
+
+
+@pytest.mark.parametrize("name", ["exact-flow", "mean-field", "laplace"])
+def test_steps_by_hand_end_where_the_front_does(name: str) -> None:
+    module = inspect.getmodule(METHODS[name].run)
+    with jax.enable_x64(True):
+        start = mean_field.init(2, 4)  # the prior N(0, I)
+        state = start if name != "exact-flow" else exact_flow.init(start.mean, start.factor)
+        rule = laplace.RULE if name == "laplace" else mean_field.RULE
+        for _ in range(30):
+            state, info = module.step(jax.random.key(0), state, rows_of(small()), rule)
+        assert (np.asarray(info.mean_residual) < 1e-7).all()
+        covariance = np.asarray(state.factor @ state.factor.mT)
+    posterior = sample_posterior(*small(), method=name, dtype="float64")
+    np.testing.assert_allclose(state.mean, posterior.mean, atol=1e-6)
+    np.testing.assert_allclose(covariance, posterior.covariance, atol=1e-6)
+
+
+def test_nuts_moves_by_hand(nuts: Posterior) -> None:
+    """A short chain of `init` and `step` stays where the posterior is."""
+    x, t = small()
+    zero = np.zeros(60)
+    with jax.enable_x64(True):
+        data = (x, zero + 1, t[:, 0], zero, np.zeros(4), np.eye(4))
+        data = jax.tree.map(jax.numpy.asarray, data)
+        state = nuts_module.init(jax.random.key(1), data, NutsConfig(), 50)
+        advance = jax.jit(
+            lambda chain: nuts_module.step(chain.rng_key, (state[0], chain), data)[0][1]
+        )
+        chain, draws = state[1], []
+        for _ in range(250):
+            chain = advance(chain)
+            draws.append(np.asarray(chain.z["z"]))
+    sd = np.sqrt(np.diag(nuts.covariance[0]))
+    # 200 draws after the warm-up, at least 20 of them independent: five standard errors
+    assert (np.abs(np.mean(draws[50:], axis=0) - nuts.mean[0]) < 5 * sd / np.sqrt(20)).all()
+    assert (np.std(draws[50:], axis=0) > sd / 3).all()
 
 
 @pytest.mark.parametrize("method", ["exact-flow", "mean-field", "laplace"])

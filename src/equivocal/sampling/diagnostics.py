@@ -12,7 +12,7 @@ Two readings of S such weights:
   averaged over directions. At the variational optimum log w has no linear and no quadratic part;
   if u, its cubic part, is small, E[u² (zzᵀ − I)]/2 is the shift in coordinates z where q is
   N(0, I), and its trace is 3 Var(u). Above `TOO_FAR` the verdict says that a Gaussian is not
-  enough. Where the truth is known it lies between one and three times the relative Frobenius
+  enough. Where the truth is known it lies between one and four times the relative Frobenius
   distance of the covariances (tests/sampling/test_references.py).
 """
 
