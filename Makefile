@@ -40,13 +40,14 @@ bench: .venv/.installed-dev
 	$(BIN)/python -m benchmarks.large_world
 	$(BIN)/python -m benchmarks.sampling
 	$(BIN)/python -m benchmarks.reproduction
+	$(BIN)/python -m benchmarks.serving
 
 .venv/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit("equivocal needs Python 3.11 or newer, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv .venv
 
 .venv/.installed: .venv/bin/python pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[web]"
 	@touch $@
 
 .venv/.installed-dev: .venv/bin/python pyproject.toml constraints.txt

@@ -11,10 +11,11 @@ Names are imported when first used, so that `equivocal.sampling` needs no more t
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from equivocal.asking import ask
     from equivocal.errors import UserError
     from equivocal.world import World
 
-__all__ = ["UserError", "World", "__version__"]
+__all__ = ["UserError", "World", "__version__", "ask"]
 
 
 def __getattr__(name: str) -> Any:
@@ -22,6 +23,10 @@ def __getattr__(name: str) -> Any:
         from equivocal.world import World
 
         return World
+    if name == "ask":
+        from equivocal.asking import ask
+
+        return ask
     if name == "UserError":
         from equivocal.errors import UserError
 

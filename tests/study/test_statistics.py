@@ -276,7 +276,7 @@ def test_tables_can_be_recomputed_from_the_file(tmp_path):
     found = tables(dataset)
     assert set(found) == {
         *("against_zero_models", "against_zero_items", "paired_models", "paired_items"),
-        *("priors_models", "mixed_model"),
+        *("priors_models", "mixed_model", "every_word_models"),
     }
     mle = at_critical(dataset, "mle", "agent", FOODS)
     bayes = at_critical(dataset, "mean", "agent", FOODS)[0]  # (prior, network, item)
@@ -296,6 +296,21 @@ def test_tables_can_be_recomputed_from_the_file(tmp_path):
         np.testing.assert_allclose([row["t"], row["p"]], [*theirs], rtol=1e-6)
         row = the_row(found["mixed_model"], **own, prior=prior)
         assert row["difference"] == pytest.approx((logit(values) - logit(mle)).mean(), rel=1e-6)
+
+
+@pytest.mark.usefixtures("no_mixed_model")
+def test_every_word_is_tested_as_if_it_were_the_critical_one():
+    dataset = made_up(3).sel(prior=[1.0])
+    table = tables(dataset)["every_word_models"]
+    assert set(table["position"]) == set(dataset["position"].values)
+    for position in (1, 2):
+        moved = dataset.assign(critical=xr.full_like(dataset["critical"], position))
+        for _, row in tables(moved)["paired_models"].iterrows():
+            keys = {name: row[name] for name in ("measure", "estimate")}
+            same = the_row(table, **keys, position=position)
+            np.testing.assert_array_equal(
+                [same[n] for n in ("t", "p", "logit_t")], [row[n] for n in ("t", "p", "logit_t")]
+            )
 
 
 @pytest.mark.usefixtures("no_mixed_model")

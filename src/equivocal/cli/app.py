@@ -8,7 +8,7 @@ from rich.text import Text
 from typer.exceptions import TyperException
 
 from equivocal import __version__
-from equivocal.cli import bench, multiverse, studies, training, worlds
+from equivocal.cli import ask, bench, multiverse, serve, studies, training, worlds
 from equivocal.cli.console import err, out
 from equivocal.errors import UserError
 
@@ -22,8 +22,10 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     add_completion=False,
     pretty_exceptions_enable=False,
-    epilog="Start with `equivocal world show paper`, then `equivocal reproduce`.",
+    epilog='Start with `equivocal ask "During dinner, the pizza eats the woman"`.',
 )
+app.command("ask", epilog=ask.ASK_EXAMPLES)(ask.ask)
+app.command("serve", epilog=serve.SERVE_EXAMPLES)(serve.serve)
 app.add_typer(worlds.app, name="world")
 app.command("train", epilog=training.TRAIN_EXAMPLES)(training.train)
 app.command("reproduce", epilog=studies.REPRODUCE_EXAMPLES)(studies.reproduce)

@@ -127,18 +127,22 @@ def _probe(study: "Study") -> None:
 
 
 def _analyse(study: "Study") -> None:
-    study.analyse()
-    out.print(f"wrote tables and claims in {study.folder}", soft_wrap=True)
+    written = study.analyse()
+    what = "wrote tables and claims in" if written else "tables and claims are there already, in"
+    out.print(f"{what} {study.folder}", soft_wrap=True)
 
 
 def _report(study: "Study") -> None:
-    from equivocal.report.studies import draw_all, write_report
+    from equivocal.report.studies import draw_all, is_drawn, write_report
 
     if not (study.folder / "claims.csv").exists():
         raise UserError(
             f"{study.folder / 'claims.csv'} is missing; `equivocal analyse --out {study.folder}` "
             "writes it."
         )
+    if is_drawn(study):
+        out.print(f"the report is there already: {study.folder / 'report.html'}", soft_wrap=True)
+        return
     stages: dict[str, Any] = draw_all(study)
     in_stages("drawing", stages)
     path = write_report(study)

@@ -36,6 +36,7 @@ __all__ = [
     "foreign_files",
     "load_model",
     "load_network",
+    "named_arrays",
     "read_run",
     "save_network",
     "write_run",
@@ -49,7 +50,7 @@ UNFINISHED = ".unfinished"  # stands in a folder while a run is written to it
 ABOUT = "equivocal"  # key of the file's metadata
 
 
-def _named_arrays(model: SentenceGestalt) -> dict[str, Any]:
+def named_arrays(model: SentenceGestalt) -> dict[str, Any]:
     """Arrays by name, such as `update.token_weight`, in a fixed order."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(model)
     return {".".join(key.name for key in path): leaf for path, leaf in leaves}
@@ -66,7 +67,7 @@ def write_world(directory: Path, world: World) -> None:
 
 def save_network(directory: Path, index: int, model: SentenceGestalt, world: World) -> None:
     """Write one network of a run."""
-    arrays = {name: np.asarray(array) for name, array in _named_arrays(model).items()}
+    arrays = {name: np.asarray(array) for name, array in named_arrays(model).items()}
     about = {"format": FORMAT, "world": world.name, "fingerprint": world.fingerprint}
     with replacing(_network_path(directory, index)) as temporary:
         # one entry, since safetensors writes several in any order and equal files should be equal
@@ -183,7 +184,7 @@ def _fill(
         hidden=settings.hidden,
         gestalt=settings.gestalt,
     )
-    expected = {name: leaf.shape for name, leaf in _named_arrays(shapes).items()}
+    expected = {name: leaf.shape for name, leaf in named_arrays(shapes).items()}
     for name in expected.keys() | arrays.keys():
         found = arrays[name].shape if name in arrays else None
         if found != expected.get(name):

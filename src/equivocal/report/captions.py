@@ -99,5 +99,10 @@ TABLE_CAPTIONS = {
         "Bayesian minus trained on the logit scale, with networks and items as crossed random "
         "effects."
     ),
+    "every_word_models": (
+        "Bayesian minus trained activations at every word, paired by network (items averaged): "
+        "position counts the words heard. Which of them is the critical word is a choice, and "
+        "this table shows what hangs on it."
+    ),
     "impossible_numbers": "Printed values that the stated test cannot give.",
 }

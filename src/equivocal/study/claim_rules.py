@@ -105,9 +105,9 @@ def specific(entry: Entry, facts: Facts, sampler: str) -> Finding:
     gains = [clipped_logit(a) - clipped_logit(b) for a, b in ((one, one_mle), (two, two_mle))]
     on_logits = paired(*(gain.mean(axis=1) for gain in gains))
     alpha = facts.limits["alpha"]
-    verdict = graded(
-        [raw.mean > 0], [test.p < alpha and test.mean > 0 for test in (raw, on_logits)]
-    )
+    tests = (raw, on_logits)
+    more = [test.mean > 0 for test in tests]
+    verdict = graded(more, [test.p < alpha and test.mean > 0 for test in tests])
     missed = [
         f"{kind}, t = {test.t:.2f}, {p_text(test.p)}"
         for kind, test in (("activations", raw), ("logits", on_logits))

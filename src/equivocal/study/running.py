@@ -32,7 +32,7 @@ from equivocal.study.impossible import impossible_numbers
 from equivocal.study.inference import LastLayer, infer, last_layer_of, posterior_path, seed_of
 from equivocal.study.paths import effect_path
 from equivocal.study.settings import StudySettings, load_study
-from equivocal.study.stages import Stages, content_key, file_key
+from equivocal.study.stages import Stages, code_key, content_key, file_key
 from equivocal.study.stimuli import Stimuli, load_stimuli
 from equivocal.study.tables import tables
 from equivocal.world import World
@@ -190,12 +190,16 @@ class Study:
         with replacing(self.folder / name) as temporary:
             dataset.to_netcdf(temporary, engine="scipy")
 
-    def read(self, name: str) -> xr.Dataset:
-        """A dataset that `probe` wrote."""
+    def found(self, name: str) -> Path:
+        """A file that `probe` wrote."""
         path = self.folder / name
         if not path.exists():
             raise UserError(f"{path} is missing; `equivocal probe --out {self.folder}` writes it.")
-        return xr.load_dataset(path, engine="scipy")
+        return path
+
+    def read(self, name: str) -> xr.Dataset:
+        """A dataset that `probe` wrote."""
+        return xr.load_dataset(self.found(name), engine="scipy")
 
     def evidence(self) -> dict[str, Any]:
         """What claims rest on beside the activations."""
@@ -209,8 +213,19 @@ class Study:
             found["nuts"] = _nuts_evidence(self.read("nuts.nc"))
         return found
 
-    def analyse(self) -> None:
-        """Tables and claims."""
+    def analyse(self) -> bool:
+        """Tables and claims; returns whether they were written now."""
+        self.found("activations.nc")
+        files = [self.folder / "claims.csv", *sorted(self.folder.glob("tables/*.csv"))]
+        key = self.key_of_files("activations.nc", "nuts.nc", "scores.csv", "settings.toml")
+        return self.stages.do("analyse", key, files, self._write_analysis)
+
+    def key_of_files(self, *names: str) -> str:
+        """A hash of files of the folder, where they are there, and of the package's code."""
+        paths = [self.folder / name for name in names]
+        return content_key([file_key(path) for path in paths if path.exists()], code_key())
+
+    def _write_analysis(self) -> None:
         dataset = self.read("activations.nc")
         found = tables(dataset)
         for name, table in found.items():

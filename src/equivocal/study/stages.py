@@ -9,13 +9,15 @@ it was, and ends with the same numbers.
 import hashlib
 import json
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import equivocal
 from equivocal import __version__
 from equivocal.files import write_text_atomically
 
-__all__ = ["Stages", "content_key", "file_key"]
+__all__ = ["Stages", "code_key", "content_key", "file_key"]
 
 
 def content_key(*parts: Any) -> str:
@@ -30,6 +32,18 @@ def file_key(*paths: Path) -> str:
     for path in paths:
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
+
+
+@cache
+def code_key() -> str:
+    """A short hash of the package's own files.
+
+    Statistics and drawing take seconds, so they are done again whenever anything here changed;
+    networks and posteriors, which take long, are made anew for a new version only.
+    """
+    root = Path(equivocal.__file__).parent
+    files = (path for path in root.rglob("*") if path.suffix in {".py", ".toml", ".html", ".css"})
+    return file_key(*sorted(files))
 
 
 class Stages:
@@ -60,6 +74,10 @@ class Stages:
         if self.finished(name, key, files):
             return False
         work()
+        self.mark(name, key)
+        return True
+
+    def mark(self, name: str, key: str) -> None:
+        """Note that a stage was done with this key; its files must be there by now."""
         self._keys[name] = key
         write_text_atomically(self._path, json.dumps(self._keys, indent=1, sort_keys=True) + "\n")
-        return True

@@ -1,0 +1,207 @@
+"""The page's API under load, from outside: how long an answer takes, how many a second, bad input.
+
+    python -m benchmarks.serving            a minute or two, after the default network is there
+    python -m benchmarks.serving --quick    does it still work?
+
+Starts `equivocal serve` as a user does and asks it with `wrk` (Debian's package of that name), a
+load tool in C that leaves the cores to the server. Every request is a sentence that was not asked
+before. Goals: median below 30 ms after warm-up, 200 requests a second from 8 clients on two cores;
+10,000 malformed requests: no 5xx, memory growth of at most 10 %. Run it on a machine that does
+nothing else. Writes `benchmarks/results/serving.json` (`--quick`: `quick/serving.json`).
+"""
+
+import json
+import random
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.parse
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from benchmarks.machine import RESULTS, machine_facts
+from equivocal.files import write_text_atomically
+from equivocal.world import World
+
+MOST_MILLISECONDS, FEWEST_PER_SECOND, MOST_GROWTH = 30.0, 200.0, 0.10
+
+
+def main(
+    quick: Annotated[bool, typer.Option(help="Few requests, to see that it runs.")] = False,
+) -> None:
+    """Measure a server in a process of its own."""
+    if shutil.which("wrk") is None:
+        raise SystemExit("this benchmark needs wrk: apt-get install wrk")
+    seconds, malformed = (2, 500) if quick else (20, 10_000)
+    with _server() as (port, process), tempfile.TemporaryDirectory() as name:
+        script = Path(name) / "ask.lua"
+        script.write_text(_wrk_script(_sentences(60_000)))
+        _wrk(port, script, clients=1, seconds=2)  # warm-up
+        one = _wrk(port, script, clients=1, seconds=seconds)
+        eight = _wrk(port, script, clients=8, seconds=seconds)
+        before = _memory(process.pid)
+        statuses = _malformed(port, malformed)
+        after = _memory(process.pid)
+    result = {
+        "quick": quick,
+        "one_client": one,
+        "eight_clients": eight,
+        "goal_median_ms": MOST_MILLISECONDS,
+        "goal_per_second": FEWEST_PER_SECOND,
+        "malformed": malformed,
+        "statuses": dict(sorted(statuses.items())),
+        "memory_before": before,
+        "memory_after": after,
+        "goal_growth": MOST_GROWTH,
+        "machine": machine_facts(),
+    }
+    path = RESULTS / ("quick/serving.json" if quick else "serving.json")
+    write_text_atomically(path, json.dumps(result, indent=1) + "\n")
+    print(f"one client: median {one['median_ms']:.1f} ms, {one['per_second']:.0f} a second")
+    print(f"8 clients: median {eight['median_ms']:.1f} ms, {eight['per_second']:.0f} a second")
+    print(f"{malformed:,} malformed: {dict(statuses)}, memory {after / before - 1:+.1%}")
+
+
+@contextmanager
+def _server() -> Iterator[tuple[int, "subprocess.Popen[str]"]]:
+    command = [sys.executable, "-m", "equivocal", "serve", "--port", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        found = re.search(r":(\d+)/", line)
+        assert found, f"the server said {line!r}"
+        port = int(found[1])
+        _wait_for(port)
+        yield port, process
+    finally:
+        process.terminate()
+        process.wait(timeout=10)
+
+
+def _wait_for(port: int) -> None:
+    for _ in range(100):
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return
+    raise SystemExit("the server does not answer")
+
+
+def _sentences(number: int) -> list[str]:
+    """Distinct sentences of five words, most of them impossible in the world."""
+    world = World.load("paper")
+    words = world.file.words
+    nouns = [word for name in words for word in words[name] if word in _nouns(world)]
+    rng = random.Random(0)
+    made: set[str] = set()
+    while len(made) < number:
+        made.add(
+            f"during {rng.choice(list(words['situations']))} the {rng.choice(nouns)} "
+            f"{rng.choice(list(words['actions']))} the {rng.choice(nouns)} "
+            f"in the {rng.choice(list(words['locations']))}"
+        )
+    return list(made)
+
+
+def _nouns(world: World) -> set[str]:
+    roles = [world.roles.index(role) for role in ("agent", "patient")]
+    numbers = set.union(*(world.grammar.fillers_of(role) for role in roles))
+    return {world.lexicon.words[number] for number in numbers}
+
+
+def _wrk_script(sentences: list[str]) -> str:
+    """Each wrk thread takes its own part of the sentences, one after the other."""
+    lines = ",\n".join(json.dumps(urllib.parse.quote(sentence)) for sentence in sentences)
+    return f"""
+local sentences = {{ {lines} }}
+local position = math.random(#sentences)
+request = function()
+  position = position % #sentences + 1
+  return wrk.format("GET", "/api/comprehend?sentence=" .. sentences[position])
+end
+done = function(summary, latency, requests)
+  io.write(string.format("RESULT %f %f %d %d\\n", latency:percentile(50) / 1000,
+    latency:percentile(99) / 1000, summary.requests,
+    summary.errors.status + summary.errors.timeout + summary.errors.read))
+end
+"""
+
+
+def _wrk(port: int, script: Path, *, clients: int, seconds: int) -> dict[str, Any]:
+    command = ["wrk", "-t", "1", "-c", str(clients), "-d", f"{seconds}s", "-s", str(script)]
+    url = f"http://127.0.0.1:{port}"
+    done = subprocess.run([*command, url], capture_output=True, text=True, check=True)
+    found = re.search(r"RESULT (\S+) (\S+) (\d+) (\d+)", done.stdout)
+    assert found, done.stdout
+    median, slow, requests, errors = found.groups()
+    return {
+        "clients": clients,
+        "median_ms": float(median),
+        "p99_ms": float(slow),
+        "per_second": int(requests) / seconds,
+        "errors": int(errors),
+    }
+
+
+def _malformed(port: int, number: int) -> Counter[str]:
+    """Status of each of many broken requests, sent as raw bytes; `closed` where none came back."""
+    rng = random.Random(1)
+    statuses: Counter[str] = Counter()
+    for _ in range(number):
+        request = _broken(rng)
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+            connection.sendall(request)
+            connection.shutdown(socket.SHUT_WR)
+            head = connection.recv(64)
+        found = re.match(rb"HTTP/1\.1 (\d{3})", head)
+        statuses[found[1].decode() if found else "closed"] += 1
+    return statuses
+
+
+def _broken(rng: random.Random) -> bytes:
+    """One request that is wrong in one of many ways."""
+    noise = bytes(rng.randrange(256) for _ in range(rng.randrange(1, 60)))
+    quoted = urllib.parse.quote(noise)
+    letters = "".join(rng.choice("abcdefgh ") for _ in range(rng.randrange(1, 2_000)))
+    paths = [
+        "/api/comprehend",
+        "/api/comprehend?sentence=",
+        f"/api/comprehend?sentence={quoted}",
+        f"/api/comprehend?sentence={urllib.parse.quote(letters)}",
+        f"/api/comprehend?sentence=the+woman&step={quoted}",
+        f"/api/comprehend?sentence=the+woman&prior_variance={rng.choice(['nan', 'inf', '1e999'])}",
+        f"/api/comprehend?sentence=the+woman&top={rng.randrange(-(10**12), 10**12) * 1000 + 21}",
+        "/api/comprehend?sentence=woman&sentence=man",
+        f"/api/comprehend?{quoted}",
+        f"/static/../../{quoted}",
+        f"/{quoted}",
+        "/api/comprehend?sentence=%ff%fe%00",
+        "/api/comprehend?sentence=" + "woman+" * 3_000,
+    ]
+    host = "Host: 127.0.0.1\r\n"
+    method = rng.choice(["GET", "GET", "GET", "POST", "DELETE", "TRACE", "BREW"])
+    whole = f"{method} {rng.choice(paths)} HTTP/1.1\r\n{host}Connection: close\r\n\r\n".encode()
+    spoilt = [whole, whole, whole, noise + b"\r\n\r\n", whole[: len(whole) // 2], noise + whole]
+    return rng.choice(spoilt)
+
+
+def _memory(pid: int) -> int:
+    """Bytes that a process has in memory."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) * 1024  # type: ignore[index]
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,110 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation: {extension: .py, format_name: percent}
+#   kernelspec: {display_name: Python 3, language: python, name: python3}
+# ---
+
+# %% [markdown]
+# # The paper's story in twenty cells
+#
+# People who hear "during dinner, the pizza eats…" waver between what the syntax says and what makes
+# sense. A trained network does not. This notebook follows the article's way out, a posterior over
+# the last layer, and looks at what it depends on. Open it in Jupyter with jupytext.
+
+# %%
+import matplotlib.pyplot as plt
+import numpy as np
+
+import equivocal
+
+# %% [markdown]
+# ## A world that is known exactly
+#
+# Everything that can happen is written in one file, so what is true after every word is known too.
+
+# %%
+world = equivocal.World.load("paper")
+print(world.true_beliefs("during dinner, the woman eats", "patient").nlargest(3))
+
+# %% [markdown]
+# After "during dinner, the pizza" there is no truth to know: no pizza ever comes first.
+
+# %%
+try:
+    world.true_beliefs("during dinner, the pizza eats", "agent")
+except equivocal.UserError as error:
+    print(error)
+
+# %% [markdown]
+# ## A sentence that makes sense
+#
+# The first question to a world trains a network and samples its posteriors; they are kept.
+
+# %%
+congruent = equivocal.ask("during dinner, the woman eats the pizza")
+print(congruent.summary)
+congruent
+
+# %% [markdown]
+# ## Its reversal
+#
+# The order of the words makes the pizza the agent. The network has never heard of such a thing.
+
+# %%
+reversal = equivocal.ask("during dinner, the pizza eats the woman")
+reversal.plot()
+
+# %%
+print(reversal.summary)
+
+# %% [markdown]
+# The trained network answers with certainty. How far does the ensemble doubt it? The converged
+# posterior has nearly as little doubt, since thousands of sentences leave little room for any.
+
+# %%
+for role, filler in (("agent", "woman"), ("agent", "pizza"), ("patient", "pizza")):
+    belief = reversal.belief(-1, role, filler)
+    print(f"{filler} as {role}: trained {belief.mle:.5f}, Bayesian {belief.bayes:.5f}")
+
+# %% [markdown]
+# ## Where the sampler stops
+#
+# The article takes 17 steps. The ensemble starts at its prior, which is full of doubt, and moves to
+# the posterior, which has little: the size of the effect depends on where it is stopped.
+
+# %%
+steps = (0, 1, 2, 4, 8, 12, 17, 25, 40, 60)
+path = [equivocal.ask("during dinner, the pizza eats the woman", step=step) for step in steps]
+doubt = [answer.belief(-1, "agent", "pizza") for answer in path]
+
+# %%
+figure, axes = plt.subplots(figsize=(6, 3), layout="constrained")
+axes.fill_between(steps, [b.low for b in doubt], [b.high for b in doubt], alpha=0.3)
+axes.plot(steps, [b.bayes for b in doubt], marker="o", label="ensemble")
+axes.axhline(reversal.belief(-1, "agent", "pizza").mle, linestyle=":", label="trained network")
+axes.axvline(17, color="grey", linewidth=0.8)
+axes.set(xlabel="step of the paper's sampler", ylabel="the pizza as agent", yscale="log")
+axes.legend()
+
+# %% [markdown]
+# ## What the prior does
+#
+# The wider the prior about the trained weights, the more room for doubt there is.
+
+# %%
+for variance in (0.01, 1.0, 5.0):
+    belief = equivocal.ask(
+        "during dinner, the pizza eats the woman", prior_variance=variance, step=17
+    ).belief(-1, "agent", "pizza")
+    print(f"prior variance {variance:g}: {belief.bayes:.5f} [{belief.low:.5f}, {belief.high:.5f}]")
+
+# %% [markdown]
+# ## How much of the uncertainty is not knowing?
+#
+# Entropy of the mean answer, and the part of it that the members of the ensemble disagree about.
+
+# %%
+for answer in (congruent, reversal):
+    share = answer.epistemic.mean(axis=1) / answer.entropy.mean(axis=1)
+    print(dict(zip(answer.words, np.round(share, 2).tolist(), strict=True)))

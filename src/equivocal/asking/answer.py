@@ -1,0 +1,198 @@
+"""`Answer`: what was believed after each word, labelled, ready to be read, drawn and sent.
+
+The object that `equivocal ask --json` prints and `/api/comprehend` sends is `Answer.to_dict`.
+"""
+
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equivocal.asking.listener import Floats
+from equivocal.errors import UserError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+    from matplotlib.figure import Figure
+
+__all__ = ["TOP", "Answer", "Belief", "Heard"]
+
+TOP = 4  # fillers of a role that are listed unless more are asked for
+
+
+@dataclass(frozen=True)
+class Belief:
+    """How far one filler is believed to have a role."""
+
+    filler: str
+    mle: float  # the trained network
+    bayes: float  # mean over the ensemble
+    low: float  # 5 % quantile over the ensemble
+    high: float  # 95 % quantile over the ensemble
+    truth: float | None  # exact probability; None where the words so far are impossible
+    said: bool  # the word has been heard
+
+
+@dataclass(frozen=True)
+class Heard:
+    """One constituent of the sentence."""
+
+    text: str  # as it was typed, less articles
+    word: str  # as the world calls it
+    takes_part: bool  # some event has it in one of `Answer.participants`
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Answer:
+    """Beliefs after each word of one sentence. Arrays are (word, role, filler)."""
+
+    sentence: str
+    world: str
+    network: str  # where it comes from
+    prior_variance: float
+    step: int | str  # of the paper's sampler, or "converged"
+    time: float | None  # sampler time τ at that step; None for "converged"
+    heard: tuple[Heard, ...]
+    roles: tuple[str, ...]
+    participants: tuple[str, ...]  # roles told by their place alone
+    fillers: tuple[str, ...]
+    candidates: NDArray[np.bool_]  # (role, filler): what is listed for a role
+    mle: Floats
+    bayes: Floats
+    low: Floats
+    high: Floats
+    truth: NDArray[np.float64]  # NaN where the words so far are impossible
+    entropy: Floats  # (word, role): summed over the role's candidates, in nats
+    epistemic: Floats  # (word, role): the part of `entropy` that is not knowing
+    semantic_update: Floats  # (word,)
+    indicated: dict[str, str] = field(default_factory=dict)  # what the order of the words says
+
+    def __repr__(self) -> str:
+        return f"<Answer to {self.sentence!r}: {self.summary}>"
+
+    def _repr_html_(self) -> str:
+        from equivocal.asking.picture import as_html
+
+        return as_html(self)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """One label per constituent, as typed."""
+        return tuple(part.text for part in self.heard)
+
+    @property
+    def summary(self) -> str:
+        """What it makes of the whole sentence, in plain words."""
+        from equivocal.asking.summary import summary
+
+        return summary(self)
+
+    def possible(self, position: int) -> bool:
+        """Whether some event of the world is told so, up to the word at `position`."""
+        return not np.isnan(self.truth[position]).all()
+
+    def beliefs(self, position: int, role: str, top: int = TOP) -> list[Belief]:
+        """The fillers believed most after a word.
+
+        A heard word that could be a participant is listed for every such role, believed or not:
+        whether the pizza eats is the question.
+        """
+        r = self.roles.index(role)
+        strength = np.maximum(self.mle[position, r], self.bayes[position, r])
+        strength = np.where(self.candidates[r], strength, -1)
+        best = [int(f) for f in np.argsort(-strength, kind="stable")[:top] if strength[f] >= 0]
+        if role in self.participants:
+            said = [part.word for part in self.heard[: position + 1] if part.takes_part]
+            best = list(dict.fromkeys([*best, *map(self.fillers.index, said)]))
+        return [self._belief(position, r, f) for f in best]
+
+    def belief(self, position: int, role: str, filler: str) -> Belief:
+        """How far one filler is believed to have one role after a word."""
+        return self._belief(position, self.roles.index(role), self.fillers.index(filler))
+
+    def _belief(self, position: int, r: int, f: int) -> Belief:
+        at = (position, r, f)
+        truth = float(self.truth[at])
+        return Belief(
+            filler=self.fillers[f],
+            mle=float(self.mle[at]),
+            bayes=float(self.bayes[at]),
+            low=float(self.low[at]),
+            high=float(self.high[at]),
+            truth=None if np.isnan(truth) else truth,
+            said=self.fillers[f] in (part.word for part in self.heard[: position + 1]),
+        )
+
+    def to_dict(self, top: int = TOP) -> dict[str, Any]:
+        """Plain lists, strings and numbers, as JSON has them."""
+        if not isinstance(top, int) or top < 1:
+            raise UserError(f"top must be a whole number of fillers, 1 or more, got {top!r}.")
+        return {
+            "sentence": self.sentence,
+            "world": self.world,
+            "network": self.network,
+            "prior_variance": self.prior_variance,
+            "step": self.step,
+            "time": self.time,
+            "words": [self._word(position, top) for position in range(len(self.heard))],
+            "indicated": self.indicated,
+            "summary": self.summary,
+        }
+
+    def _word(self, position: int, top: int) -> dict[str, Any]:
+        return {
+            "word": self.heard[position].text,
+            "possible": self.possible(position),
+            "roles": {
+                role: [asdict(belief) for belief in self.beliefs(position, role, top)]
+                for role in self.roles
+            },
+            "semantic_update": float(self.semantic_update[position]),
+            "entropy": float(self.entropy[position].mean()),
+            "epistemic": float(self.epistemic[position].mean()),
+        }
+
+    def to_xarray(self) -> "xr.Dataset":
+        """Everything, with named dimensions."""
+        import xarray as xr
+
+        each, by_role = ("word", "role", "filler"), ("word", "role")
+        return xr.Dataset(
+            {
+                **{name: (each, getattr(self, name)) for name in BELIEFS},
+                **{name: (by_role, getattr(self, name)) for name in ("entropy", "epistemic")},
+                "semantic_update": (("word",), self.semantic_update),
+            },
+            coords={
+                "word": list(self.words),
+                "role": list(self.roles),
+                "filler": list(self.fillers),
+            },
+            attrs={
+                "sentence": self.sentence,
+                "world": self.world,
+                "network": self.network,
+                "prior_variance": self.prior_variance,
+                "step": self.step,
+            },
+        )
+
+    def to_dataframe(self) -> "pd.DataFrame":
+        """One row for each position, role and filler."""
+        dataset = self.to_xarray()
+        words = ("position", np.arange(1, len(self.heard) + 1))
+        dataset = dataset.rename(word="position").assign_coords(position=words)
+        frame = dataset[list(BELIEFS)].to_dataframe().reset_index()
+        frame.insert(1, "word", [self.words[position - 1] for position in frame["position"]])
+        return frame
+
+    def plot(self) -> "Figure":
+        """A figure: for each word and role the fillers believed most, MLE beside Bayesian."""
+        from equivocal.asking.picture import as_figure
+
+        return as_figure(self)
+
+
+BELIEFS = ("mle", "bayes", "low", "high", "truth")

@@ -1,0 +1,160 @@
+"""`Comprehender`: a trained network with its ensembles, ready to be asked any sentence."""
+
+import unicodedata
+from functools import cache, lru_cache, partial
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from equivocal.asking.answer import Answer, Heard
+from equivocal.asking.beliefs import ensemble_beliefs, semantic_update
+from equivocal.asking.ensembles import converged, load_weights, path
+from equivocal.asking.listener import Floats, Listener
+from equivocal.asking.settings import CONVERGED, DEFAULT
+from equivocal.asking.source import Source
+from equivocal.asking.vocabulary import Vocabulary, indicated_roles
+from equivocal.errors import UserError, listed
+from equivocal.world import Utterance, role_unit
+from equivocal.world.prefixes import NO_NODE
+
+__all__ = ["MOST_WORDS", "Comprehender"]
+
+MOST_WORDS = 30  # far longer than any sentence of a world; keeps an answer to milliseconds
+CACHED_TRUTHS = 4096
+
+
+class Comprehender:
+    """Ask it a sentence; it answers after each word. Safe to use from several threads."""
+
+    def __init__(self, source: Source) -> None:
+        self.source, self.world = source, source.world
+        self.vocabulary = Vocabulary.of(self.world)
+        self._listener = Listener(load_weights(source))
+        self._trained = self._listener.last_layer(self.vocabulary.units)
+        patterns = [self.world.lexicon.unit_mask((role_unit(r),)) for r in self.world.roles]
+        self._probes = np.stack(patterns).astype(np.float32)
+        self._converged = cache(partial(converged, source))
+        self._path = cache(partial(path, source))
+        self._truth = lru_cache(CACHED_TRUTHS)(self._truth_at)
+
+    @property
+    def prior_variances(self) -> tuple[float, ...]:
+        """Those that can be asked for."""
+        return self.source.settings.prior_variances
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """Steps of the paper's sampler that can be asked for."""
+        return self.source.settings.kept_steps
+
+    def prepare(self) -> None:
+        """Make every ensemble now rather than when it is first asked for."""
+        for variance in self.prior_variances:
+            self._converged(variance)
+            self._path(variance)
+
+    def times(self, prior_variance: float) -> list[float]:
+        """Sampler time τ at each of `steps`."""
+        return [float(time) for time in self._path(prior_variance)[1]]
+
+    def answer(
+        self,
+        text: str,
+        *,
+        prior_variance: float = DEFAULT.prior_variance,
+        step: int | str = CONVERGED,
+    ) -> Answer:
+        """What is believed after each word of a sentence."""
+        utterance = self.world.parse(_printable(text))
+        if len(utterance) > MOST_WORDS:
+            raise UserError(
+                f"the sentence has {len(utterance)} words, at most {MOST_WORDS}; shorten it."
+            )
+        particles, time = self._ensemble(prior_variance, step)
+        gestalts = self._listener.gestalts(self.world.encode(utterance))
+        psi = self._listener.features(gestalts, self._probes)
+        shape = (*psi.shape[:2], len(self.vocabulary.fillers))
+        rows = psi.reshape(-1, psi.shape[-1])
+        found = [part.reshape(shape) for part in ensemble_beliefs(rows, particles)]
+        bayes, low, high, entropy, epistemic = found
+        return Answer(
+            sentence=text.strip(),
+            world=self.world.name,
+            network=self.source.name,
+            prior_variance=prior_variance,
+            step=step,
+            time=time,
+            heard=tuple(
+                Heard(part.text, part.word, part.word in self.vocabulary.partaking)
+                for part in utterance
+            ),
+            roles=self.world.roles,
+            participants=self.vocabulary.participants,
+            fillers=self.vocabulary.fillers,
+            candidates=self.vocabulary.candidates,
+            mle=expit(rows @ self._trained.T).reshape(shape),
+            bayes=bayes,
+            low=low,
+            high=high,
+            truth=self._truths(utterance),
+            entropy=(entropy * self.vocabulary.candidates).sum(axis=-1),
+            epistemic=(epistemic * self.vocabulary.candidates).sum(axis=-1),
+            semantic_update=semantic_update(gestalts),
+            indicated=indicated_roles(self.world, utterance),
+        )
+
+    def _ensemble(self, prior_variance: float, step: int | str) -> tuple[Floats, float | None]:
+        if prior_variance not in self.prior_variances:
+            known = listed(f"{variance:g}" for variance in self.prior_variances)
+            raise UserError(
+                f"there is no posterior for prior variance {prior_variance!r}; choose from {known}."
+            )
+        if step == CONVERGED:
+            return self._converged(prior_variance), None
+        if step not in self.steps:
+            raise UserError(
+                f"step {step!r} is not kept; choose from {listed(map(str, self.steps))} "
+                f"or {CONVERGED!r}."
+            )
+        particles, time = self._path(prior_variance)
+        at = self.steps.index(int(step))
+        return particles[at], float(time[at])
+
+    def _truths(self, utterance: Utterance) -> NDArray[np.float64]:
+        """(word, role, filler): exact; NaN where the words so far are impossible, or unknown."""
+        shape = (len(utterance), len(self.world.roles), len(self.vocabulary.fillers))
+        truth = np.full(shape, np.nan)
+        if not self.world.is_exact:
+            return truth
+        pairs = [tuple(pair) for pair in self.world.encode(utterance).tolist()]
+        for last in range(len(pairs)):
+            node = self.world.all_derivations.tree.find(pairs[: last + 1])
+            if node == NO_NODE:
+                break
+            truth[last] = self._truth(node)
+        return truth
+
+    def _truth_at(self, node: int) -> NDArray[np.float64]:
+        """(role, filler) after one beginning; NaN for a role that no event has there."""
+        queries = self.world.all_derivations.queries
+        truth = np.full((len(self.world.roles), len(self.vocabulary.fillers)), np.nan)
+        for role in range(len(self.world.roles)):
+            pair = queries.find(node, role)
+            if pair is not None:
+                (beliefs,) = queries.targets(slice(pair, pair + 1))
+                truth[role] = beliefs[self.vocabulary.units]
+        return truth
+
+
+def _printable(text: str) -> str:
+    """The text if it has nothing in it that cannot be seen."""
+    if not isinstance(text, str):
+        raise UserError(f"a sentence is text, got {type(text).__name__}.")
+    for place, letter in enumerate(text.strip()):
+        if unicodedata.category(letter).startswith("C"):
+            raise UserError(
+                f"the sentence has a control character, U+{ord(letter):04X}, in place "
+                f"{place + 1}; leave it out."
+            )
+    return text.strip()

@@ -1,0 +1,124 @@
+"""Which network is asked, and where what belongs to it is kept.
+
+    CACHE/WORLD-KEY/run/                         the default network of a world, as `train` saves it
+    CACHE/WORLD-KEY/converged_1.safetensors      its ensembles, made when first asked for; see
+    CACHE/WORLD-KEY/path_1.safetensors           `equivocal.asking.ensembles`
+
+CACHE is the user's cache folder; `EQUIVOCAL_CACHE` names another. KEY is a hash of everything the
+files depend on: the world, the settings and, for a run of your own, its weights and its training.
+"""
+
+import hashlib
+import json
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from equivocal.asking.settings import DEFAULT, AskSettings
+from equivocal.errors import UserError
+from equivocal.world import World
+
+__all__ = ["Source", "cache_folder"]
+
+FORMAT = 1  # of the files; part of the key
+
+
+def cache_folder() -> Path:
+    """Where networks and ensembles are kept."""
+    import platformdirs
+
+    named = os.environ.get("EQUIVOCAL_CACHE")
+    return Path(named) if named else platformdirs.user_cache_path("equivocal")
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A network of a run, or the default network of a world."""
+
+    world: World
+    run: Path | None  # None: the default network
+    network: int
+    settings: AskSettings
+    folder: Path  # in the cache; named by a hash of all the rest, so it tells sources apart
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Source) and self.folder == other.folder
+
+    def __hash__(self) -> int:
+        return hash(self.folder)
+
+    @classmethod
+    def choose(
+        cls,
+        *,
+        world: World | str | Path | None = None,
+        run: str | Path | None = None,
+        network: int = 0,
+        settings: AskSettings = DEFAULT,
+    ) -> "Source":
+        """A network of a run, or else of a world (`paper` unless told otherwise)."""
+        if run is None:
+            if network != 0:
+                raise UserError(f"network {network!r} needs a run; name one with run.")
+            chosen = world if isinstance(world, World) else World.load(world or "paper")
+            return cls(chosen, None, 0, settings, _folder(chosen, {}, settings))
+        if world is not None:
+            raise UserError(f"the run {run} brings its own world; give a run or a world, not both.")
+        if not isinstance(network, int) or network < 0:
+            raise UserError(f"network is a whole number, 0 or more, got {network!r}.")
+        return cls._of_run(Path(run), network, settings)
+
+    @classmethod
+    def _of_run(cls, run: Path, network: int, settings: AskSettings) -> "Source":
+        world = World.load(_existing(run, run / "world.toml"))
+        weights = _existing(run, _network_path(run, network)).read_bytes()
+        try:
+            about = tomllib.loads(_existing(run, run / "run.toml").read_text(encoding="utf-8"))
+            training = about["training"]
+        except (ValueError, KeyError) as error:
+            raise UserError(f"{run / 'run.toml'} cannot be read ({error}); train again.") from None
+        made_of = {"network": hashlib.sha256(weights).hexdigest(), "training": training}
+        return cls(world, run, network, settings, _folder(world, made_of, settings))
+
+    @property
+    def run_folder(self) -> Path:
+        """Where the network lies, or will lie once it is trained."""
+        return self.folder / "run" if self.run is None else self.run
+
+    @property
+    def network_path(self) -> Path:
+        """The file of its weights."""
+        return _network_path(self.run_folder, self.network)
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether there is a network."""
+        return (self.run_folder / "run.toml").exists()
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        if self.run is None:
+            return f"the default network of world {self.world.name}"
+        return f"network {self.network} of {self.run}"
+
+
+def _network_path(run: Path, network: int) -> Path:
+    return run / "networks" / f"{network:02d}.safetensors"
+
+
+def _folder(world: World, made_of: Mapping[str, object], settings: AskSettings) -> Path:
+    content = {"format": FORMAT, "world": world.fingerprint, "settings": asdict(settings)}
+    key = hashlib.sha256(json.dumps(content | dict(made_of), sort_keys=True).encode())
+    plain = "".join(letter for letter in world.name if letter.isalnum())[:24]
+    return cache_folder() / f"{plain}-{key.hexdigest()[:16]}"
+
+
+def _existing(run: Path, path: Path) -> Path:
+    if not path.is_file():
+        raise UserError(
+            f"{path} is missing; `equivocal train --out {run}` (or `reproduce`) writes it."
+        )
+    return path

@@ -1,0 +1,108 @@
+"""How answers are named: the fillers of a role, and what the order of the words says.
+
+A network answers with output units, people ask for words. Each word is read off one unit: the one
+that has its name, or else the one of its features that the fewest words share.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equivocal.world import Utterance, World
+from equivocal.world.grammar import NO_FILLER, Construction
+
+__all__ = ["Vocabulary", "indicated_roles"]
+
+
+@dataclass(frozen=True, eq=False)
+class Vocabulary:
+    """The words of a world as answers."""
+
+    fillers: tuple[str, ...]  # every word
+    units: NDArray[np.intp]  # (fillers,): the output unit that stands for each
+    participants: tuple[str, ...]  # roles told by their place alone: who does what to whom
+    partaking: frozenset[str]  # words that some event has in such a role
+    candidates: NDArray[np.bool_]  # (roles, fillers): what is considered for each role
+
+    @classmethod
+    def of(cls, world: World) -> "Vocabulary":
+        """Of a world."""
+        features = world.lexicon.features
+        shared = features.sum(axis=0)
+        number = {unit: index for index, unit in enumerate(world.units)}
+        units = [
+            number[word]
+            if word in number and features[row, number[word]]
+            else int(np.argmin(np.where(features[row], shared, shared.max() + 1)))
+            for row, word in enumerate(world.lexicon.words)
+        ]
+        participants = _participants(world)
+        fill = {role: world.grammar.fillers_of(r) for r, role in enumerate(world.roles)}
+        partaking = set().union(*(fill[role] for role in participants))
+        # whoever takes part may do so in any of these roles: pizzas may eat
+        considered = [partaking if r in participants else fill[r] for r in world.roles]
+        numbers = range(len(world.lexicon.words))
+        return cls(
+            fillers=world.lexicon.words,
+            units=np.array(units),
+            participants=participants,
+            partaking=frozenset(world.lexicon.words[number] for number in partaking),
+            candidates=np.array([[n in words for n in numbers] for words in considered]),
+        )
+
+
+def _participants(world: World) -> tuple[str, ...]:
+    """Roles without a marker in some construction, the action apart."""
+    unmarked = {
+        role
+        for construction in world.grammar.constructions
+        for role in construction.order
+        if construction.markers[role] == NO_FILLER
+    } - {world.grammar.action_role}
+    return tuple(role for index, role in enumerate(world.roles) if index in unmarked)
+
+
+def indicated_roles(world: World, utterance: Utterance) -> dict[str, str]:
+    """Role → word as a construction of the world puts them; empty where none fits.
+
+    Only places, markers and which word is the verb count, not what makes sense: of "during dinner,
+    the pizza eats" the agent is the pizza.
+    """
+    for construction in world.grammar.constructions:
+        places = _placed(world, construction, utterance)
+        if places is not None:
+            return {
+                world.roles[role]: utterance.constituents[index].word
+                for index, role in enumerate(places)
+            }
+    return {}
+
+
+def _placed(
+    world: World, construction: Construction, utterance: Utterance
+) -> tuple[int, ...] | None:
+    """The role of each constituent if the construction has them in this order."""
+    grammar, lexicon = world.grammar, world.lexicon
+    actions = grammar.fillers_of(grammar.action_role)
+
+    def fits(role: int, index: int) -> bool:
+        part = utterance.constituents[index]
+        marker = construction.markers[role]
+        wanted = None if marker == NO_FILLER else lexicon.tokens[marker]
+        is_action = lexicon.words.index(part.word) in actions
+        return part.marker == wanted and is_action == (role == grammar.action_role)
+
+    def place(index: int, order: tuple[int, ...]) -> tuple[int, ...] | None:
+        if index == len(utterance):
+            return ()
+        for at, role in enumerate(order):
+            if fits(role, index):
+                rest = place(index + 1, order[at + 1 :])
+                if rest is not None:
+                    return (role, *rest)
+            if construction.mentioned[role] == 1:  # may not be left out
+                return None
+        return None
+
+    return place(0, construction.order)

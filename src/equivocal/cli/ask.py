@@ -1,0 +1,156 @@
+"""`equivocal ask`: a sentence, and what is believed after each of its words."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.columns import Columns
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from equivocal.cli.console import out
+from equivocal.errors import UserError
+
+if TYPE_CHECKING:
+    from equivocal.asking import Answer, Belief, Comprehender
+
+__all__ = ["ASK_EXAMPLES", "ask", "opened", "step_of"]
+
+ASK_EXAMPLES = (
+    'Examples: `equivocal ask "During dinner, the pizza eats the woman"`, '
+    '`equivocal ask "the man eats the egg" --compare "the egg eats the man"`, '
+    '`equivocal ask "during dinner, the pizza eats" --step 17 --prior-variance 5`, '
+    '`equivocal ask "the cat chases the mouse" --world garden.toml --json`'
+)
+BAR = 8  # characters
+WORTH_A_LINE = 0.01  # fillers believed less are left out, unless they were heard
+SIDE_BY_SIDE = 156  # columns of the terminal that two answers need
+
+WorldName = Annotated[
+    str | None, typer.Option("--world", help="A world's name, or the path of a file [paper].")
+]
+RunFolder = Annotated[
+    Path | None, typer.Option("--run", help="A trained run to ask instead of the default network.")
+]
+NetworkNumber = Annotated[int, typer.Option("--network", min=0, help="Which network of the run.")]
+
+
+def ask(
+    sentence: Annotated[str, typer.Argument(help="Words of the world, in any order.")],
+    compare: Annotated[str | None, typer.Option(help="A second sentence, side by side.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead.")] = False,
+    world: WorldName = None,
+    run: RunFolder = None,
+    network: NetworkNumber = 0,
+    prior_variance: Annotated[
+        float, typer.Option(help="Of the last layer about its trained weights: 0.01, 1 or 5.")
+    ] = 1.0,
+    step: Annotated[
+        str, typer.Option(help="A step of the paper's sampler (17 is its end), or `converged`.")
+    ] = "converged",
+    top: Annotated[int, typer.Option(min=1, help="Fillers listed for each role.")] = 4,
+) -> None:
+    """Ask a sentence: what the network and its ensemble believe after each word.
+
+    The first time a small network is trained and kept in your cache folder.
+    """
+    comprehender = opened(world, run, network)
+    answers = [
+        comprehender.answer(text, prior_variance=prior_variance, step=step_of(step))
+        for text in ([sentence] if compare is None else [sentence, compare])
+    ]
+    if as_json:
+        content = answers[0].to_dict(top)
+        if compare is not None:
+            content["compare"] = answers[1].to_dict(top)
+        out.file.write(json.dumps(content, ensure_ascii=False) + "\n")
+        return
+    shown = [_shown(answer, top) for answer in answers]
+    if len(shown) == 2 and out.width >= SIDE_BY_SIDE:
+        out.print(Columns(shown, padding=(0, 4)))
+    else:
+        out.print(Group(*shown))
+    out.print(
+        "trained: the network alone; Bayesian: mean and 90 % interval of its ensemble; truth: "
+        "exact, blank where no event begins so; surprise: change of the gestalt",
+        style="dim",
+    )
+
+
+def opened(world: str | None, run: Path | None, network: int) -> "Comprehender":
+    """The comprehender that the options mean."""
+    from equivocal.asking import Comprehender, Source
+
+    return Comprehender(Source.choose(world=world, run=run, network=network))
+
+
+def step_of(text: str) -> int | str:
+    """A step as typed: a number or `converged`."""
+    if text == "converged":
+        return text
+    if not text.isdecimal():
+        raise UserError(f"--step is a whole number or `converged`, got {text!r}.")
+    return int(text)
+
+
+def _shown(answer: "Answer", top: int) -> RenderableType:
+    tables = [_after(answer, position, top) for position in range(len(answer.heard))]
+    return Group(*tables, Text(answer.summary), Text())
+
+
+def _after(answer: "Answer", position: int, top: int) -> Table:
+    """What is believed after one word."""
+    heard = answer.heard[position].text
+    total = float(answer.entropy[position].mean())
+    unknown = float(answer.epistemic[position].mean()) / total if total > 0 else 0.0
+    table = Table(
+        title=Text.assemble(
+            (f"{position + 1} {heard}", "bold"),
+            f"  surprise {answer.semantic_update[position]:.1f}, unsure {total:.2f} nats, "
+            f"{unknown:.0%} of it not knowing",
+        ),
+        title_justify="left",
+        title_style="",
+        box=None,
+        padding=(0, 1),
+        show_header=position == 0,
+    )
+    table.add_column("", width=max(len(role) for role in answer.roles), no_wrap=True, style="dim")
+    table.add_column("", width=11, no_wrap=True)
+    table.add_column("trained", width=BAR + 6, no_wrap=True)
+    table.add_column("Bayesian", width=BAR + 18, no_wrap=True)
+    table.add_column("truth", width=5)
+    for role in answer.roles:
+        listed = answer.beliefs(position, role, top)
+        said = {part.word for part in answer.heard[: position + 1] if part.takes_part}
+        named = said if role in answer.participants else set()
+        kept = [b for b in listed if b.filler in named or max(b.mle, b.bayes) >= WORTH_A_LINE]
+        for number, belief in enumerate(kept or listed[:1]):
+            table.add_row(role if number == 0 else "", *_line(belief))
+    return table
+
+
+def _line(belief: "Belief") -> list[Text]:
+    truth = "" if belief.truth is None else f"{belief.truth:.2f}"
+    return [
+        Text(belief.filler, style="bold" if belief.said else ""),
+        Text.assemble((_bar(belief.mle), "blue"), f" {belief.mle:.3f}"),
+        Text.assemble(
+            (_bar(belief.bayes), "dark_orange"),
+            f" {belief.bayes:.3f} {belief.low:.3f}–{belief.high:.3f}",
+        ),
+        Text(truth),
+    ]
+
+
+def _bar(share: float) -> str:
+    """A bar of eighths of a character.
+
+    >>> _bar(0.5)
+    '████    '
+    """
+    eighths = round(share * BAR * 8)
+    whole, rest = divmod(eighths, 8)
+    return ("█" * whole + ("" if rest == 0 else " ▏▎▍▌▋▊▉"[rest])).ljust(BAR)

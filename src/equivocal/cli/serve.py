@@ -1,0 +1,51 @@
+"""`equivocal serve`: the page in the browser."""
+
+import os
+from typing import Annotated
+
+import typer
+
+from equivocal.cli.ask import NetworkNumber, RunFolder, WorldName, opened
+from equivocal.cli.console import err, out
+from equivocal.errors import UserError
+
+__all__ = ["SERVE_EXAMPLES", "serve"]
+
+SERVE_EXAMPLES = (
+    "Examples: `equivocal serve`, `equivocal serve --port 8080 --run runs/paper --network 3`, "
+    "`equivocal serve --world garden.toml`"
+)
+
+
+def serve(
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8000,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    world: WorldName = None,
+    run: RunFolder = None,
+    network: NetworkNumber = 0,
+) -> None:
+    """Serve a page to ask sentences on, and its JSON API, until Ctrl-C.
+
+    Only this machine can reach it unless `--host` says otherwise.
+    """
+    # an answer's matrices are small: threads of the linear algebra would only wait for each other
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    try:
+        from equivocal.web.serving import is_loopback, listening
+        from equivocal.web.serving import serve as serve_on
+    except ModuleNotFoundError as error:
+        raise UserError(f"the page needs {error.name}: pip install 'equivocal[web]'.") from None
+    bound = listening(host, port)
+    comprehender = opened(world, run, network)
+    comprehender.prepare()
+    if not is_loopback(host):
+        err.print(
+            f"warning: {host} can be reached from other machines, and anyone there can ask; "
+            "leave --host out to keep it to this one.",
+            style="yellow",
+            soft_wrap=True,
+        )
+    number = bound.getsockname()[1]
+    shown = f"[{host}]" if ":" in host else host
+    out.print(f"the page is at http://{shown}:{number}/ (Ctrl-C ends it)", soft_wrap=True)
+    serve_on(comprehender, bound, host)

@@ -1,0 +1,74 @@
+"""Progress on standard error: a bar with the time left on a terminal, plain lines elsewhere.
+
+Plain lines keep the logs of batch jobs readable. Anything that takes longer than two seconds says
+how far it is.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import monotonic
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+__all__ = ["Advance", "announce", "err", "in_stages", "progress"]
+
+# No markup: square brackets are tables of a world file here, and names are anybody's.
+err = Console(stderr=True, highlight=False, markup=False)
+
+SECONDS_BETWEEN_LINES = 10.0
+QUIET_SECONDS = 2.0  # what is done by then needs no word
+
+Advance = Callable[[int, int, str], None]  # done, of how many, a word on how it stands
+
+
+def announce(text: str) -> None:
+    """One line before something long begins."""
+    err.print(text, soft_wrap=True)
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Advance]:
+    """A function to report progress with, for as long as the block runs."""
+    if err.is_terminal:
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.completed:.0f}/{task.total:.0f}"),
+            TextColumn("{task.fields[state]}"),
+            TimeRemainingColumn(),
+        )
+        with Progress(*columns, console=err, transient=True) as bar:
+            task = bar.add_task(what, total=1, state="starting")
+            yield lambda done, total, state: bar.update(
+                task, completed=done, total=total, state=state
+            )
+        return
+    yield _plain_lines(what)
+
+
+def in_stages(what: str, stages: dict[str, Callable[[], object]]) -> None:
+    """Do one thing after the other, with progress."""
+    with progress(what) as advance:
+        for done, (name, work) in enumerate(stages.items(), start=1):
+            work()
+            advance(done, len(stages), name)
+
+
+def _plain_lines(what: str) -> Advance:
+    began, first, last = monotonic(), 0.0, 0.0
+
+    def advance(done: int, total: int, state: str) -> None:
+        nonlocal first, last
+        now = monotonic()
+        first = first or now
+        if now - began < QUIET_SECONDS:
+            return
+        if done in (1, total) or now - last >= SECONDS_BETWEEN_LINES:
+            last = now
+            # the first step is slower than the others (it compiles), so it tells nothing
+            pace = (now - first) / max(1, done - 1)
+            left = f", about {pace * (total - done):.0f} s left" if 1 < done < total else ""
+            err.print(f"{what}: {done}/{total}, {state}{left}", soft_wrap=True)
+
+    return advance

@@ -1,0 +1,49 @@
+// look.js: colours and type of the pictures. A saved picture has no style sheet, so they are
+// attributes in the SVG; the page's own colours in style.css are the same.
+
+export const FONT = "system-ui, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif";
+
+// Okabe and Ito's blue and vermilion, told apart by all eyes; texts are darker (or lighter) for
+// a contrast of 4.5 : 1 with the paper.
+const LIGHT = {
+  paper: "#ffffff", ink: "#16202b", muted: "#55606c", line: "#cfd6dd", track: "#eceff2",
+  chosen: "#e2edf6", mle: "#0072B2", bayes: "#D55E00", mleText: "#00649c", bayesText: "#ad4b00",
+};
+const DARK = {
+  paper: "#181f27", ink: "#e9eef3", muted: "#a6b2be", line: "#3a4652", track: "#27313b",
+  chosen: "#243648", mle: "#56B4E9", bayes: "#F5924E", mleText: "#7cc6f0", bayesText: "#f9ad7a",
+};
+
+export function isDark() {
+  const chosen = document.documentElement.dataset.theme;
+  return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
+export const colours = () => (isDark() ? DARK : LIGHT);
+
+// Pictures are drawn in units of a 16-pixel type size, and grow with the page's type.
+export const unit = () => parseFloat(getComputedStyle(document.documentElement).fontSize) / 16;
+
+const pen = document.createElement("canvas").getContext("2d");
+
+export function measure(text, size, weight = 400) {
+  pen.font = `${weight} ${size}px ${FONT}`;
+  return pen.measureText(text).width;
+}
+
+export function fit(text, room, size, weight = 400) {
+  if (measure(text, size, weight) <= room) return text;
+  let end = text.length - 1;
+  while (end > 1 && measure(`${text.slice(0, end)}…`, size, weight) > room) end -= 1;
+  return `${text.slice(0, end)}…`;
+}
+
+export function wrap(text, room, size, weight = 400) {
+  const lines = [];
+  for (const word of text.split(" ")) {
+    const longer = lines.length ? `${lines.at(-1)} ${word}` : word;
+    if (lines.length && measure(longer, size, weight) <= room) lines[lines.length - 1] = longer;
+    else lines.push(word);
+  }
+  return lines.map((line) => fit(line, room, size, weight));
+}

@@ -1,0 +1,108 @@
+// panel.js: the bars of one role, and the legend.
+//
+// Everything in a row is a <rect>, so that motion.js can slide each from its old place to its new.
+
+import { svg } from "./dom.js";
+import { percent } from "./format.js";
+import { fit, measure } from "./look.js";
+
+const HEAD = 30;
+const ROW = 28;
+const BAR = 10; // thick
+const NUMBER = measure("> 99.9 %", 11.5) + 9; // room for the longest
+const GLOSSES = {
+  agent: "who does it", action: "what is done", patient: "what it is done to",
+  location: "where", situation: "when", recipient: "who gets it", manner: "how",
+};
+
+export const panelHeight = (rows) => HEAD + ROW * rows;
+
+export function panel(answer, position, role, width, colours) {
+  const beliefs = answer.words[position].roles[role];
+  const names = answer.words.flatMap((entry) => entry.roles[role].map((each) => each.filler));
+  const widest = Math.max(...names.map((name) => measure(name, 13, 700)));
+  const label = Math.min(widest + 8, 0.42 * width);
+  const room = { label, bar: width - label - NUMBER };
+  return svg("g", { class: "role" },
+    ...head(answer, role, beliefs, width, colours),
+    ...beliefs.map((belief, i) => row(belief, role, HEAD + ROW * i, room, colours)));
+}
+
+function head(answer, role, beliefs, width, colours) {
+  const indicated = answer.indicated[role];
+  const heard = beliefs.some((belief) => belief.said && belief.filler === indicated);
+  const order = heard ? `word order: ${indicated}` : "";
+  const after = measure(role, 14, 700) + 8;
+  const free = width - after - measure(order, 12) - 10;
+  const gloss = GLOSSES[role] ?? "";
+  const small = { y: 14, "font-size": 12, fill: colours.muted };
+  return [
+    svg("text", { y: 14, "font-size": 14, "font-weight": 700 }, role),
+    measure(gloss, 12) < free ? svg("text", { x: after, ...small }, gloss) : null,
+    order ? svg("text", { x: width, "text-anchor": "end", ...small }, order) : null,
+    svg("rect", { y: 21, width, height: 1, fill: colours.line }),
+  ].filter(Boolean);
+}
+
+function row(belief, role, y, room, colours) {
+  const weight = belief.said ? 700 : 400;
+  const data = { "data-role": role, "data-filler": belief.filler };
+  const at = (value) => room.label + room.bar * value;
+  const bar = (name, top) => svg("rect", {
+    class: name, ...data, "data-value": belief[name], x: at(0), y: top,
+    width: room.bar * belief[name], height: BAR, fill: colours[name],
+  });
+  const number = (name, top) => svg("text", {
+    x: room.label + room.bar + NUMBER, y: top + 9, "text-anchor": "end", "font-size": 11.5,
+    fill: colours[`${name}Text`],
+  }, percent(belief[name]));
+  return svg("g", { class: "row", "data-key": `${role} ${belief.filler}`, "data-y": y,
+    transform: `translate(0 ${y})` },
+    svg("title", {}, spoken(belief, role)),
+    svg("text", { y: 16.5, "font-weight": weight }, fit(belief.filler, room.label - 6, 13, weight)),
+    svg("rect", { x: at(0), y: 1, width: room.bar, height: 2 * BAR + 1, fill: colours.track }),
+    bar("mle", 1), bar("bayes", 2 + BAR), ...interval(at(belief.low), at(belief.high), 17, colours),
+    ...(belief.truth === null ? [] : tick(at(belief.truth), colours)),
+    number("mle", 1), number("bayes", 2 + BAR));
+}
+
+// Rims in the colour of the paper keep the line and the tick visible on every bar.
+function interval(low, high, y, colours) {
+  const piece = (x, top, width, height, fill) => svg("rect", { x, y: top, width, height, fill });
+  return [
+    piece(low - 1.4, y - 1.4, high - low + 2.8, 2.8, colours.paper),
+    piece(low, y - 0.8, high - low, 1.6, colours.ink),
+    piece(low - 0.8, y - 3.5, 1.6, 7, colours.ink),
+    piece(high - 0.8, y - 3.5, 1.6, 7, colours.ink),
+  ];
+}
+
+function tick(x, colours) {
+  return [
+    svg("rect", { x: x - 2.2, y: -1, width: 4.4, height: 2 * BAR + 5, fill: colours.paper }),
+    svg("rect", { class: "truth", x: x - 1.1, y: -1, width: 2.2, height: 2 * BAR + 5,
+      fill: colours.ink }),
+  ];
+}
+
+function spoken(belief, role) {
+  const truth = belief.truth === null ? "" : `, truth ${percent(belief.truth)}`;
+  return `${belief.filler} as ${role}: trained ${percent(belief.mle)}, Bayesian ${
+    percent(belief.bayes)} (90 % between ${percent(belief.low)} and ${percent(belief.high)})${truth}`;
+}
+
+export function legend(width, colours) {
+  const entries = [
+    ["trained network (MLE)", [svg("rect", { y: 5, width: 34, height: BAR, fill: colours.mle })]],
+    ["Bayesian ensemble, mean", [svg("rect", { y: 5, width: 34, height: BAR, fill: colours.bayes })]],
+    ["90 % of the ensemble", interval(2, 32, 10, colours)],
+    ["exact truth of this world", [svg("rect", {
+      x: 16, y: 1, width: 2.2, height: 18, fill: colours.ink })]],
+    ["a word that was said", [svg("text", { y: 14.5, "font-weight": 700 }, "bold")]],
+  ];
+  const lines = entries.map(([text, sign], i) => svg("g", { transform: `translate(0 ${28 + 23 * i})` },
+    ...sign, svg("text", { x: 44, y: 14.5, "font-size": 12.5 }, fit(text, width - 44, 12.5))));
+  const name = svg("text", { y: 14, "font-size": 14, "font-weight": 700 }, "legend");
+  const rule = svg("rect", { y: 21, width, height: 1, fill: colours.line });
+  return { node: svg("g", { class: "legend" }, name, rule, ...lines), height: 28 + 23 * entries.length };
+}

@@ -1,0 +1,117 @@
+// picture.js: the picture of one answer at one word, an SVG that stands alone.
+//
+// From above: the words with surprise and uncertainty (timeline.js), then a panel of bars for each
+// role (panel.js) and the legend. A part is { node, height }; `stack` puts parts below each other.
+
+import { svg } from "./dom.js";
+import { percent } from "./format.js";
+import { FONT, measure, wrap } from "./look.js";
+import { legend, panel, panelHeight } from "./panel.js";
+import { timeline } from "./timeline.js";
+
+const GAP = 24; // between panels
+const NARROWEST = 190; // a panel
+const MOST_COLUMNS = 3;
+const IMPOSSIBLE = "Nothing in this world begins so: no truth to compare with.";
+
+// look: { colours, unit, width, visible, margin, titled } and what `shared` of answer.js gives.
+// Only the timeline of a very long sentence is wider than `visible`; both are in pixels.
+export function picture(answer, position, look) {
+  const margin = look.margin ?? 0;
+  const width = look.width / look.unit - 2 * margin;
+  const visible = (look.visible ?? look.width) / look.unit - 2 * margin;
+  const parts = [
+    look.titled ? title(answer, width, look.colours) : null,
+    timeline(answer, position, width, look),
+    heading(answer, position, visible, look),
+    panels(answer, position, visible, look),
+  ];
+  const all = stack(parts.filter(Boolean), margin);
+  const height = Math.ceil(all.height + margin);
+  return svg("svg", {
+    class: "picture", role: "img", "aria-label": described(answer, position),
+    width: look.width, height: height * look.unit,
+    viewBox: `0 0 ${look.width / look.unit} ${height}`,
+    "font-family": FONT, "font-size": 13, fill: look.colours.ink,
+  }, svg("rect", { width: "100%", height: "100%", fill: look.colours.paper }), all.node);
+}
+
+function stack(parts, margin) {
+  const node = svg("g");
+  let height = margin;
+  for (const part of parts) {
+    part.node.setAttribute("transform", `translate(${margin} ${height})`);
+    node.append(part.node);
+    height += part.height;
+  }
+  return { node, height };
+}
+
+// Only in a saved picture: on the page the sentence stands in its field.
+function title(answer, width, colours) {
+  const lines = wrap(answer.sentence, width, 18, 700);
+  const source = `Equivocal, world ${answer.world}. Prior variance ${answer.prior_variance}, ${
+    answer.step === "converged" ? "converged" : `sampler step ${answer.step}`}.`;
+  const node = svg("g", {}, textLines(lines, 16, 22, { "font-size": 18, "font-weight": 700 }));
+  node.append(textLines([source], 16 + 22 * lines.length, 16, {
+    "font-size": 12, fill: colours.muted,
+  }));
+  return { node, height: 22 * lines.length + 30 };
+}
+
+export function headingOf(answer, position) {
+  const said = answer.words.slice(0, position + 1).map((entry) => entry.word).join(" · ");
+  return `Beliefs after “${said}”`;
+}
+
+function heading(answer, position, width, look) {
+  const linesOf = (text) => wrap(text, width, 14, 600);
+  const lines = linesOf(headingOf(answer, position));
+  const node = svg("g", {}, textLines(lines, 26, 19, { "font-size": 14, "font-weight": 600 }));
+  const longest = Math.max(...look.headings.map((text) => linesOf(text).length));
+  const widest = Math.max(...look.headings.map((text) => measure(text, 14, 600)));
+  const beside = widest + measure(IMPOSSIBLE, 13) + 24 < width;
+  const notes = wrap(IMPOSSIBLE, width, 13);
+  if (!answer.words[position].possible) {
+    node.append(beside
+      ? svg("text", { class: "impossible", x: width, y: 26, "text-anchor": "end" }, IMPOSSIBLE)
+      : textLines(notes, 26 + 19 * lines.length, 17, { class: "impossible" }));
+  }
+  return { node, height: 19 * longest + (look.noted && !beside ? 17 * notes.length : 0) + 20 };
+}
+
+function textLines(lines, y, step, attributes) {
+  const tspans = lines.map((line, i) => svg("tspan", { x: 0, y: y + step * i }, line));
+  return svg("text", attributes, ...tspans);
+}
+
+function panels(answer, position, width, look) {
+  const roles = Object.keys(answer.words[position].roles);
+  const columns = Math.max(1, Math.min(MOST_COLUMNS, roles.length + 1,
+    Math.floor((width + GAP) / (NARROWEST + GAP))));
+  const room = (width - GAP * (columns - 1)) / columns;
+  const cells = [
+    ...roles.map((role) => ({
+      node: panel(answer, position, role, room, look.colours), height: panelHeight(look.rows[role]),
+    })),
+    legend(room, look.colours),
+  ];
+  const node = svg("g");
+  let y = 0;
+  for (let start = 0; start < cells.length; start += columns) {
+    const row = cells.slice(start, start + columns);
+    row.forEach((cell, i) => {
+      cell.node.setAttribute("transform", `translate(${i * (room + GAP)} ${y})`);
+      node.append(cell.node);
+    });
+    y += Math.max(...row.map((cell) => cell.height)) + 10;
+  }
+  return { node, height: y };
+}
+
+function described(answer, position) {
+  const { word, roles } = answer.words[position];
+  const best = Object.entries(roles).map(([role, [first]]) =>
+    `${role}: ${first.filler}, ${percent(first.mle)} trained, ${percent(first.bayes)} Bayesian`);
+  return `Beliefs after “${word}” in “${answer.sentence}”. ${best.join("; ")}.`;
+}

@@ -1,0 +1,75 @@
+"""An answer in the forms that people take it in: JSON, tables, pictures, a sentence."""
+
+import json
+
+import numpy as np
+import pytest
+
+from equivocal.asking import Answer, Comprehender
+from equivocal.asking.summary import summary
+from equivocal.errors import UserError
+
+
+@pytest.fixture(scope="module")
+def answer(garden_mind: Comprehender) -> Answer:
+    return garden_mind.answer("the mouse <chases> the cat", step=0)
+
+
+def test_json_has_what_was_promised(answer: Answer) -> None:
+    content = json.loads(json.dumps(answer.to_dict(), allow_nan=False))
+    assert [word["word"] for word in content["words"]] == ["mouse", "chases", "cat"]
+    for word in content["words"]:
+        assert list(word["roles"]) == ["agent", "action", "patient", "place"]
+        assert {"semantic_update", "entropy", "epistemic"} <= word.keys()
+        for beliefs in word["roles"].values():
+            for belief in beliefs:
+                assert {"filler", "mle", "bayes", "low", "high"} <= belief.keys()
+                assert 0 <= belief["low"] <= belief["high"] <= 1
+        assert 0 <= word["epistemic"] <= word["entropy"]
+
+
+def test_the_likeliest_come_first(answer: Answer) -> None:
+    for top in (1, 2):
+        first = answer.beliefs(0, "place", top=top)
+        assert len(first) == top
+        strength = [max(belief.mle, belief.bayes) for belief in first]
+        assert strength == sorted(strength, reverse=True)
+    with pytest.raises(UserError, match="top must be a whole number"):
+        answer.to_dict(top=0)
+
+
+def test_tables_are_labelled(answer: Answer) -> None:
+    frame = answer.to_dataframe()
+    assert len(frame) == 3 * 4 * 11
+    row = frame.query("position == 3 and role == 'agent' and filler == 'mouse'").iloc[0]
+    assert row["word"] == "cat"
+    assert row["bayes"] == pytest.approx(answer.belief(2, "agent", "mouse").bayes)
+    dataset = answer.to_xarray()
+    assert dataset["bayes"].dims == ("word", "role", "filler")
+    np.testing.assert_array_equal(dataset["entropy"], answer.entropy)
+
+
+def test_html_shows_every_word_and_escapes_what_was_typed(answer: Answer) -> None:
+    html = answer._repr_html_()
+    assert "&lt;chases&gt;" in html
+    assert "<chases>" not in html
+    assert html.count("scope='col'") == 3
+    assert "Bayesian" in html
+
+
+def test_figure_has_a_panel_for_each_word_and_role(answer: Answer) -> None:
+    figure = answer.plot()
+    assert len(figure.axes) == 3 * 4
+    figure.canvas.draw()
+    agent = figure.axes[2]  # after the last word
+    assert {"mouse", "cat"} <= {label.get_text() for label in agent.get_yticklabels()}
+
+
+def test_summary_names_reading_order_of_words_and_doubt(garden_mind: Comprehender) -> None:
+    said = summary(garden_mind.answer("the cat chases the mouse"))
+    assert "the cat as agent" in said
+    assert "Nothing that happens" not in said
+    odd = garden_mind.answer("the ball chases the dog")
+    assert "Nothing that happens in world garden is told so." in summary(odd)
+    assert "of its uncertainty is not knowing" in summary(odd)
+    assert repr(odd).startswith("<Answer to 'the ball chases the dog': It")

@@ -1,0 +1,152 @@
+"""Answers against their network, the posterior's own formulas, and the world's truth."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from equivocal.asking import Comprehender
+from equivocal.asking.beliefs import ensemble_beliefs, semantic_update
+from equivocal.asking.ensembles import converged, path
+from equivocal.asking.making import converging
+from equivocal.errors import UserError
+from equivocal.gestalt import Run
+from equivocal.study.inference import infer, last_layer_of
+from equivocal.world import UnknownWordError, World
+from tests.asking.conftest import TINY
+
+SENTENCE = "The cat chases the mouse on the lawn."
+REVERSAL = "the mouse chases the cat"
+
+
+def test_trained_beliefs_are_the_networks(garden_mind: Comprehender, small_run: Run) -> None:
+    """NumPy and JAX compute the same network."""
+    answer = garden_mind.answer(SENTENCE)
+    network = small_run.networks[1]
+    asked = network.comprehend(SENTENCE, list(answer.roles))
+    units = [network.world.units[unit] for unit in garden_mind.vocabulary.units]
+    np.testing.assert_allclose(answer.mle, asked.sel(unit=units).values, atol=1e-6)
+    moved = np.abs(np.diff(network.gestalts(SENTENCE).values, axis=0)).sum(axis=1)
+    np.testing.assert_allclose(answer.semantic_update[1:], moved, rtol=1e-4)
+
+
+def test_first_word_is_measured_from_silence() -> None:
+    gestalts = np.array([[0.5, 0.25], [0.25, 0.75]], np.float32)
+    np.testing.assert_allclose(semantic_update(gestalts), [0.75, 0.75])
+
+
+def test_truth_is_the_worlds(garden_mind: Comprehender, garden: World) -> None:
+    answer = garden_mind.answer(SENTENCE)
+    for position, heard in enumerate(["cat", "cat chases", "cat chases mouse", SENTENCE]):
+        for r, role in enumerate(answer.roles):
+            exact = garden.true_beliefs(heard, role)[list(answer.fillers)]
+            np.testing.assert_allclose(answer.truth[position, r], exact, atol=1e-12)
+    assert all(answer.possible(position) for position in range(4))
+
+
+def test_impossible_words_have_no_truth(garden_mind: Comprehender) -> None:
+    answer = garden_mind.answer("the mouse chases")
+    assert [answer.possible(position) for position in range(2)] == [True, False]
+    assert answer.belief(1, "agent", "mouse").truth is None
+
+
+def test_before_the_first_step_the_ensemble_is_the_prior(garden_mind: Comprehender) -> None:
+    """Step 0 is a draw from N(θ_MLE, v I): logits spread about the trained ones by √v |ψ|."""
+    for variance in (0.01, 1.0, 5.0):
+        particles, _ = path(garden_mind.source, variance)
+        drawn = particles[0] - garden_mind._trained[:, None]
+        count = drawn.size
+        assert abs(drawn.mean()) < 5 * np.sqrt(variance / count)
+        assert abs(drawn.var() / variance - 1) < 5 * np.sqrt(2 / count)
+
+
+def test_converged_ensemble_is_the_posterior(garden_mind: Comprehender, small_run: Run) -> None:
+    """Averages over the stored particles against the posterior's closed forms, to Monte Carlo."""
+    network = small_run.networks[1]
+    units, unit_of = np.unique(garden_mind.vocabulary.units, return_inverse=True)
+    layer = last_layer_of(small_run, network, "every word").some(units.tolist())
+    posterior = infer(layer, converging(TINY), 1.0, TINY.seed)
+    rows = network.probe_features(REVERSAL, list(small_run.world.roles)).values
+    psi = rows.reshape(-1, rows.shape[-1])
+    found = ensemble_beliefs(psi, converged(garden_mind.source, 1.0))
+    sd = posterior.predict_sd(psi)[:, unit_of]
+    # 40 exact draws: five standard errors
+    error = 5 * sd / np.sqrt(40) + 1e-4
+    assert (np.abs(found.bayes - posterior.predict_proba(psi)[:, unit_of]) < error).all()
+    total, _, information = (part[:, unit_of] for part in posterior.entropies(psi))
+    assert np.corrcoef(found.entropy.ravel(), total.ravel())[0, 1] > 0.99
+    assert np.corrcoef(found.epistemic.ravel(), information.ravel())[0, 1] > 0.9
+
+
+def test_ensemble_beliefs_are_averages_over_members() -> None:
+    """Against plain loops, and logits so large that only care keeps them from overflowing."""
+    rng = np.random.default_rng(0)
+    psi = rng.normal(size=(6, 4)).astype(np.float32)
+    particles = 2 * rng.normal(size=(3, 21, 4)).astype(np.float32)
+    found = ensemble_beliefs(psi, particles)
+    logits = np.einsum("nd,ujd->nuj", psi.astype(float), particles.astype(float))
+    y = 1 / (1 + np.exp(-logits))
+    binary = lambda p: -(p * np.log(p) + (1 - p) * np.log(1 - p))  # noqa: E731
+    np.testing.assert_allclose(found.bayes, y.mean(axis=-1), atol=1e-5)
+    np.testing.assert_allclose(found.low, np.quantile(y, 0.05, axis=-1), atol=2e-3)
+    np.testing.assert_allclose(found.high, np.quantile(y, 0.95, axis=-1), atol=2e-3)
+    np.testing.assert_allclose(found.entropy, binary(y.mean(axis=-1)), atol=1e-5)
+    lost = binary(y.mean(axis=-1)) - binary(y).mean(axis=-1)
+    np.testing.assert_allclose(found.epistemic, lost, atol=1e-5)
+    huge = ensemble_beliefs(1e4 * psi, particles)
+    assert all(np.isfinite(part).all() for part in huge)
+
+
+def test_heard_participants_are_always_listed(garden_mind: Comprehender) -> None:
+    answer = garden_mind.answer(REVERSAL)
+    for role in ("agent", "patient"):
+        listed = [belief.filler for belief in answer.beliefs(2, role, top=1)]
+        assert {"mouse", "cat"} <= set(listed)
+    assert len(answer.beliefs(2, "place", top=1)) == 1
+    assert answer.indicated == {"agent": "mouse", "action": "chase", "patient": "cat"}
+
+
+def test_prior_and_step_are_chosen(garden_mind: Comprehender) -> None:
+    narrow = garden_mind.answer(REVERSAL, prior_variance=0.01, step=0)
+    wide = garden_mind.answer(REVERSAL, prior_variance=5.0, step=0)
+    assert (wide.high - wide.low).mean() > 2 * (narrow.high - narrow.low).mean()
+    assert wide.time == 0
+    assert garden_mind.answer(REVERSAL, step=17).time > 0
+    assert garden_mind.answer(REVERSAL).time is None
+    with pytest.raises(UserError, match=r"prior variance 2\.0; choose from 0\.01, 1, 5"):
+        garden_mind.answer(REVERSAL, prior_variance=2.0)
+    with pytest.raises(UserError, match=r"step 3 is not kept; choose from 0, 1, 4, 17"):
+        garden_mind.answer(REVERSAL, step=3)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty"),
+        ("  ", "is empty"),
+        ("!?", "is empty"),
+        ("the mouse\x07 chases", r"control character, U\+0007, in place 10; leave it out"),
+        ("the \u202emouse", r"control character, U\+202E"),
+        ("mouse " * 31, "31 words, at most 30"),
+        ("mouse " * 500, "characters, at most"),
+        ("猫が", "unknown word '猫が'"),
+        ("the mose chases", "did you mean 'mouse'"),
+    ],
+)
+def test_bad_sentences_get_one_clear_sentence(
+    garden_mind: Comprehender, text: str, message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        garden_mind.answer(text)
+
+
+def test_unknown_words_are_told_apart(garden_mind: Comprehender) -> None:
+    with pytest.raises(UnknownWordError):
+        garden_mind.answer("the zebra")
+
+
+def test_answering_needs_no_jax() -> None:
+    """Start-up: a fresh process that answers from the cache never imports JAX."""
+    code = "import sys, equivocal.asking; sys.exit('jax' in sys.modules or 'pandas' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

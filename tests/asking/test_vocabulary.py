@@ -1,0 +1,88 @@
+"""Words as answers, what the order of words says, and sentences to begin with."""
+
+import pytest
+
+from equivocal.asking.examples import examples_of
+from equivocal.asking.vocabulary import Vocabulary, indicated_roles
+from equivocal.world import World, example_text
+
+
+def test_every_word_has_a_unit_of_its_own(paper: World) -> None:
+    vocabulary = Vocabulary.of(paper)
+    assert [paper.units[unit] for unit in vocabulary.units] == list(vocabulary.fillers)
+    assert vocabulary.participants == ("agent", "patient")
+    assert {"woman", "pizza"} <= vocabulary.partaking
+    assert not {"eat", "kitchen"} & vocabulary.partaking
+
+
+def test_a_word_without_one_is_read_off_its_rarest_feature() -> None:
+    text = example_text().replace('dog = ["animal", "barks", "dog"]', 'dog = ["animal", "barks"]')
+    world = World.from_toml(text)
+    vocabulary = Vocabulary.of(world)
+    assert world.units[vocabulary.units[vocabulary.fillers.index("dog")]] == "barks"
+
+
+@pytest.mark.parametrize(
+    ("sentence", "roles"),
+    [
+        (
+            "during dinner, the pizza eats the woman",
+            {"situation": "dinner", "agent": "pizza", "action": "eat", "patient": "woman"},
+        ),
+        ("the pizza eats", {"agent": "pizza", "action": "eat"}),
+        ("the woman", {"agent": "woman"}),
+        ("the eats woman", {}),
+        ("eats eats", {}),
+    ],
+)
+def test_order_of_words_says_who_does_what(
+    paper: World, sentence: str, roles: dict[str, str]
+) -> None:
+    assert indicated_roles(paper, paper.parse(sentence)) == roles
+
+
+def test_passives_turn_the_order_round(sg2018: World) -> None:
+    passive = next(
+        sentence.text
+        for sentence in sg2018.sentences
+        if " by " in sentence.text and len(sg2018.parse(sentence.text)) >= 3
+    )
+    roles = indicated_roles(sg2018, sg2018.parse(passive))
+    words = [part.word for part in sg2018.parse(passive)]
+    assert words.index(roles["patient"]) < words.index(roles["agent"])
+
+
+def test_examples_come_from_the_world(paper: World, garden: World) -> None:
+    examples = examples_of(paper)
+    groups = list(dict.fromkeys(example.group for example in examples))
+    assert groups == ["The paper's pair", "Congruent", "Reversed", "Garden paths"]
+    for example in examples:
+        paper.parse(example.sentence)  # every one can be asked
+    usual = next(example for example in examples if example.group == "Congruent")
+    turned = next(example for example in examples if example.group == "Reversed")
+    assert turned.compare == usual.sentence
+    was = indicated_roles(paper, paper.parse(usual.sentence))
+    now = indicated_roles(paper, paper.parse(turned.sentence))
+    assert (now["agent"], now["patient"]) == (was["patient"], was["agent"])
+    assert "The paper's pair" not in {example.group for example in examples_of(garden)}
+
+
+def test_garden_paths_make_sure_of_what_is_then_not_so(paper: World) -> None:
+    texts = [example.sentence for example in examples_of(paper) if "Garden" in example.group]
+    assert texts
+    for text in texts:
+        utterance = paper.parse(text)
+        led = 0.0
+        for role in paper.roles:
+            try:
+                end = paper.true_beliefs(utterance, role)
+                led = max(
+                    led,
+                    *(
+                        (paper.true_beliefs(utterance.first(size), role) - end).max()
+                        for size in range(1, len(utterance))
+                    ),
+                )
+            except ValueError:
+                continue
+        assert led >= 0.6

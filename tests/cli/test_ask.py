@@ -1,0 +1,100 @@
+"""`equivocal ask` as people and programs call it: real processes, a real cache folder."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_cli import fails, run
+
+SENTENCE = "The dog chases the cat on the lawn"
+
+
+@pytest.fixture(scope="module")
+def garden_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A world of one's own and an empty cache; the first question trains."""
+    folder = tmp_path_factory.mktemp("ask")
+    assert run("world", "new", "garden.toml", cwd=folder).returncode == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def first(garden_folder: Path) -> tuple[str, str]:
+    result = run(
+        "ask", SENTENCE, "--world", "garden.toml", cwd=garden_folder, EQUIVOCAL_CACHE="cache"
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout, result.stderr
+
+
+def asked(folder: Path, *arguments: str) -> tuple[str, str]:
+    result = run("ask", *arguments, "--world", "garden.toml", cwd=folder, EQUIVOCAL_CACHE="cache")
+    assert result.returncode == 0, result.stderr
+    return result.stdout, result.stderr
+
+
+def test_first_question_trains_and_says_where_it_is_kept(
+    first: tuple[str, str], garden_folder: Path
+) -> None:
+    printed, said = first
+    assert "the default network of world garden is trained once" in said
+    assert "posterior for prior variance 1 is sampled once and kept in" in said
+    assert "cache/garden-" in said
+    assert len(list((garden_folder / "cache").iterdir())) == 1
+    for word in ("1 dog", "2 chases", "3 cat", "4 on lawn"):
+        assert word in printed
+    assert "surprise" in printed
+    assert "not knowing" in printed
+    assert "It reads the dog as agent" in printed
+
+
+def test_second_question_is_answered_from_the_cache(
+    first: tuple[str, str], garden_folder: Path
+) -> None:
+    printed, said = asked(garden_folder, "the cat chases the mouse")
+    assert said == ""
+    assert "the mouse as patient" in printed
+
+
+def test_json_is_one_object(first: tuple[str, str], garden_folder: Path) -> None:
+    printed, _ = asked(garden_folder, SENTENCE, "--json", "--compare", "the cat chases the dog")
+    content = json.loads(printed)
+    assert [word["word"] for word in content["words"]] == ["dog", "chases", "cat", "on lawn"]
+    assert set(content["words"][0]["roles"]) == {"agent", "action", "patient", "place"}
+    belief = content["words"][2]["roles"]["patient"][0]
+    assert belief["filler"] == "cat"
+    assert belief["low"] <= belief["bayes"] <= 1
+    assert content["compare"]["sentence"] == "the cat chases the dog"
+
+
+def test_step_and_prior_are_options(first: tuple[str, str], garden_folder: Path) -> None:
+    printed, _ = asked(garden_folder, SENTENCE, "--json", "--step", "17", "--prior-variance", "5")
+    content = json.loads(printed)
+    assert (content["step"], content["prior_variance"]) == (17, 5.0)
+    assert content["time"] > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["the dgo chases"], "unknown word 'dgo': did you mean 'dog'?"),
+        ([""], "is empty"),
+        (["dog " * 2_000], "characters, at most"),
+        (["the dog\x1b[31m chases"], "control character, U+001B"),
+        (["собака"], "unknown word 'собака'"),
+        (["the dog", "--step", "later"], "--step is a whole number or `converged`, got 'later'"),
+        (["the dog", "--step", "16"], "step 16 is not kept"),
+        (["the dog", "--prior-variance", "2"], "choose from 0.01, 1, 5"),
+    ],
+)
+def test_mistakes_are_explained(
+    first: tuple[str, str],
+    garden_folder: Path,
+    arguments: list[str],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("EQUIVOCAL_CACHE", str(garden_folder / "cache"))
+    said = fails("ask", *arguments, "--world", "garden.toml", cwd=garden_folder)
+    assert message in said
+    assert "\n" not in said

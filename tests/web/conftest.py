@@ -1,0 +1,56 @@
+"""A real server on a free port of this machine, with a small mind of the paper's world."""
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from equivocal.asking import AskSettings, Comprehender, Source
+from equivocal.gestalt import TrainingSettings, train
+from equivocal.world import World
+
+pytest.importorskip("starlette", reason="the page needs the extra `web`")
+
+# enough training to know who eats what; the samplers' sizes are those of the other small tests
+TRAINING = TrainingSettings(networks=1, sentences=2000, epochs=25, hidden=20, gestalt=20)
+SETTINGS = AskSettings(
+    kept_steps=(0, 4, 17), path_particles=20, particles=40, tolerance=0.05, training={}
+)
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("web")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EQUIVOCAL_CACHE", str(folder))
+        yield folder
+
+
+@pytest.fixture(scope="session")
+def mind(paper: World, cache: Path) -> Comprehender:
+    run = cache / "run"
+    train(paper, TRAINING).save(run)
+    made = Comprehender(Source.choose(run=run, settings=SETTINGS))
+    made.prepare()
+    return made
+
+
+@pytest.fixture(scope="session")
+def server(mind: Comprehender) -> Iterator[str]:
+    """The address of a server with that mind, in a thread; uvicorn as `equivocal serve` runs it."""
+    import uvicorn
+
+    from equivocal.web import create_app
+    from equivocal.web.serving import configured, listening
+
+    bound = listening("127.0.0.1", 0)
+    running = uvicorn.Server(configured(create_app(mind)))
+    thread = threading.Thread(target=running.run, kwargs={"sockets": [bound]}, daemon=True)
+    thread.start()
+    while not running.started:
+        time.sleep(0.01)
+    yield f"http://127.0.0.1:{bound.getsockname()[1]}"
+    running.should_exit = True
+    thread.join(timeout=10)

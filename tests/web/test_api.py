@@ -1,0 +1,151 @@
+"""The API over real HTTP: what it answers, what it refuses, what it never lets out."""
+
+import csv
+import http.client
+import io
+import json
+import urllib.parse
+import urllib.request
+from typing import Any
+from urllib.error import HTTPError
+
+import pytest
+
+from equivocal.asking import Comprehender
+
+REVERSAL = "during dinner, the pizza eats the woman"
+
+
+def get(server: str, path: str, **query: object) -> tuple[int, Any, Any]:
+    """Status, body (JSON or text) and headers."""
+    address = server + path + ("?" + urllib.parse.urlencode(query) if query else "")
+    try:
+        with urllib.request.urlopen(address, timeout=10) as response:
+            status, body, headers = response.status, response.read().decode(), response.headers
+    except HTTPError as error:
+        status, body, headers = error.code, error.read().decode(), error.headers
+    is_json = headers.get_content_type() == "application/json"
+    return status, json.loads(body) if is_json else body, headers
+
+
+def test_comprehend_is_what_ask_prints(server: str, mind: Comprehender) -> None:
+    status, body, _ = get(server, "/api/comprehend", sentence=REVERSAL)
+    assert status == 200
+    assert body == json.loads(json.dumps(mind.answer(REVERSAL).to_dict()))
+    assert [word["word"] for word in body["words"]] == ["during dinner", "pizza", "eats", "woman"]
+
+
+def test_choices_are_heeded(server: str, mind: Comprehender) -> None:
+    query = {"sentence": REVERSAL, "prior_variance": "5", "step": "17", "top": "2"}
+    _, body, _ = get(server, "/api/comprehend", **query)
+    expected = mind.answer(REVERSAL, prior_variance=5.0, step=17).to_dict(2)
+    assert body == json.loads(json.dumps(expected))
+
+
+def test_table_holds_every_filler(server: str, mind: Comprehender) -> None:
+    status, body, headers = get(server, "/api/comprehend.csv", sentence=REVERSAL)
+    assert status == 200
+    assert headers["Content-Type"].startswith("text/csv")
+    rows = list(csv.DictReader(io.StringIO(body)))
+    assert len(rows) == 4 * 5 * len(mind.vocabulary.fillers)
+    assert {"position", "word", "role", "filler", "mle", "bayes", "low", "high", "truth"} <= set(
+        rows[0]
+    )
+
+
+def test_world_says_what_can_be_chosen(server: str, mind: Comprehender) -> None:
+    _, body, _ = get(server, "/api/world")
+    assert body["roles"] == ["agent", "action", "patient", "location", "situation"]
+    assert body["prior_variances"] == [0.01, 1.0, 5.0]
+    assert [entry["step"] for entry in body["steps"]] == [0, 4, 17]
+    assert body["steps"][0]["times"] == {"0.01": 0.0, "1": 0.0, "5": 0.0}
+    assert body["steps"][2]["times"]["1"] > 0
+    assert "eats" in body["classes"]["actions"]
+    for words in body["classes"].values():
+        for word in words:
+            mind.world.parse(word)  # what is clicked together can be asked
+    for example in body["examples"]:
+        assert get(server, "/api/comprehend", sentence=example["sentence"])[0] == 200
+
+
+def test_health(server: str) -> None:
+    status, body, _ = get(server, "/api/health")
+    assert (status, body["status"], body["world"]) == (200, "ok", "paper")
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ({}, "sentence is missing"),
+        ({"sentence": ""}, "text of 1 to 300 characters"),
+        ({"sentence": "woman " * 60}, "text of 1 to 300 characters"),
+        ({"sentence": "the piza"}, "unknown word 'piza': did you mean 'pizza'?"),
+        ({"sentence": "woman\x00"}, "control character, U+0000"),
+        ({"sentence": "woman", "step": "16"}, "step 16 is not kept"),
+        ({"sentence": "woman", "step": "soon"}, "a step that /api/world lists"),
+        ({"sentence": "woman", "step": "9" * 50}, "a step that /api/world lists"),
+        ({"sentence": "woman", "prior_variance": "2"}, "choose from 0.01, 1, 5"),
+        ({"sentence": "woman", "prior_variance": "nan"}, "a number"),
+        ({"sentence": "woman", "top": "0"}, "a whole number from 1 to 20"),
+        ({"sentence": "woman", "prior": "1"}, "unknown parameter 'prior'"),
+    ],
+)
+def test_bad_questions_get_one_sentence(server: str, query: dict[str, str], message: str) -> None:
+    for path in ("/api/comprehend", "/api/comprehend.csv"):
+        status, body, _ = get(server, path, **query)
+        assert status == 400
+        assert list(body) == ["error"]
+        assert message in body["error"]
+        assert "Traceback" not in body["error"]
+
+
+def test_a_parameter_given_twice_is_refused(server: str) -> None:
+    status, body, _ = get(server, "/api/comprehend?sentence=woman&sentence=man")
+    assert (status, body["error"]) == (400, "sentence is given more than once; give it once.")
+
+
+def test_unknown_places_and_methods(server: str) -> None:
+    assert get(server, "/api/nothing")[0] == 404
+    assert get(server, "/static/../app.py")[0] == 404
+    assert get(server, "/static/%2e%2e/app.py")[0] == 404
+    connection = http.client.HTTPConnection(server.removeprefix("http://"), timeout=10)
+    connection.request("POST", "/api/comprehend?sentence=woman", body="x" * 1000)
+    response = connection.getresponse()
+    assert response.status == 405
+    assert "error" in json.loads(response.read())
+
+
+def test_every_answer_has_the_security_headers(server: str) -> None:
+    for path in ("/", "/api/health", "/api/comprehend", "/static/style.css", "/nowhere"):
+        headers = get(server, path)[2]
+        assert "default-src 'self'" in headers["Content-Security-Policy"]
+        assert headers["X-Content-Type-Options"] == "nosniff"
+        assert headers["X-Frame-Options"] == "DENY"
+        assert headers["Referrer-Policy"] == "no-referrer"
+        assert "server" not in headers
+
+
+def test_other_names_are_not_answered(server: str) -> None:
+    """A page elsewhere cannot read a loopback server through a name of its own (DNS rebinding)."""
+    connection = http.client.HTTPConnection(server.removeprefix("http://"), timeout=10)
+    connection.request("GET", "/api/health", headers={"Host": "evil.example"})
+    assert connection.getresponse().status == 400
+
+
+def test_faults_of_ours_show_no_traceback(mind: Comprehender) -> None:
+    """A comprehender whose files vanish under it: the client learns nothing of paths or code."""
+    from starlette.testclient import TestClient
+
+    from equivocal.web import create_app
+
+    app = create_app(mind, hosts=("*",))
+    client = TestClient(app, raise_server_exceptions=False)
+    weights = mind._listener.weights
+    kept = weights.pop("query.hidden_bias")
+    try:
+        response = client.get("/api/comprehend", params={"sentence": "the woman"})
+    finally:
+        weights["query.hidden_bias"] = kept
+    assert response.status_code == 500
+    assert response.json() == {"error": "something went wrong here; the server's log says what."}
+    assert response.headers["X-Frame-Options"] == "DENY"

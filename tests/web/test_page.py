@@ -1,0 +1,296 @@
+"""The page in a real browser: clicks what a person would, looks at what a person would see."""
+
+import re
+import shutil
+import urllib.parse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from equivocal.asking import Comprehender
+
+sync_api = pytest.importorskip("playwright.sync_api")
+axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+
+CHROMIUM = shutil.which("chromium")
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="no chromium on this machine; on Debian: apt-get install chromium"
+)
+REVERSAL = "during dinner, the pizza eats the woman"
+SIZES = {"phone": (390, 844), "laptop": (1280, 800), "projector": (1920, 1080)}
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    with sync_api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
+        )
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def page(browser: Any, server: str) -> Iterator[Any]:
+    """A fresh visit; what the console says and what is fetched from elsewhere fails the test."""
+    context = browser.new_context(accept_downloads=True, viewport=_viewport("laptop"))
+    context.grant_permissions(["clipboard-read", "clipboard-write"], origin=server)
+    tab = context.new_page()
+    said: list[str] = []
+    tab.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
+    tab.on("pageerror", lambda error: said.append(f"error: {error}"))
+    elsewhere: list[str] = []
+    tab.on(
+        "request",
+        lambda request: (
+            None
+            if request.url.startswith((server, "data:", "blob:"))
+            else elsewhere.append(request.url)
+        ),
+    )
+    tab.set_default_timeout(10_000)
+    yield tab
+    context.close()
+    # an unknown word is answered with 400, which Chromium puts into the console by itself
+    assert [line for line in said if "status of 400" not in line] == []
+    assert elsewhere == []
+
+
+def _viewport(name: str) -> dict[str, int]:
+    width, height = SIZES[name]
+    return {"width": width, "height": height}
+
+
+def opened(page: Any, server: str, **state: str) -> Any:
+    """The page, once an answer is on it."""
+    page.goto(f"{server}/?{urllib.parse.urlencode(state)}" if state else server)
+    page.wait_for_selector("section.answer[data-sentence='0'] svg.picture rect.bayes")
+    return page
+
+
+def bar(page: Any, role: str, filler: str, kind: str = "bayes", sentence: int = 0) -> float:
+    """The value that a bar shows."""
+    rect = page.locator(
+        f"section.answer[data-sentence='{sentence}'] "
+        f"rect.{kind}[data-role='{role}'][data-filler='{filler}']"
+    )
+    return float(rect.first.get_attribute("data-value"))
+
+
+def ask(page: Any, sentence: str) -> None:
+    page.fill("#sentence", sentence)
+    page.press("#sentence", "Enter")
+    page.wait_for_function(
+        "text => document.querySelector('section.answer svg.picture').textContent.includes(text)",
+        arg=sentence.rsplit(maxsplit=1)[-1],
+    )
+
+
+def last_word(page: Any) -> None:
+    """Choose the last word."""
+    page.locator("#words button").last.click()
+
+
+def test_first_visit_shows_the_papers_reversal(page: Any, server: str, mind: Comprehender) -> None:
+    opened(page, server)
+    assert page.input_value("#sentence") == REVERSAL
+    words = [text.strip() for text in page.locator("#words button").all_inner_texts()]
+    assert words == ["during dinner", "pizza", "eats", "woman"]
+    last_word(page)
+    expected = mind.answer(REVERSAL)
+    for role, filler in (("patient", "pizza"), ("agent", "woman"), ("agent", "pizza")):
+        shown = bar(page, role, filler)
+        assert shown == pytest.approx(expected.belief(3, role, filler).bayes, abs=1e-4)
+        trained = bar(page, role, filler, "mle")
+        assert trained == pytest.approx(expected.belief(3, role, filler).mle, abs=1e-4)
+    assert expected.summary in page.inner_text("#summary")
+
+
+def test_stepping_word_by_word(page: Any, server: str, mind: Comprehender) -> None:
+    opened(page, server)
+    expected = mind.answer(REVERSAL)
+    page.locator("#words button").nth(0).click()
+    first = expected.beliefs(0, "agent", 1)[0]
+    assert bar(page, "agent", first.filler) == pytest.approx(first.bayes, abs=1e-4)
+    page.click("#next")
+    second = expected.belief(1, "agent", "pizza")
+    assert bar(page, "agent", "pizza") == pytest.approx(second.bayes, abs=1e-4)
+    page.click("#previous")
+    assert bar(page, "agent", first.filler) == pytest.approx(first.bayes, abs=1e-4)
+    # by keyboard, from the words
+    page.locator("#words button").nth(0).focus()
+    page.keyboard.press("ArrowRight")
+    assert page.locator("#words button[aria-current]").inner_text().strip() == "pizza"
+
+
+def test_playing_reaches_the_last_word(page: Any, server: str) -> None:
+    opened(page, server)
+    page.locator("#words button").nth(0).click()
+    page.click("#play")
+    page.wait_for_function(
+        "document.querySelector('#words button[aria-current]').textContent.trim() === 'woman'"
+    )
+
+
+def test_truth_is_a_tick_only_where_the_sentence_is_possible(page: Any, server: str) -> None:
+    opened(page, server)
+    page.locator("#words button").nth(0).click()
+    assert page.locator("svg.picture .truth").count() > 0
+    page.locator("#words button").nth(2).click()
+    assert page.locator("svg.picture [data-truth], svg.picture line.truth").count() == 0
+    assert "nothing in this world begins so" in page.inner_text("section.answer").lower()
+
+
+def test_typing_and_mistakes(page: Any, server: str) -> None:
+    opened(page, server)
+    page.fill("#sentence", "the woman eats the piza")
+    page.click("#ask")
+    page.wait_for_selector("#error:has-text('did you mean')")
+    assert "'pizza'" in page.inner_text("#error")
+    assert page.input_value("#sentence") == "the woman eats the piza"  # nothing typed is lost
+    page.fill("#sentence", "the woman eats the soup")
+    page.click("#ask")
+    page.wait_for_function("document.querySelectorAll('#words button').length === 3")
+    assert page.inner_text("#error").strip() == ""
+
+
+def test_words_are_clicked_together(page: Any, server: str) -> None:
+    opened(page, server)
+    page.fill("#sentence", "")
+    page.locator("#lexicon summary").first.click()
+    for word in ("man", "drinks", "tea"):
+        page.locator("#lexicon").get_by_role("button", name=word, exact=True).click()
+    page.click("#ask")
+    page.wait_for_function("document.querySelectorAll('#words button').length === 3")
+    shown = [text.strip() for text in page.locator("#words button").all_inner_texts()]
+    assert shown == ["man", "drinks", "tea"]
+
+
+def test_examples_and_a_second_sentence(page: Any, server: str) -> None:
+    opened(page, server)
+    page.locator("#examples").get_by_role("button", name="both, side by side").click()
+    page.wait_for_selector("section.answer[data-sentence='1'] svg.picture rect.bayes")
+    last_word(page)
+    assert bar(page, "agent", "woman", sentence=0) > 0.5
+    assert page.input_value("#compare").startswith("during dinner, the pizza")
+    page.click("#remove-compare")
+    page.wait_for_selector("section.answer[data-sentence='1']", state="detached")
+    page.click("#add-compare")
+    page.fill("#compare", "the man drinks the coffee")
+    page.press("#compare", "Enter")
+    page.wait_for_selector("section.answer[data-sentence='1'] svg.picture")
+
+
+def test_slider_moves_through_sampler_time(page: Any, server: str, mind: Comprehender) -> None:
+    opened(page, server)
+    last_word(page)
+    page.focus("#slider")
+    page.keyboard.press("Home")
+    prior = mind.answer(REVERSAL, step=0).belief(3, "agent", "pizza").bayes
+    _wait_for_bar(page, prior)
+    assert "prior" in page.inner_text("#slider-label").lower()
+    page.keyboard.press("End")
+    _wait_for_bar(page, mind.answer(REVERSAL).belief(3, "agent", "pizza").bayes)
+    assert "converged" in page.inner_text("#slider-label").lower()
+    page.keyboard.press("ArrowLeft")
+    _wait_for_bar(page, mind.answer(REVERSAL, step=17).belief(3, "agent", "pizza").bayes)
+    assert "paper" in page.inner_text("#slider-label").lower()
+
+
+def _wait_for_bar(page: Any, value: float) -> None:
+    """Until the pizza's bar as agent has this value."""
+    page.wait_for_function(
+        "value => Math.abs(document.querySelector(\"rect.bayes[data-role='agent']"
+        "[data-filler='pizza']\").dataset.value - value) < 1e-4",
+        arg=value,
+    )
+
+
+def test_prior_variance_is_switched(page: Any, server: str, mind: Comprehender) -> None:
+    opened(page, server)
+    last_word(page)
+    page.locator("input[name=prior][value='5']").check(force=True)
+    _wait_for_bar(page, mind.answer(REVERSAL, prior_variance=5.0).belief(3, "agent", "pizza").bayes)
+
+
+def test_state_lives_in_the_address(page: Any, server: str, browser: Any) -> None:
+    opened(page, server)
+    ask(page, "the man drinks the coffee")
+    page.locator("#words button").nth(1).click()
+    page.locator("input[name=prior][value='0.01']").check(force=True)
+    page.focus("#slider")
+    page.keyboard.press("Home")
+    page.wait_for_function("location.search.includes('0.01')")
+    page.click("#copy-link")
+    copied = page.evaluate("navigator.clipboard.readText()")
+    other = browser.new_page()
+    other.goto(copied)
+    other.wait_for_selector("svg.picture rect.bayes")
+    assert other.input_value("#sentence") == "the man drinks the coffee"
+    assert other.locator("#words button[aria-current]").inner_text().strip() == "drinks"
+    assert other.locator("input[name=prior][value='0.01']").is_checked()
+    assert "prior" in other.inner_text("#slider-label").lower()
+    other.close()
+
+
+@pytest.mark.parametrize("kind", ["png", "svg", "csv"])
+def test_exports(page: Any, server: str, kind: str, tmp_path: Path) -> None:
+    opened(page, server)
+    with page.expect_download() as waiting:
+        page.click(f"#export-{kind}")
+    name = waiting.value.suggested_filename
+    assert name.endswith(f".{kind}")
+    path = tmp_path / name
+    waiting.value.save_as(path)
+    content = path.read_bytes()
+    if kind == "png":
+        assert content.startswith(b"\x89PNG")
+        assert len(content) > 10_000
+    elif kind == "svg":
+        text = content.decode()
+        assert text.lstrip().startswith(("<svg", "<?xml"))
+        assert "pizza" in text
+        assert 'class="bayes"' in text or "bayes" in text
+    else:
+        lines = content.decode().splitlines()
+        assert lines[0].startswith("position,word,role,filler")
+        assert len(lines) > 1000
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("size", SIZES)
+def test_axe_finds_nothing_and_nothing_overflows(
+    browser: Any, server: str, size: str, theme: str
+) -> None:
+    context = browser.new_context(viewport=_viewport(size), color_scheme=theme)
+    tab = opened(context.new_page(), server)
+    found = axe.Axe().run(tab)
+    problems = [
+        (violation["id"], [node["html"][:120] for node in violation["nodes"]])
+        for violation in found.response["violations"]
+    ]
+    assert problems == []
+    assert tab.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    context.close()
+
+
+def test_numbers_are_there_for_those_who_cannot_see(page: Any, server: str) -> None:
+    opened(page, server)
+    table = page.locator("section.answer[data-sentence='0'] table.numbers")
+    assert re.search(r"pizza", table.text_content())
+    picture = page.locator("section.answer[data-sentence='0'] svg.picture")
+    assert picture.get_attribute("role") == "img"
+    assert "pizza" in picture.get_attribute("aria-label")
+
+
+def test_theme_is_kept(page: Any, server: str) -> None:
+    opened(page, server)
+    before = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    page.click("#theme")
+    after = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert before != after
+    page.reload()
+    page.wait_for_selector("svg.picture rect.bayes")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == after
