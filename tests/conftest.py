@@ -3,6 +3,10 @@
 Run-time shape checks (jaxtyping with beartype, see `pyproject.toml`) hold for every test.
 """
 
+import time
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
 from equivocal.gestalt import Run, TrainingSettings, train
@@ -41,3 +45,25 @@ def garden() -> World:
 def small_run(garden: World) -> Run:
     """Two small networks trained in the example world."""
     return train(garden, SMALL)
+
+
+@pytest.fixture(scope="session")
+def made_once(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Callable[[str, Callable[[Path], None]], Path]:
+    """A folder that one test worker fills and the others wait for."""
+    shared = tmp_path_factory.getbasetemp().parent
+
+    def fill(name: str, make: Callable[[Path], None]) -> Path:
+        folder, finished = shared / name, shared / f"{name}.finished"
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            while not finished.exists():
+                time.sleep(0.1)
+        else:
+            make(folder)
+            finished.touch()
+        return folder
+
+    return fill

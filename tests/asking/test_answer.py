@@ -38,9 +38,19 @@ def test_the_likeliest_come_first(answer: Answer) -> None:
         answer.to_dict(top=0)
 
 
+def test_what_is_no_candidate_is_said_to_be_none(answer: Answer) -> None:
+    assert answer.belief(-1, "agent", "mouse") == answer.belief(2, "agent", "mouse")
+    with pytest.raises(UserError, match="'chase' is not considered as agent"):
+        answer.belief(0, "agent", "chase")
+    with pytest.raises(UserError, match="did you mean 'mouse'"):
+        answer.belief(0, "agent", "mouze")
+    with pytest.raises(UserError, match="unknown role 'time'; roles are agent, action"):
+        answer.belief(0, "time", "mouse")
+
+
 def test_tables_are_labelled(answer: Answer) -> None:
     frame = answer.to_dataframe()
-    assert len(frame) == 3 * 4 * 11
+    assert len(frame) == 3 * (7 + 2 + 7 + 2)  # beings and things, verbs, places
     row = frame.query("position == 3 and role == 'agent' and filler == 'mouse'").iloc[0]
     assert row["word"] == "cat"
     assert row["bayes"] == pytest.approx(answer.belief(2, "agent", "mouse").bayes)

@@ -2,13 +2,14 @@
 
 import pytest
 
-from equivocal.cli import console, worlds
+from equivocal import progress
+from equivocal.cli import worlds
 
 
 def test_long_commands_say_how_far_they_are(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(console, "QUIET_SECONDS", 0.0)  # as if everything took long
+    monkeypatch.setattr(progress, "QUIET_SECONDS", 0.0)  # as if everything took long
     worlds.show("paper")
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "working out the world: 1/3, sentences"
@@ -16,6 +17,6 @@ def test_long_commands_say_how_far_they_are(
 
 
 def test_quick_commands_say_nothing_of_it(capsys: pytest.CaptureFixture[str]) -> None:
-    with console.progress("blinking") as advance:
+    with progress.progress("blinking") as advance:
         advance(1, 1, "done")
     assert capsys.readouterr().err == ""

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,21 +20,21 @@ SETTINGS = AskSettings(
 )
 
 
-@pytest.fixture(scope="session")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    folder = tmp_path_factory.mktemp("web")
+def _source(folder: Path) -> Source:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("EQUIVOCAL_CACHE", str(folder))
-        yield folder
+        patch.setenv("EQUIVOCAL_CACHE", str(folder / "cache"))
+        return Source.choose(run=folder / "run", settings=SETTINGS)
 
 
 @pytest.fixture(scope="session")
-def mind(paper: World, cache: Path) -> Comprehender:
-    run = cache / "run"
-    train(paper, TRAINING).save(run)
-    made = Comprehender(Source.choose(run=run, settings=SETTINGS))
-    made.prepare()
-    return made
+def mind(paper: World, made_once: Callable[[str, Callable[[Path], None]], Path]) -> Comprehender:
+    def make(folder: Path) -> None:
+        train(paper, TRAINING).save(folder / "run")
+        Comprehender(_source(folder)).prepare()
+
+    found = Comprehender(_source(made_once("web-mind", make)))
+    found.prepare()
+    return found
 
 
 @pytest.fixture(scope="session")

@@ -105,7 +105,7 @@ def test_first_visit_shows_the_papers_reversal(page: Any, server: str, mind: Com
         assert shown == pytest.approx(expected.belief(3, role, filler).bayes, abs=1e-4)
         trained = bar(page, role, filler, "mle")
         assert trained == pytest.approx(expected.belief(3, role, filler).mle, abs=1e-4)
-    assert expected.summary in page.inner_text("#summary")
+    assert expected.summary in page.inner_text("#summary").replace("\N{NO-BREAK SPACE}", " ")
 
 
 def test_stepping_word_by_word(page: Any, server: str, mind: Comprehender) -> None:
@@ -130,7 +130,7 @@ def test_playing_reaches_the_last_word(page: Any, server: str) -> None:
     page.locator("#words button").nth(0).click()
     page.click("#play")
     page.wait_for_function(
-        "document.querySelector('#words button[aria-current]').textContent.trim() === 'woman'"
+        "() => document.querySelector('#words button[aria-current]').textContent.trim() === 'woman'"
     )
 
 
@@ -152,7 +152,7 @@ def test_typing_and_mistakes(page: Any, server: str) -> None:
     assert page.input_value("#sentence") == "the woman eats the piza"  # nothing typed is lost
     page.fill("#sentence", "the woman eats the soup")
     page.click("#ask")
-    page.wait_for_function("document.querySelectorAll('#words button').length === 3")
+    page.wait_for_function("() => document.querySelectorAll('#words button').length === 3")
     assert page.inner_text("#error").strip() == ""
 
 
@@ -163,7 +163,7 @@ def test_words_are_clicked_together(page: Any, server: str) -> None:
     for word in ("man", "drinks", "tea"):
         page.locator("#lexicon").get_by_role("button", name=word, exact=True).click()
     page.click("#ask")
-    page.wait_for_function("document.querySelectorAll('#words button').length === 3")
+    page.wait_for_function("() => document.querySelectorAll('#words button').length === 3")
     shown = [text.strip() for text in page.locator("#words button").all_inner_texts()]
     assert shown == ["man", "drinks", "tea"]
 
@@ -222,7 +222,9 @@ def test_state_lives_in_the_address(page: Any, server: str, browser: Any) -> Non
     page.locator("input[name=prior][value='0.01']").check(force=True)
     page.focus("#slider")
     page.keyboard.press("Home")
-    page.wait_for_function("location.search.includes('0.01')")
+    page.wait_for_function(
+        "() => location.search.includes('prior=0.01') && location.search.includes('step=0')"
+    )
     page.click("#copy-link")
     copied = page.evaluate("navigator.clipboard.readText()")
     other = browser.new_page()
@@ -256,7 +258,7 @@ def test_exports(page: Any, server: str, kind: str, tmp_path: Path) -> None:
     else:
         lines = content.decode().splitlines()
         assert lines[0].startswith("position,word,role,filler")
-        assert len(lines) > 1000
+        assert len(lines) > 300
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

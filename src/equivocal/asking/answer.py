@@ -3,14 +3,15 @@
 The object that `equivocal ask --json` prints and `/api/comprehend` sends is `Answer.to_dict`.
 """
 
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from math import isnan
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from equivocal.asking.listener import Floats
-from equivocal.errors import UserError
+from equivocal.errors import UserError, did_you_mean, listed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,10 +21,10 @@ if TYPE_CHECKING:
 __all__ = ["TOP", "Answer", "Belief", "Heard"]
 
 TOP = 4  # fillers of a role that are listed unless more are asked for
+BELIEFS = ("mle", "bayes", "low", "high", "truth")
 
 
-@dataclass(frozen=True)
-class Belief:
+class Belief(NamedTuple):
     """How far one filler is believed to have a role."""
 
     filler: str
@@ -46,7 +47,10 @@ class Heard:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Answer:
-    """Beliefs after each word of one sentence. Arrays are (word, role, filler)."""
+    """Beliefs after each word of one sentence.
+
+    Arrays are (word, role, filler), with NaN for what is no candidate for a role.
+    """
 
     sentence: str
     world: str
@@ -100,30 +104,47 @@ class Answer:
         whether the pizza eats is the question.
         """
         r = self.roles.index(role)
-        strength = np.maximum(self.mle[position, r], self.bayes[position, r])
-        strength = np.where(self.candidates[r], strength, -1)
-        best = [int(f) for f in np.argsort(-strength, kind="stable")[:top] if strength[f] >= 0]
+        considered = np.flatnonzero(self.candidates[r])
+        strength = np.maximum(self.mle[position, r], self.bayes[position, r])[considered]
+        best = considered[np.argsort(-strength, kind="stable")[:top]].tolist()
         if role in self.participants:
             said = [part.word for part in self.heard[: position + 1] if part.takes_part]
             best = list(dict.fromkeys([*best, *map(self.fillers.index, said)]))
-        return [self._belief(position, r, f) for f in best]
+        return self._listed(position, r, best)
 
     def belief(self, position: int, role: str, filler: str) -> Belief:
         """How far one filler is believed to have one role after a word."""
-        return self._belief(position, self.roles.index(role), self.fillers.index(filler))
+        if role not in self.roles:
+            raise UserError(f"unknown role {role!r}; roles are {listed(self.roles)}.")
+        if not self.considers(role, filler):
+            known = [name for name in self.fillers if self.considers(role, name)]
+            hint = did_you_mean(filler, known) or f"; there are {listed(known)}."
+            raise UserError(f"{filler!r} is not considered as {role}{hint}")
+        r, f = self.roles.index(role), self.fillers.index(filler)
+        return self._listed(position, r, [f])[0]
 
-    def _belief(self, position: int, r: int, f: int) -> Belief:
-        at = (position, r, f)
-        truth = float(self.truth[at])
-        return Belief(
-            filler=self.fillers[f],
-            mle=float(self.mle[at]),
-            bayes=float(self.bayes[at]),
-            low=float(self.low[at]),
-            high=float(self.high[at]),
-            truth=None if np.isnan(truth) else truth,
-            said=self.fillers[f] in (part.word for part in self.heard[: position + 1]),
-        )
+    def considers(self, role: str, filler: str) -> bool:
+        """Whether a filler is a candidate for a role."""
+        if filler not in self.fillers:
+            return False
+        return bool(self.candidates[self.roles.index(role), self.fillers.index(filler)])
+
+    def _listed(self, position: int, r: int, fillers: list[int]) -> list[Belief]:
+        last = range(len(self.heard))[position]  # -1 is the last word
+        said = {part.word for part in self.heard[: last + 1]}
+        columns = [getattr(self, name)[position, r, fillers].tolist() for name in BELIEFS]
+        return [
+            Belief(
+                filler=self.fillers[f],
+                mle=mle,
+                bayes=bayes,
+                low=low,
+                high=high,
+                truth=None if isnan(truth) else truth,
+                said=self.fillers[f] in said,
+            )
+            for f, mle, bayes, low, high, truth in zip(fillers, *columns, strict=True)
+        ]
 
     def to_dict(self, top: int = TOP) -> dict[str, Any]:
         """Plain lists, strings and numbers, as JSON has them."""
@@ -146,7 +167,7 @@ class Answer:
             "word": self.heard[position].text,
             "possible": self.possible(position),
             "roles": {
-                role: [asdict(belief) for belief in self.beliefs(position, role, top)]
+                role: [belief._asdict() for belief in self.beliefs(position, role, top)]
                 for role in self.roles
             },
             "semantic_update": float(self.semantic_update[position]),
@@ -180,11 +201,11 @@ class Answer:
         )
 
     def to_dataframe(self) -> "pd.DataFrame":
-        """One row for each position, role and filler."""
+        """One row for each position, role and filler that is considered for the role."""
         dataset = self.to_xarray()
         words = ("position", np.arange(1, len(self.heard) + 1))
         dataset = dataset.rename(word="position").assign_coords(position=words)
-        frame = dataset[list(BELIEFS)].to_dataframe().reset_index()
+        frame = dataset[list(BELIEFS)].to_dataframe().dropna(subset="mle").reset_index()
         frame.insert(1, "word", [self.words[position - 1] for position in frame["position"]])
         return frame
 
@@ -193,6 +214,3 @@ class Answer:
         from equivocal.asking.picture import as_figure
 
         return as_figure(self)
-
-
-BELIEFS = ("mle", "bayes", "low", "high", "truth")

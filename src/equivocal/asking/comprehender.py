@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from equivocal.asking.answer import Answer, Heard
-from equivocal.asking.beliefs import ensemble_beliefs, semantic_update
+from equivocal.asking.beliefs import Beliefs, ensemble_beliefs, semantic_update
 from equivocal.asking.ensembles import converged, load_weights, path
 from equivocal.asking.listener import Floats, Listener
 from equivocal.asking.settings import CONVERGED, DEFAULT
@@ -22,6 +22,7 @@ __all__ = ["MOST_WORDS", "Comprehender"]
 
 MOST_WORDS = 30  # far longer than any sentence of a world; keeps an answer to milliseconds
 CACHED_TRUTHS = 4096
+CACHED_ENSEMBLES = 64  # of a few megabytes each: every step and variance of a server
 
 
 class Comprehender:
@@ -37,6 +38,7 @@ class Comprehender:
         self._converged = cache(partial(converged, source))
         self._path = cache(partial(path, source))
         self._truth = lru_cache(CACHED_TRUTHS)(self._truth_at)
+        self._members = lru_cache(CACHED_ENSEMBLES)(self._members_of)
 
     @property
     def prior_variances(self) -> tuple[float, ...]:
@@ -71,13 +73,15 @@ class Comprehender:
             raise UserError(
                 f"the sentence has {len(utterance)} words, at most {MOST_WORDS}; shorten it."
             )
-        particles, time = self._ensemble(prior_variance, step)
+        members, time = self._members(prior_variance, step)
         gestalts = self._listener.gestalts(self.world.encode(utterance))
         psi = self._listener.features(gestalts, self._probes)
         shape = (*psi.shape[:2], len(self.vocabulary.fillers))
-        rows = psi.reshape(-1, psi.shape[-1])
-        found = [part.reshape(shape) for part in ensemble_beliefs(rows, particles)]
-        bayes, low, high, entropy, epistemic = found
+        found = Beliefs(*(np.full(shape, np.nan, np.float32) for _ in Beliefs._fields))
+        for r, considered in enumerate(self.vocabulary.candidates):
+            for whole, part in zip(found, ensemble_beliefs(psi[:, r], members[r]), strict=True):
+                whole[:, r, considered] = part
+        trained = expit(psi @ self._trained.T)
         return Answer(
             sentence=text.strip(),
             world=self.world.name,
@@ -93,16 +97,23 @@ class Comprehender:
             participants=self.vocabulary.participants,
             fillers=self.vocabulary.fillers,
             candidates=self.vocabulary.candidates,
-            mle=expit(rows @ self._trained.T).reshape(shape),
-            bayes=bayes,
-            low=low,
-            high=high,
+            mle=np.where(self.vocabulary.candidates, trained, np.nan),
+            bayes=found.bayes,
+            low=found.low,
+            high=found.high,
             truth=self._truths(utterance),
-            entropy=(entropy * self.vocabulary.candidates).sum(axis=-1),
-            epistemic=(epistemic * self.vocabulary.candidates).sum(axis=-1),
+            entropy=np.nansum(found.entropy, axis=-1),
+            epistemic=np.nansum(found.epistemic, axis=-1),
             semantic_update=semantic_update(gestalts),
             indicated=indicated_roles(self.world, utterance),
         )
+
+    def _members_of(
+        self, prior_variance: float, step: int | str
+    ) -> tuple[list[Floats], float | None]:
+        """For each role the particles of its candidates, (candidates, J, D), and the time τ."""
+        particles, time = self._ensemble(prior_variance, step)
+        return [particles[considered] for considered in self.vocabulary.candidates], time
 
     def _ensemble(self, prior_variance: float, step: int | str) -> tuple[Floats, float | None]:
         if prior_variance not in self.prior_variances:

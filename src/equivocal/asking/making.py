@@ -35,7 +35,7 @@ def make_converged(source: Source, variance: float, advance: Advance) -> np.ndar
     layer, unit_of = _layer(source)
     advance(0, 1, "sampling")
     posterior = infer(layer, converging(source.settings), variance, source.settings.seed)
-    advance(1, 1, posterior.info.message)
+    advance(1, 1, "done")
     return np.asarray(posterior.particles[unit_of], np.float32)
 
 

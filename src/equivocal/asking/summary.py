@@ -41,7 +41,9 @@ def _against(answer: Answer, read: dict[str, Belief]) -> list[str]:
     other = {
         role: word
         for role, word in answer.indicated.items()
-        if role in answer.participants and (role not in read or read[role].filler != word)
+        if role in answer.participants
+        and (role not in read or read[role].filler != word)
+        and answer.considers(role, word)
     }
     if not other:
         return []

@@ -37,7 +37,7 @@ from equivocal.web.questions import read_question
 __all__ = ["create_app"]
 
 SECONDS = 5.0  # for one answer; it takes milliseconds
-AT_ONCE = 4  # answers in the making
+AT_ONCE = 1  # answers in the making: more would only wait for each other (Python's lock)
 STATIC = resources.files("equivocal.web") / "static"
 HEADERS = {
     "Content-Security-Policy": "default-src 'self'; img-src 'self' data: blob:; "
@@ -55,14 +55,14 @@ LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 Handler = Callable[[Request], Awaitable[Response]]
 
 
-def create_app(comprehender: Comprehender, *, hosts: tuple[str, ...] = LOOPBACK_NAMES) -> Starlette:
+def create_app(comprehender: Comprehender, *, hosts: tuple[str, ...] = LOOPBACK_NAMES) -> ASGIApp:
     """The whole page for one comprehender; `hosts` are the names it answers to (`*`: any).
 
     Answering only to its own names keeps other web sites from reading a loopback server through
     a name of theirs.
     """
     api = _Api(comprehender)
-    return Starlette(
+    app = Starlette(
         routes=[
             Route("/", _page),
             Mount("/static", StaticFiles(directory=str(STATIC))),
@@ -72,10 +72,7 @@ def create_app(comprehender: Comprehender, *, hosts: tuple[str, ...] = LOOPBACK_
             Route("/api/comprehend.csv", api.table),
             Route("/api/openapi.json", api.openapi),
         ],
-        middleware=[
-            Middleware(_SecurityHeaders),
-            Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts)),
-        ],
+        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))],
         exception_handlers={
             UserError: _bad_question,
             HTTPException: _http_error,
@@ -83,6 +80,7 @@ def create_app(comprehender: Comprehender, *, hosts: tuple[str, ...] = LOOPBACK_
             Exception: _our_fault,
         },
     )
+    return _SecurityHeaders(app)  # outside, so that answers to faults of ours have them too
 
 
 class _Api:

@@ -129,7 +129,7 @@ class World:
 
     # ---- everything that can happen and be said
 
-    @property
+    @cached_property
     def is_exact(self) -> bool:
         """Whether the world is enumerated; if not, probabilities are estimates from a sample."""
         return bool(count_at_most(self.grammar) <= MAX_ENUMERATED)
