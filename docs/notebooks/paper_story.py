@@ -13,10 +13,13 @@
 # the last layer, and looks at what it depends on. Open it in Jupyter with jupytext.
 
 # %%
+from functools import partial
+
 import matplotlib.pyplot as plt
 import numpy as np
 
 import equivocal
+from equivocal.gestalt import train
 
 # %% [markdown]
 # ## A world that is known exactly
@@ -39,10 +42,13 @@ except equivocal.UserError as error:
 # %% [markdown]
 # ## A sentence that makes sense
 #
-# The first question to a world trains a network and samples its posteriors; they are kept.
+# A small network is enough to tell the story; leave `run` out and the default one is asked, with
+# 100 units in each layer. Posteriors are sampled when they are first asked for, and kept.
 
 # %%
-congruent = equivocal.ask("during dinner, the woman eats the pizza")
+train("paper", networks=1, hidden=30, gestalt=30).save("small")
+ask = partial(equivocal.ask, run="small")
+congruent = ask("during dinner, the woman eats the pizza")
 print(congruent.summary)
 congruent
 
@@ -52,7 +58,7 @@ congruent
 # The order of the words makes the pizza the agent. The network has never heard of such a thing.
 
 # %%
-reversal = equivocal.ask("during dinner, the pizza eats the woman")
+reversal = ask("during dinner, the pizza eats the woman")
 reversal.plot()
 
 # %%
@@ -75,7 +81,7 @@ for role, filler in (("agent", "woman"), ("agent", "pizza"), ("patient", "pizza"
 
 # %%
 steps = (0, 1, 2, 4, 8, 12, 17, 25, 40, 60)
-path = [equivocal.ask("during dinner, the pizza eats the woman", step=step) for step in steps]
+path = [ask("during dinner, the pizza eats the woman", step=step) for step in steps]
 doubt = [answer.belief(-1, "agent", "pizza") for answer in path]
 
 # %%
@@ -90,13 +96,13 @@ axes.legend()
 # %% [markdown]
 # ## What the prior does
 #
-# The wider the prior about the trained weights, the more room for doubt there is.
+# The wider the prior about the trained weights, the more room for doubt there is; once the data
+# have spoken, at convergence, little is left of it (`step=17` shows the article's side).
 
 # %%
 for variance in (0.01, 1.0, 5.0):
-    belief = equivocal.ask(
-        "during dinner, the pizza eats the woman", prior_variance=variance, step=17
-    ).belief(-1, "agent", "pizza")
+    answer = ask("during dinner, the pizza eats the woman", prior_variance=variance)
+    belief = answer.belief(-1, "agent", "pizza")
     print(f"prior variance {variance:g}: {belief.bayes:.5f} [{belief.low:.5f}, {belief.high:.5f}]")
 
 # %% [markdown]

@@ -15,16 +15,14 @@ NOTEBOOKS = Path(__file__).resolve().parents[2] / "docs" / "notebooks"
     ("name", "cells", "printed"),
     [("paper_story", 20, "the pizza as agent"), ("own_world", 10, "mouse as agent")],
 )
-def test_notebook_runs(
-    name: str, cells: int, printed: str, tmp_path: Path, ask_cache: Path
-) -> None:
+def test_notebook_runs(name: str, cells: int, printed: str, tmp_path: Path) -> None:
     path = NOTEBOOKS / f"{name}.py"
     found = len(re.findall(r"^# %%", path.read_text(encoding="utf-8"), re.MULTILINE))
     assert found == cells
     result = subprocess.run(
         [sys.executable, str(path)],
         cwd=tmp_path,
-        env=os.environ | {"MPLBACKEND": "agg", "EQUIVOCAL_CACHE": str(ask_cache)},
+        env=os.environ | {"MPLBACKEND": "agg", "EQUIVOCAL_CACHE": str(tmp_path / "cache")},
         capture_output=True,
         text=True,
         timeout=400,
