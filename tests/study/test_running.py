@@ -154,7 +154,20 @@ def test_a_second_run_does_nothing(finished: Study) -> None:
     again = open_study(finished.folder)
     again.infer(quiet)
     again.probe(quiet)
+    assert not again.analyse()
     assert [file.stat().st_mtime_ns for file in files] == before
+
+
+def test_tables_that_were_changed_or_removed_are_written_again(finished: Study) -> None:
+    table, other = (
+        finished.folder / "tables" / f"{n}.csv" for n in ("paired_models", "mixed_model")
+    )
+    whole = table.read_bytes()
+    for spoil in (lambda: table.write_text("spoilt"), table.unlink, other.unlink):
+        spoil()
+        assert open_study(finished.folder).analyse()
+        assert table.read_bytes() == whole
+        assert not open_study(finished.folder).analyse()
 
 
 def test_what_is_lost_is_made_again_bit_for_bit(finished: Study) -> None:

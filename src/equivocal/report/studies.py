@@ -26,11 +26,10 @@ from equivocal.report.uncertainty_figures import (
 from equivocal.study import Study, calibration_table, trace_beliefs, true_trace
 from equivocal.study.methods import methods_paragraph
 from equivocal.study.paths import with_references
-from equivocal.study.stages import content_key
 
 __all__ = ["draw_all", "is_drawn", "write_report"]
 
-READ = ("activations.nc", "path.nc", "nuts.nc", "curves.csv", "scores.csv", "claims.csv")
+FILES = ("*.nc", "*.csv", "settings.toml", "tables/*.csv", "figures/*.*", "report.html")
 
 
 def figures_of(study: Study) -> dict[str, Callable[[], Figure]]:
@@ -66,17 +65,8 @@ def figures_of(study: Study) -> dict[str, Callable[[], Figure]]:
 
 
 def is_drawn(study: Study) -> bool:
-    """Whether figures and report are there, made from the files that are there now."""
-    pictures = sorted(study.folder.glob("figures/*.*"))
-    report = study.folder / "report.html"
-    return bool(pictures) and study.stages.finished("report", _key_of(study), [report])
-
-
-def _key_of(study: Study) -> str:
-    names = sorted(path.name for path in study.folder.glob("figures/*.*"))
-    tables = (f"tables/{path.name}" for path in sorted(study.folder.glob("tables/*.csv")))
-    key = study.key_of_files(*READ, "settings.toml", "stimuli.csv", *tables)
-    return content_key(key, names)
+    """Whether figures and report are there, as they were made from the files that are there."""
+    return study.stages.finished("report", study.key_of_files(*FILES))
 
 
 def draw_all(study: Study) -> dict[str, Callable[[], object]]:
@@ -110,7 +100,7 @@ def write_report(study: Study) -> Path:
         notes=_notes(study),
     )
     path = render_report(folder, content)
-    study.stages.mark("report", _key_of(study))
+    study.stages.mark("report", study.key_of_files(*FILES))
     return path
 
 

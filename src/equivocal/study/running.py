@@ -41,6 +41,10 @@ __all__ = ["Study", "open_study", "prepare"]
 
 Job = tuple[str, float, int]  # sampler, prior variance, network
 OnStep = Callable[[int, int, str], None]  # done, of how many, what goes on now
+ANALYSED = (
+    *("activations.nc", "nuts.nc", "scores.csv", "settings.toml"),  # read
+    *("claims.csv", "tables/*.csv"),  # written
+)
 
 
 @dataclass(eq=False)
@@ -216,14 +220,20 @@ class Study:
     def analyse(self) -> bool:
         """Tables and claims; returns whether they were written now."""
         self.found("activations.nc")
-        files = [self.folder / "claims.csv", *sorted(self.folder.glob("tables/*.csv"))]
-        key = self.key_of_files("activations.nc", "nuts.nc", "scores.csv", "settings.toml")
-        return self.stages.do("analyse", key, files, self._write_analysis)
+        if self.stages.finished("analyse", self.key_of_files(*ANALYSED)):
+            return False
+        self._write_analysis()
+        self.stages.mark("analyse", self.key_of_files(*ANALYSED))
+        return True
 
-    def key_of_files(self, *names: str) -> str:
-        """A hash of files of the folder, where they are there, and of the package's code."""
-        paths = [self.folder / name for name in names]
-        return content_key([file_key(path) for path in paths if path.exists()], code_key())
+    def key_of_files(self, *patterns: str) -> str:
+        """A hash of files of the folder, read and written, and of the package's code.
+
+        Results that were changed or removed by hand are so made again.
+        """
+        paths = sorted(path for pattern in patterns for path in self.folder.glob(pattern))
+        files = [(str(path.relative_to(self.folder)), file_key(path)) for path in paths]
+        return content_key(files, code_key())
 
     def _write_analysis(self) -> None:
         dataset = self.read("activations.nc")

@@ -42,7 +42,8 @@ def code_key() -> str:
     networks and posteriors, which take long, are made anew for a new version only.
     """
     root = Path(equivocal.__file__).parent
-    files = (path for path in root.rglob("*") if path.suffix in {".py", ".toml", ".html", ".css"})
+    kinds = {".py", ".toml", ".csv", ".j2", ".css"}
+    files = (path for path in root.rglob("*") if path.suffix in kinds)
     return file_key(*sorted(files))
 
 
@@ -61,7 +62,7 @@ class Stages:
             return {}
         return keys if isinstance(keys, dict) else {}
 
-    def finished(self, name: str, key: str, files: Sequence[Path]) -> bool:
+    def finished(self, name: str, key: str, files: Sequence[Path] = ()) -> bool:
         """Whether a stage was done with this key, and its files are still there."""
         return self._keys.get(name) == key and all(file.exists() for file in files)
 
