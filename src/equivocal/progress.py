@@ -1,7 +1,6 @@
 """Progress on standard error: a bar with the time left on a terminal, plain lines elsewhere.
 
-Plain lines keep the logs of batch jobs readable. Anything that takes longer than two seconds says
-how far it is.
+Plain lines keep the logs of batch jobs readable. What is done within two seconds says nothing.
 """
 
 from collections.abc import Callable, Iterator
@@ -56,19 +55,22 @@ def in_stages(what: str, stages: dict[str, Callable[[], object]]) -> None:
 
 
 def _plain_lines(what: str) -> Advance:
-    began, first, last = monotonic(), 0.0, 0.0
+    began, last = monotonic(), 0.0
+    first: tuple[int, float] | None = None
 
     def advance(done: int, total: int, state: str) -> None:
         nonlocal first, last
         now = monotonic()
-        first = first or now
+        if done > 0 and first is None:
+            first = done, now  # the first step is slower than the others (it compiles)
         if now - began < QUIET_SECONDS:
             return
         if done in (1, total) or now - last >= SECONDS_BETWEEN_LINES:
             last = now
-            # the first step is slower than the others (it compiles), so it tells nothing
-            pace = (now - first) / max(1, done - 1)
-            left = f", about {pace * (total - done):.0f} s left" if 1 < done < total else ""
+            left = ""
+            if first is not None and first[0] < done < total:
+                pace = (now - first[1]) / (done - first[0])
+                left = f", about {pace * (total - done):.0f} s left"
             err.print(f"{what}: {done}/{total}, {state}{left}", soft_wrap=True)
 
     return advance

@@ -1,6 +1,7 @@
 """An answer in the forms that people take it in: JSON, tables, pictures, a sentence."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -40,6 +41,7 @@ def test_the_likeliest_come_first(answer: Answer) -> None:
 
 def test_what_is_no_candidate_is_said_to_be_none(answer: Answer) -> None:
     assert answer.belief(-1, "agent", "mouse") == answer.belief(2, "agent", "mouse")
+    assert answer.beliefs(-1, "agent", 1) == answer.beliefs(2, "agent", 1)
     with pytest.raises(UserError, match="'chase' is not considered as agent"):
         answer.belief(0, "agent", "chase")
     with pytest.raises(UserError, match="did you mean 'mouse'"):
@@ -73,6 +75,24 @@ def test_figure_has_a_panel_for_each_word_and_role(answer: Answer) -> None:
     figure.canvas.draw()
     agent = figure.axes[2]  # after the last word
     assert {"mouse", "cat"} <= {label.get_text() for label in agent.get_yticklabels()}
+
+
+def test_uncertainty_is_split(answer: Answer) -> None:
+    np.testing.assert_allclose(answer.uncertainty, answer.entropy.mean(axis=1))
+    np.testing.assert_allclose(
+        answer.unknown_share * answer.uncertainty, answer.epistemic.mean(axis=1), rtol=1e-5
+    )
+    certain = replace(answer, entropy=np.zeros_like(answer.entropy))
+    assert (certain.unknown_share == 0).all()
+
+
+def test_where_the_truth_is_not_known_nothing_is_called_impossible(answer: Answer) -> None:
+    unknown = replace(answer, exact=False, truth=np.full_like(answer.truth, np.nan))
+    assert answer.possible(2) is False
+    assert unknown.possible(2) is None
+    assert unknown.to_dict()["words"][2]["possible"] is None
+    assert "Nothing that happens" in answer.summary
+    assert "Nothing that happens" not in unknown.summary
 
 
 def test_summary_names_reading_order_of_words_and_doubt(garden_mind: Comprehender) -> None:

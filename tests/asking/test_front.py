@@ -5,7 +5,9 @@ import shutil
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -65,30 +67,75 @@ def test_damaged_files_are_made_again(
     np.testing.assert_array_equal(mended, before)
 
 
-def test_nothing_half_made_is_left_by_a_kill(tmp_path: Path) -> None:
-    """Killed while it trains or samples, it starts again and ends with the same answer."""
-    (tmp_path / "garden.toml").write_text(example_text())
+def asking(folder: Path, cache: str) -> dict[str, Any]:
+    """A process that asks the example world and prints a belief."""
+    (folder / "garden.toml").write_text(example_text())
     code = (
         "import equivocal; print(equivocal.ask('the cat chases', world='garden.toml')"
         ".belief(-1, 'patient', 'mouse').bayes)"
     )
-    environment = {"EQUIVOCAL_CACHE": str(tmp_path / "cache")}
-    command = {"args": [sys.executable, "-c", code], "cwd": tmp_path}
-    options = {"env": os.environ | environment, "stderr": subprocess.DEVNULL}
-    process = subprocess.Popen(**command, **options, stdout=subprocess.DEVNULL)
-    deadline = time.monotonic() + 120
-    while not list(tmp_path.glob("cache/*/run/run.toml")) and time.monotonic() < deadline:
-        time.sleep(0.05)  # until the network is there and sampling has begun
+    environment = os.environ | {"EQUIVOCAL_CACHE": str(folder / cache)}
+    return {"args": [sys.executable, "-c", code], "cwd": folder, "env": environment}
+
+
+def test_a_kill_leaves_nothing_half_made(tmp_path: Path) -> None:
+    """Killed while it samples, it goes on with its network and ends with the same answer."""
+    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    undisturbed = subprocess.run(
+        **asking(tmp_path, "one"), capture_output=True, text=True, check=True
+    )
+    process = subprocess.Popen(**asking(tmp_path, "two"), **silent)
+    while not list(tmp_path.glob("two/*/run/run.toml")):
+        assert process.poll() is None
+        time.sleep(0.02)
     process.kill()
     process.wait()
-    ends = [
-        subprocess.run(**command, **options, stdout=subprocess.PIPE, check=True).stdout
-        for _ in range(2)
-    ]
-    assert ends[0] == ends[1]
-    assert float(ends[0]) > 0.5
-    names = {path.name for path in tmp_path.glob("cache/*/*")}
+    assert not list(tmp_path.glob("two/*/converged_1.safetensors"))
+    (network,) = tmp_path.glob("two/*/run/networks/*")
+    made = network.stat().st_mtime_ns
+    resumed = subprocess.run(**asking(tmp_path, "two"), capture_output=True, text=True, check=True)
+    assert resumed.stdout == undisturbed.stdout
+    assert network.stat().st_mtime_ns == made
+    names = {path.name for path in tmp_path.glob("two/*/*") if not path.name.startswith(".run.")}
     assert names == {"run", "converged_1.safetensors"}
+
+
+def test_a_damaged_default_network_is_trained_again(
+    garden: World, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EQUIVOCAL_CACHE", str(tmp_path))
+    settings = replace(TINY, training={"networks": 1, "sentences": 200, "epochs": 2})
+    chosen = Source.choose(world=garden, settings=settings)
+    before = Comprehender(chosen).answer("the cat").mle
+    whole = chosen.network_path.read_bytes()
+    chosen.network_path.write_bytes(whole[:100])
+    np.testing.assert_array_equal(Comprehender(chosen).answer("the cat").mle, before)
+    assert chosen.network_path.read_bytes() == whole
+
+
+def test_a_damaged_run_of_ones_own_is_named_and_left_alone(saved_run: Path, tmp_path: Path) -> None:
+    shutil.copytree(saved_run, tmp_path / "run")
+    network = tmp_path / "run" / "networks" / "01.safetensors"
+    network.write_bytes(network.read_bytes()[:100])
+    with pytest.raises(UserError, match=r"01\.safetensors cannot be read"):
+        Comprehender(Source.choose(run=tmp_path / "run", network=1))
+    assert len(network.read_bytes()) == 100
+
+
+def test_a_new_spelling_is_understood_though_the_files_are_the_same(saved_run: Path) -> None:
+    """Forms do not change a network, so its files serve both; what is parsed differs."""
+    old = World.from_toml(example_text())
+    new = World.from_toml(example_text().replace('mouse = ["mice"]', 'mouse = ["mice", "rodent"]'))
+    first, second = (Source.choose(world=world, settings=TINY) for world in (old, new))
+    assert first.folder == second.folder
+    assert first != second
+
+
+def test_settings_are_checked() -> None:
+    with pytest.raises(UserError, match="kept_steps must rise from 0"):
+        AskSettings(kept_steps=(0, 4, 2))
+    with pytest.raises(UserError, match="prior_variance must be one of"):
+        AskSettings(prior_variance=2.0)
 
 
 def test_missing_runs_and_double_choices(tmp_path: Path, saved_run: Path) -> None:

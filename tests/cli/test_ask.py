@@ -1,4 +1,4 @@
-"""`equivocal ask` as people and programs call it: real processes, a real cache folder."""
+"""`equivocal ask` as people and programs call it, with a real cache folder."""
 
 import json
 from pathlib import Path

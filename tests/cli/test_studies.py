@@ -10,7 +10,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from equivocal.study import load_study
+from equivocal.report.studies import is_drawn
+from equivocal.study import load_study, open_study
 from equivocal.world import example_text
 from tests.cli.test_cli import COMMAND, fails
 from tests.study.test_running import STIMULI, STUDY
@@ -54,6 +55,18 @@ def test_one_command_writes_everything(finished: Path) -> None:
     assert "Study “garden”" in page
     assert not pd.read_csv(finished / "one" / "tables" / "paired_models.csv").empty
     assert load_study(finished / "one" / "settings.toml").name == "garden"
+
+
+def test_a_second_run_makes_nothing_and_a_lost_figure_is_drawn_again(finished: Path) -> None:
+    command = reproduce(finished, "one")
+    again = subprocess.run(
+        command, cwd=finished, env=ENVIRONMENT, capture_output=True, text=True, check=True
+    )
+    assert "tables and claims are there already" in again.stdout
+    assert "the report is there already" in again.stdout
+    assert is_drawn(open_study(finished / "one"))
+    (finished / "one" / "figures" / "tau.png").unlink()
+    assert not is_drawn(open_study(finished / "one"))
 
 
 def test_a_killed_run_goes_on_and_ends_with_the_same_numbers(finished: Path) -> None:

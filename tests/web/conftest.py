@@ -1,8 +1,10 @@
 """A real server on a free port of this machine, with a small mind of the paper's world."""
 
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -37,20 +39,28 @@ def mind(paper: World, made_once: Callable[[str, Callable[[Path], None]], Path])
     return found
 
 
-@pytest.fixture(scope="session")
-def server(mind: Comprehender) -> Iterator[str]:
-    """The address of a server with that mind, in a thread; uvicorn as `equivocal serve` runs it."""
+@contextmanager
+def running(mind: Comprehender, bound: socket.socket, host: str) -> Iterator[None]:
+    """A server in a thread, as `equivocal serve` runs it."""
     import uvicorn
 
-    from equivocal.web import create_app
-    from equivocal.web.serving import configured, listening
+    from equivocal.web.serving import configured
+
+    served = uvicorn.Server(configured(mind, host))
+    thread = threading.Thread(target=served.run, kwargs={"sockets": [bound]}, daemon=True)
+    thread.start()
+    while not served.started:
+        time.sleep(0.01)
+    yield
+    served.should_exit = True
+    thread.join(timeout=10)
+
+
+@pytest.fixture(scope="session")
+def server(mind: Comprehender) -> Iterator[str]:
+    """The address of a server with that mind."""
+    from equivocal.web.serving import listening
 
     bound = listening("127.0.0.1", 0)
-    running = uvicorn.Server(configured(create_app(mind)))
-    thread = threading.Thread(target=running.run, kwargs={"sockets": [bound]}, daemon=True)
-    thread.start()
-    while not running.started:
-        time.sleep(0.01)
-    yield f"http://127.0.0.1:{bound.getsockname()[1]}"
-    running.should_exit = True
-    thread.join(timeout=10)
+    with running(mind, bound, "127.0.0.1"):
+        yield f"http://127.0.0.1:{bound.getsockname()[1]}"

@@ -6,6 +6,7 @@ import io
 import json
 import urllib.parse
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
 from urllib.error import HTTPError
@@ -13,6 +14,9 @@ from urllib.error import HTTPError
 import pytest
 
 from equivocal.asking import Comprehender
+from equivocal.errors import UserError
+from equivocal.web.serving import listening
+from tests.web.conftest import running
 
 REVERSAL = "during dinner, the pizza eats the woman"
 
@@ -87,7 +91,6 @@ def test_health(server: str) -> None:
         ({"sentence": "woman", "step": "9" * 50}, "a step that /api/world lists"),
         ({"sentence": "woman", "prior_variance": "2"}, "choose from 0.01, 1, 5"),
         ({"sentence": "woman", "prior_variance": "nan"}, "a number"),
-        ({"sentence": "woman", "top": "0"}, "a whole number from 1 to 20"),
         ({"sentence": "woman", "prior": "1"}, "unknown parameter 'prior'"),
     ],
 )
@@ -126,11 +129,54 @@ def test_every_answer_has_the_security_headers(server: str) -> None:
         assert "server" not in headers
 
 
+def test_nothing_is_kept_by_browsers(server: str) -> None:
+    assert get(server, "/api/comprehend.csv", sentence="woman")[2]["Cache-Control"] == "no-store"
+    assert get(server, "/static/style.css")[2]["Cache-Control"] == "no-cache"
+
+
+def test_headers_are_bounded(server: str) -> None:
+    with closing(http.client.HTTPConnection(server.removeprefix("http://"), timeout=10)) as asked:
+        asked.request("GET", "/api/health", headers={"X-Long": "x" * 200_000})
+        assert asked.getresponse().status == 400
+
+
+def test_number_of_fillers_is_bounded(server: str) -> None:
+    for top in ("0", "21", "many"):
+        status, body, _ = get(server, "/api/comprehend", sentence="woman", top=top)
+        assert (status, body["error"]) == (400, "top must be a whole number from 1 to 20.")
+
+
+def test_table_takes_no_number_of_fillers(server: str) -> None:
+    status, body, _ = get(server, "/api/comprehend.csv", sentence="woman", top=3)
+    assert (status, "unknown parameter 'top'" in body["error"]) == (400, True)
+
+
+def test_many_at_once_are_all_answered(server: str, mind: Comprehender) -> None:
+    sentences = [f"the woman eats the {food}" for food in ("egg", "soup", "pizza", "salad")] * 5
+    with ThreadPoolExecutor(20) as pool:
+        bodies = pool.map(lambda text: get(server, "/api/comprehend", sentence=text)[1], sentences)
+    for sentence, body in zip(sentences, bodies, strict=True):
+        assert body["summary"] == mind.answer(sentence).summary
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "::1"])
+def test_every_loopback_address_answers_to_its_own_name(mind: Comprehender, host: str) -> None:
+    bound = listening(host, 0)
+    number = bound.getsockname()[1]
+    with pytest.raises(UserError, match=f"cannot serve on {host} port {number}"):
+        listening(host, number)  # taken, though nobody serves there yet
+    with running(mind, bound, host):
+        address = f"http://[{host}]:{number}" if ":" in host else f"http://{host}:{number}"
+        assert get(address, "/api/health")[0] == 200
+
+
 def test_other_names_are_not_answered(server: str) -> None:
     """A page elsewhere cannot read a loopback server through a name of its own (DNS rebinding)."""
     with closing(http.client.HTTPConnection(server.removeprefix("http://"), timeout=10)) as asked:
         asked.request("GET", "/api/health", headers={"Host": "evil.example"})
-        assert asked.getresponse().status == 400
+        response = asked.getresponse()
+        assert response.status == 400
+        assert "does not answer to that name" in json.loads(response.read())["error"]
 
 
 def test_faults_of_ours_show_no_traceback(server: str, mind: Comprehender) -> None:

@@ -1,6 +1,5 @@
 """The page in a real browser: clicks what a person would, looks at what a person would see."""
 
-import re
 import shutil
 import urllib.parse
 from collections.abc import Iterator
@@ -254,7 +253,6 @@ def test_exports(page: Any, server: str, kind: str, tmp_path: Path) -> None:
         text = content.decode()
         assert text.lstrip().startswith(("<svg", "<?xml"))
         assert "pizza" in text
-        assert 'class="bayes"' in text or "bayes" in text
     else:
         lines = content.decode().splitlines()
         assert lines[0].startswith("position,word,role,filler")
@@ -281,7 +279,7 @@ def test_axe_finds_nothing_and_nothing_overflows(
 def test_numbers_are_there_for_those_who_cannot_see(page: Any, server: str) -> None:
     opened(page, server)
     table = page.locator("section.answer[data-sentence='0'] table.numbers")
-    assert re.search(r"pizza", table.text_content())
+    assert "pizza" in table.text_content()
     picture = page.locator("section.answer[data-sentence='0'] svg.picture")
     assert picture.get_attribute("role") == "img"
     assert "pizza" in picture.get_attribute("aria-label")

@@ -1,7 +1,7 @@
 """A sentence asked, word by word: what the trained network believes, and what its ensemble doubts.
 
 One answer for the terminal (`equivocal ask`), the notebook (`equivocal.ask`) and the page
-(`equivocal serve`). Answering needs NumPy alone; JAX is used once, to make what is asked.
+(`equivocal serve`). Answering needs no JAX; that is used once, to make what is asked.
 """
 
 from equivocal.asking.answer import Answer, Belief

@@ -61,6 +61,7 @@ class Answer:
     heard: tuple[Heard, ...]
     roles: tuple[str, ...]
     participants: tuple[str, ...]  # roles told by their place alone
+    exact: bool  # whether `truth` is known
     fillers: tuple[str, ...]
     candidates: NDArray[np.bool_]  # (role, filler): what is listed for a role
     mle: Floats
@@ -93,9 +94,25 @@ class Answer:
 
         return summary(self)
 
-    def possible(self, position: int) -> bool:
-        """Whether some event of the world is told so, up to the word at `position`."""
-        return not np.isnan(self.truth[position]).all()
+    @property
+    def uncertainty(self) -> Floats:
+        """(word,): entropy in nats, averaged over roles."""
+        total: Floats = self.entropy.mean(axis=1)
+        return total
+
+    @property
+    def unknown_share(self) -> Floats:
+        """(word,): the share of `uncertainty` that is not knowing; 0 where there is none."""
+        total, unknown = self.uncertainty, self.epistemic.mean(axis=1)
+        share: Floats = np.divide(unknown, total, out=np.zeros_like(total), where=total > 0)
+        return share
+
+    def possible(self, position: int) -> bool | None:
+        """Whether some event of the world is told so, up to the word at `position`.
+
+        None where that is not known, in a world too large to enumerate.
+        """
+        return bool(~np.isnan(self.truth[position]).all()) if self.exact else None
 
     def beliefs(self, position: int, role: str, top: int = TOP) -> list[Belief]:
         """The fillers believed most after a word.
@@ -103,7 +120,7 @@ class Answer:
         A heard word that could be a participant is listed for every such role, believed or not:
         whether the pizza eats is the question.
         """
-        r = self.roles.index(role)
+        r, position = self.roles.index(role), range(len(self.heard))[position]  # -1: the last word
         considered = np.flatnonzero(self.candidates[r])
         strength = np.maximum(self.mle[position, r], self.bayes[position, r])[considered]
         best = considered[np.argsort(-strength, kind="stable")[:top]].tolist()
@@ -121,7 +138,7 @@ class Answer:
             hint = did_you_mean(filler, known) or f"; there are {listed(known)}."
             raise UserError(f"{filler!r} is not considered as {role}{hint}")
         r, f = self.roles.index(role), self.fillers.index(filler)
-        return self._listed(position, r, [f])[0]
+        return self._listed(range(len(self.heard))[position], r, [f])[0]
 
     def considers(self, role: str, filler: str) -> bool:
         """Whether a filler is a candidate for a role."""
@@ -130,8 +147,7 @@ class Answer:
         return bool(self.candidates[self.roles.index(role), self.fillers.index(filler)])
 
     def _listed(self, position: int, r: int, fillers: list[int]) -> list[Belief]:
-        last = range(len(self.heard))[position]  # -1 is the last word
-        said = {part.word for part in self.heard[: last + 1]}
+        said = {part.word for part in self.heard[: position + 1]}
         columns = [getattr(self, name)[position, r, fillers].tolist() for name in BELIEFS]
         return [
             Belief(
@@ -171,7 +187,7 @@ class Answer:
                 for role in self.roles
             },
             "semantic_update": float(self.semantic_update[position]),
-            "entropy": float(self.entropy[position].mean()),
+            "entropy": float(self.uncertainty[position]),
             "epistemic": float(self.epistemic[position].mean()),
         }
 

@@ -34,7 +34,7 @@ def ensemble_beliefs(psi: Floats, particles: Floats) -> Beliefs:
     """(rows, units) of rows (rows, D) and particles (units, J, D)."""
     units, members, size = particles.shape
     logits = (psi @ particles.reshape(-1, size).T).reshape(len(psi), units, members)
-    logits.sort(axis=-1)  # σ is increasing: quantiles of logits are those of answers
+    logits.sort(axis=-1)  # σ is increasing, so the quantiles of y are read off those of logits
     low, high = (_quantile(logits, share) for share in ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
     # e^−|a| serves the answer and its entropy H = |a| e/(1 + e) + log(1 + e) alike
     size_of = np.abs(logits)

@@ -2,6 +2,7 @@
 
 import unicodedata
 from functools import cache, lru_cache, partial
+from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from equivocal.asking.answer import Answer, Heard
 from equivocal.asking.beliefs import Beliefs, ensemble_beliefs, semantic_update
 from equivocal.asking.ensembles import converged, load_weights, path
 from equivocal.asking.listener import Floats, Listener
-from equivocal.asking.settings import CONVERGED, DEFAULT
+from equivocal.asking.settings import CONVERGED
 from equivocal.asking.source import Source
 from equivocal.asking.vocabulary import Vocabulary, indicated_roles
 from equivocal.errors import UserError, listed
@@ -26,7 +27,7 @@ CACHED_ENSEMBLES = 64  # of a few megabytes each: every step and variance of a s
 
 
 class Comprehender:
-    """Ask it a sentence; it answers after each word. Safe to use from several threads."""
+    """Ask it a sentence; it answers after each word. May be used from several threads."""
 
     def __init__(self, source: Source) -> None:
         self.source, self.world = source, source.world
@@ -35,6 +36,7 @@ class Comprehender:
         self._trained = self._listener.last_layer(self.vocabulary.units)
         patterns = [self.world.lexicon.unit_mask((role_unit(r),)) for r in self.world.roles]
         self._probes = np.stack(patterns).astype(np.float32)
+        self._lock = Lock()  # two threads must not make the same ensemble
         self._converged = cache(partial(converged, source))
         self._path = cache(partial(path, source))
         self._truth = lru_cache(CACHED_TRUTHS)(self._truth_at)
@@ -53,8 +55,8 @@ class Comprehender:
     def prepare(self) -> None:
         """Make every ensemble now rather than when it is first asked for."""
         for variance in self.prior_variances:
-            self._converged(variance)
-            self._path(variance)
+            for step in (CONVERGED, *self.steps):
+                self._members(variance, step)
 
     def times(self, prior_variance: float) -> list[float]:
         """Sampler time τ at each of `steps`."""
@@ -64,10 +66,12 @@ class Comprehender:
         self,
         text: str,
         *,
-        prior_variance: float = DEFAULT.prior_variance,
+        prior_variance: float | None = None,
         step: int | str = CONVERGED,
     ) -> Answer:
-        """What is believed after each word of a sentence."""
+        """What is believed after each word of a sentence; `prior_variance` 1 unless given."""
+        if prior_variance is None:
+            prior_variance = self.source.settings.prior_variance
         utterance = self.world.parse(_printable(text))
         if len(utterance) > MOST_WORDS:
             raise UserError(
@@ -76,11 +80,7 @@ class Comprehender:
         members, time = self._members(prior_variance, step)
         gestalts = self._listener.gestalts(self.world.encode(utterance))
         psi = self._listener.features(gestalts, self._probes)
-        shape = (*psi.shape[:2], len(self.vocabulary.fillers))
-        found = Beliefs(*(np.full(shape, np.nan, np.float32) for _ in Beliefs._fields))
-        for r, considered in enumerate(self.vocabulary.candidates):
-            for whole, part in zip(found, ensemble_beliefs(psi[:, r], members[r]), strict=True):
-                whole[:, r, considered] = part
+        found = self._beliefs(psi, members)
         trained = expit(psi @ self._trained.T)
         return Answer(
             sentence=text.strip(),
@@ -95,6 +95,7 @@ class Comprehender:
             ),
             roles=self.world.roles,
             participants=self.vocabulary.participants,
+            exact=self.world.is_exact,
             fillers=self.vocabulary.fillers,
             candidates=self.vocabulary.candidates,
             mle=np.where(self.vocabulary.candidates, trained, np.nan),
@@ -107,6 +108,15 @@ class Comprehender:
             semantic_update=semantic_update(gestalts),
             indicated=indicated_roles(self.world, utterance),
         )
+
+    def _beliefs(self, psi: Floats, members: list[Floats]) -> Beliefs:
+        """(word, role, filler): what the ensemble believes of each role's candidates."""
+        shape = (*psi.shape[:2], len(self.vocabulary.fillers))
+        found = Beliefs(*(np.full(shape, np.nan, np.float32) for _ in Beliefs._fields))
+        for r, considered in enumerate(self.vocabulary.candidates):
+            for whole, part in zip(found, ensemble_beliefs(psi[:, r], members[r]), strict=True):
+                whole[:, r, considered] = part
+        return found
 
     def _members_of(
         self, prior_variance: float, step: int | str
@@ -122,13 +132,15 @@ class Comprehender:
                 f"there is no posterior for prior variance {prior_variance!r}; choose from {known}."
             )
         if step == CONVERGED:
-            return self._converged(prior_variance), None
+            with self._lock:
+                return self._converged(prior_variance), None
         if step not in self.steps:
             raise UserError(
                 f"step {step!r} is not kept; choose from {listed(map(str, self.steps))} "
                 f"or {CONVERGED!r}."
             )
-        particles, time = self._path(prior_variance)
+        with self._lock:
+            particles, time = self._path(prior_variance)
         at = self.steps.index(int(step))
         return particles[at], float(time[at])
 

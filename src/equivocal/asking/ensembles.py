@@ -4,9 +4,11 @@
     path_VARIANCE        particles (steps, fillers, J, D) and time (steps,) of the paper's sampler
                          on its way there
 
-Files are written whole or not at all. One that cannot be read, or does not fit, is made again.
+Files are written whole or not at all. One that cannot be read, or does not fit, is made again, and
+so is the default network; a run of your own is never touched.
 """
 
+import shutil
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from safetensors.numpy import load_file, save_file
 
 from equivocal.asking.source import Source
 from equivocal.asking.vocabulary import Vocabulary
+from equivocal.errors import UserError
 from equivocal.files import ensure_writable, replacing
 from equivocal.progress import Advance, announce, progress
 
@@ -27,15 +30,26 @@ Arrays = dict[str, np.ndarray]
 def load_weights(source: Source) -> Arrays:
     """The network's weights; the default network is trained first if there is none."""
     if source.run is None and not source.is_trained:
-        ensure_writable(source.folder)
-        announce(
-            f"{source.name} is trained once, in half a minute or so, and kept in {source.folder}"
-        )
-        from equivocal.asking.making import train_default
-
-        with progress(f"training {source.name}") as advance:
-            train_default(source, advance)
+        _train(source)
+    try:
+        return load_file(source.network_path)
+    except (OSError, SafetensorError, ValueError) as error:
+        if source.run is not None:
+            raise UserError(
+                f"{source.network_path} cannot be read ({error}); train again into another folder."
+            ) from None
+    shutil.rmtree(source.run_folder)
+    _train(source)
     return load_file(source.network_path)
+
+
+def _train(source: Source) -> None:
+    from equivocal.asking.making import train_default
+
+    ensure_writable(source.folder)
+    announce(f"{source.name} is trained once, in half a minute or so, and kept in {source.folder}")
+    with progress(f"training {source.name}") as advance:
+        train_default(source, advance)
 
 
 def converged(source: Source, variance: float) -> np.ndarray:

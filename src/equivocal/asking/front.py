@@ -5,7 +5,7 @@ from pathlib import Path
 
 from equivocal.asking.answer import Answer
 from equivocal.asking.comprehender import Comprehender
-from equivocal.asking.settings import CONVERGED, DEFAULT
+from equivocal.asking.settings import CONVERGED
 from equivocal.asking.source import Source
 from equivocal.world import World
 
@@ -20,7 +20,7 @@ def ask(
     world: World | str | Path | None = None,
     run: str | Path | None = None,
     network: int = 0,
-    prior_variance: float = DEFAULT.prior_variance,
+    prior_variance: float | None = None,
     step: int | str = CONVERGED,
 ) -> Answer:
     """What a network and its ensemble believe after each word of a sentence.
@@ -36,7 +36,7 @@ def ask(
     network : int
         Which of the run's networks.
     prior_variance : float
-        Of the last layer about its trained weights: 0.01, 1 or 5.
+        Of the last layer about its trained weights: 0.01, 1 (unless given) or 5.
     step : int or "converged"
         Where the ensemble is: a step of the paper's sampler, or where its equations come to rest.
 

@@ -4,7 +4,10 @@ The converged posterior is sampled by `exact-flow`. Beside it the paper's own sa
 its way from the prior, so that its time can be moved through.
 """
 
+from contextlib import suppress
 from functools import lru_cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -21,13 +24,19 @@ __all__ = ["converging", "make_converged", "make_path", "train_default"]
 
 
 def train_default(source: Source, advance: Advance) -> None:
-    """Train the network behind questions to a world, into its folder."""
+    """Train the network behind questions to a world, into its folder.
+
+    The run appears there by one rename. Where another process was faster, its run stays.
+    """
 
     def on_epoch(report: EpochReport, epochs: int) -> None:
         advance(report.epoch, epochs, f"held-out loss {report.test_loss.mean():.3f}")
 
     settings = TrainingSettings.from_dict(dict(source.settings.training))
-    train(source.world, settings, on_epoch=on_epoch).save(source.run_folder)
+    with TemporaryDirectory(dir=source.folder, prefix=".run.") as made:
+        train(source.world, settings, on_epoch=on_epoch).save(Path(made) / "run")
+        with suppress(OSError):  # it is there already
+            (Path(made) / "run").rename(source.run_folder)
 
 
 def make_converged(source: Source, variance: float, advance: Advance) -> np.ndarray:

@@ -60,11 +60,8 @@ def _row(name: str, values: list[str]) -> str:
 
 
 def _doubts(answer: Answer) -> list[str]:
-    total, unknown = answer.entropy.mean(axis=1), answer.epistemic.mean(axis=1)
-    return [
-        f"{t:.2f} ({percent(float(u / t) if t > 0 else 0.0)})"
-        for t, u in zip(total, unknown, strict=True)
-    ]
+    pairs = zip(answer.uncertainty, answer.unknown_share, strict=True)
+    return [f"{total:.2f} ({percent(float(share))})" for total, share in pairs]
 
 
 def _bar(belief: Belief) -> str:

@@ -1,10 +1,12 @@
 """What stands behind an answer: how the default network is trained and its posteriors sampled.
 
-Everything here enters the key of the cache, so a changed number makes new files and never mixes
-with old ones.
+`AskSettings` enters the key of the cache, so a changed number makes new files and never mixes with
+old ones.
 """
 
 from dataclasses import dataclass, field
+
+from equivocal.errors import UserError
 
 __all__ = ["CONVERGED", "DEFAULT", "LEVEL", "AskSettings"]
 
@@ -13,14 +15,14 @@ LEVEL = 0.9  # of the credible intervals
 
 
 def _training() -> dict[str, int | float]:
-    return {"networks": 1}
+    return {"networks": 1, "sentences": 10_000, "epochs": 60, "hidden": 100, "gestalt": 100}
 
 
 @dataclass(frozen=True, kw_only=True)
 class AskSettings:
     """Sizes of the default network's posteriors, those of the paper where it names them."""
 
-    # differences from `TrainingSettings`: one network is enough to talk to
+    # as the paper's networks, but one is enough to talk to; the rest as `TrainingSettings` has it
     training: dict[str, int | float] = field(default_factory=_training)
     prior_variances: tuple[float, ...] = (0.01, 1.0, 5.0)  # the paper's, about the trained weights
     prior_variance: float = 1.0  # unless asked otherwise
@@ -32,6 +34,16 @@ class AskSettings:
     particles: int = 100
     tolerance: float = 0.01  # posterior standard deviations
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        steps = self.kept_steps
+        if not steps or steps[0] != 0 or list(steps) != sorted(set(steps)):
+            raise UserError(f"kept_steps must rise from 0, got {steps}.")
+        if self.prior_variance not in self.prior_variances:
+            raise UserError(
+                f"prior_variance must be one of prior_variances {self.prior_variances}, got "
+                f"{self.prior_variance}."
+            )
 
 
 DEFAULT = AskSettings()

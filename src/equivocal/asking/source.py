@@ -4,8 +4,9 @@
     CACHE/WORLD-KEY/converged_1.safetensors      its ensembles, made when first asked for; see
     CACHE/WORLD-KEY/path_1.safetensors           `equivocal.asking.ensembles`
 
-CACHE is the user's cache folder; `EQUIVOCAL_CACHE` names another. KEY is a hash of everything the
-files depend on: the world, the settings and, for a run of your own, its weights and its training.
+CACHE is the user's cache folder; `EQUIVOCAL_CACHE` names another. KEY is a hash of what the files
+depend on: the version of the package, the world, the settings and, for a run of your own, its
+weights and its training.
 """
 
 import hashlib
@@ -16,13 +17,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from equivocal import __version__
 from equivocal.asking.settings import DEFAULT, AskSettings
 from equivocal.errors import UserError
 from equivocal.world import World
 
 __all__ = ["Source", "cache_folder"]
-
-FORMAT = 1  # of the files; part of the key
 
 
 def cache_folder() -> Path:
@@ -41,13 +41,17 @@ class Source:
     run: Path | None  # None: the default network
     network: int
     settings: AskSettings
-    folder: Path  # in the cache; named by a hash of all the rest, so it tells sources apart
+    folder: Path  # in the cache; named by a hash of what its files depend on
+
+    def _identity(self) -> tuple[Path, str, Path | None, int]:
+        # spellings do not matter to the files, but to what is understood: hence the world's text
+        return self.folder, self.world.text, self.run, self.network
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Source) and self.folder == other.folder
+        return isinstance(other, Source) and self._identity() == other._identity()
 
     def __hash__(self) -> int:
-        return hash(self.folder)
+        return hash(self._identity())
 
     @classmethod
     def choose(
@@ -110,7 +114,7 @@ def _network_path(run: Path, network: int) -> Path:
 
 
 def _folder(world: World, made_of: Mapping[str, object], settings: AskSettings) -> Path:
-    content = {"format": FORMAT, "world": world.fingerprint, "settings": asdict(settings)}
+    content = {"version": __version__, "world": world.fingerprint, "settings": asdict(settings)}
     key = hashlib.sha256(json.dumps(content | dict(made_of), sort_keys=True).encode())
     plain = "".join(letter for letter in world.name if letter.isalnum())[:24]
     return cache_folder() / f"{plain}-{key.hexdigest()[:16]}"

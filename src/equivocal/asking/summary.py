@@ -1,6 +1,7 @@
 """What an answer comes to, in a few plain sentences for people."""
 
 from equivocal.asking.answer import Answer, Belief
+from equivocal.asking.settings import LEVEL
 
 __all__ = ["percent", "summary"]
 
@@ -14,7 +15,7 @@ def summary(answer: Answer) -> str:
     best = {role: answer.beliefs(last, role, top=1)[0] for role in _told(answer)}
     read = {role: belief for role, belief in best.items() if belief.bayes >= BELIEVED}
     sentences = [_reading(read), *_against(answer, read), _doubt(answer, last)]
-    if not answer.possible(last):
+    if answer.possible(last) is False:
         sentences.append(f"Nothing that happens in world {answer.world} is told so.")
     return " ".join(sentences)
 
@@ -60,25 +61,24 @@ def _against(answer: Answer, read: dict[str, Belief]) -> list[str]:
 def _spread(belief: Belief) -> str:
     low, high = percent(belief.low), percent(belief.high)
     if low == high:
-        return f"90 % of the ensemble {low}"
-    return f"90 % of the ensemble between {low} and {high}"
+        return f"{100 * LEVEL:.0f} % of the ensemble {low}"
+    return f"{100 * LEVEL:.0f} % of the ensemble between {low} and {high}"
 
 
 def _doubt(answer: Answer, last: int) -> str:
-    total = float(answer.entropy[last].mean())
-    share = float(answer.epistemic[last].mean()) / total if total > 0 else 0.0
+    share = float(answer.unknown_share[last])
     word = "agrees" if share < AGREE else "differs" if share < DIFFER else "disagrees"
     return f"The ensemble {word}: {percent(share)} of its uncertainty is not knowing."
 
 
 def percent(value: float) -> str:
-    """A probability for people: never 0 % or 100 % unless it is.
+    """A probability for people; a logistic unit is never quite certain, so none is 100 %.
 
-    >>> percent(0.5), percent(0.0004), percent(0.99995), percent(0.0)
-    ('50 %', '0.04 %', '> 99.9 %', '0 %')
+    >>> percent(0.5), percent(0.0004), percent(0.99995), percent(0.0), percent(1.0)
+    ('50 %', '0.04 %', '> 99.9 %', '0 %', '> 99.9 %')
     """
-    if value in (0, 1):
-        return f"{value:.0%}".replace("%", " %")
+    if value == 0:
+        return "0 %"
     if value < 0.0001:
         return "< 0.01 %"
     if value > 0.999:

@@ -43,12 +43,14 @@ class Vocabulary:
         # whoever takes part may do so in any of these roles: pizzas may eat
         considered = [partaking if r in participants else fill[r] for r in world.roles]
         numbers = range(len(world.lexicon.words))
+        candidates = np.array([[n in words for n in numbers] for words in considered])
+        candidates.setflags(write=False)  # every answer hands it out
         return cls(
             fillers=world.lexicon.words,
             units=np.array(units),
             participants=participants,
             partaking=frozenset(world.lexicon.words[number] for number in partaking),
-            candidates=np.array([[n in words for n in numbers] for words in considered]),
+            candidates=candidates,
         )
 
 

@@ -45,8 +45,9 @@ def ask(
     run: RunFolder = None,
     network: NetworkNumber = 0,
     prior_variance: Annotated[
-        float, typer.Option(help="Of the last layer about its trained weights: 0.01, 1 or 5.")
-    ] = 1.0,
+        float | None,
+        typer.Option(help="Of the last layer about its trained weights: 0.01, 1 or 5 [1]."),
+    ] = None,
     step: Annotated[
         str, typer.Option(help="A step of the paper's sampler (17 is its end), or `converged`.")
     ] = "converged",
@@ -103,13 +104,12 @@ def _shown(answer: "Answer", top: int) -> RenderableType:
 def _after(answer: "Answer", position: int, top: int) -> Table:
     """What is believed after one word."""
     heard = answer.heard[position].text
-    total = float(answer.entropy[position].mean())
-    unknown = float(answer.epistemic[position].mean()) / total if total > 0 else 0.0
     table = Table(
         title=Text.assemble(
             (f"{position + 1} {heard}", "bold"),
-            f"  surprise {answer.semantic_update[position]:.1f}, unsure {total:.2f} nats, "
-            f"{unknown:.0%} of it not knowing",
+            f"  surprise {answer.semantic_update[position]:.1f}, "
+            f"unsure {answer.uncertainty[position]:.2f} nats, "
+            f"{answer.unknown_share[position]:.0%} of it not knowing",
         ),
         title_justify="left",
         title_style="",
@@ -124,9 +124,8 @@ def _after(answer: "Answer", position: int, top: int) -> Table:
     table.add_column("truth", width=5)
     for role in answer.roles:
         listed = answer.beliefs(position, role, top)
-        said = {part.word for part in answer.heard[: position + 1] if part.takes_part}
-        named = said if role in answer.participants else set()
-        kept = [b for b in listed if b.filler in named or max(b.mle, b.bayes) >= WORTH_A_LINE]
+        named = role in answer.participants
+        kept = [b for b in listed if (named and b.said) or max(b.mle, b.bayes) >= WORTH_A_LINE]
         for number, belief in enumerate(kept or listed[:1]):
             table.add_row(role if number == 0 else "", *_line(belief))
     return table

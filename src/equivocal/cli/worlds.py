@@ -2,7 +2,7 @@
 
 from collections import Counter
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.columns import Columns
@@ -13,7 +13,9 @@ from rich.text import Text
 from equivocal.cli.console import in_stages, out
 from equivocal.errors import UserError
 from equivocal.files import write_text_atomically
-from equivocal.world import World, example_text, shipped_worlds
+
+if TYPE_CHECKING:
+    from equivocal.world import World
 
 __all__ = ["app"]
 
@@ -27,6 +29,8 @@ SHOWN_SENTENCES = 8
 @app.command("list")
 def list_worlds() -> None:
     """Name the worlds that come with the package."""
+    from equivocal.world import World, shipped_worlds
+
     for name in shipped_worlds():
         out.print(f"{name:8}{World.load(name).file.description}", soft_wrap=True)
 
@@ -36,6 +40,8 @@ def new(
     path: Annotated[Path, typer.Argument(help="Where to write; an existing file is kept.")],
 ) -> None:
     """Write a small commented world file to start from."""
+    from equivocal.world import example_text
+
     if path.suffix != ".toml":
         raise UserError(
             f"a world file ends in .toml, got {str(path)!r}; try {path.with_suffix('.toml')}."
@@ -49,6 +55,8 @@ def new(
 @app.command(epilog="Example: `equivocal world check my.toml`")
 def check(name: Name) -> None:
     """Say whether a world file can be used, and if not, everything that is wrong with it."""
+    from equivocal.world import World
+
     world = World.load(name)
     out.print(
         f"{world.source} is in order: {len(world.tokens)} tokens, "
@@ -57,7 +65,7 @@ def check(name: Name) -> None:
     )
 
 
-def _at_least(world: World) -> str:
+def _at_least(world: "World") -> str:
     """What stands before counts of a world that is sampled and not enumerated."""
     return "" if world.is_exact else "at least "
 
@@ -65,6 +73,8 @@ def _at_least(world: World) -> str:
 @app.command(epilog="Example: `equivocal world show paper`")
 def show(name: Name) -> None:
     """Show a world: counts, words with their features, typical sentences."""
+    from equivocal.world import World
+
     world = World.load(name)
     in_stages(
         "working out the world",
@@ -85,7 +95,7 @@ def show(name: Name) -> None:
     out.print(sentences)
 
 
-def _counts(world: World) -> Table:
+def _counts(world: "World") -> Table:
     table = _two_columns("bold", "")
     everything = world.all_derivations
     prefix = _at_least(world)
@@ -114,7 +124,7 @@ def _two_columns(left: str, right: str, title: str | None = None) -> Table:
     return table
 
 
-def _class_table(world: World, cls: str) -> Table:
+def _class_table(world: "World", cls: str) -> Table:
     table = _two_columns("bold", "dim", title=cls)
     for word, features in world.file.words[cls].items():
         table.add_row(word, ", ".join(features))
@@ -137,6 +147,8 @@ def sample(
     ] = False,
 ) -> None:
     """Draw random sentences."""
+    from equivocal.world import World
+
     if csv is not None and csv.exists():
         raise UserError(f"{csv} exists already; choose another name or remove it first.")
     corpus = World.load(name).sample(n, seed=seed)

@@ -27,6 +27,7 @@ from scipy.special import expit
 
 from equivocal.files import ensure_writable, write_text_atomically
 from equivocal.gestalt import Run, TrainingSettings, train
+from equivocal.progress import Advance
 from equivocal.study.all_items import all_items
 from equivocal.study.inference import LastLayer, infer, last_layer_of, seed_of
 from equivocal.study.paths import Watched, watched_rows
@@ -38,11 +39,10 @@ from equivocal.world import World
 
 __all__ = ["curve_table", "movements", "roles_of", "run_multiverse", "summary"]
 
-OnStep = Callable[[int, int, str], None]  # done, of how many, what goes on now
 NORMAL_95 = 1.96
 
 
-def run_multiverse(grid: Grid, folder: Path, on_step: OnStep) -> pd.DataFrame:
+def run_multiverse(grid: Grid, folder: Path, on_step: Advance) -> pd.DataFrame:
     """Every specification that is not there yet; returns `multiverse.csv`."""
     ensure_writable(folder)
     work = _Work(grid, folder)

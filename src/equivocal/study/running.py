@@ -24,6 +24,7 @@ import xarray as xr
 from equivocal.errors import UserError, listed
 from equivocal.files import ensure_writable, replacing, write_text_atomically
 from equivocal.gestalt import Run
+from equivocal.progress import Advance
 from equivocal.sampling import Posterior
 from equivocal.study.activations import activations, dictionary, tidy, units_of
 from equivocal.study.against_nuts import against_nuts
@@ -40,7 +41,6 @@ from equivocal.world import World
 __all__ = ["Study", "open_study", "prepare"]
 
 Job = tuple[str, float, int]  # sampler, prior variance, network
-OnStep = Callable[[int, int, str], None]  # done, of how many, what goes on now
 ANALYSED = (
     *("activations.nc", "nuts.nc", "scores.csv", "settings.toml"),  # read
     *("claims.csv", "tables/*.csv"),  # written
@@ -110,7 +110,7 @@ class Study:
         wanted = units_of(self.run.world, self.stimuli, self.settings)
         return layer.some([units.index(unit) for unit in wanted])
 
-    def infer(self, on_step: OnStep) -> None:
+    def infer(self, on_step: Advance) -> None:
         """Every posterior that is not there yet; one network's rows are held at a time."""
         jobs = list(self._jobs())
         layer_of = lru_cache(maxsize=1)(self._layer)
@@ -136,7 +136,7 @@ class Study:
         named = [self.settings.name, self.settings.quick_run, self.settings.inference.central_prior]
         return content_key(posteriors, asked, named, file_key(self.folder / "stimuli.csv"))
 
-    def probe(self, on_step: OnStep) -> None:
+    def probe(self, on_step: Advance) -> None:
         """Answers to the stimuli, the effect along τ, and NUTS beside."""
         missing = [job for job in self._jobs() if not posterior_path(self.folder, *job).exists()]
         if missing:

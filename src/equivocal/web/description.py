@@ -4,15 +4,21 @@ from typing import Any
 
 from equivocal import __version__
 from equivocal.asking import CONVERGED, Comprehender
+from equivocal.asking.answer import TOP
 from equivocal.web.questions import MOST_CHARACTERS, MOST_FILLERS
 
 __all__ = ["describe"]
 
+TEXT = {"type": "string"}
+NUMBER = {"type": "number"}
+FLAG = {"type": "boolean"}
+NOT_NEGATIVE = {"type": "number", "minimum": 0}
 PROBABILITY = {"type": "number", "minimum": 0, "maximum": 1}
 
 
 def describe(comprehender: Comprehender) -> dict[str, Any]:
     """The description of a server that runs this comprehender."""
+    asked = _parameters(comprehender)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -24,31 +30,39 @@ def describe(comprehender: Comprehender) -> dict[str, Any]:
             "/api/health": _get("Whether the server is up.", _reference("Health")),
             "/api/world": _get("Words, examples, prior variances, steps.", _reference("World")),
             "/api/comprehend": _get(
-                "What is believed after each word of a sentence.",
-                _reference("Answer"),
-                _parameters(comprehender),
+                "What is believed after each word of a sentence.", _reference("Answer"), asked
             ),
             "/api/comprehend.csv": _get(
                 "The same with every filler, as a table.",
                 None,
-                _parameters(comprehender),
+                [parameter for parameter in asked if parameter["name"] != "top"],
             ),
             "/api/openapi.json": _get("This description.", {"type": "object"}),
         },
-        "components": {"schemas": _schemas()},
+        "components": {
+            "schemas": {
+                "Answer": _answer(),
+                "Belief": _belief(),
+                "Error": _object(error=TEXT),
+                "Health": _object(status=TEXT, world=TEXT, version=TEXT),
+                "Word": _word(),
+                "World": _world(),
+            }
+        },
     }
 
 
 def _parameters(comprehender: Comprehender) -> list[dict[str, Any]]:
+    settings = comprehender.source.settings
     schemas = {
         "sentence": {"type": "string", "minLength": 1, "maxLength": MOST_CHARACTERS},
         "prior_variance": {
             "type": "number",
             "enum": list(comprehender.prior_variances),
-            "default": 1.0,
+            "default": settings.prior_variance,
         },
         "step": {"enum": [*comprehender.steps, CONVERGED], "default": CONVERGED},
-        "top": {"type": "integer", "minimum": 1, "maximum": MOST_FILLERS, "default": 4},
+        "top": {"type": "integer", "minimum": 1, "maximum": MOST_FILLERS, "default": TOP},
     }
     return [
         {"name": name, "in": "query", "required": name == "sentence", "schema": schema}
@@ -66,7 +80,7 @@ def _get(
     if parameters:
         error = {"application/json": {"schema": _reference("Error")}}
         responses["400"] = {"description": "What is wrong, in a sentence.", "content": error}
-        responses["503"] = {"description": "It took too long.", "content": error}
+        responses["503"] = {"description": "Too many ask at once.", "content": error}
     return {"get": {"summary": summary, "parameters": parameters or [], "responses": responses}}
 
 
@@ -75,57 +89,71 @@ def _reference(name: str) -> dict[str, Any]:
 
 
 def _object(**properties: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "object", "required": list(properties), "properties": properties}
+    return {
+        "type": "object",
+        "required": list(properties),
+        "properties": properties,
+        "additionalProperties": False,
+    }
 
 
-def _schemas() -> dict[str, Any]:
-    text, number = {"type": "string"}, {"type": "number"}
-    texts = {"type": "array", "items": text}
-    belief = _object(
-        filler=text,
+def _map(values: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "additionalProperties": values}
+
+
+def _list(items: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": items}
+
+
+def _belief() -> dict[str, Any]:
+    return _object(
+        filler=TEXT,
         mle=PROBABILITY,
         bayes=PROBABILITY,
         low=PROBABILITY,
         high=PROBABILITY,
         truth={"type": ["number", "null"], "minimum": 0, "maximum": 1},
-        said={"type": "boolean"},
+        said=FLAG,
     )
-    not_negative = {"type": "number", "minimum": 0}
-    word = _object(
-        word=text,
-        possible={"type": "boolean"},
-        roles={
-            "type": "object",
-            "additionalProperties": {"type": "array", "items": _reference("Belief")},
-        },
-        semantic_update=not_negative,
-        entropy=not_negative,
-        epistemic=not_negative,
+
+
+def _word() -> dict[str, Any]:
+    return _object(
+        word=TEXT,
+        possible={"type": ["boolean", "null"]},
+        roles=_map(_list(_reference("Belief"))),
+        semantic_update=NOT_NEGATIVE,
+        entropy=NOT_NEGATIVE,
+        epistemic=NOT_NEGATIVE,
     )
-    answer = _object(
-        sentence=text,
-        world=text,
-        network=text,
-        prior_variance=number,
+
+
+def _answer() -> dict[str, Any]:
+    return _object(
+        sentence=TEXT,
+        world=TEXT,
+        network=TEXT,
+        prior_variance=NUMBER,
         step={"type": ["integer", "string"]},
         time={"type": ["number", "null"]},
-        words={"type": "array", "items": _reference("Word")},
-        indicated={"type": "object", "additionalProperties": text},
-        summary=text,
+        words=_list(_reference("Word")),
+        indicated=_map(TEXT),
+        summary=TEXT,
     )
-    world = _object(
-        name=text,
-        roles=texts,
-        classes={"type": "object", "additionalProperties": texts},
-        examples={"type": "array", "items": {"type": "object"}},
-        prior_variances={"type": "array", "items": number},
-        steps={"type": "array", "items": {"type": "object"}},
+
+
+def _world() -> dict[str, Any]:
+    maybe = {"type": ["string", "null"]}
+    return _object(
+        name=TEXT,
+        description=TEXT,
+        network=TEXT,
+        roles=_list(TEXT),
+        classes=_map(_list(TEXT)),
+        examples=_list(_object(group=TEXT, label=TEXT, sentence=TEXT, compare=maybe)),
+        prior_variances=_list(NUMBER),
+        prior_variance=NUMBER,
+        steps=_list(_object(step={"type": "integer"}, times=_map(NUMBER))),
+        paper_step={"type": "integer"},
+        limits=_object(characters={"type": "integer"}),
     )
-    return {
-        "Answer": answer,
-        "Belief": belief,
-        "Error": _object(error=text),
-        "Health": _object(status=text, world=text, version=text),
-        "Word": word,
-        "World": world,
-    }

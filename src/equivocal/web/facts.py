@@ -5,7 +5,6 @@ from typing import Any
 
 from equivocal.asking import Comprehender
 from equivocal.asking.examples import examples_of
-from equivocal.asking.settings import DEFAULT
 from equivocal.web.questions import MOST_CHARACTERS
 from equivocal.world import World
 from equivocal.world.grammar import NO_FILLER
@@ -29,7 +28,7 @@ def world_facts(comprehender: Comprehender) -> dict[str, Any]:
         "classes": _classes(world),
         "examples": [asdict(example) for example in examples_of(world)],
         "prior_variances": list(variances),
-        "prior_variance": DEFAULT.prior_variance,
+        "prior_variance": comprehender.source.settings.prior_variance,
         "steps": [
             {"step": step, "times": {name: values[at] for name, values in times.items()}}
             for at, step in enumerate(comprehender.steps)

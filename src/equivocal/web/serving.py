@@ -4,15 +4,15 @@ import ipaddress
 import socket
 
 import uvicorn
-from starlette.types import ASGIApp
 
 from equivocal.asking import Comprehender
 from equivocal.errors import UserError
-from equivocal.web.app import LOOPBACK_NAMES, create_app
+from equivocal.web.app import create_app
+from equivocal.web.guard import LOOPBACK_NAMES
 
 __all__ = ["configured", "is_loopback", "listening", "serve"]
 
-LONGEST_HEADERS = 16_384  # bytes of a request before its body
+LONGEST_HEADERS = 16_384  # bytes of a request's head, beyond what arrives in one piece (64 kB)
 IDLE_SECONDS = 10
 MOST_CONNECTIONS = 256
 
@@ -35,6 +35,7 @@ def listening(host: str, port: int) -> socket.socket:
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind((host, port))
+        bound.listen()  # or a second server could still bind the same port
     except (OSError, OverflowError) as error:
         bound.close()
         reason = error.strerror if isinstance(error, OSError) else str(error)
@@ -44,10 +45,15 @@ def listening(host: str, port: int) -> socket.socket:
     return bound
 
 
-def configured(app: ASGIApp) -> uvicorn.Config:
-    """Uvicorn's settings: bounded requests, nothing about itself in the answers."""
+def configured(comprehender: Comprehender, host: str) -> uvicorn.Config:
+    """The application in uvicorn: bounded requests, nothing about itself in the answers."""
+    own = f"[{host}]" if ":" in host else host
+    names = (*LOOPBACK_NAMES, own) if is_loopback(host) else ("*",)
     return uvicorn.Config(
-        app,
+        create_app(comprehender, hosts=names),
+        http="h11",  # the one that knows how to bound headers
+        ws="none",
+        lifespan="off",
         log_level="warning",
         access_log=False,
         server_header=False,
@@ -59,5 +65,4 @@ def configured(app: ASGIApp) -> uvicorn.Config:
 
 def serve(comprehender: Comprehender, bound: socket.socket, host: str) -> None:
     """Serve until it is stopped."""
-    app = create_app(comprehender, hosts=LOOPBACK_NAMES if is_loopback(host) else ("*",))
-    uvicorn.Server(configured(app)).run(sockets=[bound])
+    uvicorn.Server(configured(comprehender, host)).run(sockets=[bound])

@@ -47,7 +47,7 @@ export function shared(answers) {
     // whole nats: a scale that follows the slider would hide that uncertainty falls
     entropyTop: Math.max(1, Math.ceil(largest((entry) => entry.entropy))),
     headings: answers.map((answer) => headingOf(answer, answer.words.length - 1)),
-    noted: words.some((entry) => !entry.possible),
+    noted: words.some((entry) => entry.possible === false),
     rows: Object.fromEntries(Object.keys(words[0].roles).map((role) =>
       [role, largest((entry) => entry.roles[role].length)])),
   };
@@ -74,14 +74,14 @@ function fillWords(list, answer, position, choose) {
     else button.removeAttribute("aria-current");
     const { possible } = answer.words[i];
     button.classList.toggle("ahead", i > position);
-    button.classList.toggle("impossible", !possible);
-    button.title = possible ? "" : "nothing in this world begins so";
+    button.classList.toggle("impossible", possible === false);
+    button.title = possible !== false ? "" : "nothing in this world begins so";
   });
 }
 
 function table(answer, position) {
   const { word, possible, roles } = answer.words[position];
-  const note = possible ? "" : " Nothing in this world begins so.";
+  const note = possible !== false ? "" : " Nothing in this world begins so.";
   const head = ["role", "filler", "trained", "Bayesian", "90 % from", "90 % to", "truth", "said"];
   const rows = Object.entries(roles).flatMap(([role, beliefs]) => beliefs.map((belief) => [
     role, belief.filler, percent(belief.mle), percent(belief.bayes), percent(belief.low),

@@ -12,7 +12,7 @@ export async function loadWorld() {
 export async function comprehend(sentence, { step, prior }, signal) {
   const query = String(queryOf(sentence, step, prior));
   if (!kept.has(query)) {
-    const answer = await (await request(`api/comprehend?${query}`, signal)).json();
+    const answer = await (await request(`api/comprehend?${query}&top=${TOP}`, signal)).json();
     kept.set(query, answer);
     if (kept.size > KEPT) kept.delete(kept.keys().next().value);
   }
@@ -25,7 +25,7 @@ export async function csvOf(answer) {
 }
 
 const queryOf = (sentence, step, prior) =>
-  new URLSearchParams({ sentence, prior_variance: prior, step, top: TOP });
+  new URLSearchParams({ sentence, prior_variance: prior, step });
 
 async function request(address, signal) {
   let response;

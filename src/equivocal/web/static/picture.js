@@ -72,7 +72,7 @@ function heading(answer, position, width, look) {
   const widest = Math.max(...look.headings.map((text) => measure(text, 14, 600)));
   const beside = widest + measure(IMPOSSIBLE, 13) + 24 < width;
   const notes = wrap(IMPOSSIBLE, width, 13);
-  if (!answer.words[position].possible) {
+  if (answer.words[position].possible === false) {
     node.append(beside
       ? svg("text", { class: "impossible", x: width, y: 26, "text-anchor": "end" }, IMPOSSIBLE)
       : textLines(notes, 26 + 19 * lines.length, 17, { class: "impossible" }));
