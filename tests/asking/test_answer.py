@@ -42,6 +42,8 @@ def test_the_likeliest_come_first(answer: Answer) -> None:
 def test_what_is_no_candidate_is_said_to_be_none(answer: Answer) -> None:
     assert answer.belief(-1, "agent", "mouse") == answer.belief(2, "agent", "mouse")
     assert answer.beliefs(-1, "agent", 1) == answer.beliefs(2, "agent", 1)
+    with pytest.raises(UserError, match="position must be from 0 to 2, or -1 for the last word"):
+        answer.belief(3, "agent", "mouse")
     with pytest.raises(UserError, match="'chase' is not considered as agent"):
         answer.belief(0, "agent", "chase")
     with pytest.raises(UserError, match="did you mean 'mouse'"):

@@ -144,6 +144,8 @@ def test_prior_and_step_are_chosen(garden_mind: Comprehender) -> None:
         ("the \u202emouse", r"control character, U\+202E"),
         ("mouse " * 31, "31 words, at most 30"),
         ("mouse " * 500, "characters, at most"),
+        ("the mouse chases 🐈", "'🐈' in place 18 is no word of the world; leave it out"),
+        ("the mouse \ufffd", "in place 11 is no word of the world"),
         ("猫が", "unknown word '猫が'"),
         ("the mose chases", "did you mean 'mouse'"),
     ],

@@ -1,5 +1,6 @@
 """Finding, making and keeping what answers need, in a real cache folder."""
 
+import inspect
 import os
 import shutil
 import subprocess
@@ -139,12 +140,14 @@ def test_settings_are_checked() -> None:
 
 
 def test_missing_runs_and_double_choices(tmp_path: Path, saved_run: Path) -> None:
-    with pytest.raises(UserError, match=r"world\.toml is missing; `equivocal train --out"):
+    with pytest.raises(UserError, match=r"run\.toml is missing; `equivocal train --out"):
         equivocal.ask("the cat", run=tmp_path)
     with pytest.raises(UserError, match="give a run or a world, not both"):
         equivocal.ask("the cat", run=saved_run, world="paper")
-    with pytest.raises(UserError, match=r"networks/07\.safetensors is missing"):
+    with pytest.raises(UserError, match="holds networks 0 to 1; there is no 7"):
         equivocal.ask("the cat", run=saved_run, network=7)
+    with pytest.raises(UserError, match="run is the folder of a trained run, got 3"):
+        inspect.unwrap(equivocal.ask)("the cat", run=3)
     with pytest.raises(UserError, match="needs a run"):
         equivocal.ask("the cat", network=1)
 
@@ -152,8 +155,17 @@ def test_missing_runs_and_double_choices(tmp_path: Path, saved_run: Path) -> Non
 def test_a_run_without_its_settings_is_explained(saved_run: Path, tmp_path: Path) -> None:
     shutil.copytree(saved_run, tmp_path / "run")
     (tmp_path / "run" / "run.toml").write_text("training = [")
-    with pytest.raises(UserError, match=r"run\.toml cannot be read"):
+    with pytest.raises(UserError, match=r"run\.toml is damaged"):
         equivocal.ask("the cat", run=tmp_path / "run")
+
+
+def test_a_sentence_is_understood_before_anything_is_trained(
+    garden: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EQUIVOCAL_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(UserError, match="unknown word 'zebra'"):
+        equivocal.ask("the zebra", world=garden)
+    assert not (tmp_path / "cache").exists()
 
 
 def test_unwritable_cache_is_explained(

@@ -1,11 +1,13 @@
 """`equivocal ask` as people and programs call it, with a real cache folder."""
 
 import json
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.cli.test_cli import fails, run
+from tests.cli.test_cli import COMMAND, fails, run
 
 SENTENCE = "The dog chases the cat on the lawn"
 
@@ -65,6 +67,49 @@ def test_json_is_one_object(first: tuple[str, str], garden_folder: Path) -> None
     assert belief["filler"] == "cat"
     assert belief["low"] <= belief["bayes"] <= 1
     assert content["compare"]["sentence"] == "the cat chases the dog"
+
+
+def test_two_sentences_stand_side_by_side_where_there_is_room(
+    first: tuple[str, str], garden_folder: Path
+) -> None:
+    """`run` gives 160 columns."""
+    printed, _ = asked(garden_folder, "the dog chases", "--compare", "the cat chases")
+    assert any(
+        "the dog chases" in line and "the cat chases" in line for line in printed.splitlines()
+    )
+
+
+@pytest.mark.parametrize(
+    ("variables", "bar"), [({"PYTHONIOENCODING": "ascii"}, "####"), ({}, "████")]
+)
+def test_bars_are_drawn_with_what_the_terminal_has(
+    first: tuple[str, str], garden_folder: Path, variables: dict[str, str], bar: str
+) -> None:
+    result = run(
+        *("ask", "the dog chases", "--world", "garden.toml"),
+        cwd=garden_folder,
+        EQUIVOCAL_CACHE="cache",
+        **variables,
+    )
+    assert result.returncode == 0, result.stderr
+    assert bar in result.stdout
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_a_full_disk_is_said_in_one_sentence(first: tuple[str, str], garden_folder: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        result = subprocess.run(
+            [*COMMAND, "ask", "the dog", "--world", "garden.toml", "--json"],
+            cwd=garden_folder,
+            env=os.environ | {"EQUIVOCAL_CACHE": "cache"},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert result.returncode == 2
+    assert result.stderr.startswith("error: cannot write: No space left on device")
+    assert "Traceback" not in result.stderr
 
 
 def test_step_and_prior_are_options(first: tuple[str, str], garden_folder: Path) -> None:

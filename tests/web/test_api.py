@@ -170,6 +170,11 @@ def test_every_loopback_address_answers_to_its_own_name(mind: Comprehender, host
         assert get(address, "/api/health")[0] == 200
 
 
+def test_an_empty_host_is_refused() -> None:
+    with pytest.raises(UserError, match="--host is empty"):
+        listening("", 0)
+
+
 def test_other_names_are_not_answered(server: str) -> None:
     """A page elsewhere cannot read a loopback server through a name of its own (DNS rebinding)."""
     with closing(http.client.HTTPConnection(server.removeprefix("http://"), timeout=10)) as asked:

@@ -120,7 +120,7 @@ class Answer:
         A heard word that could be a participant is listed for every such role, believed or not:
         whether the pizza eats is the question.
         """
-        r, position = self.roles.index(role), range(len(self.heard))[position]  # -1: the last word
+        r, position = self.roles.index(role), self._place(position)
         considered = np.flatnonzero(self.candidates[r])
         strength = np.maximum(self.mle[position, r], self.bayes[position, r])[considered]
         best = considered[np.argsort(-strength, kind="stable")[:top]].tolist()
@@ -138,7 +138,16 @@ class Answer:
             hint = did_you_mean(filler, known) or f"; there are {listed(known)}."
             raise UserError(f"{filler!r} is not considered as {role}{hint}")
         r, f = self.roles.index(role), self.fillers.index(filler)
-        return self._listed(range(len(self.heard))[position], r, [f])[0]
+        return self._listed(self._place(position), r, [f])[0]
+
+    def _place(self, position: int) -> int:
+        """A position from 0, or from the end where it is negative."""
+        size = len(self.heard)
+        if not isinstance(position, int) or not -size <= position < size:
+            raise UserError(
+                f"position must be from 0 to {size - 1}, or -1 for the last word, got {position!r}."
+            )
+        return position % size
 
     def considers(self, role: str, filler: str) -> bool:
         """Whether a filler is a candidate for a role."""

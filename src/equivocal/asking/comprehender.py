@@ -16,12 +16,13 @@ from equivocal.asking.settings import CONVERGED
 from equivocal.asking.source import Source
 from equivocal.asking.vocabulary import Vocabulary, indicated_roles
 from equivocal.errors import UserError, listed
-from equivocal.world import Utterance, role_unit
+from equivocal.world import Utterance, World, role_unit
 from equivocal.world.prefixes import NO_NODE
 
-__all__ = ["MOST_WORDS", "Comprehender"]
+__all__ = ["MOST_WORDS", "Comprehender", "understood"]
 
 MOST_WORDS = 30  # far longer than any sentence of a world; keeps an answer to milliseconds
+PICTURES = {"So", "Sc", "Sk"}  # Unicode's kinds of emoji, currencies and the like
 CACHED_TRUTHS = 4096
 CACHED_ENSEMBLES = 64  # of a few megabytes each: every step and variance of a server
 
@@ -72,11 +73,7 @@ class Comprehender:
         """What is believed after each word of a sentence; `prior_variance` 1 unless given."""
         if prior_variance is None:
             prior_variance = self.source.settings.prior_variance
-        utterance = self.world.parse(_printable(text))
-        if len(utterance) > MOST_WORDS:
-            raise UserError(
-                f"the sentence has {len(utterance)} words, at most {MOST_WORDS}; shorten it."
-            )
+        utterance = understood(self.world, text)
         members, time = self._members(prior_variance, step)
         gestalts = self._listener.gestalts(self.world.encode(utterance))
         psi = self._listener.features(gestalts, self._probes)
@@ -134,7 +131,7 @@ class Comprehender:
         if step == CONVERGED:
             with self._lock:
                 return self._converged(prior_variance), None
-        if step not in self.steps:
+        if isinstance(step, bool) or step not in self.steps:
             raise UserError(
                 f"step {step!r} is not kept; choose from {listed(map(str, self.steps))} "
                 f"or {CONVERGED!r}."
@@ -170,14 +167,22 @@ class Comprehender:
         return truth
 
 
-def _printable(text: str) -> str:
-    """The text if it has nothing in it that cannot be seen."""
+def understood(world: World, text: str) -> Utterance:
+    """A sentence as the world takes it; whatever cannot be said gets a clear sentence."""
     if not isinstance(text, str):
         raise UserError(f"a sentence is text, got {type(text).__name__}.")
-    for place, letter in enumerate(text.strip()):
-        if unicodedata.category(letter).startswith("C"):
+    for place, sign in enumerate(text.strip(), start=1):
+        kind = unicodedata.category(sign)
+        if kind.startswith("C"):
             raise UserError(
-                f"the sentence has a control character, U+{ord(letter):04X}, in place "
-                f"{place + 1}; leave it out."
+                f"the sentence has a control character, U+{ord(sign):04X}, in place {place}; "
+                "leave it out."
             )
-    return text.strip()
+        if kind in PICTURES:
+            raise UserError(f"{sign!r} in place {place} is no word of the world; leave it out.")
+    utterance = world.parse(text.strip())
+    if len(utterance) > MOST_WORDS:
+        raise UserError(
+            f"the sentence has {len(utterance)} words, at most {MOST_WORDS}; shorten it."
+        )
+    return utterance

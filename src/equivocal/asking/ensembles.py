@@ -32,12 +32,16 @@ def load_weights(source: Source) -> Arrays:
     if source.run is None and not source.is_trained:
         _train(source)
     try:
-        return load_file(source.network_path)
+        weights = load_file(source.network_path)
+        if not all(np.isfinite(array).all() for array in weights.values()):
+            raise ValueError("a weight is not a number")
     except (OSError, SafetensorError, ValueError) as error:
         if source.run is not None:
             raise UserError(
                 f"{source.network_path} cannot be read ({error}); train again into another folder."
             ) from None
+    else:
+        return weights
     shutil.rmtree(source.run_folder)
     _train(source)
     return load_file(source.network_path)

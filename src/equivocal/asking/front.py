@@ -4,7 +4,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from equivocal.asking.answer import Answer
-from equivocal.asking.comprehender import Comprehender
+from equivocal.asking.comprehender import Comprehender, understood
 from equivocal.asking.settings import CONVERGED
 from equivocal.asking.source import Source
 from equivocal.world import World
@@ -48,4 +48,5 @@ def ask(
     True
     """
     source = Source.choose(world=world, run=run, network=network)
+    understood(source.world, sentence)  # before anything is trained for it
     return _comprehender(source).answer(sentence, prior_variance=prior_variance, step=step)

@@ -66,7 +66,8 @@ def make_path(source: Source, variance: float, advance: Advance) -> tuple[np.nda
 
     def observe(snapshot: Snapshot) -> None:
         done = snapshot.outputs.start * steps[-1] + len(snapshot.outputs) * snapshot.step
-        advance(done, units * steps[-1], f"step {snapshot.step}")
+        whole = units * steps[-1]
+        advance(round(100 * done / whole), 100, "per cent")
         if snapshot.step in steps:
             at = steps.index(snapshot.step)
             outputs = slice(snapshot.outputs.start, snapshot.outputs.stop)

@@ -8,6 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from equivocal.asking.answer import Answer, Belief
+from equivocal.asking.settings import LEVEL
 from equivocal.asking.summary import percent
 
 if TYPE_CHECKING:
@@ -41,8 +42,8 @@ def as_html(answer: Answer) -> str:
     return (
         f"<style>{STYLE}</style><table class='eqv'><caption>{escape(answer.sentence)} "
         f"(<span style='color:{MLE_COLOUR}'>trained</span>, "
-        f"<span style='color:{BAYES_COLOUR}'>Bayesian</span>, line: 90 % of the ensemble, "
-        f"tick: exact truth)</caption><thead><tr><th></th>{head}</tr></thead>"
+        f"<span style='color:{BAYES_COLOUR}'>Bayesian</span>, "
+        f"line: {100 * LEVEL:.0f} % of the ensemble, tick: exact truth)</caption><thead><tr><th></th>{head}</tr></thead>"
         f"<tbody>{rows}{update}{doubt}</tbody></table><p>{escape(answer.summary)}</p>"
     )
 
@@ -96,7 +97,9 @@ def as_figure(answer: Answer) -> "Figure":
             axes.set_title(word, fontsize=9)
         handles, labels = grid[0, 0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=4)
-        figure.suptitle(answer.sentence, fontsize=10)
+        where = answer.step if answer.time is None else f"step {answer.step}"
+        how = f"prior variance {answer.prior_variance:g}, {where}"
+        figure.suptitle(f"{answer.sentence} ({how})", fontsize=10)
         return figure
 
 
@@ -122,7 +125,8 @@ def _bars(axes: "Axes", beliefs: list[Belief]) -> None:
     known = [(p, b.truth) for p, b in zip(places, beliefs, strict=True) if b.truth is not None]
     for place, truth in known:
         axes.plot([truth, truth], [place - 0.45, place + 0.45], color="black", linewidth=1.2)
-    axes.plot([], [], color="black", linewidth=1.2, label="exact truth")
+    axes.plot([], [], color="black", marker="|", linestyle="", label="exact truth")
+    axes.plot([], [], color="black", linewidth=0.8, label=f"{100 * LEVEL:.0f} % of the ensemble")
     axes.set_yticks(list(places), [b.filler for b in beliefs], fontsize=7)
     axes.invert_yaxis()
     axes.set_xlim(0, 1)

@@ -24,6 +24,8 @@ from equivocal.world import World
 
 __all__ = ["Source", "cache_folder"]
 
+DEFAULT_WORLD = "paper"
+
 
 def cache_folder() -> Path:
     """Where networks and ensembles are kept."""
@@ -65,24 +67,35 @@ class Source:
         """A network of a run, or else of a world (`paper` unless told otherwise)."""
         if run is None:
             if network != 0:
-                raise UserError(f"network {network!r} needs a run; name one with run.")
-            chosen = world if isinstance(world, World) else World.load(world or "paper")
+                raise UserError(f"network {network!r} needs a run to be named beside it.")
+            chosen = (
+                world
+                if isinstance(world, World)
+                else World.load(DEFAULT_WORLD if world is None else world)
+            )
             return cls(chosen, None, 0, settings, _folder(chosen, {}, settings))
         if world is not None:
             raise UserError(f"the run {run} brings its own world; give a run or a world, not both.")
-        if not isinstance(network, int) or network < 0:
+        if not isinstance(run, str | Path) or not str(run):
+            raise UserError(f"run is the folder of a trained run, got {run!r}.")
+        if isinstance(network, bool) or not isinstance(network, int) or network < 0:
             raise UserError(f"network is a whole number, 0 or more, got {network!r}.")
         return cls._of_run(Path(run), network, settings)
 
     @classmethod
     def _of_run(cls, run: Path, network: int, settings: AskSettings) -> "Source":
+        settings_file = _existing(run, run / "run.toml")
         world = World.load(_existing(run, run / "world.toml"))
-        weights = _existing(run, _network_path(run, network)).read_bytes()
         try:
-            about = tomllib.loads(_existing(run, run / "run.toml").read_text(encoding="utf-8"))
-            training = about["training"]
-        except (ValueError, KeyError) as error:
-            raise UserError(f"{run / 'run.toml'} cannot be read ({error}); train again.") from None
+            training = tomllib.loads(settings_file.read_text(encoding="utf-8"))["training"]
+            count = int(training["networks"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise UserError(
+                f"{settings_file} is damaged ({error}); train again into another folder."
+            ) from None
+        if network >= count:
+            raise UserError(f"{run} holds networks 0 to {count - 1}; there is no {network}.")
+        weights = _existing(run, _network_path(run, network)).read_bytes()
         made_of = {"network": hashlib.sha256(weights).hexdigest(), "training": training}
         return cls(world, run, network, settings, _folder(world, made_of, settings))
 

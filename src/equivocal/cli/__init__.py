@@ -1,5 +1,6 @@
 """The command line: parse, call one function of a room, show or save what it gives back."""
 
+import io
 import sys
 
 __all__ = ["main"]
@@ -9,6 +10,9 @@ INTERRUPTED = 130  # what shells and typer make of Ctrl-C
 
 def main() -> None:
     """Run the command line; Ctrl-C is a clean stop, also while Python is still importing."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal that lacks a sign shows a "?" for it
+            stream.reconfigure(errors="replace")
     try:
         from equivocal.cli.app import run
 

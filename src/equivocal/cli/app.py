@@ -1,5 +1,7 @@
 """`equivocal`: the commands, their help, and the place where a user's mistake becomes exit 2."""
 
+import errno
+import sys
 import warnings
 from typing import Annotated, TextIO
 
@@ -70,6 +72,11 @@ def run() -> int:
     warnings.showwarning = _show_warning
     try:
         code: int | None = app(standalone_mode=False)
+        sys.stdout.flush()
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        return _complain(f"cannot write: {error.strerror}; make room, or write elsewhere.")
     except UserError as error:
         return _complain(str(error))
     except TyperException as error:

@@ -1,16 +1,16 @@
 """`equivocal ask`: a sentence, and what is believed after each of its words."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.columns import Columns
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from equivocal.cli.console import out
+from equivocal.cli.console import err, out
 from equivocal.errors import UserError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ ASK_EXAMPLES = (
 )
 BAR = 8  # characters
 WORTH_A_LINE = 0.01  # fillers believed less are left out, unless they were heard
-SIDE_BY_SIDE = 156  # columns of the terminal that two answers need
+NARROWEST, SIDE_BY_SIDE = 76, 156  # columns of the terminal that one and two answers need
 
 WorldName = Annotated[
     str | None, typer.Option("--world", help="A world's name, or the path of a file [paper].")
@@ -51,16 +51,20 @@ def ask(
     step: Annotated[
         str, typer.Option(help="A step of the paper's sampler (17 is its end), or `converged`.")
     ] = "converged",
-    top: Annotated[int, typer.Option(min=1, help="Fillers listed for each role.")] = 4,
+    top: Annotated[
+        int,
+        typer.Option(min=1, max=100, help="Fillers listed for each role, of those above 1 %."),
+    ] = 4,
 ) -> None:
     """Ask a sentence: what the network and its ensemble believe after each word.
 
     The first time a small network is trained and kept in your cache folder.
     """
-    comprehender = opened(world, run, network)
+    texts = [sentence] if compare is None else [sentence, compare]
+    comprehender = opened(world, run, network, texts)
     answers = [
         comprehender.answer(text, prior_variance=prior_variance, step=step_of(step))
-        for text in ([sentence] if compare is None else [sentence, compare])
+        for text in texts
     ]
     if as_json:
         content = answers[0].to_dict(top)
@@ -70,9 +74,13 @@ def ask(
         return
     shown = [_shown(answer, top) for answer in answers]
     if len(shown) == 2 and out.width >= SIDE_BY_SIDE:
-        out.print(Columns(shown, padding=(0, 4)))
+        both = Table.grid(padding=(0, 2), expand=True)
+        both.add_row(*shown)
+        out.print(both)
     else:
         out.print(Group(*shown))
+    if out.width < NARROWEST:
+        err.print(f"the tables need {NARROWEST} columns; widen the window, or use --json")
     out.print(
         "trained: the network alone; Bayesian: mean and 90 % interval of its ensemble; truth: "
         "exact, blank where no event begins so; surprise: change of the gestalt",
@@ -80,11 +88,17 @@ def ask(
     )
 
 
-def opened(world: str | None, run: Path | None, network: int) -> "Comprehender":
-    """The comprehender that the options mean."""
+def opened(
+    world: str | None, run: Path | None, network: int, texts: Sequence[str] = ()
+) -> "Comprehender":
+    """The comprehender that the options mean, once all texts are understood."""
     from equivocal.asking import Comprehender, Source
+    from equivocal.asking.comprehender import understood
 
-    return Comprehender(Source.choose(world=world, run=run, network=network))
+    source = Source.choose(world=world, run=run, network=network)
+    for text in texts:
+        understood(source.world, text)
+    return Comprehender(source)
 
 
 def step_of(text: str) -> int | str:
@@ -98,18 +112,20 @@ def step_of(text: str) -> int | str:
 
 def _shown(answer: "Answer", top: int) -> RenderableType:
     tables = [_after(answer, position, top) for position in range(len(answer.heard))]
-    return Group(*tables, Text(answer.summary), Text())
+    return Group(Text(answer.sentence, style="underline"), *tables, Text(answer.summary), Text())
 
 
 def _after(answer: "Answer", position: int, top: int) -> Table:
     """What is believed after one word."""
+    from equivocal.asking.summary import percent
+
     heard = answer.heard[position].text
     table = Table(
         title=Text.assemble(
             (f"{position + 1} {heard}", "bold"),
             f"  surprise {answer.semantic_update[position]:.1f}, "
             f"unsure {answer.uncertainty[position]:.2f} nats, "
-            f"{answer.unknown_share[position]:.0%} of it not knowing",
+            f"{percent(float(answer.unknown_share[position]))} of it not knowing",
         ),
         title_justify="left",
         title_style="",
@@ -150,6 +166,8 @@ def _bar(share: float) -> str:
     >>> _bar(0.5)
     '████    '
     """
+    if not out.encoding.startswith("utf"):
+        return ("#" * round(share * BAR)).ljust(BAR)
     eighths = round(share * BAR * 8)
     whole, rest = divmod(eighths, 8)
     return ("█" * whole + ("" if rest == 0 else " ▏▎▍▌▋▊▉"[rest])).ljust(BAR)

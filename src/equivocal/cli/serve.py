@@ -1,6 +1,7 @@
 """`equivocal serve`: the page in the browser."""
 
 import os
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -26,7 +27,8 @@ def serve(
 ) -> None:
     """Serve a page to ask sentences on, and its JSON API, until Ctrl-C.
 
-    Only this machine can reach it unless `--host` says otherwise.
+    The first time every ensemble that the page can show is sampled, in a minute or two. Only this
+    machine can reach it unless `--host` says otherwise.
     """
     # an answer's matrices are small: threads of the linear algebra would only wait for each other
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -48,4 +50,5 @@ def serve(
     number = bound.getsockname()[1]
     shown = f"[{host}]" if ":" in host else host
     out.print(f"the page is at http://{shown}:{number}/ (Ctrl-C ends it)", soft_wrap=True)
-    serve_on(comprehender, bound, host)
+    with suppress(KeyboardInterrupt):  # the way to stop it
+        serve_on(comprehender, bound, host)

@@ -29,6 +29,8 @@ def is_loopback(host: str) -> bool:
 
 def listening(host: str, port: int) -> socket.socket:
     """A bound socket, so that a taken port is known before anything is said."""
+    if not host.strip():
+        raise UserError("--host is empty; leave it out, or name an address of this machine.")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # named as TCP, or asyncio leaves Nagle's algorithm on and every answer waits for 40 ms
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)

@@ -70,7 +70,10 @@ function fillWords(list, answer, position, choose) {
       html("li", {}, html("button", { type: "button", click: () => choose(i) }, word))));
   }
   list.querySelectorAll("button").forEach((button, i) => {
-    if (i === position) button.setAttribute("aria-current", "step");
+    if (i === position) {
+      button.setAttribute("aria-current", "step");
+      button.scrollIntoView({ block: "nearest", inline: "nearest" });
+    }
     else button.removeAttribute("aria-current");
     const { possible } = answer.words[i];
     button.classList.toggle("ahead", i > position);

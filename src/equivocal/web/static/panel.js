@@ -94,7 +94,7 @@ function spoken(belief, role) {
 export function legend(width, colours) {
   const entries = [
     ["trained network (MLE)", [svg("rect", { y: 5, width: 34, height: BAR, fill: colours.mle })]],
-    ["Bayesian ensemble, mean", [svg("rect", { y: 5, width: 34, height: BAR, fill: colours.bayes })]],
+    ["Bayesian, mean", [svg("rect", { y: 5, width: 34, height: BAR, fill: colours.bayes })]],
     ["90 % of the ensemble", interval(2, 32, 10, colours)],
     ["exact truth of this world", [svg("rect", {
       x: 16, y: 1, width: 2.2, height: 18, fill: colours.ink })]],

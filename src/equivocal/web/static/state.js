@@ -14,8 +14,7 @@ export function readState(search, world) {
     compare: query.get("compare")?.trim() || null,
     position: sentence && word >= 1 ? word - 1 : null,
     step: knownStep(query.get("step"), world),
-    prior: world.prior_variances.find((value) => value === Number(query.get("prior")))
-      ?? world.prior_variance,
+    prior: knownPrior(query.get("prior") ?? query.get("prior_variance"), world),
   };
 }
 
@@ -26,6 +25,11 @@ function firstSentence(world) {
 function knownStep(text, world) {
   const known = world.steps.find((entry) => String(entry.step) === text);
   return known ? known.step : "converged";
+}
+
+// the API's name for it is understood too
+function knownPrior(text, world) {
+  return world.prior_variances.find((value) => value === Number(text)) ?? world.prior_variance;
 }
 
 export function addressOf(state) {
