@@ -9,9 +9,11 @@ from equivocal.study.tables import tables
 from tests.study.test_statistics import made_up
 
 NUTS = {
-    "largest_difference_mean": {"paper": 0.01, "converged": 0.001},
-    "largest_difference_sd": {"paper": 0.2, "converged": 0.01},
+    "sd_ratio": {"paper": [1.5, 1.8, 64.0], "converged": [0.9, 1.0, 1.1]},
+    "mean_shift": {"paper": [0.1, 0.2, 3.0], "converged": [0.01, 0.02, 0.03]},
     "seconds_nuts": 100.0,
+    "network": 0,
+    "units": "pizza, woman",
     "seconds_paper": 3.0,
     "seconds_converged": 200.0,
 }
@@ -66,7 +68,7 @@ def test_what_cannot_be_tested_is_said(as_claimed):
         assert "0.343 (n = 10) or 0.351 (n = 8)" in as_claimed.loc[claim, "why"]
     assert as_claimed.loc["accuracy", "verdict"] == "not testable as printed"
     assert "97.30 %" in as_claimed.loc["accuracy", "why"]
-    assert "99.1 [98.9, 99.3]" in as_claimed.loc["accuracy", "at_17_steps"]
+    assert "99.1 [98.9, 99.3]" in as_claimed.loc["accuracy", "at_paper_steps"]
 
 
 def test_opposite_effects_are_not_replicated():
@@ -83,7 +85,19 @@ def test_unreliable_effects_have_a_direction_only():
     dataset["mean"].loc[{"prior": 1.0, "network": 0, "condition": "reversal"}] *= np.float32(1.5)
     found = judged(dataset)
     assert found.loc["bayes-reversed-higher", "verdict"] == "direction only"
-    assert "over networks, t = 1.00, p = 0.3632" in found.loc["bayes-reversed-higher", "why"]
+    why = found.loc["bayes-reversed-higher", "why"]
+    assert "indicated agent over networks, +0.000233, t = 1.00, p = 0.3632" in why
+
+
+def test_a_direction_shows_on_logits_too():
+    """One large activation more, all others a little less: higher on average, lower on logits."""
+    dataset = made_up(indicated=0, noise=0)
+    here = {"prior": 1.0, "condition": "reversal"}
+    dataset["mean"].loc[here] *= np.float32(0.5)
+    dataset["mean"].loc[here | {"network": 0}] *= np.float32(40)
+    found = judged(dataset)
+    assert found.loc["bayes-reversed-higher", "verdict"] == "not replicated"
+    assert "over networks, logits, -" in found.loc["bayes-reversed-higher", "why"]
 
 
 def test_confident_silence_is_needed_for_no_difference():
@@ -109,7 +123,7 @@ def test_convergence_is_mentioned_where_it_differs():
     row = judged(dataset).loc["bayes-reversed-higher"]
     assert row["verdict"] == "replicated"
     assert "At convergence the verdict would be: not replicated." in row["why"]
-    assert row["at_17_steps"] != row["at_convergence"]
+    assert row["at_paper_steps"] != row["at_convergence"]
 
 
 def test_samplers_beside_nuts(as_claimed):
@@ -117,10 +131,14 @@ def test_samplers_beside_nuts(as_claimed):
     assert "would be: replicated" in as_claimed.loc["like-hmc", "why"]
     assert as_claimed.loc["faster-than-hmc", "verdict"] == "direction only"
     assert "would be: not replicated. It is not faster." in as_claimed.loc["faster-than-hmc", "why"]
-    plain = NUTS | {"largest_difference_mean": 0.01, "largest_difference_sd": 0.02}
-    found = judged(made_up(3), {"nuts": plain})
+    ratios = {"sd_ratio": {"paper": [1.1, 1.2]}, "mean_shift": {"paper": [0.1, 0.2]}}
+    found = judged(made_up(3), {"nuts": NUTS | ratios})
     assert found.loc["faster-than-hmc", "verdict"] == "replicated"
     assert found.loc["like-hmc", "at_convergence"] == "not run"
+    ratios["sd_ratio"]["paper"] = [64.0, 80.0]
+    found = judged(made_up(3), {"nuts": NUTS | ratios})
+    assert found.loc["like-hmc", "verdict"] == "not replicated"
+    assert found.loc["like-hmc", "at_paper_steps"].startswith("sd 72 × that of NUTS in the median")
 
 
 def test_calibration_is_the_distance_to_the_truth(as_claimed):

@@ -158,6 +158,13 @@ def test_a_second_run_does_nothing(finished: Study) -> None:
     assert [file.stat().st_mtime_ns for file in files] == before
 
 
+def test_damaged_activations_are_named(finished: Study, tmp_path: Path) -> None:
+    whole = (finished.folder / "activations.nc").read_bytes()
+    (tmp_path / "activations.nc").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(UserError, match=r"activations\.nc is damaged .*`equivocal probe"):
+        Study(finished.settings, tmp_path).read("activations.nc")
+
+
 def test_tables_that_were_changed_or_removed_are_written_again(finished: Study) -> None:
     table, other = (
         finished.folder / "tables" / f"{n}.csv" for n in ("paired_models", "mixed_model")

@@ -190,7 +190,8 @@ def test_round_off_is_no_spread():
 
 def test_logits_are_clipped_and_averaged_by_row():
     first, second = np.array([[0.0, 0.5], [1.0, 0.2], [0.3, 0.4]]), np.full((3, 2), 0.5)
-    ends = logit([1e-7, 0.5]), logit([1 - 1e-7, 0.2]), logit([0.3, 0.4])
+    tiny, near_one = np.finfo(np.float32).tiny, 1 - 2.0**-24
+    ends = logit([tiny, 0.5]), logit([near_one, 0.2]), logit([0.3, 0.4])
     expected = stats.ttest_1samp([end.mean() for end in ends], 0)
     assert paired_logit(first, second).t == pytest.approx(expected.statistic)
     assert paired_logit(first[:, 0], second[:, 0]).mean == pytest.approx(

@@ -43,7 +43,8 @@ def as_html(answer: Answer) -> str:
         f"<style>{STYLE}</style><table class='eqv'><caption>{escape(answer.sentence)} "
         f"(<span style='color:{MLE_COLOUR}'>trained</span>, "
         f"<span style='color:{BAYES_COLOUR}'>Bayesian</span>, "
-        f"line: {100 * LEVEL:.0f} % of the ensemble, tick: exact truth)</caption><thead><tr><th></th>{head}</tr></thead>"
+        f"line: {100 * LEVEL:.0f} % of the ensemble, tick: exact truth)</caption>"
+        f"<thead><tr><th></th>{head}</tr></thead>"
         f"<tbody>{rows}{update}{doubt}</tbody></table><p>{escape(answer.summary)}</p>"
     )
 

@@ -135,11 +135,12 @@ def _analyse(study: "Study") -> None:
 def _report(study: "Study") -> None:
     from equivocal.report.studies import draw_all, is_drawn, write_report
 
-    if not (study.folder / "claims.csv").exists():
-        raise UserError(
-            f"{study.folder / 'claims.csv'} is missing; `equivocal analyse --out {study.folder}` "
-            "writes it."
-        )
+    for name in ("claims.csv", "tables/paired_models.csv"):
+        if not (study.folder / name).exists():
+            raise UserError(
+                f"{study.folder / name} is missing; `equivocal analyse --out {study.folder}` "
+                "writes it."
+            )
     if is_drawn(study):
         out.print(f"the report is there already: {study.folder / 'report.html'}", soft_wrap=True)
         return

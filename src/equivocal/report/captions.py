@@ -45,7 +45,8 @@ CAPTIONS = {
         "The effect along sampler time. The ensemble starts at the prior and moves to the "
         "posterior, so the activation of the indicated units depends on where it is stopped; white "
         "diamonds mark the number of steps that the paper took. Thin lines are networks, the thick "
-        "line is their mean, and both axes are logarithmic."
+        "line is their mean, and both axes are logarithmic. The reference lines are of the same "
+        "networks, which are fewer than in the tables."
     ),
     "uncertainty": (
         "Predictive uncertainty after each word. The height of a bar is the total entropy of the "

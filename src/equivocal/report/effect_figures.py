@@ -161,6 +161,10 @@ def _curve(axes: Axes, ordered: pd.DataFrame) -> None:
             axes.vlines(part.index, part["low"], part["high"], color=colour, lw=0.9, alpha=0.6)
             axes.plot(part.index, part["effect"], marker, ms=size, color=colour, label=label)
     axes.axhline(0, color="0.3", lw=0.8, zorder=0)
+    sizes = ordered["effect"].abs()
+    typical = float(sizes.median())
+    if typical > 0 and sizes.max() > 100 * typical:  # or most effects would lie on the zero line
+        axes.set_yscale("symlog", linthresh=typical / 10)
     axes.set_ylabel("effect: activation,\nBayesian − trained (MLE)")
     axes.tick_params(axis="x", length=0)
     axes.legend(loc="upper left")

@@ -23,9 +23,10 @@ from equivocal.report.uncertainty_figures import (
     nuts_figure,
     uncertainty_figure,
 )
-from equivocal.study import Study, calibration_table, trace_beliefs, true_trace
+from equivocal.study import Study, StudySettings, calibration_table, trace_beliefs, true_trace
 from equivocal.study.methods import methods_paragraph
 from equivocal.study.paths import with_references
+from equivocal.study.tables import PRINTED_STUDY
 
 __all__ = ["draw_all", "is_drawn", "write_report"]
 
@@ -90,7 +91,9 @@ def write_report(study: Study) -> Path:
     content = ReportContent(
         title=f"Study “{settings.name}”: degrees of belief in the last layer",
         quick=settings.quick_run,
-        claims=_read_claims(folder / "claims.csv"),
+        claims=_read_claims(folder / "claims.csv").rename(
+            columns={"at_paper_steps": _stopped_at(settings)}
+        ),
         impossible=impossible,
         tables=tables,
         figures=[(name, _caption(name)) for name in figures_of(study)],
@@ -109,6 +112,12 @@ def _read_claims(path: Path) -> pd.DataFrame:
         return pd.read_csv(path)
     except pd.errors.EmptyDataError:  # a study of one's own has no claims of the paper
         return pd.DataFrame()
+
+
+def _stopped_at(settings: StudySettings) -> str:
+    """How the column of the paper's sampler is headed."""
+    steps = settings.inference.samplers["paper"].num_steps
+    return "where the paper's sampler stops" if steps is None else f"at {steps} steps"
 
 
 def _caption(name: str) -> str:
@@ -143,8 +152,19 @@ def _notes(study: Study) -> list[str]:
         "Every statistic can be redone from activations.nc; activations.csv.gz holds the same for "
         "other programs, and dictionary.csv says what its columns are.",
         "Tests on activations are those of the paper. Activations lie between 0 and 1, so the "
-        "tests on the logit scale and the mixed model beside them are the ones to trust.",
+        "tests on the logit scale and the mixed model beside them are the ones to trust. Logits "
+        "are of activations as they are; only what single precision cannot hold is cut, below "
+        "1e-38 and above 1 − 6e-8. Logits of activations that no figure would show, such as "
+        "1e-12, count as much as any other.",
     ]
+    if study.settings.name == PRINTED_STUDY:
+        notes.append(
+            "Labels of the tables are those of the paper. Which unit and probe each stands for is "
+            "our reading: “syntactically indicated agents” is the indicated agent (pizza as "
+            "agent), “semantically plausible agents” the indicated patient (woman as patient), "
+            "“all non-relevant patients” the mean over other objects as agents, without the "
+            "item's own words."
+        )
     if study.settings.nuts.networks:
         verdict = study.read("nuts.nc").attrs["verdict"]
         notes.append(f"NUTS, for comparison: {verdict}")

@@ -69,7 +69,7 @@ def change(entry: Entry, facts: Facts, sampler: str) -> Finding:
     """Bayesian − MLE has the printed sign, by four tests for each measure."""
     alpha, sign = facts.limits["alpha"], entry["sign"]
     means: dict[str, TTest] = {}
-    missed, reached = [], []
+    missed, reached, against = [], [], []
     for name in entry["measures"]:
         bayes, mle = facts.grids(entry, name, sampler)
         tests = {
@@ -81,15 +81,13 @@ def change(entry: Entry, facts: Facts, sampler: str) -> Finding:
         means[name] = tests["over networks"]
         for kind, test in tests.items():
             reached.append(test.p < alpha and sign * test.mean > 0)
+            seen = f"{name} {kind}, {test.mean:+.3g}, t = {test.t:.2f}, {p_text(test.p)}"
             if not reached[-1]:
-                missed.append(f"{name} {kind}, t = {test.t:.2f}, {p_text(test.p)}")
-    verdict = graded([sign * test.mean > 0 for test in means.values()], reached)
-    if verdict == NOT:
-        missed = [
-            f"{name} {test.mean:+.3g}, t = {test.t:.2f}, {p_text(test.p)}"
-            for name, test in means.items()
-            if not sign * test.mean > 0
-        ]
+                missed.append(seen)
+            if not sign * test.mean > 0:
+                against.append(seen)
+    verdict = graded([not against], reached)
+    missed = against or missed
     what = f"Bayesian activations are {'higher' if sign > 0 else 'lower'}"
     return Finding(
         "Bayesian − MLE: " + joined(means, "+"), verdict, why_tests(verdict, what, missed, alpha)

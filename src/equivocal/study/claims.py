@@ -1,8 +1,8 @@
 """The paper's claims, each with its numbers and a verdict by a fixed rule.
 
-Verdicts come from the numbers after the paper's 17 steps; those of the converged posterior stand
-beside them, and are mentioned where they would be judged otherwise. The claims and the limits are
-in `record/claims.toml`, the rules in `equivocal.study.verdicts`.
+Verdicts come from the numbers where the paper stops its sampler (17 steps); those of the converged
+posterior stand beside them, and are mentioned where they would be judged otherwise. The claims and
+the limits are in `record/claims.toml`, the rules in `equivocal.study.verdicts`.
 """
 
 import tomllib
@@ -20,7 +20,7 @@ from equivocal.study.verdicts import NOT_RUN, Entry, Facts, Finding, MissingErro
 
 __all__ = ["COLUMNS", "claims"]
 
-COLUMNS = ["id", "claim", "where", "printed", "at_17_steps", "at_convergence", "verdict", "why"]
+COLUMNS = ["id", "claim", "where", "printed", "at_paper_steps", "at_convergence", "verdict", "why"]
 RULES: dict[str, Callable[[Entry, Facts, str], Finding]] = {
     rule: getattr(module, rule)
     for module in (claim_rules, sampler_rules)
@@ -34,9 +34,8 @@ def claims(
     """One row per claim; none for a study that is not the paper's.
 
     `evidence` is what activations do not hold, any of it: `accuracy` (of units) and `exact_match`,
-    lists over networks, `all_zeros`, and `nuts` with `largest_difference_mean` and
-    `largest_difference_sd` (by sampler, or a number for the paper's), `seconds_nuts`,
-    `seconds_paper`, `seconds_converged`, `units` and `network`.
+    lists over networks, `all_zeros`, and `nuts` with `sd_ratio` and `mean_shift` (by sampler, lists
+    over questions), `seconds_nuts`, `seconds_paper`, `seconds_converged`, `units` and `network`.
     """
     if dataset.attrs["study"] != PRINTED_STUDY:
         return pd.DataFrame(columns=COLUMNS)
@@ -55,7 +54,7 @@ def _judged(entry: Entry, facts: Facts) -> dict[str, str]:
         why += f" At convergence the verdict would be: {converged.verdict}. {converged.why}"
     return {
         **{name: entry[name] for name in ("id", "claim", "where", "printed")},
-        "at_17_steps": stopped.text,
+        "at_paper_steps": stopped.text,
         "at_convergence": converged.text,
         "verdict": stopped.verdict,
         "why": why,

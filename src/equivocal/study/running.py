@@ -17,7 +17,6 @@ from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import xarray as xr
 
@@ -203,7 +202,14 @@ class Study:
 
     def read(self, name: str) -> xr.Dataset:
         """A dataset that `probe` wrote."""
-        return xr.load_dataset(self.found(name), engine="scipy")
+        path = self.found(name)
+        try:
+            return xr.load_dataset(path, engine="scipy")
+        except (OSError, ValueError, TypeError, KeyError, IndexError) as error:
+            raise UserError(
+                f"{path} is damaged ({error}); remove it, and `equivocal probe --out "
+                f"{self.folder}` writes it again."
+            ) from None
 
     def evidence(self) -> dict[str, Any]:
         """What claims rest on beside the activations."""
@@ -249,15 +255,13 @@ class Study:
 
 
 def _nuts_evidence(found: xr.Dataset) -> dict[str, Any]:
-    def largest(what: str) -> dict[str, float]:
-        return {
-            sampler: float(np.abs(found[f"{sampler}_{what}"] - found[f"nuts_{what}"]).max())
-            for sampler in ("paper", "converged")
-        }
-
+    samplers, spread = ("paper", "converged"), found["nuts_sd"]
     return {
-        "largest_difference_mean": largest("mean"),
-        "largest_difference_sd": largest("sd"),
+        "sd_ratio": {s: (found[f"{s}_sd"] / spread).values.tolist() for s in samplers},
+        "mean_shift": {
+            s: (abs(found[f"{s}_mean"] - found["nuts_mean"]) / spread).values.tolist()
+            for s in samplers
+        },
         "units": str(found.attrs["units"]),
         "network": int(found.attrs["network"]),
         **{name: float(found.attrs[name]) for name in found.attrs if name.startswith("seconds_")},

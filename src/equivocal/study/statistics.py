@@ -14,7 +14,8 @@ from scipy import stats
 from scipy.special import logit
 
 __all__ = [
-    "CLIP",
+    "HIGHEST",
+    "LOWEST",
     "MixedModel",
     "TTest",
     "clipped_logit",
@@ -26,7 +27,9 @@ __all__ = [
     "paired_logit",
 ]
 
-CLIP = 1e-7  # float32 cannot tell an activation within 6e-8 of one from one
+# What single precision can hold: an activation nearer to one than this is one. Near zero it holds
+# far more, and so do we: a floor such as 1e-7 would make most cells of the paper's measures equal.
+LOWEST, HIGHEST = float(np.finfo(np.float32).tiny), 1 - 2.0**-24
 LEVEL = 0.95  # of confidence intervals
 NAN = float("nan")
 
@@ -93,12 +96,12 @@ def paired(first: ArrayLike, second: ArrayLike) -> TTest:
 
 
 def clipped_logit(values: ArrayLike) -> np.ndarray:
-    """log(y / (1 − y)) with y kept in [1e-7, 1 − 1e-7], so that it is finite."""
-    return np.asarray(logit(np.clip(np.asarray(values, float), CLIP, 1 - CLIP)))
+    """log(y / (1 − y)) with y kept in [1e-38, 1 − 6e-8], so that it is finite."""
+    return np.asarray(logit(np.clip(np.asarray(values, float), LOWEST, HIGHEST)))
 
 
 def paired_logit(first: ArrayLike, second: ArrayLike) -> TTest:
-    """`paired` on the logit scale, activations clipped to [1e-7, 1 − 1e-7].
+    """`paired` on the logit scale, activations clipped as in `clipped_logit`.
 
     Where activations are near zero a difference of factors is what matters, and there the spread
     of logits is comparable between conditions. Of arrays (n, …) each row's logits are averaged.

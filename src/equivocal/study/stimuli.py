@@ -76,6 +76,8 @@ def _read(path: Path) -> list[tuple[int, dict[str, str]]]:
             reader = csv.DictReader(file, skipinitialspace=True)
             header = tuple(reader.fieldnames or ())
             if missing := [name for name in COLUMNS if name not in header]:
+                if len(header) == 1 and ";" in header[0]:
+                    raise UserError(f"{path}: columns are separated by commas, not by semicolons.")
                 raise UserError(
                     f"{path}, row 1: the columns must be {listed(COLUMNS)}; "
                     f"{listed(missing)} is missing, found {listed(header)}."

@@ -1,13 +1,13 @@
 """How claims are judged: one function per rule, the same for every run, decided by numbers only.
 
-With several measures a claim must hold for each of them. α, "high" and "margin" are the limits of
-`record/claims.toml`. Confidence intervals are 95 %, over networks.
+With several measures a claim must hold for each of them. α, "high", "margin" and "factor" are the
+limits of `record/claims.toml`. Confidence intervals are 95 %, over networks.
 
 - undefined: a number whose meaning is not stated → not testable as printed.
 - high: mean activation above "high" → direction only; its interval too → replicated.
 - comparable: |Bayesian − MLE| below "margin" → direction only; its interval too → replicated.
-- change: Bayesian − MLE has the printed sign over networks → direction only; and p < α over
-  networks and over items, on activations and on logits → replicated.
+- change: Bayesian − MLE has the printed sign on activations and on logits, over networks and over
+  items → direction only; and all four tests have p < α → replicated.
 - specific: as change, for what one measure gains over what another gains, over networks.
 - at_zero: the printed p exceed what non-negative numbers can give → not testable as printed.
 - above_zero: p < α against zero in some of the tests, networks and items → direction only; in all →
@@ -16,8 +16,9 @@ With several measures a claim must hold for each of them. α, "high" and "margin
   where the same test has p < α there → replicated.
 - difference: larger at these priors than at the smallest → direction only; and p < α on activations
   and logits → replicated.
-- like_nuts: means of activations within "margin" of NUTS → direction only; and their standard
-  deviations → replicated.
+- like_nuts: the standard deviation of an activation is within "factor" of NUTS's in the median over
+  questions → direction only; for nine of ten questions, and their means within one standard
+  deviation of NUTS's → replicated.
 - faster: fewer seconds than NUTS → direction only; and like_nuts is replicated → replicated.
 - calibrated: nearer to the world's exact beliefs over networks → direction only; p < α →
   replicated.
