@@ -71,9 +71,11 @@ def test_damaged_files_are_made_again(
 def asking(folder: Path, cache: str) -> dict[str, Any]:
     """A process that asks the example world and prints a belief."""
     (folder / "garden.toml").write_text(example_text())
+    settings = replace(TINY, training={"networks": 1, "sentences": 200, "epochs": 2})
     code = (
-        "import equivocal; print(equivocal.ask('the cat chases', world='garden.toml')"
-        ".belief(-1, 'patient', 'mouse').bayes)"
+        "from equivocal.asking import *; "
+        f"source = Source.choose(world='garden.toml', settings={settings!r}); "
+        "print(Comprehender(source).answer('the cat chases').belief(-1, 'patient', 'mouse').bayes)"
     )
     environment = os.environ | {"EQUIVOCAL_CACHE": str(folder / cache)}
     return {"args": [sys.executable, "-c", code], "cwd": folder, "env": environment}

@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,20 +14,24 @@ SENTENCE = "The dog chases the cat on the lawn"
 
 
 @pytest.fixture(scope="module")
-def garden_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def garden_folder(made_once: Callable[[str, Callable[[Path], None]], Path]) -> Path:
     """A world of one's own and an empty cache; the first question trains."""
-    folder = tmp_path_factory.mktemp("ask")
-    assert run("world", "new", "garden.toml", cwd=folder).returncode == 0
-    return folder
+
+    def make(folder: Path) -> None:
+        assert run("world", "new", "garden.toml", cwd=folder).returncode == 0
+        arguments = ("ask", SENTENCE, "--world", "garden.toml")
+        result = run(*arguments, cwd=folder, EQUIVOCAL_CACHE="cache")
+        assert result.returncode == 0, result.stderr
+        (folder / "printed").write_text(result.stdout)
+        (folder / "said").write_text(result.stderr)
+
+    return made_once("ask-garden", make)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def first(garden_folder: Path) -> tuple[str, str]:
-    result = run(
-        "ask", SENTENCE, "--world", "garden.toml", cwd=garden_folder, EQUIVOCAL_CACHE="cache"
-    )
-    assert result.returncode == 0, result.stderr
-    return result.stdout, result.stderr
+    """What the first question printed, and said on standard error."""
+    return (garden_folder / "printed").read_text(), (garden_folder / "said").read_text()
 
 
 def asked(folder: Path, *arguments: str) -> tuple[str, str]:

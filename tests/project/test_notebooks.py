@@ -13,7 +13,10 @@ NOTEBOOKS = Path(__file__).resolve().parents[2] / "docs" / "notebooks"
 
 @pytest.mark.parametrize(
     ("name", "cells", "printed"),
-    [("paper_story", 20, "the pizza as agent"), ("own_world", 10, "mouse as agent")],
+    [
+        pytest.param("paper_story", 20, "the pizza as agent", marks=pytest.mark.slow),
+        ("own_world", 10, "mouse as agent"),
+    ],
 )
 def test_notebook_runs(name: str, cells: int, printed: str, tmp_path: Path) -> None:
     path = NOTEBOOKS / f"{name}.py"

@@ -78,10 +78,10 @@ def test_aldi_has_the_right_variance_with_few_particles() -> None:
     """Nothing but the prior: Var = I even for J = 7 > D + 1; without (D+1)/J it would be 0.4."""
     posterior = sample_posterior(
         np.zeros((4, 4)),
-        np.zeros((4, 16)),
+        np.zeros((4, 48)),
         method="aldi",
         num_particles=7,
-        num_steps=4000,
+        num_steps=1500,
         step_size=0.05,
     )
     variance = np.diagonal(posterior.covariance, axis1=1, axis2=2)

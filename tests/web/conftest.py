@@ -16,7 +16,7 @@ from equivocal.world import World
 pytest.importorskip("starlette", reason="the page needs the extra `web`")
 
 # enough training to know who eats what; the samplers' sizes are those of the other small tests
-TRAINING = TrainingSettings(networks=1, sentences=2000, epochs=25, hidden=20, gestalt=20)
+TRAINING = TrainingSettings(networks=1, sentences=600, epochs=20, hidden=20, gestalt=20)
 SETTINGS = AskSettings(
     kept_steps=(0, 4, 17), path_particles=20, particles=40, tolerance=0.05, training={}
 )
