@@ -12,7 +12,7 @@ import pytest
 from scipy.special import expit
 
 from equivocal.asking import Comprehender, Source
-from equivocal.asking.beliefs import ensemble_beliefs, semantic_update
+from equivocal.asking.beliefs import ensemble_beliefs, member_logits, semantic_update
 from equivocal.asking.ensembles import converged, path
 from equivocal.asking.making import converging
 from equivocal.errors import UserError
@@ -79,7 +79,7 @@ def test_converged_ensemble_is_the_posterior(garden_mind: Comprehender, small_ru
     posterior = infer(layer, converging(TINY), 1.0, TINY.seed)
     rows = network.probe_features(REVERSAL, list(small_run.world.roles)).values
     psi = rows.reshape(-1, rows.shape[-1])
-    found = ensemble_beliefs(psi, converged(garden_mind.source, 1.0))
+    found = ensemble_beliefs(member_logits(psi, converged(garden_mind.source, 1.0)))
     sd = posterior.predict_sd(psi)[:, unit_of]
     # 40 exact draws: five standard errors
     error = 5 * sd / np.sqrt(40) + 1e-4
@@ -98,7 +98,7 @@ def test_ensemble_beliefs_are_averages_over_members() -> None:
     rng = np.random.default_rng(0)
     psi = rng.normal(size=(6, 4)).astype(np.float32)
     particles = 2 * rng.normal(size=(3, 21, 4)).astype(np.float32)
-    found = ensemble_beliefs(psi, particles)
+    found = ensemble_beliefs(member_logits(psi, particles))
     logits = np.einsum("nd,ujd->nuj", psi.astype(float), particles.astype(float))
     y = 1 / (1 + np.exp(-logits))
     binary = lambda p: -(p * np.log(p) + (1 - p) * np.log(1 - p))  # noqa: E731
@@ -108,7 +108,7 @@ def test_ensemble_beliefs_are_averages_over_members() -> None:
     np.testing.assert_allclose(found.entropy, binary(y.mean(axis=-1)), atol=1e-5)
     lost = binary(y.mean(axis=-1)) - binary(y).mean(axis=-1)
     np.testing.assert_allclose(found.epistemic, lost, atol=1e-5)
-    huge = ensemble_beliefs(1e4 * psi, particles)
+    huge = ensemble_beliefs(member_logits(1e4 * psi, particles))
     assert all(np.isfinite(part).all() for part in huge)
 
 

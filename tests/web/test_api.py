@@ -4,6 +4,7 @@ import csv
 import http.client
 import io
 import json
+import signal
 import urllib.parse
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +17,7 @@ import pytest
 from equivocal.asking import Comprehender
 from equivocal.errors import UserError
 from equivocal.web.serving import listening
+from equivocal.web.time_limit import time_limit
 from tests.web.conftest import running
 
 REVERSAL = "during dinner, the pizza eats the woman"
@@ -168,6 +170,19 @@ def test_every_loopback_address_answers_to_its_own_name(mind: Comprehender, host
     with running(mind, bound, host):
         address = f"http://[{host}]:{number}" if ":" in host else f"http://{host}:{number}"
         assert get(address, "/api/health")[0] == 200
+
+
+def test_an_answer_has_a_time_limit() -> None:
+    def forever() -> None:
+        with time_limit(0.05):
+            while True:
+                pass
+
+    with pytest.raises(TimeoutError):
+        forever()
+    with time_limit(60):
+        pass
+    assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
 
 
 def test_an_empty_host_is_refused() -> None:

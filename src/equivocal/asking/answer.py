@@ -4,6 +4,7 @@ The object that `equivocal ask --json` prints and `/api/comprehend` sends is `An
 """
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import isnan
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -121,12 +122,10 @@ class Answer:
         whether the pizza eats is the question.
         """
         r, position = self.roles.index(role), self._place(position)
-        considered = np.flatnonzero(self.candidates[r])
-        strength = np.maximum(self.mle[position, r], self.bayes[position, r])[considered]
-        best = considered[np.argsort(-strength, kind="stable")[:top]].tolist()
+        best = self._order[position][r][:top]
         if role in self.participants:
-            said = [part.word for part in self.heard[: position + 1] if part.takes_part]
-            best = list(dict.fromkeys([*best, *map(self.fillers.index, said)]))
+            said = [self._number[p.word] for p in self.heard[: position + 1] if p.takes_part]
+            best = list(dict.fromkeys([*best, *said]))
         return self._listed(position, r, best)
 
     def belief(self, position: int, role: str, filler: str) -> Belief:
@@ -155,20 +154,39 @@ class Answer:
             return False
         return bool(self.candidates[self.roles.index(role), self.fillers.index(filler)])
 
+    @cached_property
+    def _order(self) -> list[list[list[int]]]:
+        """[word][role]: the candidates, those believed most first."""
+        strength = np.where(self.candidates, np.maximum(self.mle, self.bayes), -1)
+        counts = self.candidates.sum(axis=1).tolist()
+        return [
+            [fillers[:count] for fillers, count in zip(roles, counts, strict=True)]
+            for roles in np.argsort(-strength, axis=-1, kind="stable").tolist()
+        ]
+
+    @cached_property
+    def _number(self) -> dict[str, int]:
+        return {filler: number for number, filler in enumerate(self.fillers)}
+
+    @cached_property
+    def _plain(self) -> list[list[list[list[float]]]]:
+        """[name][word][role][filler]: taken out of the arrays once; one by one is slow."""
+        return [getattr(self, name).tolist() for name in BELIEFS]
+
     def _listed(self, position: int, r: int, fillers: list[int]) -> list[Belief]:
         said = {part.word for part in self.heard[: position + 1]}
-        columns = [getattr(self, name)[position, r, fillers].tolist() for name in BELIEFS]
+        mle, bayes, low, high, truth = (values[position][r] for values in self._plain)
         return [
             Belief(
                 filler=self.fillers[f],
-                mle=mle,
-                bayes=bayes,
-                low=low,
-                high=high,
-                truth=None if isnan(truth) else truth,
+                mle=mle[f],
+                bayes=bayes[f],
+                low=low[f],
+                high=high[f],
+                truth=None if isnan(truth[f]) else truth[f],
                 said=self.fillers[f] in said,
             )
-            for f, mle, bayes, low, high, truth in zip(fillers, *columns, strict=True)
+            for f in fillers
         ]
 
     def to_dict(self, top: int = TOP) -> dict[str, Any]:
@@ -182,23 +200,29 @@ class Answer:
             "prior_variance": self.prior_variance,
             "step": self.step,
             "time": self.time,
-            "words": [self._word(position, top) for position in range(len(self.heard))],
+            "words": self._words(top),
             "indicated": self.indicated,
             "summary": self.summary,
         }
 
-    def _word(self, position: int, top: int) -> dict[str, Any]:
-        return {
-            "word": self.heard[position].text,
-            "possible": self.possible(position),
-            "roles": {
-                role: [belief._asdict() for belief in self.beliefs(position, role, top)]
-                for role in self.roles
-            },
-            "semantic_update": float(self.semantic_update[position]),
-            "entropy": float(self.uncertainty[position]),
-            "epistemic": float(self.epistemic[position].mean()),
-        }
+    def _words(self, top: int) -> list[dict[str, Any]]:
+        measures = (self.semantic_update, self.uncertainty, self.epistemic.mean(axis=1))
+        return [
+            {
+                "word": part.text,
+                "possible": self.possible(position),
+                "roles": {
+                    role: [belief._asdict() for belief in self.beliefs(position, role, top)]
+                    for role in self.roles
+                },
+                "semantic_update": update,
+                "entropy": entropy,
+                "epistemic": epistemic,
+            }
+            for position, (part, update, entropy, epistemic) in enumerate(
+                zip(self.heard, *(values.tolist() for values in measures), strict=True)
+            )
+        ]
 
     def to_xarray(self) -> "xr.Dataset":
         """Everything, with named dimensions."""

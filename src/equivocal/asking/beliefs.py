@@ -17,7 +17,7 @@ from scipy.special import entr, expit
 from equivocal.asking.listener import Floats
 from equivocal.asking.settings import LEVEL
 
-__all__ = ["Beliefs", "ensemble_beliefs", "semantic_update"]
+__all__ = ["Beliefs", "ensemble_beliefs", "member_logits", "semantic_update"]
 
 
 class Beliefs(NamedTuple):
@@ -30,10 +30,14 @@ class Beliefs(NamedTuple):
     epistemic: Floats
 
 
-def ensemble_beliefs(psi: Floats, particles: Floats) -> Beliefs:
-    """(rows, units) of rows (rows, D) and particles (units, J, D)."""
+def member_logits(psi: Floats, particles: Floats) -> Floats:
+    """(rows, units, J): ψ·θ of rows (rows, D) and particles (units, J, D)."""
     units, members, size = particles.shape
-    logits = (psi @ particles.reshape(-1, size).T).reshape(len(psi), units, members)
+    return (psi @ particles.reshape(-1, size).T).reshape(len(psi), units, members)
+
+
+def ensemble_beliefs(logits: Floats) -> Beliefs:
+    """(rows, units) of logits (rows, units, J), which are put in order."""
     logits.sort(axis=-1)  # σ is increasing, so the quantiles of y are read off those of logits
     low, high = (_quantile(logits, share) for share in ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
     # e^−|a| serves the answer and its entropy H = |a| e/(1 + e) + log(1 + e) alike

@@ -9,7 +9,12 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from equivocal.asking.answer import Answer, Heard
-from equivocal.asking.beliefs import Beliefs, ensemble_beliefs, semantic_update
+from equivocal.asking.beliefs import (
+    Beliefs,
+    ensemble_beliefs,
+    member_logits,
+    semantic_update,
+)
 from equivocal.asking.ensembles import converged, load_weights, path
 from equivocal.asking.listener import Floats, Listener
 from equivocal.asking.settings import CONVERGED
@@ -108,12 +113,15 @@ class Comprehender:
 
     def _beliefs(self, psi: Floats, members: list[Floats]) -> Beliefs:
         """(word, role, filler): what the ensemble believes of each role's candidates."""
-        shape = (*psi.shape[:2], len(self.vocabulary.fillers))
-        found = Beliefs(*(np.full(shape, np.nan, np.float32) for _ in Beliefs._fields))
-        for r, considered in enumerate(self.vocabulary.candidates):
-            for whole, part in zip(found, ensemble_beliefs(psi[:, r], members[r]), strict=True):
-                whole[:, r, considered] = part
-        return found
+        candidates = self.vocabulary.candidates
+        # all candidates of all roles beside each other: a few large operations instead of many
+        logits = [member_logits(psi[:, r], members[r]) for r in range(len(candidates))]
+        found = []
+        for part in ensemble_beliefs(np.concatenate(logits, axis=1)):
+            whole = np.full((len(psi), *candidates.shape), np.nan, np.float32)
+            whole[:, candidates] = part
+            found.append(whole)
+        return Beliefs(*found)
 
     def _members_of(
         self, prior_variance: float, step: int | str

@@ -31,7 +31,7 @@ class AskSettings:
     dropout_rate: float = 0.3
     path_particles: int = 50  # as in the preset `paper`
     # The converged posterior; its particles are exact draws, so more of them only refine quantiles
-    particles: int = 100
+    particles: int = 64
     tolerance: float = 0.01  # posterior standard deviations
     seed: int = 0
 

@@ -10,13 +10,9 @@ GET /api/openapi.json         all this for machines
 """
 
 import json
-from collections.abc import Callable
 from importlib import resources
-from threading import Lock
 from typing import Any
 
-import anyio
-from anyio.to_thread import run_sync
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -32,10 +28,11 @@ from equivocal.web.description import describe
 from equivocal.web.facts import world_facts
 from equivocal.web.guard import LOOPBACK_NAMES, Guard
 from equivocal.web.questions import ListQuestion, Question, read_question
+from equivocal.web.time_limit import time_limit
 
 __all__ = ["create_app"]
 
-SECONDS = 5.0  # for one request; an answer takes milliseconds, the rest is waiting
+SECONDS = 5.0  # for one answer; it takes milliseconds
 STATIC = resources.files("equivocal.web") / "static"
 
 
@@ -69,8 +66,6 @@ class _Api:
         self._comprehender = comprehender
         self._facts = world_facts(comprehender)
         self._description = describe(comprehender)
-        # Answers are made one at a time: Python's own lock would let more only wait for each other.
-        self._turn = Lock()
 
     async def health(self, request: Request) -> Response:
         del request
@@ -88,32 +83,18 @@ class _Api:
 
     async def comprehend(self, request: Request) -> Response:
         question = read_question(ListQuestion, request.query_params)
-        return await self._answered(question, lambda answer: _Json(answer.to_dict(question.top)))
+        with time_limit(SECONDS):
+            return _Json(self._answer(question).to_dict(question.top))
 
     async def table(self, request: Request) -> Response:
-        return await self._answered(read_question(Question, request.query_params), _as_csv)
+        question = read_question(Question, request.query_params)
+        with time_limit(SECONDS):
+            return _as_csv(self._answer(question))
 
-    async def _answered(
-        self, question: Question, respond: Callable[[Answer], Response]
-    ) -> Response:
-        """The response, made in a thread; a request that waits too long gives up its turn."""
-
-        def work() -> Response:
-            if not self._turn.acquire(timeout=SECONDS):
-                raise TimeoutError
-            try:
-                return respond(
-                    self._comprehender.answer(
-                        question.sentence,
-                        prior_variance=question.prior_variance,
-                        step=question.step,
-                    )
-                )
-            finally:
-                self._turn.release()
-
-        with anyio.fail_after(SECONDS):
-            return await run_sync(work, abandon_on_cancel=True)
+    def _answer(self, question: Question) -> Answer:
+        return self._comprehender.answer(
+            question.sentence, prior_variance=question.prior_variance, step=question.step
+        )
 
 
 class _Json(JSONResponse):
@@ -149,7 +130,7 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 async def _too_long(request: Request, error: Exception) -> Response:
     del request, error
-    return _Json({"error": "too many ask at once; ask again in a moment."}, 503)
+    return _Json({"error": "the answer took too long; ask again, or a shorter sentence."}, 503)
 
 
 async def _our_fault(request: Request, error: Exception) -> Response:

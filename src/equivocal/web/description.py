@@ -80,7 +80,7 @@ def _get(
     if parameters:
         error = {"application/json": {"schema": _reference("Error")}}
         responses["400"] = {"description": "What is wrong, in a sentence.", "content": error}
-        responses["503"] = {"description": "Too many ask at once.", "content": error}
+        responses["503"] = {"description": "It took too long.", "content": error}
     return {"get": {"summary": summary, "parameters": parameters or [], "responses": responses}}
 
 
