@@ -38,8 +38,6 @@ def serve(
     except ModuleNotFoundError as error:
         raise UserError(f"the page needs {error.name}: pip install 'equivocal[web]'.") from None
     bound = listening(host, port)
-    comprehender = opened(world, run, network)
-    comprehender.prepare()
     if not is_loopback(host):
         err.print(
             f"warning: {host} can be reached from other machines, and anyone there can ask; "
@@ -47,6 +45,8 @@ def serve(
             style="yellow",
             soft_wrap=True,
         )
+    comprehender = opened(world, run, network)
+    comprehender.prepare()
     number = bound.getsockname()[1]
     shown = f"[{host}]" if ":" in host else host
     out.print(f"the page is at http://{shown}:{number}/ (Ctrl-C ends it)", soft_wrap=True)

@@ -13,7 +13,7 @@ from equivocal.report.style import COLOURS, publication_style
 __all__ = ["nuts_figure"]
 
 FLOOR = 1e-10  # logit axes end here
-TICKS = (1e-5, 1e-4, 1e-3, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999)
+TICKS = (1e-9, 1e-7, 1e-5, 1e-3, 0.05, 0.5, 0.95, 0.999)
 MARKERS = {"nuts": "s", "paper": "D", "converged": "o"}
 
 
