@@ -2,7 +2,7 @@
 #   make reproduce   run the whole paper: networks, posteriors, tables, figures, report
 #   make test        lint, types, import rules, tests, doctests, README commands
 # and, when changing samplers:
-#   make test-slow   simulation-based calibration and many seeds, about a quarter of an hour
+#   make test-slow   simulation-based calibration, many seeds, the longer notebook; a quarter of an hour
 # PYTHON chooses the interpreter (3.11 or newer): make test PYTHON=python3.12
 
 PYTHON ?= python3

@@ -81,6 +81,7 @@ def asking(folder: Path, cache: str) -> dict[str, Any]:
     return {"args": [sys.executable, "-c", code], "cwd": folder, "env": environment}
 
 
+@pytest.mark.slow
 def test_a_kill_leaves_nothing_half_made(tmp_path: Path) -> None:
     """Killed while it samples, it goes on with its network and ends with the same answer."""
     silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}

@@ -78,7 +78,7 @@ def test_aldi_has_the_right_variance_with_few_particles() -> None:
     """Nothing but the prior: Var = I even for J = 7 > D + 1; without (D+1)/J it would be 0.4."""
     posterior = sample_posterior(
         np.zeros((4, 4)),
-        np.zeros((4, 48)),
+        np.zeros((4, 16)),
         method="aldi",
         num_particles=7,
         num_steps=1500,
@@ -86,7 +86,7 @@ def test_aldi_has_the_right_variance_with_few_particles() -> None:
     )
     variance = np.diagonal(posterior.covariance, axis1=1, axis2=2)
     error = variance.std(ddof=1) / np.sqrt(variance.size)
-    assert error < 0.05
+    assert error < 0.08
     assert abs(variance.mean() - 1) < 5 * error + 0.03  # Euler–Maruyama: Δt/2
 
 
