@@ -101,7 +101,10 @@ def test_ensemble_beliefs_are_averages_over_members() -> None:
     found = ensemble_beliefs(member_logits(psi, particles))
     logits = np.einsum("nd,ujd->nuj", psi.astype(float), particles.astype(float))
     y = 1 / (1 + np.exp(-logits))
-    binary = lambda p: -(p * np.log(p) + (1 - p) * np.log(1 - p))  # noqa: E731
+
+    def binary(p: np.ndarray) -> np.ndarray:
+        return -(p * np.log(p) + (1 - p) * np.log(1 - p))
+
     np.testing.assert_allclose(found.bayes, y.mean(axis=-1), atol=1e-5)
     for ours, share in ((found.low, 0.05), (found.high, 0.95)):
         np.testing.assert_allclose(ours, expit(np.quantile(logits, share, axis=-1)), atol=1e-5)

@@ -165,6 +165,12 @@ def _notes(study: Study) -> list[str]:
             "“all non-relevant patients” the mean over other objects as agents, without the "
             "item's own words."
         )
+        notes.append(
+            "Four rules were changed after results had been seen: the analysed word (the last, not "
+            "the verb; the table of every word shows both), a direction must show on activations "
+            "and on logits, logits are not cut at 1e-7, and likeness to NUTS is judged by ratios. "
+            "docs/study.md says what each change did to the verdicts."
+        )
     if study.settings.nuts.networks:
         verdict = study.read("nuts.nc").attrs["verdict"]
         notes.append(f"NUTS, for comparison: {verdict}")
