@@ -22,10 +22,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from equivocal.sampling.placement import largest_anywhere
+from equivocal.sampling.plan import Plan
 from equivocal.sampling.problem import Likelihood, Problem
-from equivocal.sampling.rows import Block, Rows, for_outputs, lay_out, sum_over_blocks
+from equivocal.sampling.rows import Block, Blocks, Rows, sum_over_blocks
 from equivocal.sampling.settings import output_keys
 from equivocal.sampling.shapes import Array, Float, PRNGKey
+from equivocal.sampling.streaming import rows_by_outputs
 
 __all__ = ["TOO_FAR", "importance_diagnostics", "pareto_shape"]
 
@@ -37,14 +40,14 @@ WORK = 4e8  # rows × outputs × draws to spend: a second or two on two cores
 
 def number_of_draws(problem: Problem) -> int:
     """As many as are cheap, a power of two."""
-    affordable = WORK / (len(problem.features) * problem.num_outputs)
+    affordable = WORK / (float(largest_anywhere(problem.num_rows)) * problem.num_outputs)
     return 1 << int(np.log2(np.clip(affordable, FEWEST_DRAWS, MOST_DRAWS)))
 
 
 @partial(jax.jit, static_argnames=("num_draws", "softmax"))
 def _log_weights(
     keys: PRNGKey,
-    rows: Rows,
+    rows: Rows | Blocks,
     mean: Float[Array, "K D"],
     factor: Float[Array, "K D r"],
     num_draws: int,
@@ -70,20 +73,17 @@ def _log_weights(
 
 
 def importance_diagnostics(
-    problem: Problem, mean: np.ndarray, factor: np.ndarray, seed: int, slots: int, block_rows: int
+    problem: Problem, mean: np.ndarray, factor: np.ndarray, seed: int, plan: Plan
 ) -> tuple[np.ndarray, np.ndarray]:
     """Pareto-k and covariance shift of each output, for Gaussians of full rank."""
     K, D = mean.shape
     softmax = problem.likelihood is Likelihood.SOFTMAX
     S = number_of_draws(problem)
     # The working space is rows × outputs × draws: keep it as small as the flow's own.
-    together = K if softmax else max(1, min(slots, slots * 3 * D // S))
+    together = K if softmax else max(1, min(plan.slots, plan.slots * 3 * D // S))
     shape, shift = np.zeros(K), np.zeros(K)
-    rows = lay_out(problem, slice(0), block_rows)
-    for first in range(0, K, together):
-        some = range(first, min(first + together, K))
+    for some, rows in rows_by_outputs(problem, plan, together):
         outputs = slice(some.start, some.stop)
-        rows = for_outputs(rows, problem, outputs)
         keys = output_keys(seed + 1, some)  # other draws than the particles
         log_w = np.asarray(
             _log_weights(keys, rows, mean[outputs], factor[outputs], S, softmax), np.float64

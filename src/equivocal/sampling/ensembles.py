@@ -15,9 +15,9 @@ from equivocal.sampling.inputs import fail
 from equivocal.sampling.plan import Plan
 from equivocal.sampling.problem import Likelihood, Problem
 from equivocal.sampling.result import Outcome
-from equivocal.sampling.rows import Rows, for_outputs, lay_out
 from equivocal.sampling.settings import RunSettings, Snapshot, output_keys
 from equivocal.sampling.shapes import Array, Bool, Float, Int, PRNGKey
+from equivocal.sampling.streaming import rows_by_outputs
 
 __all__ = ["largest_eigenvalue", "prior_ensemble", "repaired", "require_bernoulli", "run_ensemble"]
 
@@ -67,7 +67,7 @@ def run_ensemble(
     plan: Plan,
     settings: RunSettings,
     start: Callable[[PRNGKey, range], Any],
-    advance: Callable[[PRNGKey, Any, Rows], tuple[Any, Bool[Array, " K"]]],
+    advance: Callable[[PRNGKey, Any, Any], tuple[Any, Bool[Array, " K"]]],
     num_steps: int,
     unfinished: str,
     leapt: Callable[[Any], Bool[Array, " K"]] | None = None,
@@ -106,7 +106,7 @@ def _march(
     plan: Plan,
     settings: RunSettings,
     start: Callable[[PRNGKey, range], Any],
-    advance: Callable[[PRNGKey, Any, Rows], tuple[Any, Bool[Array, " K"]]],
+    advance: Callable[[PRNGKey, Any, Any], tuple[Any, Bool[Array, " K"]]],
     num_steps: int,
 ) -> Iterator[tuple[range, Any, np.ndarray, np.ndarray]]:
     """Advance groups of outputs until all of a group are finished, or for `num_steps`.
@@ -114,11 +114,7 @@ def _march(
     Yields each group's outputs, last state, steps taken and whether each finished. A finished
     output stays where it is while its group goes on.
     """
-    K = problem.num_outputs
-    rows = lay_out(problem, slice(0), plan.block_rows, num_features=plan.num_features)
-    for first in range(0, K, plan.slots):
-        some = range(first, min(first + plan.slots, K))
-        rows = for_outputs(rows, problem, slice(some.start, some.stop))
+    for some, rows in rows_by_outputs(problem, plan, plan.slots):
         keys = output_keys(settings.seed, some)
         state = start(jax.vmap(lambda key: jax.random.fold_in(key, 0))(keys), some)
         _observe(problem, settings, some, 0, state)

@@ -36,7 +36,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equivocal.sampling.rows import Block, Rows, sum_over_blocks
+from equivocal.sampling.products import Precision, product
+from equivocal.sampling.rows import (
+    Block,
+    Blocks,
+    Rows,
+    map_over_blocks,
+    scan_blocks,
+    sum_over_blocks,
+)
 from equivocal.sampling.shapes import Array, Bool, Float, Int
 
 __all__ = ["FlowInfo", "FlowRule", "FlowState", "RowTerms", "Sums", "flow_step", "start_flow"]
@@ -127,6 +135,7 @@ class FlowRule(NamedTuple):
     corrections: int = 3  # of the mean, after each step
     symmetric: bool = False  # take the symmetric root in (1), which particles need
     slack: float = 0.0  # a fall of the merit that is let pass, beside round-off
+    precision: Precision = Precision.FULL  # of the two products that cost N·D²
 
 
 def start_flow(mean: Float[Array, "K D"], factor: Float[Array, "K D r"]) -> FlowState:
@@ -139,7 +148,7 @@ def start_flow(mean: Float[Array, "K D"], factor: Float[Array, "K D r"]) -> Flow
 
 @partial(jax.jit, static_argnames="rule")
 def row_sums(
-    rows: Rows,
+    rows: Rows | Blocks,
     mean: Float[Array, "K D"],
     factor: Float[Array, "K D r"],
     rule: FlowRule,
@@ -148,12 +157,12 @@ def row_sums(
     """Curvature, gradient and log-likelihood of all rows at N(m, GGᵀ)."""
 
     def of_block(block: Block) -> Sums:
-        B = jnp.matmul(block.features[None], factor)
+        B = product(block.features[None], factor, rule.precision)
         mu = mean @ block.features.T + block.offsets
         terms = rule.expectation(mu, rule.spread(B, nodes), block)
         weighted = B * (block.counts * terms.slope)[..., None]
         return Sums(
-            curvature=jnp.matmul(weighted.swapaxes(1, 2), B),
+            curvature=product(weighted.swapaxes(1, 2), B, rule.precision),
             gradient=jnp.matmul(terms.error[:, None], B)[:, 0],
             log_likelihood=terms.log_likelihood.sum(axis=1),
         )
@@ -163,7 +172,7 @@ def row_sums(
 
 @partial(jax.jit, static_argnames="rule")
 def _corrected(
-    rows: Rows,
+    rows: Rows | Blocks,
     mean: Float[Array, "K D"],
     factor: Float[Array, "K D r"],
     careful: Bool[Array, " K"],
@@ -176,24 +185,25 @@ def _corrected(
     is taken again at a quarter of its length. The last step is the only one not looked at, and left
     out where it should be `careful`.
     """
-    spreads = jax.lax.map(
-        lambda block: rule.spread(jnp.matmul(block[None], factor), nodes), rows.features
-    )
+
+    def spread_of(block: Block) -> Array:
+        return rule.spread(product(block.features[None], factor, rule.precision), nodes)
+
+    spreads = map_over_blocks(spread_of, rows)
 
     def evaluate(m: Float[Array, "K D"]) -> tuple[Array, Array, Array]:
         """Loss and g̃ at m, and what each row weighs in the curvature there."""
 
-        def add(total: tuple[Array, Array], leaves: tuple[Array, ...]) -> tuple[Any, Array]:
-            block, spread = Block(*leaves[:-1]), leaves[-1]
+        def of_block(block: Block, spread: Array) -> tuple[tuple[Array, Array], Array]:
             terms = rule.expectation(m @ block.features.T + block.offsets, spread, block)
             likely = terms.error + block.targets  # c E y
             weight = likely if rule.joint else block.counts * terms.slope
-            loss = total[0] - terms.log_likelihood.sum(axis=1)
-            return (loss, total[1] + terms.error @ block.features), weight
+            return (-terms.log_likelihood.sum(axis=1), terms.error @ block.features), weight
 
-        start = (0.5 * (m**2).sum(axis=1), m)
-        (loss, gradient), weights = jax.lax.scan(add, start, (*rows, spreads))
-        return (jnp.broadcast_to(loss.sum(), loss.shape) if rule.joint else loss), gradient, weights
+        (loss, gradient), weights = scan_blocks(of_block, rows, spreads)
+        loss = loss + 0.5 * (m**2).sum(axis=1)
+        loss = jnp.broadcast_to(loss.sum(), loss.shape) if rule.joint else loss
+        return loss, gradient + m, weights
 
     def newton(gradient: Float[Array, "K D"], weights: Array) -> tuple[Array, Array]:
         """P g̃ and how far to go along it."""
@@ -322,7 +332,7 @@ def _judge(
 
 
 def flow_step(
-    state: FlowState, rows: Rows, rule: FlowRule, nodes: Any = None
+    state: FlowState, rows: Rows | Blocks, rule: FlowRule, nodes: Any = None
 ) -> tuple[FlowState, FlowInfo]:
     """Try (1); keep it if the merit does not fall, else stay: with care first, then with half s.
 

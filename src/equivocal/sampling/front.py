@@ -25,18 +25,30 @@ from equivocal.sampling import (
 from equivocal.sampling.diagnostics import importance_diagnostics
 from equivocal.sampling.draws import draw
 from equivocal.sampling.info import make_info
-from equivocal.sampling.inputs import check_choice, checked_int, checked_positive, fail, shown
+from equivocal.sampling.inputs import (
+    check_choice,
+    check_dtype,
+    checked_int,
+    checked_positive,
+    fail,
+    shown,
+)
+from equivocal.sampling.placement import chosen_devices, largest_anywhere, spread_over
 from equivocal.sampling.plan import make_plan
 from equivocal.sampling.posterior import Posterior
 from equivocal.sampling.problem import Likelihood, Problem, collapse
+from equivocal.sampling.products import Precision
 from equivocal.sampling.result import Outcome
 from equivocal.sampling.settings import Observer, RunSettings
+from equivocal.sampling.streaming import StreamedProblem, is_streamed
 
 __all__ = ["METHODS", "Method", "sample_posterior"]
 
 FEWEST_PARTICLES = 200
 LARGEST_SEED = 2**32 - 1  # what JAX takes in either precision
 MOST_STEPS = 10**9
+# residuals that rounded products can still tell from nothing
+ROUNDED = {Precision.FULL: 0.0, Precision.TF32: 2e-3, Precision.BF16: 2e-2}
 
 
 @dataclass(frozen=True)
@@ -78,6 +90,8 @@ def sample_posterior(
     seed: int = 0,
     dtype: Any = None,
     memory_budget: int | None = None,
+    devices: Any = None,
+    precision: str = "full",
     observe: Observer | None = None,
     **options: Any,
 ) -> Posterior:
@@ -113,7 +127,14 @@ def sample_posterior(
     dtype : "float32" or "float64", optional
         By default that of the features; whole numbers are taken as float64.
     memory_budget : int, optional
-        Bytes of working space; a quarter of what the device has by default.
+        Bytes of working space; a quarter of what the device has by default. Features that lie in a
+        file (`numpy.memmap`, zarr, HDF5) and would not fit are read chunk by chunk in every pass.
+    devices : "all", int or list, optional
+        Cut the rows over these JAX devices; one device by default. In a program of several
+        processes (`jax.distributed`) "all" means those of all processes, and each hands in rows of
+        its own.
+    precision : "full", "tf32" or "bf16"
+        Of the two large products of a flow's step; see `equivocal.sampling.products`.
     observe : callable, optional
         Called with a `Snapshot` after every step of a method that moves an ensemble along τ.
     **options
@@ -138,25 +159,68 @@ def sample_posterior(
         watched = ", ".join(name for name, other in METHODS.items() if other.observable)
         fail(f"method {method!r} cannot be observed along τ; these can: {watched}.")
     kind = Likelihood(likelihood)
-    problem = collapse(
-        Problem.build(features, targets, counts, prior_mean, prior_variance, kind, dtype)
-    )
-    settings = RunSettings(
-        num_particles=_particle_number(num_particles, chosen, problem),
-        num_steps=None
-        if num_steps is None
-        else checked_int(num_steps, "num_steps", least=1, most=MOST_STEPS),
-        tolerance=_tolerance(tolerance, problem),
-        seed=checked_int(seed, "seed", least=0, most=LARGEST_SEED),
-        memory_budget=None
-        if memory_budget is None
-        else int(checked_positive(memory_budget, "memory_budget")),
-        observe=observe,
-    )
-    # On GPUs float32 products would otherwise lose half their digits to TF32: nothing converges.
+    check_choice(precision, "precision", list(Precision))
+    budget = None
+    if memory_budget is not None:
+        budget = int(checked_positive(memory_budget, "memory_budget"))
+    if precision != Precision.FULL:
+        dtype = _rounded_dtype(dtype, precision)
+    over = chosen_devices(devices)
+    streamed = is_streamed(features, dtype, budget)
+    _check_served(method, streamed=streamed, several=len(over) > 1, precision=precision)
+    given = (features, targets, counts, prior_mean, prior_variance, kind, dtype)
+    with spread_over(over):
+        problem = StreamedProblem.open(*given) if streamed else collapse(Problem.build(*given))
+        _check_alike(problem)
+        settings = RunSettings(
+            num_particles=_particle_number(num_particles, chosen, problem),
+            num_steps=None
+            if num_steps is None
+            else checked_int(num_steps, "num_steps", least=1, most=MOST_STEPS),
+            tolerance=_tolerance(tolerance, problem, precision),
+            seed=checked_int(seed, "seed", least=0, most=LARGEST_SEED),
+            memory_budget=budget,
+            observe=observe,
+            precision=Precision(precision),
+        )
+        # On GPUs float32 products would otherwise lose half their digits to TF32: nothing converges
+        with jax.enable_x64(problem.dtype == np.float64), jax.default_matmul_precision("highest"):
+            outcome = chosen.run(problem, config, settings)
+            reach = _importance(problem, outcome, settings)
+    # what follows is small: every process does all of it, on one device
     with jax.enable_x64(problem.dtype == np.float64), jax.default_matmul_precision("highest"):
-        outcome = chosen.run(problem, config, settings)
-        return _finished(problem, outcome, chosen, method, config, settings, began)
+        return _finished(problem, outcome, reach, chosen, method, config, settings, began)
+
+
+def _rounded_dtype(dtype: Any, precision: str) -> str:
+    """Products of a few digits go with float32."""
+    check_dtype(dtype)
+    if dtype is not None and np.dtype(dtype) == np.float64:
+        fail(f"precision={precision!r} goes with float32; leave out dtype, or use 'full'.")
+    return "float32"
+
+
+def _check_served(method: str, *, streamed: bool, several: bool, precision: str) -> None:
+    """Whether a method works where the rows are, and as was asked."""
+    flows = ", ".join(name for name, other in METHODS.items() if other.gaussian)
+    if streamed and not METHODS[method].gaussian:
+        fail(
+            f"method {method!r} needs its rows in memory, and they are larger than memory_budget; "
+            f"these read them from the file: {flows}."
+        )
+    if several and method == "nuts":
+        fail("method 'nuts' runs on one device; leave out devices, or use 'exact-flow'.")
+    if streamed and several:
+        fail("rows are read from a file by one device; leave out devices, or load the rows first.")
+    if precision != Precision.FULL and not METHODS[method].gaussian:
+        fail(f"precision={precision!r} is for {flows}; method {method!r} has 'full'.")
+
+
+def _check_alike(problem: Problem) -> None:
+    """Processes that sample together must ask for the same thing."""
+    sizes = np.array([problem.num_outputs, problem.num_features, problem.dtype.itemsize], float)
+    if (largest_anywhere(sizes) != sizes).any() or (largest_anywhere(-sizes) != -sizes).any():
+        fail("all processes must hand in the same number of outputs and features, and one dtype.")
 
 
 def _configured(kind: type, method: str, options: dict[str, Any]) -> Any:
@@ -184,15 +248,28 @@ def _particle_number(given: int | None, method: Method, problem: Problem) -> int
     return J
 
 
-def _tolerance(given: float | None, problem: Problem) -> float:
+def _tolerance(given: float | None, problem: Problem, precision: str) -> float:
     if given is None:
-        return 1e-7 if problem.dtype == np.float64 else 5e-4
+        full = 1e-7 if problem.dtype == np.float64 else 5e-4
+        return max(full, ROUNDED[Precision(precision)])
     return checked_positive(given, "tolerance")
+
+
+def _importance(
+    problem: Problem, outcome: Outcome, settings: RunSettings
+) -> tuple[np.ndarray, np.ndarray]:
+    """Pareto-k and covariance shift, where the answer is a Gaussian of full rank."""
+    K, D = outcome.mean.shape
+    if outcome.factor is None or outcome.factor.shape[-1] < D:
+        return np.full(K, np.nan), np.full(K, np.nan)
+    plan = make_plan(problem, settings.memory_budget, per_output=D * D, per_row=D, pad=False)
+    return importance_diagnostics(problem, outcome.mean, outcome.factor, settings.seed, plan)
 
 
 def _finished(
     problem: Problem,
     outcome: Outcome,
+    reach: tuple[np.ndarray, np.ndarray],
     chosen: Method,
     method: str,
     config: Any,
@@ -200,14 +277,7 @@ def _finished(
     began: float,
 ) -> Posterior:
     """From coordinates w back to weights, with diagnostics."""
-    K, D = outcome.mean.shape
-    J = settings.num_particles
-    pareto_k = shift = np.full(K, np.nan)
-    if outcome.factor is not None and outcome.factor.shape[-1] == D:
-        plan = make_plan(problem, settings.memory_budget, per_output=D * D, per_row=D, pad=False)
-        pareto_k, shift = importance_diagnostics(
-            problem, outcome.mean, outcome.factor, settings.seed, plan.slots, plan.block_rows
-        )
+    J, D = settings.num_particles, problem.num_features
     if outcome.particles is None:
         assert outcome.factor is not None, "a method gives particles or a factor"
         outcome.particles = draw(outcome.mean, outcome.factor, J, settings.seed)
@@ -216,8 +286,7 @@ def _finished(
     info = make_info(
         outcome,
         particles,
-        pareto_k,
-        shift,
+        *reach,
         method=method,
         confined=J <= D and outcome.in_subspace,
         settings={
@@ -228,6 +297,7 @@ def _finished(
             "seed": settings.seed,
             "likelihood": str(problem.likelihood),
             "dtype": str(problem.dtype),
+            "precision": str(settings.precision),
         },
         versions=_versions(),
         seconds=time.perf_counter() - began,

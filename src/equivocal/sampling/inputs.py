@@ -13,6 +13,7 @@ from equivocal.errors import UserError, did_you_mean, listed
 
 __all__ = [
     "check_choice",
+    "check_dtype",
     "checked_bool",
     "checked_counts",
     "checked_features",
@@ -79,7 +80,7 @@ def checked_numbers(value: object, name: str) -> np.ndarray:
 
 def checked_features(features: object, dtype: Any) -> np.ndarray:
     """(N, D) in float32 or float64: as given, whole numbers and half precision become float64."""
-    _check_dtype(dtype)
+    check_dtype(dtype)
     psi = checked_numbers(features, "features")
     if psi.ndim != 2:
         fail(f"features must have shape (N, D), got {psi.shape}; reshape one column to (N, 1).")
@@ -90,7 +91,8 @@ def checked_features(features: object, dtype: Any) -> np.ndarray:
     return _converted(psi, "features", wanted)
 
 
-def _check_dtype(dtype: Any) -> None:
+def check_dtype(dtype: Any) -> None:
+    """One of the two precisions, or none."""
     if dtype is None:
         return
     try:

@@ -16,6 +16,7 @@ import jax
 
 from equivocal.machine import total_memory
 from equivocal.sampling.inputs import checked_positive, fail
+from equivocal.sampling.placement import largest_anywhere, local_shards
 from equivocal.sampling.problem import Problem
 
 __all__ = ["Plan", "make_plan", "power_of_two"]
@@ -49,7 +50,9 @@ def make_plan(
     `per_row_kept`: what one output keeps for every row.
     """
     limit = default_budget() if budget is None else int(checked_positive(budget, "memory_budget"))
-    size, num_rows = problem.dtype.itemsize, len(problem.features)
+    size = problem.dtype.itemsize
+    # of one device; of the process that has most, so that all plan alike
+    num_rows = -(-int(largest_anywhere(problem.num_rows)) // local_shards())
     D = -(-problem.num_features // LANES) * LANES if pad else problem.num_features
     if jax.default_backend() == "cpu":
         block = min(CPU_BLOCK_ROWS, power_of_two(num_rows))
@@ -59,8 +62,9 @@ def make_plan(
 
     def bytes_for(block: int, slots: int) -> int:
         rows = -(-num_rows // block) * block
+        in_memory = 2 * D + 1 if problem.in_memory else 0
         return size * (
-            rows * (2 * D + 1) + slots * (per_row_kept * rows + per_output + block * per_row)
+            rows * in_memory + slots * (per_row_kept * rows + per_output + block * per_row)
         )
 
     while bytes_for(block, slots) > limit and slots > 1:
@@ -78,8 +82,8 @@ def make_plan(
 
 def default_budget() -> int:
     """A quarter of what the device has."""
-    stats = jax.devices()[0].memory_stats() or {}
-    return (stats.get("bytes_limit") or total_memory()) // 4
+    stats = jax.local_devices()[0].memory_stats() or {}
+    return (stats.get("bytes_limit") or total_memory() // local_shards()) // 4
 
 
 def power_of_two(n: int) -> int:

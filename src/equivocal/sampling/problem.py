@@ -9,7 +9,8 @@ number they have to cope with; `Problem.to_weights` brings their answer back.
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,8 +22,9 @@ from equivocal.sampling.inputs import (
     checked_targets,
     fail,
 )
+from equivocal.sampling.placement import largest_anywhere, sum_everywhere
 
-__all__ = ["Likelihood", "Problem", "collapse"]
+__all__ = ["Likelihood", "Problem", "collapse", "sample_of_rows"]
 
 
 class Likelihood(StrEnum):
@@ -42,6 +44,7 @@ class Problem:
     prior_mean: np.ndarray  # (K, D), or (1, D) where all outputs share it
     prior_scale: np.ndarray  # (D,), √v
     likelihood: Likelihood
+    in_memory: ClassVar[bool] = True
 
     @classmethod
     def build(
@@ -73,6 +76,11 @@ class Problem:
         return problem
 
     @property
+    def num_rows(self) -> int:
+        """N, of this process."""
+        return len(self.targets)
+
+    @property
     def num_outputs(self) -> int:
         """K."""
         return self.targets.shape[1]
@@ -95,8 +103,18 @@ class Problem:
         reach about it.
         """
         worst = np.log(2) + np.abs(self.offsets()).max(axis=1)
-        loss = float((self.counts * worst).sum())
+        loss = float(sum_everywhere((self.counts * worst).sum()))
         return 10 * float(np.sqrt(2 * loss) + np.sqrt(self.num_features) + 5)
+
+    @cached_property
+    def largest(self) -> np.ndarray:
+        """The largest size of each feature, (D,)."""
+        return largest_anywhere(np.abs(self.features).max(axis=0)).astype(self.dtype)
+
+    @property
+    def total_count(self) -> float:
+        """Σ c over all rows."""
+        return float(sum_everywhere(self.counts.sum(dtype=np.float64)))
 
     def offsets(self) -> np.ndarray:
         """Logits of the prior mean, (N, K) or (N, 1)."""
@@ -107,15 +125,20 @@ class Problem:
         m0 = self.prior_mean if len(self.prior_mean) == 1 else self.prior_mean[outputs]
         return m0.reshape(len(m0), *[1] * (w.ndim - 2), -1) + self.prior_scale * w
 
+    def read(self, start: int, stop: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Features (n, D), targets (n, K) and counts (n,) of some rows."""
+        return self.features[start:stop], self.targets[start:stop], self.counts[start:stop]
+
     def _check_range(self) -> None:
         """The square of a logit under the prior, summed over rows, must fit into the precision."""
         greatest = float(np.finfo(self.dtype).max)
-        rows, scale, m0 = (
+        rows = self.largest.astype(np.float64)
+        scale, m0 = (
             np.abs(part).max(axis=0).astype(np.float64)
-            for part in (self.features, self.prior_scale[None], self.prior_mean)
+            for part in (self.prior_scale[None], self.prior_mean)
         )
         with np.errstate(over="ignore"):
-            total = float(self.counts.sum(dtype=np.float64)) * self.num_features
+            total = self.total_count * self.num_features
             size, shift = float((rows * scale).max()), float((rows * m0).sum())
         wider = ' or pass dtype="float64"' if self.dtype == np.float32 else ""
         if not total < np.sqrt(greatest):
@@ -153,6 +176,22 @@ def collapse(problem: Problem) -> Problem:
         features=psi[first],
         targets=np.add.reduceat(problem.targets[order], starts, axis=0),
         counts=np.add.reduceat(problem.counts[order], starts),
+        prior_mean=problem.prior_mean,
+        prior_scale=problem.prior_scale,
+        likelihood=problem.likelihood,
+    )
+
+
+def sample_of_rows(problem: Problem, share: int) -> Problem:
+    """About every `share`-th row, in runs spread evenly over all, counted `share` times."""
+    N, run = problem.num_rows, 64
+    starts = range(0, N, run * share)
+    parts = [problem.read(start, min(start + run, N)) for start in starts]
+    psi, t, c = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return Problem(
+        features=psi,
+        targets=t * share,
+        counts=c * share,
         prior_mean=problem.prior_mean,
         prior_scale=problem.prior_scale,
         likelihood=problem.likelihood,

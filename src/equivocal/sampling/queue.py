@@ -14,16 +14,21 @@ import numpy as np
 
 from equivocal.sampling.flow import FlowInfo, FlowRule, FlowState, flow_step, start_flow
 from equivocal.sampling.inputs import fail
-from equivocal.sampling.plan import Plan
+from equivocal.sampling.placement import placed
+from equivocal.sampling.plan import Plan, power_of_two
 from equivocal.sampling.problem import Problem
 from equivocal.sampling.result import Outcome
-from equivocal.sampling.rows import Rows, in_blocks, lay_out, offsets_of
+from equivocal.sampling.rows import in_blocks, lay_out, local_blocks, offsets_of
 from equivocal.sampling.shapes import Array, Int
+from equivocal.sampling.streaming import FromDisk, StreamedProblem
 
-__all__ = ["run_flow"]
+__all__ = ["Start", "run_flow"]
+
+Start = Callable[[int], tuple[np.ndarray, np.ndarray]]  # mean and factor of an output
 
 WIDEST_LOGIT = 3.0
 SMALLEST_DAMPING = 1e-6  # a line search that ends here has stalled
+CHEAP_TO_COPY = 1 << 26  # bytes of state that go to the host whole
 
 
 def run_flow(
@@ -34,7 +39,7 @@ def run_flow(
     tolerance: float,
     num_steps: int,
     nodes_of: Callable[[int], np.ndarray] | None = None,
-    start_of: Callable[[int], tuple[np.ndarray, np.ndarray]] | None = None,
+    start_of: Start | None = None,
 ) -> Outcome:
     """Flow every output to its fixed point.
 
@@ -44,8 +49,11 @@ def run_flow(
     K, wide = problem.num_outputs, plan.num_features
     start_of = start_of or near_prior(problem, wide)
     slots = K if rule.joint else plan.slots
-    rows = lay_out(problem, slice(0, slots), plan.block_rows, num_features=wide)
-    rows = _widened(rows, slots)
+    data: InMemory | FromDisk
+    if isinstance(problem, StreamedProblem):
+        data = FromDisk(problem, plan, slots)
+    else:
+        data = InMemory(problem, plan, slots)
     state = _start(range(slots), K, start_of)
     nodes = None if nodes_of is None else jnp.stack([nodes_of(k % K) for k in range(slots)])
     held = np.array([k if k < K else -1 for k in range(slots)])  # which output each slot works on
@@ -53,32 +61,33 @@ def run_flow(
     steps = np.zeros(slots, int)
     done = _Collector(problem, state.factor.shape[-1], num_steps)
     while (held >= 0).any():
-        state, info = flow_step(state, rows, rule, nodes)
+        state, info = flow_step(state, data.rows, rule, nodes)
         steps += 1
         finished = _finished(state, info, steps, tolerance, num_steps, held)
         if rule.joint and not finished.all():
             continue
+        if finished.any():
+            done.take(held[finished], np.flatnonzero(finished), state, info, steps, tolerance)
         for slot in map(int, np.flatnonzero(finished)):
-            done.take(int(held[slot]), slot, state, info, int(steps[slot]), tolerance)
             held[slot] = k = next(queue, -1)
             steps[slot] = 0
             if k < 0:
                 continue
-            rows = _load(rows, slot, *_columns(problem, k, plan.block_rows))
+            data.load(slot, k)
             state = _restart(state, _start(range(k, k + 1), K, start_of), slot)
             if nodes_of is not None and nodes is not None:
                 nodes = nodes.at[slot].set(nodes_of(k))
     return done.outcome()
 
 
-def near_prior(problem: Problem, wide: int) -> Callable[[int], tuple[np.ndarray, np.ndarray]]:
+def near_prior(problem: Problem, wide: int) -> Start:
     """The prior, narrowed where it would give logits a standard deviation above `WIDEST_LOGIT`.
 
     The fixed point does not depend on the start, but from logits of ±1e12 no step finds the way.
     """
     D = problem.num_features
     with np.errstate(divide="ignore"):
-        largest = np.abs(problem.features).max(axis=0) * problem.prior_scale * np.sqrt(D)
+        largest = problem.largest * problem.prior_scale * np.sqrt(D)
         narrow = np.minimum(1, WIDEST_LOGIT / largest)
     factor = np.eye(wide, dtype=problem.dtype)
     factor[np.arange(D), np.arange(D)] = narrow
@@ -89,40 +98,45 @@ def near_prior(problem: Problem, wide: int) -> Callable[[int], tuple[np.ndarray,
 def _start(
     outputs: range,
     num_outputs: int,
-    start_of: Callable[[int], tuple[np.ndarray, np.ndarray]],
+    start_of: Start,
 ) -> FlowState:
     means, factors = zip(*(start_of(k % num_outputs) for k in outputs), strict=True)
-    return start_flow(jnp.stack(means), jnp.stack(factors))
+    # stacked on the host: handing arrays to a GPU one by one takes longer than the flow
+    return start_flow(jnp.asarray(np.stack(means)), jnp.asarray(np.stack(factors)))
 
 
-def _widened(rows: Rows, slots: int) -> Rows:
-    """Slots beyond the outputs hold rows without targets; offsets get their own columns."""
-    targets = jnp.pad(rows.targets, ((0, 0), (0, slots - rows.targets.shape[1]), (0, 0)))
-    offsets = rows.offsets
-    if offsets.shape[1] > 1:
-        offsets = jnp.pad(offsets, ((0, 0), (0, slots - offsets.shape[1]), (0, 0)))
-    return rows._replace(targets=targets, offsets=offsets)
+class InMemory:
+    """The rows of the outputs in flight, and how a slot gets another output."""
+
+    def __init__(self, problem: Problem, plan: Plan, slots: int) -> None:
+        self._problem, self._block_rows = problem, plan.block_rows
+        rows = lay_out(problem, slice(0, slots), plan.block_rows, num_features=plan.num_features)
+        # slots beyond the outputs hold rows without targets; offsets get their own columns
+        targets = _widened(rows.targets, slots)
+        offsets = rows.offsets if rows.offsets.shape[1] == 1 else _widened(rows.offsets, slots)
+        self.rows = rows._replace(targets=targets, offsets=offsets)
+
+    def load(self, slot: int, k: int) -> None:
+        """Give a slot to another output."""
+        one = slice(k, k + 1)
+        targets = self._column(self._problem.targets[:, one])
+        self.rows = self.rows._replace(targets=_set_column(self.rows.targets, slot, targets))
+        if len(self._problem.prior_mean) > 1:
+            offsets = self._column(offsets_of(self._problem, one))
+            self.rows = self.rows._replace(offsets=_set_column(self.rows.offsets, slot, offsets))
+
+    def _column(self, column: np.ndarray) -> Array:
+        blocks = local_blocks(self._problem, self._block_rows)
+        return placed(in_blocks(column, blocks, self._block_rows)[:, 0])
 
 
-def _columns(problem: Problem, k: int, block_rows: int) -> tuple[np.ndarray, np.ndarray | None]:
-    blocks = -(-len(problem.features) // block_rows)
-    one = slice(k, k + 1)
-    targets = in_blocks(problem.targets[:, one], blocks, block_rows)[:, 0]
-    if len(problem.prior_mean) == 1:
-        return targets, None
-    return targets, in_blocks(offsets_of(problem, one), blocks, block_rows)[:, 0]
+def _widened(columns: Array, slots: int) -> Array:
+    return jnp.pad(columns, ((0, 0), (0, slots - columns.shape[1]), (0, 0)))
 
 
 @partial(jax.jit, donate_argnums=0)
 def _set_column(stacked: Array, slot: Int[Array, ""] | int, column: Array) -> Array:
     return stacked.at[:, slot].set(column)
-
-
-def _load(rows: Rows, slot: int, targets: np.ndarray, offsets: np.ndarray | None) -> Rows:
-    rows = rows._replace(targets=_set_column(rows.targets, slot, targets))
-    if offsets is None:
-        return rows
-    return rows._replace(offsets=_set_column(rows.offsets, slot, offsets))
 
 
 @partial(jax.jit, donate_argnums=0)
@@ -153,6 +167,11 @@ def _finished(
     return (converged | stalled | (steps > num_steps)) & (held >= 0)
 
 
+@jax.jit
+def _picked(leaves: tuple[Array, ...], slots: Int[Array, " n"]) -> tuple[Array, ...]:
+    return tuple(leaf[slots] for leaf in leaves)
+
+
 class _Collector:
     """Finished outputs, on the host."""
 
@@ -166,18 +185,29 @@ class _Collector:
         self.time, self.mean_residual, self.covariance_residual = np.zeros((3, K))
 
     def take(
-        self, k: int, slot: int, state: FlowState, info: FlowInfo, steps: int, tolerance: float
+        self,
+        outputs: np.ndarray,
+        slots: np.ndarray,
+        state: FlowState,
+        info: FlowInfo,
+        steps: np.ndarray,
+        tolerance: float,
     ) -> None:
-        """Copy one output's state; columns of padding are left behind."""
+        """Copy what finished, all at once; columns of padding are left behind."""
         _, D, r = self.factor.shape
-        self.mean[k] = state.mean[slot, :D]
-        self.factor[k] = state.factor[slot, :D, :r]
-        self.time[k] = state.time[slot]
-        self.steps[k] = steps - 1
-        self.mean_residual[k] = info.mean_residual[slot]
-        self.covariance_residual[k] = info.covariance_residual[slot]
-        worst = max(self.mean_residual[k], self.covariance_residual[k])
-        self.converged[k] = worst <= tolerance
+        found = (state.mean, state.factor, state.time, *info[:2])
+        if state.factor.nbytes > CHEAP_TO_COPY:
+            found = _picked(found, np.resize(slots, power_of_two(len(slots))))
+            slots_there = np.arange(len(slots))
+        else:
+            slots_there = slots
+        mean, factor, time, *residuals = (leaf[slots_there] for leaf in jax.device_get(found))
+        self.mean[outputs] = mean[:, :D]
+        self.factor[outputs] = factor[:, :D, :r]
+        self.time[outputs] = time
+        self.steps[outputs] = steps[slots] - 1
+        self.mean_residual[outputs], self.covariance_residual[outputs] = residuals
+        self.converged[outputs] = np.maximum(*residuals) <= tolerance
 
     def _stop_reason(self) -> str:
         if self.converged.all():

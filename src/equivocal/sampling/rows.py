@@ -3,20 +3,46 @@
 Every sampler needs, for each output k, sums over rows such as Ψᵀ diag(r_k) Ψ. Rows are cut into
 equal blocks; the last one is filled up with rows that count zero times, which change nothing.
 Outputs are the leading axis inside a block, so that the work is a batch of matrix products.
+
+Blocks lie in the memory of one device, or are cut over several (`placement`), each of which sums
+its own before the sums are added up; or they are read from a disk when their turn comes
+(`streaming`). Whoever sums over blocks need not know which.
 """
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from equivocal.sampling.placement import (
+    AXIS,
+    CUT,
+    WHOLE,
+    largest_anywhere,
+    local_shards,
+    num_shards,
+    placed,
+    placed_by_device,
+)
 from equivocal.sampling.problem import Problem
 from equivocal.sampling.shapes import Array, Float, Int
 
-__all__ = ["Block", "Rows", "for_outputs", "in_blocks", "lay_out", "offsets_of", "sum_over_blocks"]
+__all__ = [
+    "Block",
+    "Blocks",
+    "Rows",
+    "for_outputs",
+    "in_blocks",
+    "lay_out",
+    "local_blocks",
+    "map_over_blocks",
+    "offsets_of",
+    "scan_blocks",
+    "sum_over_blocks",
+]
 
 T = TypeVar("T")
 HANDED_OVER = 1 << 25  # bytes of features at a time
@@ -40,14 +66,20 @@ class Block(NamedTuple):
     offsets: Float[Array, "... rows"]
 
 
+def local_blocks(problem: Problem, block_rows: int) -> int:
+    """Blocks of this process: as many as any process needs, and equally many for each device."""
+    fewest = int(largest_anywhere(-(-problem.num_rows // block_rows)))
+    return -(-fewest // local_shards()) * local_shards()
+
+
 def lay_out(
     problem: Problem, outputs: slice, block_rows: int, *, num_features: int | None = None
 ) -> Rows:
     """Cut a problem into blocks, for some of its outputs; extra features are columns of zeros."""
-    blocks = -(-len(problem.features) // block_rows)
+    blocks = local_blocks(problem, block_rows)
     rows = Rows(
         features=_features_in_blocks(problem, blocks, block_rows, num_features),
-        counts=jnp.asarray(in_blocks(problem.counts[:, None], blocks, block_rows)[:, 0]),
+        counts=placed(in_blocks(problem.counts[:, None], blocks, block_rows)[:, 0]),
         targets=jnp.zeros(0),
         offsets=jnp.zeros(0),
     )
@@ -62,6 +94,12 @@ def _features_in_blocks(
     Its CPU backend holds three copies while it does so.
     """
     wide = num_features or problem.num_features
+    if num_shards() > 1:
+        each = blocks // local_shards()
+        starts = range(0, blocks, each)
+        return placed_by_device(
+            [_some_blocks(problem, range(i, i + each), block_rows, wide) for i in starts]
+        )
     together = max(1, HANDED_OVER // (block_rows * wide * problem.dtype.itemsize))
     if together >= blocks:
         return jnp.asarray(_some_blocks(problem, range(blocks), block_rows, wide))
@@ -87,10 +125,11 @@ def _put(every: Array, some: Array, first: Int[Array, ""]) -> Array:
 
 def for_outputs(rows: Rows, problem: Problem, outputs: slice) -> Rows:
     """The same rows with the targets and offsets of other outputs."""
-    blocks, block_rows = rows.counts.shape
+    block_rows = rows.counts.shape[1]
+    blocks = local_blocks(problem, block_rows)
     return rows._replace(
-        targets=jnp.asarray(in_blocks(problem.targets[:, outputs], blocks, block_rows)),
-        offsets=jnp.asarray(in_blocks(offsets_of(problem, outputs), blocks, block_rows)),
+        targets=placed(in_blocks(problem.targets[:, outputs], blocks, block_rows)),
+        offsets=placed(in_blocks(offsets_of(problem, outputs), blocks, block_rows)),
     )
 
 
@@ -107,21 +146,62 @@ def in_blocks(columns: np.ndarray, blocks: int, block_rows: int) -> np.ndarray:
     return np.ascontiguousarray(padded.reshape(blocks, block_rows, -1).swapaxes(1, 2))
 
 
-def sum_over_blocks(function: Callable[..., T], rows: Rows, *beside: Array) -> T:
-    """Σ over blocks of a function that gives arrays; one block is in memory at a time.
+@runtime_checkable
+class Blocks(Protocol):
+    """Rows that are not in memory: chunks of several blocks, each fetched by its number."""
 
-    What stands `beside` the rows (leading axis: blocks) is handed to the function block by block.
+    @property
+    def numbers(self) -> Int[Array, " chunks"]:
+        """Of all chunks."""
+
+    def fetch(self, number: Int[Array, ""]) -> Rows:
+        """One chunk, under `jit`."""
+
+
+def scan_blocks(
+    function: Callable[..., tuple[T, Any]], rows: "Rows | Blocks", *beside: Array
+) -> tuple[T, Any]:
+    """Σ over blocks of the first part of a function's answer, and the second parts stacked.
+
+    What stands `beside` the rows (leading axis: blocks) is handed to the function block by block;
+    one block is in memory at a time. Where blocks are cut over devices, sums are added over them
+    and stacks stay cut.
     """
-    stacked = (*rows, *beside)
+    leaves = (*(rows if isinstance(rows, Rows) else (rows.numbers,)), *beside)
+    own = len(leaves) - len(beside)
 
-    def call(leaves: tuple[Array, ...]) -> T:
-        return function(Block(*leaves[: len(rows)]), *leaves[len(rows) :])
+    def call(leaves: tuple[Array, ...]) -> tuple[T, Any]:
+        if isinstance(rows, Rows):
+            return function(Block(*leaves[:own]), *leaves[own:])
+        return scan_blocks(function, rows.fetch(leaves[0]), *leaves[own:])
 
-    shapes = jax.eval_shape(call, tuple(leaf[0] for leaf in stacked))
-    zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+    def on_device(*leaves: Array) -> tuple[T, Any]:
+        shapes = jax.eval_shape(call, tuple(leaf[0] for leaf in leaves))[0]
+        zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
 
-    def add(total: T, leaves: tuple[Array, ...]) -> tuple[T, None]:
-        return jax.tree.map(jnp.add, total, call(leaves)), None
+        def add(total: T, leaves: tuple[Array, ...]) -> tuple[T, Any]:
+            found, stacked = call(leaves)
+            return jax.tree.map(jnp.add, total, found), stacked
 
-    total: T = jax.lax.scan(add, zero, stacked)[0]
-    return total
+        return jax.lax.scan(add, zero, leaves)
+
+    if num_shards() == 1:
+        return on_device(*leaves)
+
+    def on_each(*leaves: Array) -> tuple[T, Any]:
+        total, stacked = on_device(*leaves)
+        return jax.lax.psum(total, AXIS), stacked  # type: ignore[no-untyped-call]
+
+    parts = (WHOLE, CUT)
+    return jax.shard_map(on_each, in_specs=CUT, out_specs=parts, check_vma=False)(*leaves)
+
+
+def sum_over_blocks(function: Callable[..., T], rows: "Rows | Blocks", *beside: Array) -> T:
+    """Σ over blocks of a function that gives arrays."""
+    return scan_blocks(lambda *block: (function(*block), None), rows, *beside)[0]
+
+
+def map_over_blocks(function: Callable[[Block], Array], rows: "Rows | Blocks") -> Array:
+    """A function of each block, stacked."""
+    stacked: Array = scan_blocks(lambda block: ((), function(block)), rows)[1]
+    return stacked

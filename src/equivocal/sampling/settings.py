@@ -7,6 +7,8 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
+from equivocal.sampling.products import Precision
+
 __all__ = ["Observer", "RunSettings", "Snapshot", "output_keys"]
 
 
@@ -32,6 +34,7 @@ class RunSettings:
     seed: int
     memory_budget: int | None
     observe: Observer | None = None
+    precision: Precision = Precision.FULL
 
 
 def output_keys(seed: int, outputs: range) -> jax.Array:

@@ -1,0 +1,111 @@
+"""Rows cut over devices and over processes: the posterior of one device, to round-off."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from equivocal.errors import UserError
+from equivocal.sampling import sample_posterior
+from tests.sampling.problems import small
+from tests.sampling.several_devices import PROBLEM
+
+ROOT = Path(__file__).parents[2]
+
+
+def started(out: Path, *arguments: str, devices: int) -> subprocess.Popen[str]:
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}"
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.sampling.several_devices", str(out), *arguments],
+        env=os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"},
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def finished(process: subprocess.Popen[str]) -> None:
+    said, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, said
+
+
+def assert_same(found: Path, one: dict[str, np.ndarray]) -> None:
+    with np.load(found) as arrays:
+        for name, expected in one.items():
+            np.testing.assert_allclose(arrays[name], expected, rtol=1e-9, atol=1e-11, err_msg=name)
+
+
+def on_one_device(method: str, num_steps: int | None = None) -> dict[str, np.ndarray]:
+    data = small(**PROBLEM)
+    posterior = sample_posterior(*data, method=method, num_steps=num_steps, num_particles=20)
+    arrays = {name: getattr(posterior, name) for name in ("mean", "covariance", "particles")}
+    return arrays | {"shift": posterior.info.covariance_shift}
+
+
+@pytest.mark.parametrize(
+    ("method", "devices", "steps"), [("exact-flow", "3", None), ("dropout-deterministic", "2", 4)]
+)
+def test_devices_of_one_host_find_what_one_device_finds(
+    tmp_path: Path, method: str, devices: str, steps: int | None
+) -> None:
+    """601 rows on three devices: neither blocks nor rows come out even."""
+    process = started(tmp_path / "found.npz", method, devices, devices=4)
+    expected = on_one_device(method, steps)
+    finished(process)
+    assert_same(tmp_path / "found.npz", expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("devices", ["2", "4", "all"])
+@pytest.mark.parametrize("method", ["exact-flow", "laplace", "homotopy", "aldi"])
+def test_every_method_on_every_number_of_devices(tmp_path: Path, method: str, devices: str) -> None:
+    process = started(tmp_path / "found.npz", method, devices, devices=4)
+    expected = on_one_device(method, None if method in {"exact-flow", "laplace"} else 4)
+    finished(process)
+    assert_same(tmp_path / "found.npz", expected)
+
+
+def test_two_processes_with_rows_of_their_own_find_what_one_finds(tmp_path: Path) -> None:
+    """301 rows here and 300 there, on two devices each, joined over loopback."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    outs = [tmp_path / "0.npz", tmp_path / "1.npz"]
+    processes = [
+        started(out, "exact-flow", "all", address, str(rank), devices=2)
+        for rank, out in enumerate(outs)
+    ]
+    expected = on_one_device("exact-flow")
+    for process in processes:
+        finished(process)
+    for out in outs:
+        assert_same(out, expected)
+        with np.load(out) as arrays:
+            assert arrays["devices"] == 4  # both processes saw all of them
+
+
+@pytest.mark.parametrize(
+    ("devices", "said"),
+    [
+        (0, "devices must be a whole number ≥ 1"),
+        (999, "xla_force_host_platform_device_count"),
+        ("some", "devices must be 'all', a number or a list"),
+        ([], "devices must hold some of"),
+        (["cpu:0"], "devices must hold some of"),
+    ],
+)
+def test_devices_that_are_not_there(devices: object, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        sample_posterior(*small(), devices=devices)
+
+
+def test_one_device_by_name_is_one_device() -> None:
+    data = small()
+    named = sample_posterior(*data, devices=jax.devices()[:1])
+    np.testing.assert_array_equal(named.mean, sample_posterior(*data).mean)

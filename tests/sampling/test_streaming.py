@@ -1,0 +1,168 @@
+"""Rows read from files, and products of few digits: how far from rows in memory and float64."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+
+from equivocal.errors import UserError
+from equivocal.sampling import Posterior, mean_field, sample_posterior, streaming
+from equivocal.sampling.problem import Likelihood, Problem, sample_of_rows
+from tests.sampling.problems import Data, small
+
+SMALL_BUDGET = 200_000  # bytes; 4,001 rows of 8 features are 128 kB, of which two copies are held
+
+
+@pytest.fixture(scope="module")
+def data() -> Data:
+    features, targets = small(num_outputs=3, num_rows=4_001, num_features=8)
+    return Data(features.astype(np.float32), targets)
+
+
+@pytest.fixture(scope="module")
+def in_memory(data: Data) -> Posterior:
+    return sample_posterior(*data, num_particles=20)
+
+
+def mapped(folder: Path, array: np.ndarray) -> np.ndarray:
+    np.save(folder / "array.npy", array)
+    return np.load(folder / "array.npy", mmap_mode="r")
+
+
+def assert_same(found: Posterior, expected: Posterior) -> None:
+    """To round-off of float32: other sums come in another order."""
+    assert found.info.converged
+    sd = np.sqrt(np.diagonal(expected.covariance, axis1=1, axis2=2))
+    assert (np.abs(found.mean - expected.mean) / sd).max() < 1e-3
+    np.testing.assert_allclose(found.covariance, expected.covariance, rtol=2e-3, atol=1e-6)
+
+
+def test_a_memory_mapped_file_is_read_in_chunks(
+    tmp_path: Path, data: Data, in_memory: Posterior, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Chunks of 512 rows, so that there are eight and the last is filled up."""
+    monkeypatch.setattr(streaming, "CHUNK", 512 * 8 * 4)
+    read = []
+    whole = streaming.StreamedProblem.read
+
+    def noting(self: streaming.StreamedProblem, start: int, stop: int) -> object:
+        read.append(stop - start)
+        return whole(self, start, stop)
+
+    monkeypatch.setattr(streaming.StreamedProblem, "read", noting)
+    found = sample_posterior(
+        mapped(tmp_path, data.features), data.targets, num_particles=20, memory_budget=SMALL_BUDGET
+    )
+    assert_same(found, in_memory)
+    assert len(read) > 2 * 8  # one pass of checks, and the sums
+    assert max(read) == 512
+
+
+def test_zarr_with_counts_and_a_prior_mean(tmp_path: Path, data: Data) -> None:
+    """Targets, counts and features in stores; sums over repetitions; every output its own prior."""
+    rng = np.random.default_rng(0)
+    counts = rng.integers(1, 5, len(data.features)).astype(np.float32)
+    given = {"features": data.features, "targets": data.targets * counts[:, None], "counts": counts}
+    stored = {
+        name: zarr.create_array(str(tmp_path / name), data=array, chunks=(64, *array.shape[1:]))
+        for name, array in given.items()
+    }
+    prior = {"prior_mean": rng.normal(size=(3, 8)), "prior_variance": 2.0, "num_particles": 20}
+    expected = sample_posterior(**given, **prior)
+    assert_same(sample_posterior(**stored, **prior, memory_budget=SMALL_BUDGET), expected)
+    plenty = sample_posterior(**stored, **prior)  # loaded: the very same run
+    np.testing.assert_array_equal(plenty.mean, expected.mean)
+
+
+def test_what_is_wrong_in_a_file_is_found_before_any_work(tmp_path: Path, data: Data) -> None:
+    spoilt = data.features.copy()
+    spoilt[500, 2] = np.nan
+    features = mapped(tmp_path, spoilt)
+    with pytest.raises(UserError, match="must be finite, got nan"):
+        sample_posterior(features, data.targets, memory_budget=SMALL_BUDGET)
+    with pytest.raises(UserError, match="one row for each of the 4001"):
+        sample_posterior(features, data.targets[:9], memory_budget=SMALL_BUDGET)
+    with pytest.raises(UserError, match="'aldi' needs its rows in memory"):
+        sample_posterior(features, data.targets, method="aldi", memory_budget=SMALL_BUDGET)
+    with pytest.raises(UserError, match="load them for softmax"):
+        sample_posterior(features, data.targets, likelihood="softmax", memory_budget=SMALL_BUDGET)
+
+
+IN_A_CHILD = """
+import resource, sys
+import numpy as np
+from equivocal.sampling import sample_posterior
+
+features = np.load(sys.argv[1], mmap_mode="r")
+targets = np.zeros((len(features), 2), np.float32)
+targets[::3] = 1
+sample_posterior(features[:2000], targets[:2000])
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+sample_posterior(features, targets, memory_budget=30_000_000, num_steps=1)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+def test_memory_stays_small_however_large_the_file(tmp_path: Path) -> None:
+    """A file of 77 MB, which in memory would take as much again; kilobytes are counted."""
+    rng = np.random.default_rng(0)
+    np.save(tmp_path / "large.npy", rng.standard_normal((300_000, 64), np.float32))
+    child = subprocess.run(
+        [sys.executable, "-c", IN_A_CHILD, str(tmp_path / "large.npy")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert child.returncode == 0, child.stderr
+    assert int(child.stdout) < 60_000
+
+
+def test_many_rows_begin_with_a_share_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same fixed point, in fewer steps over all rows; rare answers take most from the prior."""
+    rng = np.random.default_rng(0)
+    x = np.concatenate([np.ones((4_001, 1)), rng.normal(size=(4_001, 7))], axis=1)
+    t = (rng.random(4_001) < 1 / (1 + np.exp(6 - 3 * x[:, 1]))).astype(float)
+    data = Data(x.astype(np.float32), np.stack([t] * 3, axis=1))
+    expected = sample_posterior(*data, num_particles=20, prior_variance=100.0)
+    monkeypatch.setattr(mean_field, "MANY_ROWS", 4_000)
+    monkeypatch.setattr(mean_field, "SHARE", 2)
+    found = sample_posterior(*data, num_particles=20, prior_variance=100.0)
+    assert_same(found, expected)
+    assert found.info.steps.max() < expected.info.steps.max()
+
+
+def test_a_share_of_the_rows_counts_for_all() -> None:
+    features, targets = small(num_outputs=3, num_rows=4_001, num_features=8)
+    problem = Problem.build(features, targets, None, 0.0, 1.0, Likelihood.BERNOULLI, None)
+    few = sample_of_rows(problem, 4)
+    assert 900 < few.num_rows < 1_100
+    assert few.total_count == pytest.approx(4_001, rel=0.05)
+    np.testing.assert_array_equal(few.targets[64], 4 * targets[256])
+
+
+@pytest.mark.parametrize(
+    ("precision", "least", "most"), [("tf32", 1e-5, 2e-3), ("bf16", 1e-3, 2e-2)]
+)
+def test_rounded_products_are_off_by_their_rounding(
+    data: Data, precision: str, least: float, most: float
+) -> None:
+    exact = sample_posterior(data.features.astype(np.float64), data.targets)
+    found = sample_posterior(*data, precision=precision)
+    distance = np.linalg.norm(found.covariance - exact.covariance, axis=(1, 2))
+    relative = distance / np.linalg.norm(exact.covariance, axis=(1, 2))
+    assert found.info.converged
+    assert least < relative.max() < most
+    sd = np.sqrt(np.diagonal(exact.covariance, axis1=1, axis2=2))
+    assert (np.abs(found.mean - exact.mean) / sd).max() < most
+
+
+def test_precision_that_cannot_be(data: Data) -> None:
+    with pytest.raises(UserError, match="precision must be one of full, tf32, bf16"):
+        sample_posterior(*data, precision="fp8")
+    with pytest.raises(UserError, match="goes with float32"):
+        sample_posterior(*data, precision="tf32", dtype="float64")
+    with pytest.raises(UserError, match="method 'aldi' has 'full'"):
+        sample_posterior(*data, precision="bf16", method="aldi")
