@@ -40,9 +40,20 @@ def whitened_noise(keys: PRNGKey, num_particles: int, rank: int) -> Float[Array,
 def noise_for(seed: int, outputs: range, num_particles: int, rank: int) -> np.ndarray:
     """The noise of some outputs, in double precision whatever the run's: J = r + 1 needs it."""
     with jax.enable_x64(True):
-        keys = output_keys(seed, outputs)
-        make = whitened_noise if num_particles > rank else standard_noise
-        return np.asarray(make(keys, num_particles, rank))
+        return np.asarray(_noise(output_keys(seed, outputs), num_particles, rank))
+
+
+def _noise(keys: PRNGKey, num_particles: int, rank: int) -> Float[Array, "K r J"]:
+    make = whitened_noise if num_particles > rank else standard_noise
+    return make(keys, num_particles, rank)
+
+
+@partial(jax.jit, static_argnums=3)
+def _drawn(
+    keys: PRNGKey, mean: Float[Array, "K D"], factor: Float[Array, "K D r"], num_particles: int
+) -> Float[Array, "K J D"]:
+    noise = _noise(keys, num_particles, factor.shape[-1]).astype(mean.dtype)
+    return mean[:, None] + jnp.matmul(factor, noise).swapaxes(1, 2)
 
 
 def draw(mean: np.ndarray, factor: np.ndarray, num_particles: int, seed: int) -> np.ndarray:
@@ -51,10 +62,8 @@ def draw(mean: np.ndarray, factor: np.ndarray, num_particles: int, seed: int) ->
     particles = np.empty((K, num_particles, D), mean.dtype)
     together = max(1, (1 << 25) // (8 * r * max(r, num_particles)))
     for first in range(0, K, together):
-        some = range(first, min(first + together, K))
-        noise = noise_for(seed, some, num_particles, r)
-        moved = np.matmul(factor[some.start : some.stop], noise.astype(mean.dtype))
-        particles[some.start : some.stop] = mean[some.start : some.stop, None] + moved.swapaxes(
-            1, 2
-        )
+        some = slice(first, min(first + together, K))
+        with jax.enable_x64(True):
+            keys = output_keys(seed, range(some.start, some.stop))
+            particles[some] = _drawn(keys, mean[some], factor[some], num_particles)
     return particles

@@ -286,6 +286,7 @@ def _finished(
     info = make_info(
         outcome,
         particles,
+        covariance,
         *reach,
         method=method,
         confined=J <= D and outcome.in_subspace,

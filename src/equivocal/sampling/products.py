@@ -42,7 +42,6 @@ class Precision(StrEnum):
 
 
 ON_TENSOR_CORES = {
-    Precision.FULL: DotAlgorithmPreset.BF16_BF16_F32_X9,
     Precision.TF32: DotAlgorithmPreset.TF32_TF32_F32,
     Precision.BF16: DotAlgorithmPreset.BF16_BF16_F32,
 }
@@ -50,7 +49,7 @@ ON_TENSOR_CORES = {
 
 def product(a: Array, b: Array, precision: Precision) -> Array:
     """`a @ b`, batched as `jnp.matmul` batches."""
-    if a.dtype == jnp.float32 and _has_tensor_cores():
+    if a.dtype == jnp.float32 and precision in ON_TENSOR_CORES and _has_tensor_cores():
         how = ON_TENSOR_CORES[precision]
         return jnp.matmul(a, b, precision=how, preferred_element_type=jnp.float32)
     if precision is not Precision.FULL:

@@ -1,0 +1,246 @@
+"""Whole posteriors and training on the machine at hand: run it on a GPU and on two cores.
+
+    python -m benchmarks.gpu --rows runs/paper --save-rows ROWS.npz       rows of a trained network
+    python -m benchmarks.gpu ROWS.npz --out cpu.json --only posterior training
+    PYTHONPATH=src:. python3 benchmarks/gpu.py ROWS.npz --out gpu.json    on the GPU's machine
+    python -m benchmarks.gpu --compare cpu.json gpu.json --out benchmarks/results/gpu.json
+
+Parts, each written to the file as soon as it is measured; all but `training` need jax and numpy
+alone:
+
+    posterior   `sample_posterior` for 176 outputs on 10,000 rows of a network, from arrays in host
+                memory to the posterior there: the first call, and the median of those after it
+    precision   the same with products in tf32 and bf16: seconds, and how far mean and covariance
+                are from float64
+    step        one step for N = 10⁶, D = 512 and 64 outputs: arithmetic of its products a second,
+                beside the rates of such products alone
+    large       N = 10⁶, D = 512, K = 1,000 from arrays in host memory to the posterior
+    training    ten networks of the preset `paper`
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equivocal.sampling import Posterior, bernoulli, flow, sample_posterior
+from equivocal.sampling.mean_field import init
+from equivocal.sampling.products import Precision, product
+from equivocal.sampling.rows import Rows
+
+Numbers = dict[str, Any]
+RULE = flow.FlowRule(bernoulli.variance, bernoulli.by_quadrature)
+
+
+def timed(work: Callable[[], Any]) -> tuple[float, Any]:
+    """Seconds until the result is there, and the result."""
+    began = time.perf_counter()
+    found = work()
+    jax.tree.map(lambda leaf: leaf.block_until_ready() if isinstance(leaf, jax.Array) else 0, found)
+    return time.perf_counter() - began, found
+
+
+def posterior(rows: Path, sizes: Numbers) -> Numbers:
+    """The whole posterior of one network, cold and warm."""
+    with np.load(rows) as data:
+        features, targets = data["features"], data["targets"]
+    cold, found = timed(lambda: sample_posterior(features, targets).info)
+    warm = [timed(lambda: sample_posterior(features, targets))[0] for _ in range(sizes["repeats"])]
+    return {
+        "rows": len(features),
+        "outputs": targets.shape[1],
+        "seconds_cold": cold,
+        "seconds": median(warm),
+        "steps_most": int(found.steps.max()),
+        "message": found.message,
+    }
+
+
+def precision(rows: Path, sizes: Numbers) -> Numbers:
+    """Seconds and errors of each precision; errors in posterior sd, and relative ones of P."""
+    with np.load(rows) as data:
+        features, targets = data["features"], data["targets"][:, : sizes["compared"]]
+    exact = sample_posterior(features, targets, dtype="float64")
+    found: Numbers = {}
+    for how in Precision:
+        work = partial(sample_posterior, features, targets, dtype="float32", precision=str(how))
+        work()
+        seconds = median(timed(work)[0] for _ in range(sizes["repeats"]))
+        found[str(how)] = {"seconds": seconds, **_errors(work(), exact)}
+    return found
+
+
+def _errors(found: Posterior, exact: Posterior) -> Numbers:
+    sd = np.sqrt(np.diagonal(exact.covariance, axis1=1, axis2=2))
+    shift = np.abs(found.mean - exact.mean) / sd
+    off = np.linalg.norm(found.covariance - exact.covariance, axis=(1, 2))
+    relative = off / np.linalg.norm(exact.covariance, axis=(1, 2))
+    return {
+        "converged": found.info.converged,
+        "mean_shift_most": float(shift.max()),
+        "covariance_error_median": float(np.median(relative)),
+        "covariance_error_most": float(relative.max()),
+    }
+
+
+def step(sizes: Numbers) -> Numbers:
+    """One step at a large size, and its two products alone."""
+    N, D, K, block = sizes["N"], sizes["D"], sizes["slots"], sizes["block_rows"]
+    blocks = N // block
+    keys = jax.random.split(jax.random.key(0), 2)
+    rows = Rows(
+        features=jax.random.normal(keys[0], (blocks, block, D)) / np.sqrt(D),
+        counts=jnp.ones((blocks, block)),
+        targets=jax.random.bernoulli(keys[1], 0.3, (blocks, K, block)).astype(jnp.float32),
+        offsets=jnp.zeros((blocks, 1, block)),
+    )
+    found: Numbers = {"N": N, "D": D, "outputs": K}
+    B = jnp.zeros((K, block, D)) + rows.features[0]
+    G = jnp.zeros((K, D, D)) + jnp.eye(D)
+    for how in Precision:
+        rule = RULE._replace(precision=how)
+        multiply = jax.jit(partial(product, precision=how))
+        with jax.default_matmul_precision("highest"):
+            state, _ = flow.flow_step(init(K, D), rows, rule)
+            again = partial(flow.flow_step, state, rows, rule)
+            again()  # compiled now
+            seconds = median(timed(again)[0] for _ in range(5))
+            multiply(B, G).block_until_ready()
+            alone = median(timed(partial(multiply, B, G))[0] for _ in range(10))
+        flops = 6.0 * N * K * D * D  # B twice (spread, sums) and BᵀrB
+        found[str(how)] = {
+            "seconds": seconds,
+            "tflops": flops / seconds / 1e12,
+            "tflops_of_products_alone": 2.0 * K * block * D * D / alone / 1e12,
+        }
+        found[str(how)]["share"] = (
+            found[str(how)]["tflops"] / found[str(how)]["tflops_of_products_alone"]
+        )
+    return found
+
+
+def large(sizes: Numbers) -> Numbers:
+    """A posterior of a thousand outputs on a million rows, in two precisions."""
+    N, D, K = sizes["N"], sizes["D"], sizes["K"]
+    rng = np.random.default_rng(0)
+    features = rng.standard_normal((N, D), dtype=np.float32) / np.float32(np.sqrt(D))
+    features[:, 0] = 1
+    weights = rng.standard_normal((D, K), dtype=np.float32) * 2
+    weights[0] = np.linspace(-4, 0, K)
+    logits = np.asarray(jnp.matmul(features, weights))
+    targets = np.empty((N, K), bool)
+    for first in range(0, N, 10_000):
+        some = slice(first, first + 10_000)
+        chance = rng.random(logits[some].shape, dtype=np.float32)
+        targets[some] = chance < 1 / (1 + np.exp(-logits[some]))
+    del logits
+    found: Numbers = {"N": N, "D": D, "K": K}
+    for how in sizes["large"]:
+        began = time.perf_counter()
+        posterior = sample_posterior(
+            features, targets, precision=how, num_particles=2, dtype="float32"
+        )
+        seconds, one = time.perf_counter() - began, posterior.info
+        found[how] = {
+            "seconds": seconds,
+            "steps_median": float(np.median(one.steps)),
+            "steps_most": int(one.steps.max()),
+            "message": one.message,
+        }
+        print(how, json.dumps(found[how]), flush=True)  # the next may take long
+    return found
+
+
+def training(sizes: Numbers) -> Numbers:
+    """Ten networks of the preset, trained side by side."""
+    from equivocal.gestalt import train
+
+    first, _ = timed(lambda: train("paper", networks=sizes["networks"], epochs=2).seconds)
+    seconds, run = timed(lambda: train("paper", networks=sizes["networks"]))
+    return {
+        "networks": sizes["networks"],
+        "seconds": seconds,
+        "seconds_compiling": first,
+        "belief_error": [float(x) for x in run.scores["belief_error"]],
+    }
+
+
+FULL: Numbers = {
+    **{"repeats": 5, "compared": 32, "networks": 10},
+    **{"N": 1_000_000, "D": 512, "K": 1_000, "slots": 64, "block_rows": 10_000},
+    "large": ["tf32", "full"],
+}
+SMALL: Numbers = {
+    **{"repeats": 1, "compared": 2, "networks": 1},
+    **{"N": 2_000, "D": 8, "K": 5, "slots": 4, "block_rows": 500},
+    "large": ["full"],
+}
+PARTS = ("posterior", "precision", "step", "large", "training")
+
+
+def measure(arguments: argparse.Namespace) -> None:
+    """Every part asked for, written as it is found."""
+    sizes = SMALL if arguments.small else FULL
+    device = jax.devices()[0]
+    found: Numbers = {"device": device.device_kind, "jax": jax.__version__}
+    for name in arguments.only:
+        work = globals()[name]
+        began = time.perf_counter()
+        try:
+            found[name] = work(arguments.data, sizes) if name in PARTS[:2] else work(sizes)
+        except Exception as error:  # the other parts go on
+            found[name] = {"failed": f"{type(error).__name__}: {str(error)[:300]}"}
+        print(f"{name} ({time.perf_counter() - began:.0f} s):", json.dumps(found[name]), flush=True)
+        arguments.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+def save_rows(run: Path, out: Path) -> None:
+    """The rows that `benchmarks.sampling` measures on."""
+    from equivocal.bench.problems import rows_of_run
+    from equivocal.bench.settings import BenchSettings
+
+    data = rows_of_run(run, BenchSettings())
+    np.savez_compressed(out, features=data.features, targets=data.targets)
+
+
+def compare(files: list[Path], out: Path) -> None:
+    """Two machines side by side."""
+    cpu, gpu = (json.loads(file.read_text(encoding="utf-8")) for file in files)
+    ratios = {
+        f"{name}_times_faster": cpu[name]["seconds"] / gpu[name]["seconds"]
+        for name in ("posterior", "training")
+        if "seconds" in cpu.get(name, {}) and "seconds" in gpu.get(name, {})
+    }
+    print(json.dumps(ratios, indent=1))
+    out.write_text(json.dumps({**ratios, "gpu": gpu, "cpu": cpu}, indent=1) + "\n", "utf-8")
+
+
+def main() -> None:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("data", type=Path, nargs="?", help="rows saved before")
+    parser.add_argument("--rows", type=Path, help="a run whose rows to save")
+    parser.add_argument("--save-rows", type=Path)
+    parser.add_argument("--out", type=Path, default=Path("gpu.json"))
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--small", action="store_true", help="does it still work?")
+    parser.add_argument("--compare", type=Path, nargs=2)
+    arguments = parser.parse_args()
+    if arguments.compare:
+        compare(arguments.compare, arguments.out)
+    elif arguments.save_rows:
+        save_rows(arguments.rows, arguments.save_rows)
+    else:
+        measure(arguments)
+
+
+if __name__ == "__main__":
+    main()

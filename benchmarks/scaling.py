@@ -1,0 +1,162 @@
+"""What it costs to cut rows over devices, and to read them from a file.
+
+    python -m benchmarks.scaling                                   both parts; half an hour
+    python -m benchmarks.scaling --only sharded
+    python -m benchmarks.scaling --only streamed --rows 100000 1000000
+    python -m benchmarks.scaling --small --out scaling.json        does it still work?
+
+    sharded    32 outputs on 20,000 rows of 101 features: one device, then the same rows cut over 2
+               and 4 devices forced onto the same cores, taken in turns; medians, and their ratio.
+               Goal: at most 1.15.
+    streamed   16 outputs on rows of 101 features in a `.npy` file, read again in every pass inside
+               a budget of 2 GB: seconds, and the largest memory of the whole process (Python, JAX
+               and all). Goal: 10⁷ rows (4 GB of features) below 2 GB. Beside it, where they fit,
+               the same rows in memory.
+
+Every measurement is a process of its own; results go to benchmarks/results/scaling.json.
+"""
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+Numbers = dict[str, Any]
+D, BUDGET = 101, 2_000_000_000
+CHUNK = 50_000
+RESULTS = Path(__file__).parent / "results" / "scaling.json"
+
+
+def make_rows(folder: Path, rows: int, outputs: int, features: int) -> None:
+    """Logistic features of a few latent dimensions and answers to them, written in parts."""
+    rng = np.random.default_rng(0)
+    shape = (rows, features)
+    psi = np.lib.format.open_memmap(folder / "features.npy", "w+", np.float32, shape)
+    targets = np.lib.format.open_memmap(folder / "targets.npy", "w+", np.uint8, (rows, outputs))
+    units = rng.standard_normal((20, features - 1), dtype=np.float32)
+    weights = 4 * rng.standard_normal((features - 1, outputs), dtype=np.float32)
+    weights /= np.float32(np.sqrt(features))
+    for first in range(0, rows, CHUNK):
+        some = slice(first, min(first + CHUNK, rows))
+        latent = rng.standard_normal((some.stop - first, 20), dtype=np.float32)
+        part = 1 / (1 + np.exp(-latent @ units))
+        logits = (part - 0.5) @ weights - 1
+        psi[some, :-1], psi[some, -1] = part, 1
+        targets[some] = rng.random(logits.shape, dtype=np.float32) < 1 / (1 + np.exp(-logits))
+
+
+def child_sharded(folder: str, devices: str, repeats: str) -> Numbers:
+    """One device and several in turns, after one call of each that compiles."""
+    from equivocal.sampling import sample_posterior
+
+    psi, t = (np.load(Path(folder) / f"{name}.npy") for name in ("features", "targets"))
+    several = int(devices)
+    found: dict[str, list[float]] = {"one": [], "several": []}
+    for turn in range(int(repeats) + 1):
+        for name, number in (("one", None), ("several", several)):
+            began = time.perf_counter()
+            sample_posterior(psi, t, devices=number)
+            if turn:
+                found[name].append(time.perf_counter() - began)
+    return {name: median(seconds) for name, seconds in found.items()}
+
+
+def child_streamed(folder: str, how: str) -> Numbers:
+    """One posterior, and what the process took at most."""
+    from equivocal.sampling import sample_posterior
+
+    files = [Path(folder) / f"{name}.npy" for name in ("features", "targets")]
+    psi, t = (np.load(file, mmap_mode="r") if how == "file" else np.load(file) for file in files)
+    # a budget that all sizes exceed makes the smaller ones comparable
+    budget = min(BUDGET, psi.nbytes) if how == "file" else None
+    began = time.perf_counter()
+    info = sample_posterior(psi, t, memory_budget=budget).info
+    return {
+        "seconds": time.perf_counter() - began,
+        "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "steps_most": int(info.steps.max()),
+        "message": info.message,
+    }
+
+
+def in_child(name: str, *arguments: str, devices: int = 1) -> Numbers:
+    """A function of this file in a process of its own."""
+    flags = os.environ.get("XLA_FLAGS", "")
+    if devices > 1:
+        flags += f" --xla_force_host_platform_device_count={devices}"
+    child = subprocess.run(
+        [sys.executable, "-m", "benchmarks.scaling", "--child", name, *arguments],
+        env=os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if child.returncode:
+        return {"failed": child.stderr[-500:]}
+    numbers: Numbers = json.loads(child.stdout.splitlines()[-1])
+    return numbers
+
+
+def sharded(small: bool) -> Numbers:
+    """The price of several devices on the same cores."""
+    found: Numbers = {}
+    with tempfile.TemporaryDirectory() as folder:
+        make_rows(Path(folder), *((2_000, 4, 9) if small else (20_000, 32, D)))
+        for number in (2, 4):
+            repeats = "1" if small else "5"
+            one = in_child("child_sharded", folder, str(number), repeats, devices=number)
+            if "failed" not in one:
+                one["ratio"] = one["several"] / one["one"]
+            found[str(number)] = one
+            print(number, "devices:", json.dumps(one), flush=True)
+    return found
+
+
+def streamed(rows: Sequence[int], small: bool) -> Numbers:
+    """Posteriors of files of several sizes."""
+    found: Numbers = {}
+    for number in rows:
+        with tempfile.TemporaryDirectory(dir=".") as folder:  # /tmp may be memory
+            make_rows(Path(folder), number, *((2, 9) if small else (16, D)))
+            one = {"file": in_child("child_streamed", folder, "file")}
+            if number <= 1_000_000:
+                one["memory"] = in_child("child_streamed", folder, "memory")
+        found[str(number)] = one
+        print(f"{number:,} rows:", json.dumps(one), flush=True)
+    return found
+
+
+def main() -> None:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--only", choices=("sharded", "streamed"))
+    parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 1_000_000, 10_000_000])
+    parser.add_argument("--small", action="store_true")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--child", nargs="+", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.child:
+        name, *rest = arguments.child
+        print(json.dumps(globals()[name](*rest)))
+        return
+    known = json.loads(arguments.out.read_text("utf-8")) if arguments.out.exists() else {}
+    if arguments.only != "streamed":
+        known["sharded"] = sharded(arguments.small)
+    if arguments.only != "sharded":
+        rows = [20_000] if arguments.small else arguments.rows
+        known["streamed"] = known.get("streamed", {}) | streamed(rows, arguments.small)
+    arguments.out.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
