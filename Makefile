@@ -3,12 +3,15 @@
 #   make test        lint, types, import rules, tests, doctests, README commands
 # and, when changing samplers:
 #   make test-slow   simulation-based calibration, many seeds, the longer notebook; a quarter of an hour
+# and, when changing what is written to disk:
+#   make test-faults kill -9, Ctrl-C, full disks and more, done to real processes; several minutes
+#   make fuzz        a hundred thousand damaged files for everything that reads one; minutes
 # PYTHON chooses the interpreter (3.11 or newer): make test PYTHON=python3.12
 
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: reproduce test test-slow lint bench lock clean
+.PHONY: reproduce test test-slow test-faults fuzz lint bench lock clean
 
 reproduce: .venv/.installed
 	$(BIN)/equivocal reproduce --out runs/paper
@@ -26,6 +29,15 @@ test: lint
 test-slow: .venv/.installed-dev
 	$(TEST_ENV) EQUIVOCAL_SEEDS=100 $(BIN)/python -m pytest tests/sampling/test_posterior.py -k draws
 	$(TEST_ENV) $(BIN)/python -m pytest -m slow
+
+# Real processes killed, stopped and starved; see docs/surviving.md. Mounting and faketime are skipped
+# where they are not to be had.
+test-faults: .venv/.installed-dev
+	$(TEST_ENV) $(BIN)/python -m pytest -s -m "slow or not slow" tests/faults
+
+# A hundred thousand damaged files; `make test` tries a thousand of them.
+fuzz: .venv/.installed-dev
+	$(TEST_ENV) EQUIVOCAL_FUZZ=100000 $(BIN)/python -m pytest -n 2 tests/fuzz/test_loaders.py
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff check .

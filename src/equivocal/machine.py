@@ -3,7 +3,15 @@
 import os
 from pathlib import Path
 
-__all__ = ["available_cores", "total_memory"]
+__all__ = ["available_cores", "cache_folder", "total_memory"]
+
+
+def cache_folder() -> Path:
+    """Where networks and ensembles are kept."""
+    import platformdirs
+
+    named = os.environ.get("EQUIVOCAL_CACHE")
+    return Path(named) if named else platformdirs.user_cache_path("equivocal")
 
 
 def available_cores() -> int:

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from equivocal.asking import AskSettings, Comprehender, Source
 from equivocal.errors import UserError
 from equivocal.world import World, example_text
 from tests.asking.conftest import TINY
+from tests.faults.damage import flip
 
 
 def source(run: Path) -> Source:
@@ -45,7 +47,9 @@ def test_other_settings_and_networks_are_other_folders(saved_run: Path, cache: P
     assert {folder.parent for folder in folders} == {cache}
 
 
-@pytest.mark.parametrize("damage", ["truncated", "header", "missing", "not a number", "shape"])
+@pytest.mark.parametrize(
+    "damage", ["truncated", "header", "missing", "bit", "not a number", "shape"]
+)
 def test_damaged_files_are_made_again(
     garden_mind: Comprehender, saved_run: Path, damage: str
 ) -> None:
@@ -59,11 +63,15 @@ def test_damaged_files_are_made_again(
         file.write_bytes(bytes(255 - byte for byte in whole[:64]) + whole[64:])
     elif damage == "missing":
         file.unlink()
+    elif damage == "bit":
+        flip(file, at=0.9)
     elif damage == "not a number":
         save_file({"particles": arrays["particles"] * np.float32(np.nan)}, file)
     else:
         save_file({"particles": arrays["particles"][:, :3].copy()}, file)
-    mended = Comprehender(source(saved_run)).answer("the cat chases").bayes
+    said = nullcontext() if damage == "missing" else pytest.warns(match=f"{file}.*is made again")
+    with said:
+        mended = Comprehender(source(saved_run)).answer("the cat chases").bayes
     assert file.read_bytes() == whole
     np.testing.assert_array_equal(mended, before)
 
@@ -112,8 +120,13 @@ def test_a_damaged_default_network_is_trained_again(
     chosen = Source.choose(world=garden, settings=settings)
     before = Comprehender(chosen).answer("the cat").mle
     whole = chosen.network_path.read_bytes()
-    chosen.network_path.write_bytes(whole[:100])
-    np.testing.assert_array_equal(Comprehender(chosen).answer("the cat").mle, before)
+    flip(chosen.network_path, at=0.9)
+    left = chosen.folder / ".run.left"
+    left.mkdir()
+    with pytest.warns(match=rf"{chosen.network_path}: it is not as it was written; it is trained"):
+        mended = Comprehender(chosen).answer("the cat").mle
+    np.testing.assert_array_equal(mended, before)
+    assert not left.exists()
     assert chosen.network_path.read_bytes() == whole
 
 

@@ -4,7 +4,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pandas as pd
@@ -14,6 +13,8 @@ from equivocal.report.studies import is_drawn
 from equivocal.study import load_study, open_study
 from equivocal.world import example_text
 from tests.cli.test_cli import COMMAND, fails
+from tests.faults.conftest import names, results
+from tests.faults.damage import killed_at
 from tests.study.test_running import STIMULI, STUDY
 
 EXPECTED = ["report.html", "claims.csv", "activations.nc", "settings.toml", "tables", "figures"]
@@ -65,34 +66,34 @@ def test_a_second_run_makes_nothing_and_a_lost_figure_is_drawn_again(finished: P
     assert "tables and claims are there already" in again.stdout
     assert "the report is there already" in again.stdout
     assert is_drawn(open_study(finished / "one"))
-    (finished / "one" / "figures" / "tau.png").unlink()
+    figure = finished / "one" / "figures" / "tau.png"
+    whole = figure.read_bytes()
+    figure.unlink()
     assert not is_drawn(open_study(finished / "one"))
+    figure.write_bytes(whole)
+    assert is_drawn(open_study(finished / "one"))
 
 
-def test_a_killed_run_goes_on_and_ends_with_the_same_numbers(finished: Path) -> None:
-    process = subprocess.Popen(
-        reproduce(finished, "two"),
-        cwd=finished,
-        env=ENVIRONMENT,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    first = finished / "two" / "posteriors" / "paper_0.1" / "00.safetensors"
-    for _ in range(1200):
-        if first.exists() or process.poll() is not None:
-            break
-        time.sleep(0.1)
-    process.kill()
-    process.wait()
-    assert first.exists()
-    assert not (finished / "two" / "activations.nc").exists()
-    made = first.stat().st_mtime_ns
+def test_a_run_killed_three_times_ends_with_the_same_numbers(finished: Path) -> None:
+    """While networks are saved, while posteriors are sampled, and before the tables.
+
+    Fifty kills at any moment take minutes: `tests/faults`.
+    """
+    out = finished / "two"
+    first = out / "posteriors" / "paper_0.1" / "00.safetensors"
     command = reproduce(finished, "two")
+    for there in (out / ".unfinished", first, out / "activations.nc"):
+        code, said = killed_at(command, there.exists, cwd=finished, env=ENVIRONMENT)
+        assert code == -9, said
+        assert not (out / "claims.csv").exists()
+    made = first.stat().st_mtime_ns
+    (out / ".left.csv.0123abcd.tmp").touch()  # as a kill within a thousandth of a second would
     subprocess.run(command, cwd=finished, env=ENVIRONMENT, check=True, timeout=300)
     assert first.stat().st_mtime_ns == made  # used again, not made again
-    for name in ("activations.nc", "path.nc"):
-        one, two = ((finished / folder / name).read_bytes() for folder in ("one", "two"))
-        assert one == two, name
+    one, two = (results(finished / folder) for folder in ("one", "two"))
+    assert two.keys() == one.keys()
+    assert [name for name in one if one[name] != two[name]] == []
+    assert names(out) == names(finished / "one")
 
 
 def test_stages_are_commands_that_name_what_is_missing(finished: Path) -> None:

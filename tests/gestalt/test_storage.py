@@ -1,6 +1,8 @@
 """A run on disk: read back unchanged, or refused with a sentence that says why."""
 
+import re
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from equivocal.errors import UserError
 from equivocal.gestalt import Network, Run
 from equivocal.world import World
 from tests.conftest import SMALL
+from tests.faults.damage import cut, flip
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +29,14 @@ def saved(small_run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def copy(saved: Path, tmp_path: Path) -> Path:
     shutil.copytree(saved, tmp_path / "run")
     return tmp_path / "run"
+
+
+@pytest.fixture
+def older(copy: Path) -> Path:
+    """A run without checksums, as runs were at first."""
+    text = (copy / "run.toml").read_text().partition("\n")[2]
+    (copy / "run.toml").write_text(re.sub(r"\[checksums\]\n(.+\n)+\n", "", text))
+    return copy
 
 
 def test_networks_come_back_unchanged(saved: Path, small_run: Run) -> None:
@@ -65,11 +76,47 @@ def test_only_the_listed_files_are_written(saved: Path) -> None:
     ]
 
 
-def test_a_truncated_settings_file_is_not_filled_up_with_defaults(copy: Path) -> None:
-    text = (copy / "run.toml").read_text()
-    (copy / "run.toml").write_text(text[: text.index("patience")])
+def test_a_truncated_settings_file_is_not_filled_up_with_defaults(older: Path) -> None:
+    text = (older / "run.toml").read_text()
+    (older / "run.toml").write_text(text[: text.index("patience")])
     with pytest.raises(UserError, match=r"run\.toml is damaged .*missing"):
+        Run.load(older)
+
+
+@pytest.mark.parametrize("damage", [flip, cut])
+@pytest.mark.parametrize(
+    "name", ["run.toml", "world.toml", "curves.csv", "networks/01.safetensors"]
+)
+def test_damage_is_named_by_those_who_read_and_trained_over(
+    copy: Path, garden: World, name: str, damage: Callable[[Path], None]
+) -> None:
+    damage(copy / name)
+    before = (copy / name).read_bytes()
+    with pytest.raises(UserError, match=rf"{name} (cannot be read|is damaged)"):
         Run.load(copy)
+    assert (copy / name).read_bytes() == before
+    with pytest.warns(match=rf"{name} is missing or not as it was written; .* trained again"):
+        assert Run.find(copy, garden, SMALL) is None
+
+
+def test_one_bit_of_a_weight_is_noticed_where_one_network_is_loaded(copy: Path) -> None:
+    flip(copy / "networks" / "01.safetensors", at=0.9)
+    with pytest.raises(UserError, match=r"01\.safetensors cannot be read"):
+        Network.load(copy, 1)
+    assert Network.load(copy, 0) is not None
+
+
+def test_an_empty_settings_file_is_damage_too(copy: Path, garden: World) -> None:
+    (copy / "run.toml").write_text("")
+    with pytest.warns(match=r"run\.toml is missing or not as it was written"):
+        assert Run.find(copy, garden, SMALL) is None
+
+
+def test_an_older_run_loads_without_checksums(older: Path, garden: World) -> None:
+    assert "sha256" not in (older / "run.toml").read_text()
+    assert "checksums" not in (older / "run.toml").read_text()
+    assert Run.find(older, garden, SMALL) is not None
+    assert len(Run.load(older).networks) == 2
 
 
 def test_other_peoples_files_are_not_overwritten(garden: World, tmp_path: Path) -> None:
@@ -96,23 +143,23 @@ def test_a_run_is_found_or_protected(
         Run.find(saved, paper, SMALL)
 
 
-def test_another_world_is_refused(copy: Path, paper: World, garden: World) -> None:
+def test_another_world_is_refused(older: Path, paper: World, garden: World) -> None:
     for given in (paper, "paper"):
         with pytest.raises(UserError, match=r"trained in world 'garden' \(.*\), not in 'paper'"):
-            Network.load(copy, world=given)
-    changed = (copy / "world.toml").read_text().replace("weight = 2", "weight = 3")
-    (copy / "world.toml").write_text(changed)
+            Network.load(older, world=given)
+    changed = (older / "world.toml").read_text().replace("weight = 2", "weight = 3")
+    (older / "world.toml").write_text(changed)
     with pytest.raises(UserError, match="load it with the world it was trained in"):
-        Network.load(copy)
+        Network.load(older)
 
 
-def test_another_shape_is_refused(copy: Path) -> None:
-    settings = (copy / "run.toml").read_text().replace("gestalt = 20", "gestalt = 21")
-    (copy / "run.toml").write_text(settings)
+def test_another_shape_is_refused(older: Path) -> None:
+    settings = (older / "run.toml").read_text().replace("gestalt = 20", "gestalt = 21")
+    (older / "run.toml").write_text(settings)
     with pytest.raises(
         UserError, match=r"array 'update\.\w+' has shape|array 'query\.\w+' has shape"
     ):
-        Network.load(copy)
+        Network.load(older)
 
 
 def test_saving_over_a_run_never_mixes_the_two(copy: Path, small_run: Run) -> None:
@@ -129,7 +176,8 @@ def test_saving_over_a_run_never_mixes_the_two(copy: Path, small_run: Run) -> No
     assert len(list((copy / "networks").iterdir())) == 2
 
 
-def test_missing_and_damaged_parts_are_named(copy: Path, tmp_path: Path) -> None:
+def test_missing_and_damaged_parts_are_named(older: Path, tmp_path: Path) -> None:
+    copy = older
     with pytest.raises(UserError, match="no complete run in .*equivocal train --out"):
         Network.load(tmp_path / "nowhere")
     with pytest.raises(UserError, match="holds networks 0 to 1; there is no 2"):

@@ -1,5 +1,6 @@
 """A whole small study: stages are done once, resumed after a loss, and repeated where needed."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,9 @@ from equivocal.errors import UserError
 from equivocal.gestalt import Run
 from equivocal.sampling import Posterior
 from equivocal.study import Study, load_study, open_study, prepare
+from equivocal.study.stages import Stages
 from equivocal.world import example_text
+from tests.faults.damage import cut, flip
 
 STUDY = """
 name = "garden"
@@ -170,11 +173,78 @@ def test_tables_that_were_changed_or_removed_are_written_again(finished: Study) 
         finished.folder / "tables" / f"{n}.csv" for n in ("paired_models", "mixed_model")
     )
     whole = table.read_bytes()
-    for spoil in (lambda: table.write_text("spoilt"), table.unlink, other.unlink):
-        spoil()
+    table.write_text("spoilt")
+    with pytest.warns(match=r"paired_models\.csv is not as it was written; it is made again"):
+        assert open_study(finished.folder).analyse()
+    for lost in (table, other):
+        lost.unlink()
         assert open_study(finished.folder).analyse()
         assert table.read_bytes() == whole
         assert not open_study(finished.folder).analyse()
+
+
+NAMED = [
+    "posteriors/converged_1/01.safetensors",
+    *("activations.nc", "activations.csv.gz", "dictionary.csv", "path.nc"),
+    *("claims.csv", "tables/paired_models.csv"),
+]
+
+
+def test_damage_is_named_and_made_again(finished: Study, tmp_path: Path) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(finished.folder, folder)
+    whole = {name: (folder / name).read_bytes() for name in NAMED[1:]}
+    (folder / "claims.csv").write_bytes(b"x" * 80)  # it holds next to nothing here
+    for number, name in enumerate(NAMED):
+        (cut if number % 2 else flip)(folder / name)
+    study, before = open_study(folder), Posterior.load(finished.folder / NAMED[0])
+    with pytest.raises(UserError, match=r"01\.safetensors is not as it was .*`equivocal infer"):
+        study.probe(quiet)
+    with pytest.raises(UserError, match=r"activations\.nc is not as it was .*`equivocal probe"):
+        study.analyse()
+    with pytest.warns(match="made again") as notes:  # noqa: PT031
+        study.infer(quiet)
+        study.probe(quiet)
+        study.analyse()
+    said = "\n".join(str(note.message) for note in notes)
+    assert [name for name in NAMED if f"{folder / name} is not as it was" in said] == NAMED
+    assert len(notes) == len(NAMED)
+    for name, content in whole.items():
+        assert (folder / name).read_bytes() == content, name
+    # safetensors writes what is in its header in any order
+    np.testing.assert_array_equal(Posterior.load(folder / NAMED[0]).particles, before.particles)
+
+
+@pytest.mark.parametrize("name", ["stimuli.csv", "settings.toml"])
+def test_the_studys_own_copies_are_written_again(small_run: Run, tmp_path: Path, name: str) -> None:
+    made(tmp_path, small_run)
+    path = tmp_path / "out" / name
+    whole = path.read_bytes()
+    path.write_bytes(whole + b"\n")
+    with pytest.warns(match=rf"{name} is not as `equivocal reproduce` wrote it; it is used"):
+        open_study(tmp_path / "out")
+    with pytest.warns(match=rf"{name} is not as it was written; it is written again"):
+        made(tmp_path, small_run)
+    assert path.read_bytes() == whole
+    (tmp_path / "out" / "settings.toml").write_text("name = ")
+    with pytest.raises(UserError, match=r"settings\.toml.*`equivocal reproduce --out"):
+        open_study(tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[]", '{"infer": 3}', '{"a": {"key": "b", "files": {"../x": "y"}}}', "\0"]
+)
+def test_a_damaged_list_of_stages_is_said_and_done_again(text: str, tmp_path: Path) -> None:
+    (tmp_path / "stages.json").write_text(text)
+    with pytest.warns(match=r"stages\.json is damaged"):
+        stages = Stages(tmp_path)
+    assert not stages.finished("a", "b")
+
+
+def test_keys_of_an_older_folder_still_count(tmp_path: Path) -> None:
+    (tmp_path / "stages.json").write_text('{"a": "key"}')
+    assert Stages(tmp_path).finished("a", "key")
+    assert not Stages(tmp_path).finished("a", "key", [tmp_path / "lost"])
 
 
 def test_what_is_lost_is_made_again_bit_for_bit(finished: Study) -> None:
@@ -193,10 +263,18 @@ def test_a_changed_setting_repeats_only_what_depends_on_it(small_run: Run, tmp_p
     made(tmp_path, small_run).infer(quiet)
     files = sorted((tmp_path / "out" / "posteriors").rglob("*.safetensors"))
     before = {file: file.stat().st_mtime_ns for file in files}
+    watched = tmp_path / "out" / "posteriors" / "paper_1" / "00.safetensors"
+    first, noted = Posterior.load(watched), (tmp_path / "out" / "stages.json").read_bytes()
     changed = made(tmp_path, small_run, **{"inference.samplers.paper.num_steps": 4})
     changed.infer(quiet)
     for file, time in before.items():
         assert (file.stat().st_mtime_ns != time) == ("paper_" in str(file)), file
+    # Back to the first settings after a kill between a posterior and the note that it is there
+    (tmp_path / "out" / "stages.json").write_bytes(noted)
+    with pytest.warns(match="is not as it was written") as notes:
+        made(tmp_path, small_run).infer(quiet)
+    assert any(str(watched) in str(note.message) for note in notes)
+    np.testing.assert_array_equal(Posterior.load(watched).particles, first.particles)
 
 
 def test_stages_say_what_is_missing(small_run: Run, tmp_path: Path) -> None:

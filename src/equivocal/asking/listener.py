@@ -11,9 +11,29 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-__all__ = ["Floats", "Listener"]
+__all__ = ["Floats", "Listener", "is_network"]
 
 Floats = NDArray[np.float32]
+
+
+def is_network(shapes: dict[str, tuple[int, ...]], tokens: int, units: int) -> bool:
+    """Whether arrays of these shapes are those that a `Listener` needs."""
+    hidden, gestalt, asked = (
+        shapes.get(name, (0,))[0]
+        for name in ("update.hidden_bias", "update.gestalt_bias", "query.hidden_bias")
+    )
+    return shapes == {
+        "update.token_weight": (tokens, hidden),
+        "update.hidden_bias": (hidden,),
+        "update.recurrent_weight": (gestalt, hidden),
+        "update.gestalt_weight": (hidden, gestalt),
+        "update.gestalt_bias": (gestalt,),
+        "query.gestalt_weight": (gestalt, asked),
+        "query.probe_weight": (units, asked),
+        "query.hidden_bias": (asked,),
+        "query.output_weight": (asked, units),
+        "query.output_bias": (units,),
+    }
 
 
 @dataclass(frozen=True, eq=False)

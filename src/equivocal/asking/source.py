@@ -11,28 +11,22 @@ weights and its training.
 
 import hashlib
 import json
-import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from equivocal import __version__
 from equivocal.asking.settings import DEFAULT, AskSettings
 from equivocal.errors import UserError
+from equivocal.files import checksum, is_altered
+from equivocal.machine import cache_folder
+from equivocal.reading import UnreadableError, parse_toml, read_text
 from equivocal.world import World
 
-__all__ = ["Source", "cache_folder"]
+__all__ = ["Source", "altered_file", "cache_folder"]
 
 DEFAULT_WORLD = "paper"
-
-
-def cache_folder() -> Path:
-    """Where networks and ensembles are kept."""
-    import platformdirs
-
-    named = os.environ.get("EQUIVOCAL_CACHE")
-    return Path(named) if named else platformdirs.user_cache_path("equivocal")
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,16 +81,22 @@ class Source:
         settings_file = _existing(run, run / "run.toml")
         world = World.load(_existing(run, run / "world.toml"))
         try:
-            training = tomllib.loads(settings_file.read_text(encoding="utf-8"))["training"]
+            content = _content(settings_file)
+            training = content["training"]
             count = int(training["networks"])
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, OverflowError) as error:
             raise UserError(
                 f"{settings_file} is damaged ({error}); train again into another folder."
             ) from None
         if network >= count:
             raise UserError(f"{run} holds networks 0 to {count - 1}; there is no {network}.")
-        weights = _existing(run, _network_path(run, network)).read_bytes()
-        made_of = {"network": hashlib.sha256(weights).hexdigest(), "training": training}
+        weights = _existing(run, _network_path(run, network))
+        if altered := altered_file(run, network):
+            raise UserError(
+                f"{altered} cannot be read (it is not as it was written); train again into "
+                "another folder."
+            )
+        made_of = {"network": checksum(weights), "training": training}
         return cls(world, run, network, settings, _folder(world, made_of, settings))
 
     @property
@@ -131,6 +131,26 @@ def _folder(world: World, made_of: Mapping[str, object], settings: AskSettings) 
     key = hashlib.sha256(json.dumps(content | dict(made_of), sort_keys=True).encode())
     plain = "".join(letter for letter in world.name if letter.isalnum())[:24]
     return cache_folder() / f"{plain}-{key.hexdigest()[:16]}"
+
+
+def altered_file(run: Path, network: int) -> Path | None:
+    """The first file behind a network that is not as it was written, if there is one."""
+    try:
+        sums = dict(_content(run / "run.toml").get("checksums", {}))
+    except ValueError:
+        return run / "run.toml"
+    for path in (run / "world.toml", _network_path(run, network)):
+        known = sums.get(path.relative_to(run).as_posix())  # an older run has none
+        if known is not None and checksum(path) != known:
+            return path
+    return None
+
+
+def _content(path: Path) -> dict[str, Any]:
+    text = read_text(path)
+    if is_altered(text):
+        raise UnreadableError(path, "it is not as it was written")
+    return parse_toml(text)
 
 
 def _existing(run: Path, path: Path) -> Path:

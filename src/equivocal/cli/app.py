@@ -10,7 +10,7 @@ from rich.text import Text
 from typer.exceptions import TyperException
 
 from equivocal import __version__
-from equivocal.cli import ask, bench, multiverse, serve, studies, training, worlds
+from equivocal.cli import ask, bench, doctor, multiverse, serve, studies, sweep, training, worlds
 from equivocal.cli.console import err, out
 from equivocal.errors import UserError
 
@@ -35,7 +35,9 @@ for stage in (studies.infer, studies.probe, studies.analyse, studies.report):
     app.command(stage.__name__, epilog=studies.STAGE_EXAMPLES)(stage)
 app.add_typer(studies.app, name="study")
 app.command("multiverse", epilog=multiverse.MULTIVERSE_EXAMPLES)(multiverse.multiverse)
+app.command("sweep", epilog=sweep.SWEEP_EXAMPLES)(sweep.sweep)
 app.command("bench", epilog=bench.BENCH_EXAMPLES)(bench.bench)
+app.command("doctor", epilog=doctor.DOCTOR_EXAMPLES)(doctor.doctor)
 
 
 def _show_version(wanted: bool) -> None:

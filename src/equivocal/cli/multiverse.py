@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from equivocal.cli.console import out, progress
+from equivocal.cli.console import out
+from equivocal.cli.sweep import Scheduler, Workers, finished_or_exit
 from equivocal.cli.training import Folder
 
 if TYPE_CHECKING:
@@ -28,19 +29,24 @@ def multiverse(
     networks: Annotated[
         int | None, typer.Option(min=1, help="How many networks [as the grid says: 2].")
     ] = None,
+    workers: Workers = None,
+    scheduler: Scheduler = None,
 ) -> None:
     """Does the effect hang on a choice that the paper leaves open? Tries a grid of them.
 
     Writes multiverse.csv and the specification curves. A run that was stopped goes on where it
-    was.
+    was, also on another machine.
     """
     from equivocal.report import save_figure, specification_curve
+    from equivocal.study.cluster import hiring
     from equivocal.study.multiverse import curve_table, roles_of, run_multiverse
     from equivocal.study.specifications import load_grid
 
     the_grid = load_grid(grid, networks)
-    with progress("multiverse") as advance:
-        table = run_multiverse(the_grid, folder, advance)
+    hire = hiring(folder, workers, scheduler)
+    table = finished_or_exit(
+        "multiverse", lambda advance: run_multiverse(the_grid, folder, advance, hire)
+    )
     for number, role in enumerate(roles_of(table)):
         name = "specification_curve" + (f"_{role}" if number else "")
         save_figure(specification_curve(curve_table(table, role)), folder / "figures", name)

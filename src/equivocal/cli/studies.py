@@ -1,5 +1,7 @@
 """`equivocal reproduce` and its stages: `infer`, `probe`, `analyse`, `report`; `study new`."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -58,7 +60,8 @@ def reproduce(
     What is there already is used again: a run that was stopped goes on where it was, and a changed
     setting repeats only what depends on it.
     """
-    from equivocal.study.running import prepare
+    from equivocal.locks import only_one
+    from equivocal.study.running import SUBFOLDERS, prepare
     from equivocal.study.settings import load_study, parse_changes
 
     changes = parse_changes(others or [])
@@ -67,32 +70,37 @@ def reproduce(
             changes[f"training.{name}"] = value
     settings = load_study(study or preset, changes, quick=quick)
     chosen = folder or (QUICK if quick else PAPER)
-    the_study = prepare(settings, chosen)
-    show_scores(train_or_reuse(the_study.world, settings.training_settings, chosen))
-    _infer(the_study)
-    _probe(the_study)
-    _analyse(the_study)
-    _report(the_study)
+    with only_one(chosen, *SUBFOLDERS):
+        the_study = prepare(settings, chosen)
+        show_scores(train_or_reuse(the_study.world, settings.training_settings, chosen))
+        _infer(the_study)
+        _probe(the_study)
+        _analyse(the_study)
+        _report(the_study)
 
 
 def infer(folder: Folder = PAPER) -> None:
     """Sample the posteriors of a study's trained networks."""
-    _infer(_opened(folder))
+    with _opened(folder) as study:
+        _infer(study)
 
 
 def probe(folder: Folder = PAPER) -> None:
     """Ask networks and posteriors the stimuli, word by word; writes activations.nc."""
-    _probe(_opened(folder))
+    with _opened(folder) as study:
+        _probe(study)
 
 
 def analyse(folder: Folder = PAPER) -> None:
     """Statistics of the activations; writes tables/ and claims.csv."""
-    _analyse(_opened(folder))
+    with _opened(folder) as study:
+        _analyse(study)
 
 
 def report(folder: Folder = PAPER) -> None:
     """Draw the figures and write report.html."""
-    _report(_opened(folder))
+    with _opened(folder) as study:
+        _report(study)
 
 
 @app.command("new")
@@ -110,10 +118,15 @@ def new(
     )
 
 
-def _opened(folder: Path) -> "Study":
-    from equivocal.study.running import open_study
+@contextmanager
+def _opened(folder: Path) -> "Iterator[Study]":
+    """A study from its folder, which nobody else writes into meanwhile."""
+    from equivocal.locks import only_one
+    from equivocal.study.running import SUBFOLDERS, open_study
 
-    return open_study(folder)
+    there = (folder / "settings.toml").exists()  # no folder is made to say that it holds nothing
+    with only_one(folder, *SUBFOLDERS) if there else nullcontext():
+        yield open_study(folder)
 
 
 def _infer(study: "Study") -> None:

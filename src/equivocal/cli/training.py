@@ -1,5 +1,6 @@
 """`equivocal train`, and what `equivocal reproduce` shares with it."""
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -54,6 +55,7 @@ def train(
     there with the same settings is reused.
     """
     from equivocal.gestalt import TrainingSettings
+    from equivocal.locks import only_one
     from equivocal.world import World
 
     named = {"networks": networks, "seed": seed, "sentences": sentences, "epochs": epochs}
@@ -63,10 +65,11 @@ def train(
         raise UserError(f"{listed(sorted(twice))} is given twice; give it once.")
     settings = TrainingSettings.from_dict(given | more)
     the_world = World.load(world)
-    if folds is not None:
-        _cross_validate(the_world, settings, folds, folder)
-        return
-    show_scores(train_or_reuse(the_world, settings, folder))
+    with only_one(folder, "networks"):
+        if folds is not None:
+            _cross_validate(the_world, settings, folds, folder)
+            return
+        show_scores(train_or_reuse(the_world, settings, folder))
     out.print(
         f"saved in {folder}; `Network.load({str(folder)!r}, 0)` loads the first", soft_wrap=True
     )
@@ -79,8 +82,7 @@ def train_or_reuse(world: "World", settings: "TrainingSettings", folder: Path) -
     found = Run.find(folder, world, settings)
     if found is not None:
         out.print(f"{folder} holds this run already; using it", soft_wrap=True)
-        if not (folder / "scores.csv").exists():
-            found.write_scores(folder)
+        _mend_scores(found, folder)
         return found
     what = f"training {settings.networks} network{'s' if settings.networks > 1 else ''}"
     with progress(what) as advance:
@@ -88,6 +90,24 @@ def train_or_reuse(world: "World", settings: "TrainingSettings", folder: Path) -
     run.save(folder)
     out.print(f"trained {settings.networks} in {run.seconds:.0f} s")
     return run
+
+
+def _mend_scores(run: "Run", folder: Path) -> None:
+    """Write scores.csv again if it is lost or says something else than the networks."""
+    from pandas.testing import assert_frame_equal
+
+    from equivocal.reading import read_table
+
+    path = folder / "scores.csv"
+    if path.exists():
+        try:
+            table = read_table(path).set_index(run.scores.index.name)
+            assert_frame_equal(table, run.scores, rtol=1e-3)  # another processor rounds otherwise
+        except (ValueError, KeyError, AssertionError):
+            warnings.warn(f"{path} is not as it was written; it is written again.", stacklevel=2)
+        else:
+            return
+    run.write_scores(folder)
 
 
 def _cross_validate(world: "World", settings: "TrainingSettings", folds: int, folder: Path) -> None:

@@ -1,5 +1,6 @@
 """A training run from end to end: sample, split, train, score, save."""
 
+import warnings
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +22,8 @@ from equivocal.gestalt.settings import TrainingSettings
 from equivocal.gestalt.storage import (
     AGAIN,
     clear_run,
+    damaged_files,
+    ensure_sound,
     foreign_files,
     load_model,
     read_run,
@@ -29,6 +32,7 @@ from equivocal.gestalt.storage import (
     write_world,
 )
 from equivocal.gestalt.training import EpochReport, OnEpoch, fit
+from equivocal.reading import UnreadableError, read_table
 from equivocal.world import Corpus, World
 
 __all__ = ["Run", "cross_validate", "split_corpus", "train"]
@@ -60,6 +64,7 @@ class Run:
         """The run with this world and these settings if `directory` holds it, None if it is free.
 
         A complete run with another world or other settings is an error: it would be overwritten.
+        One with damaged files is named, and its folder is free: it can be trained again.
         """
         directory = Path(directory)
         if not (directory / "run.toml").exists():
@@ -69,6 +74,13 @@ class Run:
                     f"{directory} holds files that a run would overwrite ({listed(taken)}); "
                     "choose another folder."
                 )
+            return None
+        if damaged := damaged_files(directory):
+            names = listed(str(directory / name) for name in damaged)
+            warnings.warn(
+                f"{names} is missing or not as it was written; the networks are trained again.",
+                stacklevel=2,
+            )
             return None
         found = cls.load(directory)
         wanted, there = asdict(settings), asdict(found.settings)
@@ -88,6 +100,7 @@ class Run:
         """A saved run."""
         directory = Path(directory)
         world, settings, seconds = read_run(directory)
+        ensure_sound(directory)
         models = [
             load_model(directory, index, world, settings) for index in range(settings.networks)
         ]
@@ -195,11 +208,13 @@ def _fit(
 
 def _read_curves(path: Path, networks: int) -> pd.DataFrame:
     try:
-        curves = pd.read_csv(path)
+        curves = read_table(path)
         epochs = curves.groupby("network")["epoch"].count()
         if len(epochs) != networks or epochs.nunique() != 1 or curves.isna().any(axis=None):
             raise ValueError("rows are missing")
-    except (OSError, ValueError, KeyError) as error:
+    except UnreadableError as error:
+        raise UserError(f"{path} cannot be read ({error.reason}); {AGAIN}") from None
+    except (ValueError, KeyError, TypeError) as error:
         raise UserError(f"{path} cannot be read ({error}); {AGAIN}") from None
     return curves
 

@@ -3,13 +3,14 @@
 DIR/world.toml                   the world file, as it was
 DIR/networks/00.safetensors …    one file per network, with the world's fingerprint inside
 DIR/curves.csv, DIR/scores.csv   loss and accuracy per epoch; how well each network ended
-DIR/run.toml                     settings, versions, seconds; written last, so its presence
-                                 says that the run is complete
+DIR/run.toml                     settings, versions, seconds, checksums of the files above and of
+                                 itself; written last, so its presence says that the run is complete
 """
 
 import json
 import platform
-import tomllib
+import re
+from collections.abc import Container
 from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
@@ -20,19 +21,28 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import tomli_w
-from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from equivocal.errors import UserError, listed
-from equivocal.files import replacing, write_text_atomically
+from equivocal.files import checksum, is_altered, replacing, sealed, write_text_atomically
 from equivocal.gestalt.network import SentenceGestalt, new_sentence_gestalt
 from equivocal.gestalt.settings import TrainingSettings
 from equivocal.machine import available_cores
+from equivocal.reading import (
+    Shapes,
+    UnreadableError,
+    parse_json,
+    parse_toml,
+    read_tensors,
+    read_text,
+)
 from equivocal.world import World
 
 __all__ = [
     "AGAIN",
     "clear_run",
+    "damaged_files",
+    "ensure_sound",
     "foreign_files",
     "load_model",
     "load_network",
@@ -48,6 +58,7 @@ FORMAT = 1
 AGAIN = "remove the folder and train again, or train into another one."
 UNFINISHED = ".unfinished"  # stands in a folder while a run is written to it
 ABOUT = "equivocal"  # key of the file's metadata
+CHECKED = re.compile(r"world\.toml|curves\.csv|networks/\d{2,9}\.safetensors")
 
 
 def named_arrays(model: SentenceGestalt) -> dict[str, Any]:
@@ -84,7 +95,11 @@ def clear_run(directory: Path) -> None:
 
 def write_run(directory: Path, world: World, settings: TrainingSettings, seconds: float) -> None:
     """Write `run.toml`, the last file of a run."""
-    write_settings(directory / "run.toml", world, settings, seconds=round(seconds, 3))
+    written = [directory / "world.toml", directory / "curves.csv"]
+    written += [_network_path(directory, index) for index in range(settings.networks)]
+    sums = {path.relative_to(directory).as_posix(): str(checksum(path)) for path in written}
+    path, took = directory / "run.toml", round(seconds, 3)
+    write_settings(path, world, settings, seconds=took, checksums=sums)
     (directory / UNFINISHED).unlink(missing_ok=True)
 
 
@@ -96,8 +111,40 @@ def foreign_files(directory: Path) -> list[str]:
     return [name for name in names if (directory / name).exists()]
 
 
+def damaged_files(directory: Path) -> list[str]:
+    """Files of a complete run that are missing or not as they were written.
+
+    An older run.toml has no checksums; then nothing is known, and nothing named.
+    """
+    try:
+        content = _content(directory / "run.toml")
+        content["training"].keys()  # of an empty file there is no seal to be broken
+        sums = dict(content.get("checksums", {}))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return ["run.toml"]
+    names = (name for name in sums if CHECKED.fullmatch(name))  # a stranger's lead nowhere else
+    return [name for name in names if checksum(directory / name) != sums[name]]
+
+
+def _content(path: Path) -> dict[str, Any]:
+    text = read_text(path)
+    if is_altered(text):
+        raise UnreadableError(path, "it is not as it was written")
+    return parse_toml(text)
+
+
+def ensure_sound(directory: Path, names: Container[str] | None = None) -> None:
+    """Refuse a run (or these files of it) that is not as it was written, and name what is not."""
+    damaged = [name for name in damaged_files(directory) if names is None or name in names]
+    if damaged:
+        raise UserError(
+            f"{listed(str(directory / name) for name in damaged)} cannot be read (missing, or not "
+            f"as it was written); {AGAIN}"
+        )
+
+
 def write_settings(
-    path: Path, world: World, settings: TrainingSettings, **more: int | float
+    path: Path, world: World, settings: TrainingSettings, **more: int | float | dict[str, str]
 ) -> None:
     """Everything needed to do it again, and what it was done with."""
     packages = ("equivocal", "jax", "jaxlib", "equinox", "optax", "numpy")
@@ -110,7 +157,7 @@ def write_settings(
         "versions": {"python": platform.python_version()}
         | {name: metadata.version(name) for name in packages},
     }
-    write_text_atomically(path, tomli_w.dumps(content))
+    write_text_atomically(path, sealed(tomli_w.dumps(content)))
 
 
 def read_run(directory: Path) -> tuple[World, TrainingSettings, float]:
@@ -122,14 +169,15 @@ def read_run(directory: Path) -> tuple[World, TrainingSettings, float]:
             f"`equivocal train --out {directory}` makes one."
         )
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = _content(path)
         settings = TrainingSettings.from_dict(content["training"])
         if missing := asdict(settings).keys() - content["training"].keys():
             raise KeyError(f"{listed(sorted(missing))} missing")
         seconds = float(content["seconds"])
-    except (ValueError, KeyError, TypeError) as error:
-        reason = str(error).strip("'.")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        reason = getattr(error, "reason", str(error).strip("'."))
         raise UserError(f"{path} is damaged or from another version ({reason}); {AGAIN}") from None
+    ensure_sound(directory, {"world.toml"})
     try:
         return World.load(directory / "world.toml"), settings, seconds
     except UserError as error:
@@ -147,6 +195,7 @@ def load_network(
             f"{directory} holds networks 0 to {settings.networks - 1}; there is no {index!r}."
         )
     world = own_world if world is None else world
+    ensure_sound(directory, {f"networks/{index:02d}.safetensors"})
     return load_model(directory, index, world, settings), world
 
 
@@ -155,28 +204,42 @@ def load_model(
 ) -> SentenceGestalt:
     """The weights of one network; refuses a file of another world or another shape."""
     path = _network_path(directory, index)
+    empty = _empty_network(settings, world)
+    expected = {name: leaf.shape for name, leaf in named_arrays(empty).items()}
+
+    def check(metadata: dict[str, str], shapes: Shapes) -> None:
+        _check_origin(path, metadata, world)
+        _check_shapes(path, shapes, expected, settings)
+
     try:
-        with safe_open(path, framework="numpy") as file:
-            about = json.loads((file.metadata() or {}).get(ABOUT, "{}"))
-            arrays = {name: file.get_tensor(name) for name in list(file.keys())}
-    except (OSError, SafetensorError, ValueError) as error:
-        raise UserError(f"{path} cannot be read ({error}); {AGAIN}") from None
-    if about.get("format") != FORMAT:
+        _, arrays = read_tensors(path, check)
+    except UnreadableError as error:
+        raise UserError(f"{path} cannot be read ({error.reason}); {AGAIN}") from None
+    if not all(np.isfinite(array).all() for array in arrays.values()):
+        raise UserError(f"{path} holds a weight that is not a number; {AGAIN}")
+    leaves = [jnp.asarray(arrays[name], jnp.float32) for name in expected]
+    network: SentenceGestalt = jax.tree.unflatten(jax.tree.structure(empty), leaves)
+    return network
+
+
+def _check_origin(path: Path, metadata: dict[str, str], world: World) -> None:
+    try:
+        about = parse_json(metadata.get(ABOUT, "{}"))
+    except ValueError:
+        about = None
+    if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise UserError(f"{path} is not a network file of this version; {AGAIN}")
     if about.get("fingerprint") != world.fingerprint:
         raise UserError(
-            f"{path} was trained in world {about.get('world', 'unknown')!r} "
-            f"({about.get('fingerprint', 'no fingerprint')}), not in {world.name!r} "
+            f"{path} was trained in world {about.get('world', 'unknown')!r:.60} "
+            f"({about.get('fingerprint', 'no fingerprint')!s:.60}), not in {world.name!r} "
             f"({world.fingerprint}); load it with the world it was trained in, or train again."
         )
-    return _fill(path, arrays, settings, world)
 
 
-def _fill(
-    path: Path, arrays: dict[str, np.ndarray], settings: TrainingSettings, world: World
-) -> SentenceGestalt:
-    """A network with the file's weights, after checking every name and shape."""
-    shapes = eqx.filter_eval_shape(
+def _empty_network(settings: TrainingSettings, world: World) -> SentenceGestalt:
+    """Shapes in place of weights."""
+    shapes: SentenceGestalt = eqx.filter_eval_shape(
         new_sentence_gestalt,
         jax.random.key(0),
         num_tokens=len(world.tokens),
@@ -184,15 +247,14 @@ def _fill(
         hidden=settings.hidden,
         gestalt=settings.gestalt,
     )
-    expected = {name: leaf.shape for name, leaf in named_arrays(shapes).items()}
-    for name in expected.keys() | arrays.keys():
-        found = arrays[name].shape if name in arrays else None
-        if found != expected.get(name):
+    return shapes
+
+
+def _check_shapes(path: Path, found: Shapes, expected: Shapes, settings: TrainingSettings) -> None:
+    for name in expected.keys() | found.keys():
+        if found.get(name) != expected.get(name):
             raise UserError(
-                f"{path} does not fit: array {name!r} has shape {found}, and this world with "
-                f"{settings.hidden} hidden and {settings.gestalt} gestalt units needs "
+                f"{path} does not fit: array {name!r:.60} has shape {found.get(name)}, and this "
+                f"world with {settings.hidden} hidden and {settings.gestalt} gestalt units needs "
                 f"{expected.get(name)}; use the run's own run.toml and world.toml."
             )
-    leaves = [jnp.asarray(arrays[name]) for name in expected]
-    network: SentenceGestalt = jax.tree.unflatten(jax.tree.structure(shapes), leaves)
-    return network

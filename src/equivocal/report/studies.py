@@ -11,13 +11,14 @@ import tomli_w
 import xarray as xr
 from matplotlib.figure import Figure
 
+from equivocal.reading import read_table, read_text
 from equivocal.report.activation_figures import mean_activation_figure, word_grid_figure
 from equivocal.report.captions import CAPTIONS, TABLE_CAPTIONS
 from equivocal.report.diagrams import network_diagram, posterior_diagram
 from equivocal.report.effect_figures import prior_figure, tau_figure
 from equivocal.report.figures import belief_figure, calibration_figure, learning_figure
 from equivocal.report.html import ReportContent, render_report
-from equivocal.report.style import save_figure
+from equivocal.report.style import KINDS, save_figure
 from equivocal.report.uncertainty_figures import (
     calibration_panels,
     nuts_figure,
@@ -30,7 +31,7 @@ from equivocal.study.tables import PRINTED_STUDY
 
 __all__ = ["draw_all", "is_drawn", "write_report"]
 
-FILES = ("*.nc", "*.csv", "settings.toml", "tables/*.csv", "figures/*.*", "report.html")
+FILES = ("*.nc", "*.csv", "settings.toml", "tables/*.csv")  # what is drawn and told
 
 
 def figures_of(study: Study) -> dict[str, Callable[[], Figure]]:
@@ -83,7 +84,7 @@ def write_report(study: Study) -> Path:
     """One page with everything, from the files of the folder."""
     folder, settings = study.folder, study.settings
     tables = {
-        name: pd.read_csv(folder / "tables" / f"{name}.csv", keep_default_na=True)
+        name: read_table(folder / "tables" / f"{name}.csv")
         for name in TABLE_CAPTIONS
         if (folder / "tables" / f"{name}.csv").exists()
     }
@@ -103,15 +104,15 @@ def write_report(study: Study) -> Path:
         notes=_notes(study),
     )
     path = render_report(folder, content)
-    study.stages.mark("report", study.key_of_files(*FILES))
+    drawn = [folder / "figures" / f"{name}.{kind}" for name, _ in content.figures for kind in KINDS]
+    study.stages.mark("report", study.key_of_files(*FILES), [*drawn, path])
     return path
 
 
 def _read_claims(path: Path) -> pd.DataFrame:
-    try:
-        return pd.read_csv(path)
-    except pd.errors.EmptyDataError:  # a study of one's own has no claims of the paper
+    if not read_text(path).strip():  # a study of one's own has no claims of the paper
         return pd.DataFrame()
+    return read_table(path)
 
 
 def _stopped_at(settings: StudySettings) -> str:

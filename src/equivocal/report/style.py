@@ -11,7 +11,9 @@ from matplotlib.typing import RcKeyType
 
 from equivocal.files import replacing
 
-__all__ = ["COLOURS", "publication_style", "save_figure"]
+__all__ = ["COLOURS", "KINDS", "publication_style", "save_figure"]
+
+KINDS = ("svg", "png")
 
 # Okabe & Ito (2008), in the order in which series take them
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -36,10 +38,9 @@ def publication_style() -> Iterator[None]:
 
 def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
     """Write SVG and PNG; returns their paths."""
-    paths = [folder / f"{name}.svg", folder / f"{name}.png"]
-    for path in paths:
+    paths = [folder / f"{name}.{kind}" for kind in KINDS]
+    for path, kind in zip(paths, KINDS, strict=True):
         with replacing(path) as temporary, publication_style():
-            kind = path.suffix.removeprefix(".")
             meta = {"Date": None} if kind == "svg" else {}
             figure.savefig(temporary, format=kind, metadata=meta)
     return paths

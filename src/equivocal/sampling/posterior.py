@@ -29,8 +29,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from equivocal.files import replacing
+from equivocal.reading import Shapes, UnreadableError, parse_json, read_tensors
 from equivocal.sampling.expectations import Moments, gaussian_moments
-from equivocal.sampling.info import Info
+from equivocal.sampling.info import PER_OUTPUT, Info
 from equivocal.sampling.inputs import (
     checked_bool,
     checked_features,
@@ -239,19 +240,12 @@ class Posterior:
     @classmethod
     def load(cls, path: str | Path) -> "Posterior":
         """Read what `save` wrote."""
-        from safetensors import SafetensorError, safe_open
-
         path = _checked_path(path)
         try:
-            with safe_open(path, framework="numpy") as file:
-                header = file.metadata() or {}
-                present = set(file.keys())
-                arrays = {name: file.get_tensor(name) for name in ARRAYS if name in present}
-        except (OSError, SafetensorError) as error:
-            fail(f"cannot read a posterior from {path!s:.80}: {str(error).rstrip('.'):.200}.")
-        try:
-            return cls._from_file(header, arrays)
-        except (KeyError, TypeError, ValueError, AttributeError):
+            return cls._from_file(*read_tensors(path, _check_shapes, ARRAYS))
+        except UnreadableError as error:
+            fail(f"cannot read a posterior from {path!s:.80}: {error.reason:.200}.")
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
             fail(
                 f"{path} is not a posterior saved by this version of equivocal, or it is damaged; "
                 "save it again."
@@ -260,20 +254,18 @@ class Posterior:
     @classmethod
     def _from_file(cls, header: dict[str, str], arrays: dict[str, np.ndarray]) -> "Posterior":
         """Any error means that the file is not one of ours."""
-        if header["format"] != FORMAT:
+        K, J, _ = arrays["particles"].shape
+        dtype = arrays["mean"].dtype
+        if any(array.dtype != dtype or not np.isfinite(array).all() for array in arrays.values()):
             raise ValueError
-        K, J, D = arrays["particles"].shape
-        shapes = {"particles": (K, J, D), "mean": (K, D), "covariance": (K, D, D)}
-        dtype = np.dtype("float32") if arrays["mean"].dtype == np.float32 else np.dtype("float64")
-        for name, shape in shapes.items():
-            array = arrays[name]
-            if array.shape != shape or array.dtype != dtype or not np.isfinite(array).all():
-                raise ValueError
-        info = Info.from_dict(json.loads(header["info"]))
-        gaussian, chains = json.loads(header["gaussian"]), json.loads(header["chains"])
+        info = Info.from_dict(parse_json(header["info"]))
+        gaussian, chains = parse_json(header["gaussian"]), parse_json(header["chains"])
         checked_bool(gaussian, "gaussian")
         checked_int(chains, "chains", least=1)
-        if len(info.output_converged) != K or not isinstance(info.message, str):
+        per_output = (getattr(info, name) for name in PER_OUTPUT)
+        if any(values.shape != (K,) or values.dtype.kind not in "bif" for values in per_output):
+            raise ValueError
+        if chains > J or not isinstance(info.message, str) or not isinstance(info.method, str):
             raise ValueError
         return cls(
             **arrays,
@@ -285,6 +277,15 @@ class Posterior:
 
 
 ARRAYS = ("particles", "mean", "covariance")
+
+
+def _check_shapes(header: dict[str, str], shapes: Shapes) -> None:
+    """Before an array is read: all three are there, of one posterior."""
+    K, J, D = shapes["particles"]
+    if header["format"] != FORMAT or shapes != dict(
+        zip(ARRAYS, [(K, J, D), (K, D), (K, D, D)], strict=True)
+    ):
+        raise ValueError
 
 
 def _checked_path(path: Any) -> Path:

@@ -11,39 +11,41 @@ be repeated from the folder alone.
 """
 
 import gzip
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import xarray as xr
 
 from equivocal.errors import UserError, listed
 from equivocal.files import ensure_writable, replacing, write_text_atomically
 from equivocal.gestalt import Run
 from equivocal.progress import Advance
+from equivocal.reading import check_netcdf, read_text
 from equivocal.sampling import Posterior
 from equivocal.study.activations import activations, dictionary, tidy, units_of
 from equivocal.study.against_nuts import against_nuts
 from equivocal.study.claims import claims
+from equivocal.study.dataset_checks import check_dataset
 from equivocal.study.impossible import impossible_numbers
 from equivocal.study.inference import LastLayer, infer, last_layer_of, posterior_path, seed_of
 from equivocal.study.paths import effect_path
 from equivocal.study.settings import StudySettings, load_study
 from equivocal.study.stages import Stages, code_key, content_key, file_key
-from equivocal.study.stimuli import Stimuli, load_stimuli
+from equivocal.study.stimuli import MAX_BYTES, Stimuli, load_stimuli
 from equivocal.study.tables import tables
 from equivocal.world import World
 
-__all__ = ["Study", "open_study", "prepare"]
+__all__ = ["SUBFOLDERS", "Study", "open_study", "prepare"]
 
 Job = tuple[str, float, int]  # sampler, prior variance, network
-ANALYSED = (
-    *("activations.nc", "nuts.nc", "scores.csv", "settings.toml"),  # read
-    *("claims.csv", "tables/*.csv"),  # written
-)
+ANALYSED = ("activations.nc", "nuts.nc", "scores.csv", "settings.toml")
+PREPARED = "prepare"  # the stage that writes the study's own copies
+# Where stages write beside the folder itself, and a killed one may leave something.
+SUBFOLDERS = ("networks", "posteriors/*", "tables", "figures")
 
 
 @dataclass(eq=False)
@@ -61,7 +63,7 @@ class Study:
     @cached_property
     def world(self) -> World:
         """As the settings name it."""
-        return World.load(_world_of(self.settings))
+        return World.load(self.settings.world_source)
 
     @cached_property
     def run(self) -> Run:
@@ -119,7 +121,7 @@ class Study:
             path = posterior_path(self.folder, *job)
             work = partial(self._infer_one, layer_of, job, path)
             key = self._posterior_key(*job)
-            self.stages.do(f"infer {sampler} {variance:g} {index}", key, [path], work)
+            self.stages.do(_stage_of(*job), key, [path], work)
         on_step(len(jobs), len(jobs), "all posteriors are there")
 
     def _infer_one(self, layer_of: Callable[[int], LastLayer], job: Job, path: Path) -> None:
@@ -142,6 +144,11 @@ class Study:
             raise UserError(
                 f"{len(missing)} posteriors are missing in {self.folder}; `equivocal infer --out "
                 f"{self.folder}` makes them."
+            )
+        if altered := self.stages.altered(_stage_of(*job) for job in self._jobs()):
+            raise UserError(
+                f"{listed(map(str, altered))} is not as it was written; `equivocal infer --out "
+                f"{self.folder}` makes it again."
             )
         inference, path, nuts = self.settings.inference, self.settings.path, self.settings.nuts
         parts: list[tuple[str, str, list[Path], Callable[[], object]]] = [
@@ -198,13 +205,21 @@ class Study:
         path = self.folder / name
         if not path.exists():
             raise UserError(f"{path} is missing; `equivocal probe --out {self.folder}` writes it.")
+        if path in self.stages.altered(("probe", "path", "nuts")):
+            raise UserError(
+                f"{path} is not as it was written; `equivocal probe --out {self.folder}` writes "
+                "it again."
+            )
         return path
 
     def read(self, name: str) -> xr.Dataset:
         """A dataset that `probe` wrote."""
         path = self.found(name)
         try:
-            return xr.load_dataset(path, engine="scipy")
+            check_netcdf(path)
+            dataset = xr.load_dataset(path, engine="scipy", decode_times=False)
+            check_dataset(name, dataset)
+            return dataset
         except (OSError, ValueError, TypeError, KeyError, IndexError) as error:
             raise UserError(
                 f"{path} is damaged ({error}); remove it, and `equivocal probe --out "
@@ -226,32 +241,32 @@ class Study:
     def analyse(self) -> bool:
         """Tables and claims; returns whether they were written now."""
         self.found("activations.nc")
-        if self.stages.finished("analyse", self.key_of_files(*ANALYSED)):
+        key = self.key_of_files(*ANALYSED)
+        if self.stages.finished("analyse", key):
             return False
-        self._write_analysis()
-        self.stages.mark("analyse", self.key_of_files(*ANALYSED))
+        self.stages.mark("analyse", key, self._write_analysis())
         return True
 
     def key_of_files(self, *patterns: str) -> str:
-        """A hash of files of the folder, read and written, and of the package's code.
-
-        Results that were changed or removed by hand are so made again.
-        """
+        """A hash of files of the folder, and of the package's code."""
         paths = sorted(path for pattern in patterns for path in self.folder.glob(pattern))
         files = [(str(path.relative_to(self.folder)), file_key(path)) for path in paths]
         return content_key(files, code_key())
 
-    def _write_analysis(self) -> None:
+    def _write_analysis(self) -> list[Path]:
         dataset = self.read("activations.nc")
         found = tables(dataset)
-        for name, table in found.items():
-            self._write_table(f"tables/{name}.csv", table)
-        self._write_table("claims.csv", claims(dataset, found, self.evidence()))
+        written = {f"tables/{name}.csv": table for name, table in found.items()}
+        written["claims.csv"] = claims(dataset, found, self.evidence())
         if self.settings.name == "paper":
-            self._write_table("tables/impossible_numbers.csv", impossible_numbers())
+            written["tables/impossible_numbers.csv"] = impossible_numbers()
+        for name, table in written.items():
+            write_text_atomically(self.folder / name, table.to_csv(index=False))
+        return [self.folder / name for name in written]
 
-    def _write_table(self, name: str, table: pd.DataFrame) -> None:
-        write_text_atomically(self.folder / name, table.to_csv(index=False))
+
+def _stage_of(sampler: str, variance: float, index: int) -> str:
+    return f"infer {sampler} {variance:g} {index}"
 
 
 def _nuts_evidence(found: xr.Dataset) -> dict[str, Any]:
@@ -271,17 +286,22 @@ def _nuts_evidence(found: xr.Dataset) -> dict[str, Any]:
 def prepare(settings: StudySettings, folder: Path) -> Study:
     """Check a study before any work, and put its settings and stimuli into its folder."""
     ensure_writable(folder)
-    source = Path(settings.folder) / settings.stimuli.file
-    world = World.load(_world_of(settings))
+    source = settings.stimuli_path
+    world = World.load(settings.world_source)
     check_questions(world, load_stimuli(source, world), settings)
     settings.check_training()
-    write_text_atomically(folder / "stimuli.csv", source.read_text(encoding="utf-8-sig"))
+    text = read_text(source, MAX_BYTES)
     own = settings.model_copy(
         update={"stimuli": settings.stimuli.model_copy(update={"file": "stimuli.csv"})}
     )
-    own.write(folder / "settings.toml")
     study = Study(own, folder)
     study.world = world
+    for path in study.stages.altered([PREPARED]):
+        warnings.warn(f"{path} is not as it was written; it is written again.", stacklevel=2)
+    write_text_atomically(folder / "stimuli.csv", text)
+    own.write(folder / "settings.toml")
+    files = [folder / name for name in ("stimuli.csv", "settings.toml")]
+    study.stages.mark(PREPARED, content_key(own.model_dump(mode="json")), files)
     return study
 
 
@@ -306,12 +326,6 @@ def check_questions(world: World, stimuli: Stimuli, settings: StudySettings) -> 
         )
 
 
-def _world_of(settings: StudySettings) -> str | Path:
-    """A world's name, or a path beside the study's file."""
-    beside = Path(settings.folder) / settings.world
-    return beside if beside.is_file() else settings.world
-
-
 def open_study(folder: Path) -> Study:
     """A study from its folder."""
     if not (folder / "settings.toml").exists():
@@ -319,4 +333,13 @@ def open_study(folder: Path) -> Study:
             f"{folder} holds no study (settings.toml is missing); `equivocal reproduce --out "
             f"{folder}` starts one."
         )
-    return Study(load_study(folder / "settings.toml"), folder)
+    try:
+        study = Study(load_study(folder / "settings.toml"), folder)
+    except UserError as error:
+        again = f"`equivocal reproduce --out {folder}` writes it again."
+        raise UserError(f"{str(error).rstrip('.')}; {again}") from None
+    for path in study.stages.altered([PREPARED]):  # perhaps on purpose
+        warnings.warn(
+            f"{path} is not as `equivocal reproduce` wrote it; it is used as it is.", stacklevel=2
+        )
+    return study

@@ -16,6 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from equivocal.errors import UserError, did_you_mean, listed
 from equivocal.files import write_text_atomically
 from equivocal.gestalt import TrainingSettings
+from equivocal.reading import inside, read_toml
+from equivocal.world import shipped_worlds
 
 __all__ = [
     "InferenceSettings",
@@ -105,7 +107,27 @@ class StudySettings(_Table):
     path: PathSettings = PathSettings()
     nuts: NutsSettings = NutsSettings()
     folder: str = Field(default="", exclude=True)
+    given: tuple[str, ...] = Field(default=(), exclude=True)  # settings that the caller named
     quick_run: bool = False  # made with the changes of the table [quick]
+
+    @property
+    def stimuli_path(self) -> Path:
+        """Beside the study's file, or wherever the caller said."""
+        return self._located("stimuli.file", self.stimuli.file)
+
+    @property
+    def world_source(self) -> str | Path:
+        """A file beside the study's, or the name of a world of the package."""
+        beside = self._located("world", self.world)
+        if not beside.is_file() and ("world" in self.given or self.world in shipped_worlds()):
+            return self.world
+        return beside
+
+    def _located(self, setting: str, name: str) -> Path:
+        if any(f"{setting}.".startswith(f"{given}.") for given in self.given):
+            return Path(self.folder) / name
+        # an installed package may be a tree of links
+        return inside(self.folder, name, setting, links=self.folder == str(_PRESETS))
 
     @property
     def training_settings(self) -> TrainingSettings:
@@ -145,17 +167,32 @@ def named_file(name_or_path: str | Path, folder: Traversable, kind: str) -> Path
 
 
 def load_study(
-    name_or_path: str | Path, changes: dict[str, Any] | None = None, *, quick: bool = False
+    name_or_path: str | Path,
+    changes: dict[str, Any] | None = None,
+    *,
+    quick: bool = False,
+    from_file: bool = False,
 ) -> StudySettings:
-    """A preset by name or a user's file; `changes` by dotted name replace single values."""
+    """A preset by name or a user's file; `changes` by dotted name replace single values.
+
+    Paths in `changes` may lead anywhere, unless they come `from_file` themselves.
+    """
     path = named_file(name_or_path, _PRESETS, "preset")
-    content = _read(path)
-    small = content.pop("quick", {})
-    for key, value in {**(small if quick else {}), **(changes or {})}.items():
+    content = read_toml(path)
+    small, changes = content.pop("quick", {}), changes or {}
+    if not isinstance(small, dict):
+        raise UserError(f"{path}: quick must be a table of settings, got {small!r:.60}.")
+    for key, value in {**(small if quick else {}), **changes}.items():
         _replace(content, key, value)
+    ours: dict[str, Any] = {
+        "folder": str(path.parent),
+        "given": () if from_file else tuple(changes),
+    }
+    if taken := sorted(ours.keys() & content.keys()):
+        raise UserError(f"{path}: unknown setting {taken[0]!r}; remove it.")
     try:
-        quick = quick or bool(content.pop("quick_run", False))
-        return StudySettings(**content, folder=str(path.parent), quick_run=quick)
+        ours["quick_run"] = quick or bool(content.pop("quick_run", False))
+        return StudySettings(**content, **ours)
     except ValidationError as error:
         raise UserError(f"{path}: {_explained(error)}") from None
 
@@ -173,19 +210,10 @@ def parse_changes(pairs: list[str]) -> dict[str, Any]:
             raise UserError(f"--set takes name=value, as training.networks=2, got {pair!r}.")
         try:
             value = tomllib.loads(f"value = {text}")["value"]
-        except tomllib.TOMLDecodeError:
+        except (ValueError, RecursionError):
             value = text
         changes[name.strip()] = value
     return changes
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is not TOML: {error}.") from None
 
 
 def _replace(content: dict[str, Any], key: str, value: Any) -> None:
@@ -210,7 +238,7 @@ def _explained(error: ValidationError) -> str:
         return f"the setting {place!r} is missing."
     if first["type"] == "value_error":
         return f"{place}: {first['ctx']['error']}."
-    return f"{place} = {first['input']!r} is wrong: {first['msg'].lower()}."
+    return f"{place} = {first['input']!r:.60} is wrong: {first['msg'].lower()}."
 
 
 def _names_beside(place: tuple[int | str, ...]) -> list[str]:
@@ -223,4 +251,4 @@ def _names_beside(place: tuple[int | str, ...]) -> list[str]:
             continue
         kind = field.annotation
     names = getattr(kind, "model_fields", None) or SamplerSettings.model_fields
-    return [name for name in names if name != "folder"]
+    return [name for name in names if name not in ("folder", "given")]

@@ -13,10 +13,10 @@ A grid is a TOML file that names a study and lists values for choices:
 The first value of a list is the study's own, so that a reader of the file sees what is varied.
 """
 
-import tomllib
 from dataclasses import dataclass
 from importlib import resources
 from itertools import product
+from math import prod
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -24,6 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from equivocal.errors import UserError, did_you_mean, listed
 from equivocal.gestalt import TrainingSettings
+from equivocal.reading import inside, read_toml
 from equivocal.sampling.dropout_deterministic import NUM_STEPS, DropoutConfig
 from equivocal.study.settings import (
     SamplerSettings,
@@ -37,6 +38,7 @@ __all__ = ["CHOICES", "Grid", "Specification", "grid_names", "load_grid"]
 
 _GRIDS = resources.files("equivocal.study") / "grids"
 AUTOMATIC = "automatic"
+MOST_COMBINATIONS = 100_000  # of a factorial; the full grid has 3,456
 Positive = Annotated[float, Field(gt=0, lt=float("inf"))]
 
 
@@ -98,12 +100,18 @@ def load_grid(name_or_path: str | Path, networks: int | None = None) -> Grid:
     """A grid by name or a user's file; `networks` replaces the number that it names."""
     path = named_file(name_or_path, _GRIDS, "grid")
     file = _read(path)
-    beside = path.parent / file.study
+    beside = inside(path.parent, file.study, "study")
     changes = {"training.networks": networks or file.networks}
-    study = load_study(beside if beside.is_file() else file.study, changes)
+    is_file = beside.is_file() or beside.suffix == ".toml"
+    study = load_study(beside if is_file else file.study, changes)
     own = _own_choices(study)
     alone = _values(file.one_at_a_time, own, f"{path}, one_at_a_time")
     crossed = _values(file.factorial, own, f"{path}, factorial")
+    if (total := prod(map(len, crossed.values()))) > MOST_COMBINATIONS:
+        raise UserError(
+            f"{path}, factorial has {total:,} combinations, and at most {MOST_COMBINATIONS:,} are "
+            "tried; give fewer values."
+        )
     combinations = product(*crossed.values())
     varied = [
         own,
@@ -167,11 +175,7 @@ def _checked(name: str, value: Any, own: Specification, where: str) -> Any:
 
 def _read(path: Path) -> _GridFile:
     try:
-        return _GridFile(**tomllib.loads(path.read_text(encoding="utf-8")))
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is not TOML: {error}.") from None
+        return _GridFile(**read_toml(path))
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"])

@@ -10,14 +10,17 @@ appear once in every condition and track the same roles there.
 """
 
 import csv
+import io
 from dataclasses import dataclass
 from pathlib import Path
 
 from equivocal.errors import UserError, did_you_mean, listed
+from equivocal.reading import is_plain_name, read_text
 from equivocal.world import Utterance, World
 
 __all__ = ["COLUMNS", "Stimuli", "Stimulus", "load_stimuli"]
 
+MAX_BYTES = 16 << 20  # the paper's sixteen sentences have 2 KB
 COLUMNS = ("condition", "item", "sentence", "critical_word", "tracked_units")
 
 
@@ -71,22 +74,20 @@ def load_stimuli(path: str | Path, world: World) -> Stimuli:
 
 def _read(path: Path) -> list[tuple[int, dict[str, str]]]:
     """Rows with their line numbers; the header is row 1."""
+    text = io.StringIO(read_text(path, MAX_BYTES), newline="")
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file, skipinitialspace=True)
-            header = tuple(reader.fieldnames or ())
-            if missing := [name for name in COLUMNS if name not in header]:
-                if len(header) == 1 and ";" in header[0]:
-                    raise UserError(f"{path}: columns are separated by commas, not by semicolons.")
-                raise UserError(
-                    f"{path}, row 1: the columns must be {listed(COLUMNS)}; "
-                    f"{listed(missing)} is missing, found {listed(header)}."
-                )
-            rows = [(reader.line_num, row) for row in reader]
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}.") from None
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise UserError(f"{path} is not a CSV file in UTF-8: {error}.") from None
+        reader = csv.DictReader(text, skipinitialspace=True)
+        header = tuple(reader.fieldnames or ())
+        if missing := [name for name in COLUMNS if name not in header]:
+            if len(header) == 1 and ";" in header[0]:
+                raise UserError(f"{path}: columns are separated by commas, not by semicolons.")
+            raise UserError(
+                f"{path}, row 1: the columns must be {listed(COLUMNS)}; "
+                f"{listed(missing)} is missing, found {listed(header):.200}."
+            )
+        rows = [(reader.line_num, row) for row in reader]
+    except csv.Error as error:
+        raise UserError(f"{path} is not a CSV file: {error}.") from None
     if not rows:
         raise UserError(f"{path} has no rows below its header; add a sentence.")
     return rows
@@ -96,6 +97,12 @@ def _parsed(cells: dict[str, str], world: World, where: str) -> Stimulus:
     for name in COLUMNS:
         if not (cells.get(name) or "").strip():
             raise UserError(f"{where}: {name} is empty; every column needs a value.")
+    for name in ("condition", "item"):  # they become part of the names of figures
+        if not is_plain_name(cells[name].strip()):
+            raise UserError(
+                f"{where}: {name} {cells[name]!r:.80} has a slash, a colon or a control character, "
+                "or more than 100 letters; rename it."
+            )
     try:
         utterance = world.parse(cells["sentence"])
     except UserError as error:
@@ -141,13 +148,12 @@ def _tracked(text: str, world: World, where: str) -> dict[str, str]:
 
 def _check_balance(stimuli: Stimuli, path: str | Path) -> None:
     for item in stimuli.items:
-        here = [c for c in stimuli.conditions if (c, item) in stimuli.rows]
-        if lacking := [c for c in stimuli.conditions if c not in here]:
+        if lacking := [c for c in stimuli.conditions if (c, item) not in stimuli.rows]:
             raise UserError(
                 f"{path}: item {item!r} has no row in condition {listed(lacking)}; every item "
                 "must be in every condition."
             )
-        roles = {tuple(sorted(stimuli.rows[c, item].tracked)) for c in here}
+        roles = {tuple(sorted(stimuli.rows[c, item].tracked)) for c in stimuli.conditions}
         if len(roles) > 1:
             raise UserError(
                 f"{path}: item {item!r} tracks other roles in one condition than in another; "

@@ -7,6 +7,7 @@ A new rule of the format is a new generator, called in `find_problems`.
 
 import unicodedata
 from collections.abc import Iterator
+from itertools import chain, islice
 
 from equivocal.errors import did_you_mean
 from equivocal.world.construction_checks import constructions, shares
@@ -18,24 +19,48 @@ from equivocal.world.queries import PLUS
 from equivocal.world.schema import ABSENT, WorldFile
 from equivocal.world.spelling import declared_spellings, fold, known_spellings, verb_form
 
-__all__ = ["find_problems"]
+__all__ = ["find_problems", "too_large"]
+
+MOST_PROBLEMS = 100  # each may look for the nearest of all names; nobody reads more at once
+MOST_ROLES = 100  # columns of every table of events
+MOST_FEATURES = 1 << 31  # words × units, a byte each; 30,000 words with a feature each are fewer
+MOST_PAIRS = 10_000_000  # actions × constructions, all looked at
+
+
+def too_large(file: WorldFile) -> list[Problem]:
+    """Sizes that no check below could take, or that would take all memory afterwards."""
+    words = sum(map(len, file.words.values()))
+    used = {feature for words in file.words.values() for has in words.values() for feature in has}
+    units = len(used | set(file.features or ())) + len(file.roles)
+    pairs = len(file.actions) * len(file.constructions)
+    sizes = [
+        ("roles", len(file.roles), MOST_ROLES, "roles"),
+        ("[words]", words * units, MOST_FEATURES, "words times features"),
+        ("[[constructions]]", pairs, MOST_PAIRS, "actions times constructions"),
+    ]
+    return [
+        Problem(table, f"there are {found:,} {what}, and at most {most:,} are read; use fewer.")
+        for table, found, most, what in sizes
+        if found > most
+    ]
 
 
 def find_problems(file: WorldFile) -> list[Problem]:
-    """All problems of a world file, in the order of its tables."""
+    """The problems of a world file, in the order of its tables."""
     names = Names(file)
-    return [
-        *_name_and_roles(file),
-        *_duplicate_names(file),
-        *_features(file),
-        *_indistinct_words(file),
-        *groups(file, names),
-        *distributions(file, names),
-        *_spellings(file, names),
-        *actions(file, names),
-        *constructions(file),
-        *shares(file),
-    ]
+    found = chain(
+        _name_and_roles(file),
+        _duplicate_names(file),
+        _features(file),
+        _indistinct_words(file),
+        groups(file, names),
+        distributions(file, names),
+        _spellings(file, names),
+        actions(file, names),
+        constructions(file),
+        shares(file),
+    )
+    return list(islice(found, MOST_PROBLEMS))
 
 
 def _name_and_roles(file: WorldFile) -> Iterator[Problem]:

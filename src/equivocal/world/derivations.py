@@ -57,7 +57,8 @@ def count_at_most(grammar: Grammar) -> float:
             events *= max(len(choice.fillers) for choice in choices)
         for share, construction in zip(action.shares, grammar.constructions, strict=True):
             optional = sum(construction.mentioned[role] < 1 for role in construction.order)
-            total += events * 2**optional if share > 0 else 0
+            # as floats: an integer of NumPy's would be 0 from 2⁶⁴ on
+            total += events * 2.0 ** min(int(optional), 1000) if share > 0 else 0
     return total
 
 

@@ -1,6 +1,5 @@
 """From a name or a path to a checked world file. Every way to fail ends in a `UserError`."""
 
-import tomllib
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ValidationError
 
 from equivocal.errors import UserError, did_you_mean, listed
-from equivocal.world.checks import find_problems
+from equivocal.reading import parse_toml, read_text
+from equivocal.world.checks import find_problems, too_large
 from equivocal.world.errors import Problem, WorldError
 from equivocal.world.schema import ConstructionSpec, Rule, VerbForms, WorldFile
 
@@ -45,9 +45,12 @@ def read_world(name_or_path: str | Path) -> tuple[str, str]:
         if path.is_dir():
             raise UserError(f"{path} is a folder; give the world file in it.")
         if path.is_file():
-            return _read(path), str(path)
-    except OSError as error:
-        raise UserError(f"{str(path)[:80]!r} cannot be read: {error.strerror}.") from None
+            return read_text(path, MAX_BYTES), str(path)
+    except (OSError, ValueError) as error:
+        if isinstance(error, UserError):
+            raise
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(f"{str(path)[:80]!r} cannot be read: {reason}.") from None
     shipped = listed(shipped_worlds())
     if path.suffix == ".toml" or len(path.parts) > 1:
         raise UserError(
@@ -61,29 +64,18 @@ def read_world(name_or_path: str | Path) -> tuple[str, str]:
     )
 
 
-def _read(path: Path) -> str:
-    if path.stat().st_size > MAX_BYTES:
-        raise UserError(f"{path} is larger than {MAX_BYTES >> 20} MiB; a world file is smaller.")
-    try:
-        return path.read_text(encoding="utf-8-sig")  # some editors put a mark in front
-    except UnicodeDecodeError:
-        raise UserError(f"{path} is not UTF-8 text; save it as UTF-8.") from None
-
-
 def parse_world_file(text: str, source: str) -> WorldFile:
     """The checked contents of a world file, or a `WorldError` that lists all problems."""
     try:
-        raw = tomllib.loads(text)
-    except RecursionError:
-        raise WorldError(source, [Problem("is not TOML", "it is nested too deeply.")]) from None
-    except tomllib.TOMLDecodeError as error:
+        raw = parse_toml(text)
+    except ValueError as error:
         hint = "; a name may stand only once in a table" if "overwrite" in str(error) else ""
         raise WorldError(source, [Problem("is not TOML", f"{error}{hint}.")]) from None
     try:
         file = WorldFile.model_validate(raw)
     except ValidationError as error:
         raise WorldError(source, [_problem(entry) for entry in error.errors()]) from None
-    problems = find_problems(file)
+    problems = too_large(file) or find_problems(file)
     if problems:
         raise WorldError(source, problems)
     return file

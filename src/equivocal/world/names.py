@@ -6,6 +6,9 @@ from equivocal.world.schema import WorldFile
 __all__ = ["Names", "UnknownNameError"]
 
 
+MOST_LEVELS = 100  # groups in groups
+
+
 class UnknownNameError(Exception):
     """A name no table defines; the message says so and proposes the nearest one."""
 
@@ -26,13 +29,20 @@ class Names:
 
     def words_of(self, name: str, *, within: str = "") -> tuple[str, ...]:
         """The words a word, class or group stands for; `within` says where, if it is unknown."""
-        return tuple(dict.fromkeys(self._expand(name, within, ())))
+        words: dict[str, None] = {}
+        self._expand(name, within, (), words, set())
+        return tuple(words)
 
-    def _expand(self, name: str, within: str, path: tuple[str, ...]) -> list[str]:
+    def _expand(
+        self, name: str, within: str, path: tuple[str, ...], words: dict[str, None], done: set[str]
+    ) -> None:
+        """Add the words of a name; a group that is `done` is there, else groups would explode."""
         if name in self.words:
-            return [name]
+            words[name] = None
+            return
         if name in self._classes:
-            return list(self._classes[name])
+            words.update(dict.fromkeys(self._classes[name]))
+            return
         if name not in self._groups:
             if name in self._distributions:
                 raise UnknownNameError(f"{name!r} is a distribution{within}; use it on its own.")
@@ -42,4 +52,11 @@ class Names:
         if name in path:
             circle = " → ".join([*path[path.index(name) :], name])
             raise UnknownNameError(f"group {name!r} contains itself ({circle}); break the circle.")
-        return [w for part in self._groups[name] for w in self._expand(part, within, (*path, name))]
+        if len(path) > MOST_LEVELS:
+            raise UnknownNameError(
+                f"group {path[0]!r} has more than {MOST_LEVELS} levels; use fewer."
+            )
+        if name not in done:
+            for part in self._groups[name]:
+                self._expand(part, within, (*path, name), words, done)
+            done.add(name)

@@ -4,6 +4,7 @@ Pydantic checks types and key names here; `equivocal.world.checks` checks what t
 A new key of the file format is added here first, then in `docs/worlds.md`.
 """
 
+import re
 from fractions import Fraction
 from math import isfinite
 from typing import Annotated, Any, Literal
@@ -25,18 +26,23 @@ ABSENT = "absent"  # reserved filler: "this event has no such role"
 VerbForm = Literal["third", "past", "participle", "progressive", "plain"]
 
 
+_HUGE = re.compile(r"e[+-]?\d{4}", re.IGNORECASE)  # Fraction("1e999999999") would never end
+
+
 def _as_probability(value: Any) -> float:
     """A number or a fraction in quotes, so that a third can be written exactly: "1/3"."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        raise ValueError(f"a probability is a number such as 0.25 or '1/4', got {value!r}")
+        raise ValueError(f"a probability is a number such as 0.25 or '1/4', got {value!r:.60}")
     try:
+        if isinstance(value, str) and (len(value) > 40 or _HUGE.search(value)):
+            raise ValueError
         number = float(Fraction(value)) if isinstance(value, str) else float(value)
     except (ValueError, ZeroDivisionError, OverflowError):
         raise ValueError(
-            f"a probability is a number such as 0.25 or '1/4', got {value!r}"
+            f"a probability is a number such as 0.25 or '1/4', got {value!r:.60}"
         ) from None
     if not isfinite(number) or number < 0:
-        raise ValueError(f"a probability must be finite and not negative, got {value!r}")
+        raise ValueError(f"a probability must be finite and not negative, got {value!r:.60}")
     return number
 
 
@@ -57,7 +63,7 @@ def _as_fillers(value: Any) -> str | tuple[str, ...] | dict[str, float]:
         return {word: _as_probability(chance) for word, chance in value.items()}
     raise ValueError(
         "fillers are a name, a list of names or a table of probabilities such as "
-        f"{{ egg = 0.7, toast = 0.3 }}, got {value!r}"
+        f"{{ egg = 0.7, toast = 0.3 }}, got {value!r:.60}"
     )
 
 

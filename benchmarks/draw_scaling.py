@@ -1,0 +1,74 @@
+"""The curves of docs/scaling.md, from what the benchmarks wrote.
+
+    python -m benchmarks.draw_scaling            writes docs/images/scaling.png
+
+Reads results/{scaling,sweep_scaling,gpu}.json; measures nothing.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+
+from equivocal.report.style import COLOURS, publication_style
+
+RESULTS = Path(__file__).parent / "results"
+OUT = Path(__file__).parents[1] / "docs" / "images" / "scaling.png"
+
+
+def read(name: str) -> Any:
+    """One file of results."""
+    return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def rows_from_a_file(axes: Axes, memory: Axes, found: dict[str, Any]) -> None:
+    """Seconds and peak memory over rows."""
+    for how, colour, words in (
+        ("file", COLOURS[0], "read from a file"),
+        ("memory", COLOURS[1], "in memory"),
+    ):
+        points = [(int(rows), one[how]) for rows, one in found.items() if how in one]
+        rows = [number for number, _ in points]
+        axes.loglog(rows, [one["seconds"] for _, one in points], "o-", color=colour, label=words)
+        peaks = [one["peak_bytes"] / 1e9 for _, one in points]
+        memory.loglog(rows, peaks, "o-", color=colour, label=words)
+    axes.set(xlabel="rows", ylabel="seconds", title="a posterior of 16 outputs")
+    memory.axhline(2, color="0.5", linestyle=":", label="the budget, 2 GB")
+    memory.set(xlabel="rows", ylabel="GB of the whole process", title="its memory")
+    for each in (axes, memory):
+        each.legend()
+
+
+def bars(axes: Axes, values: dict[str, float], goal: float, title: str, label: str) -> None:
+    """A number for each case, and the goal."""
+    axes.bar(list(values), list(values.values()), color=COLOURS[0], width=0.6)
+    for place, value in enumerate(values.values()):
+        axes.text(place, value, f"{value:.2f}", ha="center", va="bottom")
+    axes.axhline(goal, color="0.5", linestyle=":")
+    axes.text(len(values) - 0.55, goal, f"goal {goal:g}", ha="right", va="bottom", color="0.35")
+    axes.set(title=title, ylabel=label, ylim=(0, 1.25 * max(goal, *values.values())))
+
+
+def main() -> None:
+    """Draw four panels."""
+    scaling, sweep = read("scaling"), read("sweep_scaling")
+    with publication_style():
+        figure, axes = plt.subplots(1, 4, figsize=(13, 3.2))
+        rows_from_a_file(axes[0], axes[1], scaling["streamed"])
+        ratios = {f"{n} devices": one["ratio"] for n, one in scaling["sharded"].items()}
+        bars(axes[2], ratios, 1.15, "rows cut over devices, same cores", "time over one device")
+        bars(
+            axes[3], sweep_ratios(sweep), 1.8, "a sweep with 2 workers", "times faster than with 1"
+        )
+        figure.savefig(OUT, dpi=150)
+
+
+def sweep_ratios(found: dict[str, Any]) -> dict[str, float]:
+    """Of the work alone, and with starting the workers."""
+    return {"work": found["speedup"]["working"], "in all": found["speedup"]["in_all"]}
+
+
+if __name__ == "__main__":
+    main()

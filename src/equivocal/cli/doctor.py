@@ -1,0 +1,52 @@
+"""`equivocal doctor`."""
+
+import json
+from dataclasses import asdict
+from itertools import groupby
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from equivocal.cli.console import out
+
+if TYPE_CHECKING:
+    from equivocal.doctor import Finding
+
+__all__ = ["DOCTOR_EXAMPLES", "doctor"]
+
+DOCTOR_EXAMPLES = "Examples: `equivocal doctor`, `equivocal doctor --json`"
+STYLES = {"ok": "green", "note": "yellow", "problem": "bold red"}
+SOMETHING_WRONG = 1
+
+
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="The same for programs.")] = False,
+) -> None:
+    """Look at this machine: versions, devices, memory, folders, extras, and what to do about each.
+
+    Exit code 0: all is well, though optional parts may be missing; 1: something is wrong.
+    """
+    from equivocal.doctor import examine, is_well
+
+    findings = examine()
+    well = is_well(findings)
+    if as_json:
+        content = {"well": well, "findings": [asdict(finding) for finding in findings]}
+        out.print(json.dumps(content, indent=1), soft_wrap=True)
+    else:
+        _show(findings)
+        out.print("\nall is well" if well else "\nsomething is wrong; see `problem` above")
+    if not well:
+        raise typer.Exit(SOMETHING_WRONG)
+
+
+def _show(findings: "list[Finding]") -> None:
+    width = max(len(finding.name) for finding in findings)
+    for section, entries in groupby(findings, key=lambda finding: finding.section):
+        out.print(section, style="bold")
+        for entry in entries:
+            label = Text(f"  {entry.state:8}", STYLES[entry.state])
+            out.print(label + f"{entry.name:{width}}  {entry.found}", soft_wrap=True)
+            if entry.advice:
+                out.print(f"  {'':8}{'':{width}}  → {entry.advice}", soft_wrap=True)

@@ -1,0 +1,277 @@
+"""Who does the work: this process, worker processes of our own, or a running Dask cluster.
+
+A crew is given calls and hands back results as they come, in any order. Workers die: Dask gives
+their calls to others. Our own workers are processes confined to one core each, so that what a call
+returns does not depend on how many there are (training groups its networks by cores); they leave
+with this process, however it ends. Dask is optional, and imported only where it is used.
+"""
+
+import os
+import shutil
+import signal
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import cache
+from importlib.util import find_spec
+from multiprocessing import resource_tracker
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from equivocal import __version__
+from equivocal.errors import UserError
+from equivocal.machine import available_cores
+from equivocal.progress import announce
+from equivocal.study.stages import code_key
+
+__all__ = ["Crew", "Hire", "alone", "dask_setup", "hiring", "scratch"]
+
+INSTALL = "`pip install 'equivocal[cluster]'` installs it"
+SECONDS_TO_ANSWER = 5.0
+# A call whose worker dies is given to another; one that kills so many workers is at fault itself.
+MOST_DEATHS = 20
+
+
+@runtime_checkable  # tests check types as they run
+class Crew(Protocol):
+    """Calls go in, results come out; both while the other goes on."""
+
+    def share(self, value: Any) -> Any:
+        """Something for the arguments of several calls, sent to each worker once."""
+
+    def submit(self, name: str, function: Callable[..., Any], *arguments: Any) -> None:
+        """Have a call made."""
+
+    def finished(self) -> Iterator[tuple[str, Any]]:
+        """Names with results, or with the exception; ends when nothing is under way."""
+
+
+Hire = Callable[[int], AbstractContextManager[Crew]]  # for at most so many calls at a time
+
+
+class _Alone:
+    """One call after the other, in this process."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[str, Callable[..., Any], tuple[Any, ...]]] = deque()
+
+    def share(self, value: Any) -> Any:
+        return value
+
+    def submit(self, name: str, function: Callable[..., Any], *arguments: Any) -> None:
+        self._waiting.append((name, function, arguments))
+
+    def finished(self) -> Iterator[tuple[str, Any]]:
+        while self._waiting:
+            name, function, arguments = self._waiting.popleft()
+            yield name, _attempted(function, arguments)
+
+
+def _attempted(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    try:
+        return function(*arguments)
+    except Exception as error:  # one failure must not stop the other calls
+        return error
+
+
+class _OnDask:
+    """Calls as tasks of a Dask client."""
+
+    def __init__(self, client: Any) -> None:
+        from distributed import as_completed
+
+        self._client = client
+        self._under_way: Any = as_completed()  # type: ignore[no-untyped-call]
+        self._names: dict[str, str] = {}
+
+    def share(self, value: Any) -> Any:
+        # not `scatter`: what is scattered is lost with the worker that holds it, a task is repeated
+        return self._client.submit(_itself, value, pure=False)
+
+    def submit(self, name: str, function: Callable[..., Any], *arguments: Any) -> None:
+        future = self._client.submit(_as_ours, _ours(), function, *arguments, pure=False)
+        self._names[future.key] = name
+        self._under_way.add(future)
+
+    def finished(self) -> Iterator[tuple[str, Any]]:
+        for future in self._under_way:
+            yield self._names.pop(future.key), _outcome(future)
+
+
+def _outcome(future: Any) -> Any:
+    from distributed import CancelledError, KilledWorker
+
+    try:
+        return future.result()
+    except KilledWorker:
+        return RuntimeError("its worker was lost every time; is there too little memory?")
+    except CancelledError:
+        return RuntimeError("the connection to the scheduler was lost")
+    except Exception as error:
+        return error
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+@cache
+def _ours() -> tuple[str, str]:
+    """Version and code of the package in this process."""
+    return __version__, code_key()
+
+
+def _as_ours(ours: tuple[str, str], function: Callable[..., Any], *arguments: Any) -> Any:
+    """A call, if this process has the same equivocal; workers may join late."""
+    if _ours() != ours:
+        raise UserError(_other_version(_ours(), ours))
+    return function(*arguments)
+
+
+def _other_version(theirs: tuple[str, str], ours: tuple[str, str]) -> str:
+    how = f"equivocal {theirs[0]}" if theirs[0] != ours[0] else "other files of equivocal"
+    return f"a worker has {how}, and here is {ours[0]}; install the same on all machines."
+
+
+@contextmanager
+def alone(calls: int) -> Iterator[Crew]:
+    """No workers: this process does everything, on all its cores."""
+    del calls
+    yield _Alone()
+
+
+def hiring(folder: Path, workers: int | None = None, scheduler: str | None = None) -> Hire:
+    """As a user asked for it: so many workers of our own [one for each core], or a cluster."""
+    if scheduler is not None and workers is not None:
+        raise UserError("--workers starts workers here, --scheduler uses others; give one of them.")
+    if find_spec("distributed") is None:
+        if scheduler is not None or (workers or 1) > 1:
+            raise UserError(f"several workers need Dask, which is not there; {INSTALL}.")
+        return alone
+    if scheduler is not None:
+        return lambda _: _connected(scheduler)
+    most = workers or available_cores()
+    return lambda calls: _local(folder / ".scratch", min(most, calls))
+
+
+@contextmanager
+def _local(directory: Path, workers: int) -> Iterator[Crew]:
+    import dask
+    from distributed import Client, LocalCluster
+
+    shutil.rmtree(directory, ignore_errors=True)  # of a run that was killed
+    settings = {
+        "distributed.scheduler.allowed-failures": MOST_DEATHS,
+        # By default a worker that is not back after 15 seconds is given up. Starting one takes as
+        # long on a busy machine, and with all of them gone we would wait for good.
+        "distributed.deploy.lost-worker-timeout": "7 days",
+        "distributed.worker.use-file-locking": False,  # the folder is ours alone
+    }
+    try:
+        with dask.config.set(settings), _silenced() as level:
+            with _deaf_to_interrupts():
+                cluster = LocalCluster(  # type: ignore[no-untyped-call]
+                    n_workers=workers,
+                    threads_per_worker=1,
+                    processes=True,
+                    memory_limit=0,  # Dask cannot spill what JAX holds, it would only stop the work
+                    preload=[__name__],  # `dask_setup`, below
+                    # a graphics card is shared: none of the workers may take most of it at once
+                    env={"XLA_PYTHON_CLIENT_PREALLOCATE": "false"},
+                    local_directory=str(directory),
+                    dashboard_address="127.0.0.1:0",
+                    silence_logs=level,
+                )
+            with cluster, Client(cluster) as client:  # type: ignore[no-untyped-call]
+                link = f"; dashboard: {client.dashboard_link}" if find_spec("bokeh") else ""
+                announce(f"{workers} worker{'s' if workers > 1 else ''}{link}")
+                yield _OnDask(client)
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Ctrl-C, which reaches a whole group of processes, waits until the block has ended.
+
+    Threads that start meanwhile, and the processes that those start, never hear of it: this process
+    ends its workers itself, and what they would print on the way is no use to anybody.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # a thread that starts it would hear of Ctrl-C again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def dask_setup(worker: Any) -> None:
+    """Run by Dask in each of our workers as it starts: one core each, before JAX counts them."""
+    warnings.simplefilter("ignore")  # they would come out raw, and once from each worker
+    if hasattr(os, "sched_setaffinity"):
+        cores = sorted(os.sched_getaffinity(0))
+        # threads that start from here on inherit it, those of tasks and of XLA among them
+        os.sched_setaffinity(0, {cores[int(worker.name) % len(cores)]})
+
+
+@contextmanager
+def _connected(address: str) -> Iterator[Crew]:
+    from distributed import Client
+
+    with _silenced():
+        try:
+            client = Client(address, timeout=SECONDS_TO_ANSWER)  # type: ignore[no-untyped-call]
+        except (OSError, ValueError, TypeError, RuntimeError) as error:
+            reason = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
+            raise UserError(
+                f"no Dask scheduler answers at {address!r} ({reason}); start one with `dask "
+                "scheduler`, which prints its address, or leave --scheduler out."
+            ) from None
+        with client:
+            _check_workers(client)
+            announce(f"connected to {address}; dashboard: {client.dashboard_link}")
+            yield _OnDask(client)
+
+
+def _check_workers(client: Any) -> None:
+    """Each has our version of the package; none is there yet: say so."""
+    found = client.run(_ours, on_error="return")
+    for address, theirs in found.items():
+        if isinstance(theirs, Exception):
+            raise UserError(
+                f"the worker at {address} cannot import equivocal {__version__} "
+                f"({type(theirs).__name__}: {theirs}); install it there, with the same version."
+            )
+        if theirs != _ours():
+            raise UserError(f"{address}: {_other_version(theirs, _ours())}")
+    if not found:
+        announce("the scheduler has no workers yet; waiting for the first")
+
+
+@contextmanager
+def _silenced() -> Iterator[int]:
+    """Dask's log kept from the user's terminal: a lost worker is replaced, which is all of it."""
+    import logging
+
+    from distributed.utils import silence_logging_cmgr
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module="distributed|tornado")
+        with silence_logging_cmgr(logging.CRITICAL + 1):
+            yield logging.CRITICAL + 1
+
+
+def scratch() -> Path | None:
+    """Where a call may write what it throws away; None: wherever the system says."""
+    if find_spec("distributed") is None:
+        return None
+    from distributed import get_worker
+
+    try:
+        return Path(get_worker().local_directory)
+    except ValueError:  # this process is no worker
+        return None

@@ -1,0 +1,159 @@
+"""Many tasks on trained networks: networks are trained once, results kept as they come.
+
+    FOLDER/results/KEY.json     a result, or the checksums of trained networks (`Store`)
+    FOLDER/networks/KEY/        networks, by the content of world and training settings
+
+Only this process writes here. Workers get what they need over the wire and send back what they
+found, so they need no disk in common with us.
+"""
+
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from equivocal.errors import UserError
+from equivocal.gestalt import TrainingSettings, train
+from equivocal.progress import Advance
+from equivocal.study.cluster import Crew, Hire, scratch
+from equivocal.study.parcels import Parcel
+from equivocal.study.stages import content_key
+from equivocal.study.store import Store
+from equivocal.world import World
+
+__all__ = ["SUBFOLDERS", "Done", "Task", "UnfinishedError", "do_missing", "scratch_folder"]
+
+# Where files are written, and a killed run may leave something.
+SUBFOLDERS = ("results", "networks/*", "networks/*/networks", "tables", "figures")
+
+
+class UnfinishedError(RuntimeError):
+    """Some tasks failed for good; what the others gave is kept."""
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A call on trained networks: `work(networks, *arguments)` gives something JSON can hold."""
+
+    world: World
+    training: TrainingSettings
+    work: Callable[..., Any]
+    arguments: tuple[Any, ...]
+
+    @property
+    def networks_key(self) -> str:
+        """Of all that the networks depend on."""
+        return content_key("networks", self.world.text, asdict(self.training))
+
+
+@dataclass(frozen=True)
+class Done:
+    """What tasks gave, by key and in their order; and why others failed."""
+
+    results: dict[str, Any]
+    failures: dict[str, Exception]
+
+    def check(self) -> None:
+        """Complain about failures, once what is there has been written."""
+        if self.failures:
+            number = len(self.failures)
+            first = next(iter(self.failures.values()))
+            known = isinstance(first, UserError | RuntimeError)
+            why = str(first).rstrip(".") if known else f"{type(first).__name__}: {first}"
+            raise UnfinishedError(
+                f"{number} of {number + len(self.results)} failed, the first with: {why}. The "
+                "others are kept; the same command tries again what failed, and only that."
+            )
+
+
+def do_missing(tasks: Mapping[str, Task], folder: Path, hire: Hire, on_step: Advance) -> Done:
+    """Do the tasks, given by key, whose results are not in the folder yet; the caller holds it."""
+    store = Store(folder)
+    results = {key: content for key in tasks if (content := store.get(key)) is not None}
+    missing = {key: task for key, task in tasks.items() if key not in results}
+    failures: dict[str, Exception] = {}
+    if missing:
+        with hire(len(missing)) as crew:
+            work = _Work(missing, folder, store, crew)
+            for key, outcome in work.outcomes():
+                if isinstance(outcome, Exception):
+                    failures[key] = outcome
+                else:
+                    store.put(key, outcome)
+                    results[key] = store.get(key)  # as it is found the next time
+                on_step(len(failures) + len(results) + len(missing) - len(tasks), *work.state())
+    return Done({key: results[key] for key in tasks if key in results}, failures)
+
+
+class _Work:
+    """Trainings first, and the tasks on each of them as soon as it is there."""
+
+    def __init__(self, tasks: dict[str, Task], folder: Path, store: Store, crew: Crew) -> None:
+        self.tasks, self.folder, self.store, self.crew = tasks, folder / "networks", store, crew
+        self.sharing: defaultdict[str, list[str]] = defaultdict(list)
+        for key, task in tasks.items():
+            self.sharing[task.networks_key].append(key)
+        self.in_training: set[str] = set()
+
+    def state(self) -> tuple[int, str]:
+        """How many tasks there are, and a word on what goes on."""
+        training = len(self.in_training)
+        return len(self.tasks), f"{training} trainings to go" if training else "networks trained"
+
+    def outcomes(self) -> Iterator[tuple[str, Any]]:
+        """Key and result, or exception, of every task."""
+        for networks, keys in self.sharing.items():
+            found = self._found(networks)
+            if found is not None:
+                self._hand_out(networks, found)
+                continue
+            first = self.tasks[keys[0]]
+            self.in_training.add(networks)
+            self.crew.submit(networks, _train, first.world.text, first.training)
+        for key, outcome in self.crew.finished():
+            if key in self.tasks:
+                yield key, outcome
+                continue
+            self.in_training.remove(key)
+            if isinstance(outcome, Exception):
+                yield from ((task, outcome) for task in self.sharing[key])
+                continue
+            outcome.unpack(self.folder / key)
+            self.store.put(key, outcome.checksums)  # says that they are complete
+            self._hand_out(key, outcome)
+
+    def _found(self, key: str) -> Parcel | None:
+        """Networks that were trained before."""
+        checksums = self.store.get(key)
+        if checksums is None:
+            return None
+        parcel = Parcel.of(self.folder / key)
+        if parcel.checksums != checksums:
+            warnings.warn(f"{self.folder / key} is damaged; it is trained again.", stacklevel=2)
+            return None
+        return parcel
+
+    def _hand_out(self, networks: str, parcel: Parcel) -> None:
+        shared = self.crew.share(parcel)
+        for key in self.sharing[networks]:
+            task = self.tasks[key]
+            self.crew.submit(key, task.work, shared, *task.arguments)
+
+
+def _train(world: str, training: TrainingSettings) -> Parcel:
+    """On a worker: networks, as the files of a run."""
+    run = train(World.from_toml(world, "world.toml"), training)
+    with scratch_folder() as folder:
+        run.save(folder)
+        return Parcel.of(folder)
+
+
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """On a worker: a folder that is removed after use, whatever happens."""
+    with TemporaryDirectory(dir=scratch(), prefix="equivocal-") as folder:
+        yield Path(folder)

@@ -1,0 +1,76 @@
+"""Ctrl-C and `kill`, sent to real processes at many moments: one line, an exit code, no traceback.
+
+A moment counts from when the command line listens for signals, which /proc tells; before that, for
+some hundredths of a second, Python itself is being started.
+"""
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_cli import COMMAND
+from tests.faults.conftest import ENVIRONMENT, Tiny, names, results
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc here")
+
+LISTENING = 1 << (signal.SIGTERM - 1)
+
+
+def stopped_at(
+    command: list[str], moment: float, *, cwd: Path, number: int = signal.SIGINT
+) -> tuple[int, str]:
+    """Exit code and standard error of a command that gets a signal at a moment."""
+    process = subprocess.Popen(
+        command,
+        cwd=cwd,
+        env=ENVIRONMENT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    status = Path(f"/proc/{process.pid}/status")
+    while not int(status.read_text().split("SigCgt:")[1].split()[0], 16) & LISTENING:
+        time.sleep(0.002)
+    time.sleep(moment)
+    os.killpg(process.pid, number)
+    _, said = process.communicate(timeout=60)
+    return process.returncode, said
+
+
+# Imports of our own, of JAX and pandas; then the training begins.
+@pytest.mark.parametrize("moment", [0.0, 0.1, 0.5, 1.0])
+def test_a_command_that_does_not_resume_says_that_nothing_is_left(
+    moment: float, tmp_path: Path
+) -> None:
+    train = [*COMMAND, "train", "--sentences", "1000", "--out", "out"]
+    code, said = stopped_at(train, moment, cwd=tmp_path)
+    assert (code, said) == (130, "stopped; nothing half-written is left behind.\n")
+    assert not (tmp_path / "out").exists() or not names(tmp_path / "out")
+
+
+def test_a_plain_kill_is_as_clean(tiny: Tiny) -> None:
+    code, said = stopped_at(tiny.reproduce("out"), 0.3, cwd=tiny.folder, number=signal.SIGTERM)
+    assert code == 143
+    assert said == "stopped; run the same command again, and it goes on where it was.\n"
+
+
+@pytest.mark.slow
+def test_a_study_is_stopped_again_and_again_and_ends_the_same(
+    undisturbed: Path, tiny: Tiny
+) -> None:
+    last = "stopped; run the same command again, and it goes on where it was."
+    for moment in (1.5, 3.0, 5.0, 7.0, 9.0):
+        code, said = stopped_at(tiny.reproduce("out"), moment, cwd=tiny.folder)
+        assert code == 130
+        assert said.splitlines()[-1] == last
+        assert "Traceback" not in said
+        assert "Exception" not in said
+        assert names(tiny.folder / "out") <= names(undisturbed)
+    done = tiny.run("out")
+    assert done.returncode == 0, done.stderr
+    assert results(tiny.folder / "out") == results(undisturbed)

@@ -1,0 +1,116 @@
+"""Whole files of every kind that is read, made once, and what reads each of them."""
+
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tomli_w
+
+from equivocal.asking import Comprehender, Source
+from equivocal.gestalt import Run
+from equivocal.gestalt.runs import _read_curves
+from equivocal.gestalt.storage import load_network, read_run
+from equivocal.sampling import Posterior, sample_posterior
+from equivocal.study import Study, load_stimuli, load_study
+from equivocal.study.specifications import load_grid
+from equivocal.study.stages import Stages
+from equivocal.study.store import Store
+from equivocal.study.sweep import load_sweep
+from equivocal.world import World, example_text
+from tests.report import made_up
+from tests.study.test_multiverse import GRID, STIMULI, STUDY
+
+KEY = "0123456789abcdef"
+SWEEP = """
+study = "study.toml"
+[vary]
+training.seed = [0, 1]
+"inference.rows" = ["every word", "last word"]
+"""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of file: one that is whole, its format, and what reads it from where it lies."""
+
+    path: Path
+    format: str
+    load: Callable[[], object]
+
+
+def unseal(run: Path) -> None:
+    """A changed file would be refused by its checksum, and nothing behind that be tried."""
+    content = tomllib.loads((run / "run.toml").read_text())
+    del content["checksums"]
+    (run / "run.toml").write_text(tomli_w.dumps(content))
+
+
+def _settings(path: Path) -> object:
+    study = load_study(path)
+    return study.stimuli_path, study.world_source, study.training_settings
+
+
+def _posterior(path: Path) -> None:
+    rng = np.random.default_rng(0)
+    targets = rng.uniform(size=(40, 2)) < 0.5
+    sample_posterior(rng.normal(size=(40, 3)), targets, num_particles=8, seed=0).save(path)
+
+
+@pytest.fixture(scope="session")
+def kinds(
+    small_run: Run, garden: World, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Kind]:
+    folder = tmp_path_factory.mktemp("fuzz")
+    texts = {"garden.toml": example_text(), "garden.csv": STIMULI}
+    texts |= {"study.toml": STUDY, "grid.toml": GRID, "sweep.toml": SWEEP}
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    run = folder / "run"
+    small_run.save(run)
+    unseal(run)
+    _posterior(folder / "posterior.safetensors")
+    study = Study(load_study(folder / "study.toml"), folder)
+    path = made_up.path().assign_coords(network=[0, 1], step=np.arange(31), item=["a", "b", "c"])
+    path.attrs |= {"prior": 1.0, "condition": "reversal"}
+    nuts = made_up.nuts()
+    nuts = nuts.assign({f"{name}_sd": nuts["nuts_mean"] for name in ("nuts", "paper", "converged")})
+    seconds = {f"seconds_{name}": 1.0 for name in ("nuts", "paper", "converged")}
+    nuts.attrs |= {"units": "a, b", "network": 0, "verdict": "converged.", **seconds}
+    datasets = {"activations.nc": made_up.activations(1), "path.nc": path, "nuts.nc": nuts}
+    for name, dataset in datasets.items():
+        dataset.to_netcdf(folder / name, engine="scipy")
+    stages = Stages(folder)
+    stages.do("train", KEY, [folder / "garden.csv"], lambda: None)
+    Store(folder).put("abcd", {"numbers": [1.0, float("nan")], "text": "x"})
+
+    def kind(name: str, form: str, load: Callable[[Path], object]) -> Kind:
+        return Kind(folder / name, form, lambda: load(folder / name))
+
+    found = {
+        "world": kind("garden.toml", "toml", World.load),
+        "stimuli": kind("garden.csv", "csv", lambda file: load_stimuli(file, garden)),
+        "study": kind("study.toml", "toml", _settings),
+        "grid": kind("grid.toml", "toml", load_grid),
+        "sweep": kind("sweep.toml", "toml", load_sweep),
+        "run": kind("run/run.toml", "toml", lambda file: read_run(file.parent)),
+        "curves": kind("run/curves.csv", "csv", lambda file: _read_curves(file, 2)),
+        "network": kind(
+            "run/networks/00.safetensors", "safetensors", lambda _: load_network(run, 0)
+        ),
+        "asked": kind(
+            "run/networks/01.safetensors",
+            "safetensors",
+            lambda _: Comprehender(Source.choose(run=run, network=1)),
+        ),
+        "posterior": kind("posterior.safetensors", "safetensors", Posterior.load),
+        "stages": kind("stages.json", "json", lambda _: Stages(folder).finished("train", KEY)),
+        "store": kind("results/abcd.json", "json", lambda _: Store(folder).get("abcd")),
+    }
+    for name in datasets:
+        found[name] = kind(name, "netcdf", lambda file: study.read(file.name))
+    for each in found.values():
+        assert each.load() is not None  # whole files are read
+    return found

@@ -1,0 +1,282 @@
+"""Many studies: real worker processes, some of them killed, and the same bytes at the end."""
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import dask
+import pandas as pd
+import psutil
+import pytest
+
+from equivocal.errors import UserError
+from equivocal.study import cluster
+from equivocal.study.cluster import alone, hiring
+from equivocal.study.many import UnfinishedError
+from equivocal.study.sweep import Sweep, load_sweep, make_sweep, parse_varied, run_sweep
+from equivocal.world import example_text
+from tests.study.test_running import STIMULI
+
+# Nearly nothing is learned and sampled: here it matters who does it, and how often.
+STUDY = """
+name = "garden"
+world = "garden.toml"
+[training]
+networks = 2
+sentences = 60
+epochs = 2
+steps = 5
+questions = 64
+hidden = 20
+gestalt = 20
+[stimuli]
+file = "garden.csv"
+[inference]
+prior_variances = [1.0]
+units = "tracked"
+[inference.samplers.paper]
+method = "dropout-deterministic"
+num_particles = 10
+num_steps = 2
+[inference.samplers.converged]
+method = "exact-flow"
+num_particles = 2
+[path]
+num_steps = 2
+networks = 1
+[nuts]
+networks = 0
+"""
+SWEEP = """
+study = "study.toml"
+[vary]
+training.seed = [0, 1]
+"inference.seed" = [0, 7]
+"""
+
+
+def write_sweep(folder: Path, text: str = SWEEP) -> Path:
+    (folder / "garden.toml").write_text(example_text())
+    (folder / "study.toml").write_text(STUDY)
+    (folder / "garden.csv").write_text(STIMULI)
+    (folder / "sweep.toml").write_text(text)
+    return folder / "sweep.toml"
+
+
+def silent(done: int, total: int, state: str) -> None:
+    """Progress that nobody watches."""
+
+
+@contextmanager
+def one_core() -> Iterator[None]:
+    """As a worker is confined, since training groups its networks by cores."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(before)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def written(folder: Path) -> dict[str, bytes]:
+    """The tables, byte by byte."""
+    paths = [folder / "sweep.csv", *sorted((folder / "tables").iterdir())]
+    return {path.name: path.read_bytes() for path in paths}
+
+
+def times(folder: Path) -> dict[str, int]:
+    """When each result was written."""
+    return {path.name: path.stat().st_mtime_ns for path in (folder / "results").iterdir()}
+
+
+def workers_of(pid: int) -> list[psutil.Process]:
+    """The worker processes that a process has started."""
+    children = psutil.Process(pid).children(recursive=True)
+    return [child for child in children if "spawn_main" in " ".join(child.cmdline())]
+
+
+def left_behind(folder: Path) -> list[str]:
+    return [path.name for path in folder.rglob("*") if path.name.startswith(".")]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(
+    made_once: Callable[[str, Callable[[Path], None]], Path],
+) -> tuple[Sweep, Path]:
+    """A sweep that one process did from beginning to end."""
+
+    def make(folder: Path) -> None:
+        with one_core():
+            run_sweep(load_sweep(write_sweep(folder)), folder / "out", silent)
+
+    folder = made_once("sweep", make)
+    return load_sweep(folder / "sweep.toml"), folder / "out"
+
+
+def test_points_are_all_combinations_in_order(tmp_path: Path) -> None:
+    points = load_sweep(write_sweep(tmp_path)).points
+    assert [tuple(point.varied.values()) for point in points] == [(0, 0), (0, 7), (1, 0), (1, 7)]
+    assert [point.settings.training_settings.seed for point in points] == [0, 0, 1, 1]
+    assert [point.settings.inference.seed for point in points] == [0, 7, 0, 7]
+
+
+def test_presets_and_quick_runs_can_be_swept() -> None:
+    quick = make_sweep("paper", {"training.hidden": [50, 100]}, quick=True)
+    assert [point.settings.training_settings.hidden for point in quick.points] == [50, 100]
+    assert all(point.settings.quick_run for point in quick.points)
+    assert parse_varied(["a.b=[1.0,2.0],[3.0]", "c=0.1,automatic"]) == {
+        "a.b": [[1.0, 2.0], [3.0]],
+        "c": [0.1, "automatic"],
+    }
+
+
+def test_rows_are_those_of_each_study_with_its_settings_in_front(
+    undisturbed: tuple[Sweep, Path],
+) -> None:
+    sweep, folder = undisturbed
+    table = pd.read_csv(folder / "tables" / "paired_models.csv")
+    assert list(table.columns[:2]) == ["training.seed", "inference.seed"]
+    points = table[["training.seed", "inference.seed"]].drop_duplicates().to_numpy().tolist()
+    assert points == [[0, 0], [0, 7], [1, 0], [1, 7]]
+    # another seed of the sampler moves the posterior, not the networks it is about
+    shown = table[(table["measure"] == "indicated agent") & (table["estimate"] == "paper")]
+    assert shown["t"].nunique() == len(sweep.points)
+    assert len(list((folder / "networks").iterdir())) == 2  # trained once for two points each
+    assert pd.read_csv(folder / "sweep.csv").to_numpy().tolist() == points  # it claims nothing
+
+
+@pytest.mark.slow
+def test_killed_workers_change_nothing(undisturbed: tuple[Sweep, Path], tmp_path: Path) -> None:
+    """Both workers are killed at once, at least one with a study in hand.
+
+    And they are slow to come back: Dask would give them up after a second, and wait for good.
+    """
+    sweep, whole = undisturbed
+    killed: list[psutil.Process] = []
+
+    def kill_all(done: int, total: int, state: str) -> None:
+        if done == 1:
+            killed.extend(workers_of(os.getpid()))
+            for worker in killed:
+                worker.kill()
+
+    out = tmp_path / "out"
+    with dask.config.set({"distributed.deploy.lost-worker-timeout": "1s"}):
+        run_sweep(sweep, out, kill_all, hiring(out, workers=2))
+    assert len(killed) == 2
+    assert written(out) == written(whole)
+    assert workers_of(os.getpid()) == []
+    assert left_behind(out) == []
+
+
+def test_only_what_is_missing_or_damaged_is_done_again(
+    undisturbed: tuple[Sweep, Path], tmp_path: Path
+) -> None:
+    """The folder was copied to another place, and suffered on the way."""
+    sweep, whole = undisturbed
+    out = tmp_path / "elsewhere"
+    subprocess.run(["cp", "-rp", whole, out], check=True)
+    before = times(out)
+    points = [name for name in before if '"claims"' in (out / "results" / name).read_text()]
+    lost, flipped = points[0], out / "results" / points[1]
+    (out / "results" / lost).unlink()
+    content = bytearray(flipped.read_bytes())
+    content[len(content) // 2] ^= 1
+    flipped.write_bytes(content)
+    steps: list[tuple[int, int]] = []
+    with one_core(), pytest.warns(UserWarning, match=f"{flipped.name} is damaged"):
+        run_sweep(sweep, out, lambda done, total, _: steps.append((done, total)))
+    assert steps == [(1, 2), (2, 2)]
+    assert written(out) == written(whole)
+    changed = {name for name, when in times(out).items() if when != before[name]}
+    assert changed == {lost, flipped.name}
+
+
+@pytest.mark.slow
+def test_damaged_networks_are_named_and_trained_again(
+    undisturbed: tuple[Sweep, Path], tmp_path: Path
+) -> None:
+    sweep, whole = undisturbed
+    out = tmp_path / "out"
+    subprocess.run(["cp", "-rp", whole, out], check=True)
+    for path in (out / "results").iterdir():
+        if '"claims"' in path.read_text():
+            path.unlink()
+    weights = sorted((out / "networks").rglob("01.safetensors"))[0]
+    content = weights.read_bytes()
+    weights.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with one_core(), pytest.warns(UserWarning, match="is damaged; it is trained again"):
+        run_sweep(sweep, out, silent)
+    assert weights.read_bytes() == content
+    assert written(out) == written(whole)
+
+
+def test_failure_of_one_does_not_stop_the_others(
+    undisturbed: tuple[Sweep, Path], tmp_path: Path
+) -> None:
+    sweep, whole = undisturbed
+    out = tmp_path / "out"
+    subprocess.run(["cp", "-rp", whole, out], check=True)
+    write_sweep(tmp_path)
+    bad = {"training.seed": [0], "inference.samplers.paper.options.no_such": [1]}
+    points = make_sweep(tmp_path / "study.toml", bad).points
+    with pytest.raises(UnfinishedError, match=r"1 of 5 failed, .*no_such.* only that\."):
+        run_sweep(Sweep((*points, *sweep.points)), out, silent)
+    assert written(out) == written(whole)
+    assert times(out) == times(whole)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (SWEEP.replace("training.seed", "training.sed"), "unknown setting 'sed': did you mean"),
+        (SWEEP.replace("[0, 1]", '[0, "one"]'), "seed"),
+        (SWEEP.replace("[0, 1]", "[0, -1]"), "seed must be from 0"),
+        (SWEEP.replace("[0, 1]", "1"), "training.seed = 1 is wrong: give a list"),
+        (SWEEP.replace("[0, 1]", "[]"), "give a list of values"),
+        (SWEEP.replace("[0, 1]", "[1, 1.0]"), "has a value twice"),
+        (SWEEP.replace("[vary]", "[varies]"), "unknown key 'varies': did you mean 'vary'"),
+        ('study = "study.toml"\n[vary]', "varies something"),
+        (SWEEP.replace("study.toml", "no.toml"), "cannot read .*no.toml"),
+        ("[vary", "is not TOML"),
+    ],
+)
+def test_wrong_sweep_is_explained_before_any_work(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(UserError, match=message.replace("[", r"\[")):
+        run_sweep(load_sweep(write_sweep(tmp_path, text)), tmp_path / "out", silent)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("pair", ["training.seed", "=1,2", "training.seed="])
+def test_wrong_option_is_explained(pair: str) -> None:
+    with pytest.raises(UserError, match=r"--vary takes name=value,value"):
+        parse_varied([pair])
+
+
+def test_unreachable_scheduler_is_said_soon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "SECONDS_TO_ANSWER", 0.5)
+    sweep = load_sweep(write_sweep(tmp_path))
+    for address in ("tcp://127.0.0.1:9", "tls://127.0.0.1:9", "nonsense://x", "no port"):
+        began = time.monotonic()
+        with pytest.raises(UserError, match=f"no Dask scheduler answers at '{address}'"):
+            run_sweep(sweep, tmp_path / "out", silent, hiring(tmp_path / "out", None, address))
+        assert time.monotonic() - began < 5
+
+
+def test_workers_are_ours_or_a_scheduler_s(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="give one of them"):
+        hiring(tmp_path, workers=2, scheduler="tcp://127.0.0.1:9")
+
+
+def test_without_dask_one_process_does_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "find_spec", lambda _: None)
+    assert hiring(tmp_path) is alone
+    assert hiring(tmp_path, workers=1) is alone
+    for asked in ({"workers": 2}, {"scheduler": "tcp://127.0.0.1:9"}):
+        with pytest.raises(UserError, match=r"pip install 'equivocal\[cluster\]'"):
+            hiring(tmp_path, **asked)
