@@ -4,6 +4,7 @@
 # and, when changing samplers:
 #   make test-slow   simulation-based calibration, many seeds, the longer notebook; a quarter of an hour
 # and, when changing what is written to disk:
+#   make test-longer processes and whole commands that are too long for `make test`; some minutes
 #   make test-faults kill -9, Ctrl-C, full disks and more, done to real processes; several minutes
 #   make fuzz        a hundred thousand damaged files for everything that reads one; minutes
 # PYTHON chooses the interpreter (3.11 or newer): make test PYTHON=python3.12
@@ -11,7 +12,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: reproduce test test-slow test-faults fuzz lint bench lock clean
+.PHONY: reproduce test test-slow test-longer test-faults fuzz lint bench lock clean
 
 reproduce: .venv/.installed
 	$(BIN)/equivocal reproduce --out runs/paper
@@ -29,6 +30,11 @@ test: lint
 test-slow: .venv/.installed-dev
 	$(TEST_ENV) EQUIVOCAL_SEEDS=100 $(BIN)/python -m pytest tests/sampling/test_posterior.py -k draws
 	$(TEST_ENV) $(BIN)/python -m pytest -m slow
+
+test-longer: .venv/.installed-dev
+	$(TEST_ENV) $(BIN)/python -m pytest -n 2 -m slow tests/asking tests/bench tests/cli tests/fuzz \
+		tests/project tests/study tests/sampling/test_rows.py tests/sampling/test_streaming.py \
+		tests/sampling/test_placement.py
 
 # Real processes killed, stopped and starved; see docs/surviving.md. Mounting and faketime are skipped
 # where they are not to be had.
@@ -53,6 +59,8 @@ bench: .venv/.installed-dev
 	$(BIN)/python -m benchmarks.sampling
 	$(BIN)/python -m benchmarks.reproduction
 	$(BIN)/python -m benchmarks.serving
+	$(BIN)/python -m benchmarks.scaling
+	$(BIN)/python -m benchmarks.sweep_scaling
 
 .venv/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit("equivocal needs Python 3.11 or newer, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'

@@ -3,6 +3,8 @@
 Run-time shape checks (jaxtyping with beartype, see `pyproject.toml`) hold for every test.
 """
 
+import os
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +13,10 @@ import pytest
 
 from equivocal.gestalt import Run, TrainingSettings, train
 from equivocal.world import World, example_text
+
+# Jobs in the background of a script are started deaf to Ctrl-C, and what they start would be too.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # One shape for all small trainings, so that JAX compiles them once.
 SMALL = TrainingSettings(
@@ -52,7 +58,8 @@ def made_once(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Callable[[str, Callable[[Path], None]], Path]:
     """A folder that one test worker fills and the others wait for."""
-    shared = tmp_path_factory.getbasetemp().parent
+    own = tmp_path_factory.getbasetemp()
+    shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own  # else it outlives the run
 
     def fill(name: str, make: Callable[[Path], None]) -> Path:
         folder, finished = shared / name, shared / f"{name}.finished"

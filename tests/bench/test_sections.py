@@ -37,6 +37,7 @@ def test_what_is_not_installed_is_skipped_in_one_sentence(
     assert f"pip install '{extra}'" in line.note
 
 
+@pytest.mark.slow
 def test_nuts_agrees_and_its_compilation_is_told_apart() -> None:
     report = run_bench(replace(QUICK, outputs=3, rows=200, nuts_draws=400), only=["nuts"])
     compiled, cold, difference = report.sections["nuts"].lines

@@ -117,6 +117,7 @@ def test_a_full_disk_is_said_in_one_sentence(first: tuple[str, str], garden_fold
     assert "Traceback" not in result.stderr
 
 
+@pytest.mark.slow
 def test_step_and_prior_are_options(first: tuple[str, str], garden_folder: Path) -> None:
     printed, _ = asked(garden_folder, SENTENCE, "--json", "--step", "17", "--prior-variance", "5")
     content = json.loads(printed)

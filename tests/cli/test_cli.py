@@ -180,6 +180,7 @@ def test_progress_is_plain_lines_when_not_a_terminal(trained: Path) -> None:
     assert "\x1b" not in result.stderr + result.stdout
 
 
+@pytest.mark.slow
 def test_progress_is_a_bar_with_time_left_on_a_terminal(trained: Path) -> None:
     """A real terminal (pty), read until the process ends."""
     leader, follower = pty.openpty()

@@ -74,6 +74,7 @@ def test_a_second_run_makes_nothing_and_a_lost_figure_is_drawn_again(finished: P
     assert is_drawn(open_study(finished / "one"))
 
 
+@pytest.mark.slow
 def test_a_run_killed_three_times_ends_with_the_same_numbers(finished: Path) -> None:
     """While networks are saved, while posteriors are sampled, and before the tables.
 

@@ -404,6 +404,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
 
+@pytest.mark.slow
 def test_memory_of_a_process_that_reads_them_all(tmp_path: Path) -> None:
     """In a process that may take 256 MiB more than it has: less than 100 MiB are taken."""
     tensors(tmp_path / "posterior.safetensors", {"mean": array((HUGE // 4,))}, HUGE)

@@ -29,6 +29,7 @@ def test_features_handed_over_in_parts_are_the_same(monkeypatch: pytest.MonkeyPa
     assert not flat[:, 4:].any()
 
 
+@pytest.mark.slow
 def test_memory_stays_within_the_budget() -> None:
     """A process of its own, 100,000 rows: features once are 40 MB, for eight outputs 320 MB."""
     settings = replace(BenchSettings(), num_particles=20, linear_steps=1, memory_budget=250_000_000)

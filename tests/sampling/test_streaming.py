@@ -106,6 +106,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
 
+@pytest.mark.slow
 def test_memory_stays_small_however_large_the_file(tmp_path: Path) -> None:
     """A file of 77 MB, which in memory would take as much again; kilobytes are counted."""
     rng = np.random.default_rng(0)

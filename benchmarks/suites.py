@@ -1,0 +1,58 @@
+"""All nine suites with ten networks against the training of those networks: time.
+
+    python -m benchmarks.suites            ten networks; some minutes
+    python -m benchmarks.suites --quick    does it still work? half a minute
+
+Goal: at most twice the time of training, with the suites' own measure. All is made anew, in a
+folder that is removed afterwards. Run it on a machine that does nothing else. Writes
+`benchmarks/results/suites.json` (`--quick`: `quick/suites.json`).
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+import tomllib
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated
+
+import pandas as pd
+import typer
+
+from benchmarks.machine import RESULTS, machine_facts
+from equivocal.files import write_text_atomically
+
+MOST_TIMES_TRAINING = 2.0
+
+
+def main(
+    quick: Annotated[bool, typer.Option(help="Small sizes, to see that it runs.")] = False,
+) -> None:
+    """Run it as a user would, in a process of its own."""
+    with tempfile.TemporaryDirectory() as name:
+        out = Path(name) / "suites"
+        command = [sys.executable, "-m", "equivocal", "suites", "run", "--out", str(out)]
+        began = perf_counter()
+        subprocess.run([*command, *["--quick"] * quick], check=True)
+        seconds = perf_counter() - began
+        run = out / "networks" / "sg2018" / "run.toml"
+        training = tomllib.loads(run.read_text(encoding="utf-8"))["seconds"]
+        findings = pd.read_csv(out / "tables" / "findings.csv")
+    verdicts = {str(name): int(count) for name, count in findings["verdict"].value_counts().items()}
+    result = {
+        "quick": quick,
+        "seconds": seconds,
+        "seconds_training": training,
+        "times_training": seconds / training,
+        "goal_times_training": MOST_TIMES_TRAINING,
+        "verdicts": verdicts,
+        "machine": machine_facts(),
+    }
+    path = RESULTS / ("quick/suites.json" if quick else "suites.json")
+    write_text_atomically(path, json.dumps(result, indent=1) + "\n")
+    print(f"{seconds:.0f} s, {seconds / training:.1f} × training; {verdicts}")
+
+
+if __name__ == "__main__":
+    typer.run(main)
