@@ -299,6 +299,7 @@ def _finished(
             "likelihood": str(problem.likelihood),
             "dtype": str(problem.dtype),
             "precision": str(settings.precision),
+            "device": jax.devices()[0].device_kind,
         },
         versions=_versions(),
         seconds=time.perf_counter() - began,
