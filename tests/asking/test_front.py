@@ -112,6 +112,7 @@ def test_a_kill_leaves_nothing_half_made(tmp_path: Path) -> None:
     assert names == {"run", "converged_1.safetensors"}
 
 
+@pytest.mark.slow
 def test_a_damaged_default_network_is_trained_again(
     garden: World, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,8 @@ from equivocal.gestalt import Run
 from tests.cli.test_cli import fails, run
 
 FACTS = {"cpu", "cores", "system", "load_average", "versions", "commit"}
+pytestmark = pytest.mark.slow  # whole benchmarks from the command line; `make test-longer`
+
 SMALL = ["bench", "--quick", "--only"]
 
 
@@ -50,7 +52,6 @@ def test_file_holds_numbers_settings_and_machine(written: tuple[str, Path]) -> N
     assert same["verdict"] == "met"
 
 
-@pytest.mark.slow
 def test_json_can_go_to_standard_output() -> None:
     result = run(*SMALL, "linearity", "--json", "-")
     assert result.returncode == 0, result.stderr
@@ -61,7 +62,6 @@ def test_json_can_go_to_standard_output() -> None:
     assert "memory beyond inputs" in result.stderr  # the table
 
 
-@pytest.mark.slow
 def test_rows_can_come_from_a_run(small_run: Run, tmp_path: Path) -> None:
     small_run.save(tmp_path / "mine")
     result = run(*SMALL, "literal", "--run", "mine", cwd=tmp_path)

@@ -172,6 +172,7 @@ def test_train_protects_another_run(trained: Path) -> None:
     assert "holds another run (seed 0)" in message
 
 
+@pytest.mark.slow
 def test_progress_is_plain_lines_when_not_a_terminal(trained: Path) -> None:
     result = run(*TRAIN, *QUICK, "--seed", 1, "--out", "b", cwd=trained, **UNCACHED)
     lines = result.stderr.splitlines()
@@ -258,6 +259,7 @@ def test_every_problem_of_a_world_is_listed(tmp_path: Path) -> None:
     assert "my.toml [actions.find] place: the probabilities sum to 0.9" in message
 
 
+@pytest.mark.slow
 def test_a_killed_run_leaves_nothing_that_looks_finished(trained: Path) -> None:
     """SIGKILL in the middle of training; the same command then starts again and ends well."""
     slow = [*TRAIN, "--networks", "1", "--sentences", "200"]

@@ -17,6 +17,8 @@ from tests.faults.conftest import names, results
 from tests.faults.damage import killed_at
 from tests.study.test_running import STIMULI, STUDY
 
+pytestmark = pytest.mark.slow  # whole studies from the command line; `make test-longer`
+
 EXPECTED = ["report.html", "claims.csv", "activations.nc", "settings.toml", "tables", "figures"]
 ENVIRONMENT = os.environ | {"COLUMNS": "120", "NO_COLOR": "1", "JAX_PLATFORMS": "cpu"}
 
@@ -74,7 +76,6 @@ def test_a_second_run_makes_nothing_and_a_lost_figure_is_drawn_again(finished: P
     assert is_drawn(open_study(finished / "one"))
 
 
-@pytest.mark.slow
 def test_a_run_killed_three_times_ends_with_the_same_numbers(finished: Path) -> None:
     """While networks are saved, while posteriors are sampled, and before the tables.
 

@@ -61,6 +61,7 @@ def test_a_memory_mapped_file_is_read_in_chunks(
     assert max(read) == 512
 
 
+@pytest.mark.slow
 def test_zarr_with_counts_and_a_prior_mean(tmp_path: Path, data: Data) -> None:
     """Targets, counts and features in stores; sums over repetitions; every output its own prior."""
     rng = np.random.default_rng(0)

@@ -1,6 +1,7 @@
 """The command line: parse, call one function of a room, show or save what it gives back."""
 
 import io
+import os
 import signal
 import sys
 import threading
@@ -30,8 +31,11 @@ def main() -> None:
     if stops and code != 0:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)  # whoever insists is obeyed at once
-        code = 128 + stops[0]  # as shells have it
         sys.stderr.write(f"stopped; {_what_now()}.\n")
+        sys.stderr.flush()
+        # Not sys.exit: Python ends itself by SIGINT if an interrupt once passed through exec("…"),
+        # as dataclasses use it, even though it was caught.
+        os._exit(128 + stops[0])  # as shells have it
     sys.exit(code)
 
 
@@ -41,14 +45,32 @@ def _what_now() -> str:
     return "nothing half-written is left behind"
 
 
+def _is_importing(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_globals.get("__name__") == "importlib._bootstrap":
+            return True
+        frame = frame.f_back
+    return False
+
+
 def _watched_stops() -> list[int]:
-    """The signals that asked for a stop, as they come; each also raises `KeyboardInterrupt`."""
+    """The signals that asked for a stop; each also raises `KeyboardInterrupt`.
+
+    Not in the middle of an import, though: modules written in C take that badly, up to a crash. It
+    is then raised as soon as the import has ended.
+    """
     stops: list[int] = []
 
     def stop(number: int, frame: FrameType | None) -> None:
-        del frame
-        stops.append(number)
-        raise KeyboardInterrupt
+        if number not in stops:
+            stops.append(number)
+        importing = _is_importing(frame)
+        # Some code written in C swallows what is raised while it calls back: ask again, later.
+        again = threading.Timer(0.05 if importing else 10.0, interrupt_main, (number,))
+        again.daemon = True
+        again.start()
+        if not importing:
+            raise KeyboardInterrupt
 
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
