@@ -39,7 +39,7 @@ test-longer: .venv/.installed-dev
 # Real processes killed, stopped and starved; see docs/surviving.md. Mounting and faketime are skipped
 # where they are not to be had.
 test-faults: .venv/.installed-dev
-	$(TEST_ENV) $(BIN)/python -m pytest -s -m "slow or not slow" tests/faults
+	$(TEST_ENV) $(BIN)/python -m pytest -n 2 -m "slow or not slow" tests/faults
 
 # A hundred thousand damaged files; `make test` tries a thousand of them.
 fuzz: .venv/.installed-dev
