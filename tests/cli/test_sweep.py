@@ -40,7 +40,7 @@ def started(*arguments: str, cwd: Path) -> "subprocess.Popen[str]":
     )
 
 
-def wait_until(true: Callable[[], object], seconds: float = 120) -> None:
+def wait_until(true: Callable[[], object], seconds: float = 400) -> None:
     end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end, "waited in vain"
