@@ -10,7 +10,19 @@ from rich.text import Text
 from typer.exceptions import TyperException
 
 from equivocal import __version__
-from equivocal.cli import ask, bench, doctor, multiverse, serve, studies, sweep, training, worlds
+from equivocal.cli import (
+    ask,
+    bench,
+    doctor,
+    multiverse,
+    people,
+    serve,
+    studies,
+    suites,
+    sweep,
+    training,
+    worlds,
+)
 from equivocal.cli.console import err, out
 from equivocal.errors import UserError
 
@@ -36,6 +48,9 @@ for stage in (studies.infer, studies.probe, studies.analyse, studies.report):
 app.add_typer(studies.app, name="study")
 app.command("multiverse", epilog=multiverse.MULTIVERSE_EXAMPLES)(multiverse.multiverse)
 app.command("sweep", epilog=sweep.SWEEP_EXAMPLES)(sweep.sweep)
+app.command("compare", epilog=people.COMPARE_EXAMPLES)(people.compare)
+app.command("simulate", epilog=people.SIMULATE_EXAMPLES)(people.simulate)
+app.add_typer(suites.app, name="suites")
 app.command("bench", epilog=bench.BENCH_EXAMPLES)(bench.bench)
 app.command("doctor", epilog=doctor.DOCTOR_EXAMPLES)(doctor.doctor)
 

@@ -1,0 +1,137 @@
+"""Figures of paradigm suites: one for each suite, and an overview of what held.
+
+Each takes tables of `equivocal.suites.findings` and returns a figure.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
+
+from equivocal.report.style import COLOURS, publication_style
+
+__all__ = ["overview_figure", "suite_figure"]
+
+OURS, PUBLISHED = COLOURS[0], COLOURS[1]
+LOOK = {  # mark and colour, so that colour is never alone
+    "held": ("o", COLOURS[2]),
+    "direction only": ("D", COLOURS[4]),
+    "missed": ("X", COLOURS[1]),
+    "reversed": ("v", COLOURS[3]),
+    "not defined": ("_", "0.6"),
+}
+
+
+def suite_figure(
+    means: pd.DataFrame, conditions: Sequence[str], title: str, labels: dict[str, str]
+) -> Figure:
+    """Condition means of one suite: thin lines are networks, the thick one their mean.
+
+    A panel for each measure (`labels`: how to call it) and, where there are any, one for the
+    networks of 2018. `means` is `network_means` of the suite.
+    """
+    panels = [
+        (measure, published)
+        for measure in means["measure"].unique()
+        for published in (False, True)
+        if ((means["measure"] == measure) & (means["published"] == published)).any()
+    ]
+    with publication_style():
+        width = 1.1 + 0.62 * len(conditions)
+        figure = Figure(figsize=(max(width * len(panels), 3.4), 3.1))
+        grid = figure.subplots(1, len(panels), squeeze=False)[0]
+        for axes, (measure, published) in zip(grid, panels, strict=True):
+            chosen = (means["measure"] == measure) & (means["published"] == published)
+            table = means[chosen].pivot(index="condition", columns="network", values="mean")
+            _panel(axes, table.reindex(list(conditions)), PUBLISHED if published else OURS)
+            count = f"{table.shape[1]} networks"
+            axes.set_title(f"2018, {count}" if published else count, fontsize=9)
+            axes.set_ylabel(labels.get(measure, measure))
+        figure.suptitle(title, fontsize=10)
+        return figure
+
+
+def _panel(axes: Axes, table: pd.DataFrame, colour: str) -> None:
+    x = np.arange(len(table))
+    axes.plot(x, table.to_numpy(), color=colour, lw=0.7, alpha=0.35)
+    axes.plot(x, table.mean(axis=1), "o-", color=colour, lw=2, ms=5)
+    axes.set_xticks(x, list(table.index), rotation=25, ha="right", rotation_mode="anchor")
+    axes.set_xlim(-0.35, len(table) - 0.65)
+    if np.nanmin(table.to_numpy(), initial=np.inf) >= 0:  # the size of an effect needs the zero
+        axes.set_ylim(bottom=0)
+    axes.yaxis.set_major_locator(MaxNLocator(5))
+
+
+def overview_figure(findings: pd.DataFrame, titles: dict[str, str]) -> Figure:
+    """All findings: ratios of condition means beside those of 2018, and every measure's verdict.
+
+    `findings` is `finding_table`; `titles` names the suites. The ratios are those of the measure
+    that was published, or else of the first that has any.
+    """
+    measures = list(findings["measure"].unique())
+    rows = list(dict.fromkeys(zip(findings["suite"], findings["contrast"], strict=True)))
+    height = {row: number for number, row in enumerate(rows)}
+    place = [height[row] for row in zip(findings["suite"], findings["contrast"], strict=True)]
+    findings = findings.assign(height=place)
+    shown = _with_ratios(findings, measures)
+    with publication_style():
+        figure = Figure(figsize=(7.4 + 0.5 * len(measures), 1.5 + 0.27 * len(rows)))
+        left, right = figure.subplots(
+            1, 2, sharey=True, width_ratios=(4, max(0.6, 0.55 * len(measures)))
+        )
+        _ratios(left, shown)
+        _verdicts(right, findings, measures)
+        labels, last = [], ""
+        for suite, contrast in rows:
+            name = titles.get(suite, suite)
+            labels.append(f"{name}:  {contrast}" if name != last else contrast)
+            last = name
+        left.set_yticks(range(len(rows)), labels, fontsize=8)
+        left.set_ylim(len(rows) - 0.5, -0.5)
+        handles, names = left.get_legend_handles_labels()
+        more, verdicts = right.get_legend_handles_labels()
+        figure.legend([*handles, *more], [*names, *verdicts], loc="outside lower center", ncols=4)
+        return figure
+
+
+def _with_ratios(findings: pd.DataFrame, measures: Sequence[str]) -> pd.DataFrame:
+    published = findings[findings["published_ratio"].notna()]["measure"].unique()
+    rated = findings[findings["ratio"].notna()]["measure"].unique()
+    chosen = [*published, *rated, measures[0]][0]
+    shown: pd.DataFrame = findings[findings["measure"] == chosen]
+    return shown
+
+
+def _ratios(axes: Axes, table: pd.DataFrame) -> None:
+    ours = (OURS, "o", -0.14, "ratio", "these networks")
+    theirs = (PUBLISHED, "s", 0.14, "published_ratio", "2018")
+    for colour, mark, shift, name, label in (ours, theirs):
+        part = table[table[name].notna()]
+        if len(part):
+            y = part["height"] + shift
+            axes.hlines(y, part[f"{name}_low"], part[f"{name}_high"], color=colour, lw=1.4)
+            axes.plot(part[name], y, mark, color=colour, ms=4.5, label=label)
+    axes.axvline(1, color="0.4", lw=0.8, zorder=0)
+    axes.set_xscale("log")
+    axes.xaxis.set_minor_locator(NullLocator())
+    low, high = axes.get_xlim()
+    ticks = [t for t in (0.25, 0.5, 0.7, 1, 1.4, 2, 3, 5, 10, 100, 1000) if low <= t <= high]
+    axes.set_xticks(ticks)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.set_xlabel("ratio of condition means, 95 % over networks\n(above 1: as predicted)")
+
+
+def _verdicts(axes: Axes, findings: pd.DataFrame, measures: Sequence[str]) -> None:
+    for verdict, (mark, colour) in LOOK.items():
+        part = findings[findings["verdict"] == verdict]
+        if len(part):
+            x = [list(measures).index(measure) for measure in part["measure"]]
+            axes.plot(x, part["height"], mark, color=colour, ms=6.5, ls="", label=verdict)
+    names = [measure.replace("_", "\n") for measure in measures]
+    axes.set_xticks(range(len(measures)), names, fontsize=7.5)
+    axes.set_xlim(-0.6, len(measures) - 0.4)
+    axes.tick_params(axis="y", length=0, labelleft=False)
+    axes.spines["left"].set_visible(False)

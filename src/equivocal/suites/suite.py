@@ -1,0 +1,168 @@
+"""A suite as data: a TOML file with its conditions and findings, a CSV file with its items.
+
+    title = "Semantic incongruity"
+    world = "sg2018"
+    measure = "semantic_update"
+    sources = ["Kutas & Hillyard (1980), Science 207, 203–205"]
+
+    [conditions]                    # name = its name in the published data, or ""
+    congruent = "high_cloze"
+    incongruent = "violation"
+
+    [[findings]]
+    says = "an incongruent word moves the gestalt more than the expected one"
+    larger = "incongruent"
+    smaller = "congruent"
+
+A finding that is no pair gives a `contrast` instead: weights that sum to zero, predicted to be
+above it. The items stand in `NAME.csv` beside `NAME.toml`; see `equivocal.suites.items`.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from equivocal.errors import UserError, did_you_mean, listed
+from equivocal.reading import inside, is_plain_name, read_toml
+from equivocal.study.settings import named_file
+from equivocal.study.word_measures import check_measures
+from equivocal.suites.items import Item, load_items
+from equivocal.world import World, shipped_worlds
+
+__all__ = ["DATA", "SHIPPED", "Finding", "Suite", "load_suite"]
+
+DATA = resources.files("equivocal.suites") / "data"
+SHIPPED = (  # in the order of the 2018 article's argument: sentences, single words, pairs, roles
+    "semantic_incongruity",
+    "cloze_probability",
+    "categorical_relatedness",
+    "sentence_position",
+    "lexical_frequency",
+    "semantic_priming",
+    "associative_priming",
+    "repetition_priming",
+    "reversal_anomaly",
+)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What people showed, and what the measure should: a contrast of conditions above zero."""
+
+    says: str
+    contrast: dict[str, float]  # weight by condition; they sum to zero
+
+
+@dataclass(frozen=True)
+class Suite:
+    """One paradigm: items in conditions, and what is expected of them."""
+
+    name: str
+    title: str
+    world: World
+    measure: str
+    sources: tuple[str, ...]
+    note: str  # where it departs from the study it follows
+    conditions: dict[str, str]  # name: its name in the published data, or ""
+    findings: tuple[Finding, ...]
+    items: tuple[str, ...]
+    rows: dict[tuple[str, str], Item]  # by condition and item
+
+
+class _FindingFile(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    says: str
+    larger: str | None = None
+    smaller: str | None = None
+    contrast: dict[str, float] = {}
+
+
+class _SuiteFile(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    title: str
+    world: str
+    measure: str = "semantic_update"
+    sources: list[str] = []
+    note: str = ""
+    conditions: dict[str, str]
+    findings: list[_FindingFile]
+
+
+def load_suite(name_or_path: str | Path) -> Suite:
+    """A suite that comes with the package, by name, or one of your own, a path ending in .toml."""
+    path = named_file(name_or_path, DATA, "suite")
+    file = _read(path)
+    if not is_plain_name(path.stem):
+        raise UserError(f"{path}: its name becomes part of others; give it a shorter, plain one.")
+    for name, what, least in (("conditions", "conditions", 2), ("findings", "finding", 1)):
+        if len(getattr(file, name)) < least:
+            raise UserError(f"{path}: a suite needs at least {least} {what}; add to [{name}].")
+    check_measures([file.measure], f"{path}: ")
+    world = _world(path, file.world)
+    items, rows = load_items(path.with_suffix(".csv"), world, tuple(file.conditions))
+    return Suite(
+        name=path.stem,
+        title=file.title,
+        world=world,
+        measure=file.measure,
+        sources=tuple(file.sources),
+        note=" ".join(file.note.split()),
+        conditions=file.conditions,
+        findings=tuple(_finding(finding, file.conditions, path) for finding in file.findings),
+        items=items,
+        rows=rows,
+    )
+
+
+def _world(path: Path, name: str) -> World:
+    if name in shipped_worlds():
+        return _shipped_world(name)
+    return World.load(inside(path.parent, name, f"{path}, world"))
+
+
+@cache
+def _shipped_world(name: str) -> World:
+    return World.load(name)  # nine suites share one
+
+
+def _finding(finding: _FindingFile, conditions: dict[str, str], path: Path) -> Finding:
+    where = f"{path}, finding {finding.says!r:.80}"
+    weights = dict(finding.contrast)
+    if (finding.larger is None) != (finding.smaller is None) or bool(weights) == bool(
+        finding.larger
+    ):
+        raise UserError(f"{where}: give larger and smaller, or a contrast, one of the two.")
+    if finding.larger is not None and finding.smaller is not None:
+        if finding.larger == finding.smaller:
+            raise UserError(f"{where}: larger and smaller are the same; name two conditions.")
+        weights = {finding.larger: 1.0, finding.smaller: -1.0}
+    for name in weights:
+        if name not in conditions:
+            hint = did_you_mean(name, conditions) or f"; conditions are {listed(conditions)}."
+            raise UserError(f"{where}: unknown condition {name!r}{hint}")
+    if not abs(sum(weights.values())) < 1e-9 or not any(weights.values()):  # nor may it be NaN
+        raise UserError(f"{where}: the weights of a contrast must sum to zero and not all be it.")
+    return Finding(finding.says, {name: weight for name, weight in weights.items() if weight})
+
+
+def _read(path: Path) -> _SuiteFile:
+    content: dict[str, Any] = read_toml(path)
+    try:
+        return _SuiteFile(**content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"])
+        if first["type"] == "missing":
+            raise UserError(f"{path}: {name} is missing; see docs/suites.md.") from None
+        if first["type"] == "extra_forbidden":
+            model = _FindingFile if name.startswith("findings.") else _SuiteFile
+            known = list(model.model_fields)
+            hint = did_you_mean(name.split(".")[-1], known) or f"; keys are {listed(known)}."
+            raise UserError(f"{path}: unknown key {name!r}{hint}") from None
+        raise UserError(f"{path}: {name} is wrong: {first['msg'].lower()}.") from None

@@ -1,0 +1,71 @@
+"""`equivocal simulate` and `equivocal compare` as they are typed."""
+
+import tomllib
+from pathlib import Path
+
+import pandas as pd
+
+from tests.cli.test_cli import fails, run
+
+SIMULATE = ["simulate", "--participants", "12", "--items", "8", "--beta", "40"]
+
+
+def test_what_is_simulated_is_found_again(tmp_path: Path) -> None:
+    """Both commands in real processes; all that they write is there and whole."""
+    made = run(*SIMULATE, "--out", "sim", cwd=tmp_path)
+    assert made.returncode == 0, made.stderr
+    assert "288 trials of 12 participants and 8 items" in made.stdout
+    truth = tomllib.loads((tmp_path / "sim" / "truth.toml").read_text())["truth"]
+    assert (truth["measure"], truth["beta"], truth["seed"]) == ("surprise", 40.0, 0)
+    with (tmp_path / "sim" / "data.csv").open("a") as file:
+        file.write("p01,99,1,400\n")
+    found = run(
+        "compare", "sim/data.csv", "--measures", "sim/measures.csv", "--out", "cmp", cwd=tmp_path
+    )
+    assert found.returncode == 0, found.stderr
+    assert "288 of 289 trials joined by item, position; 12 participants, 8 items" in found.stdout
+    assert "left out: 1, no such word in the measures" in found.stdout
+    names = {path.name for path in (tmp_path / "cmp").iterdir()}
+    assert names == {
+        "compare.csv",
+        "compare.toml",
+        "unmatched.csv",
+        "trials.csv",
+        "lme4.R",
+        "brms.R",
+        "figures",
+    }
+    assert {path.name for path in (tmp_path / "cmp" / "figures").iterdir()} == {
+        "compare.svg",
+        "compare.png",
+    }
+    table = pd.read_csv(tmp_path / "cmp" / "compare.csv").set_index(["measure", "model"])
+    row = table.loc[("surprise", "alone")]
+    assert row["low"] < truth["beta"] < row["high"]
+    assert len(pd.read_csv(tmp_path / "cmp" / "trials.csv")) == row["trials"] == 288
+    assert pd.read_csv(tmp_path / "cmp" / "unmatched.csv")["row"].tolist() == [290]
+
+
+def test_power_is_written_with_its_figure(tmp_path: Path) -> None:
+    made = run(
+        *SIMULATE[:1], "--power", "--participants", "6,4", "--items", "5", "--runs", "4",
+        "--out", "pow", cwd=tmp_path,
+    )  # fmt: skip
+    assert made.returncode == 0, made.stderr
+    table = pd.read_csv(tmp_path / "pow" / "power.csv")
+    assert table["participants"].tolist() == [4, 6]
+    assert table["runs"].tolist() == [4, 4]
+    assert (tmp_path / "pow" / "figures" / "power.svg").exists()
+    assert tomllib.loads((tmp_path / "pow" / "power.toml").read_text())["truth"]["beta"] == 20.0
+
+
+def test_mistakes(tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text("subj,item,rt\np1,1,300\n")
+    (tmp_path / "m.csv").write_text("item,update\n1,2\n")
+    given = ["compare", tmp_path / "d.csv", "--measures", tmp_path / "m.csv"]
+    assert "did you mean 'subj'? Name it with --participant." in fails(*given)
+    assert "No such file" in fails("compare", tmp_path / "x.csv", "--measures", tmp_path / "m.csv")
+    assert "whole numbers from 2 on" in fails("simulate", "--participants", "ten", cwd=tmp_path)
+    assert "are for --power" in fails("simulate", "--participants", "10,20", cwd=tmp_path)
+    assert "names a column of --measures" in fails("simulate", "--measure", "x", cwd=tmp_path)
+    assert not (tmp_path / "runs").exists()  # nothing is made before the input is known to be good

@@ -1,0 +1,186 @@
+"""Trials and measures meet by item and word; whatever does not is accounted for."""
+
+import gzip
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from equivocal.errors import UserError
+from equivocal.people import Columns, join, read_measures, read_trials
+
+MEASURES = """item,condition,position,word,update,note
+1,congruent,1,woman,0.5,a
+1,congruent,2,eats,1.5,a
+1,reversal,1,pizza,2.5,b
+1,reversal,2,eats,3.5,b
+2,congruent,1,man,4.5,a
+2,congruent,2,drinks,,a
+"""
+TRIALS = """participant,item,condition,position,word,rt
+p1,1,congruent,1,Woman,300
+p1,1,congruent,2,eats,310
+p2,1,reversal,1,Pizza.,320
+p2,1,reversal,2,eats,
+p1,2,congruent,1,man,340
+p1,2,congruent,2,drinks,350
+p2,3,congruent,1,dog,360
+p2,1.0,reversal,2,eats,slow
+,2,congruent,1,man,370
+"""
+
+
+def joined(folder: Path, trials=TRIALS, measures=MEASURES, *, columns=None, where=(), **more):
+    (folder / "t.csv").write_text(trials)
+    (folder / "m.csv").write_text(measures)
+    columns = columns or Columns()
+    return join(
+        read_trials(folder / "t.csv", columns, where),
+        read_measures(folder / "m.csv", columns, where),
+        **more,
+    )
+
+
+def refused(folder: Path, **changes) -> str:
+    with pytest.raises(UserError) as caught:
+        joined(folder, **changes)
+    return str(caught.value)
+
+
+def test_every_trial_gets_the_measure_of_its_word_or_a_reason(tmp_path: Path) -> None:
+    found = joined(tmp_path)
+    assert found.keys == ["item", "condition", "position"]
+    assert found.measures == ["update"]
+    assert found.trials["row"].tolist() == [2, 3, 4, 6]
+    assert found.trials["update"].tolist() == [0.5, 1.5, 2.5, 4.5]
+    assert found.trials["response"].tolist() == [300, 310, 320, 340]
+    assert found.given == 9
+    assert found.unmatched.set_index("row")["reason"].to_dict() == {
+        5: "no response",
+        7: "update is empty",
+        8: "no such word in the measures",
+        9: "the response is not a number",
+        10: "no participant",
+    }
+    assert found.notes == []  # capitals and full stops make no other word
+
+
+def test_words_that_differ_are_told(tmp_path: Path) -> None:
+    shifted = TRIALS.replace("1,congruent,1,Woman", "1,congruent,1,during")
+    (note,) = joined(tmp_path, shifted).notes
+    assert note.startswith("in 1 joined trials the words differ, most often 'during' in the trials")
+
+
+def test_without_positions_words_are_joined_by_the_word(tmp_path: Path) -> None:
+    trials = "participant,item,word,rt\np1,1,eats,300\np2,1,woman,310\n"
+    measures = "item,word,update\n1,woman,0.5\n1,eats,1.5\n"
+    found = joined(tmp_path, trials, measures)
+    assert found.keys == ["item", "word"]
+    assert found.trials["update"].tolist() == [1.5, 0.5]
+
+
+def test_networks_are_averaged_and_a_missing_value_is_not(tmp_path: Path) -> None:
+    measures = "network,item,position,update\n0,1,1,1\n1,1,1,2\n2,1,1,6\n0,1,2,1\n1,1,2,\n2,1,2,4\n"
+    trials = "participant,item,position,rt\np1,1,1,300\np2,1,2,310\n"
+    found = joined(tmp_path, trials, measures)
+    assert found.trials["update"].tolist() == [3]
+    assert found.unmatched["reason"].tolist() == ["update is empty"]
+    assert found.notes == ["measures are averages over 3 networks"]
+
+
+def test_a_row_for_each_measure_as_suites_write_them(tmp_path: Path) -> None:
+    measures = (
+        "suite,item,position,word,critical,network,measure,value,low,high\n"
+        "a,1,1,man,False,0,update,1,0,2\na,1,1,man,False,1,update,3,0,2\n"
+        "a,1,1,man,False,0,surprise,10,,\na,1,1,man,False,1,surprise,20,,\n"
+        "b,1,1,man,True,0,update,7,,\nb,1,1,man,True,0,surprise,8,,\n"
+    )
+    trials = "participant,item,position,rt\np1,1,1,300\n"
+    found = joined(tmp_path, trials, measures, where=["suite=a"])
+    assert found.measures == ["surprise", "update"]
+    assert found.trials[["update", "surprise"]].to_numpy().tolist() == [[2, 15]]
+    assert "they differ in suite, critical" in refused(tmp_path, trials=trials, measures=measures)
+    again = measures + "a,1,1,man,False,1,update,4,0,2\n"
+    assert "of the same word twice" in refused(tmp_path, trials=trials, measures=again)
+
+
+def test_rows_that_are_there_twice(tmp_path: Path) -> None:
+    twice = MEASURES.replace("note\n", "probe\n") + "1,congruent,1,woman,0.7,b\n"
+    message = refused(tmp_path, measures=twice)
+    assert message == (
+        "the measures have 2 rows for item 1, condition congruent, position 1; they differ in "
+        "probe, so keep one kind with --where probe=a."
+    )
+    found = joined(tmp_path, measures=twice, where=["probe=b"])
+    assert found.trials["update"].tolist() == [0.7, 2.5]
+    (note,) = joined(tmp_path, TRIALS + "p1,1,congruent,1,woman,300\n").notes
+    assert note == "1 trials repeat a participant and word; are rows there twice?"
+
+
+def test_conditions_that_only_the_measures_have(tmp_path: Path) -> None:
+    message = refused(tmp_path, trials="participant,item,position,rt\np1,1,1,300\n")
+    assert "2 rows for item 1, position 1; they differ in condition" in message
+
+
+def test_other_names_of_columns(tmp_path: Path) -> None:
+    trials = TRIALS.replace("participant,item", "subject,sentence").replace(",rt", ",RT")
+    message = refused(tmp_path, trials=trials)
+    assert "has no column 'participant': did you mean 'subject'? Name it with --partic" in message
+    columns = Columns(participant="subject", item="sentence", response="RT")
+    assert len(joined(tmp_path, trials, columns=columns).trials) == 4
+    columns = Columns(participant="subject", item="sentence", response="RT", position="regon")
+    assert "no column 'regon'" in refused(tmp_path, trials=trials, columns=columns)
+    same = Columns(participant="subject", item="sentence", response="sentence")
+    assert "name the same column" in refused(tmp_path, trials=trials, columns=same)
+
+
+def test_columns_of_theirs_with_names_of_ours(tmp_path: Path) -> None:
+    """A trial table may have a `row` and an `item` that mean something else."""
+    trials = "row,participant,item,sentence,position,rt\n7,p1,x,1,1,300\n9,p2,y,1,1,310\n"
+    measures = "item,position,row,update\n1,1,5,2.5\n"
+    found = joined(tmp_path, trials, measures, columns=Columns(item="sentence"))
+    assert found.trials["row"].tolist() == [2, 3]
+    assert found.trials["item"].tolist() == ["1", "1"]
+    assert found.measures == ["update"]
+
+
+def test_controls_come_from_either_table(tmp_path: Path) -> None:
+    found = joined(tmp_path, controls=["note", "position"])
+    assert found.trials["note"].tolist() == ["a", "a", "b", "a"]
+    message = refused(tmp_path, controls=["lenght"])
+    assert message.startswith("neither table has a column 'lenght' for --control")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"chosen": ["updte"]}, "no column 'updte': did you mean 'update'?"),
+        ({"chosen": ["note"]}, "'note' cannot be a measure"),
+        ({"where": ["position"]}, "is not COLUMN=VALUE"),
+        ({"where": ["position=7"]}, "no row has it; values of position are 1, 2"),
+        ({"measures": "item,position\n1,1\n"}, "no column of numbers"),
+        ({"measures": "itm,update\n1,1\n"}, "no column 'item': did you mean 'itm'?"),
+        ({"measures": "item;update\n1;1\n"}, "separated by commas, not by semicolons"),
+        ({"measures": "item,update\n"}, "no rows below its header"),
+        ({"measures": "item,update\n1,2\n"}, "column position with several values"),
+        (
+            {"measures": MEASURES.replace("\n1,", "\nx1,").replace("\n2,", "\nx2,")},
+            "item is 1, 2, 3 in the trials and x1, x2 in the measures",
+        ),
+        ({"controls": ["item"]}, "are in the models already"),
+    ],
+)
+def test_mistakes_get_one_sentence(tmp_path: Path, changes, message: str) -> None:
+    assert message in refused(tmp_path, **changes)
+
+
+def test_packed_tables_are_read_and_broken_ones_refused(tmp_path: Path) -> None:
+    path = tmp_path / "m.csv.gz"
+    path.write_bytes(gzip.compress(MEASURES.encode()))
+    plain = tmp_path / "m.csv"
+    plain.write_text(MEASURES)
+    packed = read_measures(path, Columns())
+    pd.testing.assert_frame_equal(packed, read_measures(plain, Columns()))
+    path.write_bytes(path.read_bytes()[:-12])
+    with pytest.raises(UserError, match="cannot read"):
+        read_measures(path, Columns())

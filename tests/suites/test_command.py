@@ -1,0 +1,118 @@
+"""`equivocal suites` as a user runs it, and what its figures show."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from equivocal.cli.suites import run
+from equivocal.errors import UserError
+from equivocal.report.suite_figures import overview_figure, suite_figure
+from equivocal.suites import SHIPPED, finding_table, load_suite, network_means
+from tests.suites.test_findings import made_up
+
+
+def suites(*arguments: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "equivocal", "suites", *arguments]
+    return subprocess.run(
+        command, capture_output=True, text=True, cwd=cwd, timeout=300, check=False
+    )
+
+
+@pytest.mark.slow
+def test_all_measures_of_a_suite_and_again_from_what_is_there(
+    chase_file: Path, tmp_path: Path
+) -> None:
+    arguments = ("run", "--suite", str(chase_file), "--quick", "--out", "out")
+    done = suites(*arguments, "--measure", "all", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "epistemic_share (exploratory): " in done.stdout
+    assert "chase: odd > likely" in done.stdout
+    out = tmp_path / "out"
+    words = pd.read_csv(out / "tables" / "words.csv")
+    assert words.groupby("measure").size().nunique() == 1
+    assert words[words["measure"] == "epistemic_share"]["low"].notna().all()
+    assert words[words["measure"] == "bayesian_surprise"]["low"].isna().all()  # trained beliefs
+    findings = pd.read_csv(out / "tables" / "findings.csv")
+    assert len(findings) == words["measure"].nunique() == 4
+    for name in ("chase", "overview"):
+        assert (out / "figures" / f"{name}.svg").stat().st_size > 1000
+    again = suites(
+        *arguments, "--measure", "bayesian_surprise", "--beliefs", "posterior", cwd=tmp_path
+    )
+    assert "holds this run already" in again.stdout, again.stderr
+    words = pd.read_csv(out / "tables" / "words.csv")
+    assert words[words["position"] > 1]["low"].notna().all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"names": ["reversal"]}, r"did you mean 'reversal_anomaly'\?"),
+        ({"measures": ["n400"]}, "unknown measure 'n400'"),
+        ({"names": ["a/x.toml"]}, "cannot read a/x.toml"),
+        ({"networks": 20_000}, "networks must be from 1 to 10,000"),
+    ],
+)
+def test_a_mistake_is_seen_before_anything_is_made(
+    arguments: dict, message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match=message):
+        run(**arguments, folder=tmp_path / "out")
+    assert not list(tmp_path.iterdir())
+
+
+def test_two_suites_of_one_name_are_refused(chase_file: Path, tmp_path: Path) -> None:
+    for file in chase_file.parent.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    with pytest.raises(UserError, match="the same name"):
+        run(names=[str(chase_file), str(tmp_path / "chase.toml")], folder=tmp_path / "out")
+
+
+def two_measures() -> tuple[pd.DataFrame, list]:
+    """Made-up words of all nine suites; entropies fall where updates rise."""
+    rng, parts = np.random.default_rng(0), []
+    loaded = [load_suite(name) for name in SHIPPED]
+    for suite in loaded:
+        shape = (3, len(suite.conditions), len(suite.items))
+        values = 2 + np.arange(shape[1])[:, None] + rng.normal(0, 0.1, shape)
+        parts.append(made_up(suite, values))
+        parts.append(made_up(suite, -values, "entropy_reduction"))
+    return pd.concat(parts), loaded
+
+
+def test_a_suites_figure_shows_every_network_their_mean_and_2018() -> None:
+    words, loaded = two_measures()
+    suite = loaded[-1]
+    means = network_means(words, [suite])
+    figure = suite_figure(means, list(suite.conditions), suite.title, {})
+    ours, published, entropies = figure.axes
+    assert [axes.get_title() for axes in figure.axes] == [
+        "3 networks",
+        "2018, 10 networks",
+        "3 networks",
+    ]
+    assert len(ours.lines) == 4
+    np.testing.assert_allclose(ours.lines[3].get_ydata(), [2, 3, 4], atol=0.1)
+    np.testing.assert_allclose(published.lines[-1].get_ydata(), [1.335, 1.534, 2.735], atol=1e-3)
+    assert [t.get_text() for t in ours.get_xticklabels()] == list(suite.conditions)
+    assert ours.get_ylim()[0] == 0
+    assert entropies.get_ylim()[0] < 0
+
+
+def test_the_overview_has_a_row_for_each_finding_and_a_mark_for_each_verdict() -> None:
+    words, loaded = two_measures()
+    findings = finding_table(words, loaded)
+    ratios, verdicts = overview_figure(findings, {s.name: s.title for s in loaded}).axes
+    labels = [t.get_text() for t in ratios.get_yticklabels()]
+    assert len(labels) == findings[["suite", "contrast"]].drop_duplicates().shape[0] == 14
+    assert labels[0] == "Semantic incongruity:  incongruent > congruent"
+    drawn = {line.get_label(): len(line.get_xdata()) for line in verdicts.lines}
+    assert drawn == findings["verdict"].value_counts().to_dict()
+    by_label = {line.get_label(): line for line in ratios.lines}
+    shown = findings[findings["measure"] == "semantic_update"]
+    np.testing.assert_allclose(by_label["2018"].get_xdata(), shown["published_ratio"])
+    np.testing.assert_allclose(by_label["these networks"].get_xdata(), shown["ratio"])

@@ -1,0 +1,101 @@
+"""From made-up words to findings: every number can be worked out by hand."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from equivocal.study.statistics import one_sample
+from equivocal.suites import Suite, condition_table, finding_table, load_suite, network_means
+from equivocal.suites.findings import verdict
+
+
+def made_up(suite: Suite, values: np.ndarray, measure: str = "semantic_update") -> pd.DataFrame:
+    """Critical words with values (network, condition, item), and others that must not count."""
+    rows = [
+        {
+            "suite": suite.name,
+            "condition": condition,
+            "item": item,
+            "network": n,
+            "measure": measure,
+            "critical": critical,
+            "value": values[n, c, i] if critical else 1e6,
+        }
+        for n in range(len(values))
+        for c, condition in enumerate(suite.conditions)
+        for i, item in enumerate(suite.items)
+        for critical in (False, True)
+    ]
+    return pd.DataFrame(rows).sample(frac=1, random_state=0)  # order must not matter
+
+
+def test_effect_intervals_and_ratio_by_hand(chase: Suite) -> None:
+    """Three networks, two items: effects 1, 2, 3 over networks and 1, 3 over items."""
+    likely = np.array([[2.0, 2.0], [2.0, 2.0], [2.0, 2.0]])
+    odd = likely + np.array([[0.0, 2.0], [1.0, 3.0], [2.0, 4.0]])
+    (row,) = finding_table(made_up(chase, np.stack([likely, odd], axis=1)), [chase]).to_dict(
+        "records"
+    )
+    assert row["effect"] == pytest.approx(2)
+    half = 4.302653 * 1 / np.sqrt(3)  # t₀.₉₇₅ with 2 df
+    assert [row["network_low"], row["network_high"]] == pytest.approx([2 - half, 2 + half])
+    half = 12.706205 * np.sqrt(2) / np.sqrt(2)  # t₀.₉₇₅ with 1 df
+    assert [row["item_low"], row["item_high"]] == pytest.approx([2 - half, 2 + half])
+    assert row["ratio"] == pytest.approx((1.5 * 2 * 2.5) ** (1 / 3))
+    assert row["verdict"] == "direction only"
+    assert row["contrast"] == "odd > likely"
+    assert np.isnan(row["published_ratio"])
+    assert row["published_direction"] == ""
+
+
+def test_a_contrast_of_three_conditions_by_hand() -> None:
+    """Congruent 2, reversal 3, incongruent 7: 7 + 2 − 2·3 = 3, and the ratio is 9/6."""
+    suite = load_suite("reversal_anomaly")
+    rng = np.random.default_rng(0)
+    values = np.array([2.0, 3.0, 7.0])[None, :, None] + rng.normal(0, 1e-3, (4, 3, 8))
+    table = finding_table(made_up(suite, values), [suite]).set_index("contrast")
+    nearer = table.loc["incongruent + congruent > 2 reversal"]
+    assert nearer["effect"] == pytest.approx(3, abs=0.01)
+    assert nearer["ratio"] == pytest.approx(1.5, abs=0.01)
+    assert table["verdict"].tolist() == ["held"] * 3
+    assert table["published_direction"].tolist() == ["as predicted"] * 3
+
+
+def test_the_published_ratio_is_that_of_the_published_means() -> None:
+    suite = load_suite("cloze_probability")
+    table = finding_table(made_up(suite, np.ones((2, 2, 12))), [suite])
+    # means over ten networks in `semantic_update_2018.csv`: 1.2074 and 0.9694, so about 1.245
+    assert table["published_ratio"].item() == pytest.approx(1.2409, abs=1e-4)
+    assert table["published_ratio_low"].item() < 1.2409 < table["published_ratio_high"].item()
+    conditions = condition_table(made_up(suite, np.ones((2, 2, 12))), [suite])
+    assert conditions["published_mean"].tolist() == pytest.approx([0.969413, 1.207424], abs=1e-5)
+    means = network_means(made_up(suite, np.ones((2, 2, 12))), [suite])
+    assert means.groupby("published").size().to_dict() == {False: 4, True: 20}
+
+
+def test_what_has_no_value_is_not_defined_and_nothing_else_is_lost() -> None:
+    """Beliefs cannot be compared at the first word; second to third and on they can."""
+    suite = load_suite("sentence_position")
+    values = np.random.default_rng(0).uniform(21, 22, (3, 4, 8)) - 4 * np.arange(4)[:, None]
+    values[:, 0] = np.nan
+    table = finding_table(made_up(suite, values, "entropy_reduction"), [suite])
+    assert table["verdict"].tolist() == ["not defined", "held", "held"]
+    assert table["ratio"].isna().all()  # positive here, but the measure has a sign
+    assert table["exploratory"].all()
+
+
+@pytest.mark.parametrize(
+    ("networks", "items", "wanted"),
+    [
+        ([1.0, 1.1], [1.0, 1.1], "held"),
+        ([1.0, 1.1], [-1.0, 3.1], "direction only"),
+        ([-1.0, 3.1], [1.0, 1.1], "direction only"),
+        ([1.0], [1.0, 1.1], "direction only"),  # one network has no interval
+        ([-1.0, -1.1], [-1.0, -1.1], "reversed"),
+        ([-1.0, -1.1], [1.0, -3.1], "missed"),
+        ([0.0, 0.0], [0.0, 0.0], "missed"),
+        ([np.nan, 1.0], [np.nan, 1.0], "not defined"),
+    ],
+)
+def test_verdicts(networks: list[float], items: list[float], wanted: str) -> None:
+    assert verdict(one_sample(networks), one_sample(items)) == wanted
