@@ -30,7 +30,7 @@ __all__ = ["LEVEL", "MixedFit", "RandomPart", "fit_mixed"]
 
 LEVEL = 0.95  # of intervals
 SMALL = 400  # columns of Z; threads do more harm than good to matrices of this size (on a busy
-# machine of two cores a fit with 64 columns took 13 ms with one thread and 180 ms with two)
+# machine of two cores fits with 13 to 32 columns took 13 ms with one thread and 180 ms with two)
 FLAT = 1e-7  # a variance ratio below this is none
 HIGHEST = 1 - 1e-9  # ψ/(1 + ψ) where no noise is left
 ROUNDS = 5  # in 6 of 1,200 fits the search took two equal values for the end; then it starts anew
