@@ -96,6 +96,7 @@ def test_a_suites_figure_shows_every_network_their_mean_and_2018() -> None:
         "3 networks",
     ]
     assert len(ours.lines) == 4
+    assert ours.lines[3].get_color() != published.lines[-1].get_color()
     np.testing.assert_allclose(ours.lines[3].get_ydata(), [2, 3, 4], atol=0.1)
     np.testing.assert_allclose(published.lines[-1].get_ydata(), [1.335, 1.534, 2.735], atol=1e-3)
     assert [t.get_text() for t in ours.get_xticklabels()] == list(suite.conditions)

@@ -102,6 +102,12 @@ def test_posteriors_are_kept_and_known_by_their_network(small_run: Run, sampled:
     before = [file.stat().st_mtime_ns for file in files]
     sample_posteriors(small_run, sampled, lambda *_: None)
     assert [file.stat().st_mtime_ns for file in files] == before
+    first, second = (sampled / "networks" / f"0{index}.safetensors" for index in (0, 1))
+    own = first.read_bytes()
+    first.write_bytes(second.read_bytes())  # as if trained anew
+    with pytest.raises(UserError, match="cannot read a posterior"):
+        particles_of(sampled, 0)
+    first.write_bytes(own)
 
 
 def test_a_damaged_posterior_is_named_and_sampled_again(small_run: Run, sampled: Path) -> None:
