@@ -34,6 +34,8 @@ __all__ = [
     "surprise_by_role",
 ]
 
+NO_DOUBT = 1e-9  # nats; a share of less is round-off
+
 
 def semantic_update(
     gestalts: Float[np.ndarray, "*others words gestalt"],
@@ -143,7 +145,7 @@ def _share(beliefs: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Information over total entropy, from mean beliefs and the mean of their entropy."""
     beliefs = np.clip(beliefs, 0, 1)  # a sum less one of its terms may leave by round-off
     total = (entr(beliefs) + entr(1 - beliefs)).sum(axis=(-2, -1))
-    share: np.ndarray = np.maximum(total - expected, 0) / np.maximum(total, np.finfo(float).tiny)
+    share: np.ndarray = np.maximum(total - expected, 0) / np.maximum(total, NO_DOUBT)
     return share
 
 
