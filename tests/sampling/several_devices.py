@@ -14,7 +14,8 @@ import numpy as np
 from equivocal.sampling import sample_posterior
 from tests.sampling.problems import small
 
-PROBLEM = {"num_outputs": 3, "num_rows": 601, "num_features": 5}
+# large enough for jaxlib to deal a LAPACK call out to threads: see `placement.one_by_one`
+PROBLEM = {"num_outputs": 40, "num_rows": 601, "num_features": 40}
 
 
 def main(out: str, method: str, devices: str, *together: str) -> None:
@@ -27,7 +28,7 @@ def main(out: str, method: str, devices: str, *together: str) -> None:
     steps = None if method in {"exact-flow", "laplace"} else 4
     number = devices if devices == "all" else int(devices)
     posterior = sample_posterior(
-        features, targets, method=method, devices=number, num_steps=steps, num_particles=20
+        features, targets, method=method, devices=number, num_steps=steps, num_particles=50
     )
     arrays = {name: getattr(posterior, name) for name in ("mean", "covariance", "particles")}
     np.savez(out, **arrays, shift=posterior.info.covariance_shift, devices=jax.device_count())

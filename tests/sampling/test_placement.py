@@ -43,7 +43,7 @@ def assert_same(found: Path, one: dict[str, np.ndarray]) -> None:
 
 def on_one_device(method: str, num_steps: int | None = None) -> dict[str, np.ndarray]:
     data = small(**PROBLEM)
-    posterior = sample_posterior(*data, method=method, num_steps=num_steps, num_particles=20)
+    posterior = sample_posterior(*data, method=method, num_steps=num_steps, num_particles=50)
     arrays = {name: getattr(posterior, name) for name in ("mean", "covariance", "particles")}
     return arrays | {"shift": posterior.info.covariance_shift}
 

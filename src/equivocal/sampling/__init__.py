@@ -3,10 +3,12 @@
 This room takes arrays and gives back a posterior; it knows nothing of language and imports nothing
 but `jax` and `numpy`. `sample_posterior` stands in front; one file per algorithm behind it:
 `exact_flow`, `mean_field`, `dropout_deterministic`, `homotopy`, `aldi`, `laplace`, `nuts`.
+`sample_network` is for more than a last layer (`network_flow`).
 """
 
 from equivocal.sampling.front import METHODS, sample_posterior
 from equivocal.sampling.info import Info
+from equivocal.sampling.network_flow import sample_network
 from equivocal.sampling.posterior import Entropies, Posterior
 from equivocal.sampling.problem import Likelihood
 from equivocal.sampling.settings import Snapshot
@@ -18,5 +20,6 @@ __all__ = [
     "Likelihood",
     "Posterior",
     "Snapshot",
+    "sample_network",
     "sample_posterior",
 ]

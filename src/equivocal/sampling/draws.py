@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from equivocal.sampling.placement import one_by_one
 from equivocal.sampling.settings import output_keys
 from equivocal.sampling.shapes import Array, Float, PRNGKey
 
@@ -25,6 +26,9 @@ def standard_noise(keys: PRNGKey, num_particles: int, rank: int) -> Float[Array,
     return jax.vmap(lambda key: jax.random.normal(key, (rank, num_particles)))(keys)
 
 
+_forward = partial(jax.lax.linalg.triangular_solve, left_side=True, lower=True)
+
+
 @partial(jax.jit, static_argnums=(1, 2))
 def whitened_noise(keys: PRNGKey, num_particles: int, rank: int) -> Float[Array, "K r J"]:
     """√(J−1) E: as independent N(0, 1) numbers, but with mean 0 and covariance I exactly."""
@@ -32,8 +36,8 @@ def whitened_noise(keys: PRNGKey, num_particles: int, rank: int) -> Float[Array,
     for _ in range(2):  # the second round removes what round-off left of the first
         noise = noise - noise.mean(axis=-1, keepdims=True)
         gram = jnp.matmul(noise, noise.swapaxes(1, 2)) / (num_particles - 1)
-        root = jnp.linalg.cholesky(gram)
-        noise = jax.lax.linalg.triangular_solve(root, noise, left_side=True, lower=True)
+        root = one_by_one(jnp.linalg.cholesky, gram)
+        noise = one_by_one(_forward, root, noise)
     return noise
 
 

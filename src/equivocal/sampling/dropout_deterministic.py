@@ -40,6 +40,7 @@ from equivocal.sampling.ensembles import (
     run_ensemble,
 )
 from equivocal.sampling.inputs import check_choice, checked_positive, fail
+from equivocal.sampling.placement import one_by_one
 from equivocal.sampling.plan import make_plan
 from equivocal.sampling.problem import Problem
 from equivocal.sampling.result import Outcome
@@ -161,11 +162,11 @@ def _tamed(
     if J <= D:
         FH = basis_H
         S = jnp.eye(J, dtype=F.dtype) + dt * jnp.matmul(FH, F.swapaxes(1, 2))
-        inner = jnp.linalg.solve(S, jnp.matmul(FH, deviations.swapaxes(1, 2)))
+        inner = one_by_one(jnp.linalg.solve, S, jnp.matmul(FH, deviations.swapaxes(1, 2)))
         return jnp.matmul(inner.swapaxes(1, 2), F)
     H, P = basis_H, jnp.matmul(F.swapaxes(1, 2), F)
     S = jnp.eye(D, dtype=F.dtype) + dt * jnp.matmul(H, P)
-    inner = jnp.linalg.solve(S, H)  # for D right-hand sides rather than J
+    inner = one_by_one(jnp.linalg.solve, S, H)  # for D right-hand sides rather than J
     return jnp.matmul(deviations, jnp.matmul(inner.swapaxes(1, 2), P))
 
 

@@ -36,6 +36,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from equivocal.sampling.placement import one_by_one
 from equivocal.sampling.products import Precision, product
 from equivocal.sampling.rows import (
     Block,
@@ -286,7 +287,7 @@ def _propose(state: FlowState, rule: FlowRule) -> Proposal:
     s = _next_damping(state, misfit, rule)
     if rule.joint:
         s = jnp.broadcast_to(s.min(), s.shape)
-    root, log_det = (_symmetric_root if rule.symmetric else _triangular_root)(A, s)
+    root, log_det = one_by_one(_symmetric_root if rule.symmetric else _triangular_root, A, s)
     factor = jnp.matmul(G, root)
     newton = jnp.matmul(gradient[:, None], root)[:, 0]
     return Proposal(

@@ -28,6 +28,7 @@ import numpy as np
 
 from equivocal.sampling.ensembles import prior_ensemble, repaired, require_bernoulli, run_ensemble
 from equivocal.sampling.inputs import checked_positive
+from equivocal.sampling.placement import one_by_one
 from equivocal.sampling.plan import make_plan
 from equivocal.sampling.problem import Problem
 from equivocal.sampling.result import Outcome
@@ -99,7 +100,7 @@ def step(
         return S, jnp.matmul(A, (block.counts * y.mean(axis=1) - block.targets)[..., None])[..., 0]
 
     S, dg = sum_over_blocks(of_block, rows)
-    lam, V = jnp.linalg.eigh(S)
+    lam, V = one_by_one(jnp.linalg.eigh, S)
     lam = jnp.maximum(lam, 0)
     steepest = jnp.maximum(lam[:, -1], np.finfo(lam.dtype).tiny)
     dt = jnp.minimum(1 - state.time, config.step_size / steepest)

@@ -10,9 +10,9 @@ own, and all ask for the same thing at the same time. What is computed on the ho
 (how many there are, how large) goes through `largest_anywhere` and `sum_everywhere`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
@@ -30,12 +30,14 @@ __all__ = [
     "local_shards",
     "num_hosts",
     "num_shards",
+    "one_by_one",
     "placed",
     "placed_by_device",
     "spread_over",
     "sum_everywhere",
 ]
 
+T = TypeVar("T")
 AXIS = "equivocal_rows"  # a name no caller's own mesh has
 WHOLE, CUT = PartitionSpec(), PartitionSpec(AXIS)  # type: ignore[no-untyped-call]
 
@@ -111,6 +113,20 @@ def placed_by_device(parts: Sequence[np.ndarray]) -> Array:
     arrays = [jax.device_put(part, device) for part, device in pairs]
     sharding = NamedSharding(mesh, CUT)
     return jax.make_array_from_single_device_arrays(shape, sharding, arrays)
+
+
+def one_by_one(function: Callable[..., T], *stacks: Array) -> T:
+    """A function of stacked matrices; matrix by matrix where several CPU devices do the same work.
+
+    jaxlib deals the matrices of a LAPACK call out to a pool of threads and waits for them in one of
+    those threads. Several devices share the pool: with all of its threads waiting, none works, for
+    ever. A single matrix is done by the thread that asks.
+    """
+    if num_shards() == 1 or jax.default_backend() != "cpu":
+        return function(*stacks)
+    found = jax.lax.map(lambda one: function(*(leaf[None] for leaf in one)), stacks)
+    without: T = jax.tree.map(lambda leaf: leaf[:, 0], found)
+    return without
 
 
 def largest_anywhere(values: np.ndarray | float | int) -> np.ndarray:

@@ -1,8 +1,6 @@
 """The two large matrix products of a step, in the precision that was asked for.
 
-    full   the run's own precision. For float32 on an NVIDIA GPU each operand is split into three
-           bfloat16 parts whose products the tensor cores add up (`BF16_BF16_F32_X9`): float32's
-           digits at two to three times the speed of its own units (docs/scaling.md).
+    full   the run's own precision
     tf32   operands rounded to 11 significant bits, sums in float32
     bf16   operands rounded to 8 significant bits, sums in float32
 
