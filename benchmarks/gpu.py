@@ -142,6 +142,7 @@ def large(sizes: Numbers) -> Numbers:
         chance = rng.random(logits[some].shape, dtype=np.float32)
         targets[some] = chance < 1 / (1 + np.exp(-logits[some]))
     del logits
+    print("the problem is made", flush=True)
     found: Numbers = {"N": N, "D": D, "K": K}
     for how in sizes["large"]:
         began = time.perf_counter()

@@ -1,6 +1,6 @@
 """Strong scaling of `equivocal sweep`: the same points with one worker and with two.
 
-    python -m benchmarks.sweep_scaling            half an hour or so
+    python -m benchmarks.sweep_scaling            ten minutes or so
     python -m benchmarks.sweep_scaling --quick    does it still work?
 
 Points differ in the seed of the training, so that each trains networks of its own and none waits
@@ -35,7 +35,7 @@ def main(
     quick: Annotated[bool, typer.Option(help="Few small points, to see that it runs.")] = False,
 ) -> None:
     """Measure one and two workers by turns."""
-    points, repeats, small = (2, 1, TINY) if quick else (12, 3, [])
+    points, repeats, small = (2, 1, TINY) if quick else (8, 3, [])
     seeds = ",".join(str(seed) for seed in range(points))
     vary = [f"training.seed={seeds}", *small]
     measured: dict[int, list[dict[str, float]]] = {workers: [] for workers in WORKERS}

@@ -168,3 +168,10 @@ def test_precision_that_cannot_be(data: Data) -> None:
         sample_posterior(*data, precision="tf32", dtype="float64")
     with pytest.raises(UserError, match="method 'aldi' has 'full'"):
         sample_posterior(*data, precision="bf16", method="aldi")
+
+
+def test_rounded_products_give_up_where_they_cannot_tell_any_more(data: Data) -> None:
+    info = sample_posterior(*data, precision="bf16", tolerance=1e-6).info
+    assert not info.converged
+    assert "bf16 products are too coarse for it; try precision='full'" in info.message
+    assert info.steps.max() < 40

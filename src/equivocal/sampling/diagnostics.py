@@ -93,41 +93,43 @@ def importance_diagnostics(
         # log w is a sum over all rows: past a point its variance is that of its last digits
         blurred = np.abs(log_w).max(axis=1) * np.finfo(problem.dtype).eps > BLURRED
         shift[outputs] = np.where(blurred, np.nan, shift[outputs])
-        shape[outputs] = [pareto_shape(row) for row in log_w]
+        shape[outputs] = pareto_shape(log_w)
     return shape, shift
 
 
-def pareto_shape(log_weights: np.ndarray) -> float:
-    """Shape k of the generalised Pareto distribution fitted to the largest weights.
+def pareto_shape(log_weights: np.ndarray) -> np.ndarray:
+    """Shape k of the generalised Pareto distribution fitted to the largest weights of each row.
 
     >>> rng = np.random.default_rng(0)
-    >>> bool(abs(pareto_shape(rng.exponential(0.5, 100_000)) - 0.5) < 0.1)  # tails like w^(−2)
-    True
+    >>> pareto_shape(rng.exponential(0.5, (1, 100_000))).round(1)  # tails like w^(−2)
+    array([0.5])
     """
-    S = len(log_weights)
+    S = log_weights.shape[1]
     tail = int(min(S / 5, 3 * np.sqrt(S)))
-    ordered = np.sort(log_weights - log_weights.max())
-    excess = np.exp(ordered[-tail:]) - np.exp(ordered[-tail - 1])
-    if not excess[0] > 0 or tail < 5:
-        excess = excess[excess > 0]
-    if len(excess) < 5 or excess[-1] < 1e-12:  # constant weights: no tail at all
-        return -np.inf
-    return _pareto_fit(excess)
+    ordered = np.sort(log_weights - log_weights.max(axis=1, keepdims=True), axis=1)
+    excess = np.exp(ordered[:, -tail:]) - np.exp(ordered[:, -tail - 1, None])
+    shape = np.full(len(excess), -np.inf)  # constant weights have no tail
+    positive = (excess > 0).sum(axis=1)  # fewer than `tail` where weights are tied
+    has_tail = (positive >= 5) & (excess[:, -1] >= 1e-12)
+    for n in np.unique(positive[has_tail]):
+        alike = has_tail & (positive == n)
+        shape[alike] = _pareto_fit(excess[alike, -n:])
+    return shape
 
 
-def _pareto_fit(x: np.ndarray) -> float:
-    """Zhang and Stephens' estimate for rising exceedances, drawn towards ½ by ten of them."""
-    n = len(x)
+def _pareto_fit(x: np.ndarray) -> np.ndarray:
+    """Zhang and Stephens' estimate for rows of rising exceedances, drawn to ½ by ten of them."""
+    n = x.shape[1]
     candidates = 30 + int(np.sqrt(n))
     b = 1 - np.sqrt(candidates / (np.arange(1, candidates + 1) - 0.5))
-    b = b / (3 * x[int(n / 4 + 0.5) - 1]) + 1 / x[-1]
-    b = b[np.abs(b * x[-1]) > 1e-12]  # b = 0 is the exponential tail, of measure zero
-    k = np.log1p(-b[:, None] * x).mean(axis=1)
+    b = b / (3 * x[:, int(n / 4 + 0.5) - 1, None]) + 1 / x[:, -1:]
+    k = np.log1p(-b[..., None] * x[:, None]).mean(axis=-1)
     with np.errstate(divide="ignore", invalid="ignore"):  # k = 0 where exceedances are all tiny
         log_likelihood = n * (np.log(-b / k) - k - 1)
-    log_likelihood = np.where(np.isfinite(log_likelihood), log_likelihood, -np.inf)
-    if not np.isfinite(log_likelihood).any():
-        return 0.0
-    weight = np.exp(log_likelihood - log_likelihood.max())
-    shape = np.log1p(-(b * weight).sum() / weight.sum() * x).mean()
-    return float((n * shape + 10 * 0.5) / (n + 10))
+    usable = np.isfinite(log_likelihood) & (np.abs(b * x[:, -1:]) > 1e-12)  # b = 0: exponential
+    log_likelihood = np.where(usable, log_likelihood, -np.inf)
+    best = np.where(usable.any(axis=1), log_likelihood.max(axis=1), 0)[:, None]
+    weight = np.exp(log_likelihood - best)
+    b_mean = (b * weight).sum(axis=1) / np.maximum(weight.sum(axis=1), 1)  # 0 where none is usable
+    shape = np.log1p(-b_mean[:, None] * x).mean(axis=1)
+    return np.where(usable.any(axis=1), (n * shape + 10 * 0.5) / (n + 10), 0.0)

@@ -139,6 +139,7 @@ class FlowRule(NamedTuple):
     precision: Precision = Precision.FULL  # of the two products that cost N·D²
 
 
+@jax.jit
 def start_flow(mean: Float[Array, "K D"], factor: Float[Array, "K D r"]) -> FlowState:
     """A state whose sums are unknown; its first step only evaluates them."""
     K, _, r = factor.shape
@@ -174,8 +175,7 @@ def row_sums(
 @partial(jax.jit, static_argnames="rule")
 def _corrected(
     rows: Rows | Blocks,
-    mean: Float[Array, "K D"],
-    factor: Float[Array, "K D r"],
+    proposal: Proposal,
     careful: Bool[Array, " K"],
     rule: FlowRule,
     nodes: Any,
@@ -184,8 +184,9 @@ def _corrected(
 
     For fixed P the loss −E log p + ½|m|² is convex in m, so a step that raised it was too long: it
     is taken again at a quarter of its length. The last step is the only one not looked at, and left
-    out where it should be `careful`.
+    out where it should be `careful`. A mean that was only to be evaluated (s = 0) stays.
     """
+    mean, factor = proposal.mean, proposal.factor
 
     def spread_of(block: Block) -> Array:
         return rule.spread(product(block.features[None], factor, rule.precision), nodes)
@@ -240,7 +241,8 @@ def _corrected(
     nothing = jnp.zeros(len(mean), mean.dtype)
     line = Line(mean, nothing + jnp.inf, jnp.zeros_like(mean), nothing, mean, nothing > 0)
     line = jax.lax.fori_loop(0, rule.corrections, correct, line)
-    return jnp.where((line.worse | careful)[:, None], line.best, line.trial)
+    corrected = jnp.where((line.worse | careful)[:, None], line.best, line.trial)
+    return jnp.where((proposal.damping > 0)[:, None], corrected, mean)
 
 
 def _next_damping(
@@ -343,8 +345,7 @@ def flow_step(
     proposal = _propose(state, rule)
     mean = proposal.mean
     if rule.corrections:
-        corrected = _corrected(rows, mean, proposal.factor, state.refused, rule, nodes)
-        mean = jnp.where((proposal.damping > 0)[:, None], corrected, mean)
+        mean = _corrected(rows, proposal, state.refused, rule, nodes)
     if rule.joint:
         # adding one vector to all classes changes no probability; the prior wants it zero
         mean = mean - mean.mean(axis=0)

@@ -47,8 +47,6 @@ __all__ = ["METHODS", "Method", "sample_posterior"]
 FEWEST_PARTICLES = 200
 LARGEST_SEED = 2**32 - 1  # what JAX takes in either precision
 MOST_STEPS = 10**9
-# residuals that rounded products can still tell from nothing
-ROUNDED = {Precision.FULL: 0.0, Precision.TF32: 2e-3, Precision.BF16: 2e-2}
 
 
 @dataclass(frozen=True)
@@ -251,7 +249,8 @@ def _particle_number(given: int | None, method: Method, problem: Problem) -> int
 def _tolerance(given: float | None, problem: Problem, precision: str) -> float:
     if given is None:
         full = 1e-7 if problem.dtype == np.float64 else 5e-4
-        return max(full, ROUNDED[Precision(precision)])
+        # A is then I to about half a rounding in each direction: no residual falls below that
+        return float(max(full, Precision(precision).unit * np.sqrt(problem.num_features)))
     return checked_positive(given, "tolerance")
 
 

@@ -27,6 +27,8 @@ __all__ = [
     "shown",
 ]
 
+CHECKED_AT_ONCE = 1 << 12  # rows
+
 
 def fail(message: str) -> NoReturn:
     """Raise the one kind of error that is the caller's to mend."""
@@ -141,14 +143,7 @@ def checked_targets(targets: object, counts: np.ndarray, *, softmax: bool) -> np
     if len(t) != len(counts):
         fail(f"targets must have one row per row of features, got {len(t)} for {len(counts)}.")
     t = _converted(t, "targets", counts.dtype)
-    slack = 8 * np.finfo(counts.dtype).eps * np.maximum(counts, 1)[:, None]  # sums of fractions
-    wrong = (t < 0) | (t > counts[:, None] + slack)
-    if wrong.any():
-        row, column = (int(i[0]) for i in np.nonzero(wrong))
-        fail(
-            f"targets must lie between 0 and the row's count, got {t[row, column]:g} with count "
-            f"{counts[row]:g} in row {row}, output {column}; use 0/1, fractions, or pass counts."
-        )
+    t = _below_counts(t, counts)
     if softmax and t.shape[1] < 2:
         fail("softmax needs at least 2 classes, got 1; use likelihood='bernoulli'.")
     if softmax and (np.abs(t.sum(axis=1) - counts) > 1e-5 * np.maximum(counts, 1)).any():
@@ -157,7 +152,27 @@ def checked_targets(targets: object, counts: np.ndarray, *, softmax: bool) -> np
             f"targets of a softmax must sum to the row's count over the classes, got "
             f"{t[row].sum():g} with count {counts[row]:g} in row {row}."
         )
-    return np.minimum(t, counts[:, None])
+    return t
+
+
+def _below_counts(t: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Targets between 0 and their counts; what round-off added to sums of fractions is cut off."""
+    most = counts[:, None]
+    slack = 8 * np.finfo(counts.dtype).eps * np.maximum(most, 1)
+    above = False
+    for first in range(0, len(t), CHECKED_AT_ONCE):  # no mask of the whole array
+        rows = slice(first, first + CHECKED_AT_ONCE)
+        wrong = (t[rows] < 0) | (t[rows] > most[rows] + slack[rows])
+        if wrong.any():
+            row, column = (int(i[0]) for i in np.nonzero(wrong))
+            row += first
+            fail(
+                f"targets must lie between 0 and the row's count, got {t[row, column]:g} with "
+                f"count {counts[row]:g} in row {row}, output {column}; use 0/1, fractions, or pass "
+                "counts."
+            )
+        above = above or bool((t[rows] > most[rows]).any())
+    return np.minimum(t, most) if above else t
 
 
 def _one_hot(labels: np.ndarray, counts: np.ndarray) -> np.ndarray:

@@ -5,8 +5,9 @@ has finished takes the next output, so one compiled program is always full. No o
 depends on its neighbours.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import islice
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +18,7 @@ from equivocal.sampling.inputs import fail
 from equivocal.sampling.placement import placed
 from equivocal.sampling.plan import Plan, power_of_two
 from equivocal.sampling.problem import Problem
+from equivocal.sampling.products import Precision
 from equivocal.sampling.result import Outcome
 from equivocal.sampling.rows import in_blocks, lay_out, local_blocks, offsets_of
 from equivocal.sampling.shapes import Array, Int
@@ -28,6 +30,7 @@ Start = Callable[[int], tuple[np.ndarray, np.ndarray]]  # mean and factor of an 
 
 WIDEST_LOGIT = 3.0
 SMALLEST_DAMPING = 1e-6  # a line search that ends here has stalled
+PATIENCE = 6  # steps
 CHEAP_TO_COPY = 1 << 26  # bytes of state that go to the host whole
 
 
@@ -59,24 +62,30 @@ def run_flow(
     held = np.array([k if k < K else -1 for k in range(slots)])  # which output each slot works on
     queue = iter(range(slots, K))
     steps = np.zeros(slots, int)
-    done = _Collector(problem, state.factor.shape[-1], num_steps)
+    done = _Collector(problem, state.factor.shape[-1], num_steps, rule.precision)
+    patience = _Patience(slots)
     while (held >= 0).any():
         state, info = flow_step(state, data.rows, rule, nodes)
         steps += 1
         finished = _finished(state, info, steps, tolerance, num_steps, held)
+        if rule.precision is not Precision.FULL:
+            finished |= patience.lost(info) & (held >= 0)
         if rule.joint and not finished.all():
             continue
         if finished.any():
             done.take(held[finished], np.flatnonzero(finished), state, info, steps, tolerance)
-        for slot in map(int, np.flatnonzero(finished)):
-            held[slot] = k = next(queue, -1)
-            steps[slot] = 0
-            if k < 0:
-                continue
-            data.load(slot, k)
-            state = _restart(state, _start(range(k, k + 1), K, start_of), slot)
-            if nodes_of is not None and nodes is not None:
-                nodes = nodes.at[slot].set(nodes_of(k))
+        free = np.flatnonzero(finished)
+        held[free], steps[free] = -1, 0
+        patience.renew(free)
+        following = list(islice(queue, len(free)))
+        if not following:
+            continue
+        free, outputs = _filled_up(free[: len(following)]), _filled_up(np.array(following))
+        held[free] = outputs
+        data.load(free, outputs)
+        state = _restart(state, _start(outputs, K, start_of), free)
+        if nodes_of is not None and nodes is not None:
+            nodes = nodes.at[free].set(jnp.stack([nodes_of(int(k)) for k in outputs]))
     return done.outcome()
 
 
@@ -96,7 +105,7 @@ def near_prior(problem: Problem, wide: int) -> Start:
 
 
 def _start(
-    outputs: range,
+    outputs: Iterable[int] | np.ndarray,
     num_outputs: int,
     start_of: Start,
 ) -> FlowState:
@@ -116,18 +125,17 @@ class InMemory:
         offsets = rows.offsets if rows.offsets.shape[1] == 1 else _widened(rows.offsets, slots)
         self.rows = rows._replace(targets=targets, offsets=offsets)
 
-    def load(self, slot: int, k: int) -> None:
-        """Give a slot to another output."""
-        one = slice(k, k + 1)
-        targets = self._column(self._problem.targets[:, one])
-        self.rows = self.rows._replace(targets=_set_column(self.rows.targets, slot, targets))
+    def load(self, slots: np.ndarray, outputs: np.ndarray) -> None:
+        """Give slots to other outputs."""
+        targets = self._columns(self._problem.targets[:, outputs])
+        self.rows = self.rows._replace(targets=_set_columns(self.rows.targets, slots, targets))
         if len(self._problem.prior_mean) > 1:
-            offsets = self._column(offsets_of(self._problem, one))
-            self.rows = self.rows._replace(offsets=_set_column(self.rows.offsets, slot, offsets))
+            offsets = self._columns(offsets_of(self._problem, outputs))
+            self.rows = self.rows._replace(offsets=_set_columns(self.rows.offsets, slots, offsets))
 
-    def _column(self, column: np.ndarray) -> Array:
+    def _columns(self, columns: np.ndarray) -> Array:
         blocks = local_blocks(self._problem, self._block_rows)
-        return placed(in_blocks(column, blocks, self._block_rows)[:, 0])
+        return placed(in_blocks(columns, blocks, self._block_rows))
 
 
 def _widened(columns: Array, slots: int) -> Array:
@@ -135,13 +143,21 @@ def _widened(columns: Array, slots: int) -> Array:
 
 
 @partial(jax.jit, donate_argnums=0)
-def _set_column(stacked: Array, slot: Int[Array, ""] | int, column: Array) -> Array:
-    return stacked.at[:, slot].set(column)
+def _set_columns(stacked: Array, slots: Int[Array, " n"], columns: Array) -> Array:
+    return stacked.at[:, slots].set(columns)
 
 
 @partial(jax.jit, donate_argnums=0)
-def _restart(state: FlowState, fresh: FlowState, slot: Int[Array, ""] | int) -> FlowState:
-    return jax.tree.map(lambda all_, one: all_.at[slot].set(one[0]), state, fresh)
+def _restart(state: FlowState, fresh: FlowState, slots: Int[Array, " n"]) -> FlowState:
+    return jax.tree.map(lambda every, some: every.at[slots].set(some), state, fresh)
+
+
+def _filled_up(some: np.ndarray) -> np.ndarray:
+    """To 1, 16, 256, … entries by repeating them, so that few programs are compiled."""
+    size = 1
+    while size < len(some):
+        size *= 16
+    return np.resize(some, size)
 
 
 def _finished(
@@ -167,6 +183,25 @@ def _finished(
     return (converged | stalled | (steps > num_steps)) & (held >= 0)
 
 
+class _Patience:
+    """Tells where rounded products keep the residuals from falling any further."""
+
+    def __init__(self, slots: int) -> None:
+        self._least, self._waited = np.full(slots, np.inf), np.zeros(slots, int)
+
+    def lost(self, info: FlowInfo) -> np.ndarray:
+        """Slots whose residual has not fallen by a tenth for `PATIENCE` steps."""
+        residual = np.maximum(*jax.device_get(info[:2]))
+        better = residual < 0.9 * self._least
+        self._least = np.where(better, residual, self._least)
+        self._waited = np.where(better, 0, self._waited + 1)
+        return self._waited >= PATIENCE
+
+    def renew(self, slots: np.ndarray) -> None:
+        """For other outputs."""
+        self._least[slots], self._waited[slots] = np.inf, 0
+
+
 @jax.jit
 def _picked(leaves: tuple[Array, ...], slots: Int[Array, " n"]) -> tuple[Array, ...]:
     return tuple(leaf[slots] for leaf in leaves)
@@ -175,8 +210,8 @@ def _picked(leaves: tuple[Array, ...], slots: Int[Array, " n"]) -> tuple[Array, 
 class _Collector:
     """Finished outputs, on the host."""
 
-    def __init__(self, problem: Problem, rank: int, num_steps: int) -> None:
-        self.num_steps = num_steps
+    def __init__(self, problem: Problem, rank: int, num_steps: int, precision: Precision) -> None:
+        self.num_steps, self.precision = num_steps, precision
         K, D = problem.num_outputs, problem.num_features
         self.mean = np.zeros((K, D), problem.dtype)
         self.factor = np.zeros((K, D, min(rank, D)), problem.dtype)
@@ -214,6 +249,8 @@ class _Collector:
             return ""
         if (self.steps[~self.converged] >= self.num_steps).any():
             return "the number of steps ran out"
+        if self.precision is not Precision.FULL:
+            return f"{self.precision} products are too coarse for it; try precision='full'"
         return "no step raises the evidence bound any more: round-off; try dtype='float64'"
 
     def outcome(self) -> Outcome:

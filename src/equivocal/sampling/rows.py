@@ -133,7 +133,7 @@ def for_outputs(rows: Rows, problem: Problem, outputs: slice) -> Rows:
     )
 
 
-def offsets_of(problem: Problem, outputs: slice) -> np.ndarray:
+def offsets_of(problem: Problem, outputs: slice | np.ndarray) -> np.ndarray:
     """Logits of the prior mean for some outputs."""
     m0 = problem.prior_mean if len(problem.prior_mean) == 1 else problem.prior_mean[outputs]
     return problem.features @ m0.T

@@ -216,9 +216,9 @@ class FromDisk:
         self._reader = Reader(problem, plan, np.where(held < problem.num_outputs, held, -1))
         self.rows = Streamed(jnp.arange(self._reader.chunks), self._reader)
 
-    def load(self, slot: int, k: int) -> None:
-        """Give a slot to another output."""
-        self._reader.outputs[slot] = k
+    def load(self, slots: np.ndarray, outputs: np.ndarray) -> None:
+        """Give slots to other outputs."""
+        self._reader.outputs[slots] = outputs
 
 
 def rows_by_outputs(
