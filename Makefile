@@ -7,12 +7,14 @@
 #   make test-longer processes and whole commands that are too long for `make test`; some minutes
 #   make test-faults kill -9, Ctrl-C, full disks and more, done to real processes; several minutes
 #   make fuzz        a hundred thousand damaged files for everything that reads one; minutes
+# and, when changing docs:
+#   make site        the documentation as pages, in site/
 # PYTHON chooses the interpreter (3.11 or newer): make test PYTHON=python3.12
 
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: reproduce test test-slow test-longer test-faults fuzz lint bench lock clean
+.PHONY: reproduce test test-slow test-longer test-faults fuzz lint site bench lock clean
 
 reproduce: .venv/.installed
 	$(BIN)/equivocal reproduce --out runs/paper
@@ -50,6 +52,10 @@ lint: .venv/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The documentation as pages, in site/. The theme would speak of its successor.
+site: .venv/.installed-dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 # Benchmarks compare with PyTorch, which nothing else here needs.
 bench: .venv/.installed-dev

@@ -185,7 +185,7 @@ def laid_out(sizes: Sizes, block_rows: int) -> Rows:
 def on_the_way(sizes: Sizes, rows: Rows, rule: flow.FlowRule, nodes: Any) -> flow.FlowState:
     """A state in the middle of a run: three steps from near the prior."""
     eye = jnp.broadcast_to(0.3 * jnp.eye(sizes.wide), (sizes.K, sizes.wide, sizes.wide))
-    state = flow.start_flow(jnp.zeros((sizes.K, sizes.wide), jnp.float32), eye)
+    state: flow.FlowState = flow.start_flow(jnp.zeros((sizes.K, sizes.wide), jnp.float32), eye)
     for _ in range(3):
         state, _ = flow.flow_step(state, rows, rule, nodes)
     return state

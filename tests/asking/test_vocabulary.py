@@ -86,3 +86,9 @@ def test_garden_paths_make_sure_of_what_is_then_not_so(paper: World) -> None:
             except ValueError:
                 continue
         assert led >= 0.6
+
+
+def test_case_says_who_does_what_where_a_world_has_it() -> None:
+    world = World.load("word_order")
+    said = indicated_roles(world, world.parse("den Hund jagt der Fuchs"))
+    assert said == {"patient": "Hund", "action": "jagen", "agent": "Fuchs"}

@@ -20,8 +20,11 @@ import pytest
 from equivocal.gestalt import TrainingSettings
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+SLOW = [
+    page for page in PAGES if re.search(r"^```\w+ slow$", page.read_text("utf-8"), re.MULTILINE)
+]
 
 
 def rough(text: str) -> str:
@@ -94,9 +97,10 @@ def test_page_runs_from_top_to_bottom(
 
 
 @pytest.mark.slow
-def test_slow_blocks_run_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("page", SLOW, ids=lambda page: page.name)
+def test_slow_blocks_run_too(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    run_page(ROOT / "docs" / "sampling.md", tmp_path, slow=True)
+    run_page(page, tmp_path, slow=True)
 
 
 def test_every_setting_stands_in_the_table_with_its_default() -> None:

@@ -1,4 +1,4 @@
-"""The two worlds of the package against what is published about them."""
+"""The worlds `paper` and `sg2018`, against what is published about them."""
 
 import json
 from pathlib import Path

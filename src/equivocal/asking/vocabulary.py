@@ -90,9 +90,10 @@ def _placed(
 
     def fits(role: int, index: int) -> bool:
         part = utterance.constituents[index]
-        marker = construction.markers[role]
+        word = lexicon.words.index(part.word)
+        (marker,) = construction.marker_of(role, np.array([word]))
         wanted = None if marker == NO_FILLER else lexicon.tokens[marker]
-        is_action = lexicon.words.index(part.word) in actions
+        is_action = word in actions
         return part.marker == wanted and is_action == (role == grammar.action_role)
 
     def place(index: int, order: tuple[int, ...]) -> tuple[int, ...] | None:

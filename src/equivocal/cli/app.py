@@ -13,7 +13,9 @@ from equivocal import __version__
 from equivocal.cli import (
     ask,
     bench,
+    constructions,
     doctor,
+    doubt,
     multiverse,
     people,
     serve,
@@ -51,6 +53,8 @@ app.command("sweep", epilog=sweep.SWEEP_EXAMPLES)(sweep.sweep)
 app.command("compare", epilog=people.COMPARE_EXAMPLES)(people.compare)
 app.command("simulate", epilog=people.SIMULATE_EXAMPLES)(people.simulate)
 app.add_typer(suites.app, name="suites")
+app.command("doubt", epilog=doubt.DOUBT_EXAMPLES)(doubt.doubt)
+app.add_typer(constructions.app, name="constructions")
 app.command("bench", epilog=bench.BENCH_EXAMPLES)(bench.bench)
 app.command("doctor", epilog=doctor.DOCTOR_EXAMPLES)(doctor.doctor)
 

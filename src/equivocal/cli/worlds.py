@@ -31,8 +31,10 @@ def list_worlds() -> None:
     """Name the worlds that come with the package."""
     from equivocal.world import World, shipped_worlds
 
-    for name in shipped_worlds():
-        out.print(f"{name:8}{World.load(name).file.description}", soft_wrap=True)
+    names = shipped_worlds()
+    for name in names:
+        description = World.load(name).file.description
+        out.print(f"{name:<{max(map(len, names))}}  {description}", soft_wrap=True)
 
 
 @app.command(epilog="Example: `equivocal world new my.toml`")

@@ -134,16 +134,19 @@ def train(
     settings: TrainingSettings | None = None,
     *,
     on_epoch: OnEpoch | None = None,
+    dropout: float = 0.0,
     **changes: Any,
 ) -> Run:
     """Train the networks of a study side by side, in a world or in one given by name or path.
 
-    `changes` are settings by name: `train("paper", networks=2, epochs=10)`.
+    `changes` are settings by name: `train("paper", networks=2, epochs=10)`. `dropout` (see
+    `training.fit`) is no setting of a run, so that runs are known by what they always were; whoever
+    saves networks trained with it keeps them in a folder of their own.
     """
     world, settings = _prepare(world, settings, changes)
     began = perf_counter()
     kept, held_out = split_corpus(world, settings)
-    models, reports = _fit(kept, held_out, settings, on_epoch)
+    models, reports = _fit(kept, held_out, settings, on_epoch, dropout)
     seconds = perf_counter() - began
     return Run(world, settings, models, held_out, _curves(reports), seconds)
 
@@ -192,7 +195,11 @@ def _shuffled_ranks(settings: TrainingSettings) -> NDArray[np.intp]:
 
 
 def _fit(
-    kept: Corpus, held_out: Corpus, settings: TrainingSettings, on_epoch: OnEpoch | None
+    kept: Corpus,
+    held_out: Corpus,
+    settings: TrainingSettings,
+    on_epoch: OnEpoch | None,
+    dropout: float = 0.0,
 ) -> tuple[tuple[SentenceGestalt, ...], list[EpochReport]]:
     stacked, reports = fit(
         questions_of(kept),
@@ -201,6 +208,7 @@ def _fit(
         settings,
         num_tokens=len(kept.world.tokens),
         on_epoch=on_epoch,
+        dropout=dropout,
     )
     each = range(settings.networks)
     return tuple(jax.tree.map(lambda leaf, i=i: leaf[i], stacked) for i in each), reports

@@ -78,10 +78,17 @@ def _cross_entropy(
 
 
 def _batch_loss(
-    network: SentenceGestalt, batch: Questions, target: Float[Array, "batch units"]
+    network: SentenceGestalt,
+    batch: Questions,
+    target: Float[Array, "batch units"],
+    kept: Float[Array, "batch hidden"] | None,
 ) -> Float[Array, ""]:
-    """The estimate of L(w) from questions drawn in proportion to their weight."""
-    return _cross_entropy(network.query.logits(features_of(network, batch)), target).mean()
+    """The estimate of L(w) from questions drawn in proportion to their weight.
+
+    `kept` scales ψ: 0 where a unit is dropped, 1/(1−ρ) elsewhere.
+    """
+    psi = features_of(network, batch)
+    return _cross_entropy(network.query.logits(psi if kept is None else psi * kept), target).mean()
 
 
 def _draw(
@@ -90,6 +97,16 @@ def _draw(
     """Systematic sampling: `size` evenly spaced points with one random offset."""
     points = (jnp.arange(size, dtype=jnp.float32) + jax.random.uniform(key)) / size
     return jnp.searchsorted(cumulative, points * cumulative[-1])
+
+
+def _kept(
+    key: Key[Array, ""], dropout: float, settings: TrainingSettings
+) -> Float[Array, "batch hidden"] | None:
+    """What dropout leaves of ψ, scaled so that its mean is ψ; None for all of it."""
+    if not dropout:
+        return None
+    shape = (settings.questions, settings.hidden)
+    return jax.random.bernoulli(jax.random.fold_in(key, 1), 1 - dropout, shape) / (1 - dropout)
 
 
 def _optimiser(settings: TrainingSettings) -> optax.GradientTransformation:
@@ -143,13 +160,17 @@ def fit(
     *,
     num_tokens: int,
     on_epoch: OnEpoch | None = None,
+    dropout: float = 0.0,
 ) -> tuple[SentenceGestalt, list[EpochReport]]:
     """Train `settings.networks` networks; returns them stacked, each at its best epoch.
 
     Both parts of the corpus answer the same questions, with weight zero where one never asks.
     A network whose held-out loss has not improved for `patience` epochs is left as it was best,
-    whatever the others go on to do.
+    whatever the others go on to do. `dropout` is the share ρ of hidden2 that is left out at random,
+    anew for each question of a step; networks are scored with all of it.
     """
+    if not 0 <= dropout < 1:
+        raise UserError(f"dropout must lie in [0, 1), got {dropout!r}.")
     start, order = jax.random.split(jax.random.key(settings.seed))
     data = (questions, train, test)
     # what the program does not depend on is made alike, so that another seed reuses it
@@ -161,7 +182,7 @@ def fit(
     reports: list[EpochReport] = []
     with ThreadPoolExecutor(len(groups)) as pool:
         for epoch in range(1, settings.epochs + 1):
-            run = partial(_run_in_thread, jax.random.fold_in(order, epoch), data, program)
+            run = partial(_run_in_thread, jax.random.fold_in(order, epoch), data, program, dropout)
             groups, scores = zip(*pool.map(run, groups), strict=True)
             reports.append(EpochReport(epoch, *map(np.concatenate, zip(*scores, strict=True))))
             if on_epoch is not None:
@@ -186,21 +207,23 @@ def _run_in_thread(
     key: Key[Array, ""],
     data: tuple[Questions, Answers, Answers],
     settings: TrainingSettings,
+    dropout: float,
     group: _State,
 ) -> tuple[_State, list[np.ndarray]]:
     """One epoch of one group; waits for its scores, so that the threads work side by side."""
-    group, scores = _run_epoch(key, group, data, settings=settings)
+    group, scores = _run_epoch(key, group, data, settings=settings, dropout=dropout)
     return group, [np.asarray(score) for score in scores]
 
 
 # The corpus is an argument, not a constant: XLA would spend seconds folding it into the program.
-@partial(jax.jit, static_argnames="settings")
+@partial(jax.jit, static_argnames=("settings", "dropout"))
 def _run_epoch(
     key: Key[Array, ""],
     state: _State,
     data: tuple[Questions, Answers, Answers],
     *,
     settings: TrainingSettings,
+    dropout: float = 0.0,
 ) -> tuple[_State, tuple[Array, ...]]:
     """The steps of one epoch for every network, then their scores on both parts of the corpus."""
     questions, train, test = data
@@ -213,8 +236,8 @@ def _run_epoch(
         network, memory = carry
         rows = _draw(key, cumulative, settings.questions)
         batch = questions._replace(node=questions.node[rows], probe=questions.probe[rows])
-        gradient = jax.vmap(jax.grad(_batch_loss), in_axes=(0, None, None))(
-            network, batch, train.target[rows]
+        gradient = jax.vmap(jax.grad(_batch_loss), in_axes=(0, None, None, None))(
+            network, batch, train.target[rows], _kept(key, dropout, settings)
         )
         change, memory = jax.vmap(optimiser.update)(gradient, memory, network)
         return (optax.apply_updates(network, change), memory), None

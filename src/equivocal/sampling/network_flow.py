@@ -9,8 +9,9 @@ the network's own logits in the place of Ψᵀd:
     m ← m − d V diag(s / (1−s+sΛ)) Vᵀ g          d ← d V diag((1−s+sΛ)^(−½)) Vᵀ              (1)
 
 with s = 1 − e^(−Δτ) and R = c E[y(1−y)]. A row's logit is taken as Gaussian with the ensemble's
-mean and variance, so E[·] is a quadrature (`expectations`): of a network that is linear in its
-weights, J > D particles give exactly what `exact_flow` gives.
+mean and variance, so E[·] is a quadrature (`expectations`). Where there are more particles than
+weights, Z is what a straight line in d explains of it (least squares): the rest is the network's
+bend. Of a network linear in its weights, J > D particles give exactly what `exact_flow` does.
 
 An ensemble cannot leave the J − 1 directions it starts in. The data then tell the ensemble at most
 J − 1 things where they could tell D, and since each of those directions is hit by all data at once,
@@ -21,10 +22,10 @@ Each part has J − 1 directions of its own, and a part read by single outputs (
 for every output, because S and g then fall apart by output. Between parts the posterior is taken as
 independent. The price is 2J passes through the network for each part.
 
-s is chosen by a line search on the evidence bound, (2) of `flow.py` with log det over the spanned
-directions: it starts at ½, grows by half after a step that was taken, to 0.95 at most, and is
-halved until the bound does not fall. Particles start close together, because far from the trained
-weights differences of logits say nothing of slopes near them.
+s is chosen for each part (and output, where a part has one) by Aitken's relaxation of S − I, as in
+`flow.py`, from ½ on and at most 0.95; it is halved as long as the evidence bound, (2) of `flow.py`
+with log det over the spanned directions, would fall. Particles start close together, because far
+from the trained weights differences of logits say nothing of slopes near them.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,38 +36,36 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.tree_util import Partial
 
 from equivocal.sampling.bernoulli import by_quadrature
-from equivocal.sampling.inputs import (
-    checked_counts,
-    checked_int,
-    checked_numbers,
-    checked_positive,
-    checked_prior_variance,
-    checked_targets,
-    fail,
-)
+from equivocal.sampling.exact_flow import _simplex
+from equivocal.sampling.inputs import checked_int, checked_positive
 from equivocal.sampling.network_posterior import NetworkPosterior, summed_up
+from equivocal.sampling.network_rows import (
+    NetworkRows,
+    Prior,
+    check_outputs,
+    checked_parts,
+    checked_prior,
+    checked_rows,
+)
 from equivocal.sampling.rows import Block
-from equivocal.sampling.shapes import Array, Float, Int, PRNGKey
+from equivocal.sampling.shapes import Array, Float, Int
 
 __all__ = ["sample_network"]
 
 NUM_STEPS = 60
 START = 0.05  # of the prior's standard deviation
-FIRST, GROWTH, LARGEST, SMALLEST = 0.5, 1.5, 0.95, 1e-3  # of s
+FIRST, GROWTH, SHRINKAGE, LARGEST = 0.5, 1.5, 0.5, 0.95  # of s
+# Where the network bends, S leaves out its second derivative and (1) comes to rest a little beside
+# the bound's maximum: the bound is there to refuse leaps, not the last steps. Nats per direction.
+SLACK = 0.1
+TRIES = 5  # halvings of s before a part stays where it is for a round
 ROUND_OFF = 1e-5  # of the largest eigenvalue; directions below are d's own null space in float32
 MEMORY = 256 << 20  # bytes for the logits of one block of rows
 
 Logits = Callable[[Any, Any], Any]  # weights (D,), inputs of n rows: (n, K)
-
-
-class NetworkRows(NamedTuple):
-    """Rows in equal blocks; the last is filled up with rows that count zero times."""
-
-    inputs: Any  # a tree of (blocks, rows, …)
-    counts: Float[Array, "blocks rows"]
-    targets: Float[Array, "blocks K rows"]
 
 
 class Terms(NamedTuple):
@@ -77,26 +76,29 @@ class Terms(NamedTuple):
     log_likelihood: Float[Array, " K"]
 
 
-class Prior(NamedTuple):
-    """Coordinates in which the prior is N(0, I)."""
+class Given(NamedTuple):
+    """What does not change: the network, what it is asked, and the prior."""
 
-    mean: Float[Array, " D"]
-    scale: Float[Array, " D"]
+    network: Any  # a `jax.tree_util.Partial`
+    rows: NetworkRows
+    prior: Prior
 
 
 class Ensemble(NamedTuple):
-    """All that the next step reads, but for the terms of the rows."""
+    """Particles m + deviations, in the prior's coordinates."""
 
     mean: Float[Array, " D"]
-    deviations: Float[Array, "J D"]  # θ_j − m
-    log_det: Float[Array, ""]  # of P over the spanned directions, up to a constant
+    deviations: Float[Array, "J D"]
 
 
-class Residuals(NamedTuple):
-    """How far a part is from its fixed point."""
+class Step(NamedTuple):
+    """What (1) did to one part, output by output where it has them."""
 
-    mean: Float[Array, ""]  # in posterior standard deviations, of the worst output
-    covariance: Float[Array, ""]  # largest relative error of a spanned variance
+    gain: Float[Array, " B"]  # of the evidence bound, but for the likelihood
+    misfit: Float[Array, "B J J"]  # S − I over the spanned directions, before the step
+    mean_residual: Float[Array, " B"]  # distance to go, in posterior standard deviations
+    covariance_residual: Float[Array, " B"]  # largest relative error of a spanned variance
+    rank: int | Int[Array, ""]  # spanned directions
 
 
 def sample_network(
@@ -129,6 +131,8 @@ def sample_network(
         The trained weights.
     prior_variance : number or (D,)
         About them.
+    counts : (N,), optional
+        How often each row was seen.
     parts : sequence of whole-number arrays, optional
         Localisation: (D_b,) weights that move together, or (K, D_k) where row k is read by output
         k alone. A weight in no part stays as trained. By default all weights are one part.
@@ -138,6 +142,8 @@ def sample_network(
         Rounds through all parts, at most.
     tolerance : float
         On means (in posterior sd) and on variances (relative) in the spanned directions.
+    seed : int
+        Of the directions that the ensemble starts in.
     memory_budget : int
         Bytes for logits held at once; rows are taken in blocks that fit.
 
@@ -153,20 +159,17 @@ def sample_network(
     J = checked_int(num_particles, "num_particles", least=3)
     checked_int(num_steps, "num_steps", least=1)
     checked_positive(tolerance, "tolerance")
-    prior = _checked_prior(prior_mean, prior_variance)
-    indices = _checked_parts(parts, len(prior.mean))
-    network = logits if isinstance(logits, jax.tree_util.Partial) else jax.tree_util.Partial(logits)
-    rows = _checked_rows(network, inputs, targets, counts, prior, J, memory_budget)
-    for index in indices:
-        if len(index) not in (1, rows.targets.shape[1]):
-            fail(
-                f"a part has shape (weights,), or one row for each of the {rows.targets.shape[1]} "
-                f"outputs, got {index.shape}."
-            )
-    key = jax.random.key(checked_int(seed, "seed", least=0, most=2**32 - 1))
-    ensemble = _start(key, J, indices, len(prior.mean))
-    ensemble, record = _flow(network, rows, prior, ensemble, indices, num_steps, tolerance)
-    bend = float(_bend(network, rows, prior, ensemble))
+    prior = checked_prior(prior_mean, prior_variance)
+    indices = checked_parts(parts, len(prior.mean))
+    is_tree = isinstance(logits, Partial)
+    network = logits if is_tree else Partial(logits)  # type: ignore[no-untyped-call]
+    rows = checked_rows(network, inputs, targets, counts, prior, J, memory_budget)
+    check_outputs(indices, rows)
+    checked_int(seed, "seed", least=0, most=2**32 - 1)
+    ensemble = _start(seed, J, indices, len(prior.mean))
+    given = Given(network, rows, prior)
+    ensemble, record = _flow(given, ensemble, indices, num_steps, tolerance)
+    bend = float(_bend(*given, ensemble))
     return NetworkPosterior(
         particles=np.asarray(prior.mean + prior.scale * (ensemble.mean + ensemble.deviations)),
         mean=np.asarray(prior.mean + prior.scale * ensemble.mean),
@@ -176,62 +179,94 @@ def sample_network(
 
 
 def _flow(
-    network: Any,
-    rows: NetworkRows,
-    prior: Prior,
-    ensemble: Ensemble,
-    indices: list[np.ndarray],
-    num_steps: int,
-    tolerance: float,
+    given: Given, ensemble: Ensemble, indices: list[np.ndarray], num_steps: int, tolerance: float
 ) -> tuple[Ensemble, dict[str, Any]]:
     """Round after round through the parts; the record says how it went."""
-    J, s = len(ensemble.deviations), [FIRST] * len(indices)
-    terms = _expectations(network, rows, prior, ensemble)
-    bound, passes, refused = _bound(ensemble, terms), J, 0
-    time, worst = np.zeros(len(indices)), np.full((len(indices), 2), np.inf)
-    for step in range(1, num_steps + 1):
+    J, parts = len(ensemble.deviations), len(indices)
+    s = [np.full(len(index), FIRST) for index in indices]
+    before: list[np.ndarray | None] = [None] * parts
+    terms = _expectations(*given, ensemble)
+    passes, refused, rounds = J, 0, 0
+    time, worst = np.zeros(parts), np.full((parts, 2), np.inf)
+    while rounds < num_steps and (worst > tolerance).any():
+        rounds += 1
         for b, index in enumerate(indices):
-            S, g = _sums(network, rows, prior, ensemble, index, terms)
-            passes += J
-            while True:
-                moved, residuals = _moved(ensemble, index, S, g, s[b])
-                there = _expectations(network, rows, prior, moved)
-                passes += J
-                reached = _bound(moved, there)
-                # round-off of a sum of many terms in float32, as in `flow`
-                if reached >= bound - 16 * np.finfo(np.float32).eps * abs(bound):
-                    ensemble, terms, bound = moved, there, reached
-                    time[b] -= np.log1p(-s[b])
-                    s[b] = min(GROWTH * s[b], LARGEST)
-                    break
-                refused += 1
-                s[b] /= 2
-                if s[b] < SMALLEST:
-                    s[b] = FIRST  # this part stays for now; others may free it
-                    break
-            worst[b] = float(residuals.mean), float(residuals.covariance)
-        if (worst <= tolerance).all():
-            break
-    record = {"steps": step, "time": time, "refused": refused, "passes": passes, "residuals": worst}
+            ensemble, terms, s[b], taken, tries = _advance(
+                given, ensemble, terms, index, s[b], before[b]
+            )
+            before[b] = np.asarray(taken.misfit)
+            passes, refused = passes + J * (1 + tries), refused + tries - 1
+            time[b] -= np.log1p(-s[b]).mean()
+            s[b] = np.where(s[b] > 0, s[b], FIRST)
+            worst[b] = taken.mean_residual.max(), taken.covariance_residual.max()
+    record = {
+        "steps": rounds,
+        "time": time,
+        "refused": refused,
+        "passes": passes,
+        "residuals": worst,
+    }
     return ensemble, record
 
 
-def _bound(ensemble: Ensemble, terms: Terms) -> float:
-    """The evidence bound; summed in double precision, since steps are judged by its change."""
-    J = len(ensemble.deviations)
-    spread = float((ensemble.deviations**2).sum()) / (J - 1) + float((ensemble.mean**2).sum())
-    likely = float(np.asarray(terms.log_likelihood, np.float64).sum())
-    bound = likely - 0.5 * spread + 0.5 * float(ensemble.log_det)
-    return bound if np.isfinite(bound) else -np.inf
+def _advance(
+    given: Given,
+    ensemble: Ensemble,
+    terms: Terms,
+    index: np.ndarray,
+    s: np.ndarray,
+    before: np.ndarray | None,
+) -> tuple[Ensemble, Terms, np.ndarray, Step, int]:
+    """One part moved by (1), with a shorter s where the bound would fall, and none in the end."""
+    sums = _explained(*_sums(*given, ensemble, index, terms), ensemble.deviations[:, index])
+    if before is not None:
+        _, here = _moved(ensemble, index, *sums, s)
+        s = _relaxed(s, before, np.asarray(here.misfit))
+    for tries in range(1, TRIES + 2):
+        moved, taken = _moved(ensemble, index, *sums, s)
+        there = _expectations(*given, moved)
+        falls = _falls(taken, terms, there)
+        if not falls.any():
+            break
+        s = np.where(falls, SHRINKAGE * s if tries < TRIES else 0.0, s)
+    return moved, there, s, taken, tries
 
 
-def _start(key: PRNGKey, J: int, indices: list[np.ndarray], D: int) -> Ensemble:
-    """Close to the trained weights, spread over the weights of the parts alone."""
-    moving = np.zeros(D, bool)
-    for index in indices:
-        moving[index] = True
-    noise = jax.random.normal(key, (J, D)) * moving
-    return Ensemble(jnp.zeros(D), START * (noise - noise.mean(axis=0)), jnp.zeros(()))
+def _falls(step: Step, terms: Terms, there: Terms) -> np.ndarray:
+    """Where the evidence bound would be lower after the step, round-off aside."""
+    old, new = (np.asarray(x.log_likelihood, np.float64) for x in (terms, there))
+    if len(step.gain) == 1:
+        old, new = old.sum(keepdims=True), new.sum(keepdims=True)
+    slack = 16 * np.finfo(np.float32).eps * np.abs(old) + SLACK * np.asarray(step.rank)
+    return np.asarray(~(new + np.asarray(step.gain) >= old - slack))  # NaN is lower too
+
+
+def _relaxed(s: np.ndarray, before: np.ndarray, misfit: np.ndarray) -> np.ndarray:
+    """The s that would have cancelled the change of S − I, within bounds."""
+    change = misfit - before
+    best = -s * (before * change).sum(axis=(1, 2)) / np.maximum((change**2).sum(axis=(1, 2)), 1e-30)
+    clipped = np.clip(best, SHRINKAGE * s, GROWTH * s)
+    return np.minimum(np.where(best > 0, clipped, GROWTH * s), LARGEST)
+
+
+def _start(seed: int, J: int, indices: list[np.ndarray], D: int) -> Ensemble:
+    """Close to the trained weights, and equally far in all directions a part can have.
+
+    Plain random numbers would nearly miss some: the least singular value of 104 × 101 of them is a
+    hundredth of the largest, and what starts as round-off does not grow.
+    """
+    deviations = np.zeros((J, D), np.float32)
+    for number, index in enumerate(indices):
+        rng, (B, size) = np.random.default_rng([seed, number]), index.shape
+        if size < J:
+            noise = rng.normal(size=(B, J, size))
+            d, _ = np.linalg.qr(noise - noise.mean(axis=1, keepdims=True))
+            d = d * np.sqrt(J - 1)
+        else:
+            frame, _ = np.linalg.qr(rng.normal(size=(B, size, J - 1)))
+            d = np.matmul(frame, _simplex(J)).swapaxes(1, 2) * np.sqrt(size / (J - 1))
+        deviations[:, index] = START * d.swapaxes(0, 1)
+    return Ensemble(jnp.zeros(D), jnp.asarray(deviations))
 
 
 def _logits(network: Any, inputs: Any, prior: Prior, particles: Float[Array, "J D"]) -> Any:
@@ -284,41 +319,57 @@ def _sums(
 
 
 @jax.jit
+def _explained(
+    S: Float[Array, "B J J"], g: Float[Array, "B J"], deviations: Float[Array, "J B size"]
+) -> tuple[Float[Array, "B J J"], Float[Array, "B J"]]:
+    """The same with Z projected on the rows of d; nothing is lost where d spans all there is."""
+    if deviations.shape[2] >= len(deviations) - 1:
+        return S, g
+    Q, _ = jnp.linalg.qr(deviations.swapaxes(0, 1))
+    P = jnp.matmul(Q, Q.swapaxes(1, 2), precision="highest")
+    S = jnp.matmul(jnp.matmul(P, S, precision="highest"), P, precision="highest")
+    return S, jnp.matmul(P, g[..., None], precision="highest")[..., 0]
+
+
+@jax.jit
 def _moved(
     ensemble: Ensemble,
     index: Int[Array, "B size"],
     S: Float[Array, "B J J"],
     g: Float[Array, "B J"],
-    s: float | Float[Array, ""],
-) -> tuple[Ensemble, Residuals]:
+    damping: Float[Array, " B"],
+) -> tuple[Ensemble, Step]:
     """(1) for one part, and how far it was from rest."""
     J = len(ensemble.deviations)
     multiply = partial(jnp.matmul, precision="highest")
     d = ensemble.deviations[:, index].swapaxes(0, 1) / np.sqrt(J - 1)  # B J size
-    m = ensemble.mean[index]
+    m, s = ensemble.mean[index], jnp.asarray(damping, d.dtype)[:, None]
     lam, V = jnp.linalg.eigh(S + multiply(d, d.swapaxes(1, 2)))
     # the null space of d must not grow: what it holds is round-off
-    alive = lam > ROUND_OFF * lam[:, -1:]
+    rank = min(J - 1, index.shape[1])
+    alive = (lam > ROUND_OFF * lam[:, -1:]) & (np.arange(J) >= J - rank)
     shrink = jnp.where(alive, 1 / (1 - s + s * lam), 1.0)
     gradient = g[..., None] + multiply(d, m[..., None])
     along = jnp.where(alive, multiply(V.swapaxes(1, 2), gradient)[..., 0], 0.0)
     change = multiply((V * (s * shrink * along)[:, None]).sum(axis=-1)[:, None], d)[:, 0]
-    d = multiply(multiply(V * jnp.sqrt(shrink)[:, None], V.swapaxes(1, 2)), d)
-    d = (d - d.mean(axis=1, keepdims=True)) * np.sqrt(J - 1)
-    spanned = lam[:, -min(J - 1, index.shape[1]) :]
-    moved = Ensemble(
-        ensemble.mean.at[index].set(m - change),
-        ensemble.deviations.at[:, index].set(d.swapaxes(0, 1)),
-        ensemble.log_det + jnp.log(shrink).sum(),
+    moved = multiply(multiply(V * jnp.sqrt(shrink)[:, None], V.swapaxes(1, 2)), d)
+    moved = moved - moved.mean(axis=1, keepdims=True)
+    size = (d**2).sum(axis=(1, 2)) + (m**2).sum(axis=1)
+    size = size - (moved**2).sum(axis=(1, 2)) - ((m - change) ** 2).sum(axis=1)
+    misfit = jnp.where(alive, lam - 1, 0.0)
+    step = Step(
+        gain=0.5 * (size + jnp.log(shrink).sum(axis=1)),
+        misfit=multiply(V * misfit[:, None], V.swapaxes(1, 2)),
+        mean_residual=jnp.linalg.norm(along * jnp.sqrt(shrink), axis=1),
+        covariance_residual=jnp.abs(lam[:, -rank:] - 1).max(axis=1),
+        rank=rank,
     )
-    newton = jnp.linalg.norm(along * jnp.sqrt(shrink), axis=1)
-    return moved, Residuals(newton.max(), jnp.abs(spanned - 1).max())
+    particles = ensemble.deviations.at[:, index].set(moved.swapaxes(0, 1) * np.sqrt(J - 1))
+    return Ensemble(ensemble.mean.at[index].set(m - change), particles), step
 
 
 @jax.jit
-def _bend(
-    network: Any, rows: NetworkRows, prior: Prior, ensemble: Ensemble
-) -> Float[Array, ""]:
+def _bend(network: Any, rows: NetworkRows, prior: Prior, ensemble: Ensemble) -> Float[Array, ""]:
     """How far mean f(θ) is from f(m), in standard deviations of f: 0 for a linear network."""
 
     def of_block(block: NetworkRows) -> tuple[Array, Array]:
@@ -330,54 +381,3 @@ def _bend(
 
     shift, spread = (found.sum() for found in jax.lax.map(of_block, rows))
     return jnp.sqrt(shift / jnp.maximum(spread, 1e-30))
-
-
-def _checked_prior(mean: Any, variance: Any) -> Prior:
-    m = checked_numbers(mean, "prior_mean")
-    if m.ndim != 1 or not len(m):
-        fail(f"prior_mean must be the trained weights as one flat vector (D,), got {m.shape}.")
-    v = checked_prior_variance(variance, len(m), np.dtype("float32"))
-    return Prior(jnp.asarray(m, jnp.float32), jnp.asarray(np.sqrt(v), jnp.float32))
-
-
-def _checked_parts(parts: Sequence[Any] | None, D: int) -> list[np.ndarray]:
-    """Each as (B, size), B = 1 where all outputs read it."""
-    if parts is None:
-        return [np.arange(D)[None]]
-    indices = [np.asarray(part) for part in parts]
-    if not indices or any(part.ndim not in (1, 2) or not part.size for part in indices):
-        fail("parts must be a list of index arrays, (weights,) or (outputs, weights), none empty.")
-    every = np.concatenate([part.ravel() for part in indices])
-    if not np.issubdtype(every.dtype, np.integer) or every.min() < 0 or every.max() >= D:
-        fail(f"parts must hold whole numbers from 0 to {D - 1}, the places of weights.")
-    if len(np.unique(every)) < len(every):
-        fail("parts must not overlap: a weight is in one part, once.")
-    return [np.atleast_2d(part) for part in indices]
-
-
-def _checked_rows(
-    network: Any, inputs: Any, targets: Any, counts: Any, prior: Prior, J: int, budget: int
-) -> NetworkRows:
-    """Everything that can be wrong with the data, said before anything runs."""
-    leaves = jax.tree.leaves(inputs)
-    if not leaves or len({np.shape(leaf)[:1] for leaf in leaves}) > 1 or not np.ndim(leaves[0]):
-        fail("inputs must be arrays with the same number of rows along their first axis.")
-    N = len(leaves[0])
-    c = checked_counts(counts, N, np.dtype("float32"))
-    t = checked_targets(targets, c, softmax=False)
-    shape = jax.eval_shape(network, prior.mean, inputs).shape
-    if shape != t.shape:
-        fail(f"logits must return (rows, outputs), here {t.shape}, got {shape}.")
-    size = max(1, min(N, checked_int(budget, "memory_budget", least=1) // (12 * t.shape[1] * J)))
-    blocks = -(-N // size)
-    size = -(-N // blocks)
-
-    def cut(leaf: Any) -> Any:
-        leaf = jnp.asarray(leaf)
-        filled = jnp.concatenate([leaf, jnp.repeat(leaf[:1], blocks * size - N, axis=0)])
-        return filled.reshape(blocks, size, *leaf.shape[1:])
-
-    c = np.concatenate([c, np.zeros(blocks * size - N, c.dtype)]).reshape(blocks, size)
-    t = np.concatenate([t, np.zeros((blocks * size - N, t.shape[1]), t.dtype)])
-    t = t.reshape(blocks, size, -1).swapaxes(1, 2)
-    return NetworkRows(jax.tree.map(cut, inputs), jnp.asarray(c), jnp.asarray(t))

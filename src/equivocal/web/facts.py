@@ -3,6 +3,8 @@
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
+
 from equivocal.asking import Comprehender
 from equivocal.asking.examples import examples_of
 from equivocal.web.questions import MOST_CHARACTERS
@@ -43,8 +45,8 @@ def _classes(world: World) -> dict[str, list[str]]:
     construction = world.grammar.constructions[0]
     said: dict[str, str] = {}
     for role in construction.order:
-        marker = construction.markers[role]
-        for number in world.grammar.fillers_of(role):
+        fillers = np.array(sorted(world.grammar.fillers_of(role)))
+        for number, marker in zip(fillers, construction.marker_of(role, fillers), strict=True):
             word = world.lexicon.words[number]
             if role == world.grammar.action_role:
                 said[word] = verb_form(word, construction.verb_form, world.file.verbs.get(word))

@@ -57,7 +57,7 @@ def find_problems(file: WorldFile) -> list[Problem]:
         distributions(file, names),
         _spellings(file, names),
         actions(file, names),
-        constructions(file),
+        constructions(file, names),
         shares(file),
     )
     return list(islice(found, MOST_PROBLEMS))

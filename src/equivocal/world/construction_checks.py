@@ -5,12 +5,13 @@ from collections.abc import Iterator
 from equivocal.errors import did_you_mean, listed
 from equivocal.world.errors import Problem
 from equivocal.world.event_checks import SUM_TOLERANCE, repeated
+from equivocal.world.names import Names, UnknownNameError
 from equivocal.world.schema import ABSENT, ConstructionSpec, Rule, WorldFile
 
 __all__ = ["constructions", "shares"]
 
 
-def constructions(file: WorldFile) -> Iterator[Problem]:
+def constructions(file: WorldFile, names: Names) -> Iterator[Problem]:
     """Every construction names known roles, markers and actions."""
     if not file.constructions:
         yield Problem("[[constructions]]", "there is no construction; add one with an `order`.")
@@ -19,10 +20,7 @@ def constructions(file: WorldFile) -> Iterator[Problem]:
     for spec in file.constructions:
         place = f"[[constructions]] {spec.name}"
         yield from _roles(file, spec, place)
-        for marker in spec.markers.values():
-            if marker not in file.markers:
-                hint = did_you_mean(marker, file.markers) or "; add it to [markers]."
-                yield Problem(place, f"unknown marker {marker!r}{hint}")
+        yield from _markers(file, names, spec, place)
         for action in spec.actions or ():
             if action not in file.actions:
                 hint = did_you_mean(action, file.actions) or "; add an [actions] table for it."
@@ -37,6 +35,25 @@ def constructions(file: WorldFile) -> Iterator[Problem]:
         for role, chance in spec.mentioned.items():
             if chance > 1:
                 yield Problem(place, f"`mentioned` for {role!r} is {chance:g}; at most 1.")
+
+
+def _markers(
+    file: WorldFile, names: Names, spec: ConstructionSpec, place: str
+) -> Iterator[Problem]:
+    for role, given in spec.markers.items():
+        by_class = {} if isinstance(given, str) else given
+        for marker in dict.fromkeys([given] if isinstance(given, str) else given.values()):
+            if marker not in file.markers:
+                hint = did_you_mean(marker, file.markers) or "; add it to [markers]."
+                yield Problem(place, f"unknown marker {marker!r}{hint}")
+        words: list[str] = []
+        for name in by_class:
+            try:
+                words += names.words_of(name, within=f" in `markers` of {role!r}")
+            except UnknownNameError as error:
+                yield Problem(place, str(error))
+        for word in repeated(words):
+            yield Problem(place, f"{word!r} has two markers as {role!r}; leave it one.")
 
 
 def _roles(file: WorldFile, spec: ConstructionSpec, place: str) -> Iterator[Problem]:

@@ -61,9 +61,16 @@ class Construction:
     name: str
     order: tuple[int, ...]  # roles
     mentioned: NDArray[np.float64]  # (roles,): probability of being put into words
-    markers: NDArray[np.int32]  # (roles,): token switched on with the filler, or NO_FILLER
+    markers: NDArray[np.int32]  # (roles,): token switched on with any filler, or NO_FILLER
+    by_filler: dict[int, NDArray[np.int32]]  # role: (words,), where the marker depends on the word
     adds: NDArray[np.int32]  # (roles,): row of `Grammar.added_features`
     verb_form: str
+
+    def marker_of(self, role: int, fillers: NDArray[np.int32]) -> NDArray[np.int32]:
+        """The token switched on with each of these words in a role, or NO_FILLER."""
+        if role in self.by_filler:
+            return self.by_filler[role][fillers]
+        return np.full(len(fillers), self.markers[role], dtype=np.int32)
 
 
 @dataclass(frozen=True)
@@ -88,9 +95,11 @@ def words_behind_markers(grammar: Grammar, lexicon: Lexicon) -> dict[str, set[st
     words: dict[str, set[str]] = {marker: set() for marker in lexicon.markers}
     for construction in grammar.constructions:
         for role in construction.order:
-            if construction.markers[role] != NO_FILLER:
-                marker = lexicon.tokens[construction.markers[role]]
-                words[marker].update(lexicon.words[word] for word in grammar.fillers_of(role))
+            fillers = np.array(sorted(grammar.fillers_of(role)), dtype=np.int32)
+            tokens = construction.marker_of(role, fillers)
+            for token, word in zip(tokens.tolist(), fillers.tolist(), strict=True):
+                if token != NO_FILLER:
+                    words[lexicon.tokens[token]].add(lexicon.words[word])
     return words
 
 
@@ -99,7 +108,9 @@ def build_grammar(file: WorldFile, lexicon: Lexicon) -> Grammar:
     names = Names(file)
     number = {word: index for index, word in enumerate(lexicon.words)} | {ABSENT: NO_FILLER}
     added: list[tuple[str, ...]] = [()]
-    constructions = tuple(_construction(spec, lexicon, added) for spec in file.constructions)
+    constructions = tuple(
+        _construction(spec, lexicon, names, number, added) for spec in file.constructions
+    )
     total = sum(spec.weight for spec in file.actions.values())
     actions = tuple(
         Action(
@@ -148,20 +159,32 @@ def _choice(
 
 
 def _construction(
-    spec: ConstructionSpec, lexicon: Lexicon, added: list[tuple[str, ...]]
+    spec: ConstructionSpec,
+    lexicon: Lexicon,
+    names: Names,
+    number: dict[str, int],
+    added: list[tuple[str, ...]],
 ) -> Construction:
     """One construction; feature sets it adds are appended to `added` when new."""
     mentioned = np.array([spec.mentioned.get(role, 1.0) for role in lexicon.roles])
     markers = np.full(len(lexicon.roles), NO_FILLER, dtype=np.int32)
     adds = np.zeros(len(lexicon.roles), dtype=np.int32)
+    by_filler: dict[int, NDArray[np.int32]] = {}
+    token = {name: len(lexicon.words) + at for at, name in enumerate(lexicon.markers)}
     for role, marker in spec.markers.items():
-        markers[lexicon.roles.index(role)] = len(lexicon.words) + lexicon.markers.index(marker)
+        row = lexicon.roles.index(role)
+        if isinstance(marker, str):
+            markers[row] = token[marker]
+            continue
+        by_filler[row] = np.full(len(lexicon.words), NO_FILLER, dtype=np.int32)
+        for name, its_own in marker.items():
+            by_filler[row][[number[word] for word in names.words_of(name)]] = token[its_own]
     for role, features in spec.adds.items():
         if features not in added:
             added.append(features)
         adds[lexicon.roles.index(role)] = added.index(features)
     order = tuple(lexicon.roles.index(role) for role in spec.order)
-    return Construction(spec.name, order, mentioned, markers, adds, spec.form)
+    return Construction(spec.name, order, mentioned, markers, by_filler, adds, spec.form)
 
 
 def _shares(file: WorldFile, action: str) -> NDArray[np.float64]:

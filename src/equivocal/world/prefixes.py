@@ -27,8 +27,9 @@ def constituents_of(derivations: Derivations, grammar: Grammar) -> NDArray[np.in
         told_so = derivations.construction == number
         for role in construction.order:
             rows = np.flatnonzero(told_so & derivations.said[:, role])
-            tokens[rows, length[rows], 0] = derivations.fillers[rows, role]
-            tokens[rows, length[rows], 1] = construction.markers[role]
+            fillers = derivations.fillers[rows, role]
+            tokens[rows, length[rows], 0] = fillers
+            tokens[rows, length[rows], 1] = construction.marker_of(role, fillers)
             length[rows] += 1
     return tokens[:, : max(1, length.max(initial=1))]
 

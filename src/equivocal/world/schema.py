@@ -67,6 +67,18 @@ def _as_fillers(value: Any) -> str | tuple[str, ...] | dict[str, float]:
     )
 
 
+def _as_marker(value: Any) -> str | dict[str, str]:
+    """A marker for every filler, or one for each class of them."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict) and all(isinstance(marker, str) for marker in value.values()):
+        return value
+    raise ValueError(
+        "a marker is a name, or a table with one for each class such as "
+        f"{{ animals = 'der', things = 'das' }}, got {value!r:.60}"
+    )
+
+
 def _as_names(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
@@ -119,7 +131,8 @@ class ConstructionSpec(_Strict):
     actions: NameList | None = None  # None: all of them
     probability: Probability | None = None  # None: what the other constructions leave
     mentioned: dict[str, Probability] = {}  # role: how often it is put into words; else always
-    markers: dict[str, str] = {}  # role: function word switched on together with the filler
+    # role: function word switched on together with the filler; a table where fillers differ
+    markers: dict[str, Annotated[str | dict[str, str], PlainValidator(_as_marker)]] = {}
     adds: dict[str, NameList] = {}  # role: features the filler carries in this construction only
     form: VerbForm = "third"  # how the action word is spelled in `Sentence.text`
 

@@ -1,5 +1,7 @@
 """Derivations put into words, in sentences that `parsing` reads back."""
 
+import numpy as np
+
 from equivocal.world.derivations import Derivations
 from equivocal.world.grammar import NO_FILLER, Construction, Grammar
 from equivocal.world.lexicon import Lexicon
@@ -33,8 +35,9 @@ def _pieces(
         if role == grammar.action_role:
             form = construction.verb_form
             words = [verb_form(word, form, file.verbs.get(word)) for word in words]
-        if construction.markers[role] != NO_FILLER:
-            marker = file.markers[lexicon.tokens[construction.markers[role]]][0]
-            words = [f"{marker} {word}" for word in words]
+        every = np.arange(len(words), dtype=np.int32)
+        for number, token in enumerate(construction.marker_of(role, every).tolist()):
+            if token != NO_FILLER:
+                words[number] = f"{file.markers[lexicon.tokens[token]][0]} {words[number]}"
         pieces.append((role, words))
     return pieces

@@ -1,0 +1,106 @@
+"""The network flow: how far from the exact answer, and what parts cost and bring.
+
+    python -m benchmarks.doubt --run runs/doubt/networks       one network of a run; minutes
+    python -m benchmarks.doubt --quick                         does it still work? half a minute
+
+`linear`: a last layer of 20 weights (5 outputs) as a network, J particles, with all weights in one
+part and with a part for each output: distance to `sample_posterior(method="exact-flow")` in
+posterior standard deviations (means) and relative (covariances, Frobenius), worst output, the
+median of five seeds. `layers`: posteriors of one trained network over one or more layers, with
+hidden layers as one part or cut into four, ten rounds at most: seconds, passes, and scores against
+the world's truth. The first of a kind pays for what is compiled.
+
+Writes `benchmarks/results/doubt.json` (`--quick`: `quick/doubt.json`).
+"""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from benchmarks.machine import RESULTS, machine_facts
+from equivocal.doubt import posterior_of, reversals_of, truth_of
+from equivocal.doubt.reversals import auroc, doubt_about
+from equivocal.doubt.truth import scores
+from equivocal.files import write_text_atomically
+from equivocal.gestalt import Run, train
+from equivocal.gestalt.runs import split_corpus
+from equivocal.sampling import sample_network, sample_posterior
+
+N, K, D = 60, 5, 4
+LAYERS = [("last", 1), ("query", 1), ("query", 4), ("all", 1)]  # and cuts
+CASES = [(6, True), (6, False), (12, False), (21, False), (40, False)]  # J, by output
+
+
+def linear_errors(num_particles: int, by_output: bool, seed: int) -> tuple[float, float]:
+    """Of means and covariances."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(N, D)).astype(np.float32)
+    t = (rng.random((N, K)) < 1 / (1 + np.exp(-x @ rng.normal(size=(D, K))))).astype(float)
+    exact = sample_posterior(x, t, tolerance=1e-4)
+    found = sample_network(
+        lambda w, x: x @ w.reshape(K, D).T,
+        x,
+        t,
+        np.zeros(K * D),
+        parts=[np.arange(K * D).reshape(K, D)] if by_output else None,
+        num_particles=num_particles,
+        tolerance=1e-3,
+        seed=seed,
+    )
+    d = (found.particles - found.mean).reshape(-1, K, D)
+    covariance = np.einsum("jka,jkb->kab", d, d) / (len(d) - 1)
+    sd = np.sqrt(np.diagonal(exact.covariance, axis1=1, axis2=2))
+    size = np.linalg.norm(exact.covariance, axis=(1, 2))
+    off = np.linalg.norm(covariance - exact.covariance, axis=(1, 2)) / size
+    return float(np.abs((found.mean.reshape(K, D) - exact.mean) / sd).max()), float(off.max())
+
+
+def layers_table(run: Run, cases: list[tuple[str, int]], num_steps: int) -> list[dict[str, Any]]:
+    """What more layers and finer parts cost and bring for the first network of a run."""
+    network, corpus = run.networks[0], split_corpus(run.world, run.settings)[0]
+    truth, pairs = truth_of(run.world), reversals_of(run.world)
+    rows = []
+    for layers, cuts in cases:
+        rounds = None if layers == "last" else num_steps
+        made = posterior_of(network, corpus, layers, cuts=cuts, num_steps=rounds, tolerance=0.5)
+        found = scores(made.together(truth.questions), truth)
+        row = {
+            "layers": layers,
+            "cuts": cuts,
+            "seconds": made.seconds,
+            "passes": made.passes,
+            **found,
+        }
+        rows.append(
+            row | {"auroc": auroc(doubt_about(made, pairs)["information"]), "says": made.message}
+        )
+        print(json.dumps(rows[-1]), flush=True)
+    return rows
+
+
+def main(
+    run: Annotated[Path | None, typer.Option(help="A folder with trained networks.")] = None,
+    quick: Annotated[bool, typer.Option(help="Small sizes, to see that it runs.")] = False,
+) -> None:
+    """Both parts, one after the other."""
+    linear = []
+    for num_particles, by_output in CASES[: 2 if quick else None]:
+        found = [linear_errors(num_particles, by_output, seed) for seed in range(1 if quick else 5)]
+        mean, covariance = np.median(found, axis=0)
+        row = {"J": num_particles, "by_output": by_output}
+        linear.append(row | {"mean_error_sd": mean, "covariance_error": covariance})
+        print(json.dumps(linear[-1]), flush=True)
+    trained = (
+        train("paper", networks=1, epochs=10, sentences=1_000) if run is None else Run.load(run)
+    )
+    table = layers_table(trained, LAYERS[: 2 if quick else None], 2 if quick else 10)
+    result = {"quick": quick, "linear": linear, "layers": table, "machine": machine_facts()}
+    path = RESULTS / ("quick/doubt.json" if quick else "doubt.json")
+    write_text_atomically(path, json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    typer.run(main)

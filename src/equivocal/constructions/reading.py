@@ -1,0 +1,133 @@
+"""How sentences are read: by the trained network, by simulated comprehenders, by the world itself.
+
+A comprehender is a last layer θ. Asked a question with the features ψ, it prefers the answer where
+
+    θ_answerᵀψ > θ_rivalᵀψ                                                               (1)
+
+and it reads the sentence as `answer` if (1) holds for every question to it, as `rival` if the
+opposite does, and as `neither` otherwise: if, say, the man is both the likelier agent and the
+likelier patient. The order of two activations is that of their logits, so nothing is lost to
+rounding near 0. The trained network is one comprehender. A posterior is many, its particles:
+
+    θ_k ~ posterior( N(θ_k^trained, v I), questions of the first n sentences )
+
+v is the prior variance. n is the number of *sentences heard*: the rows of the posterior, while the
+network, and with it ψ and the centre of the prior, stays as trained on all. So n says how much
+evidence narrows the doubt about one and the same network; a network trained on fewer sentences
+would also have other features, and the two could not be told apart. (Of the n a tenth is left out,
+as in training.) Units are independent under this posterior, so only those that are asked for are
+sampled.
+
+Ferreira (2003, Cognitive Psychology 47, 164–203) asked people who did what; the `rival` reading of
+an implausible passive is what she counts as error. That particles stand for people is a hypothesis.
+"""
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pandas as pd
+from scipy.special import expit
+
+from equivocal.constructions.items import Construction
+from equivocal.gestalt import Run
+from equivocal.study.inference import infer, last_layer_of
+from equivocal.study.settings import SamplerSettings
+from equivocal.world import ImpossibleSentenceError
+
+__all__ = ["PARTICLES", "READINGS", "Reader", "exact_beliefs", "reading_shares"]
+
+PARTICLES = 200
+SAMPLER = SamplerSettings(method="exact-flow", num_particles=PARTICLES, tolerance=0.01)
+READINGS = ("answer", "rival", "neither")
+NAN = float("nan")
+
+
+class Reader:
+    """One network of a run that has heard every sentence of a construction."""
+
+    def __init__(self, construction: Construction, run: Run, index: int) -> None:
+        self.construction, self.run, self.index = construction, run, index
+        self.network = run.networks[index]
+        self._psi = [  # (questions, D) after the last word of each item
+            self.network.probe_features(item.utterance, item.probes).values[-1]
+            for item in construction.items
+        ]
+
+    def trained(self) -> pd.DataFrame:
+        """A row for each item: shares of `READINGS`, belief in answer and rival, the exact ones.
+
+        Beliefs are those of the item's first question; exact ones are NaN where the world never
+        says the sentence.
+        """
+        layer = self.network.last_layer().sel(unit=list(self.construction.units)).values
+        return self._read(layer[:, None]).assign(beliefs="trained", variance=0.0, heard=self._all)
+
+    def posterior(self, variance: float, heard: int | None = None) -> pd.DataFrame:
+        """The same for particles of the network's posterior; `heard`: n, all where not given."""
+        heard = heard or self._all
+        so_far = replace(self.run, settings=replace(self.run.settings, sentences=heard))
+        layer = last_layer_of(so_far, self.network, "every word")
+        units = [self.network.world.units.index(unit) for unit in self.construction.units]
+        seed = self.run.settings.seed + self.index
+        posterior = infer(layer.some(units), SAMPLER, variance, seed)
+        rows = self._read(np.asarray(posterior.particles))
+        return rows.assign(beliefs="posterior", variance=variance, heard=heard)
+
+    @property
+    def _all(self) -> int:
+        return self.run.settings.sentences
+
+    def _read(self, layers: np.ndarray) -> pd.DataFrame:
+        """`layers` is (units of the construction, comprehenders, D)."""
+        number = {unit: k for k, unit in enumerate(self.construction.units)}
+        rows = []
+        exact = exact_beliefs(self.construction)
+        for item, psi, truth in zip(self.construction.items, self._psi, exact, strict=True):
+            answers = layers[[number[question.answer] for question in item.questions]]
+            rivals = layers[[number[question.rival] for question in item.questions]]
+            z_answer = np.einsum("qjd,qd->qj", answers, psi)
+            z_rival = np.einsum("qjd,qd->qj", rivals, psi)
+            shares = reading_shares(z_answer, z_rival)
+            rows.append(
+                {
+                    "construction": self.construction.name,
+                    "condition": item.condition,
+                    "item": item.name,
+                    "network": self.index,
+                    **dict(zip(READINGS, shares, strict=True)),
+                    "belief": float(expit(z_answer[0]).mean()),
+                    "rival_belief": float(expit(z_rival[0]).mean()),
+                    "exact": truth[0],
+                    "rival_exact": truth[1],
+                }
+            )
+        return pd.DataFrame(rows)
+
+
+def reading_shares(z_answer: np.ndarray, z_rival: np.ndarray) -> tuple[float, float, float]:
+    """Shares of `READINGS` among comprehenders, from logits (questions, comprehenders).
+
+    >>> two_questions_to_four = np.array([[1, 1, -1, -1], [1, -1, -1, -1]])
+    >>> reading_shares(two_questions_to_four, np.zeros((2, 4)))
+    (0.25, 0.5, 0.25)
+    """
+    answer = (z_answer > z_rival).all(axis=0)
+    rival = (z_answer < z_rival).all(axis=0)
+    return float(answer.mean()), float(rival.mean()), float((~answer & ~rival).mean())
+
+
+@cache
+def exact_beliefs(construction: Construction) -> tuple[tuple[float, float], ...]:
+    """P(answer) and P(rival) of every item's first question; NaN where the world never says it."""
+    world, found = construction.world, []
+    for item in construction.items:
+        question = item.questions[0]
+        asked = "role" if question.probe in world.roles else "filler"
+        try:
+            truth = world.true_beliefs(item.utterance, **{asked: question.probe})
+        except ImpossibleSentenceError:
+            found.append((NAN, NAN))
+        else:
+            found.append((float(truth[question.answer]), float(truth[question.rival])))
+    return tuple(found)

@@ -1,0 +1,30 @@
+"""Kinds of doubt side by side: posteriors over some or all layers, and their rivals.
+
+comprehenders  networks that differ where they doubt, and what they believe together
+posteriors     posteriors over the last layer, the query network or all of it
+rivals         deep ensembles and MC dropout
+truth          scores against the exact beliefs of the world
+reversals      can doubt tell reversed sentences from congruent ones?
+keeping        ensembles on disk, found again
+comparing      every kind under every score, and which is most like the truth
+figures        the same, drawn
+"""
+
+from equivocal.doubt.comparing import KINDS, compare_kinds
+from equivocal.doubt.comprehenders import Comprehenders
+from equivocal.doubt.posteriors import LAYERS, posterior_of
+from equivocal.doubt.reversals import reversals_of
+from equivocal.doubt.rivals import deep_ensemble, mc_dropout
+from equivocal.doubt.truth import truth_of
+
+__all__ = [
+    "KINDS",
+    "LAYERS",
+    "Comprehenders",
+    "compare_kinds",
+    "deep_ensemble",
+    "mc_dropout",
+    "posterior_of",
+    "reversals_of",
+    "truth_of",
+]

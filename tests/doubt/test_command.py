@@ -1,0 +1,134 @@
+"""`equivocal doubt` as a user runs it, and what it keeps."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from equivocal.cli.doubt import doubt
+from equivocal.doubt import compare_kinds, mc_dropout
+from equivocal.doubt.comparing import KINDS
+from equivocal.doubt.keeping import DoubtSettings, Kept, load_members, save_members
+from equivocal.errors import UserError
+from equivocal.gestalt import Run
+from equivocal.gestalt.storage import named_arrays
+from equivocal.world import World, example_text
+
+FEW = DoubtSettings(num_particles=24, num_steps=1)
+
+
+def test_members_are_read_back_as_they_were(small_run: Run, tmp_path: Path) -> None:
+    made = mc_dropout(small_run.networks[0], 0.1, 24, seconds=2.5)
+    path = tmp_path / "00.safetensors"
+    save_members(made, path)
+    found = load_members(path, small_run, "last")
+    assert path.stat().st_size < made.bytes * 24 / 23 + 50_000  # shared arrays are there once
+    for name, array in named_arrays(made.models).items():
+        np.testing.assert_array_equal(named_arrays(found.models)[name], array)
+    assert (found.seconds, found.message) == (made.seconds, made.message)
+
+
+def test_members_of_another_world_or_size_are_refused(
+    small_run: Run, paper: World, tmp_path: Path
+) -> None:
+    made = mc_dropout(small_run.networks[0], 0.1, 24, seconds=2.5)
+    path = tmp_path / "00.safetensors"
+    save_members(made, path)
+    other = Run(
+        paper, small_run.settings, small_run.models, small_run.held_out, small_run.curves, 0.0
+    )
+    with pytest.raises(UserError, match=r"cannot be read \(of another world or version\)"):
+        load_members(path, other, "last")
+    path.write_bytes(path.read_bytes()[:1000])
+    with pytest.raises(UserError, match="cannot be read"):
+        load_members(path, small_run, "last")
+
+
+@pytest.fixture(scope="module")
+def kept(small_run: Run, tmp_path_factory: pytest.TempPathFactory) -> Kept:
+    folder = tmp_path_factory.mktemp("doubt")
+    small_run.save(folder / "networks")
+    return Kept(folder, small_run, small_run, FEW)
+
+
+def test_what_was_made_is_found_again_and_what_is_damaged_made_again(kept: Kept) -> None:
+    made = kept.of("query", 1)
+    (path,) = (kept.folder / "members" / "query").iterdir()
+    written = path.stat().st_mtime_ns
+    found = kept.of("query", 1)
+    assert path.stat().st_mtime_ns == written
+    assert found.seconds == made.seconds
+    path.write_bytes(path.read_bytes()[:-4])
+    with pytest.warns(UserWarning, match="it is sampled again"):
+        again = kept.of("query", 1)
+    np.testing.assert_array_equal(again.models.query.output_weight, made.models.query.output_weight)
+    other = Kept(kept.folder, kept.run, kept.dropped, DoubtSettings(num_particles=25, num_steps=1))
+    assert other._path("query", 1) != path
+
+
+@pytest.mark.slow
+def test_every_kind_has_its_rows(kept: Kept) -> None:
+    few, _ = compare_kinds(kept.run.world, 2, kept.of, kinds=("trained", "last"))
+    assert few["kind"].unique().tolist() == ["trained", "last"]
+    table, roles = compare_kinds(kept.run.world, 2, kept.of)
+    rows = table.groupby("kind", sort=False).size()
+    assert rows.to_dict() == dict.fromkeys(KINDS, 2) | {"deep ensemble": 3}
+    assert len(roles) == len(table) * len(kept.run.world.roles)
+    assert (table["nll_excess"] > 0).all()
+    assert table["auroc"].between(0, 1).all()
+    assert table["auroc_study"].isna().all()
+    indexed = table.set_index(["kind", "network"])
+    assert (indexed.loc["trained", "epistemic_share"] < 1e-4).all()
+    assert (indexed.loc["last", "epistemic_share"] > 1e-4).all()
+    # one of two left out is the other alone
+    alone = indexed.loc[("deep ensemble", "all but 0"), "nll"]
+    assert alone == pytest.approx(indexed.loc[("trained", "1"), "nll"], rel=1e-5)
+    assert indexed.loc[("deep ensemble", "all"), "nll"] < indexed.loc["trained", "nll"].max()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"world": "papers"}, "did you mean 'paper'"),
+        ({"layers": ["lasst"]}, "layers must be one of last, query.*got 'lasst'"),
+        ({"networks": 20_000}, "networks must be from 1 to 10,000"),
+        ({"world": "victims.toml"}, "has no role patient"),
+    ],
+)
+def test_a_mistake_is_seen_before_anything_is_made(
+    arguments: dict, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("victims.toml").write_text(example_text().replace("patient", "victim"))
+    with pytest.raises(UserError, match=message):
+        doubt(**arguments, folder=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_one_command_makes_all_and_finds_it_again(tmp_path: Path) -> None:
+    (tmp_path / "garden.toml").write_text(example_text())
+    command = [sys.executable, "-m", "equivocal", "doubt", "--quick", "--world", "garden.toml"]
+    done, again = (
+        subprocess.run(
+            [*command, "--out", "out"],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            timeout=300,
+            check=False,
+        )
+        for _ in range(2)
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Most like the truth: " in done.stdout
+    assert "calibration error by role" in done.stdout
+    for name in ("scores", "roles", "summary"):
+        assert len(pd.read_csv(tmp_path / "out" / "tables" / f"{name}.csv")) >= len(KINDS)
+    assert (tmp_path / "out" / "figures" / "doubt.svg").stat().st_size > 1000
+    assert "holds this run already" in again.stdout, again.stderr
+    lines = [text.splitlines()[-6:] for text in (done.stdout, again.stdout)]
+    assert lines[0] == lines[1]  # what was made is what is found, costs and all

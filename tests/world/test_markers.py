@@ -1,0 +1,64 @@
+"""Markers that depend on the word: told, heard, read back, and checked."""
+
+import pytest
+
+from equivocal.world import World, WorldError, example_text
+
+BY_CLASS = 'markers = { place = "on", agent = { children = "on", dog = "by" } }'
+GARDEN = (
+    example_text()
+    .replace('markers = { place = "on" }', BY_CLASS)
+    .replace("[markers]", '[markers]\nby = ["by"]')
+)
+
+
+def problems_of(text: str) -> str:
+    with pytest.raises(WorldError) as caught:
+        World.from_toml(text, "my.toml")
+    return str(caught.value)
+
+
+def test_each_class_has_its_own_marker_and_others_have_none() -> None:
+    world = World.from_toml(GARDEN)
+    first = {tuple(world.parse(s.text).tokens[0]) for s in world.sentences}
+    assert first == {
+        ("by", "dog"),
+        ("on", "girl"),
+        ("on", "boy"),
+        ("cat",),
+        ("mouse",),
+    }
+    assert world.sample(200, seed=3).tree.find([tuple(world.encode("by dog")[0])]) >= 0
+
+
+def test_every_sentence_is_read_back_as_it_is_enumerated() -> None:
+    """What is spelled out parses to a node of the tree, and the probabilities sum to one."""
+    world = World.from_toml(GARDEN)
+    tree = world.all_derivations.tree
+    for sentence in world.sentences:
+        assert tree.find([tuple(pair) for pair in world.encode(sentence.text).tolist()]) >= 0
+    assert sum(sentence.probability for sentence in world.sentences) == pytest.approx(1)
+
+
+def test_a_marker_for_all_is_as_good_as_one_for_each() -> None:
+    by_word = example_text().replace('place = "on" }', 'place = { lawn = "on", hedge = "on" } }')
+    plain, told = World.from_toml(example_text()), World.from_toml(by_word)
+    assert told.sentences == plain.sentences
+    assert told.fingerprint != plain.fingerprint  # it is written otherwise
+
+
+@pytest.mark.parametrize(
+    ("markers", "message"),
+    [
+        ('{ childs = "on" }', "unknown word 'childs' in `markers` of 'agent'"),
+        ('{ children = "onn" }', "unknown marker 'onn': did you mean 'on'?"),
+        ('{ children = "on", boy = "on" }', "'boy' has two markers as 'agent'; leave it one."),
+        ("{ children = 3 }", "a marker is a name, or a table with one for each class"),
+        ("3", "a marker is a name, or a table with one for each class"),
+    ],
+)
+def test_mistakes_are_told(markers: str, message: str) -> None:
+    text = example_text().replace(
+        'markers = { place = "on" }', f'markers = {{ place = "on", agent = {markers} }}'
+    )
+    assert message in problems_of(text)
