@@ -33,7 +33,7 @@ from equivocal.sampling.rows import Rows
 from equivocal.sampling.settings import RunSettings
 from equivocal.sampling.shapes import Array, Float, PRNGKey
 
-__all__ = ["ExactFlowConfig", "Expectations", "init", "particles", "run", "step"]
+__all__ = ["ExactFlowConfig", "Expectations", "init", "particles", "run", "simplex", "step"]
 
 
 class Expectations(StrEnum):
@@ -98,7 +98,7 @@ def _run_ensemble(problem: Problem, settings: RunSettings) -> Outcome:
         return np.zeros(D, problem.dtype), spanned.astype(problem.dtype)
 
     def noise_of(k: int) -> np.ndarray:
-        noise = _simplex(J) if confined else noise_for(settings.seed, range(k, k + 1), J, D)[0]
+        noise = simplex(J) if confined else noise_for(settings.seed, range(k, k + 1), J, D)[0]
         return noise.astype(problem.dtype)
 
     plan = make_plan(
@@ -126,7 +126,7 @@ def _run_ensemble(problem: Problem, settings: RunSettings) -> Outcome:
     return outcome
 
 
-def _simplex(J: int) -> np.ndarray:
+def simplex(J: int) -> np.ndarray:
     """√(J−1) E for an ensemble that is its own basis: J corners in J − 1 dimensions."""
     basis, _ = np.linalg.qr(np.eye(J)[:, : J - 1] - 1 / J)
     return np.sqrt(J - 1) * basis.T

@@ -39,7 +39,7 @@ import numpy as np
 from jax.tree_util import Partial
 
 from equivocal.sampling.bernoulli import by_quadrature
-from equivocal.sampling.exact_flow import _simplex
+from equivocal.sampling.exact_flow import simplex
 from equivocal.sampling.inputs import checked_int, checked_positive
 from equivocal.sampling.network_posterior import NetworkPosterior, summed_up
 from equivocal.sampling.network_rows import (
@@ -264,7 +264,7 @@ def _start(seed: int, J: int, indices: list[np.ndarray], D: int) -> Ensemble:
             d = d * np.sqrt(J - 1)
         else:
             frame, _ = np.linalg.qr(rng.normal(size=(B, size, J - 1)))
-            d = np.matmul(frame, _simplex(J)).swapaxes(1, 2) * np.sqrt(size / (J - 1))
+            d = np.matmul(frame, simplex(J)).swapaxes(1, 2) * np.sqrt(size / (J - 1))
         deviations[:, index] = START * d.swapaxes(0, 1)
     return Ensemble(jnp.zeros(D), jnp.asarray(deviations))
 
