@@ -26,17 +26,21 @@ TEST_ENV := JAX_PLATFORMS=cpu JAX_COMPILATION_CACHE_DIR=$(CURDIR)/.venv/jax-cach
 	XLA_FLAGS="--xla_backend_optimization_level=1 --xla_cpu_use_fusion_emitters=false"
 
 test: lint
-	$(TEST_ENV) $(BIN)/python -m pytest -n 2
+	$(TEST_ENV) $(BIN)/python -m pytest -n 2 --dist loadgroup
 
 # Calibration by 1,000 simulations, and the draws of all seeds from 0 to 99.
 test-slow: .venv/.installed-dev
 	$(TEST_ENV) EQUIVOCAL_SEEDS=100 $(BIN)/python -m pytest tests/sampling/test_posterior.py -k draws
 	$(TEST_ENV) $(BIN)/python -m pytest -m slow
 
+# LONGER chooses some of them.
+LONGER := tests/asking tests/bench tests/cli tests/constructions tests/doubt tests/fuzz tests/people \
+	tests/project tests/study tests/suites tests/sampling/test_placement.py \
+	tests/sampling/test_properties.py tests/sampling/test_rows.py tests/sampling/test_samplers.py \
+	tests/sampling/test_streaming.py
+
 test-longer: .venv/.installed-dev
-	$(TEST_ENV) $(BIN)/python -m pytest -n 2 -m slow tests/asking tests/bench tests/cli tests/fuzz \
-		tests/project tests/study tests/sampling/test_rows.py tests/sampling/test_streaming.py \
-		tests/sampling/test_placement.py
+	$(TEST_ENV) $(BIN)/python -m pytest -n 2 --dist loadgroup -m slow $(LONGER)
 
 # Real processes killed, stopped and starved; see docs/surviving.md. Mounting and faketime are skipped
 # where they are not to be had.

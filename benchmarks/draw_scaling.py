@@ -2,7 +2,7 @@
 
     python -m benchmarks.draw_scaling            writes docs/images/scaling.png
 
-Reads results/{scaling,sweep_scaling,gpu}.json; measures nothing.
+Reads results/{scaling,sweep_scaling}.json; measures nothing.
 """
 
 import json

@@ -1,6 +1,6 @@
 """Strong scaling of `equivocal sweep`: the same points with one worker and with two.
 
-    python -m benchmarks.sweep_scaling            ten minutes or so
+    python -m benchmarks.sweep_scaling            three quarters of an hour
     python -m benchmarks.sweep_scaling --quick    does it still work?
 
 Points differ in the seed of the training, so that each trains networks of its own and none waits
@@ -44,7 +44,9 @@ def main(
         for workers in WORKERS if repeat % 2 == 0 else WORKERS[::-1]:
             with tempfile.TemporaryDirectory() as folder:
                 measured[workers].append(_timed(vary, workers, Path(folder)))
-                tables.add((Path(folder) / "out" / "sweep.csv").read_text(encoding="utf-8"))
+                out = Path(folder) / "out"
+                files = [out / "sweep.csv", *sorted((out / "tables").glob("*.csv"))]
+                tables.add("".join(file.read_text(encoding="utf-8") for file in files))
     result = _summary(measured) | {
         "quick": quick,
         "points": points,

@@ -53,6 +53,13 @@ def small_run(garden: World) -> Run:
     return train(garden, SMALL)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What is made once for a folder of tests is used by one worker, so that none waits for it."""
+    for item in items:
+        if "made_once" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group(item.path.parent.name))
+
+
 @pytest.fixture(scope="session")
 def made_once(
     tmp_path_factory: pytest.TempPathFactory,

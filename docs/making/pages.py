@@ -32,7 +32,7 @@ OUTSIDE = re.compile(r"\]\(\.\./([^)#]+)")  # a link from docs/ to elsewhere in 
 
 
 def rooms() -> list[str]:
-    """Every room that is there, the five of the data flow first."""
+    """Every room that is there, those of the data flow first."""
     found = {path.parent.name for path in PACKAGE.glob("*/__init__.py")} - {FRONT}
     return [name for name in FIRST if name in found] + sorted(found.difference(FIRST))
 

@@ -86,6 +86,13 @@ def test_reversals_are_impossible_and_what_they_reverse_is_not(garden: World) ->
     assert len({said.tokens for said in pairs.congruent}) == len(pairs.congruent)
 
 
+def test_a_marker_stays_with_its_role() -> None:
+    pairs = reversals_of(World.load("word_order"))
+    said = {str(one): str(other) for one, other in zip(*pairs, strict=True)}
+    assert said["der hund jagt den fuchs"] == "der fuchs jagt den hund"
+    assert said["den hund ruft die frau"] == "die frau ruft der hund"
+
+
 def test_what_can_be_said_either_way_is_no_reversal(garden: World) -> None:
     """Where cats chase dogs too, neither "dog chases cat" nor its reverse is odd."""
     text = garden.text.replace('then = "mouse" }', "then = { mouse = 0.5, dog = 0.5 } }", 1)

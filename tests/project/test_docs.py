@@ -21,6 +21,9 @@ from equivocal.gestalt import TrainingSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+# pages that train or sample for more than ten seconds: `make test-longer`, and `.ci/run`
+LONG = {"ask", "constructions", "doubt", "people", "sampling", "scaling", "suites"}
+LONG |= {"tutorial", "worlds"}
 BLOCK = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SLOW = [
     page for page in PAGES if re.search(r"^```\w+ slow$", page.read_text("utf-8"), re.MULTILINE)
@@ -88,7 +91,13 @@ def run_page(page: Path, folder: Path, *, slow: bool) -> None:
             run_python(body, namespace, page)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=pytest.mark.slow if page.stem in LONG else (), id=page.name)
+        for page in PAGES
+    ],
+)
 def test_page_runs_from_top_to_bottom(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

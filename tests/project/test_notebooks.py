@@ -15,7 +15,7 @@ NOTEBOOKS = Path(__file__).resolve().parents[2] / "docs" / "notebooks"
     ("name", "cells", "printed"),
     [
         pytest.param("paper_story", 20, "the pizza as agent", marks=pytest.mark.slow),
-        ("own_world", 10, "mouse as agent"),
+        pytest.param("own_world", 10, "mouse as agent", marks=pytest.mark.slow),
     ],
 )
 def test_notebook_runs(name: str, cells: int, printed: str, tmp_path: Path) -> None:

@@ -68,6 +68,7 @@ def test_every_method_on_every_number_of_devices(tmp_path: Path, method: str, de
     assert_same(tmp_path / "found.npz", expected)
 
 
+@pytest.mark.slow
 def test_two_processes_with_rows_of_their_own_find_what_one_finds(tmp_path: Path) -> None:
     """301 rows here and 300 there, on two devices each, joined over loopback."""
     with socket.socket() as free:

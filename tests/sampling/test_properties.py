@@ -162,6 +162,7 @@ def test_a_result_or_a_clear_error_never_nan(
     assert posterior.info.message
 
 
+@pytest.mark.slow
 def test_number_of_devices_does_not_matter() -> None:
     """A second process whose JAX sees four devices gets the same bits."""
     code = """

@@ -59,6 +59,7 @@ def test_preconditioned_nuts_has_the_same_posterior(nuts: Posterior) -> None:
         assert (np.abs(ratio - 1) < 5 * np.sqrt(4 / 2000)).all()  # at least 2,000 draws' worth
 
 
+@pytest.mark.slow
 def test_aldi_and_nuts_agree(nuts: Posterior) -> None:
     """Both have the exact posterior as their law; ALDI up to its Euler bias."""
     posterior = sample_posterior(*small(), method="aldi", num_particles=100, num_steps=3000)
@@ -74,6 +75,7 @@ def test_aldi_and_nuts_agree(nuts: Posterior) -> None:
         assert (np.abs(ratio - 1) < 5 * np.sqrt(2 / 3000 + 2 / 4000) + 0.02).all()
 
 
+@pytest.mark.slow
 def test_aldi_has_the_right_variance_with_few_particles() -> None:
     """Nothing but the prior: Var = I even for J = 7 > D + 1; without (D+1)/J it would be 0.4."""
     posterior = sample_posterior(

@@ -86,7 +86,9 @@ def _trouble(wanted: "Requirement") -> str:
         return f"missing, {wanted.specifier} is needed"
     if not wanted.specifier.contains(found, prereleases=True):
         return f"{found}, but {wanted.specifier} is needed"
-    if not _can_be_found(MODULES.get(wanted.name, wanted.name.replace("-", "_"))):
+    module = MODULES.get(wanted.name, wanted.name.replace("-", "_"))
+    # NVIDIA's own wheels hold libraries, and no module of their name
+    if not (wanted.name.startswith("nvidia-") or _can_be_found(module)):
         return f"{found}, but it cannot be imported"
     inner = (
         _trouble(part) for extra in wanted.extras for part in _requirements(wanted.name, extra)

@@ -76,7 +76,7 @@ def _each(kind: str, networks: int, members: Members) -> Iterator[tuple[str, Com
         return
     everyone = members(kind, 0)
     yield "all", everyone
-    if networks > 1:
+    if networks > 2:  # one alone has no information to doubt with
         for left_out in range(networks):
             rest = [index for index in range(networks) if index != left_out]
             yield f"all but {left_out}", everyone.some(rest)
@@ -124,7 +124,7 @@ def _interval(own: pd.DataFrame, name: str) -> tuple[float, float, float]:
         return test.mean, test.ci_low, test.ci_high
     value, without = float(own.loc[whole, name].iloc[0]), own.loc[~whole, name].to_numpy(float)
     n = len(without)
-    if n < 2:
+    if n < 2 or not without.std() > 0:
         return value, np.nan, np.nan
     half = stats.t.ppf(0.975, n - 1) * np.sqrt((n - 1) * without.var())
     return value, value - half, value + half
@@ -137,12 +137,12 @@ def answer(summary: pd.DataFrame, training: float) -> str:
     clear = best["nll_excess_high"] < second["nll_excess_low"]
     plain = summary[summary["kind"] == "trained"].iloc[0]
     cost = f"{number(best['seconds'])} s and {number(best['megabytes'])} MB"
-    times = f"{number(best['seconds'] / training)} × the training of one network"
+    cost += f" beyond one network, which took {number(training)} s to train"
     sees = summary.sort_values("auroc").iloc[-1]
     return (
         f"Most like the truth: {best['kind']}, {number(best['nll_excess'])} nats above it (trained "
         f"network alone: {number(plain['nll_excess'])}; next, {second['kind']}: "
         f"{number(second['nll_excess'])}, {'clearly' if clear else 'not clearly'} more), at "
-        f"{cost} beyond one network, {times}; reversals are seen best by {sees['kind']} (AUROC "
+        f"{cost}; reversals are seen best by {sees['kind']} (AUROC "
         f"{number(sees['auroc'])})."
     )

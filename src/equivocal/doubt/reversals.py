@@ -11,6 +11,7 @@ and AUROC is the probability that a reversal drawn at random raises more doubt t
 sentence drawn at random (ties count half): 0.5 for a doubt that does not see the difference.
 """
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -40,27 +41,29 @@ def reversals_of(world: World) -> Pairs:
             f"{' and no role '.join(lacking)}; use a world that has both."
         )
     everything = world.all_derivations
-    agent, patient = (
-        everything.derivations.fillers[:, world.roles.index(role)] for role in ("agent", "patient")
+    fillers = everything.derivations.fillers
+    both = [world.roles.index(role) for role in ("agent", "patient")]
+    turned = fillers.copy()
+    turned[:, both] = fillers[:, both[::-1]]  # spelled anew, since a marker belongs to its role
+    texts = zip(
+        everything.texts, world.spell(replace(everything.derivations, fillers=turned)), strict=True
     )
     found: dict[tuple[tuple[str, ...], ...], tuple[Utterance, Utterance]] = {}
-    for text, *fillers in zip(everything.texts, agent, patient, strict=True):
-        if min(fillers) < 0:
-            continue
-        utterance = world.parse(text)
+    for pair, each in zip(texts, fillers[:, both], strict=True):
+        names = [world.lexicon.words[filler] for filler in each if filler >= 0]
+        utterance = world.parse(pair[0])
         words = [part.word for part in utterance]
-        names = [world.lexicon.words[filler] for filler in fillers]
-        if names[0] == names[1] or any(words.count(name) != 1 for name in names):
+        if len(set(names)) < 2 or any(words.count(name) != 1 for name in names):
             continue
-        one, other = (words.index(name) for name in names)
-        congruent = utterance.first(max(one, other) + 1)
-        turned = list(congruent.constituents)
-        turned[one], turned[other] = turned[other], turned[one]
-        back = Utterance(tuple(turned))
+        last = max(words.index(name) for name in names) + 1
+        congruent, back = utterance.first(last), world.parse(pair[1]).first(last)
         if not _can_be_said(world, back):
             found.setdefault(congruent.tokens, (congruent, back))
     if not found:
-        raise UserError(f"no sentence of world {world.name!r} names agent and patient; add one.")
+        raise UserError(
+            f"no sentence of world {world.name!r} names agent and patient and becomes impossible "
+            "when they change places; use another world."
+        )
     return Pairs(*zip(*found.values(), strict=True))
 
 

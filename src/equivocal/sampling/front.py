@@ -217,7 +217,8 @@ def _check_served(method: str, *, streamed: bool, several: bool, precision: str)
 def _check_alike(problem: Problem) -> None:
     """Processes that sample together must ask for the same thing."""
     sizes = np.array([problem.num_outputs, problem.num_features, problem.dtype.itemsize], float)
-    if (largest_anywhere(sizes) != sizes).any() or (largest_anywhere(-sizes) != -sizes).any():
+    own = np.concatenate([sizes, -sizes])  # gathered once, or who sees no difference would wait
+    if (largest_anywhere(own) != own).any():
         fail("all processes must hand in the same number of outputs and features, and one dtype.")
 
 

@@ -24,8 +24,9 @@ independent. The price is 2J passes through the network for each part.
 
 s is chosen for each part (and output, where a part has one) by Aitken's relaxation of S − I, as in
 `flow.py`, from ½ on and at most 0.95; it is halved as long as the evidence bound, (2) of `flow.py`
-with log det over the spanned directions, would fall. Particles start close together, because far
-from the trained weights differences of logits say nothing of slopes near them.
+with log det over the spanned directions, would fall by more than `SLACK` a direction. Particles
+start close together, because far from the trained weights differences of logits say nothing of
+slopes near them.
 """
 
 from collections.abc import Callable, Sequence
@@ -61,7 +62,7 @@ FIRST, GROWTH, SHRINKAGE, LARGEST = 0.5, 1.5, 0.5, 0.95  # of s
 # Where the network bends, S leaves out its second derivative and (1) comes to rest a little beside
 # the bound's maximum: the bound is there to refuse leaps, not the last steps. Nats per direction.
 SLACK = 0.1
-TRIES = 5  # halvings of s before a part stays where it is for a round
+TRIES = 5  # attempts at s, each half the one before; then a part stays where it is for a round
 ROUND_OFF = 1e-5  # of the largest eigenvalue; directions below are d's own null space in float32
 MEMORY = 256 << 20  # bytes for the logits of one block of rows
 
@@ -233,7 +234,7 @@ def _advance(
 
 
 def _falls(step: Step, terms: Terms, there: Terms) -> np.ndarray:
-    """Where the evidence bound would be lower after the step, round-off aside."""
+    """Where the evidence bound would fall by more than `SLACK` nats a direction."""
     old, new = (np.asarray(x.log_likelihood, np.float64) for x in (terms, there))
     if len(step.gain) == 1:
         old, new = old.sum(keepdims=True), new.sum(keepdims=True)

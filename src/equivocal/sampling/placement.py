@@ -10,8 +10,9 @@ own, and all ask for the same thing at the same time. What is computed on the ho
 (how many there are, how large) goes through `largest_anywhere` and `sum_everywhere`.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, TypeVar
 
 import jax
@@ -54,7 +55,12 @@ def chosen_devices(devices: Any) -> tuple[jax.Device, ...]:
         known = jax.devices()
         if not devices or any(device not in known for device in devices):
             fail(f"devices must hold some of {known}, got {devices!r:.80}.")
-        return tuple(dict.fromkeys(devices))
+        chosen = tuple(dict.fromkeys(devices))
+        held = Counter(device.process_index for device in chosen)
+        uneven = len(held) < jax.process_count() or len(set(held.values())) > 1
+        if len(held) > 1 and uneven:
+            fail("devices must hold equally many of every process; use 'all', or one process's.")
+        return chosen
     here = jax.local_devices()
     number = checked_int(devices, "devices", least=1)
     if number > len(here):
@@ -67,9 +73,10 @@ def chosen_devices(devices: Any) -> tuple[jax.Device, ...]:
 
 @contextmanager
 def spread_over(devices: tuple[jax.Device, ...]) -> Iterator[None]:
-    """Cut rows over devices inside the block; one device or none changes nothing."""
+    """Cut rows over devices inside the block, or put all on the one; none changes nothing."""
     if len(devices) < 2:
-        yield
+        with jax.default_device(devices[0]) if devices else nullcontext():
+            yield
         return
     with jax.set_mesh(Mesh(np.array(devices), (AXIS,), axis_types=(AxisType.Auto,))):
         yield
@@ -105,12 +112,12 @@ def placed(array: np.ndarray) -> Array:
     return whole
 
 
-def placed_by_device(parts: Sequence[np.ndarray]) -> Array:
-    """As `placed`, of one part for each device of this process; never whole in host memory."""
+def placed_by_device(parts: Iterator[np.ndarray]) -> Array:
+    """As `placed`, of one part for each device of this process, made when its turn comes."""
     mesh = _mesh()
-    shape = (num_shards() * len(parts[0]), *parts[0].shape[1:])
     pairs = zip(parts, mesh.local_devices, strict=True)
     arrays = [jax.device_put(part, device) for part, device in pairs]
+    shape = (num_shards() * len(arrays[0]), *arrays[0].shape[1:])
     sharding = NamedSharding(mesh, CUT)
     return jax.make_array_from_single_device_arrays(shape, sharding, arrays)
 

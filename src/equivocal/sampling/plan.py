@@ -49,7 +49,8 @@ def make_plan(
     `per_output`: state of one output. `per_row`: working space of one output and block row.
     `per_row_kept`: what one output keeps for every row.
     """
-    limit = default_budget() if budget is None else int(checked_positive(budget, "memory_budget"))
+    own = default_budget() if budget is None else int(checked_positive(budget, "memory_budget"))
+    limit = -int(largest_anywhere(-own))  # the least of all processes: they plan alike
     size = problem.dtype.itemsize
     # of one device; of the process that has most, so that all plan alike
     num_rows = -(-int(largest_anywhere(problem.num_rows)) // local_shards())

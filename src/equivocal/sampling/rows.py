@@ -98,7 +98,7 @@ def _features_in_blocks(
         each = blocks // local_shards()
         starts = range(0, blocks, each)
         return placed_by_device(
-            [_some_blocks(problem, range(i, i + each), block_rows, wide) for i in starts]
+            _some_blocks(problem, range(i, i + each), block_rows, wide) for i in starts
         )
     together = max(1, HANDED_OVER // (block_rows * wide * problem.dtype.itemsize))
     if together >= blocks:

@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from equivocal.errors import UserError
 from equivocal.sampling.inputs import (
     check_dtype,
     checked_counts,
@@ -137,10 +138,14 @@ class StreamedProblem(Problem):
 
     def read(self, start: int, stop: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Features (n, D), targets (n, K) and counts (n,) of some rows, checked."""
-        psi = checked_features(np.asarray(self.features[start:stop]), self.dtype)
         counts = None if self.counts is None else np.asarray(self.counts[start:stop])
-        c = checked_counts(counts, len(psi), self.dtype)
-        t = checked_targets(np.asarray(self.targets[start:stop]), c, softmax=False)
+        try:
+            psi = checked_features(np.asarray(self.features[start:stop]), self.dtype)
+            c = checked_counts(counts, len(psi), self.dtype)
+            t = checked_targets(np.asarray(self.targets[start:stop]), c, softmax=False)
+        except UserError as error:
+            where = f" Rows are counted here from row {start:,} of the file." if start else ""
+            raise UserError(f"{error}{where}") from None
         # a copy before pages go, since features of the run's own kind were not copied yet
         found = np.array(psi), t, c
         for array in (self.features, self.targets, self.counts):
@@ -151,6 +156,8 @@ class StreamedProblem(Problem):
 def _forget_pages(array: Any) -> None:
     """Pages of a memory-mapped file that were read stay in the process' memory until told."""
     mapped = getattr(array, "_mmap", None)
+    if getattr(array, "mode", "") == "c":  # private pages hold the caller's own changes
+        return
     if isinstance(mapped, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
         mapped.madvise(mmap.MADV_DONTNEED)
 
