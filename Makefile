@@ -14,7 +14,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: reproduce test test-slow test-longer test-faults fuzz lint site bench lock clean
+.PHONY: reproduce test tests test-slow test-longer test-faults fuzz lint site bench lock clean
 
 reproduce: .venv/.installed
 	$(BIN)/equivocal reproduce --out runs/paper
@@ -25,7 +25,11 @@ TEST_ENV := JAX_PLATFORMS=cpu JAX_COMPILATION_CACHE_DIR=$(CURDIR)/.venv/jax-cach
 	JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0 \
 	XLA_FLAGS="--xla_backend_optimization_level=1 --xla_cpu_use_fusion_emitters=false"
 
-test: lint
+# Side by side: the type checker uses one core, and tests sometimes wait.
+test: .venv/.installed-dev
+	$(MAKE) --jobs 2 lint tests
+
+tests: .venv/.installed-dev
 	$(TEST_ENV) $(BIN)/python -m pytest -n 2 --dist loadgroup
 
 # Calibration by 1,000 simulations, and the draws of all seeds from 0 to 99.

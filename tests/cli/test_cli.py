@@ -200,6 +200,7 @@ def test_progress_is_a_bar_with_time_left_on_a_terminal(trained: Path) -> None:
     assert re.search(r"\d:\d\d:\d\d", text)  # time left
 
 
+@pytest.mark.slow
 def test_cross_validation_from_the_command_line(trained: Path) -> None:
     result = run(*TRAIN, *QUICK, "--folds", 2, "--out", "cv", cwd=trained)
     assert result.returncode == 0, result.stderr
@@ -275,6 +276,7 @@ def test_a_killed_run_leaves_nothing_that_looks_finished(trained: Path) -> None:
     assert not list((trained / "killed").rglob("*.tmp"))
 
 
+@pytest.mark.slow
 def test_ctrl_c_is_a_clean_stop(trained: Path) -> None:
     stopped = [*TRAIN, "--networks", "1", "--out", "stopped"]
     with started(*stopped, cwd=trained, stderr=subprocess.PIPE) as process:

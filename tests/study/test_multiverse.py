@@ -223,6 +223,7 @@ def test_command_complains_in_one_sentence(tmp_path: Path) -> None:
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow
 def test_command_draws_and_tells(finished: tuple[Grid, Path, pd.DataFrame]) -> None:
     folder = finished[1]
     command = [sys.executable, "-m", "equivocal", "multiverse", "--grid", "../grid.toml"]
