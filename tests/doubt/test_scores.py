@@ -48,6 +48,9 @@ def test_scores_of_a_known_mistake(truth: Truth) -> None:
     mean = (w[here] @ t[here][:, units]).sum() / (w[here].sum() * units.sum())
     assert by_role[1]["distance"] == pytest.approx(mean / 2)
     assert sum(row["weight"] for row in by_role) == pytest.approx(1)
+    for name in ("nll", "nll_excess", "brier"):
+        whole = sum(row["weight"] * row[name] for row in by_role)
+        assert whole == pytest.approx(found[name]), name
 
 
 def test_signs_cancel_in_calibration_and_not_in_distance(truth: Truth) -> None:

@@ -1,5 +1,6 @@
 """`equivocal constructions`: sentences with two readings, read by networks and by their doubt."""
 
+from dataclasses import asdict
 from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -135,6 +136,9 @@ def _write(construction: "Construction", readings: "pd.DataFrame", place: Path) 
         figure = curve_figure(particles, construction.title, construction.people)
         save_figure(figure, place / "figures", f"{name}_curves")
     _show(construction, usual, _usual(beliefs))
+    if not readings["converged"].all():
+        some = f"{1 - readings['converged'].mean():.0%} of the readings"
+        out.print(f"{some} are of posteriors that did not come to rest: column `converged`.")
     if construction.curves:
         _show_curves(construction, shares)
 
@@ -152,7 +156,7 @@ def _write_settings(
         "version": __version__,
         "constructions": [construction.name for construction in chosen],
         "prior_variance": VARIANCE,
-        "sentences": training.sentences,
+        "training": asdict(training),
         "sampler": SAMPLER.model_dump(exclude_none=True),
     }
     write_text_atomically(place / "constructions.toml", tomli_w.dumps(made_of))
@@ -171,9 +175,9 @@ def _show(construction: "Construction", shares: "pd.DataFrame", beliefs: "pd.Dat
     out.print(construction.title, style="bold")
     table = Table(box=box.SIMPLE)
     table.add_column("condition")
-    for name in ("items", "exact", "belief", "error", "rival", "particles", "networks", "items"):
-        table.add_column(name, justify="right")
-    table.add_column("neither", justify="right")
+    titles = ("items", "exact", "belief", "error", "rival %", "of particles %")
+    for title in (*titles, "over networks", "over items", "neither %"):
+        table.add_column(title, justify="right")
     own = beliefs[beliefs["beliefs"] == "trained"].to_dict("records")
     belief = {row["condition"]: row for row in own}
     cells = {(r["beliefs"], r["reading"], r["condition"]): r for r in shares.to_dict("records")}
@@ -191,7 +195,7 @@ def _show(construction: "Construction", shares: "pd.DataFrame", beliefs: "pd.Dat
         )
     out.print(table)
     for condition, share in construction.people.items():
-        out.print(f"people, {condition}: about {_percent(share)} ({construction.sources[0]})")
+        out.print(f"people, {condition}: about {_percent(share)} % ({construction.sources[0]})")
     out.print(
         "Exact: the world's belief in the answer (–: the world never says this); belief: of the "
         f"{shares['networks'].iloc[0]} trained networks, with its mean distance from the exact "

@@ -61,7 +61,8 @@ class Reader:
         says the sentence.
         """
         layer = self.network.last_layer().sel(unit=list(self.construction.units)).values
-        return self._read(layer[:, None]).assign(beliefs="trained", variance=0.0, heard=self._all)
+        rows = self._read(layer[:, None])
+        return rows.assign(beliefs="trained", variance=0.0, heard=self._all, converged=True)
 
     def posterior(self, variance: float, heard: int | None = None) -> pd.DataFrame:
         """The same for particles of the network's posterior; `heard`: n, all where not given."""
@@ -72,7 +73,8 @@ class Reader:
         seed = self.run.settings.seed + self.index
         posterior = infer(layer.some(units), SAMPLER, variance, seed)
         rows = self._read(np.asarray(posterior.particles))
-        return rows.assign(beliefs="posterior", variance=variance, heard=heard)
+        rest = posterior.info.converged
+        return rows.assign(beliefs="posterior", variance=variance, heard=heard, converged=rest)
 
     @property
     def _all(self) -> int:

@@ -93,22 +93,30 @@ def scores(found: Together, truth: Truth) -> dict[str, float]:
 
 
 def role_scores(found: Together, truth: Truth) -> list[dict[str, Any]]:
-    """Calibration and cross-entropy of each role, in the order of the world's roles."""
+    """The same for each role, in the order of the world's roles.
+
+    NLL and Brier are over all units, so that roles weighted add up to the whole; calibration and
+    distance over those that the role can have.
+    """
     rows = []
     for number, name in enumerate(truth.roles):
         here, units = np.flatnonzero(truth.role == number), truth.possible(number)
         p, t = (x[np.ix_(here, units)] for x in (found.belief, truth.targets))
-        yes, no = (x[np.ix_(here, units)] for x in (found.log_yes, found.log_no))
         w = truth.weight[here]
         spread = np.repeat(w / (w.sum() * units.sum()), units.sum())
         difference = (p - t).ravel() * spread
         number_of_bin = np.minimum((p.ravel() * BINS).astype(int), BINS - 1)
-        excess = -(t * yes + (1 - t) * no) - entr(t) - entr(1 - t)
+        true, yes, no = (x[here] for x in (truth.targets, found.log_yes, found.log_no))
+        nll = -(true * yes + (1 - true) * no)
+        excess = nll - entr(true) - entr(1 - true)
+        square = (found.belief[here] - true) ** 2
         rows.append(
             {
                 "role": name,
                 "weight": float(w.sum()),
+                "nll": float(w @ nll.sum(axis=1) / w.sum()),
                 "nll_excess": float(w @ excess.sum(axis=1) / w.sum()),
+                "brier": float(w @ square.sum(axis=1) / w.sum()),
                 "calibration_error": float(
                     np.abs(np.bincount(number_of_bin, difference, BINS)).sum()
                 ),
