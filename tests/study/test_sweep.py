@@ -1,6 +1,7 @@
 """Many studies: real worker processes, some of them killed, and the same bytes at the end."""
 
 import os
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -131,6 +132,16 @@ def test_presets_and_quick_runs_can_be_swept() -> None:
         "a.b": [[1.0, 2.0], [3.0]],
         "c": [0.1, "automatic"],
     }
+
+
+def test_what_killed_workers_left_is_removed_though_nothing_is_missing(
+    undisturbed: tuple[Sweep, Path], tmp_path: Path
+) -> None:
+    sweep, folder = undisturbed
+    shutil.copytree(folder, tmp_path / "out")
+    (tmp_path / "out" / ".scratch" / "worker-1").mkdir(parents=True)
+    run_sweep(sweep, tmp_path / "out", silent)
+    assert left_behind(tmp_path / "out") == []
 
 
 def test_rows_are_those_of_each_study_with_its_settings_in_front(

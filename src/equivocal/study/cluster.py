@@ -25,12 +25,13 @@ from equivocal.machine import available_cores
 from equivocal.progress import announce
 from equivocal.study.stages import code_key
 
-__all__ = ["Crew", "Hire", "alone", "dask_setup", "hiring", "scratch"]
+__all__ = ["SCRATCH", "Crew", "Hire", "alone", "dask_setup", "hiring", "scratch"]
 
 INSTALL = "`pip install 'equivocal[cluster]'` installs it"
 SECONDS_TO_ANSWER = 5.0
 # A call whose worker dies is given to another; one that kills so many workers is at fault itself.
 MOST_DEATHS = 20
+SCRATCH = ".scratch"  # of Dask, inside the folder of results
 
 
 @runtime_checkable  # tests check types as they run
@@ -152,7 +153,7 @@ def hiring(folder: Path, workers: int | None = None, scheduler: str | None = Non
     if scheduler is not None:
         return lambda _: _connected(scheduler)
     most = workers or available_cores()
-    return lambda calls: _local(folder / ".scratch", min(most, calls))
+    return lambda calls: _local(folder / SCRATCH, min(most, calls))
 
 
 @contextmanager
@@ -160,7 +161,6 @@ def _local(directory: Path, workers: int) -> Iterator[Crew]:
     import dask
     from distributed import Client, LocalCluster
 
-    shutil.rmtree(directory, ignore_errors=True)  # of a run that was killed
     settings = {
         "distributed.scheduler.allowed-failures": MOST_DEATHS,
         # By default a worker that is not back after 15 seconds is given up. Starting one takes as

@@ -7,6 +7,7 @@ Only this process writes here. Workers get what they need over the wire and send
 found, so they need no disk in common with us.
 """
 
+import shutil
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
@@ -19,7 +20,7 @@ from typing import Any
 from equivocal.errors import UserError
 from equivocal.gestalt import TrainingSettings, train
 from equivocal.progress import Advance
-from equivocal.study.cluster import Crew, Hire, scratch
+from equivocal.study.cluster import SCRATCH, Crew, Hire, scratch
 from equivocal.study.parcels import Parcel
 from equivocal.study.stages import content_key
 from equivocal.study.store import Store
@@ -72,6 +73,7 @@ class Done:
 
 def do_missing(tasks: Mapping[str, Task], folder: Path, hire: Hire, on_step: Advance) -> Done:
     """Do the tasks, given by key, whose results are not in the folder yet; the caller holds it."""
+    shutil.rmtree(folder / SCRATCH, ignore_errors=True)  # of workers that were killed
     store = Store(folder)
     results = {key: content for key in tasks if (content := store.get(key)) is not None}
     missing = {key: task for key, task in tasks.items() if key not in results}
