@@ -48,8 +48,10 @@ test-longer: .venv/.installed-dev
 
 # Real processes killed, stopped and starved; see docs/surviving.md. Mounting and faketime are skipped
 # where they are not to be had.
+FAULTS := tests/faults
+
 test-faults: .venv/.installed-dev
-	$(TEST_ENV) $(BIN)/python -m pytest -n 2 -m "slow or not slow" tests/faults
+	$(TEST_ENV) $(BIN)/python -m pytest -n 2 -m "slow or not slow" $(FAULTS)
 
 # A hundred thousand damaged files; `make test` tries a thousand of them.
 fuzz: .venv/.installed-dev
