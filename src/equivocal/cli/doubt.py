@@ -52,7 +52,7 @@ def doubt(
         list[str] | None,
         typer.Option(
             help="Posteriors to compare: last, query or all, each with a --layers of its own "
-            "[all three]. Without a GPU, query takes minutes for each network and all longer."
+            "[all three]. Without a GPU, query and all take long."
         ),
     ] = None,
     quick: Annotated[

@@ -6,8 +6,6 @@ Passives come from the frames of the paradigm suites (`equivocal.suites.making`)
 with both of its patients. Word order and attachment take all that their small worlds offer.
 """
 
-import csv
-import io
 import sys
 from collections.abc import Callable, Iterator
 from itertools import permutations, product
@@ -15,7 +13,7 @@ from pathlib import Path
 
 from equivocal.constructions.items import COLUMNS
 from equivocal.files import write_text_atomically
-from equivocal.suites.making import frames_of
+from equivocal.suites.making import frames_of, in_blocks
 from equivocal.world import ImpossibleSentenceError, World, role_unit
 from equivocal.world.spelling import verb_form
 
@@ -114,14 +112,8 @@ WORLDS = {"passive": "sg2018"}  # the others are called as their world
 
 
 def items_csv(name: str) -> str:
-    """The item file of one construction, conditions in blocks."""
-    rows = list(MAKERS[name](World.load(WORLDS.get(name, name))))
-    order = list(dict.fromkeys(row[0] for row in rows))
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    writer.writerows(row for condition in order for row in rows if row[0] == condition)
-    return text.getvalue()
+    """The item file of one construction."""
+    return in_blocks(COLUMNS, MAKERS[name](World.load(WORLDS.get(name, name))))
 
 
 if __name__ == "__main__":

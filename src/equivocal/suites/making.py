@@ -12,7 +12,7 @@ the patients of no two frames share a feature. So each word serves as often unre
 import csv
 import io
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
@@ -22,7 +22,7 @@ from equivocal.suites.items import COLUMNS
 from equivocal.world import World
 from equivocal.world.spelling import verb_form
 
-__all__ = ["MAKERS", "Frame", "frames_of", "items_csv"]
+__all__ = ["MAKERS", "Frame", "frames_of", "in_blocks", "items_csv"]
 
 ADULTS, CHILDREN = ("man", "woman"), ("boy", "girl")
 FEW_PATIENTS = 2
@@ -212,12 +212,17 @@ MAKERS: dict[str, Callable[[World], Iterator[Row]]] = {
 
 
 def items_csv(name: str, world: World) -> str:
-    """The item file of one suite, conditions in blocks."""
-    rows = list(MAKERS[name](world))
+    """The item file of one suite."""
+    return in_blocks(COLUMNS, MAKERS[name](world))
+
+
+def in_blocks(columns: Sequence[str], made: Iterable[Sequence[str]]) -> str:
+    """Rows as CSV, those of a condition (the first column) together."""
+    rows = list(made)
     order = list(dict.fromkeys(row[0] for row in rows))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
+    writer.writerow(columns)
     writer.writerows(row for condition in order for row in rows if row[0] == condition)
     return text.getvalue()
 
