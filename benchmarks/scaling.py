@@ -35,6 +35,7 @@ Numbers = dict[str, Any]
 D, BUDGET = 101, 2_000_000_000
 CHUNK = 50_000
 RESULTS = Path(__file__).parent / "results" / "scaling.json"
+BUILD = Path(__file__).parents[1] / "build"  # since /tmp may be memory
 
 
 def make_rows(folder: Path, rows: int, outputs: int, features: int) -> None:
@@ -125,8 +126,9 @@ def sharded(small: bool) -> Numbers:
 def streamed(rows: Sequence[int], small: bool) -> Numbers:
     """Posteriors of files of several sizes."""
     found: Numbers = {}
+    BUILD.mkdir(exist_ok=True)
     for number in rows:
-        with tempfile.TemporaryDirectory(dir=".") as folder:  # /tmp may be memory
+        with tempfile.TemporaryDirectory(dir=BUILD) as folder:
             make_rows(Path(folder), number, *((2, 9) if small else (16, D)))
             one = {"file": in_child("child_streamed", folder, "file")}
             if number <= 1_000_000:

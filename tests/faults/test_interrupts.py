@@ -66,11 +66,14 @@ def test_a_study_is_stopped_again_and_again_and_ends_the_same(
     last = "stopped; run the same command again, and it goes on where it was."
     for moment in (1.5, 3.0, 5.0, 7.0, 9.0):
         code, said = stopped_at(tiny.reproduce("out"), moment, cwd=tiny.folder)
+        if code == 0 and moment > 5:  # a fast machine was done
+            break
         assert code == 130
         assert said.splitlines()[-1] == last
         assert "Traceback" not in said
         assert "Exception" not in said
-        assert names(tiny.folder / "out") <= names(undisturbed)
+        # the mark stands while networks are trained into the folder
+        assert names(tiny.folder / "out") <= names(undisturbed) | {".unfinished"}
     done = tiny.run("out")
     assert done.returncode == 0, done.stderr
     assert results(tiny.folder / "out") == results(undisturbed)
