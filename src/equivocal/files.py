@@ -51,6 +51,9 @@ def replacing(path: str | Path) -> Iterator[Path]:
             mode = temporary.stat().st_mode
             yield temporary
             temporary.chmod(mode)  # safetensors makes files that only their owner may read
+            # or a power failure may leave the new name with nothing behind it
+            with temporary.open("rb+") as written:
+                os.fsync(written.fileno())
             temporary.replace(path)
     finally:
         with suppress(OSError):  # a disk that became read-only keeps it; the reason is told above

@@ -81,8 +81,13 @@ def test_the_second_is_told_who_the_first_is_and_a_kill_frees_the_folder(tmp_pat
 def test_every_command_that_writes_says_so_and_exits_with_2(tmp_path: Path) -> None:
     with holding(tmp_path):
         (tmp_path / "out" / "settings.toml").touch()
-        for command in ("train", "reproduce", "infer", "probe", "analyse", "report"):
-            assert "out is in use by process" in fails(command, "--out", tmp_path / "out")
+        for command in (
+            *(["train"], ["reproduce"], ["infer"], ["probe"], ["analyse"], ["report"]),
+            *(["sweep", "--quick", "--vary", "training.seed=0,1"], ["multiverse"]),
+            *(["suites", "run", "--quick"], ["constructions", "run", "--quick"]),
+            *(["doubt", "--quick"],),
+        ):
+            assert "out is in use by process" in fails(*command, "--out", tmp_path / "out")
 
 
 def test_who_waits_goes_on_when_the_other_has_ended(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from equivocal.errors import UserError
 from equivocal.study import cluster
 from equivocal.study.cluster import alone, hiring
 from equivocal.study.many import UnfinishedError
+from equivocal.study.store import Store
 from equivocal.study.sweep import Sweep, load_sweep, make_sweep, parse_varied, run_sweep
 from equivocal.world import example_text
 from tests.study.test_running import STIMULI
@@ -194,16 +195,23 @@ def test_only_what_is_missing_or_damaged_is_done_again(
     points = [name for name in before if '"claims"' in (out / "results" / name).read_text()]
     lost, flipped = points[0], out / "results" / points[1]
     (out / "results" / lost).unlink()
+    forged = points[2]  # its checksum is right
+    Store(out).put(forged.removesuffix(".json"), {"claims": "", "tables": [1]})
+    for networks in (out / "networks").iterdir():
+        (networks / "notes.txt").write_text("of somebody who looked at them")
     content = bytearray(flipped.read_bytes())
     content[len(content) // 2] ^= 1
     flipped.write_bytes(content)
     steps: list[tuple[int, int]] = []
-    with one_core(), pytest.warns(UserWarning, match=f"{flipped.name} is damaged"):
+    with one_core(), pytest.warns(UserWarning, match="damaged") as told:
         run_sweep(sweep, out, lambda done, total, _: steps.append((done, total)))
-    assert steps == [(1, 2), (2, 2)]
+    said = sorted(str(one.message) for one in told)
+    named = sorted(str(out / "results" / name) for name in (flipped.name, forged))
+    assert said == [f"{name} is damaged; its result is made again." for name in named]
+    assert steps == [(1, 3), (2, 3), (3, 3)]
     assert written(out) == written(whole)
     changed = {name for name, when in times(out).items() if when != before[name]}
-    assert changed == {lost, flipped.name}
+    assert changed == {lost, flipped.name, forged}
 
 
 @pytest.mark.slow

@@ -38,12 +38,16 @@ class UnfinishedError(RuntimeError):
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A call on trained networks: `work(networks, *arguments)` gives something JSON can hold."""
+    """A call on trained networks: `work(networks, *arguments)` gives something JSON can hold.
+
+    `accepts` knows such a result from what a stranger may have put in its place.
+    """
 
     world: World
     training: TrainingSettings
     work: Callable[..., Any]
     arguments: tuple[Any, ...]
+    accepts: Callable[[Any], bool]
 
     @property
     def networks_key(self) -> str:
@@ -75,7 +79,8 @@ def do_missing(tasks: Mapping[str, Task], folder: Path, hire: Hire, on_step: Adv
     """Do the tasks, given by key, whose results are not in the folder yet; the caller holds it."""
     shutil.rmtree(folder / SCRATCH, ignore_errors=True)  # of workers that were killed
     store = Store(folder)
-    results = {key: content for key in tasks if (content := store.get(key)) is not None}
+    found = {key: store.get(key, task.accepts) for key, task in tasks.items()}
+    results = {key: content for key, content in found.items() if content is not None}
     missing = {key: task for key, task in tasks.items() if key not in results}
     failures: dict[str, Exception] = {}
     if missing:
@@ -133,8 +138,9 @@ class _Work:
         checksums = self.store.get(key)
         if checksums is None:
             return None
-        parcel = Parcel.of(self.folder / key)
-        if parcel.checksums != checksums:
+        names = set(checksums) if isinstance(checksums, dict) else ()
+        parcel = Parcel.of(self.folder / key).some(names)  # somebody may have put others there
+        if not parcel.files or parcel.checksums != checksums:
             warnings.warn(f"{self.folder / key} is damaged; it is trained again.", stacklevel=2)
             return None
         return parcel

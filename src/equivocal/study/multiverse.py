@@ -12,8 +12,9 @@ are not independent, so with few networks the interval describes and does not te
 The table is written from the results at the end. A run that is killed goes on where it was.
 """
 
+from collections.abc import Sequence
 from dataclasses import asdict
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ from equivocal.study.stimuli import load_stimuli
 __all__ = ["curve_table", "movements", "roles_of", "run_multiverse", "summary"]
 
 NORMAL_95 = 1.96
+CELLS = ("mle", "bayes", "effect", "low", "high")  # of one role, see `_cells`
 
 
 def run_multiverse(grid: Grid, folder: Path, on_step: Advance, hire: Hire = alone) -> pd.DataFrame:
@@ -71,8 +73,21 @@ def _tasks(grid: Grid) -> dict[str, Task]:
         what = [world.fingerprint, stimuli_key, condition]
         seed = study.inference.seed
         key = content_key(one.model_dump(), sampler, seed, asdict(training), *what)
-        tasks[key] = Task(world, training, _effect, (study, one, watched[one.items]))
+        there = watched[one.items]
+        accepts = partial(_is_effect, one.model_dump(mode="json"), there.roles)
+        tasks[key] = Task(world, training, _effect, (study, one, there), accepts)
     return tasks
+
+
+def _is_effect(choices: dict[str, Any], roles: Sequence[str], row: Any) -> bool:
+    """Whether something found in a store is what `_effect` gives for these choices."""
+    if not isinstance(row, dict) or not choices.items() <= row.items():
+        return False
+    counted = ("networks", "num_items", "time", "converged", "put_back")
+    numbers = [*counted, *(f"{name}_{role}" for role in roles for name in CELLS)]
+    return set(row) == {*choices, *numbers} and all(
+        isinstance(row[name], int | float) for name in numbers
+    )
 
 
 def _effect(

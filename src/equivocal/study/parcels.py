@@ -1,6 +1,7 @@
 """A folder as one value, to be sent to a worker that shares no disk with us."""
 
 import hashlib
+from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +23,10 @@ class Parcel:
         named = ((path.relative_to(folder), path) for path in paths)
         shown = ((name.as_posix(), path) for name, path in named if name.name[0] != ".")
         return cls(tuple((name, path.read_bytes()) for name, path in shown))
+
+    def some(self, names: Container[str]) -> "Parcel":
+        """Those of its files that have these names."""
+        return Parcel(tuple((name, content) for name, content in self.files if name in names))
 
     @property
     def checksums(self) -> dict[str, str]:

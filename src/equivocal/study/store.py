@@ -11,6 +11,7 @@ back to the last bit, and `NaN` as `NaN`.
 import hashlib
 import json
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,15 +35,17 @@ class Store:
         text = {"sha256": _checksum(key, content), "key": key, "content": content}
         write_text_atomically(self._path(key), json.dumps(text, indent=1) + "\n")
 
-    def get(self, key: str) -> Any | None:
-        """A result, or None where there is none or it is damaged."""
+    def get(self, key: str, accepts: Callable[[Any], bool] = bool) -> Any | None:
+        """A result, or None where there is none, or none that can be used."""
         path = self._path(key)
         if not path.exists():
             return None
         try:
             found = read_json(path)
-            if found["key"] == key and found["sha256"] == _checksum(key, found["content"]):
-                return found["content"]
+            content = found["content"]
+            whole = found["key"] == key and found["sha256"] == _checksum(key, content)
+            if whole and accepts(content):
+                return content
         except (ValueError, KeyError, TypeError, RecursionError):
             pass  # not JSON, or JSON that is no result
         warnings.warn(f"{path} is damaged; its result is made again.", stacklevel=2)

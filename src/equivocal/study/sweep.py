@@ -175,7 +175,15 @@ def _task(settings: StudySettings) -> tuple[str, Task]:
     )
     stimuli = source.read_text(encoding="utf-8-sig")
     key = content_key("study", there.model_dump(mode="json"), stimuli, world.text)
-    return key, Task(world, training, _study, (there, stimuli))
+    return key, Task(world, training, _study, (there, stimuli), _is_study)
+
+
+def _is_study(content: Any) -> bool:
+    """Whether something found in a store is what `_study` gives."""
+    match content:
+        case {"claims": str(), "tables": dict() as tables}:
+            return all(isinstance(table, str) for table in tables.values())
+    return False
 
 
 def _study(networks: Parcel, settings: StudySettings, stimuli: str) -> dict[str, Any]:
