@@ -3,7 +3,8 @@
 import inspect
 import platform
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
 from importlib import metadata
 from typing import Any
@@ -33,7 +34,7 @@ from equivocal.sampling.inputs import (
     fail,
     shown,
 )
-from equivocal.sampling.placement import chosen_devices, largest_anywhere, spread_over
+from equivocal.sampling.placement import chosen_devices, spread_over
 from equivocal.sampling.plan import make_plan
 from equivocal.sampling.posterior import Posterior
 from equivocal.sampling.problem import Likelihood, Problem, collapse
@@ -41,6 +42,7 @@ from equivocal.sampling.products import Precision
 from equivocal.sampling.result import Outcome
 from equivocal.sampling.settings import Observer, RunSettings
 from equivocal.sampling.streaming import StreamedProblem, is_streamed
+from equivocal.sampling.together import check_same, refused_together
 
 __all__ = ["METHODS", "Method", "sample_posterior"]
 
@@ -149,45 +151,44 @@ def sample_posterior(
     (3, 1)
     """
     began = time.perf_counter()
-    check_choice(method, "method", list(METHODS))
-    check_choice(likelihood, "likelihood", list(Likelihood))
-    chosen = METHODS[method]
-    config = _configured(chosen.config, method, options)
-    if observe is not None and not chosen.observable:
-        watched = ", ".join(name for name, other in METHODS.items() if other.observable)
-        fail(f"method {method!r} cannot be observed along τ; these can: {watched}.")
-    kind = Likelihood(likelihood)
-    check_choice(precision, "precision", list(Precision))
-    budget = None
-    if memory_budget is not None:
-        budget = int(checked_positive(memory_budget, "memory_budget"))
-    if precision != Precision.FULL:
-        dtype = _rounded_dtype(dtype, precision)
     over = chosen_devices(devices)
-    streamed = is_streamed(features, dtype, budget)
-    _check_served(method, streamed=streamed, several=len(over) > 1, precision=precision)
-    given = (features, targets, counts, prior_mean, prior_variance, kind, dtype)
     with spread_over(over):
-        problem = StreamedProblem.open(*given) if streamed else collapse(Problem.build(*given))
-        _check_alike(problem)
-        settings = RunSettings(
-            num_particles=_particle_number(num_particles, chosen, problem),
-            num_steps=None
-            if num_steps is None
-            else checked_int(num_steps, "num_steps", least=1, most=MOST_STEPS),
-            tolerance=_tolerance(tolerance, problem, precision),
-            seed=checked_int(seed, "seed", least=0, most=LARGEST_SEED),
-            memory_budget=budget,
-            observe=observe,
-            precision=Precision(precision),
-        )
+        with refused_together():
+            check_choice(method, "method", list(METHODS))
+            check_choice(likelihood, "likelihood", list(Likelihood))
+            check_choice(precision, "precision", list(Precision))
+            chosen, kind = METHODS[method], Likelihood(likelihood)
+            config = _configured(chosen.config, method, options)
+            _check_observable(observe, method)
+            budget = None
+            if memory_budget is not None:
+                budget = int(checked_positive(memory_budget, "memory_budget"))
+            if precision != Precision.FULL:
+                dtype = _rounded_dtype(dtype, precision)
+            streamed = is_streamed(features, dtype, budget)
+            _check_served(method, streamed=streamed, several=len(over) > 1, precision=precision)
+            given = (features, targets, counts, prior_mean, prior_variance, kind, dtype)
+            problem = StreamedProblem.open(*given) if streamed else collapse(Problem.build(*given))
+            settings = RunSettings(
+                num_particles=_particle_number(num_particles, chosen, problem),
+                num_steps=None
+                if num_steps is None
+                else checked_int(num_steps, "num_steps", least=1, most=MOST_STEPS),
+                tolerance=_tolerance(tolerance, problem, precision),
+                seed=checked_int(seed, "seed", least=0, most=LARGEST_SEED),
+                memory_budget=budget,
+                observe=observe,
+                precision=Precision(precision),
+            )
+        check_same(problem, method, config, settings)
+        problem.check_range()
         # On GPUs float32 products would otherwise lose half their digits to TF32: nothing converges
         with jax.enable_x64(problem.dtype == np.float64), jax.default_matmul_precision("highest"):
             outcome = chosen.run(problem, config, settings)
             reach = _importance(problem, outcome, settings)
     # what follows is small: every process does all of it, on one device
     with jax.enable_x64(problem.dtype == np.float64), jax.default_matmul_precision("highest"):
-        return _finished(problem, outcome, reach, chosen, method, config, settings, began)
+        return _finished(problem, outcome, reach, chosen, method, config, settings, over, began)
 
 
 def _rounded_dtype(dtype: Any, precision: str) -> str:
@@ -214,12 +215,10 @@ def _check_served(method: str, *, streamed: bool, several: bool, precision: str)
         fail(f"precision={precision!r} is for {flows}; method {method!r} has 'full'.")
 
 
-def _check_alike(problem: Problem) -> None:
-    """Processes that sample together must ask for the same thing."""
-    sizes = np.array([problem.num_outputs, problem.num_features, problem.dtype.itemsize], float)
-    own = np.concatenate([sizes, -sizes])  # gathered once, or who sees no difference would wait
-    if (largest_anywhere(own) != own).any():
-        fail("all processes must hand in the same number of outputs and features, and one dtype.")
+def _check_observable(observe: Observer | None, method: str) -> None:
+    if observe is not None and not METHODS[method].observable:
+        watched = ", ".join(name for name, other in METHODS.items() if other.observable)
+        fail(f"method {method!r} cannot be observed along τ; these can: {watched}.")
 
 
 def _configured(kind: type, method: str, options: dict[str, Any]) -> Any:
@@ -274,6 +273,7 @@ def _finished(
     method: str,
     config: Any,
     settings: RunSettings,
+    over: tuple[jax.Device, ...],
     began: float,
 ) -> Posterior:
     """From coordinates w back to weights, with diagnostics."""
@@ -299,7 +299,7 @@ def _finished(
             "likelihood": str(problem.likelihood),
             "dtype": str(problem.dtype),
             "precision": str(settings.precision),
-            "device": jax.devices()[0].device_kind,
+            "device": _named(over or jax.devices()[:1]),
         },
         versions=_versions(),
         seconds=time.perf_counter() - began,
@@ -313,6 +313,12 @@ def _finished(
         gaussian=chosen.gaussian,
         chains=outcome.chains,
     )
+
+
+def _named(devices: Sequence[jax.Device]) -> str:
+    """For example "cpu", or "8 × NVIDIA H200"."""
+    kinds = Counter(device.device_kind for device in devices)
+    return ", ".join(kind if n == 1 else f"{n} × {kind}" for kind, n in kinds.items())
 
 
 def _covariance(problem: Problem, outcome: Outcome) -> np.ndarray:

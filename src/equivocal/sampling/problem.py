@@ -57,14 +57,17 @@ class Problem:
         likelihood: Likelihood,
         dtype: Any,
     ) -> "Problem":
-        """Check everything a caller may have got wrong, then put it into one precision."""
+        """Check what a caller may have got wrong, then put it into one precision.
+
+        Sizes alone are left to `check_range`, for which processes have to meet.
+        """
         psi = checked_features(features, dtype)
         c = checked_counts(counts, len(psi), psi.dtype)
         t = checked_targets(targets, c, softmax=likelihood is Likelihood.SOFTMAX)
         variance = checked_prior_variance(prior_variance, psi.shape[1], psi.dtype)
         scale = np.sqrt(variance).astype(psi.dtype)
         m0 = checked_prior_mean(prior_mean, t.shape[1], psi.shape[1], psi.dtype)
-        problem = cls(
+        return cls(
             features=psi,
             targets=t,
             counts=c,
@@ -72,8 +75,6 @@ class Problem:
             prior_scale=scale,
             likelihood=likelihood,
         )
-        problem._check_range()
-        return problem
 
     @property
     def num_rows(self) -> int:
@@ -129,7 +130,7 @@ class Problem:
         """Features (n, D), targets (n, K) and counts (n,) of some rows."""
         return self.features[start:stop], self.targets[start:stop], self.counts[start:stop]
 
-    def _check_range(self) -> None:
+    def check_range(self) -> None:
         """The square of a logit under the prior, summed over rows, must fit into the precision."""
         greatest = float(np.finfo(self.dtype).max)
         rows = self.largest.astype(np.float64)

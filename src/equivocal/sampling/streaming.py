@@ -77,7 +77,7 @@ class StreamedProblem(Problem):
         likelihood: Likelihood,
         dtype: Any,
     ) -> "StreamedProblem":
-        """Check shapes and the prior, then read through all rows once and check them."""
+        """Check shapes and the prior; `check_range` reads through all rows and checks them."""
         if likelihood is Likelihood.SOFTMAX:
             fail("rows are read from disk for likelihood='bernoulli' alone; load them for softmax.")
         N, D = features.shape
@@ -88,7 +88,7 @@ class StreamedProblem(Problem):
         if counts is not None and np.shape(counts) != (N,):
             fail(f"counts must have shape ({N},), one per row of features, got {np.shape(counts)}.")
         K = targets.shape[1] if len(targets.shape) == 2 else 1
-        problem = cls(
+        return cls(
             features=features,
             targets=targets,
             counts=counts,
@@ -97,8 +97,6 @@ class StreamedProblem(Problem):
             likelihood=likelihood,
             kind=kind,
         )
-        problem._check_range()
-        return problem
 
     @property
     def dtype(self) -> np.dtype:
