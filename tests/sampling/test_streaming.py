@@ -10,6 +10,7 @@ import zarr
 
 from equivocal.errors import UserError
 from equivocal.sampling import Posterior, mean_field, sample_posterior, streaming
+from equivocal.sampling.plan import Plan
 from equivocal.sampling.problem import Likelihood, Problem, sample_of_rows
 from tests.sampling.problems import Data, small
 
@@ -90,6 +91,43 @@ def test_what_is_wrong_in_a_file_is_found_before_any_work(tmp_path: Path, data: 
         sample_posterior(features, data.targets, method="aldi", memory_budget=SMALL_BUDGET)
     with pytest.raises(UserError, match="load them for softmax"):
         sample_posterior(features, data.targets, likelihood="softmax", memory_budget=SMALL_BUDGET)
+
+
+def test_a_row_of_a_later_chunk_is_told_by_the_chunk_it_is_in(
+    tmp_path: Path, data: Data, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streaming, "CHUNK", 512 * 8 * 4)
+    spoilt = data.features.copy()
+    spoilt[1_030, 2] = np.inf
+    features = mapped(tmp_path, spoilt)
+    with pytest.raises(UserError, match=r"\(6, 2\).*counted here from row 1,024 of the file"):
+        sample_posterior(features, data.targets, memory_budget=SMALL_BUDGET)
+
+
+def test_what_was_changed_in_a_private_map_is_read_and_kept(
+    tmp_path: Path, data: Data, in_memory: Posterior
+) -> None:
+    """`mmap_mode="c"`: changes are the process' own, and not in the file."""
+    np.save(tmp_path / "array.npy", np.zeros_like(data.features))
+    features = np.load(tmp_path / "array.npy", mmap_mode="c")
+    features[:] = data.features
+    found = sample_posterior(features, data.targets, num_particles=20, memory_budget=SMALL_BUDGET)
+    assert_same(found, in_memory)
+    np.testing.assert_array_equal(features, data.features)
+
+
+def test_outputs_in_turn_share_a_reader_and_so_a_program(tmp_path: Path, data: Data) -> None:
+    given = (mapped(tmp_path, data.features), data.targets, None, 0.0, 1.0)
+    problem = streaming.StreamedProblem.open(*given, Likelihood.BERNOULLI, None)
+    plan = Plan(block_rows=512, slots=1, num_features=8)
+    readers = set()
+    for (output,), rows in streaming.rows_by_outputs(problem, plan, 1):
+        readers.add(rows.reader)
+        _, _, targets, _ = rows.reader.chunk(0)
+        np.testing.assert_array_equal(targets.reshape(-1)[:4_001], data.targets[:, output])
+    assert len(readers) == 1
+    *_, (last, rows) = streaming.rows_by_outputs(problem, plan, 2)
+    assert (last, rows.reader.outputs.tolist()) == (range(2, 3), [2])
 
 
 IN_A_CHILD = """

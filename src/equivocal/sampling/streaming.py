@@ -229,14 +229,20 @@ class FromDisk:
 def rows_by_outputs(
     problem: Problem, plan: Plan, together: int
 ) -> Iterator[tuple[range, Rows | Blocks]]:
-    """The rows of some outputs after the other, from wherever they are."""
+    """The rows of some outputs after the other, from wherever they are.
+
+    What is asked of the rows must be answered before the next ones are taken.
+    """
     groups = [
         range(first, min(first + together, problem.num_outputs))
         for first in range(0, problem.num_outputs, together)
     ]
     if isinstance(problem, StreamedProblem):
+        reader = Reader(problem, plan, np.array(groups[0]))
         for some in groups:
-            reader = Reader(problem, plan, np.array(some))
+            if len(some) != len(reader.outputs):  # only then: a program belongs to one reader
+                reader = Reader(problem, plan, np.array(some))
+            reader.outputs[:] = some
             yield some, Streamed(jnp.arange(reader.chunks), reader)
         return
     rows = lay_out(problem, slice(0), plan.block_rows, num_features=plan.num_features)
