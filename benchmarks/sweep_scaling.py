@@ -1,7 +1,11 @@
 """Strong scaling of `equivocal sweep`: the same points with one worker and with two.
 
-    python -m benchmarks.sweep_scaling            three quarters of an hour
-    python -m benchmarks.sweep_scaling --quick    does it still work?
+    python -m benchmarks.sweep_scaling                  an hour and a quarter
+    python -m benchmarks.sweep_scaling --only found     that part alone; the other is kept
+    python -m benchmarks.sweep_scaling --quick          does it still work?
+
+    compiled    the first sweep on a machine: every worker compiles its programs
+    found       every later one: workers find the programs that others have compiled
 
 Points differ in the seed of the training, so that each trains networks of its own and none waits
 for another's. Every measurement is a process of its own with a fresh folder, one and two workers
@@ -13,6 +17,7 @@ machine that does nothing else. Writes `benchmarks/results/sweep_scaling.json` (
 """
 
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -29,45 +34,55 @@ from equivocal.files import write_text_atomically
 GOAL = 1.8
 TINY = ["training.epochs=1", "training.sentences=200", "inference.prior_variances=[1.0]"]
 WORKERS = (1, 2)
+PARTS = ("compiled", "found")
 
 
 def main(
+    only: Annotated[str | None, typer.Option(help="compiled or found.")] = None,
     quick: Annotated[bool, typer.Option(help="Few small points, to see that it runs.")] = False,
 ) -> None:
     """Measure one and two workers by turns."""
-    points, repeats, small = (2, 1, TINY) if quick else (8, 3, [])
-    seeds = ",".join(str(seed) for seed in range(points))
-    vary = [f"training.seed={seeds}", *small]
-    measured: dict[int, list[dict[str, float]]] = {workers: [] for workers in WORKERS}
-    tables: set[str] = set()
-    for repeat in range(repeats):
-        for workers in WORKERS if repeat % 2 == 0 else WORKERS[::-1]:
-            with tempfile.TemporaryDirectory() as folder:
-                measured[workers].append(_timed(vary, workers, Path(folder)))
-                out = Path(folder) / "out"
-                files = [out / "sweep.csv", *sorted((out / "tables").glob("*.csv"))]
-                tables.add("".join(file.read_text(encoding="utf-8") for file in files))
-    result = _summary(measured) | {
-        "quick": quick,
-        "points": points,
-        "repeats": repeats,
-        "goal": GOAL,
-        "same_tables": len(tables) == 1,
-        "machine": machine_facts(),
-    }
-    result["met"] = result["speedup"]["working"] >= GOAL and result["same_tables"]
     path = RESULTS / ("quick/sweep_scaling.json" if quick else "sweep_scaling.json")
-    write_text_atomically(path, json.dumps(result, indent=1) + "\n")
-    print(f"{points} points, median of {repeats}    one worker    two workers    times faster")
-    for what, words in (("working", "once the workers are there"), ("in_all", "in all")):
-        one, two = (result["seconds"][what][str(workers)] for workers in WORKERS)
-        print(f"{words:28}{one:10.1f} s{two:13.1f} s{result['speedup'][what]:15.2f}")
-    print(f"the tables are {'the same' if result['same_tables'] else 'NOT the same'}")
-    if not (quick or result["met"]):
+    known = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    points, repeats, small = (2, 1, TINY) if quick else (8, 3, [])
+    vary = [f"training.seed={','.join(map(str, range(points)))}", *small]
+    for part in PARTS if only is None else [only]:
+        known[part] = _part(part, vary, repeats) | {"points": points, "machine": machine_facts()}
+        write_text_atomically(path, json.dumps(known, indent=1) + "\n")
+        _tell(part, known[part])
+    if not quick and not any(known.get(part, {}).get("met") for part in PARTS):
         raise SystemExit(f"missed: {GOAL} times faster with the same tables")
 
 
-def _timed(vary: list[str], workers: int, folder: Path) -> dict[str, float]:
+def _part(part: str, vary: list[str], repeats: int) -> dict[str, Any]:
+    measured: dict[int, list[dict[str, float]]] = {workers: [] for workers in WORKERS}
+    tables: set[str] = set()
+    with tempfile.TemporaryDirectory() as programs:
+        if part == "found":
+            with tempfile.TemporaryDirectory() as folder:
+                _timed(vary, max(WORKERS), Path(folder), programs)
+        for repeat in range(repeats):
+            for workers in WORKERS if repeat % 2 == 0 else WORKERS[::-1]:
+                with tempfile.TemporaryDirectory() as folder:
+                    kept = programs if part == "found" else f"{folder}/programs"
+                    measured[workers].append(_timed(vary, workers, Path(folder), kept))
+                    out = Path(folder) / "out"
+                    files = [out / "sweep.csv", *sorted((out / "tables").glob("*.csv"))]
+                    tables.add("".join(file.read_text(encoding="utf-8") for file in files))
+    found = _summary(measured) | {"repeats": repeats, "same_tables": len(tables) == 1}
+    return found | {"met": found["speedup"]["working"] >= GOAL and len(tables) == 1}
+
+
+def _tell(part: str, found: dict[str, Any]) -> None:
+    title = f"{found['points']} points, programs {part}, median of {found['repeats']}"
+    print(f"{title:44}    one worker    two workers    times faster")
+    for what, words in (("working", "once the workers are there"), ("in_all", "in all")):
+        one, two = (found["seconds"][what][str(workers)] for workers in WORKERS)
+        print(f"{words:44}{one:12.1f} s{two:13.1f} s{found['speedup'][what]:15.2f}")
+    print(f"the tables are {'the same' if found['same_tables'] else 'NOT the same'}", flush=True)
+
+
+def _timed(vary: list[str], workers: int, folder: Path, programs: str) -> dict[str, float]:
     """Seconds of one sweep; the workers are there when their dashboard is announced."""
     command = [sys.executable, "-m", "equivocal", "sweep", "--quick", "--workers", str(workers)]
     for setting in vary:
@@ -75,6 +90,7 @@ def _timed(vary: list[str], workers: int, folder: Path) -> dict[str, float]:
     began = time.perf_counter()
     process = subprocess.Popen(
         [*command, "--out", str(folder / "out")],
+        env=os.environ | {"EQUIVOCAL_CACHE": programs},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,

@@ -7,7 +7,7 @@ __all__ = ["available_cores", "cache_folder", "total_memory"]
 
 
 def cache_folder() -> Path:
-    """Where networks and ensembles are kept."""
+    """Where networks, ensembles and compiled programs are kept."""
     import platformdirs
 
     named = os.environ.get("EQUIVOCAL_CACHE")

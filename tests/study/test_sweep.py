@@ -287,6 +287,29 @@ def test_unreachable_scheduler_is_said_soon(
         assert time.monotonic() - began < 5
 
 
+def test_what_one_worker_compiled_the_next_one_finds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
+    monkeypatch.setenv("EQUIVOCAL_CACHE", str(tmp_path / "cache"))
+
+    def found() -> int:
+        import jax
+
+        events: list[str] = []
+        jax.monitoring.register_event_listener(lambda event, **_: events.append(event))
+        jax.jit(lambda x: jax.numpy.linalg.eigh(x @ x.T))(jax.numpy.eye(9))
+        return events.count("/jax/compilation_cache/cache_hits")
+
+    hits = []
+    for _ in range(2):  # crews: a worker that lives on would compile nothing anyway
+        with hiring(tmp_path / "out", workers=1)(1) as crew:
+            crew.submit("one", found)
+            hits += [number for _, number in crew.finished()]
+    assert hits[0] == 0
+    assert hits[1] > 0
+
+
 def test_workers_are_ours_or_a_scheduler_s(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="give one of them"):
         hiring(tmp_path, workers=2, scheduler="tcp://127.0.0.1:9")

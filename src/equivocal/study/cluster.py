@@ -7,6 +7,7 @@ with this process, however it ends. Dask is optional, and imported only where it
 """
 
 import os
+import platform
 import shutil
 import signal
 import warnings
@@ -21,7 +22,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from equivocal import __version__
 from equivocal.errors import UserError
-from equivocal.machine import available_cores
+from equivocal.machine import available_cores, cache_folder
 from equivocal.progress import announce
 from equivocal.study.stages import code_key
 
@@ -31,6 +32,7 @@ INSTALL = "`pip install 'equivocal[cluster]'` installs it"
 SECONDS_TO_ANSWER = 5.0
 # A call whose worker dies is given to another; one that kills so many workers is at fault itself.
 MOST_DEATHS = 20
+MOST_COMPILED = 1 << 30  # bytes; JAX then forgets what was not used for longest
 SCRATCH = ".scratch"  # of Dask, inside the folder of results
 
 
@@ -178,7 +180,7 @@ def _local(directory: Path, workers: int) -> Iterator[Crew]:
                     memory_limit=0,  # Dask cannot spill what JAX holds, it would only stop the work
                     preload=[__name__],  # `dask_setup`, below
                     # a graphics card is shared: none of the workers may take most of it at once
-                    env={"XLA_PYTHON_CLIENT_PREALLOCATE": "false"},
+                    env={"XLA_PYTHON_CLIENT_PREALLOCATE": "false", **_keeping_programs()},
                     local_directory=str(directory),
                     dashboard_address="127.0.0.1:0",
                     silence_logs=level,
@@ -189,6 +191,20 @@ def _local(directory: Path, workers: int) -> Iterator[Crew]:
                 yield _OnDask(client)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def _keeping_programs() -> dict[str, str]:
+    """JAX compiles in every worker; what one has compiled, later ones find, unless told elsewhere.
+
+    A folder for each machine: a program for one processor may not run on another.
+    """
+    if "JAX_COMPILATION_CACHE_DIR" in os.environ:
+        return {}
+    return {
+        "JAX_COMPILATION_CACHE_DIR": str(cache_folder() / "compiled" / platform.node()),
+        "JAX_COMPILATION_CACHE_MAX_SIZE": str(MOST_COMPILED),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.1",
+    }
 
 
 @contextmanager
