@@ -66,8 +66,9 @@ def main() -> None:
 
 
 def sweep_ratios(found: dict[str, Any]) -> dict[str, float]:
-    """Of the work alone, and with starting the workers."""
-    return {"work": found["speedup"]["working"], "in all": found["speedup"]["in_all"]}
+    """Of the first sweep on a machine, whose workers compile, and of those that come later."""
+    words = {"compiled": "first", "found": "later"}
+    return {words[part]: one["speedup"]["working"] for part, one in found.items()}
 
 
 if __name__ == "__main__":
