@@ -32,12 +32,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from equivocal.sampling import Posterior, bernoulli, flow, sample_posterior
+from equivocal.sampling.flow_rule import FlowRule
 from equivocal.sampling.mean_field import init
 from equivocal.sampling.products import Precision, product
 from equivocal.sampling.rows import Rows
 
 Numbers = dict[str, Any]
-RULE = flow.FlowRule(bernoulli.variance, bernoulli.by_quadrature)
+RULE = FlowRule(bernoulli.variance, bernoulli.by_quadrature)
 
 
 def timed(work: Callable[[], Any]) -> tuple[float, Any]:

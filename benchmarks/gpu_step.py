@@ -8,7 +8,7 @@ wait for their result, after one that compiles:
 
     gemm         rates of matrix products: large square ones, and batches shaped like the step's,
                  in float32 ("highest"), with TF32 inside, and as JAX multiplies by default
-    step         one `flow_step` and its parts (`_propose`, `_corrected`, `row_sums`, `_judge`),
+    step         one `flow_step` and its parts (`_propose`, `corrected`, `row_sums`, `_judge`),
                  with and without mean corrections and for averages over J particles; beside each
                  the floor: its matrix products' arithmetic over the best float32 rate
     blocks       `flow_step` for rows cut into blocks of several sizes: what a plan should choose
@@ -33,20 +33,20 @@ import jax.numpy as jnp
 import numpy as np
 
 from equivocal.sampling import bernoulli, flow, sample_posterior
+from equivocal.sampling.corrections import corrected
 from equivocal.sampling.draws import noise_for
+from equivocal.sampling.flow_rule import FlowRule
 from equivocal.sampling.plan import LANES
 from equivocal.sampling.problem import Likelihood, Problem
 from equivocal.sampling.rows import Rows, lay_out
 
 PRECISIONS = ("highest", "default")  # of the sampler; what "default" is, the device decides
 GEMM_PRECISIONS = ("highest", "tensorfloat32", "default")
-RULE = flow.FlowRule(bernoulli.variance, bernoulli.by_quadrature)
+RULE = FlowRule(bernoulli.variance, bernoulli.by_quadrature)
 RULES = {
     "corrections=3": RULE,
     "corrections=0": RULE._replace(corrections=0),
-    "ensemble": flow.FlowRule(
-        bernoulli.deviations, bernoulli.over_ensemble, slack=1.0, symmetric=True
-    ),
+    "ensemble": FlowRule(bernoulli.deviations, bernoulli.over_ensemble, slack=1.0, symmetric=True),
 }
 
 Numbers = dict[str, Any]
@@ -159,7 +159,7 @@ def beside_own_products(results: Numbers) -> Numbers:
     return found
 
 
-def step_flops(sizes: Sizes, rule: flow.FlowRule) -> Numbers:
+def step_flops(sizes: Sizes, rule: FlowRule) -> Numbers:
     """Arithmetic of the matrix products in each part of a step."""
     K, N, D = sizes.K, sizes.N, sizes.D
     particles = 2.0 * K * N * D * sizes.J if rule.symmetric else 0.0
@@ -182,7 +182,7 @@ def laid_out(sizes: Sizes, block_rows: int) -> Rows:
     return lay_out(problem, slice(0, sizes.K), block, num_features=sizes.wide)
 
 
-def on_the_way(sizes: Sizes, rows: Rows, rule: flow.FlowRule, nodes: Any) -> flow.FlowState:
+def on_the_way(sizes: Sizes, rows: Rows, rule: FlowRule, nodes: Any) -> flow.FlowState:
     """A state in the middle of a run: three steps from near the prior."""
     eye = jnp.broadcast_to(0.3 * jnp.eye(sizes.wide), (sizes.K, sizes.wide, sizes.wide))
     state: flow.FlowState = flow.start_flow(jnp.zeros((sizes.K, sizes.wide), jnp.float32), eye)
@@ -203,7 +203,7 @@ def measure_step(sizes: Sizes, rate: float | None) -> Numbers:
     return found
 
 
-def _time_parts(sizes: Sizes, rows: Rows, rule: flow.FlowRule) -> Numbers:
+def _time_parts(sizes: Sizes, rows: Rows, rule: FlowRule) -> Numbers:
     """Seconds of a whole step and of each part alone."""
     nodes = None
     if rule.symmetric:
@@ -216,7 +216,9 @@ def _time_parts(sizes: Sizes, rows: Rows, rule: flow.FlowRule) -> Numbers:
     parts: dict[str, Callable[[], Any]] = {
         "step": lambda: flow.flow_step(state, rows, rule, nodes),
         "propose": lambda: flow._propose(state, rule),
-        "corrected": lambda: flow._corrected(rows, mean, factor, state.refused, rule, nodes),
+        "corrected": lambda: corrected(
+            rows, mean, factor, proposal.damping, state.refused, rule, nodes
+        ),
         "row_sums": lambda: flow.row_sums(rows, mean, factor, rule, nodes),
         "judge": lambda: flow._judge(state, proposal, mean, sums, rule),
     }

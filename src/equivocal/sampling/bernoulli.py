@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from equivocal.sampling.expectations import gaussian_moments
-from equivocal.sampling.flow import RowTerms
+from equivocal.sampling.flow_rule import RowTerms
 from equivocal.sampling.rows import Block
 from equivocal.sampling.shapes import Array, Float
 

@@ -22,7 +22,8 @@ import numpy as np
 
 from equivocal.sampling import bernoulli
 from equivocal.sampling.draws import noise_for
-from equivocal.sampling.flow import FlowInfo, FlowRule, FlowState, flow_step, start_flow
+from equivocal.sampling.flow import FlowInfo, FlowState, flow_step, start_flow
+from equivocal.sampling.flow_rule import FlowRule
 from equivocal.sampling.inputs import check_choice, fail
 from equivocal.sampling.mean_field import NUM_STEPS, rule_for, run_gaussian
 from equivocal.sampling.plan import make_plan

@@ -18,7 +18,7 @@ Three additions make it converge in about ten steps where (1) alone needs fifty:
 
 - Line search on s with the evidence bound as merit,
       L(m, P) = Σ_n E[log p(t_n | θ)] − ½ (tr P + |m|²) + ½ log det P.                      (2)
-- Mean corrections m ← m − α P g̃(m) at the new P (`FlowRule.corrections`), which cost N·D instead of
+- Mean corrections m ← m − α P g̃(m) at the new P (`corrections`), which cost N·D instead of
   N·D²; the loss they lower is watched, and a step that raised it is taken again, shorter. On nearly
   separable rows E[y(1−y)] hangs on μ/√v, and m and P overshoot each other unless m
   follows P at once.
@@ -28,7 +28,6 @@ Everything is kept in coordinates of G (B = ΨG, GᵀHG = Bᵀ diag(r) B), where
 float32 ψᵀPψ computed from P loses all of them once data and prior differ by 10⁴ in precision.
 """
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -36,38 +35,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from equivocal.sampling.corrections import corrected
+from equivocal.sampling.flow_rule import FlowRule
 from equivocal.sampling.placement import one_by_one
-from equivocal.sampling.products import Precision, product
-from equivocal.sampling.rows import (
-    Block,
-    Blocks,
-    Rows,
-    map_over_blocks,
-    scan_blocks,
-    sum_over_blocks,
-)
-from equivocal.sampling.shapes import Array, Bool, Float, Int
+from equivocal.sampling.products import product
+from equivocal.sampling.rows import Block, Blocks, Rows, sum_over_blocks
+from equivocal.sampling.shapes import Array, Bool, Float
 
-__all__ = ["FlowInfo", "FlowRule", "FlowState", "RowTerms", "Sums", "flow_step", "start_flow"]
+__all__ = ["FlowInfo", "FlowState", "Sums", "flow_step", "start_flow"]
 
 FIRST_DAMPING, GROWTH, SHRINKAGE = 0.99, 1.5, 0.5
 LONGEST = 0.999_999  # s that still has a finite Δτ
-# In Newton steps of P; where rows are saturated the curvature says nothing.
-LONGEST_CORRECTION = 4.0
-
-
-class RowTerms(NamedTuple):
-    """Expectations for each output and row of a block, over N(m, GGᵀ)."""
-
-    error: Float[Array, "K rows"]  # c E y − t
-    slope: Float[Array, "K rows"]  # E y(1 − y)
-    log_likelihood: Float[Array, "K rows"]  # E log p(t | θ), counts included
-
-
-# How the logits of a block scatter about their means: from B = ΨG and the rule's own nodes.
-Spread = Callable[[Float[Array, "K rows r"], Any], Float[Array, "K rows *J"]]
-# The averages over that scatter: from the means μ of the logits and their spread.
-Expectation = Callable[[Float[Array, "K rows"], Float[Array, "K rows *J"], Block], RowTerms]
 
 
 class Sums(NamedTuple):
@@ -114,31 +92,6 @@ class FlowInfo(NamedTuple):
     refused: Bool[Array, " K"]
 
 
-class Line(NamedTuple):
-    """Where the mean corrections stand: the best mean yet, and the next to look at."""
-
-    best: Float[Array, "K D"]
-    loss: Float[Array, " K"]  # at `best`
-    direction: Float[Array, "K D"]
-    length: Float[Array, " K"]
-    trial: Float[Array, "K D"]  # best − length × direction
-    worse: Bool[Array, " K"]  # whether the trial before was
-
-
-class FlowRule(NamedTuple):
-    """What distinguishes the users of `flow_step`; hashable, so that it is static under jit."""
-
-    spread: Spread
-    expectation: Expectation
-    merit_has_spread: bool = True  # (2); False: the log posterior at m (Laplace)
-    joint: bool = False  # outputs share one likelihood (softmax), hence one bound and one s
-    largest_damping: float = 0.99
-    corrections: int = 3  # of the mean, after each step
-    symmetric: bool = False  # take the symmetric root in (1), which particles need
-    slack: float = 0.0  # a fall of the merit that is let pass, beside round-off
-    precision: Precision = Precision.FULL  # of the two products that cost N·D²
-
-
 @jax.jit
 def start_flow(mean: Float[Array, "K D"], factor: Float[Array, "K D r"]) -> FlowState:
     """A state whose sums are unknown; its first step only evaluates them."""
@@ -170,79 +123,6 @@ def row_sums(
         )
 
     return sum_over_blocks(of_block, rows)
-
-
-@partial(jax.jit, static_argnames="rule")
-def _corrected(
-    rows: Rows | Blocks,
-    proposal: Proposal,
-    careful: Bool[Array, " K"],
-    rule: FlowRule,
-    nodes: Any,
-) -> Float[Array, "K D"]:
-    """Steps m ← m − α P g̃(m); α is Newton's along the line, since P may be far too wide.
-
-    For fixed P the loss −E log p + ½|m|² is convex in m, so a step that raised it was too long: it
-    is taken again at a quarter of its length. The last step is the only one not looked at, and left
-    out where it should be `careful`. A mean that was only to be evaluated (s = 0) stays.
-    """
-    mean, factor = proposal.mean, proposal.factor
-
-    def spread_of(block: Block) -> Array:
-        return rule.spread(product(block.features[None], factor, rule.precision), nodes)
-
-    spreads = map_over_blocks(spread_of, rows)
-
-    def evaluate(m: Float[Array, "K D"]) -> tuple[Array, Array, Array]:
-        """Loss and g̃ at m, and what each row weighs in the curvature there."""
-
-        def of_block(block: Block, spread: Array) -> tuple[tuple[Array, Array], Array]:
-            terms = rule.expectation(m @ block.features.T + block.offsets, spread, block)
-            likely = terms.error + block.targets  # c E y
-            weight = likely if rule.joint else block.counts * terms.slope
-            return (-terms.log_likelihood.sum(axis=1), terms.error @ block.features), weight
-
-        (loss, gradient), weights = scan_blocks(of_block, rows, spreads)
-        loss = loss + 0.5 * (m**2).sum(axis=1)
-        loss = jnp.broadcast_to(loss.sum(), loss.shape) if rule.joint else loss
-        return loss, gradient + m, weights
-
-    def newton(gradient: Float[Array, "K D"], weights: Array) -> tuple[Array, Array]:
-        """P g̃ and how far to go along it."""
-
-        def curvature_along(block: Block, weights: Array) -> Array:
-            logits = direction @ block.features.T
-            if rule.joint:  # E[y] weighs the classes: their variance about the row's mean logit
-                logits = logits - (weights * logits).sum(axis=0) / jnp.maximum(
-                    weights.sum(axis=0), 1e-30
-                )
-            return (weights * logits**2).sum(axis=1)
-
-        along = jnp.matmul(gradient[:, None], factor)
-        direction = jnp.matmul(along, factor.swapaxes(1, 2))[:, 0]
-        curvature = sum_over_blocks(curvature_along, rows, weights) + (direction**2).sum(axis=1)
-        slope, longest = (along**2).sum(axis=(1, 2)), jnp.asarray(LONGEST_CORRECTION, mean.dtype)
-        if rule.joint:
-            slope, curvature = (jnp.broadcast_to(x.sum(), x.shape) for x in (slope, curvature))
-        tiny = np.finfo(mean.dtype).tiny
-        return direction, jnp.minimum(slope / jnp.maximum(curvature, tiny), longest)
-
-    def correct(_: Int[Array, ""], line: Line) -> Line:
-        loss, gradient, weights = evaluate(line.trial)
-        noise = 16 * np.finfo(mean.dtype).eps * jnp.abs(loss)
-        worse = ~(loss <= line.loss + noise)  # NaN is worse too
-        direction, length = newton(gradient, weights)
-        direction = jnp.where(worse[:, None], line.direction, direction)
-        length = jnp.where(worse, line.length / 4, length)
-        best = jnp.where(worse[:, None], line.best, line.trial)
-        trial = best - length[:, None] * direction
-        return Line(best, jnp.where(worse, line.loss, loss), direction, length, trial, worse)
-
-    nothing = jnp.zeros(len(mean), mean.dtype)
-    line = Line(mean, nothing + jnp.inf, jnp.zeros_like(mean), nothing, mean, nothing > 0)
-    line = jax.lax.fori_loop(0, rule.corrections, correct, line)
-    corrected = jnp.where((line.worse | careful)[:, None], line.best, line.trial)
-    return jnp.where((proposal.damping > 0)[:, None], corrected, mean)
 
 
 def _next_damping(
@@ -345,7 +225,8 @@ def flow_step(
     proposal = _propose(state, rule)
     mean = proposal.mean
     if rule.corrections:
-        mean = _corrected(rows, proposal, state.refused, rule, nodes)
+        moved = proposal.damping, state.refused
+        mean = corrected(rows, mean, proposal.factor, *moved, rule, nodes)
     if rule.joint:
         # adding one vector to all classes changes no probability; the prior wants it zero
         mean = mean - mean.mean(axis=0)

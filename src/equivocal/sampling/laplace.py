@@ -11,7 +11,8 @@ With a softmax likelihood the curvature between classes is left out.
 from dataclasses import dataclass
 
 from equivocal.sampling import bernoulli
-from equivocal.sampling.flow import FlowInfo, FlowRule, FlowState, flow_step
+from equivocal.sampling.flow import FlowInfo, FlowState, flow_step
+from equivocal.sampling.flow_rule import FlowRule
 from equivocal.sampling.mean_field import init, run_gaussian
 from equivocal.sampling.problem import Likelihood, Problem
 from equivocal.sampling.result import Outcome

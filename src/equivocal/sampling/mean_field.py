@@ -18,7 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from equivocal.sampling import bernoulli
-from equivocal.sampling.flow import FlowInfo, FlowRule, FlowState, flow_step, start_flow
+from equivocal.sampling.flow import FlowInfo, FlowState, flow_step, start_flow
+from equivocal.sampling.flow_rule import FlowRule
 from equivocal.sampling.placement import largest_anywhere
 from equivocal.sampling.plan import make_plan
 from equivocal.sampling.problem import Likelihood, Problem, sample_of_rows

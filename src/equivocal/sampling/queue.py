@@ -13,7 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equivocal.sampling.flow import FlowInfo, FlowRule, FlowState, flow_step, start_flow
+from equivocal.sampling.flow import FlowInfo, FlowState, flow_step, start_flow
+from equivocal.sampling.flow_rule import FlowRule
 from equivocal.sampling.inputs import fail
 from equivocal.sampling.placement import placed
 from equivocal.sampling.plan import Plan, power_of_two

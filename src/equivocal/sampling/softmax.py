@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equivocal.sampling import bernoulli
-from equivocal.sampling.flow import FlowRule, RowTerms
+from equivocal.sampling.flow_rule import FlowRule, RowTerms
 from equivocal.sampling.rows import Block
 from equivocal.sampling.shapes import Array, Float
 
