@@ -45,11 +45,9 @@ OURS = {
     ("study/measures.py", "json.loads"): "attributes that check_dataset has parsed",
     ("study/running.py", "xr.load_dataset"): "after check_netcdf",
     ("study/settings.py", "tomllib.loads"): "a value of the command line",
-    ("study/stimuli.py", "csv.DictReader"): "text that read_text has bounded",
     ("study/sweep.py", "csv.DictReader"): "tables that our own workers wrote",
     ("study/sweep.py", "tomllib.loads"): "a value of the command line",
     ("study/tables.py", "tomllib.loads"): "a file of the package",
-    ("suites/items.py", "csv.DictReader"): "text that read_text has bounded",
 }
 
 

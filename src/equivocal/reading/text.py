@@ -4,12 +4,16 @@ Python's own parsers run nothing, but they can be kept busy: nesting ends in a `
 key of n dotted parts takes n² steps, an integer of n digits too (Python stops at 4,300).
 """
 
+import csv
+import io
 import json
 import re
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from equivocal.errors import UserError, listed
 from equivocal.reading.errors import UnreadableError, opened
 
 if TYPE_CHECKING:
@@ -20,6 +24,7 @@ __all__ = [
     "TABLE_BYTES",
     "parse_json",
     "parse_toml",
+    "read_cells",
     "read_json",
     "read_table",
     "read_text",
@@ -90,8 +95,6 @@ def read_json(path: str | Path, most: int = TABLE_BYTES) -> Any:
 
 def read_table(path: str | Path, most: int = TABLE_BYTES) -> "pd.DataFrame":
     """A CSV file as a table."""
-    import io
-
     import pandas as pd
 
     text = read_text(path, most)
@@ -101,3 +104,26 @@ def read_table(path: str | Path, most: int = TABLE_BYTES) -> "pd.DataFrame":
         raise UnreadableError(path, "it is empty") from None
     except (ValueError, OverflowError) as error:
         raise UnreadableError(path, f"it is not a CSV table ({error})") from None
+
+
+def read_cells(
+    path: str | Path, columns: Sequence[str], most: int = TABLE_BYTES
+) -> list[tuple[int, dict[str, str]]]:
+    """Rows of a CSV file that people write, by column, with their line numbers; the header is 1."""
+    text = io.StringIO(read_text(path, most), newline="")
+    try:
+        reader = csv.DictReader(text, skipinitialspace=True)
+        header = tuple(reader.fieldnames or ())
+        if missing := [name for name in columns if name not in header]:
+            if len(header) == 1 and ";" in header[0]:
+                raise UserError(f"{path}: columns are separated by commas, not by semicolons.")
+            raise UserError(
+                f"{path}, row 1: the columns must be {listed(columns)}; "
+                f"{listed(missing)} is missing, found {listed(header):.200}."
+            )
+        rows = [(reader.line_num, row) for row in reader]
+    except csv.Error as error:
+        raise UserError(f"{path} is not a CSV file: {error}.") from None
+    if not rows:
+        raise UserError(f"{path} has no rows below its header; add a sentence.")
+    return rows

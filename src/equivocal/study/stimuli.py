@@ -9,13 +9,11 @@ first condition of the file is the baseline, whose readings are the plausible on
 appear once in every condition and track the same roles there.
 """
 
-import csv
-import io
 from dataclasses import dataclass
 from pathlib import Path
 
 from equivocal.errors import UserError, did_you_mean, listed
-from equivocal.reading import is_plain_name, read_text
+from equivocal.reading import is_plain_name, read_cells
 from equivocal.world import Utterance, World
 
 __all__ = ["COLUMNS", "Stimuli", "Stimulus", "load_stimuli"]
@@ -57,7 +55,7 @@ class Stimuli:
 def load_stimuli(path: str | Path, world: World) -> Stimuli:
     """Read and check a file; every complaint names the row."""
     rows: dict[tuple[str, str], Stimulus] = {}
-    for number, cells in _read(Path(path)):
+    for number, cells in read_cells(path, COLUMNS, MAX_BYTES):
         row = _parsed(cells, world, f"{path}, row {number}")
         if (row.condition, row.item) in rows:
             raise UserError(
@@ -70,27 +68,6 @@ def load_stimuli(path: str | Path, world: World) -> Stimuli:
     stimuli = Stimuli(conditions, items, rows)
     _check_balance(stimuli, path)
     return stimuli
-
-
-def _read(path: Path) -> list[tuple[int, dict[str, str]]]:
-    """Rows with their line numbers; the header is row 1."""
-    text = io.StringIO(read_text(path, MAX_BYTES), newline="")
-    try:
-        reader = csv.DictReader(text, skipinitialspace=True)
-        header = tuple(reader.fieldnames or ())
-        if missing := [name for name in COLUMNS if name not in header]:
-            if len(header) == 1 and ";" in header[0]:
-                raise UserError(f"{path}: columns are separated by commas, not by semicolons.")
-            raise UserError(
-                f"{path}, row 1: the columns must be {listed(COLUMNS)}; "
-                f"{listed(missing)} is missing, found {listed(header):.200}."
-            )
-        rows = [(reader.line_num, row) for row in reader]
-    except csv.Error as error:
-        raise UserError(f"{path} is not a CSV file: {error}.") from None
-    if not rows:
-        raise UserError(f"{path} has no rows below its header; add a sentence.")
-    return rows
 
 
 def _parsed(cells: dict[str, str], world: World, where: str) -> Stimulus:

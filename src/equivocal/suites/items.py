@@ -9,13 +9,11 @@ word occurs twice (a prime repeated as target), the last one is meant. Every ite
 every condition, so that conditions can be compared item by item.
 """
 
-import csv
-import io
 from dataclasses import dataclass
 from pathlib import Path
 
 from equivocal.errors import UserError, did_you_mean, listed
-from equivocal.reading import is_plain_name, read_text
+from equivocal.reading import is_plain_name, read_cells
 from equivocal.world import Utterance, World
 
 __all__ = ["COLUMNS", "Item", "load_items"]
@@ -41,7 +39,7 @@ def load_items(
 ) -> tuple[tuple[str, ...], Rows]:
     """Names of the items, and the sentences by condition and item; complaints name the row."""
     rows: Rows = {}
-    for number, cells in _read(path):
+    for number, cells in read_cells(path, COLUMNS, MAX_BYTES):
         where = f"{path}, row {number}"
         if None in cells:
             raise UserError(
@@ -72,26 +70,7 @@ def load_items(
     return items, rows
 
 
-def _read(path: Path) -> list[tuple[int, dict[str | None, str]]]:
-    """Rows with their line numbers; the header is row 1."""
-    text = io.StringIO(read_text(path, MAX_BYTES), newline="")
-    try:
-        reader = csv.DictReader(text, skipinitialspace=True)
-        header = tuple(reader.fieldnames or ())
-        if missing := [name for name in COLUMNS if name not in header]:
-            raise UserError(
-                f"{path}, row 1: the columns must be {listed(COLUMNS)}, separated by commas; "
-                f"{listed(missing)} is missing, found {listed(header):.200}."
-            )
-        rows = [(reader.line_num, row) for row in reader]
-    except csv.Error as error:
-        raise UserError(f"{path} is not a CSV file: {error}.") from None
-    if not rows:
-        raise UserError(f"{path} has no rows below its header; add a sentence.")
-    return rows
-
-
-def _parsed(cells: dict[str | None, str], world: World, where: str) -> Item:
+def _parsed(cells: dict[str, str], world: World, where: str) -> Item:
     try:
         utterance = world.parse(cells["sentence"])
         wanted = world.parse(cells["critical_word"]).constituents[-1].word
