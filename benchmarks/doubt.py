@@ -1,6 +1,6 @@
 """The network flow: how far from the exact answer, and what parts cost and bring.
 
-    python -m benchmarks.doubt --run runs/doubt/networks       one network of a run; minutes
+    python -m benchmarks.doubt --run runs/doubt/networks       one network of a run
     python -m benchmarks.doubt --quick                         does it still work? half a minute
 
 `linear`: a last layer of 20 weights (5 outputs) as a network, J particles, with all weights in one
@@ -8,12 +8,14 @@ part and with a part for each output: distance to `sample_posterior(method="exac
 posterior standard deviations (means) and relative (covariances, Frobenius), worst output, the
 median of five seeds. `layers`: posteriors of one trained network over one or more layers, with
 hidden layers as one part or cut into four, ten rounds at most: seconds, passes, and scores against
-the world's truth. The first of a kind pays for what is compiled.
+the world's truth. The first of a kind pays for what is compiled. Minutes on a GPU, an hour and more
+on two busy cores; so what is done is written line by line, and stays if the rest is broken off.
 
 Writes `benchmarks/results/doubt.json` (`--quick`: `quick/doubt.json`).
 """
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,7 +32,7 @@ from equivocal.gestalt.runs import split_corpus
 from equivocal.sampling import sample_network, sample_posterior
 
 N, K, D = 60, 5, 4
-LAYERS = [("last", 1), ("query", 1), ("query", 4), ("all", 1)]  # and cuts
+LAYERS = [("last", 1), ("query", 1), ("all", 1), ("query", 4)]  # and cuts
 CASES = [(6, True), (6, False), (12, False), (21, False), (40, False)]  # J, by output
 
 
@@ -58,11 +60,12 @@ def linear_errors(num_particles: int, by_output: bool, seed: int) -> tuple[float
     return float(np.abs((found.mean.reshape(K, D) - exact.mean) / sd).max()), float(off.max())
 
 
-def layers_table(run: Run, cases: list[tuple[str, int]], num_steps: int) -> list[dict[str, Any]]:
+def layers_table(
+    run: Run, cases: list[tuple[str, int]], num_steps: int
+) -> Iterator[dict[str, Any]]:
     """What more layers and finer parts cost and bring for the first network of a run."""
     network, corpus = run.networks[0], split_corpus(run.world, run.settings)[0]
     truth, pairs = truth_of(run.world), reversals_of(run.world)
-    rows = []
     for layers, cuts in cases:
         rounds = None if layers == "last" else num_steps
         made = posterior_of(network, corpus, layers, cuts=cuts, num_steps=rounds, tolerance=0.5)
@@ -74,11 +77,8 @@ def layers_table(run: Run, cases: list[tuple[str, int]], num_steps: int) -> list
             "passes": made.passes,
             **found,
         }
-        rows.append(
-            row | {"auroc": auroc(doubt_about(made, pairs)["information"]), "says": made.message}
-        )
-        print(json.dumps(rows[-1]), flush=True)
-    return rows
+        seen = auroc(doubt_about(made, pairs)["information"])
+        yield row | {"auroc": seen, "says": made.message}
 
 
 def main(
@@ -96,10 +96,13 @@ def main(
     trained = (
         train("paper", networks=1, epochs=10, sentences=1_000) if run is None else Run.load(run)
     )
-    table = layers_table(trained, LAYERS[: 2 if quick else None], 2 if quick else 10)
+    table: list[dict[str, Any]] = []
     result = {"quick": quick, "linear": linear, "layers": table, "machine": machine_facts()}
     path = RESULTS / ("quick/doubt.json" if quick else "doubt.json")
-    write_text_atomically(path, json.dumps(result, indent=1) + "\n")
+    for line in layers_table(trained, LAYERS[: 2 if quick else None], 2 if quick else 10):
+        print(json.dumps(line), flush=True)
+        table.append(line)
+        write_text_atomically(path, json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -151,10 +151,16 @@ def test_a_mask_drops_hidden_units(small_run: Run) -> None:
     np.testing.assert_array_equal(
         np.asarray(masked.models.query.output_bias)[7], network.model.query.output_bias
     )
-    off = mc_dropout(network, 0.0, 2).beliefs(TEXTS)
+    off = mc_dropout(network, 1e-9, 2).beliefs(TEXTS)
     np.testing.assert_allclose(off[0], deep_ensemble([network]).beliefs(TEXTS)[0], atol=1e-6)
-    with pytest.raises(UserError, match=r"rate must lie in \[0, 1\)"):
-        mc_dropout(network, 1.0)
+    # 20 hidden units, a bit for each: three bytes a member, and as many for some as they are
+    assert (masked.bytes, masked.some([0, 1]).bytes) == (150, 6)
+
+
+@pytest.mark.parametrize("rate", [0, 0.0, 1.0, -0.1, 1.5, float("nan"), "0.1", None])
+def test_a_rate_that_drops_nothing_or_all_is_refused(small_run: Run, rate: object) -> None:
+    with pytest.raises(UserError, match=r"rate must lie between 0 and 1, got .*; use the rate"):
+        mc_dropout(small_run.networks[0], rate)
 
 
 @pytest.mark.slow

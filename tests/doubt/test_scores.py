@@ -163,13 +163,35 @@ def test_the_summary_has_an_interval_over_networks_or_by_the_jackknife() -> None
 
 
 def test_the_answer_names_the_best_its_cost_and_whether_that_is_clear() -> None:
-    said = answer(summary_of(made_up()), training=1.8)
+    table = made_up()
+    said = answer(table, summary_of(table), training=1.8)
     assert said.startswith("Most like the truth: MC dropout, 0.1")
     assert "next, deep ensemble: 0.2, clearly more" in said
     assert "reversals are seen best by trained" in said
-    close = made_up().replace({"network": {"all": "0"}})
-    close.loc[close["kind"] == "deep ensemble", "nll_excess"] += np.linspace(-0.3, 0.3, 5) - 0.05
-    assert "not clearly more" in answer(summary_of(close), 1.8)
+    # the jackknife's interval of the deep ensemble is now wide enough to reach the other's
+    without = table["network"].str.startswith("all but")
+    table.loc[without, "nll_excess"] += np.linspace(-0.1, 0.1, 4)
+    assert "next, deep ensemble: 0.2, not clearly more" in answer(table, summary_of(table), 1.8)
+
+
+def test_kinds_are_compared_network_by_network() -> None:
+    """Networks differ by 0.1 and more, kinds by 0.01 in each: intervals overlap, pairs do not."""
+    table = made_up()
+    table = table[table["kind"].isin(["trained", "last", "query"])].reset_index(drop=True)
+    networks, own = np.array([0.1, 0.3, 0.2, 0.4]), np.array([0.009, 0.011, 0.012, 0.01])
+    for kind, values in {
+        "last": networks,
+        "query": networks + own,
+        "trained": networks + 1,
+    }.items():
+        table.loc[table["kind"] == kind, "nll_excess"] = values
+    summary = summary_of(table).set_index("kind")["nll_excess_low"]
+    assert summary["query"] < networks.mean()  # by intervals alone nothing would be clear
+    assert "next, query: 0.261, clearly more" in answer(table, summary_of(table), 1.8)
+    # the same values in another order have the same intervals, and no clear difference
+    shuffled = table.assign(nll_excess=table["nll_excess"].where(table["kind"] != "query"))
+    shuffled.loc[shuffled["kind"] == "query", "nll_excess"] = (networks + own)[[1, 0, 3, 2]]
+    assert "next, query: 0.261, not clearly more" in answer(shuffled, summary_of(shuffled), 1.8)
 
 
 def test_the_figure_has_a_row_for_each_kind_and_a_panel_for_each_question() -> None:

@@ -6,11 +6,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.tree_util import Partial
 
 from equivocal.errors import UserError
 from equivocal.sampling import Posterior, sample_network, sample_posterior
-from equivocal.sampling.network_flow import Ensemble, _moved
+from equivocal.sampling.network_moves import move_part
 from equivocal.sampling.network_posterior import NetworkPosterior
+from equivocal.sampling.network_sums import Ensemble
 
 N, K, D = 60, 5, 4  # a last layer of 20 weights in all
 BY_OUTPUT = [np.arange(K * D).reshape(K, D)]
@@ -100,7 +102,9 @@ def test_one_step_is_the_closed_form_solution() -> None:
     wanted_mean = m - d @ V @ (c / (1 + c * values) * (V.T @ (Z @ e + d.T @ m)))
     wanted = d @ V @ np.diag(np.sqrt((1 + c) / (1 + c * values))) @ V.T * np.sqrt(J - 1)
     single = [jnp.asarray(x, jnp.float32) for x in (m, deviations, Z * R @ Z.T, Z @ e, s)]
-    moved, step = _moved(Ensemble(*single[:2]), np.arange(D)[None], *(x[None] for x in single[2:]))
+    moved, step = move_part(
+        Ensemble(*single[:2]), np.arange(D)[None], *(x[None] for x in single[2:])
+    )
     np.testing.assert_allclose(moved.mean, wanted_mean, atol=1e-5)
     np.testing.assert_allclose(moved.deviations, wanted.T, atol=1e-5)
     np.testing.assert_allclose(np.asarray(moved.deviations).sum(axis=0), 0, atol=1e-5)
@@ -168,6 +172,18 @@ def test_a_run_that_was_stopped_early_says_so() -> None:
 def test_a_mistake_is_one_sentence(options: dict, message: str) -> None:
     with pytest.raises(UserError, match=message):
         flow(**options)
+
+
+def shared(reader: jax.Array, weights: jax.Array, x: jax.Array) -> jax.Array:
+    """One output also reads the first weight of the output before it, a little."""
+    return linear(weights, x).at[:, reader].add(0.01 * weights[(reader - 1) % K * D])
+
+
+@pytest.mark.parametrize("reader", range(K))
+def test_a_weight_that_two_outputs_read_belongs_to_no_single_one(reader: int) -> None:
+    network = Partial(shared, jnp.asarray(reader))
+    with pytest.raises(UserError, match=f"output {reader} reads other rows too; give it as one"):
+        sample_network(network, X, TARGETS, MEAN.ravel(), counts=COUNTS, parts=BY_OUTPUT)
 
 
 def test_a_network_of_another_shape_is_refused() -> None:

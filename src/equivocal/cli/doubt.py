@@ -100,6 +100,7 @@ def _compare(run: "Run", kept: "Kept", kinds: list[str], folder: Path) -> None:
 
     from equivocal.doubt.comparing import answer, compare_kinds, summary_of
     from equivocal.doubt.figures import doubt_figure
+    from equivocal.doubt.keeping import seconds_each
     from equivocal.files import write_text_atomically
     from equivocal.report import save_figure
 
@@ -109,8 +110,8 @@ def _compare(run: "Run", kept: "Kept", kinds: list[str], folder: Path) -> None:
     for name, frame in {"scores": table, "roles": roles, "summary": summary}.items():
         text = frame.to_csv(index=False, float_format="%.6g")
         write_text_atomically(folder / "tables" / f"{name}.csv", text)
-    training = run.seconds / len(run.networks)
-    sentence = answer(summary, training)
+    training = seconds_each(run)
+    sentence = answer(table, summary, training)
     made_of = {
         "version": __version__,
         "world": run.world.name,

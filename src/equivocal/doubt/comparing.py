@@ -3,6 +3,10 @@
 A posterior or a set of masks belongs to one network, so its scores have an interval over networks
 (t on their mean). A deep ensemble is all networks at once: its scores are those of all, and the
 interval is the jackknife's, from leaving out each network in turn.
+
+Two kinds that have the same networks are compared network by network, since networks differ from
+each other more than kinds do. A deep ensemble has no network of its own to be paired with another
+kind's; there the two intervals must lie apart, which asks for more.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +22,7 @@ from equivocal.doubt.truth import role_scores, scores, truth_of
 from equivocal.progress import Advance
 from equivocal.report.formatting import number
 from equivocal.study.settings import load_study
-from equivocal.study.statistics import one_sample
+from equivocal.study.statistics import one_sample, paired
 from equivocal.study.stimuli import load_stimuli
 from equivocal.world import World
 
@@ -130,11 +134,16 @@ def _interval(own: pd.DataFrame, name: str) -> tuple[float, float, float]:
     return value, value - half, value + half
 
 
-def answer(summary: pd.DataFrame, training: float) -> str:
-    """Which kind of doubt is most like the truth, and at what cost? `training`: s per network."""
+def answer(table: pd.DataFrame, summary: pd.DataFrame, training: float) -> str:
+    """Which kind of doubt is most like the truth, and at what cost? `training`: s per network.
+
+    The next is *clearly* more where the 95 % interval of its difference from the best, network by
+    network, lies above zero; where one of the two is a deep ensemble, where the intervals of the
+    two do not overlap.
+    """
     ranked = summary.sort_values("nll_excess", ignore_index=True)
     best, second = ranked.iloc[0], ranked.iloc[1]
-    clear = best["nll_excess_high"] < second["nll_excess_low"]
+    clear = _clearly_more(table, second, best)
     plain = summary[summary["kind"] == "trained"].iloc[0]
     cost = f"{number(best['seconds'])} s and {number(best['megabytes'])} MB"
     cost += f" beyond one network, which took {number(training)} s to train"
@@ -146,3 +155,11 @@ def answer(summary: pd.DataFrame, training: float) -> str:
         f"{cost}; reversals are seen best by {sees['kind']} (AUROC "
         f"{number(sees['auroc'])})."
     )
+
+
+def _clearly_more(table: pd.DataFrame, more: pd.Series, less: pd.Series) -> bool:
+    """Of two rows of a summary, by NLL; what has no interval is not clear."""
+    if "deep ensemble" in (more["kind"], less["kind"]):
+        return bool(more["nll_excess_low"] > less["nll_excess_high"])
+    by_network = table.pivot(index="network", columns="kind", values="nll_excess")
+    return paired(*(by_network[kind].dropna() for kind in (more["kind"], less["kind"]))).ci_low > 0

@@ -11,7 +11,7 @@ their own knowledge (Depeweg et al. 2018); E[H(y)] is doubt about the event.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import equinox as eqx
@@ -67,6 +67,7 @@ class Comprehenders:
     seconds: float  # beyond the training of one network
     passes: int  # of a network over the training corpus, likewise; 0 where that is not counted
     message: str = ""  # whether to trust them
+    bytes_each: int | None = None  # what makes a member of one network, if less than its arrays
 
     def __len__(self) -> int:
         return len(self.models.query.output_bias)
@@ -77,20 +78,15 @@ class Comprehenders:
     @property
     def bytes(self) -> int:
         """What there is to keep beyond one network; an array that all members share is no more."""
+        if self.bytes_each is not None:
+            return self.bytes_each * len(self)
         leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(self.models)]
         return sum(leaf.nbytes - leaf[0].nbytes for leaf in leaves if leaf.strides[0])
 
     def some(self, members: Sequence[int]) -> "Comprehenders":
         """The same with some of the members."""
         chosen = jax.tree.map(lambda leaf: np.asarray(leaf)[list(members)], self.models)
-        return Comprehenders(
-            kind=self.kind,
-            models=chosen,
-            world=self.world,
-            seconds=self.seconds,
-            passes=self.passes,
-            message=self.message,
-        )
+        return replace(self, models=chosen)
 
     def beliefs(self, texts: Sequence[str | Utterance]) -> Float[np.ndarray, "M texts roles units"]:
         """What each member believes about every role after the last word of each text."""

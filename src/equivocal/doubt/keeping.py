@@ -4,8 +4,8 @@
     DIR/dropout_RATE/          the same trained with dropout, another run
     DIR/members/KIND/NN-KEY.safetensors      the comprehenders of network NN
 
-KEY is of the network's weights and of every setting that matters. An array that all members share
-is written once. Deep ensembles and masks are not written: the runs are all they need.
+KEY is of the network's weights and of every setting and constant that matters. An array that all
+members share is written once. Deep ensembles and masks are not written: the runs are all they need.
 """
 
 import json
@@ -27,9 +27,17 @@ from equivocal.gestalt import OnEpoch, Run, train
 from equivocal.gestalt.runs import split_corpus
 from equivocal.gestalt.storage import named_arrays
 from equivocal.reading import Shapes, UnreadableError, parse_json, read_tensors
+from equivocal.sampling import network_flow
 from equivocal.study.stages import content_key
 
-__all__ = ["DoubtSettings", "Kept", "load_members", "save_members", "trained_with_dropout"]
+__all__ = [
+    "DoubtSettings",
+    "Kept",
+    "load_members",
+    "save_members",
+    "seconds_each",
+    "trained_with_dropout",
+]
 
 ABOUT, FORMAT = "equivocal", 1
 CLOSE = 0.01  # the last layer alone comes to rest in a few steps
@@ -65,10 +73,9 @@ class Kept:
             return _found(path, self.run, kind) or self._made(kind, index, path)
         if kind == "trained":
             return deep_ensemble(networks[index : index + 1])
-        each = self.run.seconds / len(networks)
         if kind == "deep ensemble":
-            return deep_ensemble(networks, each * (len(networks) - 1))
-        settings, own = self.settings, self.dropped.seconds / len(networks)
+            return deep_ensemble(networks, seconds_each(self.run) * (len(networks) - 1))
+        settings, own = self.settings, seconds_each(self.dropped)
         network = self.dropped.networks[index]
         return mc_dropout(network, settings.dropout, settings.num_particles, seed=seed, seconds=own)
 
@@ -76,7 +83,8 @@ class Kept:
         weights = checksum(self.folder / "networks" / "networks" / f"{index:02d}.safetensors")
         settings = asdict(self.settings)
         settings.pop("dropout")  # of no concern to a posterior
-        key = content_key(weights, kind, index, settings)
+        constants = {"CLOSE": CLOSE} if kind == "last" else network_flow.constants()
+        key = content_key(weights, kind, index, settings, constants)
         return self.folder / "members" / kind / f"{index:02d}-{key}.safetensors"
 
     def _made(self, kind: str, index: int, path: Path) -> Comprehenders:
@@ -104,6 +112,11 @@ def trained_with_dropout(run: Run, folder: Path, rate: float, on_epoch: OnEpoch 
     made = train(run.world, run.settings, on_epoch=on_epoch, dropout=rate)
     made.save(folder)
     return made
+
+
+def seconds_each(run: Run) -> float:
+    """What a network took to train, as `Run.save` rounds it: a run found again says the same."""
+    return round(run.seconds, 3) / len(run.networks)
 
 
 def save_members(members: Comprehenders, path: Path) -> None:

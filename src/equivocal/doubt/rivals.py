@@ -7,7 +7,8 @@ layer at zero,
 
     (ψ ∘ b / (1−ρ)) C = ψ (diag(b) / (1−ρ) C),
 
-a member is again a network, who keeps its mask for whatever it is asked.
+a member is again a network, who keeps its mask for whatever it is asked. To keep a member, its mask
+is enough: a bit for each hidden unit.
 """
 
 from collections.abc import Sequence
@@ -49,8 +50,11 @@ def mc_dropout(
     seconds: float = 0.0,
 ) -> Comprehenders:
     """Members of a network that was trained with `rate`; `seconds` is what that took."""
-    if not (isinstance(rate, int | float) and 0 <= rate < 1):
-        raise UserError(f"rate must lie in [0, 1), got {rate!r}; train with the same rate.")
+    if not (isinstance(rate, int | float) and 0 < rate < 1):
+        raise UserError(
+            f"rate must lie between 0 and 1, got {rate!r}: at 0 members would not differ, at 1 no "
+            f"hidden unit would be left; use the rate that the network was trained with, as {RATE}."
+        )
     theta = network.last_layer().values  # units × (hidden + 1)
     shape = (num_members, theta.shape[1] - 1)
     kept = jax.random.bernoulli(jax.random.key(seed), 1 - rate, shape)
@@ -62,4 +66,5 @@ def mc_dropout(
         seconds=seconds,
         passes=0,
         message=f"{rate:.0%} of hidden units dropped",
+        bytes_each=-(-shape[1] // 8),
     )

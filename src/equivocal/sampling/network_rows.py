@@ -27,6 +27,10 @@ __all__ = [
 ]
 
 
+FEW = 16  # inputs that tell which output reads a weight; up to twice as many are asked
+ROUND_OFF = 1e-4  # of a logit, in float32
+
+
 class NetworkRows(NamedTuple):
     """Rows in equal blocks; the last is filled up with rows that count zero times."""
 
@@ -66,8 +70,8 @@ def checked_parts(parts: Sequence[Any] | None, D: int) -> list[np.ndarray]:
     return [np.atleast_2d(part) for part in indices]
 
 
-def check_outputs(indices: list[np.ndarray], rows: NetworkRows) -> None:
-    """A part is for all outputs together, or has a row for each."""
+def check_outputs(network: Any, indices: list[np.ndarray], rows: NetworkRows, prior: Prior) -> None:
+    """A part is for all outputs together, or has a row for each, which that output alone reads."""
     K = rows.targets.shape[1]
     for index in indices:
         if len(index) not in (1, K):
@@ -75,6 +79,37 @@ def check_outputs(indices: list[np.ndarray], rows: NetworkRows) -> None:
                 f"a part has shape (weights,), or one row for each of the {K} outputs, got "
                 f"{index.shape}."
             )
+        if len(index) > 1 and (reader := _second_reader(network, index, rows, prior)) is not None:
+            fail(
+                f"a part of shape {index.shape} must hold in row k what output k alone reads, but "
+                f"output {reader} reads other rows too; give it as one part of shape (weights,)."
+            )
+
+
+def _second_reader(network: Any, index: np.ndarray, rows: NetworkRows, prior: Prior) -> int | None:
+    """An output whose logit moves with the row of another one, asked of a few inputs.
+
+    All rows whose number has a certain bit are moved at once. Any two numbers differ in a bit, so
+    2 log₂ K passes find what moving one row after the other would take K for.
+    """
+    number, some = np.arange(len(index)), max(1, rows.counts.size // FEW)
+    few = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[::some], rows.inputs)
+    there = np.asarray(prior.mean)[index]
+    away = there + np.random.default_rng(0).normal(size=there.shape) * (0.1 + np.abs(there))
+    at_rest = np.asarray(_asked(network, prior.mean, few))
+    for bit in range(int(number[-1]).bit_length()):
+        for moving in (number >> bit & 1 == 0, number >> bit & 1 == 1):
+            weights = prior.mean.at[index[moving]].set(away[moving])
+            shift = np.abs(np.asarray(_asked(network, weights, few)) - at_rest)
+            moved = (shift > ROUND_OFF * (1 + np.abs(at_rest))).any(axis=0)
+            if (moved & ~moving).any():
+                return int(np.flatnonzero(moved & ~moving)[0])
+    return None
+
+
+@jax.jit
+def _asked(network: Any, weights: Float[Array, " D"], inputs: Any) -> Any:
+    return network(weights, inputs)
 
 
 def checked_rows(
