@@ -1,5 +1,8 @@
 """Algorithm 1 against its printed equations, its differential equation, and at its limits."""
 
+import threading
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -147,15 +150,23 @@ def test_stops_when_the_covariance_settles() -> None:
 
 
 def test_ensemble_can_be_watched_along_tau() -> None:
-    """Snapshots are in the caller's coordinates, start at the prior and end at the result."""
+    """Snapshots are in the caller's coordinates, start at the prior and end at the result.
+
+    What the observer holds is the caller's own: a lock, for one, cannot be copied.
+    """
     seen: list[Snapshot] = []
+
+    def note(lock: threading.Lock, snapshot: Snapshot) -> None:
+        with lock:
+            seen.append(snapshot)
+
     posterior = sample_posterior(
         *small(),
         prior_mean=3.0,
         method="dropout-deterministic",
         num_particles=12,
         num_steps=5,
-        observe=seen.append,
+        observe=partial(note, threading.Lock()),
     )
     assert [snapshot.step for snapshot in seen] == list(range(6))
     assert abs(seen[0].particles.mean() - 3) < 1

@@ -97,7 +97,7 @@ def test_two_processes_with_rows_of_their_own_find_what_one_finds(tmp_path: Path
 @pytest.mark.parametrize(
     ("mistake", "first", "second"),
     [
-        ("nan", "another process of this run refused", "features must be finite"),
+        ("nan", "another process of this run gave up", "features must be finite"),
         ("prior", "all processes must agree on prior_variance.", "agree on prior_variance."),
     ],
 )

@@ -56,6 +56,7 @@ def test_the_papers_stimuli_are_its_eight_situations(paper: World) -> None:
         (HEADER + 'a,1,"the dog chases the cat",chases,agnt=dog\n', "unknown role 'agnt': did you"),
         (HEADER + 'a,1,"the dog chases the cat",chases,agent=dgo\n', "unknown unit 'dgo': did you"),
         (HEADER + 'a,1,"the dog chases the cat",chases,\n', "row 2: tracked_units is empty"),
+        (HEADER + "a,1,at dawn, the dog barks,barks,agent=dog\n", "row 2 has more cells than"),
         (HEADER + GOOD + GOOD, "row 3: item 'one' is there twice"),
         (HEADER + GOOD + OTHER.replace("one", "two"), "item 'one' has no row in condition"),
         (HEADER + GOOD + OTHER.replace("; patient=dog", ""), "tracks other roles"),

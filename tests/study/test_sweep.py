@@ -196,7 +196,7 @@ def test_only_what_is_missing_or_damaged_is_done_again(
     lost, flipped = points[0], out / "results" / points[1]
     (out / "results" / lost).unlink()
     forged = points[2]  # its checksum is right
-    Store(out).put(forged.removesuffix(".json"), {"claims": "", "tables": [1]})
+    Store(out).put(forged.removesuffix(".json"), {"claims": "a\n" + 200_000 * "x", "tables": {}})
     for networks in (out / "networks").iterdir():
         (networks / "notes.txt").write_text("of somebody who looked at them")
     content = bytearray(flipped.read_bytes())
@@ -291,6 +291,7 @@ def test_what_one_worker_compiled_the_next_one_finds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
+    monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
     monkeypatch.setenv("EQUIVOCAL_CACHE", str(tmp_path / "cache"))
 
     def found() -> int:

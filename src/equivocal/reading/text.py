@@ -122,8 +122,13 @@ def read_cells(
                 f"{listed(missing)} is missing, found {listed(header):.200}."
             )
         rows = [(reader.line_num, row) for row in reader]
+        if too_long := [number for number, row in rows if None in row]:
+            raise UserError(
+                f"{path}, row {too_long[0]} has more cells than the header; put quotes round text "
+                "that has a comma."
+            )
     except csv.Error as error:
         raise UserError(f"{path} is not a CSV file: {error}.") from None
     if not rows:
-        raise UserError(f"{path} has no rows below its header; add a sentence.")
+        raise UserError(f"{path} has no rows below its header; add one.")
     return rows

@@ -1,6 +1,7 @@
 """The mean made to follow a new covariance: a few Newton steps along P g̃, each looked at.
 
-They cost N·D where a step of the flow costs N·D²; see `flow` for why they are needed.
+One product of N·D² for how the logits scatter, then N·D for each step; see `flow` for why they are
+needed.
 """
 
 from functools import partial

@@ -18,10 +18,10 @@ Three additions make it converge in about ten steps where (1) alone needs fifty:
 
 - Line search on s with the evidence bound as merit,
       L(m, P) = Σ_n E[log p(t_n | θ)] − ½ (tr P + |m|²) + ½ log det P.                      (2)
-- Mean corrections m ← m − α P g̃(m) at the new P (`corrections`), which cost N·D instead of
-  N·D²; the loss they lower is watched, and a step that raised it is taken again, shorter. On nearly
-  separable rows E[y(1−y)] hangs on μ/√v, and m and P overshoot each other unless m
-  follows P at once.
+- Mean corrections m ← m − α P g̃(m) at the new P (`corrections`), which cost N·D each after
+  one product of N·D²; the loss they lower is watched, and a step that raised it is taken again,
+  shorter. On nearly separable rows E[y(1−y)] hangs on μ/√v, and m and P overshoot each other unless
+  m follows P at once.
 - Aitken's relaxation: s is chosen so that it would have cancelled the change of GᵀAG − I.
 
 Everything is kept in coordinates of G (B = ΨG, GᵀHG = Bᵀ diag(r) B), where no digits cancel: in

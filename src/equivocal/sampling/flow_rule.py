@@ -39,4 +39,4 @@ class FlowRule(NamedTuple):
     corrections: int = 3  # of the mean, after each step
     symmetric: bool = False  # take the symmetric root in (1), which particles need
     slack: float = 0.0  # a fall of the merit that is let pass, beside round-off
-    precision: Precision = Precision.FULL  # of the two products that cost N·D²
+    precision: Precision = Precision.FULL  # of the products that cost N·D²

@@ -134,7 +134,7 @@ def sample_posterior(
         processes (`jax.distributed`) "all" means those of all processes, and each hands in rows of
         its own.
     precision : "full", "tf32" or "bf16"
-        Of the two large products of a flow's step; see `equivocal.sampling.products`.
+        Of the large products of a flow's step; see `equivocal.sampling.products`.
     observe : callable, optional
         Called with a `Snapshot` after every step of a method that moves an ensemble along τ.
     **options

@@ -1,4 +1,4 @@
-"""The two large matrix products of a step, in the precision that was asked for.
+"""The large matrix products of a step, in the precision that was asked for.
 
     full   the run's own precision
     tf32   operands rounded to 11 significant bits, sums in float32

@@ -8,12 +8,12 @@ before the first sum over all, inside `refused_together`, and says what it asks 
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 
-from equivocal.errors import UserError, listed
+from equivocal.errors import listed
 from equivocal.sampling.inputs import fail
 from equivocal.sampling.placement import largest_anywhere
 from equivocal.sampling.problem import Problem
@@ -24,19 +24,20 @@ __all__ = ["check_same", "refused_together"]
 
 @contextmanager
 def refused_together() -> Iterator[None]:
-    """What one process refuses, all refuse. Nothing inside may wait for other processes."""
+    """Where one process gives up, all do. Nothing inside may wait for other processes."""
     try:
         yield
-    except UserError:
+    except Exception:  # too little memory, or a file that cannot be read
         largest_anywhere(1)
         raise
     if largest_anywhere(0):
-        fail("another process of this run refused what it was given; mend that, and start all.")
+        fail("another process of this run gave up, and said why; mend that, and start all again.")
 
 
 def check_same(problem: Problem, method: str, config: Any, settings: RunSettings) -> None:
     """Refuse processes that would compute different things, and name what differs."""
-    own = asdict(settings) | asdict(config) | {"memory_budget": None, "observe": None}
+    # an observer is the caller's own, and may be anything; processes may have unequal memory
+    own = asdict(replace(settings, memory_budget=None, observe=None)) | asdict(config)
     asked = {
         "the number of outputs": problem.num_outputs,
         "the number of features": problem.num_features,

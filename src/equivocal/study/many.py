@@ -139,7 +139,7 @@ class _Work:
         if checksums is None:
             return None
         names = set(checksums) if isinstance(checksums, dict) else ()
-        parcel = Parcel.of(self.folder / key).some(names)  # somebody may have put others there
+        parcel = Parcel.of(self.folder / key, names)  # somebody may have put others there
         if not parcel.files or parcel.checksums != checksums:
             warnings.warn(f"{self.folder / key} is damaged; it is trained again.", stacklevel=2)
             return None

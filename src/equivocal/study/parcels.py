@@ -5,7 +5,7 @@ from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 
-from equivocal.files import replacing
+from equivocal.files import explaining
 
 __all__ = ["Parcel"]
 
@@ -17,16 +17,13 @@ class Parcel:
     files: tuple[tuple[str, bytes], ...]
 
     @classmethod
-    def of(cls, folder: Path) -> "Parcel":
-        """What a folder holds, but for hidden files."""
+    def of(cls, folder: Path, names: Container[str] | None = None) -> "Parcel":
+        """What a folder holds, but for hidden files; of that what has these names."""
         paths = sorted(path for path in folder.rglob("*") if path.is_file())
         named = ((path.relative_to(folder), path) for path in paths)
         shown = ((name.as_posix(), path) for name, path in named if name.name[0] != ".")
-        return cls(tuple((name, path.read_bytes()) for name, path in shown))
-
-    def some(self, names: Container[str]) -> "Parcel":
-        """Those of its files that have these names."""
-        return Parcel(tuple((name, content) for name, content in self.files if name in names))
+        wanted = ((name, path) for name, path in shown if names is None or name in names)
+        return cls(tuple((name, path.read_bytes()) for name, path in wanted))
 
     @property
     def checksums(self) -> dict[str, str]:
@@ -34,7 +31,9 @@ class Parcel:
         return {name: hashlib.sha256(content).hexdigest() for name, content in self.files}
 
     def unpack(self, folder: Path) -> None:
-        """Write the files."""
+        """Write the files; whether all of them are there is for others to know."""
         for name, content in self.files:
-            with replacing(folder / name) as temporary:
-                temporary.write_bytes(content)
+            path = folder / name
+            with explaining(path):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)

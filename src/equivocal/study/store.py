@@ -31,7 +31,7 @@ class Store:
         return self.folder / f"{key}.json"
 
     def put(self, key: str, content: Any) -> None:
-        """Keep a result; it is on disk, whole, when this returns."""
+        """Keep a result; a file under its name is whole."""
         text = {"sha256": _checksum(key, content), "key": key, "content": content}
         write_text_atomically(self._path(key), json.dumps(text, indent=1) + "\n")
 

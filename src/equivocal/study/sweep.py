@@ -181,9 +181,22 @@ def _task(settings: StudySettings) -> tuple[str, Task]:
 def _is_study(content: Any) -> bool:
     """Whether something found in a store is what `_study` gives."""
     match content:
-        case {"claims": str(), "tables": dict() as tables}:
-            return all(isinstance(table, str) for table in tables.values())
+        case {"claims": str() as claims, "tables": dict() as tables}:
+            return all(
+                isinstance(text, str) and _is_table(text) for text in [claims, *tables.values()]
+            )
     return False
+
+
+def _is_table(text: str) -> bool:
+    try:
+        return all(None not in row and None not in row.values() for row in _rows(text))
+    except csv.Error:
+        return False
+
+
+def _rows(text: str) -> "csv.DictReader[str]":
+    return csv.DictReader(io.StringIO(text, newline=""))
 
 
 def _study(networks: Parcel, settings: StudySettings, stimuli: str) -> dict[str, Any]:
@@ -215,7 +228,7 @@ def _in_front(parts: Iterable[tuple[dict[str, Any], str]]) -> list[Row]:
     rows = []
     for varied, text in parts:
         front = {name: str(value) for name, value in varied.items()}
-        rows += [front | row for row in csv.DictReader(io.StringIO(text, newline=""))] or [front]
+        rows += [front | row for row in _rows(text)] or [front]
     return rows
 
 

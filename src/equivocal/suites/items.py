@@ -41,10 +41,6 @@ def load_items(
     rows: Rows = {}
     for number, cells in read_cells(path, COLUMNS, MAX_BYTES):
         where = f"{path}, row {number}"
-        if None in cells:
-            raise UserError(
-                f"{where} has more cells than the header; put quotes round a sentence with a comma."
-            )
         for name in COLUMNS:
             if not (cells.get(name) or "").strip():
                 raise UserError(f"{where}: {name} is empty; every column needs a value.")
