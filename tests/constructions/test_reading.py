@@ -1,11 +1,22 @@
 """Readings: the trained network's against its activations, the posterior's against its limits."""
 
+import json
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import logit
 
 from equivocal.constructions import READINGS, Construction, Item, Question, Reader
+from equivocal.constructions.keeping import (
+    MEASURED,
+    Readings,
+    find_readings,
+    keep_readings,
+    kept_path,
+)
 from equivocal.constructions.reading import exact_beliefs, reading_shares
 from equivocal.gestalt import Run
 from equivocal.world import World
@@ -28,7 +39,7 @@ def chase(garden: World) -> Construction:
     ball = (Question("ball", "role:patient", "role:agent"),)
     items.append(Item("a word is asked", "boy ball", garden.parse("boy chases ball"), ball))
     conditions = dict.fromkeys([*SENTENCES, "a word is asked"], "")
-    return Construction("chase", "Chase", garden, (), conditions, (), {}, tuple(items))
+    return Construction("chase", "Chase", garden, (), {}, conditions, (), {}, tuple(items))
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +88,7 @@ def test_exact_beliefs_are_those_of_the_world_and_none_where_it_never_says_so(
         else:
             assert pair == (1, 0)
     half = Item("", "", garden.parse("dog chases"), (Question("patient", "cat", "ball"),))
-    made = Construction("x", "X", garden, (), {}, (), {}, (half,))
+    made = Construction("x", "X", garden, (), {}, {}, (), {}, (half,))
     assert exact_beliefs(made)[0] == pytest.approx((0.8, 0.2))
 
 
@@ -104,3 +115,55 @@ def test_the_fewer_sentences_are_heard_the_more_particles_differ(
     assert few.loc[sure, "answer"].mean() < many.loc[sure, "answer"].mean() - 0.1
     again = Reader(chase, small_run, 0).posterior(10.0, 4)
     pd.testing.assert_frame_equal(few, again)
+
+
+def test_what_particles_read_is_kept_to_the_last_digit(
+    chase: Construction, small_run: Run, tmp_path: Path
+) -> None:
+    """A file that another reader finds is believed; the key tells settings and networks apart."""
+    reader = Reader(chase, small_run, 0, tmp_path)
+    first = reader.posterior(1.0)
+    (path,) = tmp_path.rglob("*.json")
+    assert path.parent == tmp_path / "readings" / "chase"
+    again = Reader(chase, small_run, 0, tmp_path).posterior(1.0)
+    pd.testing.assert_frame_equal(again, first, check_exact=True)
+    pd.testing.assert_frame_equal(first, Reader(chase, small_run, 0).posterior(1.0))
+    content = json.loads(path.read_text())
+    content["values"][0] = [0.25, 0.5, 0.25, 0.125, 0.75]
+    path.write_text(json.dumps(content))
+    found = Reader(chase, small_run, 0, tmp_path).posterior(1.0).iloc[0]
+    assert list(found[list(MEASURED)]) == [0.25, 0.5, 0.25, 0.125, 0.75]
+    settings = {"variance": 1.0}
+    twice = [kept_path(tmp_path, chase, small_run, 0, settings) for _ in range(2)]
+    others = [
+        kept_path(tmp_path, chase, small_run, 0, {"variance": 3.0}),
+        kept_path(tmp_path, replace(chase, items=chase.items[1:]), small_run, 0, settings),
+        kept_path(tmp_path, chase, replace(small_run, models=small_run.models[::-1]), 0, settings),
+    ]
+    assert len({*twice, *others}) == 4
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[1]",
+        '{"values": [[1, 0, 0, 0.5, 0.5]]}',
+        '{"values": [[1, 0, 0, 0.5, 7]], "converged": true}',
+        '{"values": [[1, 0, 0, 0.5, NaN]], "converged": true}',
+        '{"values": [[1, 0, 0, 0.5]], "converged": true}',
+        '{"values": [[1, 0, 0, 0.5, 0.5]], "converged": "no"}',
+    ],
+)
+def test_kept_readings_that_are_damaged_are_sampled_again(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "00-key.json"
+    assert find_readings(path, 1) is None
+    path.write_text(text)
+    with pytest.warns(UserWarning, match="it is sampled again"):
+        assert find_readings(path, 1) is None
+    whole = Readings(np.array([[1, 0, 0, 1 / 3, 0.5]]), converged=False)
+    keep_readings(path, whole)
+    found = find_readings(path, 1)
+    assert found is not None
+    np.testing.assert_array_equal(found.values, whole.values)
+    assert found.converged is False

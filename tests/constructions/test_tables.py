@@ -5,8 +5,9 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from equivocal.constructions import READINGS, belief_table, share_table
+from equivocal.constructions import READINGS, Construction, belief_table, share_table
 from equivocal.constructions.figures import curve_figure, reading_figure
+from equivocal.world import World
 
 NETWORKS, ITEMS = 4, 5
 
@@ -68,7 +69,40 @@ def test_intervals_of_shares_stay_between_nothing_and_all() -> None:
     row = share_table(readings).query("condition == 'said' and reading == 'rival'").iloc[0]
     assert row["share_network_low"] == 0
     assert 0.25 < row["share_network_high"] <= 1
-    assert np.isnan(row["share_item_low"])  # all items alike
+    assert np.isnan(row["share_item_low"])  # all items alike, neither 0 nor 1: nothing to go by
+
+
+@pytest.mark.parametrize(
+    ("share", "networks", "items"),
+    [  # Clopper & Pearson: ten of ten networks are 69.2 to 100 %, twenty of twenty items 83.2
+        (1.0, (0.691503, 1), (0.831566, 1)),
+        (0.0, (0, 0.308497), (0, 0.168434)),
+    ],
+)
+def test_where_all_agree_the_interval_is_the_exact_binomial_one(
+    share: float, networks: tuple[float, float], items: tuple[float, float]
+) -> None:
+    rows = pd.DataFrame({"network": np.repeat(range(10), 20), "item": np.tile(range(20), 10)})
+    about = {"construction": "x", "condition": "c", "beliefs": "posterior", "heard": 1}
+    rows = rows.assign(**about, variance=1.0, answer=1 - share, rival=share, neither=0.0)
+    row = share_table(rows).query("reading == 'rival'").iloc[0]
+    assert tuple(row[["share_network_low", "share_network_high"]]) == pytest.approx(
+        networks, abs=1e-6
+    )
+    assert tuple(row[["share_item_low", "share_item_high"]]) == pytest.approx(items, abs=1e-6)
+    rows.loc[0, ["answer", "rival"]] = (
+        0.5  # one cell of 200: there is a spread now, and a t interval
+    )
+    row = share_table(rows).query("reading == 'rival'").iloc[0]
+    assert abs(row["share_network_high"] - row["share_network_low"]) < 0.02
+
+
+def test_a_single_network_has_no_interval() -> None:
+    rows = made_up("trained", 0.0).query("network == 0").assign(answer=1.0, rival=0.0, neither=0.0)
+    table = share_table(rows)
+    assert (table["networks"] == 1).all()
+    assert table[["share_network_low", "share_network_high"]].isna().all(axis=None)
+    assert table["share_item_high"].notna().all()
 
 
 def test_belief_error_is_the_mean_distance_of_answer_and_rival(readings: pd.DataFrame) -> None:
@@ -77,41 +111,84 @@ def test_belief_error_is_the_mean_distance_of_answer_and_rival(readings: pd.Data
     assert said["error"] == pytest.approx(0.05)  # the answer is 0.1 off, the rival exact
     assert said["correlation"] == pytest.approx(1)
     assert (said["exact_low"], said["exact_high"]) == pytest.approx((0.1, 0.9))
+    noisy = readings.query("beliefs == 'trained' and condition == 'said'").copy()
+    noisy["belief"] = noisy["item"].map({"i0": 0, "i1": 0.5, "i2": 0.25, "i3": 0.75, "i4": 1})
+    row = belief_table(noisy).iloc[0]
+    assert row["correlation"] == pytest.approx(0.9)
+    ends = np.tanh(np.arctanh(0.9) + np.array([-1, 1]) * stats.norm.ppf(0.975) / np.sqrt(2))
+    assert (row["correlation_item_low"], row["correlation_item_high"]) == pytest.approx(ends)
     never = table.loc[("trained", "never said")]
     assert never[["exact", "error", "correlation"]].isna().all()
     assert never["belief"] == pytest.approx(0.6)
 
 
-def test_the_figure_shows_every_share_and_the_people(readings: pd.DataFrame) -> None:
+@pytest.fixture(scope="module")
+def construction(garden: World) -> Construction:
+    return Construction(
+        name="made up",
+        title="Made up",
+        world=garden,
+        sources=("Somebody (1999), A Journal 1, 2–3",),
+        readings={"answer": "as said", "rival": "exchanged"},
+        conditions={"said": "the dog chases the cat: always", "never said": "the ball chases"},
+        curves=("said", "never said"),
+        people={"never said": 0.25},
+        items=(),
+    )
+
+
+def test_the_figure_shows_every_share_and_the_people(
+    readings: pd.DataFrame, construction: Construction
+) -> None:
     shares = share_table(readings)
-    figure = reading_figure(shares, readings, "Made up", {"never said": 0.25})
+    figure = reading_figure(shares, readings, construction)
     bars, scatter = figure.axes
-    assert [t.get_text() for t in bars.get_yticklabels()] == ["said", "never said"]
+    assert [t.get_text() for t in bars.get_yticklabels()] == [
+        "said\n“the dog chases the cat”",
+        "never said\n“the ball chases”",
+    ]
     rows = shares.set_index(["beliefs", "reading", "condition"])["share"]
     drawn = [[patch.get_width() for patch in container] for container in bars.containers]
     expected = [
         [rows[kind, reading, c] for c in ("said", "never said")]
         for kind in ("trained", "posterior")
-        for reading in ("answer", "neither", "rival")
+        for reading in ("rival", "neither", "answer")
     ]
     np.testing.assert_allclose(drawn, expected)
-    ends = [s.vertices for c in bars.collections for s in c.get_paths()]
-    assert any(np.allclose(end[:, 0], 0.75) for end in ends)  # the rival share ends at one
-    points = {line.get_label(): line for line in scatter.lines if line.get_label() == "trained"}
-    np.testing.assert_allclose(points["trained"].get_ydata(), np.arange(5) / 5 + 0.2)
-    alone = reading_figure(shares, readings[readings["exact"].isna()], "Made up", {})
+    named = {c.get_label(): [s.vertices for s in c.get_paths()] for c in bars.collections}
+    people = named["people: about 25 % (Somebody 1999)"]
+    np.testing.assert_allclose(people[0][:, 0], 0.25)
+    assert people[0][:, 1].mean() == 1  # the second condition
+    ends = shares.query("reading == 'rival'")[["share_network_low", "share_network_high"]]
+    lines = [line[:, 0] for line in named["95 % interval of the hatched share"]]
+    np.testing.assert_allclose(lines, ends)
+    told = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert told[:3] == ["exchanged", "neither (answers that do not fit together)", "as said"]
+    points = next(line for line in scatter.lines if str(line.get_label()).startswith("trained"))
+    np.testing.assert_allclose(points.get_ydata(), np.arange(5) / 5 + 0.2)
+    both = readings.assign(answer=readings["answer"] + readings["neither"], neither=0.0)
+    closed = both[both["exact"].isna()]
+    alone = reading_figure(share_table(both), closed, construction)
     assert len(alone.axes) == 1  # nothing is open, so nothing to compare with
+    assert "neither" not in " ".join(t.get_text() for t in alone.legends[0].get_texts())
 
 
-def test_curves_run_over_variances_and_over_sentences() -> None:
+def test_curves_run_over_variances_and_over_sentences(construction: Construction) -> None:
     grid = [(0.1, 1000), (1.0, 1000), (10.0, 1000), (1.0, 100)]
     parts = [made_up("posterior", v, n, seed=i) for i, (v, n) in enumerate(grid)]
     shares = share_table(pd.concat(parts))
-    left, right = curve_figure(shares, "Made up", {"said": 0.25}).axes
-    assert [list(line.get_xdata()) for line in left.lines if len(line.get_xdata()) == 3] == [
-        [0.1, 1.0, 10.0]
-    ] * 2
-    curve = next(line for line in right.lines if len(line.get_xdata()) == 2)
+    figure = curve_figure(shares, construction)
+    left, right = figure.axes
+    lines = [line for line in left.lines if line.get_linestyle() == "-"]
+    drawn = [np.array(line.get_xdata(), float) for line in lines]
+    np.testing.assert_allclose(drawn[0], [0.1, 1.0, 10.0])
+    np.testing.assert_allclose(drawn[1], [0.1, 1.0, 10.0], rtol=0.1)  # beside the first
+    curve = next(line for line in right.lines if line.get_linestyle() == "-")
     own = shares.query("reading == 'rival' and condition == 'said' and variance == 1")
     np.testing.assert_allclose(curve.get_ydata(), own.sort_values("heard")["share"])
     assert any(list(line.get_ydata()) == [0.25, 0.25] for line in left.lines)
+    assert "exchanged" in left.get_ylabel()
+    assert [axes.get_title("left") for axes in (left, right)] == [
+        "a  after 1,000 sentences",
+        "b  at prior variance 1",
+    ]

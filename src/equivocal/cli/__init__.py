@@ -11,7 +11,10 @@ from types import FrameType
 __all__ = ["main"]
 
 # Commands that keep what is finished; the others leave nothing behind when they are stopped.
-RESUMING = {"reproduce", "infer", "probe", "analyse", "report", "multiverse", "sweep"}
+RESUMING = {
+    *("reproduce", "infer", "probe", "analyse", "report", "multiverse", "sweep"),
+    *("suites", "constructions", "doubt"),
+}
 
 
 def main() -> None:

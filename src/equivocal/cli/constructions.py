@@ -1,19 +1,19 @@
 """`equivocal constructions`: sentences with two readings, read by networks and by their doubt."""
 
-from dataclasses import asdict
 from math import isnan
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich import box
 from rich.table import Table
 
-from equivocal import __version__
 from equivocal.cli.console import out, progress
 from equivocal.cli.training import Seed, train_or_reuse
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     import pandas as pd
 
     from equivocal.constructions import Construction
@@ -27,8 +27,6 @@ RUN_EXAMPLES = (
 )
 USUAL, QUICK = Path("runs/constructions"), Path("runs/constructions-quick")
 TEN, SMALL = 10, {"networks": 2, "epochs": 10, "sentences": 1_000}
-VARIANCES = (0.1, 0.3, 1.0, 3.0, 10.0)
-HEARD = (100, 300, 1_000, 3_000, 10_000)  # sentences; no more than the networks were trained on
 
 app = typer.Typer(no_args_is_help=True, help="Passives, word order, attachment: two readings.")
 
@@ -58,6 +56,10 @@ def run(
         list[str] | None, typer.Option(help="A construction's name; repeatable [all].")
     ] = None,
     networks: Annotated[int | None, typer.Option(min=1, help="How many networks [ten].")] = None,
+    curve_networks: Annotated[
+        int | None,
+        typer.Option(min=1, help="Networks in the curves, which take eight posteriors each [all]."),
+    ] = None,
     seed: Seed = None,
     folder: Annotated[
         Path | None,
@@ -69,9 +71,11 @@ def run(
 ) -> None:
     """Let networks and particles of their posteriors read sentences that have two readings.
 
-    Trains the networks first, or uses those that are there. Writes tables/ and figures/.
+    Trains the networks first, or uses those that are there. Writes tables/ and figures/. A run that
+    was stopped goes on where it was.
     """
     from equivocal.constructions import SHIPPED, load_construction
+    from equivocal.constructions.settings import write_settings
     from equivocal.gestalt import TrainingSettings
     from equivocal.locks import only_one
 
@@ -81,85 +85,67 @@ def run(
         (SMALL if quick else {"networks": TEN})
         | {name: value for name, value in given.items() if value is not None}
     )
+    followed = min(curve_networks or training.networks, training.networks)
     place = folder or (QUICK if quick else USUAL)
-    with only_one(place, "tables", "figures", "networks/*", "networks/*/networks"):
+    with only_one(place, "tables", "figures", "networks/*", "networks/*/networks", "readings/*"):
         for construction in chosen:
-            _write(construction, _read(construction, training, place), place)
-        _write_settings(chosen, training, place)
+            _write(construction, _read(construction, training, followed, place), followed, place)
+            write_settings(place / "constructions.toml", construction, training, followed)
     out.print(f"wrote {place / 'tables'} and {place / 'figures'}", soft_wrap=True)
 
 
 def _read(
-    construction: "Construction", training: "TrainingSettings", place: Path
+    construction: "Construction", training: "TrainingSettings", followed: int, place: Path
 ) -> "pd.DataFrame":
     """Every item, read by every network and by particles of its posteriors."""
     import pandas as pd
 
     from equivocal.constructions import Reader
-    from equivocal.suites.posteriors import VARIANCE
+    from equivocal.constructions.settings import posteriors_of
 
     trained = train_or_reuse(
         construction.world, training, place / "networks" / construction.world.name
     )
-    curves = [(v, training.sentences) for v in VARIANCES if v != VARIANCE]
-    curves += [(VARIANCE, n) for n in HEARD if n < training.sentences]
-    doubts = [(VARIANCE, training.sentences), *(curves if construction.curves else [])]
-    parts = []
+    readers = [Reader(construction, trained, index, place) for index in range(training.networks)]
+    usual, *curves = posteriors_of(construction, training.sentences)
+    parts = [reader.trained() for reader in readers]
+    tasks = [(reader, usual) for reader in readers]
+    tasks += [(reader, posterior) for reader in readers[:followed] for posterior in curves]
     with progress(f"{construction.name}: posteriors") as advance:
-        for index in range(training.networks):
-            reader = Reader(construction, trained, index)
-            parts.append(reader.trained())
-            for number, (variance, heard) in enumerate(doubts, start=1):
-                parts.append(reader.posterior(variance, heard))
-                done = index * len(doubts) + number
-                advance(done, training.networks * len(doubts), f"network {index}")
+        for number, (reader, posterior) in enumerate(tasks, start=1):
+            parts.append(reader.posterior(*posterior))
+            advance(number, len(tasks), f"network {reader.index}")
     return pd.concat(parts, ignore_index=True)
 
 
-def _write(construction: "Construction", readings: "pd.DataFrame", place: Path) -> None:
-    """Tables and figures of one construction, and its table on the screen."""
+def _write(
+    construction: "Construction", readings: "pd.DataFrame", followed: int, place: Path
+) -> None:
+    """Tables and figures of one construction, and its tables on the screen."""
     from equivocal.constructions import belief_table, share_table
     from equivocal.constructions.figures import curve_figure, reading_figure
     from equivocal.files import write_text_atomically
     from equivocal.report import save_figure
 
-    name, shares, beliefs = construction.name, share_table(readings), belief_table(readings)
-    for what, table in (("readings", readings), ("shares", shares), ("beliefs", beliefs)):
+    usual, name = _usual(readings), construction.name
+    tables = {"readings": readings, "shares": share_table(usual), "beliefs": belief_table(usual)}
+    figures = {name: reading_figure(tables["shares"], usual, construction)}
+    if construction.curves:
+        particles = readings["beliefs"].eq("posterior") & readings["network"].lt(followed)
+        own = readings[particles & readings["condition"].isin(construction.curves)]
+        tables["curves"] = share_table(own)
+        figures[f"{name}_curves"] = curve_figure(tables["curves"], construction)
+    for what, table in tables.items():
         text = table.to_csv(index=False, float_format="%.6g")
         write_text_atomically(place / "tables" / f"{name}_{what}.csv", text)
-    usual = _usual(shares)
-    figure = reading_figure(usual, _usual(readings), construction.title, construction.people)
-    save_figure(figure, place / "figures", name)
-    if construction.curves:
-        followed = shares["condition"].isin(construction.curves)
-        particles = shares[followed & (shares["beliefs"] == "posterior")]
-        figure = curve_figure(particles, construction.title, construction.people)
-        save_figure(figure, place / "figures", f"{name}_curves")
-    _show(construction, usual, _usual(beliefs))
+    for what, figure in figures.items():
+        save_figure(figure, place / "figures", what)
+    _show(construction, tables["shares"], tables["beliefs"])
     if not readings["converged"].all():
         some = f"{1 - readings['converged'].mean():.0%} of the readings"
         out.print(f"{some} are of posteriors that did not come to rest: column `converged`.")
     if construction.curves:
-        _show_curves(construction, shares)
-
-
-def _write_settings(
-    chosen: "list[Construction]", training: "TrainingSettings", place: Path
-) -> None:
-    import tomli_w
-
-    from equivocal.constructions.reading import SAMPLER
-    from equivocal.files import write_text_atomically
-    from equivocal.suites.posteriors import VARIANCE
-
-    made_of = {
-        "version": __version__,
-        "constructions": [construction.name for construction in chosen],
-        "prior_variance": VARIANCE,
-        "training": asdict(training),
-        "sampler": SAMPLER.model_dump(exclude_none=True),
-    }
-    write_text_atomically(place / "constructions.toml", tomli_w.dumps(made_of))
+        _show_curves(tables["curves"])
 
 
 def _usual(table: "pd.DataFrame") -> "pd.DataFrame":
@@ -173,56 +159,67 @@ def _usual(table: "pd.DataFrame") -> "pd.DataFrame":
 
 def _show(construction: "Construction", shares: "pd.DataFrame", beliefs: "pd.DataFrame") -> None:
     out.print(construction.title, style="bold")
-    table = Table(box=box.SIMPLE)
-    table.add_column("condition")
-    titles = ("items", "exact", "belief", "error", "rival %", "of particles %")
-    for title in (*titles, "over networks", "over items", "neither %"):
-        table.add_column(title, justify="right")
+    table = _table("condition", "items", "exact", "belief", "error")
     own = beliefs[beliefs["beliefs"] == "trained"].to_dict("records")
-    belief = {row["condition"]: row for row in own}
+    for row in sorted(own, key=lambda row: list(construction.conditions).index(row["condition"])):
+        numbers = (_number(row[name]) for name in ("exact", "belief", "error"))
+        table.add_row(row["condition"], str(row["items"]), *numbers)
+    out.print(table)
     cells = {(r["beliefs"], r["reading"], r["condition"]): r for r in shares.to_dict("records")}
+    table = _table("rival %", "trained", "particles", "over networks", "over items", "neither")
     for condition in construction.conditions:
         rival = cells["posterior", "rival", condition]
         table.add_row(
             condition,
-            str(rival["items"]),
-            *(_number(belief[condition][name]) for name in ("exact", "belief", "error")),
             _percent(cells["trained", "rival", condition]["share"]),
-            _percent(rival["share"]),
-            _interval(rival["share_network_low"], rival["share_network_high"]),
-            _interval(rival["share_item_low"], rival["share_item_high"]),
+            *_share(rival),
             _percent(cells["posterior", "neither", condition]["share"]),
         )
     out.print(table)
     for condition, share in construction.people.items():
-        out.print(f"people, {condition}: about {_percent(share)} % ({construction.sources[0]})")
+        out.print(f"people, {condition}: about {100 * share:.0f} % ({construction.sources[0]})")
     out.print(
         "Exact: the world's belief in the answer (–: the world never says this); belief: of the "
         f"{shares['networks'].iloc[0]} trained networks, with its mean distance from the exact "
-        "one. Rival: share of trained networks that read it the other way; the same of particles "
-        "(%), with 95 % intervals over networks and over items; and neither way.",
+        "one. Rival: share of trained networks that read it the other way; the same of particles, "
+        "with 95 % intervals over networks and over items, exact binomial ones where all agree "
+        "on 0 or 100 (–: none); and of particles that read it neither way.",
         style="dim",
     )
 
 
-def _show_curves(construction: "Construction", shares: "pd.DataFrame") -> None:
+def _show_curves(shares: "pd.DataFrame") -> None:
     """The share of the rival reading along prior variances, then along sentences heard."""
     from equivocal.suites.posteriors import VARIANCE
 
-    particles = shares[(shares["beliefs"] == "posterior") & (shares["reading"] == "rival")]
-    all_heard = particles[particles["heard"] == particles["heard"].max()]
-    usual = particles[particles["variance"] == VARIANCE]
-    for column, rows in (("variance", all_heard), ("heard", usual)):
-        table = Table(box=box.SIMPLE)
-        table.add_column(f"rival (%) by {column}")
-        values = sorted(rows[column].unique())
-        for value in values:
-            table.add_column(f"{value:,g}", justify="right")
-        for condition in construction.curves:
-            own = rows[rows["condition"] == condition]
-            share = dict(zip(own[column], own["share"], strict=True))
-            table.add_row(condition, *(_percent(share[value]) for value in values))
+    rival = shares[shares["reading"] == "rival"]
+    all_heard = rival[rival["heard"] == rival["heard"].max()]
+    usual = rival[rival["variance"] == VARIANCE]
+    out.print(f"Curves, of {shares['networks'].iloc[0]} networks:")
+    for column, title, rows in (
+        ("variance", "prior variance", all_heard),
+        ("heard", "sentences heard", usual),
+    ):
+        table = _table("rival %", title, "particles", "over networks", "over items")
+        for row in rows.sort_values(["condition", column]).to_dict("records"):
+            table.add_row(row["condition"], f"{row[column]:,g}", *_share(row))
         out.print(table)
+
+
+def _table(first: str, *titles: str) -> Table:
+    """Words on the left, numbers on the right."""
+    table = Table(box=box.SIMPLE)
+    table.add_column(first)
+    for title in titles:
+        table.add_column(title, justify="right")
+    return table
+
+
+def _share(row: "dict[Hashable, Any]") -> tuple[str, str, str]:
+    """A share with its intervals over networks and over items."""
+    ends = ((row[f"share_{over}_low"], row[f"share_{over}_high"]) for over in ("network", "item"))
+    networks, items = (_interval(low, high) for low, high in ends)
+    return _percent(row["share"]), networks, items
 
 
 def _number(value: float) -> str:
@@ -230,7 +227,8 @@ def _number(value: float) -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.1f}"
+    """Without decimals where it is exactly none or all, so that nearly all can be told from it."""
+    return f"{100 * share:.{0 if share in (0, 1) else 1}f}"
 
 
 def _interval(low: float, high: float) -> str:

@@ -59,7 +59,8 @@ class Construction:
     title: str
     world: World
     sources: tuple[str, ...]
-    conditions: dict[str, str]  # name: what is special about it
+    readings: dict[str, str]  # what figures call `answer` and `rival`
+    conditions: dict[str, str]  # name: an example, and after a colon what is special about it
     curves: tuple[str, ...]  # conditions followed over prior variances and sentences heard
     people: dict[str, float]  # condition: share of people who took the rival reading, as published
     items: tuple[Item, ...]
@@ -84,6 +85,7 @@ def load_construction(name: str) -> Construction:
         title=about["title"],
         world=world,
         sources=tuple(about["sources"]),
+        readings=about["readings"],
         conditions=about["conditions"],
         curves=tuple(about.get("curves", ())),
         people=about.get("people", {}),

@@ -24,12 +24,20 @@ an implausible passive is what she counts as error. That particles stand for peo
 
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from scipy.special import expit
 
 from equivocal.constructions.items import Construction
+from equivocal.constructions.keeping import (
+    MEASURED,
+    Readings,
+    find_readings,
+    keep_readings,
+    kept_path,
+)
 from equivocal.gestalt import Run
 from equivocal.study.inference import infer, last_layer_of
 from equivocal.study.settings import SamplerSettings
@@ -46,9 +54,12 @@ NAN = float("nan")
 class Reader:
     """One network of a run that has heard every sentence of a construction."""
 
-    def __init__(self, construction: Construction, run: Run, index: int) -> None:
+    def __init__(
+        self, construction: Construction, run: Run, index: int, folder: Path | None = None
+    ) -> None:
+        """Readings of posteriors are kept in `folder`, where one is given."""
         self.construction, self.run, self.index = construction, run, index
-        self.network = run.networks[index]
+        self.folder, self.network = folder, run.networks[index]
         self._psi = [  # (questions, D) after the last word of each item
             self.network.probe_features(item.utterance, item.probes).values[-1]
             for item in construction.items
@@ -61,50 +72,64 @@ class Reader:
         says the sentence.
         """
         layer = self.network.last_layer().sel(unit=list(self.construction.units)).values
-        rows = self._read(layer[:, None])
-        return rows.assign(beliefs="trained", variance=0.0, heard=self._all, converged=True)
+        readings = Readings(self._read(layer[:, None]), converged=True)
+        return self._rows(readings, beliefs="trained", variance=0.0, heard=self._all)
 
     def posterior(self, variance: float, heard: int | None = None) -> pd.DataFrame:
         """The same for particles of the network's posterior; `heard`: n, all where not given."""
         heard = heard or self._all
-        so_far = replace(self.run, settings=replace(self.run.settings, sentences=heard))
-        layer = last_layer_of(so_far, self.network, "every word")
-        units = [self.network.world.units.index(unit) for unit in self.construction.units]
-        seed = self.run.settings.seed + self.index
-        posterior = infer(layer.some(units), SAMPLER, variance, seed)
-        rows = self._read(np.asarray(posterior.particles))
-        rest = posterior.info.converged
-        return rows.assign(beliefs="posterior", variance=variance, heard=heard, converged=rest)
+        about = {"beliefs": "posterior", "variance": variance, "heard": heard}
+        if self.folder is None:
+            return self._rows(self._sampled(variance, heard), **about)
+        settings = about | {"sampler": SAMPLER.model_dump()}
+        path = kept_path(self.folder, self.construction, self.run, self.index, settings)
+        readings = find_readings(path, len(self.construction.items))
+        if readings is None:
+            readings = self._sampled(variance, heard)
+            keep_readings(path, readings)
+        return self._rows(readings, **about)
 
     @property
     def _all(self) -> int:
         return self.run.settings.sentences
 
-    def _read(self, layers: np.ndarray) -> pd.DataFrame:
-        """`layers` is (units of the construction, comprehenders, D)."""
+    def _sampled(self, variance: float, heard: int) -> Readings:
+        so_far = replace(self.run, settings=replace(self.run.settings, sentences=heard))
+        layer = last_layer_of(so_far, self.network, "every word")
+        units = [self.network.world.units.index(unit) for unit in self.construction.units]
+        seed = self.run.settings.seed + self.index
+        posterior = infer(layer.some(units), SAMPLER, variance, seed)
+        return Readings(self._read(np.asarray(posterior.particles)), posterior.info.converged)
+
+    def _read(self, layers: np.ndarray) -> np.ndarray:
+        """(items, `MEASURED`), of layers (units of the construction, comprehenders, D)."""
         number = {unit: k for k, unit in enumerate(self.construction.units)}
         rows = []
-        exact = exact_beliefs(self.construction)
-        for item, psi, truth in zip(self.construction.items, self._psi, exact, strict=True):
+        for item, psi in zip(self.construction.items, self._psi, strict=True):
             answers = layers[[number[question.answer] for question in item.questions]]
             rivals = layers[[number[question.rival] for question in item.questions]]
             z_answer = np.einsum("qjd,qd->qj", answers, psi)
             z_rival = np.einsum("qjd,qd->qj", rivals, psi)
-            shares = reading_shares(z_answer, z_rival)
-            rows.append(
-                {
-                    "construction": self.construction.name,
-                    "condition": item.condition,
-                    "item": item.name,
-                    "network": self.index,
-                    **dict(zip(READINGS, shares, strict=True)),
-                    "belief": float(expit(z_answer[0]).mean()),
-                    "rival_belief": float(expit(z_rival[0]).mean()),
-                    "exact": truth[0],
-                    "rival_exact": truth[1],
-                }
-            )
-        return pd.DataFrame(rows)
+            beliefs = expit(z_answer[0]).mean(), expit(z_rival[0]).mean()
+            rows.append([*reading_shares(z_answer, z_rival), *beliefs])
+        return np.array(rows, float)
+
+    def _rows(self, readings: Readings, **about: object) -> pd.DataFrame:
+        """A row for each item, with its names and exact beliefs."""
+        items, exact = self.construction.items, np.array(exact_beliefs(self.construction))
+        return pd.DataFrame(
+            {
+                "construction": self.construction.name,
+                "condition": [item.condition for item in items],
+                "item": [item.name for item in items],
+                "network": self.index,
+                **dict(zip(MEASURED, readings.values.T, strict=True)),
+                "exact": exact[:, 0],
+                "rival_exact": exact[:, 1],
+                **about,
+                "converged": readings.converged,
+            }
+        )
 
 
 def reading_shares(z_answer: np.ndarray, z_rival: np.ndarray) -> tuple[float, float, float]:
