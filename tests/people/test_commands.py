@@ -40,6 +40,12 @@ def test_what_is_simulated_is_found_again(tmp_path: Path) -> None:
         "compare.png",
     }
     table = pd.read_csv(tmp_path / "cmp" / "compare.csv").set_index(["measure", "model"])
+    settings = tomllib.loads((tmp_path / "cmp" / "compare.toml").read_text())
+    assert settings["measure"] == ["surprise", "rival"]
+    assert settings["columns"] == {
+        **{name: name for name in ("participant", "item", "condition", "position", "word")},
+        "response": "rt",
+    }
     row = table.loc[("surprise", "alone")]
     assert row["low"] < truth["beta"] < row["high"]
     assert len(pd.read_csv(tmp_path / "cmp" / "trials.csv")) == row["trials"] == 288
@@ -47,8 +53,12 @@ def test_what_is_simulated_is_found_again(tmp_path: Path) -> None:
 
 
 def test_power_is_written_with_its_figure(tmp_path: Path) -> None:
+    (tmp_path / "m.csv").write_text(
+        "suite,item,rival,update\n" + "".join(f"a,{i},0,{i**2}\n" for i in range(5)) + "b,9,0,1\n"
+    )
     made = run(
         *SIMULATE[:1], "--power", "--participants", "6,4", "--items", "5", "--runs", "4",
+        "--measures", "m.csv", "--measure", "update", "--where", "suite=a", "--slopes",
         "--out", "pow", cwd=tmp_path,
     )  # fmt: skip
     assert made.returncode == 0, made.stderr
@@ -56,7 +66,29 @@ def test_power_is_written_with_its_figure(tmp_path: Path) -> None:
     assert table["participants"].tolist() == [4, 6]
     assert table["runs"].tolist() == [4, 4]
     assert (tmp_path / "pow" / "figures" / "power.svg").exists()
-    assert tomllib.loads((tmp_path / "pow" / "power.toml").read_text())["truth"]["beta"] == 20.0
+    settings = tomllib.loads((tmp_path / "pow" / "power.toml").read_text())
+    assert settings.pop("truth")["beta"] == 20.0
+    assert settings.pop("versions")
+    assert settings == {
+        "measures": "m.csv",
+        "measure": "update",
+        "where": ["suite=a"],
+        "participants": [4, 6],
+        "items": [5],
+        "runs": 4,
+        "slopes": True,
+    }
+
+
+def test_measures_are_those_of_the_suites_unless_given(tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text("participant,item,rt\np1,1,300\n")
+    message = fails("compare", "d.csv", cwd=tmp_path)
+    assert "no runs/suites/tables/words.csv, which `equivocal suites run` writes" in message
+    words = tmp_path / "runs" / "suites" / "tables" / "words.csv"
+    words.parent.mkdir(parents=True)
+    words.write_text("item,network,measure,value\ntea (morning),0,update,2\n")
+    message = fails("compare", "d.csv", cwd=tmp_path)
+    assert message.startswith("no trial joined: item is 1 in the trials and tea (morning) in the m")
 
 
 def test_mistakes(tmp_path: Path) -> None:
@@ -67,5 +99,12 @@ def test_mistakes(tmp_path: Path) -> None:
     assert "No such file" in fails("compare", tmp_path / "x.csv", "--measures", tmp_path / "m.csv")
     assert "whole numbers from 2 on" in fails("simulate", "--participants", "ten", cwd=tmp_path)
     assert "are for --power" in fails("simulate", "--participants", "10,20", cwd=tmp_path)
-    assert "names a column of --measures" in fails("simulate", "--measure", "x", cwd=tmp_path)
+    for option in (["--measure", "x"], ["--where", "suite=a"]):
+        message = fails("simulate", *option, cwd=tmp_path)
+        assert message.startswith(f"{option[0]} does nothing without --measures; add that, or")
+    for option in (["--runs", "9"], ["--slopes"]):
+        message = fails("simulate", *option, cwd=tmp_path)
+        assert message.startswith(f"{option[0]} does nothing without --power; add that, or leave")
+    both = ["--positions", "2", "--measures", "m.csv"]
+    assert "--positions is for the built-in" in fails("simulate", *both, cwd=tmp_path)
     assert not (tmp_path / "runs").exists()  # nothing is made before the input is known to be good

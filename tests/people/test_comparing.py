@@ -11,7 +11,7 @@ from equivocal.errors import UserError
 from equivocal.people import Experiment, compare, join, simulate
 from equivocal.people.comparing import Model
 from equivocal.people.mixed import RandomPart, fit_mixed
-from equivocal.people.rscripts import brms_script, formula, lme4_script
+from equivocal.people.rscripts import brms_script, formula, lme4_script, r_names
 from tests.people.made_up import log_likelihood
 
 TRUTH = Experiment(participants=16, items=12, positions=2, beta=40.0, seed=1)
@@ -187,14 +187,30 @@ def test_every_name_in_a_script_is_a_column_of_its_data(tmp_path) -> None:
     script = lme4_script(found)
     assert "trials$my_kind <- factor(trials$my_kind)" in script
     assert formula(found, Model(("rival (2)",), ("rival (2)",))) == (
-        "log(response) ~ 1 + my_kind + z_rival__2_ + (1 | participant) + (1 | item) + "
-        "(0 + z_rival__2_ | participant)"
+        "log(response) ~ 1 + my_kind + z_rival_2 + (1 | participant) + (1 | item) + "
+        "(0 + z_rival_2 | participant)"
     )
     from equivocal.people import write_comparison
 
     write_comparison(tmp_path, found, {})
     columns = set(pd.read_csv(tmp_path / "trials.csv").columns)
-    assert set(re.findall(r"scale\(trials\$([\w.]+)\)", script)) == {"x__surprise", "rival__2_"}
+    assert set(re.findall(r"scale\(trials\$([\w.]+)\)", script)) == {"surprise", "rival_2"}
     read = {name for name in re.findall(r"trials\$([\w.]+)", script) if not name.startswith("z_")}
     assert read <= columns
     assert (tmp_path / "lme4.R").read_text(encoding="utf-8") == script
+
+
+def test_names_that_brms_takes_and_nothing_overwrites() -> None:
+    """No `__|_$`, which brms refuses; no `z_surprise`, which R would overwrite with ours."""
+    odd = ["surprise (nats)", "a__b", "_", "½", "(item)", "position", "z_surprise", "surprise"]
+    names = r_names(odd)
+    assert " ".join(names.values()) == (
+        "surprise_nats a_b x x_2 item_2 position x_z_surprise surprise"
+    )
+    assert not any(re.search("__|_$", name) for name in names.values())
+    trials, measures = made()
+    measures["z_surprise"] = measures["rival"]
+    found = compare(join(trials, measures, ["surprise"], ["z_surprise"]))
+    assert formula(found, Model(("surprise",))).startswith(
+        "response ~ 1 + x_z_surprise + z_surprise + (1"
+    )

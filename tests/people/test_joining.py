@@ -77,6 +77,10 @@ def test_without_positions_words_are_joined_by_the_word(tmp_path: Path) -> None:
     found = joined(tmp_path, trials, measures)
     assert found.keys == ["item", "word"]
     assert found.trials["update"].tolist() == [1.5, 0.5]
+    written = "participant,item,word,rt\np1,1,Eats.,300\np2,1,WOMAN,310\np1,1,—,320\np2,1,,330\n"
+    found = joined(tmp_path, written, measures.replace("woman", "“Woman”") + "1,…,2.5\n")
+    assert found.trials["update"].tolist() == [1.5, 0.5]
+    assert found.unmatched["reason"].tolist() == ["no such word in the measures", "no word"]
 
 
 def test_networks_are_averaged_and_a_missing_value_is_not(tmp_path: Path) -> None:

@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 
 from equivocal.errors import UserError
-from equivocal.people import Experiment, power_curve, simulate, stimuli_of
+from equivocal.people import Experiment, compare, join, power_curve, simulate, stimuli_of
 from equivocal.people.power import analyse_once
+from equivocal.people.simulating import draw_trials
 
 SMALL = Experiment(participants=8, items=6, positions=2)
 
@@ -70,6 +71,9 @@ def test_more_items_than_there_are() -> None:
     stimuli, _ = stimuli_of(measures)
     fit = analyse_once(SMALL, np.random.default_rng(0), stimuli)
     assert fit.trials == 8 * 6
+    alike, _ = stimuli_of(measures.assign(update=[1.0, 1.0, 2.0]))
+    with pytest.raises(UserError, match="2 items were drawn that all have the same value"):
+        power_curve(SMALL, [8], [2], 20, stimuli=alike)  # one draw of three
 
 
 @pytest.mark.parametrize(
@@ -113,6 +117,55 @@ def test_power_grows_and_is_alpha_without_an_effect() -> None:
     again = power_curve(weak, [30], [6], 60).iloc[0]
     before = table[(table["participants"] == 30) & (table["items"] == 6)].iloc[0]
     assert again["mean_estimate"] == before["mean_estimate"]
+
+
+def test_units_of_the_measure_change_nothing() -> None:
+    """Milliseconds or minutes, the effect per unit with them: the same trials, so the same fits.
+
+    Unless the measure is standardised, ψ of the slopes counts as none where its sd is 1,000.
+    """
+    rng = np.random.default_rng(3)
+    words = pd.DataFrame({"item": np.repeat(np.arange(12), 2).astype(str), "position": [1, 2] * 12})
+    words["update"] = rng.normal(size=24)
+    truth = Experiment(participants=12, items=12, slope_sd=25.0)
+    found = {}
+    for unit in (1.0, 1e-3, 1e4):
+        stimuli, _ = stimuli_of(words.assign(update=words["update"] * unit))
+        here = replace(truth, beta=20.0 / unit, slope_sd=25.0 / unit)
+        fits = [
+            analyse_once(here, np.random.default_rng([5, run]), stimuli, slopes=True)
+            for run in range(20)
+        ]
+        curve = power_curve(here, [12], [12], 20, stimuli=stimuli, slopes=True).iloc[0]
+        found[unit] = fits, curve
+        assert curve["mean_estimate"] * unit == pytest.approx(20.0, abs=8.0)
+    fits, curve = found[1.0]
+    assert 10 < np.median([fit.df[1] for fit in fits]) < 30  # participants are the sample
+    for unit, (others, other) in found.items():
+        assert [fit.converged for fit in others] == [fit.converged for fit in fits]
+        for fit, same in zip(others, fits, strict=True):
+            assert fit.df[1] == pytest.approx(same.df[1], rel=1e-3)
+            assert fit.interval(1) == pytest.approx(np.divide(same.interval(1), unit), rel=1e-4)
+            assert fit.sds["slope"] * unit == pytest.approx(same.sds["slope"], rel=1e-3, abs=1e-2)
+        for name in ("power", "low", "high", "coverage", "not_converged"):
+            assert other[name] == curve[name]
+
+
+def test_the_analysis_is_that_of_a_comparison() -> None:
+    """The trials of one simulated experiment, through `compare`: the same numbers per unit."""
+    rng = np.random.default_rng(2)
+    words = pd.DataFrame({"item": [str(i) for i in range(8)], "update": rng.normal(5, 3000, 8)})
+    stimuli, _ = stimuli_of(words)
+    truth = replace(SMALL, items=8, beta=0.01, slope_sd=0.02)
+    fit = analyse_once(truth, np.random.default_rng(4), stimuli, slopes=True)
+    participant, _, row, response = draw_trials(truth, stimuli, np.random.default_rng(4))
+    trials = words.loc[row, ["item"]].reset_index(drop=True)
+    trials = trials.assign(participant=participant.astype(str), response=response, row=row)
+    ours = compare(join(trials, words), slopes=True).table.iloc[0]
+    low, high = fit.interval(1)
+    mine = [fit.coefficients[1], fit.error(1), low, high, fit.df[1], fit.p_value(1)]
+    theirs = ours[["estimate", "se", "low", "high", "df", "p"]].astype(float)
+    np.testing.assert_allclose(mine, theirs, rtol=1e-6)
 
 
 @pytest.mark.slow

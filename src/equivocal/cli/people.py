@@ -1,5 +1,6 @@
 """`equivocal compare` and `equivocal simulate`."""
 
+from dataclasses import asdict
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated
@@ -8,6 +9,7 @@ import typer
 from rich.table import Table
 
 from equivocal.cli.console import out, progress
+from equivocal.cli.suites import USUAL
 from equivocal.cli.training import Folder
 from equivocal.errors import UserError
 
@@ -19,8 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["COMPARE_EXAMPLES", "SIMULATE_EXAMPLES", "compare", "simulate"]
 
 COMPARE_EXAMPLES = (
-    "Examples: `equivocal compare data.csv --measures measures.csv`, `equivocal compare data.csv "
-    "--measures measures.csv --participant subject --response n400 --where position=3`, "
+    "Examples: `equivocal compare data.csv --where suite=cloze_probability`, `equivocal compare "
+    "data.csv --measures measures.csv --participant subject --response n400 --where position=3`, "
     "`equivocal compare data.csv --measures measures.csv --control length --log --slopes`"
 )
 SIMULATE_EXAMPLES = (
@@ -28,7 +30,8 @@ SIMULATE_EXAMPLES = (
     "`equivocal simulate --measures measures.csv --measure semantic_update`, "
     "`equivocal simulate --power --participants 20,40,60 --items 12,24 --runs 200`"
 )
-MOST_RUNS = 100_000
+RUNS, MOST_RUNS = 200, 100_000
+WORDS = USUAL / "tables" / "words.csv"
 
 Where = Annotated[
     list[str] | None,
@@ -42,8 +45,9 @@ Slopes = Annotated[
 def compare(
     data: Annotated[Path, typer.Argument(help="The trials: a CSV file, a row for each response.")],
     measures: Annotated[
-        Path, typer.Option(help="The measures: a CSV file, a row for each item and word.")
-    ],
+        Path | None,
+        typer.Option(help=f"The measures: a CSV file, a row for each item and word [{WORDS}]."),
+    ] = None,
     response: Annotated[str, typer.Option(help="Column of the trials.")] = "rt",
     participant: Annotated[str, typer.Option(help="Column of the trials.")] = "participant",
     item: Annotated[str, typer.Option(help="Column of the trials.")] = "item",
@@ -72,6 +76,7 @@ def compare(
     from equivocal.people import compare as compare_measures
 
     began = monotonic()
+    measures = measures or _words_of_suites()
     columns = Columns(
         participant=participant,
         item=item,
@@ -93,7 +98,8 @@ def compare(
             "seconds": round(monotonic() - began, 3),
             "data": str(data),
             "measures": str(measures),
-            "response": response,
+            "columns": asdict(columns),
+            "measure": joined.measures,
             "where": where or [],
             "controls": control or [],
             "log": log,
@@ -108,8 +114,8 @@ def simulate(
     participants: Annotated[str, typer.Option(help="How many; with --power also 20,40,60.")] = "40",
     items: Annotated[str, typer.Option(help="How many; with --power also 12,24.")] = "24",
     positions: Annotated[
-        int, typer.Option(min=1, help="Words in an item of the built-in measures.")
-    ] = 3,
+        int | None, typer.Option(min=1, help="Words in an item of the built-in measures [3].")
+    ] = None,
     beta: Annotated[float, typer.Option(help="The effect, per unit of the measure.")] = 20.0,
     intercept: Annotated[float, typer.Option(help="Mean response where the measure is 0.")] = 500.0,
     participant_sd: Annotated[float, typer.Option(help="Sd of participants.")] = 50.0,
@@ -127,8 +133,9 @@ def simulate(
         bool, typer.Option("--power", help="How often would the effect be found?")
     ] = False,
     runs: Annotated[
-        int, typer.Option(min=1, max=MOST_RUNS, help="Experiments for each point of --power.")
-    ] = 200,
+        int | None,
+        typer.Option(min=1, max=MOST_RUNS, help=f"Experiments for each point of --power [{RUNS}]."),
+    ] = None,
     slopes: Slopes = False,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same numbers.")] = 0,
     folder: Folder = Path("runs/simulated"),
@@ -152,12 +159,14 @@ def simulate(
     many_participants, many_items = _counts(participants, "participants"), _counts(items, "items")
     if not power and len(many_participants) * len(many_items) > 1:
         raise UserError("several numbers of participants or items are for --power; give one each.")
-    if measure and not measures:
-        raise UserError("--measure names a column of --measures; give that file too.")
+    _refuse_idle("--power", power, {"--runs": runs, "--slopes": slopes})
+    _refuse_idle("--measures", measures, {"--measure": measure, "--where": where})
+    if positions and measures:
+        raise UserError("--positions is for the built-in measures; leave out that or --measures.")
     experiment = Experiment(
         participants=many_participants[0],
         items=many_items[0],
-        positions=positions,
+        positions=positions or Experiment.positions,
         intercept=intercept,
         beta=beta,
         participant_sd=participant_sd,
@@ -173,21 +182,45 @@ def simulate(
             write_experiment(folder, experiment, trials, used, name)
             _show_experiment(experiment, len(trials), name, folder)
             return
-        stimuli = None if table is None else stimuli_of(table, measure)[0]
+        stimuli, name = (None, "surprise") if table is None else stimuli_of(table, measure)
         with progress("power") as advance:
             found = power_curve(
                 experiment,
                 many_participants,
                 many_items,
-                runs,
+                runs or RUNS,
                 stimuli=stimuli,
                 slopes=slopes,
                 advance=advance,
             )
-        settings = {"measures": str(measures or "built in"), "slopes": slopes}
+        settings = {
+            "measures": str(measures or "built in"),
+            "measure": name,
+            "where": where or [],
+            "participants": many_participants,
+            "items": many_items,
+            "runs": runs or RUNS,
+            "slopes": slopes,
+        }
         write_power(folder, experiment, found, settings)
     _show_power(found, beta)
     out.print(f"wrote {folder / 'power.csv'} and {folder / 'figures'}", soft_wrap=True)
+
+
+def _words_of_suites() -> Path:
+    if not WORDS.exists():
+        raise UserError(
+            f"there is no {WORDS}, which `equivocal suites run` writes; run that first, or give "
+            "a table of your own with --measures."
+        )
+    return WORDS
+
+
+def _refuse_idle(needed: str, there: object, options: dict[str, object]) -> None:
+    """What was asked for is done or refused, never passed over."""
+    for name, given in options.items():
+        if given and not there:
+            raise UserError(f"{name} does nothing without {needed}; add that, or leave {name} out.")
 
 
 def _counts(text: str, name: str) -> list[int]:

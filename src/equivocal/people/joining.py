@@ -34,6 +34,8 @@ def join(
 ) -> Joined:
     """Every trial gets the measures of its item and word."""
     keys = _keys(trials, measures)
+    if "word" in keys:
+        trials, measures = (t.assign(word=_folded(t["word"])) for t in (trials, measures))
     names = choose_measures(measures, chosen, controls)
     _check_controls(trials, measures, controls)
     by_word = [name for name in controls if name not in trials]
@@ -71,6 +73,11 @@ def _keys(trials: pd.DataFrame, measures: pd.DataFrame) -> list[str]:
                 f"none; add it there, or keep one word with --where {several[0]}=VALUE."
             )
     return shared
+
+
+def _folded(words: pd.Series) -> pd.Series:
+    """As they are compared; a dash or another word without letters is left as it is."""
+    return words.map(lambda word: fold(word) or word, na_action="ignore")
 
 
 def _check_controls(trials: pd.DataFrame, measures: pd.DataFrame, controls: Sequence[str]) -> None:

@@ -1,8 +1,8 @@
 """How often an experiment would find an effect: many of them, simulated and analysed.
 
 Each is a new sample of participants and noise, and of items where the measures are built in or have
-more items than are wanted. The analysis is that of `equivocal compare`: REML, Satterthwaite's
-degrees of freedom, p < 0.05.
+more items than are wanted. The analysis is that of `equivocal compare`: the measure in standard
+deviations over the trials, REML, Satterthwaite's degrees of freedom, p < 0.05.
 """
 
 from collections.abc import Sequence
@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from equivocal.errors import UserError
 from equivocal.people.mixed import LEVEL, MixedFit, RandomPart, fit_mixed
 from equivocal.people.simulating import Experiment, Stimuli, built_in_stimuli, draw_trials
 from equivocal.progress import Advance
@@ -66,11 +67,30 @@ def analyse_once(
         stimuli = built_in_stimuli(experiment, rng)
     participant, item, row, response = draw_trials(experiment, stimuli, rng)
     x = stimuli.values[row]
+    if not np.ptp(x) > 0:
+        raise UserError(
+            f"{experiment.items} items were drawn that all have the same value of the measure; "
+            "raise --items, or choose a measure that differs more between them."
+        )
+    spread = float(x.std(ddof=1))
+    z = (x - x.mean()) / spread
     parts = [RandomPart("participant", participant), RandomPart("item", item)]
     if slopes:
-        parts.append(RandomPart("slope", participant, x - x.mean()))
-    X = np.column_stack([np.ones(len(x)), x - x.mean()])
-    return fit_mixed(response, X, parts, reml=True)
+        parts.append(RandomPart("slope", participant, z))
+    X = np.column_stack([np.ones(len(z)), z])
+    return _per_unit(fit_mixed(response, X, parts, reml=True), spread)
+
+
+def _per_unit(fit: MixedFit, spread: float) -> MixedFit:
+    """The fit in standard deviations of the measure, as it is in the measure's own units."""
+    unit = np.array([1.0, 1 / spread])
+    return replace(
+        fit,
+        coefficients=fit.coefficients * unit,
+        covariance=fit.covariance * np.outer(unit, unit),
+        sds={name: sd / spread if name == "slope" else sd for name, sd in fit.sds.items()},
+        log_likelihood=fit.log_likelihood - float(np.log(spread)),  # REML's has log|XᵀV⁻¹X|
+    )
 
 
 def _summary(fits: list[MixedFit], beta: float) -> dict[str, Any]:

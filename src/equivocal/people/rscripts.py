@@ -8,28 +8,33 @@ import re
 from collections.abc import Iterable
 
 from equivocal.people.comparing import Comparison, Model, is_numeric
+from equivocal.people.tables import PLACES
+from equivocal.people.tables import RESERVED as TAKEN
 
 __all__ = ["brms_script", "formula", "lme4_script", "r_names"]
 
 RESERVED = {"if", "else", "repeat", "while", "function", "for", "next", "break", "in"}
 RESERVED |= {"TRUE", "FALSE", "NULL", "Inf", "NaN", "NA"}
+OURS = {*PLACES, *TAKEN}  # columns of trials.csv beside measures and controls
 
 
 def r_names(names: Iterable[str]) -> dict[str, str]:
-    """Names that R takes as they are, each different.
+    """Names that R takes as they are, each different, and none beginning with `z_`.
+
+    brms refuses `__` anywhere and `_` at the end.
 
     >>> r_names(["semantic_update", "paper_1_mean", "0.5 share", "0,5 share", "if"])
     {'semantic_update': 'semantic_update', 'paper_1_mean': 'paper_1_mean', '0.5 share': 'x0.5_share', '0,5 share': 'x0_5_share', 'if': 'x_if'}
     """  # noqa: E501
     found: dict[str, str] = {}
     for name in names:
-        plain = re.sub(r"[^A-Za-z0-9_.]", "_", name)
+        plain = re.sub(r"[^A-Za-z0-9.]+", "_", name).strip("_")
         if not re.match(r"[A-Za-z]", plain):
             plain = f"x{plain}"
-        if plain in RESERVED:
+        if plain in RESERVED or plain.startswith("z_"):  # z_NAME is NAME in standard deviations
             plain = f"x_{plain}"
         unused, number = plain, 2
-        while unused in found.values():
+        while unused in found.values() or (unused in OURS and unused != name):
             unused, number = f"{plain}_{number}", number + 1
         found[name] = unused
     return found

@@ -49,7 +49,7 @@ def write_power(
     """power.csv, its figure, and power.toml."""
     _write_table(folder / "power.csv", table)
     save_figure(power_figure(table), folder / "figures", "power")
-    # how many participants and items there were stands in the table
+    # how many participants and items there were, several perhaps, stands in the settings
     truth = {k: v for k, v in asdict(experiment).items() if k not in ("participants", "items")}
     _write_settings(folder / "power.toml", settings | {"truth": truth})
 
