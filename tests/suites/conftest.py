@@ -10,6 +10,7 @@ from equivocal.world import example_text
 TOML = """
 title = "Who is chased"
 world = "garden.toml"
+sources = ["Ferreira (2003), Cognitive Psychology 47, 164–203", "another"]
 
 [conditions]
 likely = ""

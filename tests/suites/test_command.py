@@ -1,7 +1,10 @@
 """`equivocal suites` as a user runs it, and what its figures show."""
 
+import re
 import subprocess
 import sys
+import tomllib
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +15,7 @@ from equivocal.cli.suites import run
 from equivocal.errors import UserError
 from equivocal.report.suite_figures import overview_figure, suite_figure
 from equivocal.suites import SHIPPED, finding_table, load_suite, network_means
+from equivocal.suites.telling import told
 from tests.suites.test_findings import made_up
 
 
@@ -27,25 +31,38 @@ def test_all_measures_of_a_suite_and_again_from_what_is_there(
     chase_file: Path, tmp_path: Path
 ) -> None:
     arguments = ("run", "--suite", str(chase_file), "--quick", "--out", "out")
-    done = suites(*arguments, "--measure", "all", cwd=tmp_path)
+    done = suites(*arguments, "--measure", "all", "--by-role", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "epistemic_share (exploratory): " in done.stdout
-    assert "chase: odd > likely" in done.stdout
+    assert "chase: odd > likely – Ferreira (2003)\n" in done.stdout
+    assert done.stdout.count("no ratio, since the measure can be negative; 2018: not pub") == 1
     out = tmp_path / "out"
     words = pd.read_csv(out / "tables" / "words.csv")
     assert words.groupby("measure").size().nunique() == 1
     assert words[words["measure"] == "epistemic_share"]["low"].notna().all()
     assert words[words["measure"] == "bayesian_surprise"]["low"].isna().all()  # trained beliefs
+    roles = [name for name in words["measure"].unique() if name.startswith("bayesian_surprise_")]
+    assert len(roles) == len(load_suite(chase_file).world.roles)
     findings = pd.read_csv(out / "tables" / "findings.csv")
-    assert len(findings) == words["measure"].nunique() == 4
+    assert len(findings) == words["measure"].nunique() - len(roles) == 4
+    summary = pd.read_csv(out / "tables" / "words_summary.csv")
+    assert len(summary) * 2 == len(words)  # two networks
     for name in ("chase", "overview"):
         assert (out / "figures" / f"{name}.svg").stat().st_size > 1000
+    made_of = tomllib.loads((out / "suites.toml").read_text())
+    assert (made_of["networks"], made_of["seed"]) == (2, 0)
+    assert made_of["posterior"]["particles"] == 64
+    assert made_of["posterior"]["prior_variance"] == 1
+    assert made_of["versions"]["jax"] == metadata.version("jax")
+    (posteriors,) = out.glob("networks/*/posteriors/*")
+    (posteriors / ".00.0a1b2c3d.tmp").write_bytes(b"")  # by a run that was killed
     again = suites(
         *arguments, "--measure", "bayesian_surprise", "--beliefs", "posterior", cwd=tmp_path
     )
     assert "holds this run already" in again.stdout, again.stderr
     words = pd.read_csv(out / "tables" / "words.csv")
     assert words[words["position"] > 1]["low"].notna().all()
+    assert len(list(posteriors.iterdir())) == 2  # found again, and nothing else left
 
 
 @pytest.mark.parametrize(
@@ -54,6 +71,7 @@ def test_all_measures_of_a_suite_and_again_from_what_is_there(
         ({"names": ["reversal"]}, r"did you mean 'reversal_anomaly'\?"),
         ({"measures": ["n400"]}, "unknown measure 'n400'"),
         ({"names": ["a/x.toml"]}, "cannot read a/x.toml"),
+        ({"by_role": True}, "--by-role is of bayesian_surprise; add --measure bayesian_surprise"),
         ({"networks": 20_000}, "networks must be from 1 to 10,000"),
     ],
 )
@@ -84,6 +102,19 @@ def two_measures() -> tuple[pd.DataFrame, list]:
     return pd.concat(parts), loaded
 
 
+def test_what_is_told_names_source_and_published_direction_and_why_there_is_no_ratio() -> None:
+    words, loaded = two_measures()
+    printed = [text for text, _ in told(finding_table(words, loaded))]
+    at = printed.index(
+        "held            reversal_anomaly: reversal > congruent – "
+        "Rabovsky, Hansen & McClelland (2018)"
+    )
+    assert printed[at + 2].endswith("; 2018: 1.14 (0.975 to 1.34), as predicted")
+    assert re.search(r"^ +ratio 1\.5 \(1\.\d+ to 1\.\d+\); ", printed[at + 2])
+    reason = " " * 16 + "no ratio, since the measure can be negative; 2018: not published"
+    assert printed.count(reason) == 15
+
+
 def test_a_suites_figure_shows_every_network_their_mean_and_2018() -> None:
     words, loaded = two_measures()
     suite = loaded[-1]
@@ -109,7 +140,7 @@ def test_the_overview_has_a_row_for_each_finding_and_a_mark_for_each_verdict() -
     findings = finding_table(words, loaded)
     ratios, verdicts = overview_figure(findings, {s.name: s.title for s in loaded}).axes
     labels = [t.get_text() for t in ratios.get_yticklabels()]
-    assert len(labels) == findings[["suite", "contrast"]].drop_duplicates().shape[0] == 14
+    assert len(labels) == findings[["suite", "contrast"]].drop_duplicates().shape[0] == 15
     assert labels[0] == "Semantic incongruity:  incongruent > congruent"
     drawn = {line.get_label(): len(line.get_xdata()) for line in verdicts.lines}
     assert drawn == findings["verdict"].value_counts().to_dict()

@@ -5,7 +5,14 @@ import pandas as pd
 import pytest
 
 from equivocal.study.statistics import one_sample
-from equivocal.suites import Suite, condition_table, finding_table, load_suite, network_means
+from equivocal.suites import (
+    Suite,
+    condition_table,
+    finding_table,
+    load_suite,
+    network_means,
+    word_table,
+)
 from equivocal.suites.findings import verdict
 
 
@@ -44,6 +51,7 @@ def test_effect_intervals_and_ratio_by_hand(chase: Suite) -> None:
     assert row["ratio"] == pytest.approx((1.5 * 2 * 2.5) ** (1 / 3))
     assert row["verdict"] == "direction only"
     assert row["contrast"] == "odd > likely"
+    assert row["source"] == "Ferreira (2003)"
     assert np.isnan(row["published_ratio"])
     assert row["published_direction"] == ""
 
@@ -57,8 +65,59 @@ def test_a_contrast_of_three_conditions_by_hand() -> None:
     nearer = table.loc["incongruent + congruent > 2 reversal"]
     assert nearer["effect"] == pytest.approx(3, abs=0.01)
     assert nearer["ratio"] == pytest.approx(1.5, abs=0.01)
-    assert table["verdict"].tolist() == ["held"] * 3
-    assert table["published_direction"].tolist() == ["as predicted"] * 3
+    assert table["verdict"].tolist() == ["held"] * 4
+    assert table["published_direction"].tolist() == ["as predicted"] * 4
+
+
+def test_a_reversal_below_the_congruent_verb_is_told() -> None:
+    """2018 has it above, so that below is reversed; a suite without the pair would not say so."""
+    suite = load_suite("reversal_anomaly")
+    rng = np.random.default_rng(0)
+    values = np.array([3.0, 2.0, 7.0])[None, :, None] + rng.normal(0, 1e-3, (4, 3, 8))
+    table = finding_table(made_up(suite, values), [suite]).set_index("contrast")
+    missed = table.loc["reversal > congruent"]
+    assert missed["verdict"] == "reversed"
+    assert missed["source"] == "Rabovsky, Hansen & McClelland (2018)"  # people show no difference
+    assert missed["effect"] == pytest.approx(-1, abs=0.01)
+    assert missed["published_ratio"] == pytest.approx(1.14, abs=0.005)
+    assert len(table) == 4
+
+
+def test_what_rotated_primes_give_cancels_in_the_effect_and_stays_between_items() -> None:
+    """Whatever primes give by themselves, the effect is δ = 1; the interval over items widens."""
+    suite, rng = load_suite("semantic_priming"), np.random.default_rng(0)
+    primes = {
+        c: [suite.rows[c, i].utterance.words[0] for i in suite.items] for c in suite.conditions
+    }
+    noise = rng.normal(0, 0.01, (3, 2, 12))
+    halves = []
+    for spread in (0.0, 3.0):
+        gives = {word: spread * rng.normal() for word in primes["related"]}
+        by_prime = np.array([[gives[word] for word in row] for row in primes.values()])
+        values = 20 + np.array([0.0, 1.0])[:, None] + by_prime + noise
+        (row,) = finding_table(made_up(suite, values), [suite]).to_dict("records")
+        assert row["effect"] == pytest.approx(1, abs=0.02)
+        halves.append((row["item_high"] - row["item_low"]) / 2)
+    assert halves[0] < 0.02
+    assert halves[1] > 0.5
+
+
+def test_each_word_has_its_mean_and_an_interval_over_networks(chase: Suite) -> None:
+    values = np.arange(12.0).reshape(3, 2, 2)  # a word's values are v, v + 4, v + 8
+    words = made_up(chase, values).assign(position=3, word="bone")
+    table = word_table(words)
+    critical = table[table["critical"]].set_index(["condition", "item"])
+    assert len(table) == 8
+    row = critical.loc[("odd", "cat")]
+    half = 4.302653 * 4 / np.sqrt(3)  # t₀.₉₇₅ with 2 df
+    assert [row["mean"], row["networks"]] == [7, 3]
+    assert [row["ci_low"], row["ci_high"]] == pytest.approx([7 - half, 7 + half])
+    assert row[["suite", "position", "word", "measure"]].tolist() == [
+        "chase",
+        3,
+        "bone",
+        "semantic_update",
+    ]
 
 
 def test_the_published_ratio_is_that_of_the_published_means() -> None:
@@ -81,6 +140,8 @@ def test_what_has_no_value_is_not_defined_and_nothing_else_is_lost() -> None:
     table = finding_table(made_up(suite, values, "entropy_reduction"), [suite])
     assert table["verdict"].tolist() == ["not defined", "held", "held"]
     assert table["ratio"].isna().all()  # positive here, but the measure has a sign
+    reasons = ["the measure has no value at a critical word", *["the measure can be negative"] * 2]
+    assert table["no_ratio"].tolist() == reasons
     assert table["exploratory"].all()
 
 

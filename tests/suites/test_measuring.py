@@ -1,16 +1,20 @@
 """What small trained networks do with each word, against the networks' own answers."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.special import expit
+from scipy.special import expit, logit
 
 from equivocal.errors import UserError
 from equivocal.gestalt import Run
-from equivocal.suites import Suite, load_suite, measure_words
+from equivocal.sampling import Posterior
+from equivocal.study.word_measures import MEASURES
+from equivocal.suites import Suite, load_suite, measure_words, posteriors
 from equivocal.suites.measuring import hear, logits_of
-from equivocal.suites.posteriors import PARTICLES, particles_of, sample_posteriors
+from equivocal.suites.particles import of_particles
+from equivocal.suites.posteriors import PARTICLES, SAMPLER, particles_of, sample_posteriors
 
 
 def of(words, condition: str, item: str, network: int = 1) -> np.ndarray:
@@ -58,6 +62,42 @@ def test_particles_that_agree_are_one_comprehender(small_run: Run, chase: Suite)
     np.testing.assert_allclose(spread.dropna(), 0, atol=1e-4)
     share = ensemble[ensemble["measure"] == "epistemic_share"]["value"]
     np.testing.assert_allclose(share, 0, atol=1e-4)
+
+
+def test_surprise_and_entropy_of_particles_are_those_of_their_mean_belief() -> None:
+    """Two who change places: each is surprised, together they believe 0.5 before and after."""
+    y = np.array([[0.9, 0.1, 0.9], [0.1, 0.9, 0.3]])[..., None, None]  # particles, words
+    chosen = ("bayesian_surprise", "entropy_reduction")
+    found = of_particles({name: MEASURES[name] for name in chosen}, logit(y))
+    own = 0.9 * np.log(9) - 0.1 * np.log(9)  # KL(0.9 ‖ 0.1) = KL(0.1 ‖ 0.9)
+    surprise = found["bayesian_surprise"]
+    assert surprise.value[1] == pytest.approx(0, abs=1e-12)
+    assert [surprise.low[1], surprise.high[1]] == pytest.approx([own, own])
+    # the mean goes on to 0.6
+    assert surprise.value[2] == pytest.approx(0.6 * np.log(1.2) + 0.4 * np.log(0.8))
+    left = -(0.6 * np.log(0.6) + 0.4 * np.log(0.4))
+    reduction = found["entropy_reduction"]
+    np.testing.assert_allclose(reduction.value[1:], [0, np.log(2) - left], atol=1e-12)
+    assert reduction.high[2] <= 1e-12  # the one is as sure as before, the other less
+
+
+def test_the_mean_belief_stays_exact_far_out() -> None:
+    """From all at logit 80 to all at −80, as one: 80 nats; probabilities would say infinity."""
+    logits = np.tile(np.array([80.0, -80.0])[:, None, None], (3, 1, 1, 1))
+    found = of_particles({"bayesian_surprise": MEASURES["bayesian_surprise"]}, logits)
+    assert found["bayesian_surprise"].value[1] == pytest.approx(80)
+
+
+def test_surprise_by_role_sums_to_the_surprise(small_run: Run, chase: Suite) -> None:
+    words = measure_words(
+        small_run.networks, [chase], ["semantic_update", "bayesian_surprise"], by_role=True
+    )
+    roles = [f"bayesian_surprise_{role}" for role in chase.world.roles]
+    assert list(words["measure"].unique()) == ["semantic_update", "bayesian_surprise", *roles]
+    keys = ["network", "condition", "item", "position"]
+    wide = words.pivot(index=keys, columns="measure", values="value").dropna()
+    np.testing.assert_allclose(wide[roles].sum(axis=1), wide["bayesian_surprise"], rtol=1e-6)
+    assert (wide[roles].std() > 0).all()
 
 
 def test_a_measure_of_an_ensemble_needs_one(small_run: Run, chase: Suite) -> None:
@@ -130,4 +170,23 @@ def test_a_posterior_has_doubts_and_intervals(small_run: Run, sampled: Path, cha
     assert ((shares["value"] > 0) & (shares["value"] < 1)).all()
     assert ((shares["low"] < shares["value"]) & (shares["value"] < shares["high"])).all()
     heard = words[(words["measure"] == "bayesian_surprise") & (words["position"] > 1)]
-    assert ((heard["low"] < heard["value"]) & (heard["value"] < heard["high"])).all()
+    assert ((heard["low"] < heard["high"]) & (heard["value"] < heard["high"])).all()
+
+
+def test_another_sampler_gets_posteriors_of_its_own(
+    sampled: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert particles_of(sampled, 0).shape[1] == PARTICLES
+    monkeypatch.setattr(posteriors, "SAMPLER", SAMPLER.model_copy(update={"tolerance": 0.1}))
+    with pytest.raises(UserError, match="cannot read a posterior"):
+        particles_of(sampled, 0)
+
+
+def test_a_posterior_that_did_not_come_to_rest_is_named(small_run: Run, sampled: Path) -> None:
+    first = min((sampled / "posteriors").rglob("*.safetensors"))
+    at_rest = first.read_bytes()
+    posterior = Posterior.load(first)
+    replace(posterior, info=replace(posterior.info, converged=False)).save(first)
+    with pytest.warns(UserWarning, match="posterior of network 0 did not come to rest"):
+        sample_posteriors(small_run, sampled, lambda *_: None)
+    first.write_bytes(at_rest)

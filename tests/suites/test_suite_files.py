@@ -41,6 +41,20 @@ def test_a_suite_of_ones_own_is_read(tmp_path: Path) -> None:
     assert suite.rows["odd", "play"].critical == 3
 
 
+@pytest.mark.parametrize(
+    ("sources", "short"),
+    [
+        ('["Rugg (1985), Psychophysiology 22, 642–647", "b"]', "Rugg (1985)"),
+        ('["an example"]', "an example"),
+        ("[]", ""),
+    ],
+)
+def test_a_source_is_told_in_short(sources: str, short: str, tmp_path: Path) -> None:
+    world = 'world = "sg2018"'
+    suite = load_suite(write(tmp_path, toml=TOML.replace(world, f"{world}\nsources = {sources}")))
+    assert suite.after == suite.findings[0].source == short
+
+
 def test_the_last_of_two_equal_words_is_critical(tmp_path: Path) -> None:
     twice = CSV.replace("the man plays chess", "chess the man plays chess")
     assert load_suite(write(tmp_path, items=twice)).rows["likely", "play"].critical == 4

@@ -1,15 +1,14 @@
 """`equivocal suites`: experiments as data, heard by trained networks."""
 
 from enum import StrEnum
-from math import isnan
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from rich import box
 from rich.table import Table
 
-from equivocal import __version__
 from equivocal.cli.console import out, progress
 from equivocal.cli.training import Seed, train_or_reuse
 from equivocal.errors import UserError
@@ -39,6 +38,21 @@ class Beliefs(StrEnum):
     POSTERIOR = "posterior"
 
 
+class Asked(NamedTuple):
+    """What is measured, and how."""
+
+    measures: list[str]  # empty: as each suite says
+    beliefs: Beliefs
+    by_role: bool
+
+    def needs_posterior(self, measure: str) -> bool:
+        """Whether a measure is of particles."""
+        from equivocal.study.word_measures import MEASURES
+
+        reads = MEASURES[measure].reads
+        return reads == "ensemble" or (reads == "beliefs" and self.beliefs is Beliefs.POSTERIOR)
+
+
 @app.command("list")
 def list_suites() -> None:
     """The suites that come with the package."""
@@ -50,8 +64,8 @@ def list_suites() -> None:
     table.add_column("items", justify="right")
     table.add_column("after")
     for suite in map(load_suite, SHIPPED):
-        first = suite.sources[0].partition("),")[0] + ")"
-        table.add_row(suite.name, ", ".join(suite.conditions), str(len(suite.items)), first)
+        conditions = ", ".join(suite.conditions)
+        table.add_row(suite.name, conditions, str(len(suite.items)), suite.after)
     out.print(table)
 
 
@@ -75,6 +89,10 @@ def run(
         Beliefs,
         typer.Option(help="Of the trained last layer, or of particles of its posterior."),
     ] = Beliefs.TRAINED,
+    by_role: Annotated[
+        bool,
+        typer.Option("--by-role", help="Bayesian surprise about each role as well, in words.csv."),
+    ] = False,
     quick: Annotated[
         bool, typer.Option("--quick", help="Two small networks: does it run? Not to be quoted.")
     ] = False,
@@ -86,9 +104,12 @@ def run(
     from equivocal.gestalt import TrainingSettings
     from equivocal.locks import only_one
     from equivocal.suites import SHIPPED, load_suite
+    from equivocal.suites.measuring import SURPRISE
 
     wanted = _measures(measures or [])
     suites = [load_suite(name) for name in dict.fromkeys(names or SHIPPED)]
+    if by_role and SURPRISE not in (wanted or [suite.measure for suite in suites]):
+        raise UserError(f"--by-role is of {SURPRISE}; add --measure {SURPRISE}.")
     if len({suite.name for suite in suites}) < len(suites):
         raise UserError("two suites have the same name; rename the file of one.")
     given = {"networks": networks, "seed": seed}
@@ -97,9 +118,11 @@ def run(
         | {name: value for name, value in given.items() if value is not None}
     )
     chosen = folder or (QUICK if quick else USUAL)
-    with only_one(chosen, "tables", "figures", "networks/*", "networks/*/networks"):
-        words = _heard(suites, wanted, training, chosen, beliefs)
-        _write(words, suites, chosen, beliefs)
+    owned = ("networks/*", "networks/*/networks", "networks/*/posteriors/*")
+    asked = Asked(wanted, beliefs, by_role)
+    with only_one(chosen, "tables", "figures", *owned):
+        words = _heard(suites, asked, training, chosen)
+        _write(words, suites, chosen, _made_of(words, suites, asked, training))
 
 
 def _measures(names: list[str]) -> list[str]:
@@ -112,11 +135,7 @@ def _measures(names: list[str]) -> list[str]:
 
 
 def _heard(
-    suites: "list[Suite]",
-    wanted: list[str],
-    training: "TrainingSettings",
-    folder: Path,
-    beliefs: Beliefs,
+    suites: "list[Suite]", asked: Asked, training: "TrainingSettings", folder: Path
 ) -> "pd.DataFrame":
     """All words of all suites; networks are trained once for each world."""
     import pandas as pd
@@ -127,31 +146,52 @@ def _heard(
     for world in {suite.world.fingerprint: suite.world for suite in suites}.values():
         if not is_plain_name(world.name):
             raise UserError(f"the world's name {world.name!r:.80} cannot name a folder; rename it.")
-        here = [suite for suite in suites if suite.world.fingerprint == world.fingerprint]
         place = folder / "networks" / world.name
         run = train_or_reuse(world, training, place)
-        for measure in wanted or dict.fromkeys(suite.measure for suite in here):
-            own = [suite for suite in here if wanted or suite.measure == measure]
-            parts.append(_measured(run, place, own, measure, beliefs))
+        together: dict[tuple[str, ...], list[Suite]] = {}
+        for suite in suites:
+            if suite.world.fingerprint == world.fingerprint:
+                together.setdefault(tuple(asked.measures or [suite.measure]), []).append(suite)
+        for measures, own in together.items():
+            parts += _measured(run, place, own, measures, asked)
     return pd.concat(parts, ignore_index=True)
 
 
 def _measured(
-    run: "Run", place: Path, suites: "list[Suite]", measure: str, beliefs: Beliefs
-) -> "pd.DataFrame":
-    from equivocal.study.word_measures import MEASURES
+    run: "Run", place: Path, suites: "list[Suite]", measures: tuple[str, ...], asked: Asked
+) -> "list[pd.DataFrame]":
+    """One pass for what the networks say as they are, one for what their particles say."""
     from equivocal.suites import measure_words
     from equivocal.suites.posteriors import particles_of, sample_posteriors
 
-    reads = MEASURES[measure].reads
-    if reads == "gestalt" or (reads == "beliefs" and beliefs is Beliefs.TRAINED):
-        return measure_words(run.networks, suites, [measure])
-    with progress("posteriors") as advance:
-        sample_posteriors(run, place, advance)
-    return measure_words(run.networks, suites, [measure], lambda n: particles_of(place, n))
+    drawn = [measure for measure in measures if asked.needs_posterior(measure)]
+    others = [measure for measure in measures if measure not in drawn]
+    parts = []
+    if others:
+        parts.append(measure_words(run.networks, suites, others, by_role=asked.by_role))
+    if drawn:
+        with progress("posteriors") as advance:
+            sample_posteriors(run, place, advance)
+        particles = partial(particles_of, place)
+        heard = measure_words(run.networks, suites, drawn, particles, by_role=asked.by_role)
+        parts.append(heard)
+    return parts
 
 
-def _write(words: "pd.DataFrame", suites: "list[Suite]", folder: Path, beliefs: Beliefs) -> None:
+def _made_of(
+    words: "pd.DataFrame", suites: "list[Suite]", asked: Asked, training: "TrainingSettings"
+) -> dict[str, Any]:
+    from equivocal.suites.settings import settings_of
+
+    own = asked.measures or [suite.measure for suite in suites]
+    sampled = any(map(asked.needs_posterior, own))
+    measures = list(words["measure"].unique())
+    return settings_of(suites, measures, str(asked.beliefs), training, sampled=sampled)
+
+
+def _write(
+    words: "pd.DataFrame", suites: "list[Suite]", folder: Path, made_of: dict[str, Any]
+) -> None:
     """Tables and figures, and the findings on the screen."""
     import tomli_w
 
@@ -159,11 +199,13 @@ def _write(words: "pd.DataFrame", suites: "list[Suite]", folder: Path, beliefs: 
     from equivocal.report import save_figure
     from equivocal.report.suite_figures import overview_figure, suite_figure
     from equivocal.study.word_measures import MEASURES
-    from equivocal.suites import condition_table, finding_table, network_means
+    from equivocal.suites import condition_table, finding_table, network_means, word_table
+    from equivocal.suites.telling import told
 
     findings, means = finding_table(words, suites), network_means(words, suites)
     tables = {
         "words": words,
+        "words_summary": word_table(words),
         "networks": means,
         "conditions": condition_table(words, suites),
         "findings": findings,
@@ -171,12 +213,6 @@ def _write(words: "pd.DataFrame", suites: "list[Suite]", folder: Path, beliefs: 
     for name, table in tables.items():
         text = table.to_csv(index=False, float_format="%.6g")
         write_text_atomically(folder / "tables" / f"{name}.csv", text)
-    made_of = {
-        "version": __version__,
-        "suites": [suite.name for suite in suites],
-        "measures": list(words["measure"].unique()),
-        "beliefs": str(beliefs),
-    }
     write_text_atomically(folder / "suites.toml", tomli_w.dumps(made_of))
     labels = {name: measure.title for name, measure in MEASURES.items()}
     for suite in suites:
@@ -185,36 +221,6 @@ def _write(words: "pd.DataFrame", suites: "list[Suite]", folder: Path, beliefs: 
         save_figure(figure, folder / "figures", suite.name)
     titles = {suite.name: suite.title for suite in suites}
     save_figure(overview_figure(findings, titles), folder / "figures", "overview")
-    _show(findings)
+    for text, style in told(findings):
+        out.print(text, style=style, soft_wrap=True)
     out.print(f"wrote {folder / 'tables'} and {folder / 'figures'}", soft_wrap=True)
-
-
-def _show(findings: "pd.DataFrame") -> None:
-    from equivocal.study.word_measures import MEASURES
-
-    for measure, rows in findings.groupby("measure", sort=False):
-        kind = " (exploratory)" if MEASURES[str(measure)].exploratory else ""
-        held = int((rows["verdict"] == "held").sum())
-        out.print(f"{measure}{kind}: {held} of {len(rows)} held", style="bold")
-        for row in rows.to_dict("records"):
-            networks = _interval(row["network_low"], row["network_high"])
-            items = _interval(row["item_low"], row["item_high"])
-            ratio = f"{_number(row['ratio'])} (2018: {_number(row['published_ratio'])})"
-            out.print(f"{row['verdict']:<16}{row['suite']}: {row['contrast']}", soft_wrap=True)
-            effect = f"effect {_number(row['effect'])}, networks {networks}, items {items}"
-            out.print(f"{'':<16}{effect}, ratio {ratio}", style="dim", soft_wrap=True)
-    out.print(
-        "Effect: the contrast of condition means, with 95 % intervals over "
-        f"{findings['networks'].iloc[0]} networks and over items. Ratio: of the means, beside "
-        "that of the networks published in 2018.",
-    )
-
-
-def _number(value: float) -> str:
-    if isnan(value):
-        return "–"
-    return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
-
-
-def _interval(low: float, high: float) -> str:
-    return "–" if isnan(low) else f"{_number(low)} to {_number(high)}"

@@ -70,6 +70,9 @@ def bayesian_surprise(
 ) -> Float[np.ndarray, "*others words"]:
     """How far each word moves the beliefs: `surprise_by_role`, summed over roles, in nats.
 
+    Of particles it is that of their mean belief, KL(E[y_t] ‖ E[y_{t−1}]), the divergence of
+    successive predictive distributions.
+
     Source: Itti & Baldi (2009), Vision Research 49, 1295–1306, for the divergence from prior to
     posterior as surprise; Rabovsky et al. (2018) call the change of the implicit distribution so.
     Linking hypothesis: the N400, as for the semantic update, but read off what the network would
@@ -91,6 +94,8 @@ def entropy_reduction(
     logits: Float[np.ndarray, "*others words roles units"],
 ) -> Float[np.ndarray, "*others words"]:
     """How much less uncertain the beliefs are after a word: H(t−1) − H(t), in nats.
+
+    Of particles it is that of their mean belief, H(E[y_{t−1}]) − H(E[y_t]).
 
     Source: Hale (2006), Cognitive Science 30, 643–672, there over parses, and set to zero where
     uncertainty grows. We keep the sign, since a mean of truncated values would hide the growth.

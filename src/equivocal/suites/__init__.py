@@ -7,9 +7,10 @@ from equivocal.suites.findings import (
     condition_table,
     finding_table,
     network_means,
-    published_means,
+    word_table,
 )
 from equivocal.suites.measuring import measure_words
+from equivocal.suites.published import published_means
 from equivocal.suites.suite import SHIPPED, Finding, Suite, load_suite
 
 __all__ = [
@@ -22,4 +23,5 @@ __all__ = [
     "measure_words",
     "network_means",
     "published_means",
+    "word_table",
 ]

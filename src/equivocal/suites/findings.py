@@ -10,43 +10,48 @@ items, networks averaged. The verdict:
     reversed        the other sign, and so has all of both intervals
     not defined     the measure has no value at a critical word
 
-Beside it the published model: the same contrast of `published_2018.csv`, semantic update per
-condition and network (Rabovsky, Hansen & McClelland 2018, their standard model). Amounts cannot be
-compared between networks of another make, ratios can: of what is predicted larger to what is
-predicted smaller, Σ_{w>0} w·m / Σ_{w<0} |w|·m, for a pair the ratio of the two means.
+Beside it the published model, by ratios: see `equivocal.suites.published`.
+
+The interval over items takes them as independent. Where a suite is made by rotation (see
+`equivocal.suites.making`: incongruity, relatedness, priming, reversals) they are not: item i takes
+its unrelated word from item i + s, so that its effect is δ_i + π_{i+s} − π_i, π being what a word
+gives wherever it stands. Every word is heard in both conditions, so that all π cancel in the mean;
+but they stay in the spread between items. As far as what words give adds up in this way, the
+interval is wider than it need be: it is conservative.
 """
 
 from collections.abc import Sequence
-from functools import cache
 
 import numpy as np
 import pandas as pd
 
-from equivocal.reading import read_table
 from equivocal.study.statistics import TTest, one_sample
 from equivocal.study.word_measures import MEASURES
-from equivocal.suites.suite import DATA, Finding, Suite
+from equivocal.suites.published import beside, no_ratio, published_of, ratio_columns
+from equivocal.suites.suite import Finding, Suite
 
 __all__ = [
     "VERDICTS",
     "condition_table",
     "finding_table",
     "network_means",
-    "published_means",
     "verdict",
+    "word_table",
 ]
 
-PUBLISHED = "published_2018.csv"
-PUBLISHED_MEASURE = "semantic_update"
 VERDICTS = ("held", "direction only", "missed", "reversed", "not defined")
 NAN = float("nan")
 
 
-@cache
-def published_means() -> pd.DataFrame:
-    """Mean semantic update of the published networks: a row per network, a column per condition."""
-    table = read_table(str(DATA / PUBLISHED))
-    return table.pivot(index="network", columns="condition", values="semantic_update")
+def word_table(words: pd.DataFrame) -> pd.DataFrame:
+    """Each word's mean in each measure, with a 95 % t interval over networks."""
+    keys = ["suite", "condition", "item", "position", "word", "critical", "measure"]
+    rows = []
+    for key, values in words.groupby(keys, sort=False)["value"]:
+        test = one_sample(values)
+        ends = {"mean": test.mean, "ci_low": test.ci_low, "ci_high": test.ci_high}
+        rows.append(dict(zip(keys, key, strict=True)) | ends | {"networks": test.n})
+    return pd.DataFrame(rows)
 
 
 def condition_table(words: pd.DataFrame, suites: Sequence[Suite]) -> pd.DataFrame:
@@ -55,7 +60,7 @@ def condition_table(words: pd.DataFrame, suites: Sequence[Suite]) -> pd.DataFram
     for suite, measure, values in _by_suite(words, suites):
         for c, (condition, known_as) in enumerate(suite.conditions.items()):
             test = one_sample(values[:, c].mean(axis=1))
-            means = _published_of(suite, measure).get(condition)
+            means = published_of(suite, measure).get(condition)
             rows.append(
                 {
                     "suite": suite.name,
@@ -77,7 +82,7 @@ def network_means(words: pd.DataFrame, suites: Sequence[Suite]) -> pd.DataFrame:
     """Each network's mean in each condition, ours and (`published`) those of 2018."""
     rows = []
     for suite, measure, values in _by_suite(words, suites):
-        known = _published_of(suite, measure)
+        known = published_of(suite, measure)
         ours = dict(zip(suite.conditions, values.mean(axis=2).T, strict=True))
         for published, means in ((False, ours), (True, known)):
             for condition, by_network in means.items():
@@ -99,17 +104,16 @@ def finding_table(words: pd.DataFrame, suites: Sequence[Suite]) -> pd.DataFrame:
     """A row for each finding and measure; see above."""
     rows = []
     for suite, measure, values in _by_suite(words, suites):
-        published = _published_of(suite, measure)
         for finding in suite.findings:
             conditions = list(suite.conditions)
             chosen = values[:, [conditions.index(name) for name in finding.contrast]]
-            weights = np.array(list(finding.contrast.values()))
-            effect = np.einsum("c,nci->ni", weights, chosen)
+            effect = np.einsum("c,nci->ni", list(finding.contrast.values()), chosen)
             by_network, by_item = one_sample(effect.mean(axis=1)), one_sample(effect.mean(axis=0))
-            ratio = one_sample(_log_ratio(weights, chosen.mean(axis=2), measure))
+            means = chosen.mean(axis=2)
             rows.append(
                 {
                     "suite": suite.name,
+                    "source": finding.source,
                     "measure": measure,
                     "exploratory": MEASURES[measure].exploratory,
                     "finding": finding.says,
@@ -124,8 +128,9 @@ def finding_table(words: pd.DataFrame, suites: Sequence[Suite]) -> pd.DataFrame:
                     "d_networks": by_network.effect,
                     "d_items": by_item.effect,
                     "verdict": verdict(by_network, by_item),
-                    **_ratio_columns("ratio", ratio),
-                    **_beside(finding, published, measure),
+                    **ratio_columns("ratio", finding, means, measure),
+                    "no_ratio": no_ratio(finding, means, measure),
+                    **beside(suite, finding, measure),
                 }
             )
     return pd.DataFrame(rows)
@@ -149,6 +154,8 @@ def _by_suite(words: pd.DataFrame, suites: Sequence[Suite]) -> list[tuple[Suite,
     for suite in suites:
         own = critical[critical["suite"] == suite.name]
         for measure in own["measure"].unique():
+            if measure not in MEASURES:
+                continue  # about one role: told for each word, but no finding is of it
             cells = own[own["measure"] == measure].set_index(["network", "condition", "item"])
             networks = cells.index.unique("network")
             order = pd.MultiIndex.from_product([networks, suite.conditions, suite.items])
@@ -156,45 +163,6 @@ def _by_suite(words: pd.DataFrame, suites: Sequence[Suite]) -> list[tuple[Suite,
             values = cells["value"].reindex(order).to_numpy(float).reshape(shape)
             found.append((suite, str(measure), values))
     return found
-
-
-def _published_of(suite: Suite, measure: str) -> dict[str, np.ndarray]:
-    """Means of the published networks by our name of the condition; empty where there are none."""
-    if measure != PUBLISHED_MEASURE:
-        return {}
-    known = published_means()
-    return {
-        name: known[known_as].to_numpy(float)
-        for name, known_as in suite.conditions.items()
-        if known_as in known
-    }
-
-
-def _beside(
-    finding: Finding, published: dict[str, np.ndarray], measure: str
-) -> dict[str, float | str]:
-    """Direction and ratio of the published networks, where they heard these conditions."""
-    ratio, direction = one_sample([]), ""
-    if all(name in published for name in finding.contrast):
-        means = np.stack([published[name] for name in finding.contrast], axis=1)
-        weights = np.array(list(finding.contrast.values()))
-        ratio = one_sample(_log_ratio(weights, means, measure))
-        direction = "as predicted" if ratio.mean > 0 else "the other way"
-    return {"published_direction": direction, **_ratio_columns("published_ratio", ratio)}
-
-
-def _log_ratio(weights: np.ndarray, means: np.ndarray, measure: str) -> np.ndarray:
-    """One per network; NaN where the measure can be negative, or is nothing."""
-    above, below = means @ np.maximum(weights, 0), means @ np.maximum(-weights, 0)
-    if MEASURES[measure].signed or not (np.all(above > 0) and np.all(below > 0)):
-        return np.full(len(means), np.nan)
-    return np.asarray(np.log(above / below))
-
-
-def _ratio_columns(name: str, test: TTest) -> dict[str, float]:
-    """The geometric mean over networks, with its interval."""
-    ends = np.exp([test.mean, test.ci_low, test.ci_high])
-    return dict(zip((name, f"{name}_low", f"{name}_high"), map(float, ends), strict=True))
 
 
 def _spelled(finding: Finding) -> str:

@@ -2,12 +2,15 @@
 
 All distinct sentences of a world are heard at once, whatever suites they belong to. `value` is the
 measure; where an ensemble of last layers stands behind it, `low` and `high` are a 95 % interval
-over its particles. For what each particle has of its own (surprise, entropy) `value` is their mean
-and the interval their spread; for what belongs to them together (epistemic share) the interval is
-`epistemic_share_interval`.
+over its particles, as `equivocal.suites.particles` tells.
+
+By role, the surprise is told about each role alone as well: `bayesian_surprise_ROLE`, which sum to
+`bayesian_surprise`.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -20,15 +23,16 @@ from equivocal.study.word_measures import (
     MEASURES,
     WordMeasure,
     check_measures,
-    epistemic_share_interval,
+    surprise_by_role,
 )
+from equivocal.suites.particles import Measured, of_particles
 from equivocal.suites.suite import Suite
 from equivocal.world import Utterance, World, role_unit
 
-__all__ = ["INTERVAL", "hear", "logits_of", "measure_words"]
+__all__ = ["SURPRISE", "hear", "logits_of", "measure_words"]
 
-INTERVAL = (0.025, 0.975)
 CHUNK = 16  # sentences whose beliefs are held at once for all particles
+SURPRISE = "bayesian_surprise"  # what is known by role
 Particles = Callable[[int], np.ndarray]  # of network n: (units, J, D)
 
 
@@ -37,11 +41,14 @@ def measure_words(
     suites: Sequence[Suite],
     measures: Sequence[str],
     particles: Particles | None = None,
+    *,
+    by_role: bool = False,
 ) -> pd.DataFrame:
     """suite, condition, item, position, word, critical, network, measure, value, low, high.
 
     The suites are of the networks' world. Without `particles` beliefs are those of the trained
-    last layer, and measures of an ensemble cannot be asked for.
+    last layer, and measures of an ensemble cannot be asked for. With `by_role` the surprise, where
+    it is asked for, is followed by that about each role.
     """
     check_measures(measures)
     world = networks[0].world
@@ -56,16 +63,33 @@ def measure_words(
         raise UserError(f"{listed(lacking)} is of an ensemble of last layers; give particles=.")
     heard = list(dict.fromkeys(row.utterance for suite in suites for row in suite.rows.values()))
     tokens = _tokens(world, heard)
+    asked = _asked(measures, world.roles if by_role else ())
     parts = []
     for n, network in enumerate(networks):
         ensemble = None if particles is None else particles(n)
-        gestalts = hear(network.model, tokens)
-        for name in measures:
-            value, low, high = _measured(network, gestalts, MEASURES[name], ensemble)
-            found = pd.DataFrame(_rows(suites, heard, value, low, high))
+        measured = _measured(network, hear(network.model, tokens), asked, ensemble)
+        for name in asked:
+            found = pd.DataFrame(_rows(suites, heard, measured[name]))
             parts.append(found.assign(network=n, measure=name))
     columns = ["suite", "condition", "item", "position", "word", "critical", "network", "measure"]
     return pd.concat(parts, ignore_index=True)[[*columns, "value", "low", "high"]]
+
+
+def _asked(measures: Sequence[str], roles: Sequence[str]) -> dict[str, WordMeasure]:
+    """The measures by name, in order; the surprise is followed by that about each of `roles`."""
+    asked: dict[str, WordMeasure] = {}
+    for name in measures:
+        asked[name] = MEASURES[name]
+        if name == SURPRISE:
+            for number, role in enumerate(roles):
+                of = partial(_surprise_about, number)
+                asked[f"{SURPRISE}_{role}"] = replace(MEASURES[name], of=of)
+    return asked
+
+
+def _surprise_about(role: int, logits: np.ndarray) -> np.ndarray:
+    found: np.ndarray = surprise_by_role(logits)[..., role]
+    return found
 
 
 def _tokens(world: World, heard: Sequence[Utterance]) -> np.ndarray:
@@ -115,41 +139,40 @@ def _features(network: Network, gestalts: np.ndarray) -> np.ndarray:
 def _measured(
     network: Network,
     gestalts: np.ndarray,
-    measure: WordMeasure,
+    asked: dict[str, WordMeasure],
     ensemble: np.ndarray | None,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Value, low and high, each (sentences, words)."""
-    if measure.reads == "gestalt" or ensemble is None:
-        inputs = gestalts
-        if measure.reads != "gestalt":
-            inputs = logits_of(network, gestalts, network.last_layer().values.astype(np.float64))
-        value = measure.of(inputs)
-        nothing = np.full_like(value, np.nan)
-        return value, nothing, nothing
-    parts = [
-        _of_ensemble(measure, logits_of(network, gestalts[i : i + CHUNK], ensemble))
-        for i in range(0, len(gestalts), CHUNK)
-    ]
-    value, low, high = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return value, low, high
+) -> dict[str, Measured]:
+    """All measures of one network, by name."""
+    found = {
+        name: _alone(measure.of(gestalts))
+        for name, measure in asked.items()
+        if measure.reads == "gestalt"
+    }
+    others = {name: measure for name, measure in asked.items() if name not in found}
+    if others and ensemble is None:
+        logits = logits_of(network, gestalts, network.last_layer().values.astype(np.float64))
+        found |= {name: _alone(measure.of(logits)) for name, measure in others.items()}
+    elif others:
+        assert ensemble is not None
+        chunks = []
+        for i in range(0, len(gestalts), CHUNK):
+            logits = logits_of(network, gestalts[i : i + CHUNK], ensemble)
+            chunks.append(of_particles(others, logits))
+        for name in others:
+            parts = zip(*(chunk[name] for chunk in chunks), strict=True)
+            found[name] = Measured(*map(np.concatenate, parts))
+    return found
 
 
-def _of_ensemble(
-    measure: WordMeasure, logits: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    if measure.reads == "beliefs":
-        own = measure.of(logits)
-        low, high = np.quantile(own, INTERVAL, axis=0)
-        return own.mean(axis=0), low, high
-    return measure.of(logits), *epistemic_share_interval(logits)
+def _alone(value: np.ndarray) -> Measured:
+    nothing = np.full_like(value, np.nan)
+    return Measured(value, nothing, nothing)
 
 
 def _rows(
     suites: Sequence[Suite],
     heard: Sequence[Utterance],
-    value: np.ndarray,
-    low: np.ndarray,
-    high: np.ndarray,
+    found: Measured,
 ) -> list[dict[str, object]]:
     number = {utterance: n for n, utterance in enumerate(heard)}
     return [
@@ -160,9 +183,9 @@ def _rows(
             "position": t + 1,
             "word": word,
             "critical": t + 1 == row.critical,
-            "value": value[number[row.utterance], t],
-            "low": low[number[row.utterance], t],
-            "high": high[number[row.utterance], t],
+            "value": found.value[number[row.utterance], t],
+            "low": found.low[number[row.utterance], t],
+            "high": found.high[number[row.utterance], t],
         }
         for suite in suites
         for (condition, item), row in suite.rows.items()

@@ -2,8 +2,9 @@
 
     RUN/posteriors/suites_VARIANCE/NN-KEY.safetensors
 
-KEY is of the network's weights, so that one that was trained anew gets a posterior of its own. The
-prior is about the trained weights and the rows are those of training, as in `study.inference`.
+KEY is of the network's file and of how it is sampled, so that a network that was trained anew, and
+another sampler, get posteriors of their own. The prior is about the trained weights and the rows
+are those of training, as in `study.inference`.
 """
 
 import warnings
@@ -18,28 +19,42 @@ from equivocal.progress import Advance
 from equivocal.sampling import Posterior
 from equivocal.study.inference import infer, last_layer_of
 from equivocal.study.settings import SamplerSettings
+from equivocal.study.stages import content_key
 
 __all__ = ["PARTICLES", "VARIANCE", "particles_of", "sample_posteriors"]
 
 VARIANCE = 1.0  # the paper's central prior
 PARTICLES = 64
+ROWS = "every word"
 SAMPLER = SamplerSettings(method="exact-flow", num_particles=PARTICLES, tolerance=0.01)
 
 
 def sample_posteriors(run: Run, folder: Path, advance: Advance) -> None:
-    """Sample what is not there yet or cannot be read."""
+    """Sample what is not there yet or cannot be read; warn of what did not come to rest."""
     for index, network in enumerate(run.networks):
         path = _path(folder, index)
-        if path.exists():
-            try:
-                Posterior.load(path)
-            except UserError as error:
-                warnings.warn(f"{str(error).rstrip('.')}; it is sampled again.", stacklevel=2)
-            else:
-                continue
-        layer = last_layer_of(run, network, "every word")
-        infer(layer, SAMPLER, VARIANCE, run.settings.seed + index).save(path)
-        advance(index + 1, len(run.networks), "sampled")
+        posterior = _kept(path)
+        if posterior is None:
+            layer = last_layer_of(run, network, ROWS)
+            posterior = infer(layer, SAMPLER, VARIANCE, run.settings.seed + index)
+            posterior.save(path)
+            advance(index + 1, len(run.networks), "sampled")
+        if not posterior.info.converged:
+            warnings.warn(
+                f"the posterior of network {index} did not come to rest ({path}); read what is "
+                "made of it with care.",
+                stacklevel=2,
+            )
+
+
+def _kept(path: Path) -> Posterior | None:
+    if not path.exists():
+        return None
+    try:
+        return Posterior.load(path)
+    except UserError as error:
+        warnings.warn(f"{str(error).rstrip('.')}; it is sampled again.", stacklevel=3)
+        return None
 
 
 def particles_of(folder: Path, index: int) -> np.ndarray:
@@ -48,5 +63,6 @@ def particles_of(folder: Path, index: int) -> np.ndarray:
 
 
 def _path(folder: Path, index: int) -> Path:
-    key = str(checksum(folder / "networks" / f"{index:02d}.safetensors"))[:12]
+    weights = str(checksum(folder / "networks" / f"{index:02d}.safetensors"))
+    key = content_key(weights, SAMPLER.model_dump(), VARIANCE, ROWS)
     return folder / "posteriors" / f"suites_{VARIANCE:g}" / f"{index:02d}-{key}.safetensors"

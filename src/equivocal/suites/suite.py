@@ -15,7 +15,8 @@
     smaller = "congruent"
 
 A finding that is no pair gives a `contrast` instead: weights that sum to zero, predicted to be
-above it. The items stand in `NAME.csv` beside `NAME.toml`; see `equivocal.suites.items`.
+above it. One that does not come from the suite's first source names its own `source`. The items
+stand in `NAME.csv` beside `NAME.toml`; see `equivocal.suites.items`.
 """
 
 from dataclasses import dataclass
@@ -55,6 +56,7 @@ class Finding:
 
     says: str
     contrast: dict[str, float]  # weight by condition; they sum to zero
+    source: str  # in short: authors and year
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,11 @@ class Suite:
     items: tuple[str, ...]
     rows: dict[tuple[str, str], Item]  # by condition and item
 
+    @property
+    def after(self) -> str:
+        """The first source in short."""
+        return _short(self.sources[0]) if self.sources else ""
+
 
 class _FindingFile(BaseModel):
     model_config = ConfigDict(extra="forbid")
@@ -80,6 +87,7 @@ class _FindingFile(BaseModel):
     larger: str | None = None
     smaller: str | None = None
     contrast: dict[str, float] = {}
+    source: str = ""
 
 
 class _SuiteFile(BaseModel):
@@ -114,7 +122,7 @@ def load_suite(name_or_path: str | Path) -> Suite:
         sources=tuple(file.sources),
         note=" ".join(file.note.split()),
         conditions=file.conditions,
-        findings=tuple(_finding(finding, file.conditions, path) for finding in file.findings),
+        findings=tuple(_finding(finding, file, path) for finding in file.findings),
         items=items,
         rows=rows,
     )
@@ -131,7 +139,7 @@ def _shipped_world(name: str) -> World:
     return World.load(name)  # nine suites share one
 
 
-def _finding(finding: _FindingFile, conditions: dict[str, str], path: Path) -> Finding:
+def _finding(finding: _FindingFile, file: _SuiteFile, path: Path) -> Finding:
     where = f"{path}, finding {finding.says!r:.80}"
     weights = dict(finding.contrast)
     if (finding.larger is None) != (finding.smaller is None) or bool(weights) == bool(
@@ -143,12 +151,20 @@ def _finding(finding: _FindingFile, conditions: dict[str, str], path: Path) -> F
             raise UserError(f"{where}: larger and smaller are the same; name two conditions.")
         weights = {finding.larger: 1.0, finding.smaller: -1.0}
     for name in weights:
-        if name not in conditions:
-            hint = did_you_mean(name, conditions) or f"; conditions are {listed(conditions)}."
+        if name not in file.conditions:
+            known = list(file.conditions)
+            hint = did_you_mean(name, known) or f"; conditions are {listed(known)}."
             raise UserError(f"{where}: unknown condition {name!r}{hint}")
     if not abs(sum(weights.values())) < 1e-9 or not any(weights.values()):  # nor may it be NaN
         raise UserError(f"{where}: the weights of a contrast must sum to zero and not all be it.")
-    return Finding(finding.says, {name: weight for name, weight in weights.items() if weight})
+    source = _short(finding.source or next(iter(file.sources), ""))
+    return Finding(finding.says, {name: w for name, w in weights.items() if w}, source)
+
+
+def _short(source: str) -> str:
+    """Authors and year of a source, or all of it where they cannot be told."""
+    authors, sign, _ = source.partition("),")
+    return f"{authors})" if sign else source
 
 
 def _read(path: Path) -> _SuiteFile:
