@@ -11,7 +11,7 @@ def cache_folder() -> Path:
     import platformdirs
 
     named = os.environ.get("EQUIVOCAL_CACHE")
-    return Path(named) if named else platformdirs.user_cache_path("equivocal")
+    return Path(named).expanduser() if named else platformdirs.user_cache_path("equivocal")
 
 
 def available_cores() -> int:

@@ -118,6 +118,7 @@ def test_what_one_process_refuses_no_other_waits_for(
         (999, "xla_force_host_platform_device_count"),
         ("some", "devices must be 'all', a number or a list"),
         ([], "devices must hold some of"),
+        (2 * jax.devices()[:1], "devices must hold each device once"),
         (["cpu:0"], "devices must hold some of"),
     ],
 )

@@ -130,6 +130,25 @@ def test_outputs_in_turn_share_a_reader_and_so_a_program(tmp_path: Path, data: D
     assert (last, rows.reader.outputs.tolist()) == (range(2, 3), [2])
 
 
+def test_what_does_not_fit_is_streamed_whatever_the_budget(tmp_path: Path) -> None:
+    """Rows that are too many by a little, too: there is no budget between the two ways."""
+    features, targets = small(num_outputs=2, num_rows=4_000, num_features=4)
+    there = mapped(tmp_path, features.astype(np.float32))
+    for budget in (150_000, 300_000, 350_000):
+        found = sample_posterior(there, targets, num_steps=1, memory_budget=budget)
+        assert found.info.steps.max() == 1
+    assert streaming.is_streamed(there, None, 300_000)
+    assert not streaming.is_streamed(there, None, 400_000)
+
+
+def test_a_file_that_cannot_be_read_is_told(tmp_path: Path, data: Data) -> None:
+    store = zarr.create_array(str(tmp_path / "z"), data=data.features, chunks=(500, 8))
+    (tmp_path / "z" / "c" / "3" / "0").write_bytes(b"garbage")
+    for budget, said in ((SMALL_BUDGET, "rows 0 to 4,"), (None, "features cannot be read")):
+        with pytest.raises(UserError, match=rf"{said}.*; restore the file\."):
+            sample_posterior(store, data.targets, memory_budget=budget)
+
+
 IN_A_CHILD = """
 import resource, sys
 import numpy as np

@@ -174,6 +174,8 @@ def test_tables_that_were_changed_or_removed_are_written_again(finished: Study) 
     )
     whole = table.read_bytes()
     table.write_text("spoilt")
+    with pytest.raises(UserError, match=r"paired_models\.csv is not .* `equivocal analyse --out"):
+        open_study(finished.folder).check_analysis()
     with pytest.warns(match=r"paired_models\.csv is not as it was written; it is made again"):
         assert open_study(finished.folder).analyse()
     for lost in (table, other):

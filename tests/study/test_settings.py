@@ -53,6 +53,7 @@ def test_written_settings_are_read_back(tmp_path: Path) -> None:
     ("change", "message"),
     [
         ("nuts.draws=-1", "nuts.draws = -1 is wrong"),
+        ("training.seed=a", "^training.seed = 'a' is wrong"),
         ("nuts.draw=1", "unknown setting 'nuts.draw': did you mean 'draws'?"),
         ("inference.samplers.paper.num_step=3", "did you mean 'num_steps'?"),
         ("inference.rows=first", "'every word' or 'last word'"),

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import dask
+import distributed  # noqa: F401 – reads its settings, before tests change some of them
 import pandas as pd
 import psutil
 import pytest
@@ -285,6 +286,21 @@ def test_unreachable_scheduler_is_said_soon(
         with pytest.raises(UserError, match=f"no Dask scheduler answers at '{address}'"):
             run_sweep(sweep, tmp_path / "out", silent, hiring(tmp_path / "out", None, address))
         assert time.monotonic() - began < 5
+
+
+def test_workers_that_die_as_they_start_are_told_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONHOME", "")  # Dask sets it in this process too: so it is taken back
+    monkeypatch.delenv("PYTHONHOME")
+    nothing = {"distributed.nanny.pre-spawn-environ.PYTHONHOME": str(tmp_path)}  # no Python there
+    with (
+        dask.config.set(nothing),
+        pytest.raises(UserError, match="a worker ended as it started .* or with fewer --workers"),
+        hiring(tmp_path / "out", workers=1)(1),
+    ):
+        pass
+    assert left_behind(tmp_path) == []
 
 
 def test_what_one_worker_compiled_the_next_one_finds(

@@ -9,7 +9,6 @@ import typer
 
 from equivocal.cli.console import in_stages, on_device, out, progress
 from equivocal.cli.training import Folder, Networks, Seed, show_scores, train_or_reuse
-from equivocal.errors import UserError
 
 if TYPE_CHECKING:
     from equivocal.study import Study
@@ -148,12 +147,7 @@ def _analyse(study: "Study") -> None:
 def _report(study: "Study") -> None:
     from equivocal.report.studies import draw_all, is_drawn, write_report
 
-    for name in ("claims.csv", "tables/paired_models.csv"):
-        if not (study.folder / name).exists():
-            raise UserError(
-                f"{study.folder / name} is missing; `equivocal analyse --out {study.folder}` "
-                "writes it."
-            )
+    study.check_analysis()
     if is_drawn(study):
         out.print(f"the report is there already: {study.folder / 'report.html'}", soft_wrap=True)
         return

@@ -55,7 +55,7 @@ __all__ = [
 ]
 
 FORMAT = 1
-AGAIN = "remove the folder and train again, or train into another one."
+AGAIN = "train again, into the same folder or another one (`equivocal train`, `reproduce`)."
 UNFINISHED = ".unfinished"  # stands in a folder while a run is written to it
 ABOUT = "equivocal"  # key of the file's metadata
 CHECKED = re.compile(r"world\.toml|curves\.csv|networks/\d{2,9}\.safetensors")

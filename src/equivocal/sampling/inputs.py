@@ -44,6 +44,8 @@ def _plain(value: Any, name: str) -> np.ndarray:
     try:
         array = np.asarray(value)
     except (TypeError, ValueError, RuntimeError) as error:  # ragged; a tensor that has gradients
+        if hasattr(value, "chunks"):  # zarr, HDF5
+            fail(f"{name} cannot be read ({error}); restore the file.")
         fail(f"{name} must be one array of numbers, with rows of equal length: {_said(error)}")
     if array.dtype != object:
         return array
@@ -66,6 +68,8 @@ def checked_numbers(value: object, name: str) -> np.ndarray:
     """A real array of finite numbers."""
     array = _plain(value, name)
     if not (np.issubdtype(array.dtype, np.number) or array.dtype == bool):
+        if isinstance(value, str):
+            fail(f"{name} must be an array, got {value!r:.60}; np.load(…, mmap_mode='r') opens it.")
         fail(f"{name} must hold numbers, got {array.dtype}; encode it first.")
     if np.issubdtype(array.dtype, np.complexfloating):
         fail(f"{name} must hold real numbers, got {array.dtype}; Complex data not supported.")

@@ -55,7 +55,9 @@ def chosen_devices(devices: Any) -> tuple[jax.Device, ...]:
         known = jax.devices()
         if not devices or any(device not in known for device in devices):
             fail(f"devices must hold some of {known}, got {devices!r:.80}.")
-        chosen = tuple(dict.fromkeys(devices))
+        chosen = tuple(devices)
+        if len(set(chosen)) < len(chosen):
+            fail(f"devices must hold each device once, got {devices!r:.80}.")
         held = Counter(device.process_index for device in chosen)
         uneven = len(held) < jax.process_count() or len(set(held.values())) > 1
         if len(held) > 1 and uneven:

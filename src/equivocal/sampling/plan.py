@@ -19,10 +19,11 @@ from equivocal.sampling.inputs import checked_positive, fail
 from equivocal.sampling.placement import largest_anywhere, local_shards
 from equivocal.sampling.problem import Problem
 
-__all__ = ["Plan", "make_plan", "power_of_two"]
+__all__ = ["Plan", "default_budget", "least_in_memory", "make_plan", "power_of_two"]
 
 CPU_BLOCK_ROWS, CPU_SLOTS = 512, 16
 GPU_BLOCK_ROWS, GPU_SLOTS = 16_384, 256
+KEPT = 4  # numbers that a flow keeps for each row and output in flight
 LANES = 8  # XLA's CPU matrix product is twice as fast when D is a multiple of this
 
 
@@ -41,7 +42,7 @@ def make_plan(
     *,
     per_output: int,
     per_row: int,
-    per_row_kept: int = 4,
+    per_row_kept: int = KEPT,
     pad: bool,
 ) -> Plan:
     """The largest sizes that fit, given what a method keeps (in numbers, not bytes).
@@ -54,7 +55,7 @@ def make_plan(
     size = problem.dtype.itemsize
     # of one device; of the process that has most, so that all plan alike
     num_rows = -(-int(largest_anywhere(problem.num_rows)) // local_shards())
-    D = -(-problem.num_features // LANES) * LANES if pad else problem.num_features
+    D = _padded(problem.num_features) if pad else problem.num_features
     if jax.default_backend() == "cpu":
         block = min(CPU_BLOCK_ROWS, power_of_two(num_rows))
         slots = min(CPU_SLOTS, power_of_two(problem.num_outputs))
@@ -73,12 +74,25 @@ def make_plan(
     while bytes_for(block, slots) > limit and block > 16:
         block //= 2
     if bytes_for(block, slots) > limit:
+        narrower = "" if size == 4 else "use dtype='float32', "
         fail(
             f"memory_budget of {limit:,} bytes is too small: {num_rows:,} rows × "
-            f"{problem.num_features} features need {bytes_for(block, slots):,} bytes. "
-            "Raise it, use dtype='float32', or give fewer rows."
+            f"{problem.num_features} features need {bytes_for(block, slots):,} bytes. Raise it, "
+            f"{narrower}or give fewer rows."
         )
     return Plan(block_rows=block, slots=slots, num_features=D)
+
+
+def least_in_memory(num_rows: int, num_features: int, itemsize: int) -> int:
+    """Bytes of a flow whose rows are in memory, with one output in flight and small blocks."""
+    D, block = _padded(num_features), 16
+    rows = -(-num_rows // block) * block
+    state = 8 * (D + 8) ** 2 + block * (3 * D + 24)
+    return itemsize * (rows * (2 * D + 1 + KEPT) + state)
+
+
+def _padded(num_features: int) -> int:
+    return -(-num_features // LANES) * LANES
 
 
 def default_budget() -> int:

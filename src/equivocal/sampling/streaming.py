@@ -29,7 +29,7 @@ from equivocal.sampling.inputs import (
     checked_targets,
     fail,
 )
-from equivocal.sampling.plan import Plan, default_budget
+from equivocal.sampling.plan import Plan, default_budget, least_in_memory
 from equivocal.sampling.problem import Likelihood, Problem
 from equivocal.sampling.rows import Blocks, Rows, for_outputs, in_blocks, lay_out
 from equivocal.sampling.shapes import Array, Int
@@ -46,8 +46,9 @@ def is_streamed(features: Any, dtype: Any, memory_budget: int | None) -> bool:
     )
     if not lazy or len(features.shape) != 2:
         return False
-    size = int(np.prod(features.shape, dtype=float)) * _run_dtype(features, dtype).itemsize
-    return 2 * size > (default_budget() if memory_budget is None else memory_budget)
+    N, D = features.shape
+    least = least_in_memory(N, D, _run_dtype(features, dtype).itemsize)
+    return least > (default_budget() if memory_budget is None else memory_budget)
 
 
 def _run_dtype(features: Any, dtype: Any) -> np.dtype:
@@ -136,11 +137,12 @@ class StreamedProblem(Problem):
 
     def read(self, start: int, stop: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Features (n, D), targets (n, K) and counts (n,) of some rows, checked."""
-        counts = None if self.counts is None else np.asarray(self.counts[start:stop])
+        psi, t = _some(self.features, start, stop), _some(self.targets, start, stop)
+        counts = None if self.counts is None else _some(self.counts, start, stop)
         try:
-            psi = checked_features(np.asarray(self.features[start:stop]), self.dtype)
+            psi = checked_features(psi, self.dtype)
             c = checked_counts(counts, len(psi), self.dtype)
-            t = checked_targets(np.asarray(self.targets[start:stop]), c, softmax=False)
+            t = checked_targets(t, c, softmax=False)
         except UserError as error:
             where = f" Rows are counted here from row {start:,} of the file." if start else ""
             raise UserError(f"{error}{where}") from None
@@ -149,6 +151,15 @@ class StreamedProblem(Problem):
         for array in (self.features, self.targets, self.counts):
             _forget_pages(array)
         return found
+
+
+def _some(array: Any, start: int, stop: int) -> np.ndarray:
+    """Rows of an array that lies in a file; every kind of file has errors of its own."""
+    try:
+        return np.asarray(array[start:stop])
+    except Exception as error:
+        last = min(stop, array.shape[0]) - 1
+        fail(f"rows {start:,} to {last:,} cannot be read ({error}); restore the file.")
 
 
 def _forget_pages(array: Any) -> None:

@@ -172,7 +172,7 @@ def _local(directory: Path, workers: int) -> Iterator[Crew]:
     }
     try:
         with dask.config.set(settings), _silenced() as level:
-            with _deaf_to_interrupts():
+            with _deaf_to_interrupts(), _explained_start():
                 cluster = LocalCluster(  # type: ignore[no-untyped-call]
                     n_workers=workers,
                     threads_per_worker=1,
@@ -191,6 +191,17 @@ def _local(directory: Path, workers: int) -> Iterator[Crew]:
                 yield _OnDask(client)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
+
+
+@contextmanager
+def _explained_start() -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:  # a worker that died before it could say that it was there
+        raise UserError(
+            f"a worker ended as it started ({str(error).rstrip('.')}); is there too little memory? "
+            "Give the same command again, or with fewer --workers."
+        ) from None
 
 
 def _keeping_programs() -> dict[str, str]:

@@ -87,7 +87,9 @@ def do_missing(tasks: Mapping[str, Task], folder: Path, hire: Hire, on_step: Adv
         with hire(len(missing)) as crew:
             work = _Work(missing, folder, store, crew)
             for key, outcome in work.outcomes():
-                if isinstance(outcome, Exception):
+                if key not in tasks:
+                    pass  # networks
+                elif isinstance(outcome, Exception):
                     failures[key] = outcome
                 else:
                     store.put(key, outcome)
@@ -109,10 +111,10 @@ class _Work:
     def state(self) -> tuple[int, str]:
         """How many tasks there are, and a word on what goes on."""
         training = len(self.in_training)
-        return len(self.tasks), f"{training} trainings to go" if training else "networks trained"
+        return len(self.tasks), f"{training} trainings to go" if training else "all are trained"
 
     def outcomes(self) -> Iterator[tuple[str, Any]]:
-        """Key and result, or exception, of every task."""
+        """Key and result, or exception, of every task; and of networks that are trained."""
         for networks, keys in self.sharing.items():
             found = self._found(networks)
             if found is not None:
@@ -132,6 +134,7 @@ class _Work:
             outcome.unpack(self.folder / key)
             self.store.put(key, outcome.checksums)  # says that they are complete
             self._hand_out(key, outcome)
+            yield key, None
 
     def _found(self, key: str) -> Parcel | None:
         """Networks that were trained before."""

@@ -247,6 +247,15 @@ class Study:
         self.stages.mark("analyse", key, self._write_analysis())
         return True
 
+    def check_analysis(self) -> None:
+        """Refuse tables and claims that are missing, or are not what `analyse` wrote."""
+        needed = [self.folder / name for name in ("claims.csv", "tables/paired_models.csv")]
+        writes = f"`equivocal analyse --out {self.folder}` writes it"
+        if missing := [path for path in needed if not path.exists()]:
+            raise UserError(f"{missing[0]} is missing; {writes}.")
+        if altered := self.stages.altered(["analyse"]):
+            raise UserError(f"{altered[0]} is not as it was written; {writes} again.")
+
     def key_of_files(self, *patterns: str) -> str:
         """A hash of files of the folder, and of the package's code."""
         paths = sorted(path for pattern in patterns for path in self.folder.glob(pattern))

@@ -194,7 +194,9 @@ def load_study(
         ours["quick_run"] = quick or bool(content.pop("quick_run", False))
         return StudySettings(**content, **ours)
     except ValidationError as error:
-        raise UserError(f"{path}: {_explained(error)}") from None
+        place = _place(error)
+        given = any(place == name or place.startswith(f"{name}.") for name in changes)
+        raise UserError(_explained(error) if given else f"{path}: {_explained(error)}") from None
 
 
 def parse_changes(pairs: list[str]) -> dict[str, Any]:
@@ -225,10 +227,15 @@ def _replace(content: dict[str, Any], key: str, value: Any) -> None:
     content[name] = value
 
 
+def _place(error: ValidationError) -> str:
+    """Where the first mistake is; of several kinds that a value may have, pydantic names one."""
+    place = [str(part) for part in error.errors()[0]["loc"]]
+    return ".".join(place[:-1] if place[-1] in ("bool", "int", "float", "str") else place)
+
+
 def _explained(error: ValidationError) -> str:
     """The first mistake in one sentence."""
-    first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"])
+    first, place = error.errors()[0], _place(error)
     if first["type"] == "extra_forbidden":
         known = _names_beside(first["loc"])
         name = str(first["loc"][-1])
