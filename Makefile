@@ -77,6 +77,8 @@ bench: .venv/.installed-dev
 	$(BIN)/python -m benchmarks.serving
 	$(BIN)/python -m benchmarks.scaling
 	$(BIN)/python -m benchmarks.sweep_scaling
+	$(BIN)/python -m benchmarks.suites
+	$(BIN)/python -m benchmarks.doubt
 
 .venv/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit("equivocal needs Python 3.11 or newer, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
