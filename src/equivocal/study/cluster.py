@@ -179,8 +179,12 @@ def _local(directory: Path, workers: int) -> Iterator[Crew]:
                     processes=True,
                     memory_limit=0,  # Dask cannot spill what JAX holds, it would only stop the work
                     preload=[__name__],  # `dask_setup`, below
-                    # a graphics card is shared: none of the workers may take most of it at once
-                    env={"XLA_PYTHON_CLIENT_PREALLOCATE": "false", **_keeping_programs()},
+                    env={
+                        # a graphics card is shared: no worker may take most of it at once
+                        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+                        "TF_CPP_MIN_LOG_LEVEL": "3",  # XLA finds slow compilations worth an alarm
+                        **_keeping_programs(),
+                    },
                     local_directory=str(directory),
                     dashboard_address="127.0.0.1:0",
                     silence_logs=level,
