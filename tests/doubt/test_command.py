@@ -64,6 +64,7 @@ def kept(small_run: Run, tmp_path_factory: pytest.TempPathFactory) -> Kept:
     return Kept(folder, small_run, small_run, FEW)
 
 
+@pytest.mark.slow
 def test_what_was_made_is_found_again_and_what_is_damaged_made_again(kept: Kept) -> None:
     made = kept.of("query", 1)
     (path,) = (kept.folder / "members" / "query").iterdir()

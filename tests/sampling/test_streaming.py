@@ -10,7 +10,7 @@ import zarr
 
 from equivocal.errors import UserError
 from equivocal.sampling import Posterior, mean_field, sample_posterior, streaming
-from equivocal.sampling.plan import Plan
+from equivocal.sampling.plan import Plan, make_plan
 from equivocal.sampling.problem import Likelihood, Problem, sample_of_rows
 from tests.sampling.problems import Data, small
 
@@ -104,16 +104,16 @@ def test_a_row_of_a_later_chunk_is_told_by_the_chunk_it_is_in(
         sample_posterior(features, data.targets, memory_budget=SMALL_BUDGET)
 
 
-def test_what_was_changed_in_a_private_map_is_read_and_kept(
-    tmp_path: Path, data: Data, in_memory: Posterior
-) -> None:
+def test_what_was_changed_in_a_private_map_is_read_and_kept(tmp_path: Path, data: Data) -> None:
     """`mmap_mode="c"`: changes are the process' own, and not in the file."""
     np.save(tmp_path / "array.npy", np.zeros_like(data.features))
     features = np.load(tmp_path / "array.npy", mmap_mode="c")
     features[:] = data.features
-    found = sample_posterior(features, data.targets, num_particles=20, memory_budget=SMALL_BUDGET)
-    assert_same(found, in_memory)
-    np.testing.assert_array_equal(features, data.features)
+    given = (features, data.targets, None, 0.0, 1.0, Likelihood.BERNOULLI, None)
+    problem = streaming.StreamedProblem.open(*given)
+    for start in (0, 1_000, 0):  # pages that were read are forgotten
+        psi, _, _ = problem.read(start, start + 500)
+        np.testing.assert_array_equal(psi, data.features[start : start + 500])
 
 
 def test_outputs_in_turn_share_a_reader_and_so_a_program(tmp_path: Path, data: Data) -> None:
@@ -130,15 +130,17 @@ def test_outputs_in_turn_share_a_reader_and_so_a_program(tmp_path: Path, data: D
     assert (last, rows.reader.outputs.tolist()) == (range(2, 3), [2])
 
 
-def test_what_does_not_fit_is_streamed_whatever_the_budget(tmp_path: Path) -> None:
+@pytest.mark.parametrize("budget", [150_000, 300_000, 350_000, 400_000])
+def test_what_is_not_streamed_fits(tmp_path: Path, budget: int) -> None:
     """Rows that are too many by a little, too: there is no budget between the two ways."""
     features, targets = small(num_outputs=2, num_rows=4_000, num_features=4)
     there = mapped(tmp_path, features.astype(np.float32))
-    for budget in (150_000, 300_000, 350_000):
-        found = sample_posterior(there, targets, num_steps=1, memory_budget=budget)
-        assert found.info.steps.max() == 1
-    assert streaming.is_streamed(there, None, 300_000)
-    assert not streaming.is_streamed(there, None, 400_000)
+    given = (there, targets, None, 0.0, 1.0, Likelihood.BERNOULLI, None)
+    streamed = streaming.is_streamed(there, None, budget)
+    problem = streaming.StreamedProblem.open(*given) if streamed else Problem.build(*given)
+    sizes = {"per_output": 8 * 12**2, "per_row": 36}  # of `mean_field`
+    assert make_plan(problem, budget, **sizes, pad=True).slots >= 1
+    assert streamed == (budget < 350_000)
 
 
 def test_a_file_that_cannot_be_read_is_told(tmp_path: Path, data: Data) -> None:

@@ -303,6 +303,7 @@ def test_workers_that_die_as_they_start_are_told_in_a_sentence(
     assert left_behind(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_what_one_worker_compiled_the_next_one_finds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
