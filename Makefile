@@ -30,7 +30,7 @@ test: .venv/.installed-dev
 	$(MAKE) --jobs 2 lint tests
 
 tests: .venv/.installed-dev
-	$(TEST_ENV) $(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(TEST_ENV) $(BIN)/python -m pytest -n 2 --dist loadfile
 
 # Calibration by 1,000 simulations, and the draws of all seeds from 0 to 99.
 test-slow: .venv/.installed-dev

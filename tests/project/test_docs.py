@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # pages that train or sample for more than ten seconds: `make test-longer`, and `.ci/run`
 LONG = {"ask", "constructions", "doubt", "people", "sampling", "scaling", "suites"}
-LONG |= {"network", "surviving", "tutorial", "worlds"}
+LONG |= {"files", "network", "study", "surviving", "tutorial", "worlds"}
 BLOCK = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SLOW = [
     page for page in PAGES if re.search(r"^```\w+ slow$", page.read_text("utf-8"), re.MULTILINE)

@@ -48,6 +48,7 @@ def on_one_device(method: str, num_steps: int | None = None) -> dict[str, np.nda
     return arrays | {"shift": posterior.info.covariance_shift}
 
 
+@pytest.mark.slow
 def test_devices_of_one_host_find_what_one_device_finds(tmp_path: Path) -> None:
     """601 rows on three devices: neither blocks nor rows come out even."""
     process = started(tmp_path / "found.npz", "exact-flow", "3", devices=4)

@@ -132,6 +132,7 @@ def test_budget_and_company_do_not_matter(method: str) -> None:
     np.testing.assert_allclose(alone.particles[0], plain.particles[0], rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     PROBLEMS,
