@@ -33,10 +33,10 @@ def rows_from_a_file(axes: Axes, memory: Axes, found: dict[str, Any]) -> None:
         rows = [number for number, _ in points]
         axes.loglog(rows, [one["seconds"] for _, one in points], "o-", color=colour, label=words)
         peaks = [one["peak_bytes"] / 1e9 for _, one in points]
-        memory.loglog(rows, peaks, "o-", color=colour, label=words)
+        memory.semilogx(rows, peaks, "o-", color=colour, label=words)
     axes.set(xlabel="rows", ylabel="seconds", title="a posterior of 16 outputs")
     memory.axhline(2, color="0.5", linestyle=":", label="the budget, 2 GB")
-    memory.set(xlabel="rows", ylabel="GB of the whole process", title="its memory")
+    memory.set(xlabel="rows", ylabel="GB of the whole process", title="its memory", ylim=(0, 2.4))
     for each in (axes, memory):
         each.legend()
 
@@ -47,7 +47,8 @@ def bars(axes: Axes, values: dict[str, float], goal: float, title: str, label: s
     for place, value in enumerate(values.values()):
         axes.text(place, value, f"{value:.2f}", ha="center", va="bottom")
     axes.axhline(goal, color="0.5", linestyle=":")
-    axes.text(len(values) - 0.55, goal, f"goal {goal:g}", ha="right", va="bottom", color="0.35")
+    axes.set_xlim(-0.7, len(values) - 0.3)
+    axes.text(len(values) - 0.35, goal, f"goal {goal:g}", ha="right", va="bottom", color="0.35")
     axes.set(title=title, ylabel=label, ylim=(0, 1.25 * max(goal, *values.values())))
 
 
