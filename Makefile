@@ -44,7 +44,7 @@ LONGER := tests/asking tests/bench tests/cli tests/constructions tests/doubt tes
 	tests/sampling/test_streaming.py
 
 test-longer: .venv/.installed-dev
-	$(TEST_ENV) $(BIN)/python -m pytest -n 2 --dist loadgroup -m slow $(LONGER)
+	$(TEST_ENV) $(BIN)/python -m pytest -n 2 -m slow $(LONGER)
 
 # Real processes killed, stopped and starved; see docs/surviving.md. Mounting and faketime are skipped
 # where they are not to be had.

@@ -53,17 +53,6 @@ def small_run(garden: World) -> Run:
     return train(garden, SMALL)
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in a hook of the same name
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What is made once for a file of tests is used by one worker, so that none waits for it."""
-    for item in items:
-        names = getattr(item, "fixturenames", ())
-        if "mind" in names or "garden_mind" in names:
-            item.add_marker(pytest.mark.xdist_group(item.path.parent.name))
-        elif "made_once" in names:
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
-
-
 @pytest.fixture(scope="session")
 def made_once(
     tmp_path_factory: pytest.TempPathFactory,
