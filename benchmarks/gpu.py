@@ -155,6 +155,8 @@ def large(sizes: Numbers) -> Numbers:
             "seconds": seconds,
             "steps_median": float(np.median(one.steps)),
             "steps_most": int(one.steps.max()),
+            # the first evaluation is no step, and costs as much
+            "tflops": 6.0 * N * D * D * float((one.steps + 1).sum()) / seconds / 1e12,
             "message": one.message,
         }
         print(how, json.dumps(found[how]), flush=True)  # the next may take long

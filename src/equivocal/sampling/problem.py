@@ -124,7 +124,9 @@ class Problem:
     def to_weights(self, w: np.ndarray, outputs: slice = slice(None)) -> np.ndarray:
         """θ = m₀ + √v w for w of shape (k, ..., D)."""
         m0 = self.prior_mean if len(self.prior_mean) == 1 else self.prior_mean[outputs]
-        return m0.reshape(len(m0), *[1] * (w.ndim - 2), -1) + self.prior_scale * w
+        theta = self.prior_scale * w
+        theta += m0.reshape(len(m0), *[1] * (w.ndim - 2), -1)
+        return theta
 
     def read(self, start: int, stop: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Features (n, D), targets (n, K) and counts (n,) of some rows."""
@@ -168,19 +170,30 @@ def collapse(problem: Problem) -> Problem:
     direction = np.asarray(rng.standard_normal(psi.shape[1]), psi.dtype)
     with np.errstate(over="ignore", invalid="ignore"):
         key = psi @ direction
-    _, first, group = np.unique(key, return_index=True, return_inverse=True)
+    _, first, group, sizes = np.unique(
+        key, return_index=True, return_inverse=True, return_counts=True
+    )
     if len(first) > 0.9 * len(psi) or not np.array_equal(psi[first][group], psi):
         return problem
     order = np.argsort(group, kind="stable")
-    starts = np.searchsorted(group[order], np.arange(len(first)))
     return Problem(
         features=psi[first],
-        targets=np.add.reduceat(problem.targets[order], starts, axis=0),
-        counts=np.add.reduceat(problem.counts[order], starts),
+        targets=_sums_of_runs(problem.targets[order], sizes),
+        counts=_sums_of_runs(problem.counts[order], sizes),
         prior_mean=problem.prior_mean,
         prior_scale=problem.prior_scale,
         likelihood=problem.likelihood,
     )
+
+
+def _sums_of_runs(rows: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Of each run of so many rows, neighbours first: `np.add.reduceat` takes twice as long."""
+    while sizes.max() > 1:
+        odd = (np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes)) % 2 == 1
+        second = np.flatnonzero(odd)
+        rows[second - 1] += rows[second]
+        rows, sizes = rows[~odd], (sizes + 1) // 2
+    return rows
 
 
 def sample_of_rows(problem: Problem, share: int) -> Problem:

@@ -16,12 +16,11 @@ import numpy as np
 from equivocal.sampling.flow import FlowInfo, FlowState, flow_step, start_flow
 from equivocal.sampling.flow_rule import FlowRule
 from equivocal.sampling.inputs import fail
-from equivocal.sampling.placement import placed
 from equivocal.sampling.plan import Plan, power_of_two
 from equivocal.sampling.problem import Problem
 from equivocal.sampling.products import Precision
 from equivocal.sampling.result import Outcome
-from equivocal.sampling.rows import in_blocks, lay_out, local_blocks, offsets_of
+from equivocal.sampling.rows import in_blocks, lay_out, local_blocks, offsets_of, turned
 from equivocal.sampling.shapes import Array, Int
 from equivocal.sampling.streaming import FromDisk, StreamedProblem
 
@@ -81,7 +80,8 @@ def run_flow(
         following = list(islice(queue, len(free)))
         if not following:
             continue
-        free, outputs = _filled_up(free[: len(following)]), _filled_up(np.array(following))
+        size = _few_sizes(len(following), slots)
+        free, outputs = np.resize(free[: len(following)], size), np.resize(following, size)
         held[free] = outputs
         data.load(free, outputs)
         state = _restart(state, _start(outputs, K, start_of), free)
@@ -136,7 +136,7 @@ class InMemory:
 
     def _columns(self, columns: np.ndarray) -> Array:
         blocks = local_blocks(self._problem, self._block_rows)
-        return placed(in_blocks(columns, blocks, self._block_rows))
+        return turned(in_blocks(columns, blocks, self._block_rows))
 
 
 def _widened(columns: Array, slots: int) -> Array:
@@ -153,12 +153,12 @@ def _restart(state: FlowState, fresh: FlowState, slots: Int[Array, " n"]) -> Flo
     return jax.tree.map(lambda every, some: every.at[slots].set(some), state, fresh)
 
 
-def _filled_up(some: np.ndarray) -> np.ndarray:
-    """To 1, 16, 256, … entries by repeating them, so that few programs are compiled."""
+def _few_sizes(number: int, most: int) -> int:
+    """The next of 1, 16, 256, …, or the most there can be, so that few programs are compiled."""
     size = 1
-    while size < len(some):
+    while size < number:
         size *= 16
-    return np.resize(some, size)
+    return min(size, most)
 
 
 def _finished(

@@ -39,5 +39,9 @@ class RunSettings:
 
 def output_keys(seed: int, outputs: range) -> jax.Array:
     """One key per output, so that no result depends on which outputs run together."""
-    root = jax.random.key(seed)
-    return jax.vmap(lambda k: jax.random.fold_in(root, k))(np.array(outputs, np.uint32))
+    return _folded(jax.random.key(seed), np.array(outputs, np.uint32))
+
+
+@jax.jit
+def _folded(root: jax.Array, numbers: jax.Array) -> jax.Array:
+    return jax.vmap(lambda k: jax.random.fold_in(root, k))(numbers)

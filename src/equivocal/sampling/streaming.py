@@ -201,9 +201,9 @@ class Reader:
         blocks = (self.together, self.block_rows)
         return (
             features.reshape(*blocks, self.wide),
-            in_blocks(c[:, None], *blocks)[:, 0],
-            in_blocks(targets.astype(problem.dtype, copy=False), *blocks),
-            in_blocks(psi @ m0.T, *blocks),
+            in_blocks(c[:, None], *blocks)[..., 0],
+            in_blocks(targets.astype(problem.dtype, copy=False), *blocks).swapaxes(1, 2),
+            in_blocks(psi @ m0.T, *blocks).swapaxes(1, 2),
         )
 
 
