@@ -84,8 +84,8 @@ bench: .venv/.installed-dev
 	$(PYTHON) -c 'import sys; sys.exit("equivocal needs Python 3.11 or newer, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv .venv
 
-.venv/.installed: .venv/bin/python pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[web]"
+.venv/.installed: .venv/bin/python pyproject.toml constraints.txt Makefile
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[web,nuts]"
 	@touch $@
 
 .venv/.installed-dev: .venv/bin/python pyproject.toml constraints.txt

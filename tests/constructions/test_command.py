@@ -5,6 +5,7 @@ import signal
 import subprocess
 import time
 import tomllib
+from importlib import metadata
 from pathlib import Path
 
 import pandas as pd
@@ -53,12 +54,14 @@ def test_a_folder_that_is_a_file_is_one_sentence(tmp_path: Path) -> None:
 def test_settings_hold_all_that_shaped_a_result_and_those_of_others_stay(tmp_path: Path) -> None:
     path, training = tmp_path / "constructions.toml", TrainingSettings(networks=10, seed=4)
     order, attachment = load_construction("word_order"), load_construction("attachment")
-    write_settings(path, order, training, curve_networks=4)
-    write_settings(path, attachment, TrainingSettings(networks=2), curve_networks=2)
+    write_settings(path, order, training, curve_networks=4, seconds=12.3456)
+    write_settings(path, attachment, TrainingSettings(networks=2), curve_networks=2, seconds=1)
     found = tomllib.loads(path.read_text())
     assert found.keys() == {"word_order", "attachment"}
     own = found["word_order"]
     assert own["version"] == __version__
+    assert own["versions"]["jax"] == metadata.version("jax")
+    assert own["seconds"] == 12.346
     assert (own["world"], own["fingerprint"]) == ("word_order", order.world.fingerprint)
     assert (own["items"], own["prior_variance"]) == (len(order.items), 1.0)
     assert TrainingSettings.from_dict(own["training"]) == training
@@ -73,7 +76,7 @@ def test_settings_hold_all_that_shaped_a_result_and_those_of_others_stay(tmp_pat
     assert found["attachment"]["training"]["networks"] == 2
     assert "curves" not in found["attachment"]
     path.write_text("[word_order\n")  # damaged by hand: written anew
-    write_settings(path, attachment, training, curve_networks=10)
+    write_settings(path, attachment, training, curve_networks=10, seconds=1)
     assert tomllib.loads(path.read_text()).keys() == {"attachment"}
 
 

@@ -1,9 +1,12 @@
 """Tables and figures from made-up readings whose means and intervals are known."""
 
+from itertools import product
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from scipy.special import betainc
 
 from equivocal.constructions import READINGS, Construction, belief_table, share_table
 from equivocal.constructions.figures import curve_figure, reading_figure
@@ -55,21 +58,25 @@ def test_shares_have_intervals_over_networks_and_over_items(readings: pd.DataFra
     assert row["share"] == pytest.approx(values.mean())
     assert (row["networks"], row["items"]) == (NETWORKS, ITEMS)
     for name, axis, n in (("network", 1, NETWORKS), ("item", 0, ITEMS)):
-        means = values.mean(axis=axis)
-        half = stats.t.ppf(0.975, n - 1) * means.std(ddof=1) / np.sqrt(n)
-        ends = row[f"share_{name}_low"], row[f"share_{name}_high"]
-        assert ends == pytest.approx((max(0, means.mean() - half), means.mean() + half))
+        k = values.mean(axis=axis).sum()
+        low, high = row[f"share_{name}_low"], row[f"share_{name}_high"]
+        assert betainc(k, n - k + 1, low) == pytest.approx(0.025)  # P(as many or more | low)
+        assert 1 - betainc(k + 1, n - k, high) == pytest.approx(0.025)  # P(as many or fewer | high)
     shares = table["share"].unstack()[list(READINGS)]
     np.testing.assert_allclose(shares.sum(axis=1), 1)
 
 
-def test_intervals_of_shares_stay_between_nothing_and_all() -> None:
+def test_intervals_of_shares_that_are_counts_are_exact_binomial_ones() -> None:
     readings = made_up("trained", 0.0)
     readings["rival"] = (readings["network"] == 0).astype(float)  # one of four networks
     row = share_table(readings).query("condition == 'said' and reading == 'rival'").iloc[0]
-    assert row["share_network_low"] == 0
-    assert 0.25 < row["share_network_high"] <= 1
-    assert np.isnan(row["share_item_low"])  # all items alike, neither 0 nor 1: nothing to go by
+    exact = stats.binomtest(1, 4).proportion_ci(0.95, "exact")
+    ends = row["share_network_low"], row["share_network_high"]
+    assert ends == pytest.approx((exact.low, exact.high))
+    # items are all alike at 0.25 of 5: between one and two of five
+    one, two = (stats.binomtest(k, 5).proportion_ci(0.95, "exact") for k in (1, 2))
+    assert one.low < row["share_item_low"] < two.low
+    assert one.high < row["share_item_high"] < two.high
 
 
 @pytest.mark.parametrize(
@@ -90,11 +97,33 @@ def test_where_all_agree_the_interval_is_the_exact_binomial_one(
         networks, abs=1e-6
     )
     assert tuple(row[["share_item_low", "share_item_high"]]) == pytest.approx(items, abs=1e-6)
-    rows.loc[0, ["answer", "rival"]] = (
-        0.5  # one cell of 200: there is a spread now, and a t interval
-    )
-    row = share_table(rows).query("reading == 'rival'").iloc[0]
-    assert abs(row["share_network_high"] - row["share_network_low"]) < 0.02
+    rows.loc[0, "rival"] = abs(share - 0.02)  # of 200 cells: 99.99 %, and nothing jumps
+    near = share_table(rows).query("reading == 'rival'").iloc[0]
+    for over in ("network", "item"):
+        for end in (f"share_{over}_low", f"share_{over}_high"):
+            assert near[end] == pytest.approx(row[end], abs=1e-3)
+
+
+def test_intervals_of_shares_hold_the_mean_at_least_as_often_as_they_say() -> None:
+    """Ten networks whose share is 0 or a; each outcome j of ten has its interval and its chance."""
+    sizes, counts = (0.02, 0.1, 0.3, 0.5, 0.8, 1.0), range(11)
+    rows = [
+        {"condition": f"{a} {j}", "network": n, "item": i, "rival": a * (n < j)}
+        for a, j, n, i in product(sizes, counts, range(10), range(2))
+    ]
+    about = {"construction": "x", "beliefs": "posterior", "heard": 1, "variance": 1.0}
+    frame = pd.DataFrame(rows).assign(**about, neither=0.0)
+    table = share_table(frame.assign(answer=1 - frame["rival"])).query("reading != 'neither'")
+    p = np.linspace(0.001, 0.999, 999)
+    for a, reading in product(sizes, ("rival", "answer")):
+        own = table[table["reading"] == reading].set_index("condition")
+        ends = own.loc[[f"{a} {j}" for j in counts]]
+        mean = (a * p if reading == "rival" else 1 - a * p)[:, None]
+        holds = (ends["share_network_low"].to_numpy() <= mean) & (
+            mean <= ends["share_network_high"].to_numpy()
+        )
+        chance = stats.binom.pmf(np.arange(11), 10, p[:, None])
+        assert (holds * chance).sum(axis=1).min() >= 0.95
 
 
 def test_a_single_network_has_no_interval() -> None:
@@ -192,3 +221,18 @@ def test_curves_run_over_variances_and_over_sentences(construction: Construction
         "a  after 1,000 sentences",
         "b  at prior variance 1",
     ]
+
+
+def test_a_curve_of_a_single_network_has_no_bars(construction: Construction) -> None:
+    parts = [made_up("posterior", v) for v in (0.1, 1.0, 10.0)]
+    readings = pd.concat(parts)
+    for networks in (1, 2):
+        shares = share_table(readings[readings["network"] < networks])
+        drawn = curve_figure(shares, construction).axes[0].containers
+        assert len(drawn) == 2  # conditions
+        for line, caps, (bars,) in drawn:
+            assert np.isfinite(line.get_ydata()).all()
+            ends = [np.asarray(cap.get_ydata(), float) for cap in caps]
+            ends += [np.reshape(bar, (-1, 2))[:, 1] for bar in bars.get_segments()]
+            assert np.isfinite(np.concatenate(ends)).all() == (networks == 2)
+            assert np.isfinite(np.concatenate(ends)).any() == (networks == 2)

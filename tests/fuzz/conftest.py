@@ -1,5 +1,6 @@
 """Whole files of every kind that is read, made once, and what reads each of them."""
 
+import gzip
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,15 +11,20 @@ import pytest
 import tomli_w
 
 from equivocal.asking import Comprehender, Source
+from equivocal.constructions.keeping import MEASURED, Readings, find_readings, keep_readings
+from equivocal.doubt import deep_ensemble
+from equivocal.doubt.keeping import load_members, save_members
 from equivocal.gestalt import Run
 from equivocal.gestalt.runs import _read_curves
 from equivocal.gestalt.storage import load_network, read_run
+from equivocal.people.tables import Columns, read_measures, read_trials
 from equivocal.sampling import Posterior, sample_posterior
 from equivocal.study import Study, load_stimuli, load_study
 from equivocal.study.specifications import load_grid
 from equivocal.study.stages import Stages
 from equivocal.study.store import Store
 from equivocal.study.sweep import load_sweep
+from equivocal.suites.suite import DATA, load_suite
 from equivocal.world import World, example_text
 from tests.report import made_up
 from tests.study.test_multiverse import GRID, STIMULI, STUDY
@@ -29,6 +35,16 @@ study = "study.toml"
 [vary]
 training.seed = [0, 1]
 "inference.rows" = ["every word", "last word"]
+"""
+TRIALS = """participant,item,condition,position,word,rt
+p1,1,congruent,1,woman,301.5
+p1,1,congruent,2,eats,288
+p2,1,reversal,1,pizza,412
+p2,2,reversal,2,eats,
+"""
+MEASURES = """item,position,measure,value
+1,1,semantic_update,3.5
+1,2,semantic_update,1e-3
 """
 
 
@@ -66,8 +82,12 @@ def kinds(
     folder = tmp_path_factory.mktemp("fuzz")
     texts = {"garden.toml": example_text(), "garden.csv": STIMULI}
     texts |= {"study.toml": STUDY, "grid.toml": GRID, "sweep.toml": SWEEP}
+    texts |= {"trials.csv": TRIALS, "measures.csv": MEASURES}
+    for end in ("toml", "csv"):
+        texts[f"suite.{end}"] = (DATA / f"lexical_frequency.{end}").read_text("utf-8")
     for name, text in texts.items():
-        (folder / name).write_text(text)
+        (folder / name).write_text(text, encoding="utf-8")
+    (folder / "trials.csv.gz").write_bytes(gzip.compress(TRIALS.encode()))
     run = folder / "run"
     small_run.save(run)
     unseal(run)
@@ -84,6 +104,8 @@ def kinds(
         dataset.to_netcdf(folder / name, engine="scipy")
     stages = Stages(folder)
     stages.do("train", KEY, [folder / "garden.csv"], lambda: None)
+    save_members(deep_ensemble(small_run.networks), folder / "members.safetensors")
+    keep_readings(folder / "readings.json", Readings(np.full((2, len(MEASURED)), 0.25), True))
     Store(folder).put("abcd", {"numbers": [1.0, float("nan")], "text": "x"})
 
     def kind(name: str, form: str, load: Callable[[Path], object]) -> Kind:
@@ -108,6 +130,15 @@ def kinds(
         "posterior": kind("posterior.safetensors", "safetensors", Posterior.load),
         "stages": kind("stages.json", "json", lambda _: Stages(folder).finished("train", KEY)),
         "store": kind("results/abcd.json", "json", lambda _: Store(folder).get("abcd")),
+        "suite": kind("suite.toml", "toml", load_suite),
+        "items": kind("suite.csv", "csv", lambda file: load_suite(file.with_suffix(".toml"))),
+        "trials": kind("trials.csv", "csv", lambda file: read_trials(file, Columns())),
+        "packed": kind("trials.csv.gz", "gz", lambda file: read_trials(file, Columns())),
+        "measures": kind("measures.csv", "csv", lambda file: read_measures(file, Columns())),
+        "members": kind(
+            "members.safetensors", "safetensors", lambda file: load_members(file, small_run, "last")
+        ),
+        "readings": kind("readings.json", "json", lambda file: find_readings(file, 2)),
     }
     for name in datasets:
         found[name] = kind(name, "netcdf", lambda file: study.read(file.name))

@@ -36,6 +36,7 @@ NAMES = [
         "posterior",
     ),
     *("stages", "store", "activations.nc", "path.nc", "nuts.nc"),
+    *("suite", "items", "trials", "packed", "measures", "members", "readings"),
 ]
 PARSED = [
     "world",
@@ -48,6 +49,7 @@ PARSED = [
     "posterior",
     "stages",
     "store",
+    *("suite", "members", "readings"),
 ]
 SHARE = -(-TOTAL // (len(NAMES) + len(PARSED)))
 MEMORY = 1 << 30

@@ -38,8 +38,6 @@ OURS = {
     ("bench/linearity.py", "json.loads"): "what our own process printed",
     ("doctor/devices.py", "json.loads"): "what our own process printed",
     ("locks.py", "json.loads"): "who holds a folder; whatever is wrong with it, it is not told",
-    ("people/tables.py", "gzip.open"): "unpacked no further than a plain table may be long",
-    ("people/tables.py", "pd.read_csv"): "what was so unpacked",
     ("report/readings.py", "json.loads"): "attributes that check_dataset has parsed",
     ("study/claims.py", "tomllib.loads"): "a file of the package",
     ("study/measures.py", "json.loads"): "attributes that check_dataset has parsed",

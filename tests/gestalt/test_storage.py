@@ -83,6 +83,13 @@ def test_a_truncated_settings_file_is_not_filled_up_with_defaults(older: Path) -
         Run.load(older)
 
 
+def test_a_time_that_is_no_float_is_damage(older: Path) -> None:
+    text = (older / "run.toml").read_text()
+    (older / "run.toml").write_text(re.sub("(?m)^seconds = .*", "seconds = " + "9" * 400, text))
+    with pytest.raises(UserError, match=r"run\.toml is damaged .*too large"):
+        Run.load(older)
+
+
 @pytest.mark.parametrize("damage", [flip, cut])
 @pytest.mark.parametrize(
     "name", ["run.toml", "world.toml", "curves.csv", "networks/01.safetensors"]

@@ -157,6 +157,8 @@ def test_cross_validation_needs_two_folds(garden: World) -> None:
         ({"weight_decay": -1.0}, "weight_decay must be 0 or more"),
         ({"learning_rate": float("inf")}, "learning_rate must be finite, got inf"),
         ({"seed": 2**32}, "seed must be from 0 to"),
+        ({"seed": 10**400}, "seed must be finite, got 1000"),  # too large for a float
+        ({"steps": float("inf")}, "steps must be a whole number, got inf"),
         ({"epoch": 3}, "unknown setting 'epoch': did you mean 'epochs'"),
     ],
 )

@@ -96,6 +96,10 @@ def test_mistakes(tmp_path: Path) -> None:
     (tmp_path / "m.csv").write_text("item,update\n1,2\n")
     given = ["compare", tmp_path / "d.csv", "--measures", tmp_path / "m.csv"]
     assert "did you mean 'subj'? Name it with --participant." in fails(*given)
+    (tmp_path / "w.csv").write_text("participant,item,wd,rt\np1,1,1,300\np1,1,2,300\n")
+    (tmp_path / "p.csv").write_text("item,position,update\n1,1,2\n1,2,2\n")
+    given = ["compare", tmp_path / "w.csv", "--measures", tmp_path / "p.csv"]
+    assert "1 of them repeat a part" in fails(*given, "--where", "position=1", cwd=tmp_path)
     assert "No such file" in fails("compare", tmp_path / "x.csv", "--measures", tmp_path / "m.csv")
     assert "whole numbers from 2 on" in fails("simulate", "--participants", "ten", cwd=tmp_path)
     assert "are for --power" in fails("simulate", "--participants", "10,20", cwd=tmp_path)

@@ -8,8 +8,9 @@ import pandas as pd
 import pytest
 
 from equivocal.errors import UserError
-from equivocal.people import Experiment, compare, join, simulate
-from equivocal.people.comparing import Model
+from equivocal.people import Experiment, compare, join, power_curve, simulate
+from equivocal.people import design as limits
+from equivocal.people.design import Model
 from equivocal.people.mixed import RandomPart, fit_mixed
 from equivocal.people.rscripts import brms_script, formula, lme4_script, r_names
 from tests.people.made_up import log_likelihood
@@ -137,6 +138,33 @@ def test_data_that_no_model_can_take(changes, message: str) -> None:
     trials, measures = made()
     with pytest.raises(UserError, match=message):
         compare(join(trials.assign(**changes), measures))
+
+
+def test_slopes_count_among_what_a_fit_can_hold(monkeypatch) -> None:
+    """12 items and 16 participants: 28 intercepts, and 16 slopes more for each measure."""
+    monkeypatch.setattr(limits, "MOST_LEVELS", 44)
+    trials, measures = made()
+    assert len(compare(join(trials, measures)).table) == 4
+    assert len(compare(join(trials, measures, ["rival"]), slopes=True).table) == 1
+    message = re.escape("16 participants (each with 3) and 12 items make 60 random effects, and at")
+    with pytest.raises(UserError, match=f"{message}.* choose fewer measures with --measure, leave"):
+        compare(join(trials, measures), slopes=True)
+    monkeypatch.setattr(limits, "MOST_LEVELS", 27)
+    with pytest.raises(UserError, match="16 participants and 12 items make 28 .*; keep some of"):
+        compare(join(trials, measures))
+    with pytest.raises(UserError, match="; lower --participants or --items"):
+        power_curve(TRUTH, [4, 16], [12], 1)
+
+
+def test_as_many_coefficients_as_trials() -> None:
+    trials = pd.DataFrame(
+        {"participant": ["p1", "p1", "p2", "p2"], "item": ["1", "2", "1", "2"], "row": range(4)}
+        | {"response": [300.0, 320.0, 310.0, 345.0], "age": [0, 1, 3, 2], "length": [1, 0, 2, 5]}
+    )
+    measures = pd.DataFrame({"item": ["1", "2"], "update": [1.0, 2.0]})
+    with pytest.raises(UserError, match="4 trials are too few for 4 coefficients"):
+        compare(join(trials, measures, (), ["age", "length"]))
+    assert len(compare(join(trials, measures, (), ["age"])).table) == 1
 
 
 def test_measures_that_say_nothing_or_the_same() -> None:

@@ -8,6 +8,9 @@ import pytest
 
 from equivocal.errors import UserError
 from equivocal.people import Columns, join, read_measures, read_trials
+from equivocal.people.columns import check_controls
+from equivocal.people.tables import check_where
+from equivocal.reading import read_table
 
 MEASURES = """item,condition,position,word,update,note
 1,congruent,1,woman,0.5,a
@@ -34,11 +37,8 @@ def joined(folder: Path, trials=TRIALS, measures=MEASURES, *, columns=None, wher
     (folder / "t.csv").write_text(trials)
     (folder / "m.csv").write_text(measures)
     columns = columns or Columns()
-    return join(
-        read_trials(folder / "t.csv", columns, where),
-        read_measures(folder / "m.csv", columns, where),
-        **more,
-    )
+    read, _ = read_trials(folder / "t.csv", columns, where)
+    return join(read, read_measures(folder / "m.csv", columns, where), where=where, **more)
 
 
 def refused(folder: Path, **changes) -> str:
@@ -138,6 +138,98 @@ def test_other_names_of_columns(tmp_path: Path) -> None:
     assert "name the same column" in refused(tmp_path, trials=trials, columns=same)
 
 
+PLACED = "participant,item,{},rt\np1,1,1,300\np1,1,2,310\np2,1,1,320\np2,1,2,330\n"
+SURPRISAL = "item,position,surprisal\n1,1,0.5\n1,2,1.5\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [
+        ("word_position", "--position word_position"),
+        ("Word Position", "--position 'Word Position'"),
+        ("Position", "--position Position"),
+        ("region", "--position region"),
+        ("cond", "--condition cond"),
+        ("Word", "--word Word"),
+    ],
+)
+def test_places_under_another_name_are_not_passed_over(tmp_path: Path, name, option) -> None:
+    message = refused(tmp_path, trials=PLACED.format(name), measures=SURPRISAL)
+    role = option[2:].split()[0]
+    assert f"t.csv has no column {role!r}; found {name!r}, so add {option}, or rename" in message
+
+
+def test_places_that_are_named_are_taken(tmp_path: Path) -> None:
+    columns = Columns(position="word_position")
+    found = joined(tmp_path, PLACED.format("word_position"), SURPRISAL, columns=columns)
+    assert found.keys == ["item", "position"]
+    assert found.trials["surprisal"].tolist() == [0.5, 1.5, 0.5, 1.5]
+    words = SURPRISAL.replace("position", "word")
+    found = joined(tmp_path, PLACED.format("region"), words, columns=Columns(word="region"))
+    assert found.keys == ["item", "word"]  # it is a region no more
+
+
+def test_one_word_of_the_measures_is_not_every_word_of_the_trials(tmp_path: Path) -> None:
+    """A name of the position that nobody knows; without it the trials are of one word each."""
+    for place in ("position", "word_position"):
+        measures = SURPRISAL.replace("position", place)
+        where = [f"{place}=1"]
+        message = refused(tmp_path, trials=PLACED.format("p"), measures=measures, where=where)
+        assert message == (
+            f"--where {place}=1 holds for the measures only, since the trials have no column "
+            "position, and 2 of them repeat a participant and item, so that other words would get "
+            "that one's measure; name their column with --position, or add it."
+        )
+    once = "participant,item,rt\np1,1,300\np2,1,310\n"
+    found = joined(tmp_path, once, SURPRISAL, where=["position=2"])
+    assert found.trials["surprisal"].tolist() == [1.5, 1.5]
+    assert found.notes == ["the trials have no column position; all are taken to have position=2"]
+    again = PLACED.format("position") + "p1,1,2,310\n"
+    for where in ("position=2", "word=eats"):  # positions are joined, so the word is known
+        words = "item,position,word,surprisal\n1,1,she,0.5\n1,2,eats,1.5\n"
+        found = joined(tmp_path, again, words, where=[where])
+        assert found.trials["surprisal"].tolist() == [1.5] * 3
+        assert found.notes == ["1 trials repeat a participant and word; are rows there twice?"]
+
+
+def test_the_response_is_rt_or_else_response(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("participant,item,position,response\np1,1,1,300\n")
+    trials, names = read_trials(path, Columns())
+    assert (trials["response"].tolist(), names["response"]) == ([300], "response")
+    with pytest.raises(UserError, match="no column 'rt': did you mean 'response'"):
+        read_trials(path, Columns(response="rt"))
+    path.write_text("participant,item,response,rt\np1,1,7,300\n")
+    trials, names = read_trials(path, Columns())
+    assert (trials["response"].tolist(), names["response"]) == ([300], "rt")
+    path.write_text("participant,item,response,RT\np1,1,7,300\n")
+    with pytest.raises(UserError, match="has response, RT, and either may be meant; choose with"):
+        read_trials(path, Columns())
+
+
+@pytest.mark.parametrize(
+    ("items", "value", "kept"),
+    [
+        (["12", "1_2"], "1_2", ["1_2"]),
+        (["12", "13"], "1_2", None),
+        (["01", "1", "x"], "01", ["01"]),
+        (["1", "2"], "01", ["1"]),
+        (["1", "2"], "1.0", ["1"]),
+        (["infinity", "inf.", "x"], "infinity", ["infinity"]),
+        (["0.5", "1.5"], "1.50", ["1.5"]),
+    ],
+)
+def test_values_are_kept_as_written_or_else_as_numbers(tmp_path: Path, items, value, kept) -> None:
+    trials = "participant,item,rt\n" + "".join(f"p1,{item},300\n" for item in items)
+    (tmp_path / "t.csv").write_text(trials)
+    if kept is None:
+        with pytest.raises(UserError, match=f"--where item={value}: no row has it; values of item"):
+            read_trials(tmp_path / "t.csv", Columns(), [f"item={value}"])
+    else:
+        found, _ = read_trials(tmp_path / "t.csv", Columns(), [f"item={value}"])
+        assert found["item"].tolist() == kept
+
+
 def test_columns_of_theirs_with_names_of_ours(tmp_path: Path) -> None:
     """A trial table may have a `row` and an `item` that mean something else."""
     trials = "row,participant,item,sentence,position,rt\n7,p1,x,1,1,300\n9,p2,y,1,1,310\n"
@@ -188,3 +280,46 @@ def test_packed_tables_are_read_and_broken_ones_refused(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-12])
     with pytest.raises(UserError, match="cannot read"):
         read_measures(path, Columns())
+    path.write_text(MEASURES)
+    with pytest.raises(UserError, match="Not a gzipped file"):
+        read_measures(path, Columns())
+    path.write_bytes(gzip.compress(b"item;update\n1;2\n"))
+    with pytest.raises(UserError, match="separated by commas, not by semicolons"):
+        read_measures(path, Columns())
+    path.write_bytes(gzip.compress(MEASURES.encode() * 100))
+    with pytest.raises(UserError, match="too long once unpacked"):
+        read_table(path, most=10 * len(MEASURES))
+
+
+@pytest.mark.parametrize("rows", ["p1,1,300,\np2,1,310,\n", "p1,1,the,300\np2,1,310\n"])
+def test_rows_with_more_cells_than_the_header_are_refused(tmp_path: Path, rows: str) -> None:
+    """Left to pandas, the first column is taken for names of rows, and all others move."""
+    text = f"participant,item,rt\n{rows}"
+    (tmp_path / "t.csv").write_text(text)
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(text.encode()))
+    for name in ("t.csv", "t.csv.gz"):
+        with pytest.raises(UserError, match=f"{name}: its rows have more cells than the header; "):
+            read_trials(tmp_path / name, Columns())
+
+
+def test_a_column_of_where_that_no_table_has_is_named(tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text("participant,item,position,rt\np1,1,1,300\n")
+    (tmp_path / "m.csv").write_text("suite,item,position,x\na,1,1,2\n")
+    check_where(["position=1", "suite=a"], tmp_path / "d.csv", tmp_path / "m.csv")
+    with pytest.raises(UserError, match=r"'positon': did you mean 'position'\?"):
+        check_where(["positon=1"], tmp_path / "d.csv", tmp_path / "m.csv")
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [("participant;item;rt\np1;1;300,5\n", "semicolons"), ("item\trt\n1\t3\n", "tabs")],
+)
+def test_other_separators_are_named(tmp_path: Path, text: str, name: str) -> None:
+    (tmp_path / "d.csv").write_text(text)
+    with pytest.raises(UserError, match=f"separated by commas, not by {name}; save it as CSV"):
+        read_trials(tmp_path / "d.csv", Columns())
+
+
+def test_the_response_is_no_control() -> None:
+    with pytest.raises(UserError, match="--control rt is the response itself"):
+        check_controls(["length", "rt"], {"response": "rt"})

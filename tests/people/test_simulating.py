@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from equivocal.errors import UserError
 from equivocal.people import Experiment, compare, join, power_curve, simulate, stimuli_of
@@ -108,7 +109,10 @@ def test_power_grows_and_is_alpha_without_an_effect() -> None:
     assert power[30, 18] > 0.9
     assert power[6, 6] < 0.5
     assert power[6, 6] < power[30, 6] < power[30, 18]
-    assert ((table["low"] <= table["power"]) & (table["power"] <= table["high"])).all()
+    hits = (60 * table["power"]).round().to_numpy()
+    low, high = stats.beta.ppf(0.025, hits, 61 - hits), stats.beta.ppf(0.975, hits + 1, 60 - hits)
+    np.testing.assert_allclose(table["low"], np.where(hits > 0, low, 0))
+    np.testing.assert_allclose(table["high"], np.where(hits < 60, high, 1))
     assert (table["not_converged"] == 0).all()
     assert table["mean_estimate"].to_numpy() == pytest.approx(16.0, abs=6.0)
     none = power_curve(replace(weak, beta=0.0), [10], [8], 100).iloc[0]

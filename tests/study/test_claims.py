@@ -1,12 +1,12 @@
 """Verdicts by rule, on made-up activations that do and do not show what the paper claims."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from equivocal.study.claims import COLUMNS, claims
-from equivocal.study.statistics import MixedModel
 from equivocal.study.tables import tables
-from tests.study.test_statistics import made_up
+from tests.study.test_statistics import SLOW, made_up
 
 NUTS = {
     "sd_ratio": {"paper": [1.5, 1.8, 64.0], "converged": [0.9, 1.0, 1.1]},
@@ -25,17 +25,9 @@ EVIDENCE = {
 }
 
 
-@pytest.fixture(scope="module", autouse=True)
-def no_mixed_model():
-    """No verdict hangs on it, and it takes seconds."""
-    none = MixedModel(*[float("nan")] * 9, "left out")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("equivocal.study.tables.crossed_mixed_model", lambda _: none)
-        yield
-
-
 def judged(dataset, evidence=EVIDENCE):
-    return claims(dataset, tables(dataset), evidence).set_index("id")
+    """Without the mixed model, on which no verdict hangs."""
+    return claims(dataset, tables(dataset, SLOW), evidence).set_index("id")
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +40,13 @@ def test_one_row_for_each_claim(as_claimed):
     assert len(as_claimed) == 16
     assert (as_claimed.map(len) > 0).all(axis=None)
     assert not as_claimed["why"].str.contains("nan").any()
+
+
+def test_no_verdict_hangs_on_the_mixed_model(as_claimed):
+    dataset = made_up()
+    everything = tables(dataset)
+    assert everything["mixed_model"]["p"].notna().any()
+    pd.testing.assert_frame_equal(claims(dataset, everything, EVIDENCE).set_index("id"), as_claimed)
 
 
 @pytest.mark.parametrize(
@@ -168,6 +167,6 @@ def test_missing_parts_are_not_run():
 
 def test_other_studies_have_no_claims():
     dataset = made_up(2, study="mine")
-    found = claims(dataset, tables(dataset), EVIDENCE)
+    found = claims(dataset, tables(dataset, SLOW), EVIDENCE)
     assert found.empty
     assert list(found.columns) == COLUMNS

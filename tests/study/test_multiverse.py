@@ -11,7 +11,6 @@ from scipy.special import expit
 
 from equivocal.errors import UserError
 from equivocal.gestalt import Run
-from equivocal.study import multiverse
 from equivocal.study.all_items import all_items
 from equivocal.study.inference import infer, last_layer_of
 from equivocal.study.multiverse import curve_table, movements, roles_of, run_multiverse, summary
@@ -138,32 +137,42 @@ def test_every_choice_reaches_the_numbers(finished: tuple[Grid, Path, pd.DataFra
     assert fixed["time"].tolist() == pytest.approx([0.03, 0.06])
 
 
+def written(folder: Path) -> dict[Path, int]:
+    """When each result and network was written; what is done again is written again."""
+    kept = [path for name in ("results", "networks") for path in (folder / name).rglob("*.*")]
+    return {path: path.stat().st_mtime_ns for path in kept}
+
+
 def test_interrupted_run_ends_with_the_same_numbers(
-    finished: tuple[Grid, Path, pd.DataFrame], monkeypatch: pytest.MonkeyPatch
+    finished: tuple[Grid, Path, pd.DataFrame],
 ) -> None:
     grid, folder, table = finished
     path = folder / "multiverse.csv"
     before = path.read_text()
     path.unlink()
-    (folder / "results" / f"{table['key'].iloc[-1]}.json").unlink()
+    lost = folder / "results" / f"{table['key'].iloc[-1]}.json"
+    times = written(folder)
+    lost.unlink()
     steps: list[tuple[int, int]] = []
     run_multiverse(grid, folder, lambda done, total, _: steps.append((done, total)))
     assert steps == [(1, 1)]
     assert path.read_text() == before
-    monkeypatch.setattr(multiverse, "infer", None)  # nothing is left to do
-    run_multiverse(grid, folder, silent)
+    again = written(folder)
+    assert {one for one in again if again[one] != times[one]} == {lost}
+    run_multiverse(grid, folder, lambda *step: steps.append(step[:2]))
+    assert len(steps) == 1  # nothing was left to do
+    assert written(folder) == again
     assert path.read_text() == before
 
 
-def test_results_of_another_grid_are_kept(
-    finished: tuple[Grid, Path, pd.DataFrame], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_results_of_another_grid_are_kept(finished: tuple[Grid, Path, pd.DataFrame]) -> None:
     grid, folder, _ = finished
     before = (folder / "multiverse.csv").read_text()
-    monkeypatch.setattr(multiverse, "infer", None)
+    times = written(folder)
     part = run_multiverse(Grid(grid.study, grid.specifications[:2]), folder, silent)
     assert len(part) == 2
     run_multiverse(grid, folder, silent)
+    assert written(folder) == times
     assert (folder / "multiverse.csv").read_text() == before
 
 

@@ -1,6 +1,8 @@
 """A whole small study: stages are done once, resumed after a loss, and repeated where needed."""
 
+import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +14,7 @@ from scipy import stats
 from equivocal.errors import UserError
 from equivocal.gestalt import Run
 from equivocal.sampling import Posterior
-from equivocal.study import Study, load_study, open_study, prepare
+from equivocal.study import Study, load_study, open_study, opening, prepare
 from equivocal.study.stages import Stages
 from equivocal.world import example_text
 from tests.faults.damage import cut, flip
@@ -279,6 +281,24 @@ def test_a_changed_setting_repeats_only_what_depends_on_it(small_run: Run, tmp_p
     np.testing.assert_array_equal(Posterior.load(watched).particles, first.particles)
 
 
+def test_each_of_more_than_a_hundred_networks_has_its_own_key(
+    small_run: Run, tmp_path: Path
+) -> None:
+    """The last is another than all before it; by name it would stand between 10 and 11."""
+    study = made(tmp_path, small_run)
+    first, second = study._networks_key
+    assert first != second
+    networks = study.folder / "networks"
+    shutil.copy(networks / "01.safetensors", networks / "100.safetensors")
+    for index in range(1, 100):
+        shutil.copy(networks / "00.safetensors", networks / f"{index:02d}.safetensors")
+    many = Study(study.settings, study.folder)
+    models = (*[small_run.models[0]] * 100, small_run.models[1])
+    settings = replace(small_run.settings, networks=len(models))
+    many.run = replace(small_run, settings=settings, models=models)
+    assert many._networks_key == [*[first] * 100, second]
+
+
 def test_stages_say_what_is_missing(small_run: Run, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="holds no study"):
         open_study(tmp_path)
@@ -307,3 +327,19 @@ def test_mistakes_are_found_before_any_work(
 ) -> None:
     with pytest.raises(UserError, match=message):
         made(tmp_path, small_run, **change)
+
+
+def test_nuts_that_is_not_there_is_said_before_any_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "find_spec", lambda _: None)
+    with pytest.raises(UserError, match=r"needs NumPyro: .* --set nuts\.networks=0"):
+        prepare(load_study("paper"), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    prepare(load_study("paper", {"nuts.networks": 0}), tmp_path)
+
+
+def test_what_make_reproduce_installs_is_what_the_paper_needs() -> None:
+    makefile = (Path(__file__).parents[2] / "Makefile").read_text()
+    assert load_study("paper").nuts.networks > 0
+    assert re.search(r'--editable "\.\[[^]]*\bnuts\b', makefile.partition("installed-dev:")[0])

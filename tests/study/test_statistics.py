@@ -14,7 +14,6 @@ from equivocal.errors import UserError
 from equivocal.study.impossible import impossible_numbers
 from equivocal.study.measures import measures
 from equivocal.study.statistics import (
-    MixedModel,
     crossed_mixed_model,
     holm,
     largest_p_against_zero,
@@ -29,6 +28,7 @@ FOODS = ["egg", "pizza", "tea", "juice"]
 UNITS = ["woman", *FOODS, "chess", "novel"]
 PROBES = ["agent", "patient"]
 SENTENCE = ("condition", "item", "position", "probe", "unit")
+SLOW = ("mixed_model",)  # of tables; where a test asks for others, seconds are saved
 
 
 def made_up(
@@ -82,13 +82,6 @@ def made_up(
     )
 
 
-@pytest.fixture
-def no_mixed_model(monkeypatch):
-    """Tables in a moment: the mixed model of all tests takes seconds."""
-    none = MixedModel(*[float("nan")] * 9, "left out")
-    monkeypatch.setattr("equivocal.study.tables.crossed_mixed_model", lambda _: none)
-
-
 def the_row(table, **values):
     for column, value in values.items():
         table = table[table[column] == value]
@@ -129,7 +122,6 @@ def test_measures_pick_the_units_of_each_sentence():
             assert row[name] == pytest.approx(values.mean(), rel=1e-12)
 
 
-@pytest.mark.usefixtures("no_mixed_model")
 def test_measures_of_other_roles_and_more_conditions():
     dataset = made_up(2, study="mine").sel(unit=[unit for unit in UNITS if unit != "novel"])
     three = xr.concat(
@@ -143,7 +135,7 @@ def test_measures_of_other_roles_and_more_conditions():
     three.attrs = dataset.attrs | {"tracked": json.dumps(tracked), "non_relevant": "[]"}
     rows = measures(three)
     assert set(rows["measure"]) == {"indicated patient", "plausible patient"}
-    assert set(tables(three)["paired_models"]["condition"]) == {"reversal", "odd"}
+    assert set(tables(three, SLOW)["paired_models"]["condition"]) == {"reversal", "odd"}
 
 
 def test_what_cannot_be_measured_is_said():
@@ -299,14 +291,13 @@ def test_tables_can_be_recomputed_from_the_file(tmp_path):
         assert row["difference"] == pytest.approx((logit(values) - logit(mle)).mean(), rel=1e-6)
 
 
-@pytest.mark.usefixtures("no_mixed_model")
 def test_every_word_is_tested_as_if_it_were_the_critical_one():
     dataset = made_up(3).sel(prior=[1.0])
-    table = tables(dataset)["every_word_models"]
+    table = tables(dataset, SLOW)["every_word_models"]
     assert set(table["position"]) == set(dataset["position"].values)
     for position in (1, 2):
         moved = dataset.assign(critical=xr.full_like(dataset["critical"], position))
-        for _, row in tables(moved)["paired_models"].iterrows():
+        for _, row in tables(moved, SLOW)["paired_models"].iterrows():
             keys = {name: row[name] for name in ("measure", "estimate")}
             same = the_row(table, **keys, position=position)
             np.testing.assert_array_equal(
@@ -314,9 +305,8 @@ def test_every_word_is_tested_as_if_it_were_the_critical_one():
             )
 
 
-@pytest.mark.usefixtures("no_mixed_model")
 def test_corrected_p_are_of_one_table_and_estimate():
-    table = tables(made_up())["paired_models"]
+    table = tables(made_up(), SLOW)["paired_models"]
     for _, rows in table.groupby("estimate"):
         assert len(rows) == 3
         np.testing.assert_allclose(rows["p_holm"], holm(rows["p"]))
@@ -336,9 +326,8 @@ def test_one_activation_changes_the_tables():
         assert "indicated patient" not in set(before[name]["measure"][untouched.any(axis=1)])
 
 
-@pytest.mark.usefixtures("no_mixed_model")
 def test_printed_values_stand_beside_ours_in_the_paper_only():
-    found = tables(made_up(3))
+    found = tables(made_up(3), SLOW)
     own = {"measure": "non-relevant agent"}
     assert the_row(found["against_zero_items"], **own, estimate="mle")["printed_p"] == "0.8906"
     row = the_row(found["paired_models"], **own, estimate="paper")
@@ -347,7 +336,7 @@ def test_printed_values_stand_beside_ours_in_the_paper_only():
     assert the_row(found["paired_models"], **own, estimate="converged")["printed_t"] == ""
     by_prior = found["priors_models"].query("estimate == 'paper'")
     assert list(by_prior["printed_p"])[:3] == ["0.2747", "< 0.001", "< 0.001"]
-    for table in tables(made_up(3, study="mine")).values():
+    for table in tables(made_up(3, study="mine"), SLOW).values():
         assert not [column for column in table if column.startswith("printed")]
         assert set(table["label"]) == set(table["measure"])
 

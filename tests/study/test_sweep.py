@@ -286,6 +286,7 @@ def test_unreachable_scheduler_is_said_soon(
         with pytest.raises(UserError, match=f"no Dask scheduler answers at '{address}'"):
             run_sweep(sweep, tmp_path / "out", silent, hiring(tmp_path / "out", None, address))
         assert time.monotonic() - began < 5
+    assert dask.config.get("scheduler", None) is None  # xarray would ask it
 
 
 def test_workers_that_die_as_they_start_are_told_in_a_sentence(
@@ -326,6 +327,19 @@ def test_what_one_worker_compiled_the_next_one_finds(
             hits += [number for _, number in crew.finished()]
     assert hits[0] == 0
     assert hits[1] > 0
+
+
+@pytest.mark.parametrize("worker", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_what_is_soon_goes_before_what_waits(worker: bool, tmp_path: Path) -> None:
+    hire, order = hiring(tmp_path, workers=1) if worker else alone, list[str]()
+    with hire(8) as crew:
+        for name in "abcd":
+            crew.submit(name, time.sleep, 0.3)
+        for name, _ in crew.finished():
+            order.append(name)
+            if name in "abcd":
+                crew.submit(f"{name} again", time.sleep, 0.3, soon=True)
+    assert order.index("a again") < order.index("d")
 
 
 def test_workers_are_ours_or_a_scheduler_s(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """`equivocal suites` as a user runs it, and what its figures show."""
 
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -10,11 +11,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import tomli_w
 
 from equivocal.cli.suites import run
 from equivocal.errors import UserError
+from equivocal.gestalt import TrainingSettings
 from equivocal.report.suite_figures import overview_figure, suite_figure
-from equivocal.suites import SHIPPED, finding_table, load_suite, network_means
+from equivocal.suites import SHIPPED, Suite, finding_table, load_suite, network_means
+from equivocal.suites.settings import refuse_other_results, settings_of
 from equivocal.suites.telling import told
 from tests.suites.test_findings import made_up
 
@@ -56,9 +60,15 @@ def test_all_measures_of_a_suite_and_again_from_what_is_there(
     assert made_of["versions"]["jax"] == metadata.version("jax")
     (posteriors,) = out.glob("networks/*/posteriors/*")
     (posteriors / ".00.0a1b2c3d.tmp").write_bytes(b"")  # by a run that was killed
-    again = suites(
-        *arguments, "--measure", "bayesian_surprise", "--beliefs", "posterior", cwd=tmp_path
-    )
+    other = (*arguments, "--measure", "bayesian_surprise", "--beliefs", "posterior")
+    refused = suites(*other, cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "out holds the results of another run (other measures, beliefs)" in refused.stderr
+    assert len(pd.read_csv(out / "tables" / "words.csv")) == len(words)
+    for folder in ("tables", "figures"):
+        shutil.rmtree(out / folder)
+    (out / "suites.toml").unlink()
+    again = suites(*other, cwd=tmp_path)
     assert "holds this run already" in again.stdout, again.stderr
     words = pd.read_csv(out / "tables" / "words.csv")
     assert words[words["position"] > 1]["low"].notna().all()
@@ -90,6 +100,83 @@ def test_two_suites_of_one_name_are_refused(chase_file: Path, tmp_path: Path) ->
         run(names=[str(chase_file), str(tmp_path / "chase.toml")], folder=tmp_path / "out")
 
 
+def settings(chase: Suite, **changes: object) -> dict:
+    """Of a quick run with two measures."""
+    training = TrainingSettings(networks=2, epochs=10, sentences=1_000)
+    measures = ["semantic_update", "bayesian_surprise"]
+    made = settings_of([chase], measures, "trained", training, by_role=False, sampled=False)
+    return made | changes
+
+
+@pytest.mark.parametrize(
+    ("arguments", "other"),
+    [
+        ({}, "measures"),
+        ({"measures": ["semantic_update", "bayesian_surprise"], "by_role": True}, "measures"),
+        ({"measures": ["semantic_update", "bayesian_surprise"], "seed": 1}, "seed, training"),
+        (
+            {"names": ["cloze_probability"], "measures": ["all"], "networks": 3},
+            "suites, measures, worlds, networks, training, posterior",
+        ),
+    ],
+)
+def test_results_of_another_run_are_never_replaced(
+    arguments: dict, other: str, chase: Suite, chase_file: Path, tmp_path: Path
+) -> None:
+    """`equivocal compare` reads the tables of all nine; one suite must not take their place."""
+    table = tmp_path / "tables" / "words.csv"
+    table.parent.mkdir()
+    table.write_text("of the other run")
+    (tmp_path / "suites.toml").write_text(tomli_w.dumps(settings(chase)))
+    message = rf"holds the results of another run \(other {other}\); choose another --out, or rem"
+    with pytest.raises(UserError, match=message):
+        run(**({"names": [str(chase_file)]} | arguments), quick=True, folder=tmp_path)
+    assert table.read_text() == "of the other run"
+    assert not (tmp_path / "networks").exists()  # told before the work
+
+
+def test_the_same_run_is_known_whatever_its_versions_time_and_order(
+    chase: Suite, tmp_path: Path
+) -> None:
+    path, wanted = tmp_path / "suites.toml", settings(chase)
+    changes = {"versions": {"jax": "0.1"}, "version": "0.0", "seconds": 3.5}
+    changes["measures"] = wanted["measures"][::-1]
+    refuse_other_results(path, wanted)  # nothing there
+    path.write_text(tomli_w.dumps(settings(chase, **changes)))
+    refuse_other_results(path, wanted)
+    path.write_text("suites = [")
+    with pytest.raises(UserError, match=r"it is not TOML .*; choose another --out, or remove suit"):
+        refuse_other_results(path, wanted)
+
+
+@pytest.mark.slow
+def test_a_run_that_is_stopped_leaves_no_mark_and_the_same_command_goes_on(
+    chase_file: Path, tmp_path: Path
+) -> None:
+    """A file in the place of the folder of figures stops it between tables and `suites.toml`."""
+    arguments: dict = {"names": [str(chase_file)], "quick": True, "folder": tmp_path}
+    run(**arguments)
+    first = tomllib.loads((tmp_path / "suites.toml").read_text())
+    assert first["seconds"] > 0
+    tables = {path.name: path.read_text() for path in (tmp_path / "tables").iterdir()}
+    assert len(tables) == 5
+    shutil.rmtree(tmp_path / "figures")
+    (tmp_path / "figures").write_text("")
+    with pytest.raises(UserError, match="cannot write to"):
+        run(**arguments)
+    assert not (tmp_path / "suites.toml").exists()
+    (tmp_path / "figures").unlink()
+    (tmp_path / "figures").mkdir()
+    for name in ("cloze_probability.png", "mine.png"):  # by a run of other suites; the user's own
+        (tmp_path / "figures" / name).write_bytes(b"")
+    run(**arguments)
+    assert {path.name: path.read_text() for path in (tmp_path / "tables").iterdir()} == tables
+    figures = {path.name for path in (tmp_path / "figures").glob("*.png")}
+    assert figures == {"chase.png", "overview.png", "mine.png"}
+    again = tomllib.loads((tmp_path / "suites.toml").read_text())
+    assert again | {"seconds": 0} == first | {"seconds": 0}
+
+
 def two_measures() -> tuple[pd.DataFrame, list]:
     """Made-up words of all nine suites; entropies fall where updates rise."""
     rng, parts = np.random.default_rng(0), []
@@ -119,7 +206,7 @@ def test_a_suites_figure_shows_every_network_their_mean_and_2018() -> None:
     words, loaded = two_measures()
     suite = loaded[-1]
     means = network_means(words, [suite])
-    figure = suite_figure(means, list(suite.conditions), suite.title, {})
+    figure = suite_figure(means, list(suite.conditions), suite.title)
     ours, published, entropies = figure.axes
     assert [axes.get_title() for axes in figure.axes] == [
         "3 networks",
@@ -131,6 +218,8 @@ def test_a_suites_figure_shows_every_network_their_mean_and_2018() -> None:
     np.testing.assert_allclose(ours.lines[3].get_ydata(), [2, 3, 4], atol=0.1)
     np.testing.assert_allclose(published.lines[-1].get_ydata(), [1.335, 1.534, 2.735], atol=1e-3)
     assert [t.get_text() for t in ours.get_xticklabels()] == list(suite.conditions)
+    assert ours.get_ylabel() == "semantic update"
+    assert entropies.get_ylabel() == "entropy reduction (nats)\n(exploratory)"
     assert ours.get_ylim()[0] == 0
     assert entropies.get_ylim()[0] < 0
 
@@ -148,3 +237,10 @@ def test_the_overview_has_a_row_for_each_finding_and_a_mark_for_each_verdict() -
     shown = findings[findings["measure"] == "semantic_update"]
     np.testing.assert_allclose(by_label["2018"].get_xdata(), shown["published_ratio"])
     np.testing.assert_allclose(by_label["these networks"].get_xdata(), shown["ratio"])
+    assert [t.get_text() for t in verdicts.get_xticklabels()] == [
+        "semantic\nupdate",
+        "entropy\nreduction\n(exploratory)",
+    ]
+    assert "exploratory" not in ratios.get_xlabel()
+    others = findings[findings["measure"] == "entropy_reduction"]
+    assert "(exploratory)" in overview_figure(others, {}).axes[0].get_xlabel()

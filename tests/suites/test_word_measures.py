@@ -78,8 +78,10 @@ def test_the_interval_of_the_share_is_that_of_the_jackknife(certain: int) -> Non
     left_out = np.stack([epistemic_share(np.delete(logits, j, axis=0)) for j in range(12)])
     se = np.sqrt(11 / 12 * ((left_out - left_out.mean(axis=0)) ** 2).sum(axis=0))
     low, high = epistemic_share_interval(logits)
-    np.testing.assert_allclose((high - low) / 2, 2.2009852 * se, rtol=1e-6)  # t₀.₉₇₅, 11 df
-    np.testing.assert_allclose((high + low) / 2, epistemic_share(logits))
+    share, half = epistemic_share(logits), 2.2009852 * se  # t₀.₉₇₅, 11 df
+    np.testing.assert_allclose(low, np.maximum(share - half, 0), rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(high, np.minimum(share + half, 1), rtol=1e-6)
+    assert (low == 0).any() == (certain > 0)  # a share ends at 0
 
 
 def test_the_interval_of_the_share_covers_what_many_particles_say() -> None:

@@ -2,6 +2,7 @@
 
 from math import isnan
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -9,7 +10,8 @@ from rich import box
 from rich.table import Table
 
 from equivocal.cli.console import out, progress
-from equivocal.cli.training import Seed, train_or_reuse
+from equivocal.cli.experiments import Quick, training_of, write_tables
+from equivocal.cli.training import Networks, Seed, train_or_reuse
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -26,7 +28,6 @@ RUN_EXAMPLES = (
     "--networks 4 --out runs/passive`, `equivocal constructions run --quick`"
 )
 USUAL, QUICK = Path("runs/constructions"), Path("runs/constructions-quick")
-TEN, SMALL = 10, {"networks": 2, "epochs": 10, "sentences": 1_000}
 
 app = typer.Typer(no_args_is_help=True, help="Passives, word order, attachment: two readings.")
 
@@ -55,7 +56,7 @@ def run(
     only: Annotated[
         list[str] | None, typer.Option(help="A construction's name; repeatable [all].")
     ] = None,
-    networks: Annotated[int | None, typer.Option(min=1, help="How many networks [ten].")] = None,
+    networks: Networks = None,
     curve_networks: Annotated[
         int | None,
         typer.Option(min=1, help="Networks in the curves, which take eight posteriors each [all]."),
@@ -63,11 +64,13 @@ def run(
     seed: Seed = None,
     folder: Annotated[
         Path | None,
-        typer.Option("--out", help="Folder for networks, tables, figures [runs/constructions]."),
+        typer.Option(
+            "--out",
+            help="Folder for networks, tables, figures [runs/constructions; "
+            "-quick is added with --quick].",
+        ),
     ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Two small networks: does it run? Not to be quoted.")
-    ] = False,
+    quick: Quick = False,
 ) -> None:
     """Let networks and particles of their posteriors read sentences that have two readings.
 
@@ -76,21 +79,18 @@ def run(
     """
     from equivocal.constructions import SHIPPED, load_construction
     from equivocal.constructions.settings import write_settings
-    from equivocal.gestalt import TrainingSettings
     from equivocal.locks import only_one
 
     chosen = [load_construction(name) for name in dict.fromkeys(only or SHIPPED)]
-    given = {"networks": networks, "seed": seed}
-    training = TrainingSettings.from_dict(
-        (SMALL if quick else {"networks": TEN})
-        | {name: value for name, value in given.items() if value is not None}
-    )
+    training = training_of(networks, seed, quick=quick)
     followed = min(curve_networks or training.networks, training.networks)
     place = folder or (QUICK if quick else USUAL)
     with only_one(place, "tables", "figures", "networks/*", "networks/*/networks", "readings/*"):
         for construction in chosen:
+            began = perf_counter()
             _write(construction, _read(construction, training, followed, place), followed, place)
-            write_settings(place / "constructions.toml", construction, training, followed)
+            seconds = perf_counter() - began
+            write_settings(place / "constructions.toml", construction, training, followed, seconds)
     out.print(f"wrote {place / 'tables'} and {place / 'figures'}", soft_wrap=True)
 
 
@@ -124,7 +124,6 @@ def _write(
     """Tables and figures of one construction, and its tables on the screen."""
     from equivocal.constructions import belief_table, share_table
     from equivocal.constructions.figures import curve_figure, reading_figure
-    from equivocal.files import write_text_atomically
     from equivocal.report import save_figure
 
     usual, name = _usual(readings), construction.name
@@ -135,9 +134,7 @@ def _write(
         own = readings[particles & readings["condition"].isin(construction.curves)]
         tables["curves"] = share_table(own)
         figures[f"{name}_curves"] = curve_figure(tables["curves"], construction)
-    for what, table in tables.items():
-        text = table.to_csv(index=False, float_format="%.6g")
-        write_text_atomically(place / "tables" / f"{name}_{what}.csv", text)
+    write_tables(place / "tables", {f"{name}_{what}": table for what, table in tables.items()})
     for what, figure in figures.items():
         save_figure(figure, place / "figures", what)
     _show(construction, tables["shares"], tables["beliefs"])
@@ -182,8 +179,8 @@ def _show(construction: "Construction", shares: "pd.DataFrame", beliefs: "pd.Dat
         "Exact: the world's belief in the answer (–: the world never says this); belief: of the "
         f"{shares['networks'].iloc[0]} trained networks, with its mean distance from the exact "
         "one. Rival: share of trained networks that read it the other way; the same of particles, "
-        "with 95 % intervals over networks and over items, exact binomial ones where all agree "
-        "on 0 or 100 (–: none); and of particles that read it neither way.",
+        "with conservative 95 % intervals over networks and over items (–: of a single one); and "
+        "of particles that read it neither way.",
         style="dim",
     )
 

@@ -1,23 +1,23 @@
 """`equivocal doubt`: kinds of doubt side by side, scored against the truth."""
 
-from dataclasses import asdict
-from math import isnan
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich import box
 from rich.table import Table
 
-from equivocal import __version__
-from equivocal.cli.console import out, progress
+from equivocal.cli.console import out, progress, show_table
+from equivocal.cli.experiments import Quick, training_of, write_tables
 from equivocal.cli.training import Networks, Seed, train_or_reuse
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from equivocal.doubt.keeping import Kept
-    from equivocal.gestalt import Run
+    from equivocal.doubt.keeping import DoubtSettings, Kept
+    from equivocal.gestalt import TrainingSettings
+    from equivocal.world import World
 
 __all__ = ["DOUBT_EXAMPLES", "doubt"]
 
@@ -26,7 +26,6 @@ DOUBT_EXAMPLES = (
     "`equivocal doubt --world my.toml --networks 4 --out runs/mine`"
 )
 USUAL, QUICK = Path("runs/doubt"), Path("runs/doubt-quick")
-SMALL = {"networks": 2, "epochs": 10, "sentences": 1_000}
 FEW = {"num_steps": 2, "num_particles": 24}
 COLUMNS = {
     "nll": "NLL",
@@ -45,7 +44,9 @@ def doubt(
     folder: Annotated[
         Path | None,
         typer.Option(
-            "--out", help="Folder for networks, members, tables and figures [runs/doubt]."
+            "--out",
+            help="Folder for networks, members, tables and figures [runs/doubt; "
+            "-quick is added with --quick].",
         ),
     ] = None,
     layers: Annotated[
@@ -55,73 +56,74 @@ def doubt(
             "[all three]. Without a GPU, query and all take long."
         ),
     ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Two small networks: does it run? Not to be quoted.")
-    ] = False,
+    quick: Quick = False,
 ) -> None:
     """Compare kinds of doubt: posteriors over one or more layers, deep ensembles, MC dropout.
 
     Trains the networks first, or uses those that are there. Writes tables/ and figures/.
     """
-    from equivocal.doubt.comparing import KINDS
-    from equivocal.doubt.keeping import DoubtSettings, Kept, trained_with_dropout
-    from equivocal.doubt.posteriors import LAYERS, check_layers
+    from equivocal.doubt.keeping import DoubtSettings
     from equivocal.doubt.reversals import reversals_of
     from equivocal.doubt.truth import truth_of
-    from equivocal.gestalt import TrainingSettings
     from equivocal.locks import only_one
     from equivocal.world import World
 
-    for name in layers or ():
-        check_layers(name)
-    kinds = [kind for kind in KINDS if kind not in LAYERS or kind in (layers or LAYERS)]
-    given = {"networks": networks, "seed": seed}
-    training = TrainingSettings.from_dict(
-        (SMALL if quick else {})
-        | {name: value for name, value in given.items() if value is not None}
-    )
+    began, kinds = perf_counter(), _kinds(layers)
+    training = training_of(networks, seed, quick=quick)
     the_world = World.load(world)
     truth_of(the_world), reversals_of(the_world)  # what a world may lack is told before the work
     chosen = folder or (QUICK if quick else USUAL)
     settings = DoubtSettings(seed=training.seed, **(FEW if quick else {}))
     with only_one(chosen, "tables", "figures", "networks/*", "dropout_*/*", "members/*"):
-        run = train_or_reuse(the_world, training, chosen / "networks")
-        place = chosen / f"dropout_{settings.dropout:g}"
-        with progress("training with dropout") as advance:
-            dropped = trained_with_dropout(
-                run, place, settings.dropout, lambda r, epochs: advance(r.epoch, epochs, "epochs")
-            )
-        _compare(run, Kept(chosen, run, dropped, settings), kinds, chosen)
+        _compare(_trained(the_world, training, chosen, settings), kinds, began)
 
 
-def _compare(run: "Run", kept: "Kept", kinds: list[str], folder: Path) -> None:
+def _kinds(layers: list[str] | None) -> list[str]:
+    """The posteriors that are asked for, and all that is no posterior."""
+    from equivocal.doubt.comparing import KINDS
+    from equivocal.doubt.posteriors import LAYERS, check_layers
+
+    for name in layers or ():
+        check_layers(name)
+    return [kind for kind in KINDS if kind not in LAYERS or kind in (layers or LAYERS)]
+
+
+def _trained(
+    world: "World", training: "TrainingSettings", folder: Path, settings: "DoubtSettings"
+) -> "Kept":
+    """Networks with and without dropout."""
+    from equivocal.doubt.keeping import Kept, trained_with_dropout
+
+    run = train_or_reuse(world, training, folder / "networks")
+    place = folder / f"dropout_{settings.dropout:g}"
+    with progress("training with dropout") as advance:
+        dropped = trained_with_dropout(
+            run, place, settings.dropout, lambda r, epochs: advance(r.epoch, epochs, "epochs")
+        )
+    return Kept(folder, run, dropped, settings)
+
+
+def _compare(kept: "Kept", kinds: list[str], began: float) -> None:
     """Tables and figure, and the answer on the screen."""
     import tomli_w
 
-    from equivocal.doubt.comparing import answer, compare_kinds, summary_of
+    from equivocal.doubt.comparing import compare_kinds, summary_of
     from equivocal.doubt.figures import doubt_figure
     from equivocal.doubt.keeping import seconds_each
+    from equivocal.doubt.record import record_of
+    from equivocal.doubt.telling import answer
     from equivocal.files import write_text_atomically
     from equivocal.report import save_figure
 
+    run, folder = kept.run, kept.folder
     with progress("kinds of doubt") as advance:
         table, roles = compare_kinds(run.world, len(run.networks), kept.of, advance, kinds)
     summary = summary_of(table)
-    for name, frame in {"scores": table, "roles": roles, "summary": summary}.items():
-        text = frame.to_csv(index=False, float_format="%.6g")
-        write_text_atomically(folder / "tables" / f"{name}.csv", text)
-    training = seconds_each(run)
-    sentence = answer(table, summary, training)
-    made_of = {
-        "version": __version__,
-        "world": run.world.name,
-        "networks": len(run.networks),
-        "training_seconds_per_network": round(training, 3),
-        "answer": sentence,
-        "settings": asdict(kept.settings),
-    }
-    write_text_atomically(folder / "doubt.toml", tomli_w.dumps(made_of))
+    write_tables(folder / "tables", {"scores": table, "roles": roles, "summary": summary})
     save_figure(doubt_figure(table, summary), folder / "figures", "doubt")
+    sentence = answer(table, summary, seconds_each(run))
+    record = record_of(kept, kinds, sentence, perf_counter() - began)
+    write_text_atomically(folder / "doubt.toml", tomli_w.dumps(record))
     _show(summary, roles, len(run.networks))
     out.print(sentence, style="bold", soft_wrap=True)
     _show_warnings(table)
@@ -129,22 +131,21 @@ def _compare(run: "Run", kept: "Kept", kinds: list[str], folder: Path) -> None:
 
 
 def _show(summary: "pd.DataFrame", roles: "pd.DataFrame", networks: int) -> None:
+    from equivocal.doubt.telling import with_interval
     from equivocal.report.formatting import number
 
     table = Table(box=box.SIMPLE)
     table.add_column("kind of doubt", no_wrap=True)
     for title in (*COLUMNS.values(), "seconds", "passes", "MB"):
         table.add_column(title, justify="right")
-    for line in summary.to_dict("records"):
-        cells = [number(line[name]) for name in COLUMNS]
-        ends = (line["auroc_low"], line["auroc_high"])
-        cells[-1] = f"{line['auroc']:.3f}" + (
-            "" if isnan(ends[0]) else f" ({ends[0]:.3f} to {ends[1]:.3f})"
-        )
+    for _, line in summary.iterrows():
+        cells = [
+            with_interval(line, name) if name == "auroc" else number(line[name]) for name in COLUMNS
+        ]
         passes = f"{line['passes']:,.0f}" if line["passes"] else "–"
         cost = [number(line["seconds"]), passes, number(line["megabytes"])]
         table.add_row(str(line["kind"]), *cells, *cost)
-    out.print(table)
+    show_table(table)
     out.print(
         f"Over {networks} networks, against the exact beliefs of the world. AUROC: of reversed "
         "against congruent sentences, with a 95 % interval over networks; the trained network has "
@@ -161,7 +162,7 @@ def _show(summary: "pd.DataFrame", roles: "pd.DataFrame", networks: int) -> None
         by_role.add_column(str(role), justify="right")
     for kind, row in means.iterrows():
         by_role.add_row(str(kind), *(f"{value:.4f}" for value in row))
-    out.print(by_role)
+    show_table(by_role)
 
 
 def _show_warnings(table: "pd.DataFrame") -> None:
@@ -169,6 +170,6 @@ def _show_warnings(table: "pd.DataFrame") -> None:
     for kind, own in table[table["kind"].isin(["last", "query", "all"])].groupby(
         "kind", sort=False
     ):
-        rest = int(own["message"].str.startswith("converged").sum())
+        rest = int(own["converged"].eq(True).sum())
         said = f"{kind}: {rest} of {len(own)} converged; the first: {own['message'].iloc[0]}"
         out.print(said, style="dim", soft_wrap=True)

@@ -1,14 +1,13 @@
 """`equivocal compare` and `equivocal simulate`."""
 
-from dataclasses import asdict
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
-from equivocal.cli.console import out, progress
+from equivocal.cli.console import out, progress, show_table
 from equivocal.cli.suites import USUAL
 from equivocal.cli.training import Folder
 from equivocal.errors import UserError
@@ -48,7 +47,9 @@ def compare(
         Path | None,
         typer.Option(help=f"The measures: a CSV file, a row for each item and word [{WORDS}]."),
     ] = None,
-    response: Annotated[str, typer.Option(help="Column of the trials.")] = "rt",
+    response: Annotated[
+        str | None, typer.Option(help="Column of the trials [rt, or else response].")
+    ] = None,
     participant: Annotated[str, typer.Option(help="Column of the trials.")] = "participant",
     item: Annotated[str, typer.Option(help="Column of the trials.")] = "item",
     position: Annotated[str, typer.Option(help="Column of the trials.")] = "position",
@@ -74,6 +75,8 @@ def compare(
     from equivocal.locks import only_one
     from equivocal.people import Columns, join, read_measures, read_trials, write_comparison
     from equivocal.people import compare as compare_measures
+    from equivocal.people.columns import check_controls
+    from equivocal.people.tables import check_where
 
     began = monotonic()
     measures = measures or _words_of_suites()
@@ -85,12 +88,11 @@ def compare(
         word=word,
         response=response,
     )
-    joined = join(
-        read_trials(data, columns, where or []),
-        read_measures(measures, columns, where or []),
-        measure or [],
-        control or [],
-    )
+    check_where(where or [], data, measures)
+    trials, names = read_trials(data, columns, where or [])
+    table = read_measures(measures, columns, where or [])
+    check_controls(control or [], names)
+    joined = join(trials, table, measure or [], control or [], where or [])
     with only_one(folder, "figures"):
         with progress("models") as advance:
             comparison = compare_measures(joined, log=log, slopes=slopes, advance=advance)
@@ -98,7 +100,7 @@ def compare(
             "seconds": round(monotonic() - began, 3),
             "data": str(data),
             "measures": str(measures),
-            "columns": asdict(columns),
+            "columns": names,
             "measure": joined.measures,
             "where": where or [],
             "controls": control or [],
@@ -145,16 +147,9 @@ def simulate(
     Writes data.csv, measures.csv and truth.toml; with --power power.csv and its figure.
     """
     from equivocal.locks import only_one
-    from equivocal.people import (
-        Columns,
-        Experiment,
-        power_curve,
-        read_measures,
-        stimuli_of,
-        write_experiment,
-        write_power,
-    )
+    from equivocal.people import Columns, Experiment, read_measures, write_experiment
     from equivocal.people import simulate as simulate_experiment
+    from equivocal.people.tables import check_where
 
     many_participants, many_items = _counts(participants, "participants"), _counts(items, "items")
     if not power and len(many_participants) * len(many_items) > 1:
@@ -175,35 +170,45 @@ def simulate(
         noise_sd=noise_sd,
         seed=seed,
     )
+    check_where(where or [], *([measures] if measures else []))
     table = read_measures(measures, Columns(), where or []) if measures else None
     with only_one(folder, "figures"):
-        if not power:
+        if power:
+            settings = {
+                "measures": str(measures or "built in"),
+                "measure": measure,
+                "where": where or [],
+                "participants": many_participants,
+                "items": many_items,
+                "runs": runs or RUNS,
+                "slopes": slopes,
+            }
+            _find_power(experiment, table, settings, folder)
+        else:
             trials, used, name = simulate_experiment(experiment, table, measure)
             write_experiment(folder, experiment, trials, used, name)
             _show_experiment(experiment, len(trials), name, folder)
-            return
-        stimuli, name = (None, "surprise") if table is None else stimuli_of(table, measure)
-        with progress("power") as advance:
-            found = power_curve(
-                experiment,
-                many_participants,
-                many_items,
-                runs or RUNS,
-                stimuli=stimuli,
-                slopes=slopes,
-                advance=advance,
-            )
-        settings = {
-            "measures": str(measures or "built in"),
-            "measure": name,
-            "where": where or [],
-            "participants": many_participants,
-            "items": many_items,
-            "runs": runs or RUNS,
-            "slopes": slopes,
-        }
-        write_power(folder, experiment, found, settings)
-    _show_power(found, beta)
+
+
+def _find_power(
+    experiment: "Experiment", table: "pd.DataFrame | None", settings: dict[str, Any], folder: Path
+) -> None:
+    """`simulate --power`, with the measure that was chosen put into the settings."""
+    from equivocal.people import power_curve, stimuli_of, write_power
+
+    stimuli, name = (None, "surprise") if table is None else stimuli_of(table, settings["measure"])
+    with progress("power") as advance:
+        found = power_curve(
+            experiment,
+            settings["participants"],
+            settings["items"],
+            settings["runs"],
+            stimuli=stimuli,
+            slopes=settings["slopes"],
+            advance=advance,
+        )
+    write_power(folder, experiment, found, settings | {"measure": name})
+    _show_power(found, experiment.beta)
     out.print(f"wrote {folder / 'power.csv'} and {folder / 'figures'}", soft_wrap=True)
 
 
@@ -256,7 +261,7 @@ def _show_comparison(comparison: "Comparison") -> None:
             f"{row['delta_bic']:.1f}",
             f"{row['p']:.2g}",
         )
-    out.print(shown)
+    show_table(shown)
     out.print("low to high: 95 % interval; Δ above zero: better with the measure than without")
     for text, rows in table[table["note"] != ""].groupby("note", sort=False):
         where = ", ".join(f"{row['measure']} {row['model']}" for row in rows.to_dict("records"))
@@ -290,4 +295,4 @@ def _show_power(table: "pd.DataFrame", beta: float) -> None:
             f"{row['low']:.3f} to {row['high']:.3f}",
             str(row["not_converged"]),
         )
-    out.print(shown)
+    show_table(shown)

@@ -60,7 +60,8 @@ def reproduce(
     setting repeats only what depends on it.
     """
     from equivocal.locks import only_one
-    from equivocal.study.running import SUBFOLDERS, prepare
+    from equivocal.study.opening import prepare
+    from equivocal.study.running import SUBFOLDERS
     from equivocal.study.settings import load_study, parse_changes
 
     changes = parse_changes(others or [])
@@ -121,7 +122,8 @@ def new(
 def _opened(folder: Path) -> "Iterator[Study]":
     """A study from its folder, which nobody else writes into meanwhile."""
     from equivocal.locks import only_one
-    from equivocal.study.running import SUBFOLDERS, open_study
+    from equivocal.study.opening import open_study
+    from equivocal.study.running import SUBFOLDERS
 
     there = (folder / "settings.toml").exists()  # no folder is made to say that it holds nothing
     with only_one(folder, *SUBFOLDERS) if there else nullcontext():

@@ -3,6 +3,7 @@
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
@@ -10,10 +11,13 @@ from rich import box
 from rich.table import Table
 
 from equivocal.cli.console import out, progress
-from equivocal.cli.training import Seed, train_or_reuse
+from equivocal.cli.experiments import Quick, training_of, write_tables
+from equivocal.cli.training import Networks, Seed, train_or_reuse
 from equivocal.errors import UserError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import pandas as pd
 
     from equivocal.gestalt import Run, TrainingSettings
@@ -23,10 +27,11 @@ __all__ = ["app"]
 
 RUN_EXAMPLES = (
     "Examples: `equivocal suites run`, `equivocal suites run --suite reversal_anomaly --measure "
-    "all`, `equivocal suites run --suite my_suite.toml --networks 4 --out runs/mine`"
+    "all --out runs/reversal`, `equivocal suites run --suite my_suite.toml --networks 4 --out "
+    "runs/mine`"
 )
 USUAL, QUICK = Path("runs/suites"), Path("runs/suites-quick")
-TEN, SMALL = 10, {"networks": 2, "epochs": 10, "sentences": 1_000}
+FINISHED = "suites.toml"  # written last
 
 app = typer.Typer(no_args_is_help=True, help="Paradigm suites: experiments as data.")
 
@@ -75,11 +80,15 @@ def run(
         list[str] | None,
         typer.Option("--suite", help="A suite's name or a file.toml; repeatable [all]."),
     ] = None,
-    networks: Annotated[int | None, typer.Option(min=1, help="How many networks [ten].")] = None,
+    networks: Networks = None,
     seed: Seed = None,
     folder: Annotated[
         Path | None,
-        typer.Option("--out", help="Folder for networks, tables and figures [runs/suites]."),
+        typer.Option(
+            "--out",
+            help="Folder for networks, tables and figures [runs/suites; "
+            "-quick is added with --quick].",
+        ),
     ] = None,
     measures: Annotated[
         list[str] | None,
@@ -93,18 +102,17 @@ def run(
         bool,
         typer.Option("--by-role", help="Bayesian surprise about each role as well, in words.csv."),
     ] = False,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Two small networks: does it run? Not to be quoted.")
-    ] = False,
+    quick: Quick = False,
 ) -> None:
     """Hear suites with trained networks, and say which findings held.
 
-    Trains the networks first, or uses those that are there. Writes tables/ and figures/.
+    Trains the networks first, or uses those that are there. Writes tables/ and figures/, and last
+    suites.toml: a folder that has it holds one run, which only the same command writes anew.
     """
-    from equivocal.gestalt import TrainingSettings
     from equivocal.locks import only_one
     from equivocal.suites import SHIPPED, load_suite
     from equivocal.suites.measuring import SURPRISE
+    from equivocal.suites.settings import refuse_other_results
 
     wanted = _measures(measures or [])
     suites = [load_suite(name) for name in dict.fromkeys(names or SHIPPED)]
@@ -112,17 +120,15 @@ def run(
         raise UserError(f"--by-role is of {SURPRISE}; add --measure {SURPRISE}.")
     if len({suite.name for suite in suites}) < len(suites):
         raise UserError("two suites have the same name; rename the file of one.")
-    given = {"networks": networks, "seed": seed}
-    training = TrainingSettings.from_dict(
-        (SMALL if quick else {"networks": TEN})
-        | {name: value for name, value in given.items() if value is not None}
-    )
+    training, asked = training_of(networks, seed, quick=quick), Asked(wanted, beliefs, by_role)
+    made_of, began = _made_of(suites, asked, training), perf_counter()
     chosen = folder or (QUICK if quick else USUAL)
     owned = ("networks/*", "networks/*/networks", "networks/*/posteriors/*")
-    asked = Asked(wanted, beliefs, by_role)
     with only_one(chosen, "tables", "figures", *owned):
+        refuse_other_results(chosen / FINISHED, made_of)
         words = _heard(suites, asked, training, chosen)
-        _write(words, suites, chosen, _made_of(words, suites, asked, training))
+        _write(words, suites, chosen)
+        _finish(chosen, made_of | {"seconds": round(perf_counter() - began, 3)})
 
 
 def _measures(names: list[str]) -> list[str]:
@@ -178,27 +184,24 @@ def _measured(
     return parts
 
 
-def _made_of(
-    words: "pd.DataFrame", suites: "list[Suite]", asked: Asked, training: "TrainingSettings"
-) -> dict[str, Any]:
+def _made_of(suites: "list[Suite]", asked: Asked, training: "TrainingSettings") -> dict[str, Any]:
     from equivocal.suites.settings import settings_of
 
     own = asked.measures or [suite.measure for suite in suites]
-    sampled = any(map(asked.needs_posterior, own))
-    measures = list(words["measure"].unique())
-    return settings_of(suites, measures, str(asked.beliefs), training, sampled=sampled)
+    return settings_of(
+        suites,
+        asked.measures,
+        str(asked.beliefs),
+        training,
+        by_role=asked.by_role,
+        sampled=any(map(asked.needs_posterior, own)),
+    )
 
 
-def _write(
-    words: "pd.DataFrame", suites: "list[Suite]", folder: Path, made_of: dict[str, Any]
-) -> None:
+def _write(words: "pd.DataFrame", suites: "list[Suite]", folder: Path) -> None:
     """Tables and figures, and the findings on the screen."""
-    import tomli_w
-
-    from equivocal.files import write_text_atomically
     from equivocal.report import save_figure
     from equivocal.report.suite_figures import overview_figure, suite_figure
-    from equivocal.study.word_measures import MEASURES
     from equivocal.suites import condition_table, finding_table, network_means, word_table
     from equivocal.suites.telling import told
 
@@ -210,17 +213,41 @@ def _write(
         "conditions": condition_table(words, suites),
         "findings": findings,
     }
-    for name, table in tables.items():
-        text = table.to_csv(index=False, float_format="%.6g")
-        write_text_atomically(folder / "tables" / f"{name}.csv", text)
-    write_text_atomically(folder / "suites.toml", tomli_w.dumps(made_of))
-    labels = {name: measure.title for name, measure in MEASURES.items()}
+    titles = {suite.name: suite.title for suite in suites}
+    figures = {"overview": overview_figure(findings, titles)}
     for suite in suites:
         own = means[means["suite"] == suite.name]
-        figure = suite_figure(own, list(suite.conditions), suite.title, labels)
-        save_figure(figure, folder / "figures", suite.name)
-    titles = {suite.name: suite.title for suite in suites}
-    save_figure(overview_figure(findings, titles), folder / "figures", "overview")
+        figures[suite.name] = suite_figure(own, list(suite.conditions), suite.title)
+    _clear(folder, tables)
+    write_tables(folder / "tables", tables)
+    for name, figure in figures.items():
+        save_figure(figure, folder / "figures", name)
     for text, style in told(findings):
         out.print(text, style=style, soft_wrap=True)
+
+
+def _clear(folder: Path, tables: "Iterable[str]") -> None:
+    """Remove what an earlier run wrote, its mark first: if this one is stopped, nothing is mixed.
+
+    A folder without the mark may hold figures of any suites of the package.
+    """
+    from equivocal.files import explaining
+    from equivocal.report.style import KINDS
+    from equivocal.suites import SHIPPED
+
+    old = [folder / FINISHED]
+    old += [folder / "tables" / f"{name}.csv" for name in tables]
+    old += [folder / "figures" / f"{name}.{kind}" for name in SHIPPED for kind in KINDS]
+    for path in old:
+        with explaining(path):
+            path.unlink(missing_ok=True)
+
+
+def _finish(folder: Path, made_of: dict[str, Any]) -> None:
+    """The mark of a finished run."""
+    import tomli_w
+
+    from equivocal.files import write_text_atomically
+
+    write_text_atomically(folder / FINISHED, tomli_w.dumps(made_of))
     out.print(f"wrote {folder / 'tables'} and {folder / 'figures'}", soft_wrap=True)

@@ -155,7 +155,7 @@ def _curves(axes: Axes, table: pd.DataFrame, column: str) -> None:
         own = part.sort_values(column)
         share = own["share"].to_numpy()
         ends = own[["share_network_low", "share_network_high"]].to_numpy().T
-        bars = np.nan_to_num(np.abs(ends - share))  # a single network has no interval
+        bars = np.abs(ends - share)  # NaN, and not drawn, for a single network
         aside, line, colour = own[column] * 1.07**number, f"-{MARKS[number]}", COLOURS[number]
         axes.errorbar(
             aside, share, bars, fmt=line, color=colour, ms=4, capsize=2, label=str(condition)

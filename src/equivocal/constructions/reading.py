@@ -14,9 +14,10 @@ rounding near 0. The trained network is one comprehender. A posterior is many, i
 v is the prior variance. n is the number of *sentences heard*: the rows of the posterior, while the
 network, and with it ψ and the centre of the prior, stays as trained on all. So n says how much
 evidence narrows the doubt about one and the same network; a network trained on fewer sentences
-would also have other features, and the two could not be told apart. (Of the n a tenth is left out,
-as in training.) Units are independent under this posterior, so only those that are asked for are
-sampled.
+would also have other features, and the two could not be told apart. Of the n sentences a tenth is
+left out, drawn anew for each n: of all sentences the tenth that training held out, of fewer another
+one, so that some of those that training held out are then among the rows. Units are independent
+under this posterior, so only those that are asked for are sampled.
 
 Ferreira (2003, Cognitive Psychology 47, 164–203) asked people who did what; the `rival` reading of
 an implausible passive is what she counts as error. That particles stand for people is a hypothesis.

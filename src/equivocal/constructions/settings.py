@@ -13,6 +13,7 @@ from equivocal.files import write_text_atomically
 from equivocal.gestalt import TrainingSettings
 from equivocal.reading import UnreadableError, read_toml
 from equivocal.suites.posteriors import VARIANCE
+from equivocal.suites.settings import versions
 
 __all__ = ["HEARD", "VARIANCES", "posteriors_of", "settings_of", "write_settings"]
 
@@ -49,17 +50,26 @@ def settings_of(
         **({"curves": curves} if construction.curves else {}),
         "training": asdict(training),
         "sampler": SAMPLER.model_dump(exclude_none=True),
+        "versions": versions(),
     }
 
 
 def write_settings(
-    path: Path, construction: Construction, training: TrainingSettings, curve_networks: int
+    path: Path,
+    construction: Construction,
+    training: TrainingSettings,
+    curve_networks: int,
+    seconds: float,
 ) -> None:
-    """Put one construction's settings in its table of the file; the others stay as they are."""
+    """Put one construction's settings in its table of the file; the others stay as they are.
+
+    `seconds`: the time its results took.
+    """
     try:
         found = read_toml(path) if path.exists() else {}
     except UnreadableError:
         found = {}
     tables = {name: table for name, table in found.items() if name in SHIPPED}
-    tables[construction.name] = settings_of(construction, training, curve_networks)
+    own = settings_of(construction, training, curve_networks)
+    tables[construction.name] = own | {"seconds": round(seconds, 3)}
     write_text_atomically(path, tomli_w.dumps(tables))

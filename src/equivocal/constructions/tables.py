@@ -1,17 +1,22 @@
 """From readings to tables: shares and beliefs with intervals over networks and over items.
 
-Networks and items are both samples. A mean has one 95 % t interval over networks, items averaged,
-and one over items, networks averaged; intervals of shares are cut at 0 and 1. Where all n networks
-(or items) agree on a share of exactly 0 or 1, a t interval does not exist. There the interval is
-the exact binomial one (Clopper & Pearson 1934, Biometrika 26, 404–413), which for n of n is
+Networks and items are both samples. A mean has one 95 % interval over networks, items averaged, and
+one over items, networks averaged; of a single one there is none. Those of beliefs are t intervals,
+cut at 0 and 1. Shares are often exactly 0 or 1 in all n networks (or items), where there is no
+spread for t. Their interval is that of Clopper & Pearson (1934, Biometrika 26, 404–413), with the
+sum k of the n shares in the place of a count,
 
-    from (0.025)^(1/n) to 1
+    from the 0.025 quantile of Beta(k, n − k + 1), 0 if k = 0
+      to the 0.975 quantile of Beta(k + 1, n − k), 1 if k = n                            (1)
 
-It holds for mean shares, too: of shares X in [0, 1] with mean m, all n are 1 with a probability of
-P(X = 1)^n ≤ m^n. There is no interval where n = 1, or where all agree on something in between.
+so that there is one rule for all shares and no jump between nearly all and all. For k = n it goes
+from (0.025)^(1/n) to 1. Where every share is 0 or 1 it is the exact binomial one. In between it is
+conservative, since nothing in [0, 1] with mean m varies more than a yes or no of probability m (no
+proof; a test counts how often it holds m for shares of two values). It does not use how near to
+each other the shares are, and can be much wider than a t interval.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pandas as pd
@@ -24,18 +29,19 @@ __all__ = ["belief_table", "share_table"]
 
 CELLS = ["construction", "condition", "beliefs", "variance", "heard"]
 NAN = float("nan")
+Interval = Callable[[np.ndarray], tuple[float, float]]  # of means, over networks or over items
 
 
 def share_table(readings: pd.DataFrame) -> pd.DataFrame:
-    """A row for each condition, kind of comprehender and reading: its share, with intervals.
+    """A row for each condition, kind of comprehender and reading: its share, with intervals (1).
 
-    `readings` are rows of `Reader`s. Intervals are t intervals, but exact binomial ones where a
-    share is 0 or 1; see above.
+    `readings` are rows of `Reader`s.
     """
     rows = []
     for cell, part in _cells(readings):
         for reading in READINGS:
-            rows.append({**cell, "reading": reading, **_mean(part, part[reading], "share")})
+            found = _mean(part, part[reading], "share", _share_interval)
+            rows.append({**cell, "reading": reading, **found})
     return pd.DataFrame(rows)
 
 
@@ -59,8 +65,8 @@ def belief_table(readings: pd.DataFrame) -> pd.DataFrame:
                 "exact": part["exact"].mean(),
                 "exact_low": part["exact"].min(),
                 "exact_high": part["exact"].max(),
-                **_mean(part, part["belief"], "belief"),
-                **_mean(part, error / 2, "error"),
+                **_mean(part, part["belief"], "belief", _t_interval),
+                **_mean(part, error / 2, "error", _t_interval),
                 **_correlation(by_item["belief"], by_item["exact"]),
             }
         )
@@ -72,22 +78,29 @@ def _cells(readings: pd.DataFrame) -> Iterator[tuple[dict[str, object], pd.DataF
         yield dict(zip(CELLS, key, strict=True)), part
 
 
-def _mean(part: pd.DataFrame, values: pd.Series, name: str) -> dict[str, float]:
+def _mean(part: pd.DataFrame, values: pd.Series, name: str, interval: Interval) -> dict[str, float]:
     """The mean of something between 0 and 1, with both intervals."""
     found = {name: float(values.mean())}
     for over in ("network", "item"):
         means = values.groupby(part[over], sort=False).mean().to_numpy()
-        low, high = _interval(means)
+        low, high = interval(means)
         found |= {f"{over}s": len(means), f"{name}_{over}_low": low, f"{name}_{over}_high": high}
     return found
 
 
-def _interval(means: np.ndarray) -> tuple[float, float]:
-    """95 %, over networks or over items; NaN where there is none."""
-    n = len(means)
-    if n > 1 and (np.all(means == 0) or np.all(means == 1)):
-        exact = stats.binomtest(n if means[0] else 0, n).proportion_ci(LEVEL, "exact")
-        return float(exact.low), float(exact.high)
+def _share_interval(shares: np.ndarray) -> tuple[float, float]:
+    """(1), over networks or over items."""
+    n = len(shares)
+    if n < 2:
+        return NAN, NAN
+    k, tail = float(np.clip(shares.sum(), 0, n)), (1 - LEVEL) / 2
+    low = stats.beta.ppf(tail, k, n - k + 1) if k > 0 else 0.0
+    high = stats.beta.isf(tail, k + 1, n - k) if k < n else 1.0
+    return float(low), float(high)
+
+
+def _t_interval(means: np.ndarray) -> tuple[float, float]:
+    """NaN where there is no spread."""
     test = one_sample(means)
     low, high = np.clip([test.ci_low, test.ci_high], 0, 1)  # keeps NaN
     return float(low), float(high)

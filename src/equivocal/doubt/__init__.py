@@ -6,8 +6,10 @@ rivals         deep ensembles and MC dropout
 truth          scores against the exact beliefs of the world
 reversals      can doubt tell reversed sentences from congruent ones?
 keeping        ensembles on disk, found again
-comparing      every kind under every score, and which is most like the truth
-figures        the same, drawn
+record         what shaped a comparison, for its settings file
+comparing      every kind under every score
+telling        which is most like the truth, in one sentence
+figures        all kinds, drawn
 """
 
 from equivocal.doubt.comparing import KINDS, compare_kinds

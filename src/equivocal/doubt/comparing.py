@@ -1,12 +1,9 @@
-"""Every kind of doubt under every score, and one sentence: which is most like the truth?
+"""Every kind of doubt under every score.
 
 A posterior or a set of masks belongs to one network, so its scores have an interval over networks
 (t on their mean). A deep ensemble is all networks at once: its scores are those of all, and the
-interval is the jackknife's, from leaving out each network in turn.
-
-Two kinds that have the same networks are compared network by network, since networks differ from
-each other more than kinds do. A deep ensemble has no network of its own to be paired with another
-kind's; there the two intervals must lie apart, which asks for more.
+interval is the jackknife's, from leaving out each network in turn. Intervals are cut off where a
+score ends: none is below zero, and only NLL and Brier, sums over units, can be above one.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,19 +17,19 @@ from equivocal.doubt.comprehenders import Comprehenders
 from equivocal.doubt.reversals import Pairs, auroc, doubt_about, pairs_of, reversals_of
 from equivocal.doubt.truth import role_scores, scores, truth_of
 from equivocal.progress import Advance
-from equivocal.report.formatting import number
 from equivocal.study.settings import load_study
-from equivocal.study.statistics import one_sample, paired
+from equivocal.study.statistics import one_sample
 from equivocal.study.stimuli import load_stimuli
 from equivocal.world import World
 
-__all__ = ["KINDS", "SCORES", "answer", "compare_kinds", "study_pairs", "summary_of"]
+__all__ = ["KINDS", "SCORES", "compare_kinds", "study_pairs", "summary_of"]
 
 KINDS = ("trained", "last", "query", "all", "deep ensemble", "MC dropout")
 SCORES = (
     *("nll", "nll_excess", "brier", "calibration_error", "distance", "epistemic_share"),
     *("auroc", "auroc_entropy", "auroc_study"),
 )
+UNBOUNDED = ("nll", "nll_excess", "brier")  # above
 COSTS = ("seconds", "passes", "megabytes")
 Members = Callable[[str, int], Comprehenders]  # by kind and network
 
@@ -65,6 +62,7 @@ def compare_kinds(
                     "passes": some.passes,
                     "megabytes": some.bytes / 1e6,
                     "members": len(some),
+                    "converged": some.converged,
                     "message": some.message,
                 }
             )
@@ -122,44 +120,23 @@ def summary_of(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _interval(own: pd.DataFrame, name: str) -> tuple[float, float, float]:
+    """A score and the ends of its interval, cut off where no score can be."""
     whole = own["network"] == "all"
-    if not whole.any():
+    if whole.any():
+        value, *ends = _jackknife(own, name, whole)
+    else:
         test = one_sample(own[name].to_numpy())
-        return test.mean, test.ci_low, test.ci_high
+        value, *ends = test.mean, test.ci_low, test.ci_high
+    low, high = np.clip(ends, 0, np.inf if name in UNBOUNDED else 1)
+    return value, float(low), float(high)
+
+
+def _jackknife(
+    own: pd.DataFrame, name: str, whole: "pd.Series[bool]"
+) -> tuple[float, float, float]:
     value, without = float(own.loc[whole, name].iloc[0]), own.loc[~whole, name].to_numpy(float)
     n = len(without)
     if n < 2 or not without.std() > 0:
         return value, np.nan, np.nan
     half = stats.t.ppf(0.975, n - 1) * np.sqrt((n - 1) * without.var())
     return value, value - half, value + half
-
-
-def answer(table: pd.DataFrame, summary: pd.DataFrame, training: float) -> str:
-    """Which kind of doubt is most like the truth, and at what cost? `training`: s per network.
-
-    The next is *clearly* more where the 95 % interval of its difference from the best, network by
-    network, lies above zero; where one of the two is a deep ensemble, where the intervals of the
-    two do not overlap.
-    """
-    ranked = summary.sort_values("nll_excess", ignore_index=True)
-    best, second = ranked.iloc[0], ranked.iloc[1]
-    clear = _clearly_more(table, second, best)
-    plain = summary[summary["kind"] == "trained"].iloc[0]
-    cost = f"{number(best['seconds'])} s and {number(best['megabytes'])} MB"
-    cost += f" beyond one network, which took {number(training)} s to train"
-    sees = summary.sort_values("auroc").iloc[-1]
-    return (
-        f"Most like the truth: {best['kind']}, {number(best['nll_excess'])} nats above it (trained "
-        f"network alone: {number(plain['nll_excess'])}; next, {second['kind']}: "
-        f"{number(second['nll_excess'])}, {'clearly' if clear else 'not clearly'} more), at "
-        f"{cost}; reversals are seen best by {sees['kind']} (AUROC "
-        f"{number(sees['auroc'])})."
-    )
-
-
-def _clearly_more(table: pd.DataFrame, more: pd.Series, less: pd.Series) -> bool:
-    """Of two rows of a summary, by NLL; what has no interval is not clear."""
-    if "deep ensemble" in (more["kind"], less["kind"]):
-        return bool(more["nll_excess_low"] > less["nll_excess_high"])
-    by_network = table.pivot(index="network", columns="kind", values="nll_excess")
-    return paired(*(by_network[kind].dropna() for kind in (more["kind"], less["kind"]))).ci_low > 0

@@ -67,6 +67,7 @@ class Comprehenders:
     seconds: float  # beyond the training of one network
     passes: int  # of a network over the training corpus, likewise; 0 where that is not counted
     message: str = ""  # whether to trust them
+    converged: bool | None = None  # whether sampling came to rest; None where there was none
     bytes_each: int | None = None  # what makes a member of one network, if less than its arrays
 
     def __len__(self) -> int:

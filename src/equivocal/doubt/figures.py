@@ -34,7 +34,7 @@ def doubt_figure(table: pd.DataFrame, summary: pd.DataFrame) -> Figure:
         grid[0].set_ylim(len(kinds) - 0.5, -0.5)
         for axes in grid[:2]:
             axes.set_xlim(left=0)
-            axes.xaxis.set_major_locator(MaxNLocator(4))
+            axes.xaxis.set_major_locator(MaxNLocator(3))
         grid[2].plot(summary["auroc_entropy"], range(len(kinds)), "d", ms=5, mfc="white", mec="0.4")
         grid[2].set_xlabel("AUROC of reversals\n(diamonds: by entropy)")
         grid[2].axvline(0.5, color="0.5", lw=0.8, ls=":")

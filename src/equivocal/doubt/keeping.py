@@ -25,7 +25,7 @@ from equivocal.errors import UserError
 from equivocal.files import checksum, replacing
 from equivocal.gestalt import OnEpoch, Run, train
 from equivocal.gestalt.runs import split_corpus
-from equivocal.gestalt.storage import named_arrays
+from equivocal.gestalt.storage import named_arrays, network_path
 from equivocal.reading import Shapes, UnreadableError, parse_json, read_tensors
 from equivocal.sampling import network_flow
 from equivocal.study.stages import content_key
@@ -80,7 +80,7 @@ class Kept:
         return mc_dropout(network, settings.dropout, settings.num_particles, seed=seed, seconds=own)
 
     def _path(self, kind: str, index: int) -> Path:
-        weights = checksum(self.folder / "networks" / "networks" / f"{index:02d}.safetensors")
+        weights = checksum(network_path(self.folder / "networks", index))
         settings = asdict(self.settings)
         settings.pop("dropout")  # of no concern to a posterior
         constants = {"CLOSE": CLOSE} if kind == "last" else network_flow.constants()
@@ -133,6 +133,7 @@ def save_members(members: Comprehenders, path: Path) -> None:
         "seconds": members.seconds,
         "passes": members.passes,
         "message": members.message,
+        "converged": members.converged,
     }
     with replacing(path) as temporary:
         save_file(once, temporary, metadata={ABOUT: json.dumps(about)})
@@ -157,11 +158,12 @@ def load_members(path: Path, run: Run, kind: str) -> Comprehenders:
     try:
         metadata, arrays = read_tensors(path, check)
         about = _about(metadata)
+        # before they are repeated: a small file may speak of a million members
+        if not all(np.isfinite(array).all() for array in arrays.values()):
+            raise ValueError("a weight is not a number")
         leaves = [
             np.broadcast_to(arrays[name], (members, *leaf.shape)) for name, leaf in single.items()
         ]
-        if not all(np.isfinite(leaf).all() for leaf in leaves):
-            raise ValueError("a weight is not a number")
         return Comprehenders(
             kind=kind,
             models=jax.tree.unflatten(jax.tree.structure(run.models[0]), leaves),
@@ -169,6 +171,7 @@ def load_members(path: Path, run: Run, kind: str) -> Comprehenders:
             seconds=float(about["seconds"]),
             passes=int(about["passes"]),
             message=str(about["message"]),
+            converged=_came_to_rest(about),
         )
     except UnreadableError as error:
         raise UserError(f"{path} cannot be read ({error.reason}); remove it.") from None
@@ -182,6 +185,14 @@ def _about(metadata: dict[str, str]) -> dict[str, Any]:
     if not isinstance(about, dict):
         raise ValueError("it has no header of ours")
     return about
+
+
+def _came_to_rest(about: dict[str, Any]) -> bool | None:
+    """Files of earlier versions say it in words only, those of a posterior's verdict."""
+    found = about.get("converged", str(about["message"]).startswith("converged"))
+    if not isinstance(found, bool | None):
+        raise ValueError("converged is neither true nor false")
+    return found
 
 
 def _found(path: Path, run: Run, kind: str) -> Comprehenders | None:

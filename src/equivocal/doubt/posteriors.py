@@ -12,10 +12,11 @@ about the trained weights, with one variance for all of them.
 
 from collections.abc import Callable
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import numpy as np
+import xarray as xr
 from jax.tree_util import Partial
 from jaxtyping import Array, Float, Int
 
@@ -32,6 +33,13 @@ LAYERS = ("last", "query", "all")
 PARTICLES = 104  # more than the 101 weights of an output of the paper's network
 CUTS = 1
 T = TypeVar("T")
+
+
+class _Sampled(NamedTuple):
+    models: SentenceGestalt
+    passes: int
+    message: str
+    converged: bool
 
 
 def posterior_of(
@@ -53,44 +61,58 @@ def posterior_of(
         raise UserError(f"cuts must be a whole number from 1 to {hidden}, got {cuts!r}.")
     began = perf_counter()
     asked = features(network, corpus)
-    data: dict[str, Any] = {
+    how: dict[str, Any] = {
         "counts": asked["counts"].values,
         "prior_variance": prior_variance,
+        "num_particles": num_particles,
+        "tolerance": tolerance,
         "seed": seed,
+        **({} if num_steps is None else {"num_steps": num_steps}),
     }
-    if num_steps is not None:
-        data["num_steps"] = num_steps
     if layers == "last":
-        posterior = sample_posterior(
-            asked["features"].values,
-            asked["targets"].values,
-            prior_mean=network.last_layer().values,
-            num_particles=num_particles,
-            tolerance=tolerance,
-            **data,
-        )
-        models, passes = with_last_layers(network.model, posterior.particles), 1
-        message = posterior.info.message
+        found = _of_last_layer(network, asked, how)
     else:
-        found = sample_network(
-            *_as_function(network.model, corpus, layers),
-            asked["targets"].values,
-            _flat(network.model.query if layers == "query" else network.model),
-            parts=_parts(network.model, layers, cuts),
-            num_particles=num_particles,
-            tolerance=tolerance,
-            **data,
-        )
-        models = _with_weights_of(network.model, found.particles, layers)
-        passes, message = found.info.forward_passes, found.info.message
+        found = _of_network(network, corpus, asked["targets"].values, layers, cuts, how)
     return Comprehenders(
         kind=layers,
-        models=models,
+        models=found.models,
         world=network.world,
         seconds=perf_counter() - began,
-        passes=passes,
-        message=message,
+        passes=found.passes,
+        message=found.message,
+        converged=found.converged,
     )
+
+
+def _of_last_layer(network: Network, asked: xr.Dataset, how: dict[str, Any]) -> _Sampled:
+    posterior = sample_posterior(
+        asked["features"].values,
+        asked["targets"].values,
+        prior_mean=network.last_layer().values,
+        **how,
+    )
+    models, info = with_last_layers(network.model, posterior.particles), posterior.info
+    return _Sampled(models, 1, info.message, info.converged)
+
+
+def _of_network(
+    network: Network,
+    corpus: Corpus,
+    targets: np.ndarray,
+    layers: str,
+    cuts: int,
+    how: dict[str, Any],
+) -> _Sampled:
+    model = network.model
+    found = sample_network(
+        *_as_function(model, corpus, layers),
+        targets,
+        _flat(model.query if layers == "query" else model),
+        parts=_parts(model, layers, cuts),
+        **how,
+    )
+    models, info = _with_weights_of(model, found.particles, layers), found.info
+    return _Sampled(models, info.forward_passes, info.message, info.converged)
 
 
 def check_layers(layers: object) -> None:

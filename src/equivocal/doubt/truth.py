@@ -43,11 +43,6 @@ class Truth:
     role: Int[np.ndarray, " pairs"]
     roles: tuple[str, ...]
 
-    @property
-    def floor(self) -> float:
-        """The NLL of the truth itself."""
-        return float(self.weight @ (entr(self.targets) + entr(1 - self.targets)).sum(axis=1))
-
     def possible(self, role: int) -> Bool[np.ndarray, " units"]:
         """Units that a role can have."""
         return np.asarray((self.targets[self.role == role] > 0).any(axis=0))
@@ -75,20 +70,13 @@ def truth_of(world: World) -> Truth:
 
 
 def scores(found: Together, truth: Truth) -> dict[str, float]:
-    """All scores over all roles."""
-    t, w = truth.targets, truth.weight
-    nll = float(w @ -(t * found.log_yes + (1 - t) * found.log_no).sum(axis=1))
-    by_role = role_scores(found, truth)
-    share = np.array([row["weight"] for row in by_role])
-    return {
-        "nll": nll,
-        "nll_excess": nll - truth.floor,
-        "brier": float(w @ ((found.belief - t) ** 2).sum(axis=1)),
-        "calibration_error": float(share @ [row["calibration_error"] for row in by_role]),
-        "distance": float(share @ [row["distance"] for row in by_role]),
+    """All scores over all roles: those of each, weighted by how often it is asked about."""
+    w, by_role = truth.weight, role_scores(found, truth)
+    names = [name for name in by_role[0] if name not in ("role", "weight")]
+    return {name: sum(row["weight"] * row[name] for row in by_role) for name in names} | {
         "epistemic_share": float(
             w @ found.information.sum(axis=1) / (w @ found.entropy.sum(axis=1))
-        ),
+        )
     }
 
 

@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import Field, dataclass, fields
-from math import isfinite
 from typing import Any
 
 from equivocal.errors import UserError, did_you_mean, listed
 from equivocal.world import MAX_SAMPLE
 
 __all__ = ["TrainingSettings"]
+
+LARGEST = 1e300  # a whole number may be too large for a float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,10 +37,7 @@ class TrainingSettings:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            value, whole = getattr(self, field.name), isinstance(field.default, int)
-            fits = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
-            self._require(field.name, fits, "a whole number" if whole else "a number")
-            self._require(field.name, isfinite(value), "finite")
+            _number(field, getattr(self, field.name))
         for name in ("networks", "hidden", "gestalt"):
             self._require(name, 1 <= getattr(self, name) <= 10_000, "from 1 to 10,000")
         for name in ("epochs", "patience", "steps", "questions"):
@@ -78,9 +76,8 @@ class TrainingSettings:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "TrainingSettings":
         """Settings by name; an unknown name is an error that proposes the nearest."""
-        for name in values:
-            cls._field(name)
-        return cls(**values)
+        numbers: dict[str, Any] = {n: _number(cls._field(n), value) for n, value in values.items()}
+        return cls(**numbers)
 
     @classmethod
     def _field(cls, name: str) -> "Field[Any]":
@@ -89,3 +86,13 @@ class TrainingSettings:
             hint = did_you_mean(name, known) or f"; settings are {listed(known, most=99)}."
             raise UserError(f"unknown setting {name!r}{hint}")
         return known[name]
+
+
+def _number(field: "Field[Any]", value: Any) -> int | float:
+    """As the field has it: `learning_rate = 1` is 1.0."""
+    whole = isinstance(field.default, int)
+    fits = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
+    if not fits or not abs(value) < LARGEST:  # nor is NaN
+        rule = ("a whole number" if whole else "a number") if not fits else "finite"
+        raise UserError(f"{field.name} must be {rule}, got {value!r:.60}.")
+    return int(value) if whole else float(value)

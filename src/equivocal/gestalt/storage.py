@@ -47,6 +47,7 @@ __all__ = [
     "load_model",
     "load_network",
     "named_arrays",
+    "network_path",
     "read_run",
     "save_network",
     "write_run",
@@ -67,7 +68,8 @@ def named_arrays(model: SentenceGestalt) -> dict[str, Any]:
     return {".".join(key.name for key in path): leaf for path, leaf in leaves}
 
 
-def _network_path(directory: Path, index: int) -> Path:
+def network_path(directory: Path, index: int) -> Path:
+    """Where a run keeps the weights of one of its networks."""
     return directory / "networks" / f"{index:02d}.safetensors"
 
 
@@ -80,7 +82,7 @@ def save_network(directory: Path, index: int, model: SentenceGestalt, world: Wor
     """Write one network of a run."""
     arrays = {name: np.asarray(array) for name, array in named_arrays(model).items()}
     about = {"format": FORMAT, "world": world.name, "fingerprint": world.fingerprint}
-    with replacing(_network_path(directory, index)) as temporary:
+    with replacing(network_path(directory, index)) as temporary:
         # one entry, since safetensors writes several in any order and equal files should be equal
         save_file(arrays, temporary, metadata={ABOUT: json.dumps(about)})
 
@@ -96,7 +98,7 @@ def clear_run(directory: Path) -> None:
 def write_run(directory: Path, world: World, settings: TrainingSettings, seconds: float) -> None:
     """Write `run.toml`, the last file of a run."""
     written = [directory / "world.toml", directory / "curves.csv"]
-    written += [_network_path(directory, index) for index in range(settings.networks)]
+    written += [network_path(directory, index) for index in range(settings.networks)]
     sums = {path.relative_to(directory).as_posix(): str(checksum(path)) for path in written}
     path, took = directory / "run.toml", round(seconds, 3)
     write_settings(path, world, settings, seconds=took, checksums=sums)
@@ -174,7 +176,7 @@ def read_run(directory: Path) -> tuple[World, TrainingSettings, float]:
         if missing := asdict(settings).keys() - content["training"].keys():
             raise KeyError(f"{listed(sorted(missing))} missing")
         seconds = float(content["seconds"])
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         reason = getattr(error, "reason", str(error).strip("'."))
         raise UserError(f"{path} is damaged or from another version ({reason}); {AGAIN}") from None
     ensure_sound(directory, {"world.toml"})
@@ -203,7 +205,7 @@ def load_model(
     directory: Path, index: int, world: World, settings: TrainingSettings
 ) -> SentenceGestalt:
     """The weights of one network; refuses a file of another world or another shape."""
-    path = _network_path(directory, index)
+    path = network_path(directory, index)
     empty = _empty_network(settings, world)
     expected = {name: leaf.shape for name, leaf in named_arrays(empty).items()}
 

@@ -1,20 +1,23 @@
 """Models and people: measures joined to trials, mixed models of them, and simulated experiments.
 
-tables      whose columns are what
+columns     whose columns are what
+tables      trials and measures, as they are read
 joining     measures to trials, by item and word
 mixed       linear models with crossed random parts, by ML and REML
+design      what the models are made of
 comparing   models with and without each measure
 rscripts    the same models for lme4 and brms
 simulating  experiments with known answers
 power       how often such an experiment finds the effect
 """
 
+from equivocal.people.columns import Columns
 from equivocal.people.comparing import Comparison, compare
 from equivocal.people.joining import Joined, join
 from equivocal.people.mixed import MixedFit, RandomPart, fit_mixed
 from equivocal.people.power import power_curve
 from equivocal.people.simulating import Experiment, simulate, stimuli_of
-from equivocal.people.tables import Columns, read_measures, read_trials
+from equivocal.people.tables import read_measures, read_trials
 from equivocal.people.writing import write_comparison, write_experiment, write_power
 
 __all__ = [

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import pandas as pd
 
 from equivocal.errors import UserError, did_you_mean, listed
-from equivocal.people.tables import NETWORK, PLACES, RESERVED, choose_measures, numbers
+from equivocal.people.columns import PLACES, place_of
+from equivocal.people.tables import NETWORK, RESERVED, choose_measures, numbers
 from equivocal.world.spelling import fold
 
 __all__ = ["Joined", "join", "one_row_each"]
@@ -31,8 +32,9 @@ def join(
     measures: pd.DataFrame,
     chosen: Sequence[str] = (),
     controls: Sequence[str] = (),
+    where: Sequence[str] = (),
 ) -> Joined:
-    """Every trial gets the measures of its item and word."""
+    """Every trial gets the measures of its item and word; `where` is how both were chosen."""
     keys = _keys(trials, measures)
     if "word" in keys:
         trials, measures = (t.assign(word=_folded(t["word"])) for t in (trials, measures))
@@ -56,6 +58,7 @@ def join(
     if "word" in measures and "word" in joined and "word" not in keys:
         notes += _other_words(joined, measures, keys)
     again = int(joined.duplicated(["participant", *keys]).sum())
+    notes += _one_for_all(where, trials, measures, keys, again)
     if again:
         notes.append(f"{again} trials repeat a participant and word; are rows there twice?")
     return Joined(joined, names, list(controls), keys, len(trials), unmatched, notes)
@@ -80,8 +83,34 @@ def _folded(words: pd.Series) -> pd.Series:
     return words.map(lambda word: fold(word) or word, na_action="ignore")
 
 
+def _one_for_all(
+    where: Sequence[str],
+    trials: pd.DataFrame,
+    measures: pd.DataFrame,
+    keys: list[str],
+    again: int,
+) -> list[str]:
+    """What --where chose in the measures only, all trials get; they must not be several words."""
+    known = {"position", "word"} if {"position", "word"} & set(keys) else set()  # one says both
+    notes = []
+    for condition in where:
+        name = condition.partition("=")[0].strip()
+        place = place_of(name)
+        if not place or place in known or place in trials or name not in measures:
+            continue
+        if again:
+            raise UserError(
+                f"--where {condition} holds for the measures only, since the trials have no column "
+                f"{place}, and {again} of them repeat a participant and item, so that other words "
+                f"would get that one's measure; name their column with --{place}, or add it."
+            )
+        notes.append(f"the trials have no column {place}; all are taken to have {condition}")
+    return notes
+
+
 def _check_controls(trials: pd.DataFrame, measures: pd.DataFrame, controls: Sequence[str]) -> None:
-    known = [str(name) for name in dict.fromkeys([*trials.columns, *measures.columns])]
+    present = dict.fromkeys([*trials.columns, *measures.columns])
+    known = [str(name) for name in present if name not in RESERVED]
     for name in controls:
         if name in ("item", *RESERVED):
             raise UserError(

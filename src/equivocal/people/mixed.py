@@ -26,6 +26,8 @@ import numpy as np
 from scipy import linalg, optimize, sparse, stats
 from threadpoolctl import ThreadpoolController
 
+from equivocal.errors import UserError
+
 __all__ = ["LEVEL", "MixedFit", "RandomPart", "fit_mixed"]
 
 LEVEL = 0.95  # of intervals
@@ -95,6 +97,11 @@ def fit_mixed(
 
     X has full rank and holds an intercept. Likelihoods of different X are comparable by ML only.
     """
+    if len(y) <= X.shape[1]:
+        raise UserError(
+            f"{len(y)} trials are too few for {X.shape[1]} coefficients (intercept, controls and "
+            "measures): no noise could be told from them; leave out controls or measures."
+        )
     columns = sum(int(part.level.max()) + 1 for part in parts)
     with _threads().limit(limits=1 if columns < SMALL else None, user_api="blas"):
         return _fitted(y, X, parts, reml)

@@ -14,6 +14,7 @@ import pandas as pd
 from scipy import stats
 
 from equivocal.errors import UserError
+from equivocal.people.design import check_size
 from equivocal.people.mixed import LEVEL, MixedFit, RandomPart, fit_mixed
 from equivocal.people.simulating import Experiment, Stimuli, built_in_stimuli, draw_trials
 from equivocal.progress import Advance
@@ -41,6 +42,7 @@ def power_curve(
     count as not significant.
     """
     rows: list[dict[str, Any]] = []
+    check_size(max(participants), max(items), int(slopes), "lower --participants or --items")
     total = len(participants) * len(items) * runs
     for i in items:
         for p in participants:

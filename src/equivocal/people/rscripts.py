@@ -7,8 +7,9 @@ and neither package is a part of this one.
 import re
 from collections.abc import Iterable
 
-from equivocal.people.comparing import Comparison, Model, is_numeric
-from equivocal.people.tables import PLACES
+from equivocal.people.columns import PLACES
+from equivocal.people.comparing import Comparison
+from equivocal.people.design import Model, is_numeric
 from equivocal.people.tables import RESERVED as TAKEN
 
 __all__ = ["brms_script", "formula", "lme4_script", "r_names"]

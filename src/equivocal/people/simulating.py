@@ -13,8 +13,9 @@ import numpy as np
 import pandas as pd
 
 from equivocal.errors import UserError
+from equivocal.people.columns import PLACES
 from equivocal.people.joining import one_row_each
-from equivocal.people.tables import PLACES, choose_measures
+from equivocal.people.tables import choose_measures
 
 __all__ = [
     "Experiment",

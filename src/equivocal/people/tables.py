@@ -1,4 +1,4 @@
-"""The two tables that are compared: whose columns are what, and which of their rows count.
+"""The two tables that are compared, with our names for their columns, and which rows count.
 
 Trials have a row for each response: participant, item, word position, response. Measures have a row
 for each item and word. In both, `condition` is used where it is there, and a word's `position` may
@@ -7,25 +7,21 @@ as `equivocal suites run` writes them. Names of items and conditions are compare
 being the same.
 """
 
-import gzip
-import io
-import zlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from equivocal.errors import UserError, did_you_mean, listed
-from equivocal.reading import TABLE_BYTES, UnreadableError, read_table
+from equivocal.people.columns import PLACES, Columns, no_column, settled
+from equivocal.reading import read_table
 
 __all__ = [
     "NETWORK",
-    "PLACES",
     "RESERVED",
-    "Columns",
     "as_key",
+    "check_where",
     "choose_measures",
     "numbers",
     "only_where",
@@ -33,54 +29,26 @@ __all__ = [
     "read_trials",
 ]
 
-PLACES = ("item", "condition", "position", "word")  # what says which word of which sentence
 NETWORK = "network"  # measures are averaged over it
 RESERVED = ("row", "participant", "response", "found")  # names of ours in the joined table
-NEEDED = ("participant", "item", "response")
-OTHER_NAMES = {
-    "participant": ("subject", "subj", "sub", "ppt", "participant_id", "subject_id", "id"),
-    "item": ("sentence", "stimulus", "item_id", "sentence_id", "sent_id", "item_number"),
-    "position": ("word_position", "word_number", "region", "word_nr", "wordnum"),
-    "response": ("rt", "RT", "reading_time", "n400", "amplitude", "response_time"),
-}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Columns:
-    """What the columns of the trial table are called."""
-
-    participant: str = "participant"
-    item: str = "item"
-    condition: str = "condition"
-    position: str = "position"
-    word: str = "word"
-    response: str = "rt"
-
-
-DEFAULTS = Columns()
-
-
-def read_trials(path: Path, columns: Columns, where: Sequence[str] = ()) -> pd.DataFrame:
-    """Trials with our names for the columns; `row` is the line of the file."""
+def read_trials(
+    path: Path, columns: Columns, where: Sequence[str] = ()
+) -> tuple[pd.DataFrame, dict[str, str]]:
+    """Trials with our names for the columns, and theirs by ours; `row` is the line of the file."""
     table = _read(path)
-    for field in fields(Columns):
-        name = getattr(columns, field.name)
-        wanted = field.name in NEEDED or name != getattr(DEFAULTS, field.name)
-        if wanted and name not in table:
-            raise UserError(_no_column(path, name, field.name, table.columns))
+    names = settled(path, _header(table), columns)
     table = only_where(table, where)
-    chosen = {getattr(columns, field.name): field.name for field in fields(Columns)}
-    if len(chosen) < len(fields(Columns)):
-        raise UserError("two of --participant, --item, … name the same column; give each its own.")
+    chosen = {theirs: ours for ours, theirs in names.items()}
     # a column that happens to have one of our names, but is not what was asked for, goes
-    ours = ("row", *chosen.values())
-    clash = [name for name in ours if name in table and name not in chosen]
+    clash = [name for name in ("row", *names) if name in table and name not in chosen]
     table = table.drop(columns=clash).rename(columns=chosen)
     table.insert(0, "row", table.index.to_numpy() + 2)  # the header is line 1
     for name in ("participant", *PLACES):
         if name in table:
             table[name] = as_key(table[name])
-    return table
+    return table, names
 
 
 def read_measures(path: Path, columns: Columns, where: Sequence[str] = ()) -> pd.DataFrame:
@@ -93,7 +61,7 @@ def read_measures(path: Path, columns: Columns, where: Sequence[str] = ()) -> pd
         if place in table:
             table[place] = as_key(table[place])
     if "item" not in table:
-        raise UserError(_no_column(path, "item", "item", table.columns, option=False))
+        raise UserError(no_column(path, "item", "item", _header(table), option=False))
     return _a_column_each(table, path) if {"measure", "value"} <= set(table.columns) else table
 
 
@@ -115,7 +83,9 @@ def only_where(table: pd.DataFrame, where: Iterable[str]) -> pd.DataFrame:
             raise UserError(f"--where {condition!r} is not COLUMN=VALUE; write as position=3.")
         if name in table:
             present = as_key(table[name])
-            kept = present == _one_key(value)
+            kept = present == value
+            if not kept.any():
+                kept = present == _one_key(value)
             if not kept.any():
                 raise UserError(
                     f"--where {condition}: no row has it; values of {name} are "
@@ -123,6 +93,16 @@ def only_where(table: pd.DataFrame, where: Iterable[str]) -> pd.DataFrame:
                 )
             table = table[kept]
     return table
+
+
+def check_where(where: Sequence[str], *paths: Path) -> None:
+    """A column that no table has would be passed over, and all rows be kept."""
+    present = list(dict.fromkeys(name for path in paths if where for name in _header(_read(path))))
+    for condition in where:
+        name = condition.partition("=")[0].strip()
+        if name and name not in present:
+            hint = did_you_mean(name, present) or f"; there are {listed(present)}."
+            raise UserError(f"--where {condition}: no table has a column {name!r}{hint}")
 
 
 def choose_measures(
@@ -169,6 +149,9 @@ def numbers(values: pd.Series) -> pd.Series:
 
 
 def _one_key(value: str) -> str:
+    """A number as `as_key` writes it."""
+    if "_" in value:  # `float` would take 1_2 for 12
+        return value
     try:
         number = float(value)
     except ValueError:
@@ -177,38 +160,11 @@ def _one_key(value: str) -> str:
 
 
 def _read(path: Path) -> pd.DataFrame:
-    if path.suffix == ".gz":
-        return _read_packed(path)
     table = read_table(path)
-    if table.shape[1] == 1 and ";" in str(table.columns[0]):
-        raise UserError(f"{path}: columns are separated by commas, not by semicolons.")
     if table.empty:
         raise UserError(f"{path} has no rows below its header.")
     return table
 
 
-def _read_packed(path: Path) -> pd.DataFrame:
-    """A table such as activations.csv.gz, unpacked no further than a plain one may be long."""
-    try:
-        with gzip.open(path) as file:
-            data = file.read(TABLE_BYTES + 1)
-    except (OSError, EOFError, zlib.error) as error:
-        raise UnreadableError(path, str(error)) from None
-    if len(data) > TABLE_BYTES:
-        raise UnreadableError(path, "it is too long once unpacked", "give a part of it as CSV")
-    try:
-        return pd.read_csv(io.BytesIO(data))
-    except (ValueError, OverflowError) as error:
-        raise UnreadableError(path, f"it is not a CSV table ({error})") from None
-
-
-def _no_column(
-    path: Path, name: str, role: str, columns: Iterable[object], *, option: bool = True
-) -> str:
-    present = [str(column) for column in columns]
-    near = did_you_mean(name, present)
-    if not near:
-        usual = [other for other in OTHER_NAMES.get(role, ()) if other in present]
-        near = f": did you mean {usual[0]!r}?" if usual else f"; there are {listed(present)}."
-    way_out = f" Name it with --{role}." if option else ""
-    return f"{path} has no column {name!r}{near}{way_out}"
+def _header(table: pd.DataFrame) -> list[str]:
+    return [str(name) for name in table.columns]

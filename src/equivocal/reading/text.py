@@ -5,10 +5,12 @@ key of n dotted parts takes n² steps, an integer of n digits too (Python stops 
 """
 
 import csv
+import gzip
 import io
 import json
 import re
 import tomllib
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,6 +49,10 @@ def read_text(path: str | Path, most: int = SETTINGS_BYTES) -> str:
         data = file.read(most + 1)  # a file may grow after it was measured
     if len(data) > most:
         raise UnreadableError(path, f"it grew beyond {most} bytes", "give a smaller file")
+    return _decoded(path, data)
+
+
+def _decoded(path: Path, data: bytes) -> str:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -94,16 +100,46 @@ def read_json(path: str | Path, most: int = TABLE_BYTES) -> Any:
 
 
 def read_table(path: str | Path, most: int = TABLE_BYTES) -> "pd.DataFrame":
-    """A CSV file as a table."""
+    """A CSV file, plain or packed as `.gz`, as a table."""
     import pandas as pd
 
-    text = read_text(path, most)
+    path = Path(path)
+    text = _unpacked(path, most) if path.suffix == ".gz" else read_text(path, most)
+    _check_separator(path, text.partition("\n")[0])
     try:
-        return pd.read_csv(io.StringIO(text))
+        table = pd.read_csv(io.StringIO(text))
     except pd.errors.EmptyDataError:
         raise UnreadableError(path, "it is empty") from None
     except (ValueError, OverflowError) as error:
         raise UnreadableError(path, f"it is not a CSV table ({error})") from None
+    # pandas takes the first cells for names of rows, and all columns move by as many
+    if len(table) and not isinstance(table.index, pd.RangeIndex):
+        why = "its rows have more cells than the header"
+        advice = "take commas from the ends of rows, or put quotes round text that has a comma"
+        raise UnreadableError(path, why, advice)
+    return table
+
+
+def _check_separator(path: str | Path, header: str) -> None:
+    """A table of a country with decimal commas, or one that was copied from a window."""
+    for sign, name in ((";", "semicolons"), ("\t", "tabs")):
+        if sign in header and "," not in header:
+            raise UserError(
+                f"{path}: columns are separated by commas, not by {name}; save it as CSV with a "
+                "point in its numbers."
+            )
+
+
+def _unpacked(path: Path, most: int) -> str:
+    """The text of a file such as activations.csv.gz, unpacked no further than `most` bytes."""
+    try:
+        with opened(path, most) as (file, _), gzip.open(file) as packed:
+            data = packed.read(most + 1)
+    except (EOFError, zlib.error) as error:
+        raise UnreadableError(path, str(error)) from None
+    if len(data) > most:
+        raise UnreadableError(path, "it is too long once unpacked", "give a part of it as CSV")
+    return _decoded(path, data)
 
 
 def read_cells(
@@ -115,8 +151,7 @@ def read_cells(
         reader = csv.DictReader(text, skipinitialspace=True)
         header = tuple(reader.fieldnames or ())
         if missing := [name for name in columns if name not in header]:
-            if len(header) == 1 and ";" in header[0]:
-                raise UserError(f"{path}: columns are separated by commas, not by semicolons.")
+            _check_separator(path, ",".join(header))
             raise UserError(
                 f"{path}, row 1: the columns must be {listed(columns)}; "
                 f"{listed(missing)} is missing, found {listed(header):.200}."

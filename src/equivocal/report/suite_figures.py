@@ -1,6 +1,7 @@
 """Figures of paradigm suites: one for each suite, and an overview of what held.
 
-Each takes tables of `equivocal.suites.findings` and returns a figure.
+Each takes tables of `equivocal.suites.findings` and returns a figure. Measures that are exploratory
+are marked so.
 """
 
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from equivocal.report.style import COLOURS, publication_style
+from equivocal.study.word_measures import MEASURES
 
 __all__ = ["overview_figure", "suite_figure"]
 
@@ -25,13 +27,11 @@ LOOK = {  # mark and colour, so that colour is never alone
 }
 
 
-def suite_figure(
-    means: pd.DataFrame, conditions: Sequence[str], title: str, labels: dict[str, str]
-) -> Figure:
+def suite_figure(means: pd.DataFrame, conditions: Sequence[str], title: str) -> Figure:
     """Condition means of one suite: thin lines are networks, the thick one their mean.
 
-    A panel for each measure (`labels`: how to call it) and, where there are any, one for the
-    networks of 2018. `means` is `network_means` of the suite.
+    A panel for each measure and, where there are any, one for the networks of 2018. `means` is
+    `network_means` of the suite.
     """
     panels = [
         (measure, published)
@@ -49,9 +49,13 @@ def suite_figure(
             _panel(axes, table.reindex(list(conditions)), PUBLISHED if published else OURS)
             count = f"{table.shape[1]} networks"
             axes.set_title(f"2018, {count}" if published else count, fontsize=9)
-            axes.set_ylabel(labels.get(measure, measure))
+            axes.set_ylabel(MEASURES[measure].title + _mark(measure))
         figure.suptitle(title, fontsize=10)
         return figure
+
+
+def _mark(measure: str, before: str = "\n") -> str:
+    return f"{before}(exploratory)" if MEASURES[measure].exploratory else ""
 
 
 def _panel(axes: Axes, table: pd.DataFrame, colour: str) -> None:
@@ -78,10 +82,8 @@ def overview_figure(findings: pd.DataFrame, titles: dict[str, str]) -> Figure:
     findings = findings.assign(height=place)
     shown = _with_ratios(findings, measures)
     with publication_style():
-        figure = Figure(figsize=(7.4 + 0.5 * len(measures), 1.5 + 0.27 * len(rows)))
-        left, right = figure.subplots(
-            1, 2, sharey=True, width_ratios=(4, max(0.6, 0.55 * len(measures)))
-        )
+        figure = Figure(figsize=(7.0 + 0.9 * len(measures), 1.5 + 0.27 * len(rows)))
+        left, right = figure.subplots(1, 2, sharey=True, width_ratios=(4, len(measures) - 0.4))
         _ratios(left, shown)
         _verdicts(right, findings, measures)
         labels, last = [], ""
@@ -121,7 +123,8 @@ def _ratios(axes: Axes, table: pd.DataFrame) -> None:
     ticks = [t for t in (0.25, 0.5, 0.7, 1, 1.4, 2, 3, 5, 10, 100, 1000) if low <= t <= high]
     axes.set_xticks(ticks)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.set_xlabel("ratio of condition means, 95 % over networks\n(above 1: as predicted)")
+    mark = _mark(str(table["measure"].iloc[0]), " ")
+    axes.set_xlabel(f"ratio of condition means{mark}, 95 % over networks\n(above 1: as predicted)")
 
 
 def _verdicts(axes: Axes, findings: pd.DataFrame, measures: Sequence[str]) -> None:
@@ -130,7 +133,7 @@ def _verdicts(axes: Axes, findings: pd.DataFrame, measures: Sequence[str]) -> No
         if len(part):
             x = [list(measures).index(measure) for measure in part["measure"]]
             axes.plot(x, part["height"], mark, color=colour, ms=6.5, ls="", label=verdict)
-    names = [measure.replace("_", "\n") for measure in measures]
+    names = [measure.replace("_", "\n") + _mark(measure) for measure in measures]
     axes.set_xticks(range(len(measures)), names, fontsize=7.5)
     axes.set_xlim(-0.6, len(measures) - 0.4)
     axes.tick_params(axis="y", length=0, labelleft=False)

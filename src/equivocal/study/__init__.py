@@ -1,7 +1,8 @@
 """Studies: what is run with which numbers, and what is measured. Knows nothing of drawing."""
 
 from equivocal.study.beliefs import calibration_table, trace_beliefs, true_trace
-from equivocal.study.running import Study, open_study, prepare
+from equivocal.study.opening import open_study, prepare
+from equivocal.study.running import Study
 from equivocal.study.settings import StudySettings, load_study
 from equivocal.study.stimuli import Stimuli, Stimulus, load_stimuli
 

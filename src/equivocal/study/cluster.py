@@ -43,8 +43,10 @@ class Crew(Protocol):
     def share(self, value: Any) -> Any:
         """Something for the arguments of several calls, sent to each worker once."""
 
-    def submit(self, name: str, function: Callable[..., Any], *arguments: Any) -> None:
-        """Have a call made."""
+    def submit(
+        self, name: str, function: Callable[..., Any], *arguments: Any, soon: bool = False
+    ) -> None:
+        """Have a call made, `soon` before those that wait already."""
 
     def finished(self) -> Iterator[tuple[str, Any]]:
         """Names with results, or with the exception; ends when nothing is under way."""
@@ -62,8 +64,11 @@ class _Alone:
     def share(self, value: Any) -> Any:
         return value
 
-    def submit(self, name: str, function: Callable[..., Any], *arguments: Any) -> None:
-        self._waiting.append((name, function, arguments))
+    def submit(
+        self, name: str, function: Callable[..., Any], *arguments: Any, soon: bool = False
+    ) -> None:
+        wait = self._waiting.appendleft if soon else self._waiting.append
+        wait((name, function, arguments))
 
     def finished(self) -> Iterator[tuple[str, Any]]:
         while self._waiting:
@@ -85,15 +90,18 @@ class _OnDask:
         from distributed import as_completed
 
         self._client = client
-        self._under_way: Any = as_completed()  # type: ignore[no-untyped-call]
+        self._under_way: Any = as_completed(loop=client.loop)  # type: ignore[no-untyped-call]
         self._names: dict[str, str] = {}
 
     def share(self, value: Any) -> Any:
         # not `scatter`: what is scattered is lost with the worker that holds it, a task is repeated
-        return self._client.submit(_itself, value, pure=False)
+        return self._client.submit(_itself, value, pure=False, priority=2)
 
-    def submit(self, name: str, function: Callable[..., Any], *arguments: Any) -> None:
-        future = self._client.submit(_as_ours, _ours(), function, *arguments, pure=False)
+    def submit(
+        self, name: str, function: Callable[..., Any], *arguments: Any, soon: bool = False
+    ) -> None:
+        how: dict[str, Any] = {"pure": False, "priority": int(soon)}
+        future = self._client.submit(_as_ours, _ours(), function, *arguments, **how)
         self._names[future.key] = name
         self._under_way.add(future)
 
@@ -168,6 +176,9 @@ def _local(directory: Path, workers: int) -> Iterator[Crew]:
         # By default a worker that is not back after 15 seconds is given up. Starting one takes as
         # long on a busy machine, and with all of them gone we would wait for good.
         "distributed.deploy.lost-worker-timeout": "7 days",
+        # A worker gets a call when it is free: one that waits its turn cannot go to another, and at
+        # the end that one would be idle.
+        "distributed.scheduler.worker-saturation": 1.0,
         "distributed.worker.use-file-locking": False,  # the folder is ours alone
     }
     try:
@@ -256,7 +267,8 @@ def _connected(address: str) -> Iterator[Crew]:
 
     with _silenced():
         try:
-            client = Client(address, timeout=SECONDS_TO_ANSWER)  # type: ignore[no-untyped-call]
+            # not Dask's default: where nobody answers it would stay that, and xarray ask it in vain
+            client = Client(address, timeout=SECONDS_TO_ANSWER, set_as_default=False)  # type: ignore[no-untyped-call]
         except (OSError, ValueError, TypeError, RuntimeError) as error:
             reason = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
             raise UserError(

@@ -99,7 +99,7 @@ def do_missing(tasks: Mapping[str, Task], folder: Path, hire: Hire, on_step: Adv
 
 
 class _Work:
-    """Trainings first, and the tasks on each of them as soon as it is there."""
+    """Trainings, and the tasks on each of them before other trainings: results stream in."""
 
     def __init__(self, tasks: dict[str, Task], folder: Path, store: Store, crew: Crew) -> None:
         self.tasks, self.folder, self.store, self.crew = tasks, folder / "networks", store, crew
@@ -152,7 +152,7 @@ class _Work:
         shared = self.crew.share(parcel)
         for key in self.sharing[networks]:
             task = self.tasks[key]
-            self.crew.submit(key, task.work, shared, *task.arguments)
+            self.crew.submit(key, task.work, shared, *task.arguments, soon=True)
 
 
 def _train(world: str, training: TrainingSettings) -> Parcel:

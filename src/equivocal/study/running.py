@@ -6,12 +6,10 @@
     analyse  tables/, claims.csv
     report   figures/, report.html      (`equivocal.report`)
 
-`settings.toml` and `stimuli.csv` in the folder are the study's own copies, so that every stage can
-be repeated from the folder alone.
+A study is begun and opened by `opening`.
 """
 
 import gzip
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
@@ -21,10 +19,11 @@ from typing import Any
 import xarray as xr
 
 from equivocal.errors import UserError, listed
-from equivocal.files import ensure_writable, replacing, write_text_atomically
+from equivocal.files import replacing, write_text_atomically
 from equivocal.gestalt import Run
+from equivocal.gestalt.storage import network_path
 from equivocal.progress import Advance
-from equivocal.reading import check_netcdf, read_text
+from equivocal.reading import check_netcdf
 from equivocal.sampling import Posterior
 from equivocal.study.activations import activations, dictionary, tidy, units_of
 from equivocal.study.against_nuts import against_nuts
@@ -33,17 +32,16 @@ from equivocal.study.dataset_checks import check_dataset
 from equivocal.study.impossible import impossible_numbers
 from equivocal.study.inference import LastLayer, infer, last_layer_of, posterior_path, seed_of
 from equivocal.study.paths import effect_path
-from equivocal.study.settings import StudySettings, load_study
+from equivocal.study.settings import StudySettings
 from equivocal.study.stages import Stages, code_key, content_key, file_key
-from equivocal.study.stimuli import MAX_BYTES, Stimuli, load_stimuli
+from equivocal.study.stimuli import Stimuli, load_stimuli
 from equivocal.study.tables import tables
 from equivocal.world import World
 
-__all__ = ["SUBFOLDERS", "Study", "open_study", "prepare"]
+__all__ = ["SUBFOLDERS", "Study"]
 
 Job = tuple[str, float, int]  # sampler, prior variance, network
 ANALYSED = ("activations.nc", "nuts.nc", "scores.csv", "settings.toml")
-PREPARED = "prepare"  # the stage that writes the study's own copies
 # Where stages write beside the folder itself, and a killed one may leave something.
 SUBFOLDERS = ("networks", "posteriors/*", "tables", "figures")
 
@@ -93,8 +91,13 @@ class Study:
         training = self.run.settings
         corpus = [training.seed, training.sentences, training.held_out]
         return [
-            content_key(file_key(path), self.run.world.fingerprint, corpus)
-            for path in sorted((self.folder / "networks").glob("*.safetensors"))
+            content_key(
+                # by number: in the order of names, 100 would come before 11
+                file_key(network_path(self.folder, index)),
+                self.run.world.fingerprint,
+                corpus,
+            )
+            for index in range(training.networks)
         ]
 
     def _posterior_key(self, sampler: str, variance: float, index: int) -> str:
@@ -290,65 +293,3 @@ def _nuts_evidence(found: xr.Dataset) -> dict[str, Any]:
         "network": int(found.attrs["network"]),
         **{name: float(found.attrs[name]) for name in found.attrs if name.startswith("seconds_")},
     }
-
-
-def prepare(settings: StudySettings, folder: Path) -> Study:
-    """Check a study before any work, and put its settings and stimuli into its folder."""
-    ensure_writable(folder)
-    source = settings.stimuli_path
-    world = World.load(settings.world_source)
-    check_questions(world, load_stimuli(source, world), settings)
-    settings.check_training()
-    text = read_text(source, MAX_BYTES)
-    own = settings.model_copy(
-        update={"stimuli": settings.stimuli.model_copy(update={"file": "stimuli.csv"})}
-    )
-    study = Study(own, folder)
-    study.world = world
-    for path in study.stages.altered([PREPARED]):
-        warnings.warn(f"{path} is not as it was written; it is written again.", stacklevel=2)
-    write_text_atomically(folder / "stimuli.csv", text)
-    own.write(folder / "settings.toml")
-    files = [folder / name for name in ("stimuli.csv", "settings.toml")]
-    study.stages.mark(PREPARED, content_key(own.model_dump(mode="json")), files)
-    return study
-
-
-def check_questions(world: World, stimuli: Stimuli, settings: StudySettings) -> None:
-    """Every role that is asked for or tracked exists, and what is tracked is asked for."""
-    units_of(world, stimuli, settings)
-    probes = settings.stimuli.probes
-    if unknown := [probe for probe in probes if probe not in world.roles]:
-        raise UserError(
-            f"stimuli.probes has {listed(unknown)}, which is no role of world {world.name!r}; "
-            f"its roles are {listed(world.roles)}."
-        )
-    tracked = dict.fromkeys(role for row in stimuli.rows.values() for role in row.tracked)
-    if missing := [role for role in tracked if role not in probes]:
-        raise UserError(
-            f"the stimuli track {listed(missing)}, so stimuli.probes must contain it; add it there."
-        )
-    if settings.stimuli.shown not in (None, *stimuli.items):
-        raise UserError(
-            f"stimuli.shown = {settings.stimuli.shown!r} is no item; items are "
-            f"{listed(stimuli.items)}."
-        )
-
-
-def open_study(folder: Path) -> Study:
-    """A study from its folder."""
-    if not (folder / "settings.toml").exists():
-        raise UserError(
-            f"{folder} holds no study (settings.toml is missing); `equivocal reproduce --out "
-            f"{folder}` starts one."
-        )
-    try:
-        study = Study(load_study(folder / "settings.toml"), folder)
-    except UserError as error:
-        again = f"`equivocal reproduce --out {folder}` writes it again."
-        raise UserError(f"{str(error).rstrip('.')}; {again}") from None
-    for path in study.stages.altered([PREPARED]):  # perhaps on purpose
-        warnings.warn(
-            f"{path} is not as `equivocal reproduce` wrote it; it is used as it is.", stacklevel=2
-        )
-    return study

@@ -33,8 +33,9 @@ from equivocal.progress import Advance
 from equivocal.reading import inside, is_plain_name, read_toml
 from equivocal.study.cluster import Hire, alone
 from equivocal.study.many import SUBFOLDERS, Task, do_missing, scratch_folder
+from equivocal.study.opening import check_questions, prepare
 from equivocal.study.parcels import Parcel
-from equivocal.study.running import Study, check_questions, prepare
+from equivocal.study.running import Study
 from equivocal.study.settings import StudySettings, load_study, parse_changes
 from equivocal.study.stages import content_key
 from equivocal.study.stimuli import load_stimuli

@@ -128,7 +128,7 @@ def epistemic_share_interval(
 
     The share belongs to all particles together, so it has no spread over them; what it has is the
     error of so small a sample. Leaving out each of J in turn gives shares s_j, and the variance
-    (J−1)/J Σ (s_j − s̄)².
+    (J−1)/J Σ (s_j − s̄)²; a share ends at 0 and 1.
     """
     J, logits = len(logits), np.asarray(logits, float)
     beliefs, uncertainty = expit(logits), entropy(logits)
@@ -143,7 +143,7 @@ def epistemic_share_interval(
     )
     half = stats.t.ppf(0.5 + level / 2, J - 1) * np.sqrt((J - 1) * without.var(axis=0))
     share = epistemic_share(logits)
-    return share - half, share + half
+    return np.maximum(share - half, 0), np.minimum(share + half, 1)
 
 
 def _share(beliefs: np.ndarray, expected: np.ndarray) -> np.ndarray:

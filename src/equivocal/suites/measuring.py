@@ -29,7 +29,7 @@ from equivocal.suites.particles import Measured, of_particles
 from equivocal.suites.suite import Suite
 from equivocal.world import Utterance, World, role_unit
 
-__all__ = ["SURPRISE", "hear", "logits_of", "measure_words"]
+__all__ = ["SURPRISE", "asked_measures", "hear", "logits_of", "measure_words"]
 
 CHUNK = 16  # sentences whose beliefs are held at once for all particles
 SURPRISE = "bayesian_surprise"  # what is known by role
@@ -63,7 +63,7 @@ def measure_words(
         raise UserError(f"{listed(lacking)} is of an ensemble of last layers; give particles=.")
     heard = list(dict.fromkeys(row.utterance for suite in suites for row in suite.rows.values()))
     tokens = _tokens(world, heard)
-    asked = _asked(measures, world.roles if by_role else ())
+    asked = asked_measures(measures, world.roles if by_role else ())
     parts = []
     for n, network in enumerate(networks):
         ensemble = None if particles is None else particles(n)
@@ -75,7 +75,7 @@ def measure_words(
     return pd.concat(parts, ignore_index=True)[[*columns, "value", "low", "high"]]
 
 
-def _asked(measures: Sequence[str], roles: Sequence[str]) -> dict[str, WordMeasure]:
+def asked_measures(measures: Sequence[str], roles: Sequence[str]) -> dict[str, WordMeasure]:
     """The measures by name, in order; the surprise is followed by that about each of `roles`."""
     asked: dict[str, WordMeasure] = {}
     for name in measures:

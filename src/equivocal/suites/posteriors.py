@@ -15,6 +15,7 @@ import numpy as np
 from equivocal.errors import UserError
 from equivocal.files import checksum
 from equivocal.gestalt import Run
+from equivocal.gestalt.storage import network_path
 from equivocal.progress import Advance
 from equivocal.sampling import Posterior
 from equivocal.study.inference import infer, last_layer_of
@@ -63,6 +64,6 @@ def particles_of(folder: Path, index: int) -> np.ndarray:
 
 
 def _path(folder: Path, index: int) -> Path:
-    weights = str(checksum(folder / "networks" / f"{index:02d}.safetensors"))
+    weights = str(checksum(network_path(folder, index)))
     key = content_key(weights, SAMPLER.model_dump(), VARIANCE, ROWS)
     return folder / "posteriors" / f"suites_{VARIANCE:g}" / f"{index:02d}-{key}.safetensors"
