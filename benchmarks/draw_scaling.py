@@ -69,7 +69,10 @@ def main() -> None:
 def sweep_ratios(found: dict[str, Any]) -> dict[str, float]:
     """Of the first sweep on a machine, whose workers compile, and of those that come later."""
     words = {"compiled": "first", "found": "later"}
-    return {words[part]: one["speedup"]["working"] for part, one in found.items()}
+    return {
+        f"{words[part]}, {one['points']} studies": one["speedup"]["working"]
+        for part, one in found.items()
+    }
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The whole reproduction against the training of its networks alone: time and peak memory.
 
-    python -m benchmarks.reproduction            ten networks, three priors; a quarter of an hour
+    python -m benchmarks.reproduction            ten networks, three priors; 25 minutes
     python -m benchmarks.reproduction --quick    does it still work? two minutes
     python -m benchmarks.reproduction --out runs/paper    keep what was made, in a new folder
 

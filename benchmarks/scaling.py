@@ -1,6 +1,6 @@
 """What it costs to cut rows over devices, and to read them from a file.
 
-    python -m benchmarks.scaling                                   both parts; half an hour
+    python -m benchmarks.scaling                                   both parts; over an hour
     python -m benchmarks.scaling --only sharded
     python -m benchmarks.scaling --only streamed --rows 100000 1000000
     python -m benchmarks.scaling --small --out scaling.json        does it still work?

@@ -2,6 +2,7 @@
 
     python -m benchmarks.sweep_scaling                  an hour and a quarter
     python -m benchmarks.sweep_scaling --only found     that part alone; the other is kept
+    python -m benchmarks.sweep_scaling --only found --points 4 --repeats 1
     python -m benchmarks.sweep_scaling --quick          does it still work?
 
     compiled    the first sweep on a machine: every worker compiles its programs
@@ -40,11 +41,13 @@ PARTS = ("compiled", "found")
 def main(
     only: Annotated[str | None, typer.Option(help="compiled or found.")] = None,
     quick: Annotated[bool, typer.Option(help="Few small points, to see that it runs.")] = False,
+    points: Annotated[int, typer.Option(min=2, help="Studies in the sweep.")] = 8,
+    repeats: Annotated[int, typer.Option(min=1, help="Measurements of each.")] = 3,
 ) -> None:
     """Measure one and two workers by turns."""
     path = RESULTS / ("quick/sweep_scaling.json" if quick else "sweep_scaling.json")
     known = json.loads(path.read_text("utf-8")) if path.exists() else {}
-    points, repeats, small = (2, 1, TINY) if quick else (8, 3, [])
+    points, repeats, small = (2, 1, TINY) if quick else (points, repeats, [])
     vary = [f"training.seed={','.join(map(str, range(points)))}", *small]
     if only not in (None, *PARTS):
         raise SystemExit(f"--only is {' or '.join(PARTS)}, got {only!r}.")
