@@ -12,6 +12,7 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from equivocal.errors import UserError
 
@@ -26,8 +27,8 @@ __all__ = [
     "write_text_atomically",
 ]
 
-# Ours: .NAME.0123abcd.tmp and .0123abcd.tmp; .tmpAbC123 is what safetensors writes under.
-ORPHAN = re.compile(r"\.(.+\.)?[0-9a-f]{8}\.tmp|\.tmp[A-Za-z0-9]{6}")
+# Ours: .NAME.0123abcd.tmp; safetensors writes under .tmpAbC123, Python under .tmpabc_1234.
+ORPHAN = re.compile(r"\..+\.[0-9a-f]{8}\.tmp|\.tmp([A-Za-z0-9]{6}|[a-z0-9_]{8})")
 FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}  # Windows knows no quota
 SEAL = "# sha256 of all that follows: "
 
@@ -43,11 +44,10 @@ def replacing(path: str | Path) -> Iterator[Path]:
     if path.exists() and not path.is_file():  # a folder or a device must not be replaced by a file
         raise UserError(f"cannot write to {path}: it is not an ordinary file; choose another name.")
     temporary = path.parent / f".{path.name}.{secrets.token_hex(4)}.tmp"
-    with explaining(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.touch(exist_ok=False)
-    try:
+    try:  # from before the file is there: Ctrl-C may come while it is being made
         with explaining(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            temporary.touch(exist_ok=False)
             mode = temporary.stat().st_mode
             yield temporary
             temporary.chmod(mode)  # safetensors makes files that only their owner may read
@@ -84,11 +84,10 @@ def _cannot_write(path: Path, number: int | None, message: str) -> UserError:
 def ensure_writable(directory: str | Path) -> None:
     """Make a folder, and find out before the work rather than after it if it cannot be used."""
     directory = Path(directory)
-    probe = directory / f".{secrets.token_hex(4)}.tmp"
     with explaining(directory):
         directory.mkdir(parents=True, exist_ok=True)
-        probe.touch(exist_ok=False)
-        probe.unlink()
+        with TemporaryFile(dir=directory, prefix=".tmp"):  # without a name, where the system can
+            pass
 
 
 def write_text_atomically(path: str | Path, text: str) -> None:

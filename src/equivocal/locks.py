@@ -38,6 +38,22 @@ def only_one(folder: Path, *subfolders: str, wait: bool = False) -> Iterator[Non
     """
     ensure_writable(folder)
     lock = FileLock(folder / LOCK)
+    try:
+        _acquire(lock, folder, wait=wait)
+        remove_orphans(folder, *subfolders)
+        write_text_atomically(folder / HOLDER, json.dumps(_myself(), indent=1) + "\n")
+        yield
+    finally:
+        # While the lock is held: whoever has opened the file but not locked it yet finds it
+        # unlinked, and starts over with a new one. Windows refuses, and the lock removes it there.
+        if lock.is_locked:
+            for name in (HOLDER, LOCK):
+                with suppress(OSError):
+                    (folder / name).unlink(missing_ok=True)
+            lock.release()
+
+
+def _acquire(lock: FileLock, folder: Path, *, wait: bool) -> None:
     with explaining(folder):
         try:
             lock.acquire(timeout=MOMENT)
@@ -49,17 +65,6 @@ def only_one(folder: Path, *subfolders: str, wait: bool = False) -> Iterator[Non
                 ) from None
             announce(f"waiting for {_holder(folder)}")
             lock.acquire()
-    try:
-        remove_orphans(folder, *subfolders)
-        write_text_atomically(folder / HOLDER, json.dumps(_myself(), indent=1) + "\n")
-        yield
-    finally:
-        # While the lock is held: whoever has opened the file but not locked it yet finds it
-        # unlinked, and starts over with a new one. Windows refuses, and the lock removes it there.
-        for name in (HOLDER, LOCK):
-            with suppress(OSError):
-                (folder / name).unlink(missing_ok=True)
-        lock.release()
 
 
 def _myself() -> dict[str, str | int]:

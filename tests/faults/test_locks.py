@@ -124,7 +124,7 @@ def test_never_two_at_once(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_run_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
-    left = [".a.csv.0123abcd.tmp", ".0123abcd.tmp", "tables/.x.89abcdef.tmp", "p/q/.tmpAbC123"]
+    left = [".a.csv.0123abcd.tmp", ".tmpabc_1234", "tables/.x.89abcdef.tmp", "p/q/.tmpAbC123"]
     kept = [
         *("a.0123abcd.tmp", ".a.csv.0123ABCD.tmp", ".a.csv.0123abc.tmp", ".tmp", ".tmpAbC1234"),
         *("other/.a.csv.0123abcd.tmp", "p/.tmpAbC123", "tables/a.csv"),
