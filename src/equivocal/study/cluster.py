@@ -229,7 +229,7 @@ def _keeping_programs() -> dict[str, str]:
     ours = {
         "JAX_COMPILATION_CACHE_DIR": str(cache_folder() / "compiled" / platform.node()),
         "JAX_COMPILATION_CACHE_MAX_SIZE": str(MOST_COMPILED),
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.1",
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",  # hundreds of small ones add up
     }
     return {name: os.environ.get(name, value) for name, value in ours.items()}
 
