@@ -88,7 +88,7 @@ bench: .venv/.installed-dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[web,nuts]"
 	@touch $@
 
-.venv/.installed-dev: .venv/bin/python pyproject.toml constraints.txt
+.venv/.installed-dev: .venv/bin/python pyproject.toml constraints.txt Makefile
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
 	@touch $@ .venv/.installed
 

@@ -20,6 +20,7 @@ alone:
 
 import argparse
 import json
+import os
 import time
 from collections.abc import Callable
 from functools import partial
@@ -31,6 +32,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from equivocal.machine import versions
 from equivocal.sampling import Posterior, bernoulli, flow, sample_posterior
 from equivocal.sampling.flow_rule import FlowRule
 from equivocal.sampling.mean_field import init
@@ -194,7 +196,11 @@ def measure(arguments: argparse.Namespace) -> None:
     """Every part asked for, written as it is found."""
     sizes = SMALL if arguments.small else FULL
     device = jax.devices()[0]
-    found: Numbers = {"device": device.device_kind, "jax": jax.__version__}
+    found: Numbers = {
+        "device": device.device_kind,
+        "flags": os.environ.get("XLA_FLAGS", ""),
+        "versions": versions("equivocal", "jax", "jaxlib", "numpy"),
+    }
     for name in arguments.only:
         work = globals()[name]
         began = time.perf_counter()

@@ -156,12 +156,18 @@ def main() -> None:
         name, *rest = arguments.child
         print(json.dumps(globals()[name](*rest)))
         return
+    from benchmarks.machine import machine_facts  # not in a child: it would count as its memory
+
     known = json.loads(arguments.out.read_text("utf-8")) if arguments.out.exists() else {}
+    measured: dict[str, Numbers] = {}
     if arguments.only != "streamed":
-        known["sharded"] = sharded(arguments.small)
+        measured["sharded"] = sharded(arguments.small)
     if arguments.only != "sharded":
         rows = [20_000] if arguments.small else arguments.rows
-        known["streamed"] = known.get("streamed", {}) | streamed(rows, arguments.small)
+        measured["streamed"] = streamed(rows, arguments.small)
+    for part, found in measured.items():
+        told = {number: one | {"machine": machine_facts()} for number, one in found.items()}
+        known[part] = known.get(part, {}) | told
     arguments.out.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
 
 

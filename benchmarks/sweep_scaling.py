@@ -41,13 +41,14 @@ PARTS = ("compiled", "found")
 def main(
     only: Annotated[str | None, typer.Option(help="compiled or found.")] = None,
     quick: Annotated[bool, typer.Option(help="Few small points, to see that it runs.")] = False,
-    points: Annotated[int, typer.Option(min=2, help="Studies in the sweep.")] = 8,
-    repeats: Annotated[int, typer.Option(min=1, help="Measurements of each.")] = 3,
+    points: Annotated[int | None, typer.Option(min=2, help="Studies in the sweep [8].")] = None,
+    repeats: Annotated[int | None, typer.Option(min=1, help="Measurements of each [3].")] = None,
 ) -> None:
     """Measure one and two workers by turns."""
     path = RESULTS / ("quick/sweep_scaling.json" if quick else "sweep_scaling.json")
     known = json.loads(path.read_text("utf-8")) if path.exists() else {}
-    points, repeats, small = (2, 1, TINY) if quick else (points, repeats, [])
+    points, repeats = points or (2 if quick else 8), repeats or (1 if quick else 3)
+    small = TINY if quick else []
     vary = [f"training.seed={','.join(map(str, range(points)))}", *small]
     if only not in (None, *PARTS):
         raise SystemExit(f"--only is {' or '.join(PARTS)}, got {only!r}.")

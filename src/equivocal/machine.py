@@ -1,9 +1,11 @@
 """What this machine has."""
 
 import os
+import platform
+from importlib import metadata
 from pathlib import Path
 
-__all__ = ["available_cores", "cache_folder", "total_memory"]
+__all__ = ["available_cores", "cache_folder", "total_memory", "versions"]
 
 
 def cache_folder() -> Path:
@@ -30,3 +32,14 @@ def total_memory() -> int:
     if limit.is_file() and (text := limit.read_text(encoding="ascii").strip()).isdigit():
         return min(total, int(text))
     return total
+
+
+def versions(*packages: str) -> dict[str, str]:
+    """Of Python and packages, for files that say what they were made with."""
+    found = {"python": platform.python_version()}
+    for package in packages:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:  # or imported from where it is not installed
+            found[package] = "not installed"
+    return found

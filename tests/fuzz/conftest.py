@@ -17,7 +17,8 @@ from equivocal.doubt.keeping import load_members, save_members
 from equivocal.gestalt import Run
 from equivocal.gestalt.runs import _read_curves
 from equivocal.gestalt.storage import load_network, read_run
-from equivocal.people.tables import Columns, read_measures, read_trials
+from equivocal.people.columns import Columns
+from equivocal.people.tables import read_measures, read_trials
 from equivocal.sampling import Posterior, sample_posterior
 from equivocal.study import Study, load_stimuli, load_study
 from equivocal.study.specifications import load_grid

@@ -155,9 +155,12 @@ def test_cross_validation_needs_two_folds(garden: World) -> None:
         ({"held_out": 1.0}, "held_out must be between 0 and 1, got 1.0"),
         ({"learning_rate": 0.0}, "learning_rate must be more than 0"),
         ({"weight_decay": -1.0}, "weight_decay must be 0 or more"),
-        ({"learning_rate": float("inf")}, "learning_rate must be finite, got inf"),
+        ({"learning_rate": float("inf")}, "learning_rate must be a number between -1e+300"),
         ({"seed": 2**32}, "seed must be from 0 to"),
-        ({"seed": 10**400}, "seed must be finite, got 1000"),  # too large for a float
+        (
+            {"seed": 16**5000},
+            "seed must be a number between",
+        ),  # too large for a float, and to print
         ({"steps": float("inf")}, "steps must be a whole number, got inf"),
         ({"epoch": 3}, "unknown setting 'epoch': did you mean 'epochs'"),
     ],

@@ -336,7 +336,10 @@ def test_nuts_that_is_not_there_is_said_before_any_work(
     with pytest.raises(UserError, match=r"needs NumPyro: .* --set nuts\.networks=0"):
         prepare(load_study("paper"), tmp_path)
     assert list(tmp_path.iterdir()) == []
-    prepare(load_study("paper", {"nuts.networks": 0}), tmp_path)
+    prepare(load_study("paper", {"nuts.networks": 0}), tmp_path / "without")
+    (tmp_path / "done").mkdir()
+    (tmp_path / "done" / "nuts.nc").touch()
+    prepare(load_study("paper"), tmp_path / "done")
 
 
 def test_what_make_reproduce_installs_is_what_the_paper_needs() -> None:

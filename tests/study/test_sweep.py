@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from equivocal.errors import UserError
-from equivocal.study import cluster
+from equivocal.study import cluster, opening
 from equivocal.study.cluster import alone, hiring
 from equivocal.study.many import UnfinishedError
 from equivocal.study.store import Store
@@ -249,6 +249,18 @@ def test_failure_of_one_does_not_stop_the_others(
     assert times(out) == times(whole)
 
 
+def test_nuts_that_is_not_there_is_said_before_anything_is_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "find_spec", lambda _: None)
+    write_sweep(tmp_path)
+    changes = {"training.seed": [0, 1], "nuts.networks": [1]}
+    sweep = make_sweep(tmp_path / "study.toml", changes)
+    with pytest.raises(UnfinishedError, match=r"2 of 2 failed, .* needs NumPyro"):
+        run_sweep(sweep, tmp_path / "out", silent)
+    assert not (tmp_path / "out" / "networks").exists()
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -340,6 +352,13 @@ def test_what_is_soon_goes_before_what_waits(worker: bool, tmp_path: Path) -> No
             if name in "abcd":
                 crew.submit(f"{name} again", time.sleep, 0.3, soon=True)
     assert order.index("a again") < order.index("d")
+
+
+def test_what_is_soon_keeps_its_order() -> None:
+    with alone(4) as crew:
+        for name in "abcd":
+            crew.submit(name, int, soon=name in "bc")
+        assert [name for name, _ in crew.finished()] == ["b", "c", "a", "d"]
 
 
 def test_workers_are_ours_or_a_scheduler_s(tmp_path: Path) -> None:

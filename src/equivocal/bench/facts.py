@@ -3,11 +3,10 @@
 import os
 import platform
 import subprocess
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from equivocal.machine import available_cores
+from equivocal.machine import available_cores, versions
 
 __all__ = ["machine_facts"]
 
@@ -16,18 +15,12 @@ PACKAGES = ("equivocal", "numpy", "scipy", "jax", "jaxlib", "scikit-learn", "num
 
 def machine_facts() -> dict[str, Any]:
     """What the numbers of a result file depend on besides the code: processor, load, versions."""
-    versions = {"python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            versions[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            versions[package] = "not installed"
     return {
         "cpu": _cpu_model(),
         "cores": available_cores(),
         "system": f"{platform.system()} {platform.machine()}",
         "load_average": _load_average(),
-        "versions": versions,
+        "versions": versions(*PACKAGES),
         "commit": _commit(),
     }
 

@@ -9,7 +9,7 @@ import typer
 from rich import box
 from rich.table import Table
 
-from equivocal.cli.console import out, progress
+from equivocal.cli.console import out, progress, show_table
 from equivocal.cli.experiments import Quick, training_of, write_tables
 from equivocal.cli.training import Networks, Seed, train_or_reuse
 
@@ -161,7 +161,7 @@ def _show(construction: "Construction", shares: "pd.DataFrame", beliefs: "pd.Dat
     for row in sorted(own, key=lambda row: list(construction.conditions).index(row["condition"])):
         numbers = (_number(row[name]) for name in ("exact", "belief", "error"))
         table.add_row(row["condition"], str(row["items"]), *numbers)
-    out.print(table)
+    show_table(table)
     cells = {(r["beliefs"], r["reading"], r["condition"]): r for r in shares.to_dict("records")}
     table = _table("rival %", "trained", "particles", "over networks", "over items", "neither")
     for condition in construction.conditions:
@@ -172,7 +172,7 @@ def _show(construction: "Construction", shares: "pd.DataFrame", beliefs: "pd.Dat
             *_share(rival),
             _percent(cells["posterior", "neither", condition]["share"]),
         )
-    out.print(table)
+    show_table(table)
     for condition, share in construction.people.items():
         out.print(f"people, {condition}: about {100 * share:.0f} % ({construction.sources[0]})")
     out.print(
@@ -200,7 +200,7 @@ def _show_curves(shares: "pd.DataFrame") -> None:
         table = _table("rival %", title, "particles", "over networks", "over items")
         for row in rows.sort_values(["condition", column]).to_dict("records"):
             table.add_row(row["condition"], f"{row[column]:,g}", *_share(row))
-        out.print(table)
+        show_table(table)
 
 
 def _table(first: str, *titles: str) -> Table:

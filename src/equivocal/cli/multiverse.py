@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from equivocal.cli.console import out
+from equivocal.cli.console import out, show_table
 from equivocal.cli.sweep import Scheduler, Workers, finished_or_exit
 from equivocal.cli.training import Folder
 
@@ -76,7 +76,7 @@ def _show(table: "pd.DataFrame") -> None:
     rows += ["moved most by", "then by"][: len(columns[0]) - len(rows)]
     for label, *cells in zip(rows, *columns, strict=True):
         shown.add_row(label, *cells)
-    out.print(shown)
+    show_table(shown)
     converged = int(table["converged"].sum())
     out.print(
         f"{int(table['networks'].iloc[0])} networks; {converged} of {len(table)} specifications "

@@ -227,9 +227,9 @@ def _write(words: "pd.DataFrame", suites: "list[Suite]", folder: Path) -> None:
 
 
 def _clear(folder: Path, tables: "Iterable[str]") -> None:
-    """Remove what an earlier run wrote, its mark first: if this one is stopped, nothing is mixed.
+    """Remove what an earlier run wrote, its mark first, so that a stop leaves nothing mixed.
 
-    A folder without the mark may hold figures of any suites of the package.
+    Figures of a user's own suites stay: they cannot be told from other pictures.
     """
     from equivocal.files import explaining
     from equivocal.report.style import KINDS

@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from equivocal.cli.console import Advance, err, out, progress
+from equivocal.cli.console import Advance, err, out, progress, show_table
 from equivocal.cli.training import Folder
 from equivocal.errors import UserError
 
@@ -96,4 +96,4 @@ def _show(rows: list[dict[str, str]], points: int) -> None:
     counted = Counter((row["id"], row["verdict"]) for row in rows)
     for claim in dict.fromkeys(row["id"] for row in rows):
         shown.add_row(claim, *(str(counted[claim, verdict] or "") for verdict in verdicts))
-    out.print(shown)
+    show_table(shown)

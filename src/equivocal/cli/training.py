@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from equivocal.cli.console import on_device, out, progress
+from equivocal.cli.console import on_device, out, progress, show_table
 from equivocal.errors import UserError, listed
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def _cross_validate(world: "World", settings: "TrainingSettings", folds: int, fo
     write_settings(folder / "cross_validation.toml", world, settings, folds=folds)
     write_text_atomically(path, curves.to_csv(index=False))
     best = curves.loc[curves.groupby(["fold", "network"])["test_loss"].idxmin()]
-    _show_table(
+    _show_scores(
         best.groupby("fold")[["epoch", "train_loss", "test_loss", "test_accuracy"]].mean(),
         "best epoch of each fold, mean over networks",
     )
@@ -150,7 +150,7 @@ def _reporting(advance: "Advance", rounds: int = 1) -> "OnEpoch":
 def show_scores(run: "Run") -> None:
     """A table of how well each network ended."""
     title = f"what the networks know of world {run.world.name}"
-    _show_table(run.scores, title, means=len(run.scores) > 1)
+    _show_scores(run.scores, title, means=len(run.scores) > 1)
     out.print(
         "On held-out sentences: unit accuracy (all zeros for comparison) and exact match of "
         "whole answers (beside the score of always giving the likeliest). Against the exact "
@@ -161,7 +161,7 @@ def show_scores(run: "Run") -> None:
     )
 
 
-def _show_table(frame: "pd.DataFrame", title: str, *, means: bool = False) -> None:
+def _show_scores(frame: "pd.DataFrame", title: str, *, means: bool = False) -> None:
     table = Table(title=title, title_justify="left")
     for column in [frame.index.name, *frame.columns]:
         table.add_column(str(column).replace("_", "\n"), justify="right", vertical="bottom")
@@ -171,4 +171,4 @@ def _show_table(frame: "pd.DataFrame", title: str, *, means: bool = False) -> No
     if means:
         table.add_section()
         table.add_row("mean", *(f"{value:.4f}" for value in frame.mean()))
-    out.print(table)
+    show_table(table)

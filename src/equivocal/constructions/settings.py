@@ -11,9 +11,10 @@ from equivocal.constructions.items import SHIPPED, Construction
 from equivocal.constructions.reading import SAMPLER
 from equivocal.files import write_text_atomically
 from equivocal.gestalt import TrainingSettings
+from equivocal.machine import versions
 from equivocal.reading import UnreadableError, read_toml
 from equivocal.suites.posteriors import VARIANCE
-from equivocal.suites.settings import versions
+from equivocal.suites.settings import PACKAGES
 
 __all__ = ["HEARD", "VARIANCES", "posteriors_of", "settings_of", "write_settings"]
 
@@ -50,7 +51,7 @@ def settings_of(
         **({"curves": curves} if construction.curves else {}),
         "training": asdict(training),
         "sampler": SAMPLER.model_dump(exclude_none=True),
-        "versions": versions(),
+        "versions": versions(*PACKAGES),
     }
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from equivocal import __version__
 from equivocal.doubt.keeping import Kept, seconds_each
-from equivocal.suites.settings import versions
+from equivocal.machine import versions
+from equivocal.suites.settings import PACKAGES
 
 __all__ = ["record_of"]
 
@@ -25,5 +26,5 @@ def record_of(kept: Kept, kinds: Sequence[str], answer: str, seconds: float) -> 
         "answer": answer,
         "settings": asdict(kept.settings),
         "training": asdict(run.settings),
-        "versions": versions(),
+        "versions": versions(*PACKAGES),
     }

@@ -9,7 +9,7 @@ from equivocal.world import MAX_SAMPLE
 
 __all__ = ["TrainingSettings"]
 
-LARGEST = 1e300  # a whole number may be too large for a float
+LARGEST = 1e300  # a whole number may be too large for a float, and even to be printed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class TrainingSettings:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            _number(field, getattr(self, field.name))
+            object.__setattr__(self, field.name, _number(field, getattr(self, field.name)))
         for name in ("networks", "hidden", "gestalt"):
             self._require(name, 1 <= getattr(self, name) <= 10_000, "from 1 to 10,000")
         for name in ("epochs", "patience", "steps", "questions"):
@@ -76,8 +76,9 @@ class TrainingSettings:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "TrainingSettings":
         """Settings by name; an unknown name is an error that proposes the nearest."""
-        numbers: dict[str, Any] = {n: _number(cls._field(n), value) for n, value in values.items()}
-        return cls(**numbers)
+        for name in values:
+            cls._field(name)
+        return cls(**values)
 
     @classmethod
     def _field(cls, name: str) -> "Field[Any]":
@@ -92,7 +93,9 @@ def _number(field: "Field[Any]", value: Any) -> int | float:
     """As the field has it: `learning_rate = 1` is 1.0."""
     whole = isinstance(field.default, int)
     fits = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
-    if not fits or not abs(value) < LARGEST:  # nor is NaN
-        rule = ("a whole number" if whole else "a number") if not fits else "finite"
-        raise UserError(f"{field.name} must be {rule}, got {value!r:.60}.")
+    if not fits:
+        what = "a whole number" if whole else "a number"
+        raise UserError(f"{field.name} must be {what}, got {value!r:.60}.")
+    if not abs(value) < LARGEST:  # nor is NaN
+        raise UserError(f"{field.name} must be a number between -{LARGEST:g} and {LARGEST:g}.")
     return int(value) if whole else float(value)

@@ -8,11 +8,9 @@ DIR/run.toml                     settings, versions, seconds, checksums of the f
 """
 
 import json
-import platform
 import re
 from collections.abc import Container
 from dataclasses import asdict
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +25,7 @@ from equivocal.errors import UserError, listed
 from equivocal.files import checksum, is_altered, replacing, sealed, write_text_atomically
 from equivocal.gestalt.network import SentenceGestalt, new_sentence_gestalt
 from equivocal.gestalt.settings import TrainingSettings
-from equivocal.machine import available_cores
+from equivocal.machine import available_cores, versions
 from equivocal.reading import (
     Shapes,
     UnreadableError,
@@ -149,15 +147,13 @@ def write_settings(
     path: Path, world: World, settings: TrainingSettings, **more: int | float | dict[str, str]
 ) -> None:
     """Everything needed to do it again, and what it was done with."""
-    packages = ("equivocal", "jax", "jaxlib", "equinox", "optax", "numpy")
     content = {
         **more,
         "world": {"name": world.name, "fingerprint": world.fingerprint},
         "training": asdict(settings),
         # on another number of cores networks are grouped differently and round-off may differ
         "machine": {"backend": jax.default_backend(), "cores": available_cores()},
-        "versions": {"python": platform.python_version()}
-        | {name: metadata.version(name) for name in packages},
+        "versions": versions("equivocal", "jax", "jaxlib", "equinox", "optax", "numpy"),
     }
     write_text_atomically(path, sealed(tomli_w.dumps(content)))
 

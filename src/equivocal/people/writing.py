@@ -1,8 +1,6 @@
 """What the two commands leave in their folder, each file whole or not there."""
 
-import platform
 from dataclasses import asdict
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +8,7 @@ import pandas as pd
 import tomli_w
 
 from equivocal.files import write_text_atomically
+from equivocal.machine import versions
 from equivocal.people.comparing import Comparison
 from equivocal.people.figures import comparison_figure, power_figure
 from equivocal.people.rscripts import brms_script, lme4_script, r_names
@@ -17,8 +16,6 @@ from equivocal.people.simulating import Experiment
 from equivocal.report.style import save_figure
 
 __all__ = ["write_comparison", "write_experiment", "write_power"]
-
-PACKAGES = ("equivocal", "numpy", "pandas", "scipy")
 
 
 def write_comparison(folder: Path, comparison: Comparison, settings: dict[str, Any]) -> None:
@@ -59,6 +56,5 @@ def _write_table(path: Path, table: pd.DataFrame) -> None:
 
 
 def _write_settings(path: Path, content: dict[str, Any]) -> None:
-    versions = {"python": platform.python_version()}
-    versions |= {name: metadata.version(name) for name in PACKAGES}
-    write_text_atomically(path, tomli_w.dumps(content | {"versions": versions}))
+    told = content | {"versions": versions("equivocal", "numpy", "pandas", "scipy")}
+    write_text_atomically(path, tomli_w.dumps(told))

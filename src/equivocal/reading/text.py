@@ -131,7 +131,7 @@ def _check_separator(path: str | Path, header: str) -> None:
 
 
 def _unpacked(path: Path, most: int) -> str:
-    """The text of a file such as activations.csv.gz, unpacked no further than `most` bytes."""
+    """The text of a file such as trials.csv.gz, unpacked no further than `most` bytes."""
     try:
         with opened(path, most) as (file, _), gzip.open(file) as packed:
             data = packed.read(most + 1)

@@ -1,9 +1,7 @@
 """All figures of a study, and its report: what is drawn from which file of the study's folder."""
 
-import platform
 from collections.abc import Callable
 from functools import partial
-from importlib import metadata
 from pathlib import Path
 
 import pandas as pd
@@ -11,6 +9,7 @@ import tomli_w
 import xarray as xr
 from matplotlib.figure import Figure
 
+from equivocal.machine import versions
 from equivocal.reading import read_table, read_text
 from equivocal.report.activation_figures import mean_activation_figure, word_grid_figure
 from equivocal.report.captions import CAPTIONS, TABLE_CAPTIONS
@@ -100,7 +99,7 @@ def write_report(study: Study) -> Path:
         figures=[(name, _caption(name)) for name in figures_of(study)],
         methods=methods_paragraph(settings, study.run, study.stimuli),
         settings=tomli_w.dumps(settings.model_dump(mode="json", exclude_none=True)),
-        versions=_versions(),
+        versions=versions("equivocal", "jax", "numpy", "scipy", "statsmodels", "xarray"),
         notes=_notes(study),
     )
     path = render_report(folder, content)
@@ -140,11 +139,6 @@ def _beliefs(study: Study) -> Figure:
         traces[text] = trace_beliefs(run.networks, text, probes, units)
         truths[text] = true_trace(run.world, text, probes, units)
     return belief_figure(traces, truths)
-
-
-def _versions() -> dict[str, str]:
-    names = ("equivocal", "jax", "numpy", "scipy", "statsmodels", "xarray")
-    return {"python": platform.python_version(), **{name: metadata.version(name) for name in names}}
 
 
 def _notes(study: Study) -> list[str]:

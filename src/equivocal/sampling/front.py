@@ -1,19 +1,17 @@
 """`sample_posterior`: one function in front of all samplers."""
 
 import inspect
-import platform
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
-from importlib import metadata
 from typing import Any
 
 import jax
 import numpy as np
 
 from equivocal.errors import did_you_mean
-from equivocal.machine import total_memory
+from equivocal.machine import total_memory, versions
 from equivocal.sampling import (
     aldi,
     dropout_deterministic,
@@ -301,7 +299,7 @@ def _finished(
             "precision": str(settings.precision),
             "device": _named(over or jax.devices()[:1]),
         },
-        versions=_versions(),
+        versions=versions("equivocal", "jax", "jaxlib", "numpy"),
         seconds=time.perf_counter() - began,
     )
     return Posterior(
@@ -332,13 +330,3 @@ def _covariance(problem: Problem, outcome: Outcome) -> np.ndarray:
     assert particles is not None, "a method gives particles or a factor"
     deviations = (particles - particles.mean(axis=1, keepdims=True)) * problem.prior_scale
     return np.matmul(deviations.swapaxes(1, 2), deviations) / (particles.shape[1] - 1)
-
-
-def _versions() -> dict[str, str]:
-    versions = {"python": platform.python_version()}
-    for package in ("equivocal", "jax", "jaxlib", "numpy"):
-        try:
-            versions[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:  # imported from a source tree
-            versions[package] = "unknown"
-    return versions

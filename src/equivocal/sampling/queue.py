@@ -80,7 +80,7 @@ def run_flow(
         following = list(islice(queue, len(free)))
         if not following:
             continue
-        size = _few_sizes(len(following), slots)
+        size = _padded_size(len(following), slots)
         free, outputs = np.resize(free[: len(following)], size), np.resize(following, size)
         held[free] = outputs
         data.load(free, outputs)
@@ -153,7 +153,7 @@ def _restart(state: FlowState, fresh: FlowState, slots: Int[Array, " n"]) -> Flo
     return jax.tree.map(lambda every, some: every.at[slots].set(some), state, fresh)
 
 
-def _few_sizes(number: int, most: int) -> int:
+def _padded_size(number: int, most: int) -> int:
     """The next of 1, 16, 256, …, or the most there can be, so that few programs are compiled."""
     size = 1
     while size < number:

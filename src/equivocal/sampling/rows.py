@@ -150,7 +150,7 @@ def in_blocks(columns: np.ndarray, blocks: int, block_rows: int) -> np.ndarray:
 def turned(blocks: np.ndarray) -> Array:
     """(blocks, rows, K) as (blocks, K, rows) where the sums are made.
 
-    With a thousand outputs, turning took a host a third of the whole run; a GPU does it at once.
+    With a thousand outputs, turning takes a host long; a GPU does it at once.
     On a CPU the host's way holds one copy less.
     """
     if jax.default_backend() == "cpu":

@@ -55,11 +55,15 @@ class Crew(Protocol):
 Hire = Callable[[int], AbstractContextManager[Crew]]  # for at most so many calls at a time
 
 
+_Call = tuple[str, Callable[..., Any], tuple[Any, ...]]
+
+
 class _Alone:
     """One call after the other, in this process."""
 
     def __init__(self) -> None:
-        self._waiting: deque[tuple[str, Callable[..., Any], tuple[Any, ...]]] = deque()
+        self._soon: deque[_Call] = deque()
+        self._waiting: deque[_Call] = deque()
 
     def share(self, value: Any) -> Any:
         return value
@@ -67,12 +71,11 @@ class _Alone:
     def submit(
         self, name: str, function: Callable[..., Any], *arguments: Any, soon: bool = False
     ) -> None:
-        wait = self._waiting.appendleft if soon else self._waiting.append
-        wait((name, function, arguments))
+        (self._soon if soon else self._waiting).append((name, function, arguments))
 
     def finished(self) -> Iterator[tuple[str, Any]]:
-        while self._waiting:
-            name, function, arguments = self._waiting.popleft()
+        while self._soon or self._waiting:
+            name, function, arguments = (self._soon or self._waiting).popleft()
             yield name, _attempted(function, arguments)
 
 

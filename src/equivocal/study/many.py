@@ -40,7 +40,8 @@ class UnfinishedError(RuntimeError):
 class Task:
     """A call on trained networks: `work(networks, *arguments)` gives something JSON can hold.
 
-    `accepts` knows such a result from what a stranger may have put in its place.
+    `accepts` knows such a result from what a stranger may have put in its place. `check` is called
+    where the work is done, before the networks are trained.
     """
 
     world: World
@@ -48,6 +49,7 @@ class Task:
     work: Callable[..., Any]
     arguments: tuple[Any, ...]
     accepts: Callable[[Any], bool]
+    check: Callable[[], None] | None = None
 
     @property
     def networks_key(self) -> str:
@@ -122,7 +124,7 @@ class _Work:
                 continue
             first = self.tasks[keys[0]]
             self.in_training.add(networks)
-            self.crew.submit(networks, _train, first.world.text, first.training)
+            self.crew.submit(networks, _train, first.world.text, first.training, first.check)
         for key, outcome in self.crew.finished():
             if key in self.tasks:
                 yield key, outcome
@@ -155,8 +157,10 @@ class _Work:
             self.crew.submit(key, task.work, shared, *task.arguments, soon=True)
 
 
-def _train(world: str, training: TrainingSettings) -> Parcel:
+def _train(world: str, training: TrainingSettings, check: Callable[[], None] | None) -> Parcel:
     """On a worker: networks, as the files of a run."""
+    if check is not None:
+        check()
     run = train(World.from_toml(world, "world.toml"), training)
     with scratch_folder() as folder:
         run.save(folder)

@@ -18,7 +18,7 @@ from equivocal.study.stages import content_key
 from equivocal.study.stimuli import MAX_BYTES, Stimuli, load_stimuli
 from equivocal.world import World
 
-__all__ = ["check_questions", "open_study", "prepare"]
+__all__ = ["check_nuts", "check_questions", "open_study", "prepare"]
 
 PREPARED = "prepare"  # the stage that writes the study's own copies
 
@@ -30,11 +30,8 @@ def prepare(settings: StudySettings, folder: Path) -> Study:
     world = World.load(settings.world_source)
     check_questions(world, load_stimuli(source, world), settings)
     settings.check_training()
-    if settings.nuts.networks and find_spec("numpyro") is None:  # not after an hour of sampling
-        raise UserError(
-            "the study compares its posteriors with NUTS, which needs NumPyro: pip install "
-            "'equivocal[nuts]', or leave it out with --set nuts.networks=0."
-        )
+    if not (folder / "nuts.nc").exists():
+        check_nuts(settings)
     text = read_text(source, MAX_BYTES)
     own = settings.model_copy(
         update={"stimuli": settings.stimuli.model_copy(update={"file": "stimuli.csv"})}
@@ -48,6 +45,15 @@ def prepare(settings: StudySettings, folder: Path) -> Study:
     files = [folder / name for name in ("stimuli.csv", "settings.toml")]
     study.stages.mark(PREPARED, content_key(own.model_dump(mode="json")), files)
     return study
+
+
+def check_nuts(settings: StudySettings) -> None:
+    """Whether this machine can run NUTS, if it is wanted: not only after an hour of sampling."""
+    if settings.nuts.networks and find_spec("numpyro") is None:
+        raise UserError(
+            "the study compares its posteriors with NUTS, which needs NumPyro: pip install "
+            "'equivocal[nuts]', or leave it out with --set nuts.networks=0."
+        )
 
 
 def check_questions(world: World, stimuli: Stimuli, settings: StudySettings) -> None:

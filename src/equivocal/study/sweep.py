@@ -19,6 +19,7 @@ import io
 import tomllib
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import product
 from math import prod
 from pathlib import Path
@@ -33,7 +34,7 @@ from equivocal.progress import Advance
 from equivocal.reading import inside, is_plain_name, read_toml
 from equivocal.study.cluster import Hire, alone
 from equivocal.study.many import SUBFOLDERS, Task, do_missing, scratch_folder
-from equivocal.study.opening import check_questions, prepare
+from equivocal.study.opening import check_nuts, check_questions, prepare
 from equivocal.study.parcels import Parcel
 from equivocal.study.running import Study
 from equivocal.study.settings import StudySettings, load_study, parse_changes
@@ -176,7 +177,9 @@ def _task(settings: StudySettings) -> tuple[str, Task]:
     )
     stimuli = source.read_text(encoding="utf-8-sig")
     key = content_key("study", there.model_dump(mode="json"), stimuli, world.text)
-    return key, Task(world, training, _study, (there, stimuli), _is_study)
+    return key, Task(
+        world, training, _study, (there, stimuli), _is_study, partial(check_nuts, there)
+    )
 
 
 def _is_study(content: Any) -> bool:

@@ -4,10 +4,8 @@ A folder without that file holds no finished run. With it, it holds the results 
 the same command may write anew and another may not.
 """
 
-import platform
 from collections.abc import Sequence
 from dataclasses import asdict
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +14,13 @@ import tomli_w
 from equivocal import __version__
 from equivocal.errors import UserError, listed
 from equivocal.gestalt import TrainingSettings
+from equivocal.machine import versions
 from equivocal.reading import UnreadableError, parse_toml, read_toml
 from equivocal.suites.measuring import asked_measures
 from equivocal.suites.posteriors import PARTICLES, ROWS, SAMPLER, VARIANCE
 from equivocal.suites.suite import Suite
 
-__all__ = ["refuse_other_results", "settings_of", "versions"]
+__all__ = ["PACKAGES", "refuse_other_results", "settings_of"]
 
 PACKAGES = ("equivocal", "jax", "jaxlib", "numpy", "pandas", "scipy")
 # what makes a run another one; versions and the time it took do not
@@ -62,14 +61,8 @@ def settings_of(
         "worlds": {suite.world.name: suite.world.fingerprint for suite in suites},
         "training": asdict(training),
         **({"posterior": posterior} if sampled else {}),
-        "versions": versions(),
+        "versions": versions(*PACKAGES),
     }
-
-
-def versions() -> dict[str, str]:
-    """Python's version, and those of the libraries that numbers may depend on."""
-    found = {name: metadata.version(name) for name in PACKAGES}
-    return {"python": platform.python_version()} | found
 
 
 def refuse_other_results(path: Path, settings: dict[str, Any]) -> None:
