@@ -155,7 +155,7 @@ def test_cross_validation_needs_two_folds(garden: World) -> None:
         ({"held_out": 1.0}, "held_out must be between 0 and 1, got 1.0"),
         ({"learning_rate": 0.0}, "learning_rate must be more than 0"),
         ({"weight_decay": -1.0}, "weight_decay must be 0 or more"),
-        ({"learning_rate": float("inf")}, "learning_rate must be a number between -1e+300"),
+        ({"learning_rate": float("inf")}, "learning_rate must be a number between"),
         ({"seed": 2**32}, "seed must be from 0 to"),
         (
             {"seed": 16**5000},

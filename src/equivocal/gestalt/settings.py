@@ -76,9 +76,8 @@ class TrainingSettings:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "TrainingSettings":
         """Settings by name; an unknown name is an error that proposes the nearest."""
-        for name in values:
-            cls._field(name)
-        return cls(**values)
+        numbers: dict[str, Any] = {n: _number(cls._field(n), value) for n, value in values.items()}
+        return cls(**numbers)
 
     @classmethod
     def _field(cls, name: str) -> "Field[Any]":
