@@ -1,10 +1,18 @@
 """`equivocal simulate` and `equivocal compare` as they are typed."""
 
 import tomllib
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
+import pytest
 
+from equivocal.cli.constructions import run as constructions
+from equivocal.cli.doubt import doubt
+from equivocal.cli.people import compare, simulate
+from equivocal.cli.suites import run as suites
+from equivocal.errors import UserError
 from tests.cli.test_cli import fails, run
 
 SIMULATE = ["simulate", "--participants", "12", "--items", "8", "--beta", "40"]
@@ -23,7 +31,8 @@ def test_what_is_simulated_is_found_again(tmp_path: Path) -> None:
         "compare", "sim/data.csv", "--measures", "sim/measures.csv", "--out", "cmp", cwd=tmp_path
     )
     assert found.returncode == 0, found.stderr
-    assert "288 of 289 trials joined by item, position; 12 participants, 8 items" in found.stdout
+    joined = "288 of 289 trials joined by item, position; 12 participants, 8 items"
+    assert f"{joined}; response rt, normal family\n" in found.stdout
     assert "left out: 1, no such word in the measures" in found.stdout
     names = {path.name for path in (tmp_path / "cmp").iterdir()}
     assert names == {
@@ -69,6 +78,7 @@ def test_power_is_written_with_its_figure(tmp_path: Path) -> None:
     settings = tomllib.loads((tmp_path / "pow" / "power.toml").read_text())
     assert settings.pop("truth")["beta"] == 20.0
     assert settings.pop("versions")
+    assert settings.pop("inputs").keys() == {"measures"}
     assert settings == {
         "measures": "m.csv",
         "measure": "update",
@@ -78,6 +88,64 @@ def test_power_is_written_with_its_figure(tmp_path: Path) -> None:
         "runs": 4,
         "slopes": True,
     }
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_what_another_run_or_command_wrote_stays(tmp_path: Path) -> None:
+    """The same command on the same tables writes its results anew; all others are refused."""
+    simulate(participants="6", items="4", folder=tmp_path / "sim")
+    simulate(participants="6", items="4", folder=tmp_path / "sim")
+    data, measures = tmp_path / "sim" / "data.csv", tmp_path / "sim" / "measures.csv"
+    again = partial(compare, data=data, measures=measures, folder=tmp_path / "cmp")
+    again()
+    again()
+    (tmp_path / "mine").mkdir()
+    data.rename(tmp_path / "mine" / "trials.csv")
+    moved = partial(again, data=tmp_path / "mine" / "trials.csv")
+    moved()  # the same trials, wherever they lie
+    before = contents(tmp_path)
+    another = r"cmp holds the results of another run \(other {}\); choose another --out, or remove"
+    for changes, name in (({"log": True}, "log"), ({"where": ["position=1"]}, "where")):
+        with pytest.raises(UserError, match=another.format(name)):
+            moved(**changes)
+    with pytest.raises(
+        UserError, match=r"sim holds the .* of `equivocal simulate` \(truth\.toml\)"
+    ):
+        moved(folder=tmp_path / "sim")
+    with pytest.raises(UserError, match=r"cmp holds the results of `equivocal compare` \(comp"):
+        simulate(folder=tmp_path / "cmp")
+    with pytest.raises(UserError, match=r"another run \(other truth\.beta\)"):
+        simulate(participants="6", items="4", beta=3, folder=tmp_path / "sim")
+    with pytest.raises(UserError, match=r"mine holds trials\.csv, which would be replaced"):
+        moved(folder=tmp_path / "mine")
+    assert contents(tmp_path) == before
+    with (tmp_path / "mine" / "trials.csv").open("a") as file:
+        file.write("p1,1,1,400\n")
+    with pytest.raises(UserError, match=another.format(r"inputs\.data")):
+        moved()
+
+
+def test_trials_and_power_may_lie_side_by_side(tmp_path: Path) -> None:
+    simulate(participants="6", items="4", folder=tmp_path)
+    power = partial(simulate, power=True, participants="6,7", items="4", folder=tmp_path)
+    power(runs=2)
+    power(runs=2)
+    with pytest.raises(
+        UserError, match=r"another run \(other runs\); choose another --out, or rem"
+    ):
+        power(runs=3)
+    assert {"data.csv", "truth.toml", "power.csv"} <= {path.name for path in tmp_path.iterdir()}
+
+
+@pytest.mark.parametrize("command", [suites, doubt, constructions])
+def test_other_commands_leave_a_comparison_alone(command: Callable, tmp_path: Path) -> None:
+    (tmp_path / "compare.toml").write_text("log = true\n")
+    with pytest.raises(UserError, match="holds the results of `equivocal compare`"):
+        command(quick=True, folder=tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["compare.toml"]  # before any work
 
 
 def test_measures_are_those_of_the_suites_unless_given(tmp_path: Path) -> None:
@@ -100,7 +168,7 @@ def test_mistakes(tmp_path: Path) -> None:
     (tmp_path / "p.csv").write_text("item,position,update\n1,1,2\n1,2,2\n")
     given = ["compare", tmp_path / "w.csv", "--measures", tmp_path / "p.csv"]
     assert "1 of them repeat a part" in fails(*given, "--where", "position=1", cwd=tmp_path)
-    assert "No such file" in fails("compare", tmp_path / "x.csv", "--measures", tmp_path / "m.csv")
+    assert "is not there" in fails("compare", tmp_path / "x.csv", "--measures", tmp_path / "m.csv")
     assert "whole numbers from 2 on" in fails("simulate", "--participants", "ten", cwd=tmp_path)
     assert "are for --power" in fails("simulate", "--participants", "10,20", cwd=tmp_path)
     for option in (["--measure", "x"], ["--where", "suite=a"]):
@@ -111,4 +179,9 @@ def test_mistakes(tmp_path: Path) -> None:
         assert message.startswith(f"{option[0]} does nothing without --power; add that, or leave")
     both = ["--positions", "2", "--measures", "m.csv"]
     assert "--positions is for the built-in" in fails("simulate", *both, cwd=tmp_path)
+    (tmp_path / "d.csv").write_text("participant,item,rt\np1,1,300\np2,1,300\np1,2,310\np2,2,310\n")
+    (tmp_path / "m.csv").write_text("item,update\n1,2\n2,3\n")
+    assert "has only two values" in fails("compare", "d.csv", "--measures", "m.csv", cwd=tmp_path)
+    many = ["simulate", "--power", "--participants", "4999", "--items", "2"]
+    assert "at most 5000 can be fitted" in fails(*many, cwd=tmp_path)
     assert not (tmp_path / "runs").exists()  # nothing is made before the input is known to be good

@@ -135,10 +135,12 @@ def test_other_names_of_columns(tmp_path: Path) -> None:
     columns = Columns(participant="subject", item="sentence", response="RT", position="regon")
     assert "no column 'regon'" in refused(tmp_path, trials=trials, columns=columns)
     same = Columns(participant="subject", item="sentence", response="sentence")
-    assert "name the same column" in refused(tmp_path, trials=trials, columns=same)
+    message = refused(tmp_path, trials=trials, columns=same)
+    assert message.startswith("--item and --response name the same column 'sentence'; give each")
 
 
 PLACED = "participant,item,{},rt\np1,1,1,300\np1,1,2,310\np2,1,1,320\np2,1,2,330\n"
+SUMMARY = "suite,condition,item,position,measure,mean,ci_low\na,congruent,1,1,update,2.5,2\n"
 SURPRISAL = "item,position,surprisal\n1,1,0.5\n1,2,1.5\n"
 
 
@@ -223,7 +225,7 @@ def test_values_are_kept_as_written_or_else_as_numbers(tmp_path: Path, items, va
     trials = "participant,item,rt\n" + "".join(f"p1,{item},300\n" for item in items)
     (tmp_path / "t.csv").write_text(trials)
     if kept is None:
-        with pytest.raises(UserError, match=f"--where item={value}: no row has it; values of item"):
+        with pytest.raises(UserError, match=r"'12'\? Values of item are 12, 13"):
             read_trials(tmp_path / "t.csv", Columns(), [f"item={value}"])
     else:
         found, _ = read_trials(tmp_path / "t.csv", Columns(), [f"item={value}"])
@@ -254,6 +256,8 @@ def test_controls_come_from_either_table(tmp_path: Path) -> None:
         ({"chosen": ["note"]}, "'note' cannot be a measure"),
         ({"where": ["position"]}, "is not COLUMN=VALUE"),
         ({"where": ["position=7"]}, "no row has it; values of position are 1, 2"),
+        ({"where": ["condition=reversl"]}, "no row has it: did you mean 'reversal'? Values of"),
+        ({"measures": SUMMARY}, "are read from 'value'; give the words of every network, "),
         ({"measures": "item,position\n1,1\n"}, "no column of numbers"),
         ({"measures": "itm,update\n1,1\n"}, "no column 'item': did you mean 'itm'?"),
         ({"measures": "item;update\n1;1\n"}, "separated by commas, not by semicolons"),
@@ -278,10 +282,10 @@ def test_packed_tables_are_read_and_broken_ones_refused(tmp_path: Path) -> None:
     packed = read_measures(path, Columns())
     pd.testing.assert_frame_equal(packed, read_measures(plain, Columns()))
     path.write_bytes(path.read_bytes()[:-12])
-    with pytest.raises(UserError, match="cannot read"):
+    with pytest.raises(UserError, match="cannot read .*; pack or copy it again"):
         read_measures(path, Columns())
     path.write_text(MEASURES)
-    with pytest.raises(UserError, match="Not a gzipped file"):
+    with pytest.raises(UserError, match="it is not packed by gzip; rename it"):
         read_measures(path, Columns())
     path.write_bytes(gzip.compress(b"item;update\n1;2\n"))
     with pytest.raises(UserError, match="separated by commas, not by semicolons"):
@@ -289,6 +293,26 @@ def test_packed_tables_are_read_and_broken_ones_refused(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(MEASURES.encode() * 100))
     with pytest.raises(UserError, match="too long once unpacked"):
         read_table(path, most=10 * len(MEASURES))
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("m.csv", b"", "it is empty; give a table"),
+        ("m.csv", b" \n\n", "it is empty; give a table"),
+        ("m.csv.gz", b"", "it is empty; give a table"),
+        ("m.csv", None, "it is not there; check its name"),
+        ("m.csv.gz", None, "it is not there; check its name"),
+        ("m.csv", gzip.compress(b"item,x\n"), "it is packed by gzip; unpack it first"),
+        ("m.xlsx", b"PK\x03\x04\xff", "it is a zip archive, as spreadsheets are; unpack it first"),
+        ("m.csv.gz", b"PK\x03\x04\xff", "it is a zip archive, as spreadsheets are; unpack it"),
+    ],
+)
+def test_files_that_are_no_tables_are_named(tmp_path: Path, name, data, message: str) -> None:
+    if data is not None:
+        (tmp_path / name).write_bytes(data)
+    with pytest.raises(UserError, match=f"^cannot read .*{name}: {message}"):
+        read_measures(tmp_path / name, Columns())
 
 
 @pytest.mark.parametrize("rows", ["p1,1,300,\np2,1,310,\n", "p1,1,the,300\np2,1,310\n"])

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 
@@ -17,8 +18,9 @@ from equivocal.cli.suites import run
 from equivocal.errors import UserError
 from equivocal.gestalt import TrainingSettings
 from equivocal.report.suite_figures import overview_figure, suite_figure
+from equivocal.results import refuse_other_results
 from equivocal.suites import SHIPPED, Suite, finding_table, load_suite, network_means
-from equivocal.suites.settings import refuse_other_results, settings_of
+from equivocal.suites.settings import COMPARED, settings_of
 from equivocal.suites.telling import told
 from tests.suites.test_findings import made_up
 
@@ -113,10 +115,10 @@ def settings(chase: Suite, **changes: object) -> dict:
     [
         ({}, "measures"),
         ({"measures": ["semantic_update", "bayesian_surprise"], "by_role": True}, "measures"),
-        ({"measures": ["semantic_update", "bayesian_surprise"], "seed": 1}, "seed, training"),
+        ({"measures": ["semantic_update", "bayesian_surprise"], "seed": 1}, "seed, training.seed"),
         (
             {"names": ["cloze_probability"], "measures": ["all"], "networks": 3},
-            "suites, measures, worlds, networks, training, posterior",
+            r"suites, measures, worlds\.sg2018, .*, networks, training\.networks, posterior",
         ),
     ],
 )
@@ -141,12 +143,13 @@ def test_the_same_run_is_known_whatever_its_versions_time_and_order(
     path, wanted = tmp_path / "suites.toml", settings(chase)
     changes = {"versions": {"jax": "0.1"}, "version": "0.0", "seconds": 3.5}
     changes["measures"] = wanted["measures"][::-1]
-    refuse_other_results(path, wanted)  # nothing there
+    check = partial(refuse_other_results, path, wanted, COMPARED, ("tables", "figures"))
+    check()  # nothing there
     path.write_text(tomli_w.dumps(settings(chase, **changes)))
-    refuse_other_results(path, wanted)
+    check()
     path.write_text("suites = [")
     with pytest.raises(UserError, match=r"it is not TOML .*; choose another --out, or remove suit"):
-        refuse_other_results(path, wanted)
+        check()
 
 
 @pytest.mark.slow

@@ -66,6 +66,7 @@ def doubt(
     from equivocal.doubt.reversals import reversals_of
     from equivocal.doubt.truth import truth_of
     from equivocal.locks import only_one
+    from equivocal.results import refuse_other_commands
     from equivocal.world import World
 
     began, kinds = perf_counter(), _kinds(layers)
@@ -75,6 +76,7 @@ def doubt(
     chosen = folder or (QUICK if quick else USUAL)
     settings = DoubtSettings(seed=training.seed, **(FEW if quick else {}))
     with only_one(chosen, "tables", "figures", "networks/*", "dropout_*/*", "members/*"):
+        refuse_other_commands(chosen / "doubt.toml")
         _compare(_trained(the_world, training, chosen, settings), kinds, began)
 
 

@@ -41,8 +41,11 @@ class Columns:
 def settled(path: Path, present: Sequence[str], columns: Columns) -> dict[str, str]:
     """The column for each of our names, once none that is needed or asked for is missing."""
     names = asdict(replace(columns, response=columns.response or _response(path, present)))
-    if len(set(names.values())) < len(names):
-        raise UserError("two of --participant, --item, … name the same column; give each its own.")
+    for name in names.values():
+        roles = [f"--{role}" for role in names if names[role] == name]
+        if len(roles) > 1:
+            both = " and ".join(roles)
+            raise UserError(f"{both} name the same column {name!r}; give each its own.")
     for role, name in names.items():
         if name in present:
             continue

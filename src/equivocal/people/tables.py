@@ -62,7 +62,14 @@ def read_measures(path: Path, columns: Columns, where: Sequence[str] = ()) -> pd
             table[place] = as_key(table[place])
     if "item" not in table:
         raise UserError(no_column(path, "item", "item", _header(table), option=False))
-    return _a_column_each(table, path) if {"measure", "value"} <= set(table.columns) else table
+    if {"measure", "value"} <= set(table.columns):
+        return _a_column_each(table, path)
+    if {"measure", "mean"} <= set(table.columns):  # as in the words_summary.csv of suites
+        raise UserError(
+            f"{path} summarises networks in its column 'mean', and measures are read from 'value'; "
+            f"give the words of every network, {path.with_name('words.csv')}."
+        )
+    return table
 
 
 def _a_column_each(table: pd.DataFrame, path: Path) -> pd.DataFrame:
@@ -87,9 +94,11 @@ def only_where(table: pd.DataFrame, where: Iterable[str]) -> pd.DataFrame:
             if not kept.any():
                 kept = present == _one_key(value)
             if not kept.any():
+                values = list(map(str, present.dropna().unique()))
+                near = did_you_mean(value, values)
+                told = f"{near} Values" if near else "; values"
                 raise UserError(
-                    f"--where {condition}: no row has it; values of {name} are "
-                    f"{listed(map(str, present.dropna().unique()))}."
+                    f"--where {condition}: no row has it{told} of {name} are {listed(values)}."
                 )
             table = table[kept]
     return table
