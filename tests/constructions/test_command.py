@@ -34,6 +34,7 @@ def test_the_list_names_every_condition() -> None:
         ({"only": ["pasive"]}, r"did you mean 'passive'\?"),
         ({"only": ["nonsense"]}, "there are passive, word_order, attachment"),
         ({"networks": 20_000}, "networks must be from 1 to 10,000"),
+        ({"networks": 2, "curve_networks": 3}, "--curve-networks 3 is more than the 2 networks"),
     ],
 )
 def test_a_mistake_is_seen_before_anything_is_made(

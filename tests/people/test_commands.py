@@ -1,10 +1,14 @@
 """`equivocal simulate` and `equivocal compare` as they are typed."""
 
 import tomllib
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
+import pytest
 
+from equivocal.cli.people import compare, simulate
+from equivocal.errors import UserError
 from tests.cli.test_cli import fails, run
 
 SIMULATE = ["simulate", "--participants", "12", "--items", "8", "--beta", "40"]
@@ -23,7 +27,8 @@ def test_what_is_simulated_is_found_again(tmp_path: Path) -> None:
         "compare", "sim/data.csv", "--measures", "sim/measures.csv", "--out", "cmp", cwd=tmp_path
     )
     assert found.returncode == 0, found.stderr
-    assert "288 of 289 trials joined by item, position; 12 participants, 8 items" in found.stdout
+    joined = "288 of 289 trials joined by item, position; 12 participants, 8 items"
+    assert f"{joined}; response rt, normal family\n" in found.stdout
     assert "left out: 1, no such word in the measures" in found.stdout
     names = {path.name for path in (tmp_path / "cmp").iterdir()}
     assert names == {
@@ -69,6 +74,7 @@ def test_power_is_written_with_its_figure(tmp_path: Path) -> None:
     settings = tomllib.loads((tmp_path / "pow" / "power.toml").read_text())
     assert settings.pop("truth")["beta"] == 20.0
     assert settings.pop("versions")
+    assert settings.pop("inputs").keys() == {"measures"}
     assert settings == {
         "measures": "m.csv",
         "measure": "update",
@@ -78,6 +84,38 @@ def test_power_is_written_with_its_figure(tmp_path: Path) -> None:
         "runs": 4,
         "slopes": True,
     }
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_results_of_other_settings_are_replaced_and_files_of_a_user_are_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    simulate(participants="6", items="4", folder=tmp_path / "sim")
+    data, measures = tmp_path / "sim" / "data.csv", tmp_path / "sim" / "measures.csv"
+    again = partial(compare, data=data, measures=measures, folder=tmp_path / "sim")  # beside them
+    again()
+    again()
+    assert "replaced" not in capsys.readouterr().err
+    again(log=True)
+    assert "sim that had other log are replaced" in capsys.readouterr().err
+    (tmp_path / "mine").mkdir()
+    moved = partial(again, data=tmp_path / "mine" / "trials.csv", log=True)
+    (tmp_path / "mine" / "trials.csv").write_bytes(data.read_bytes())
+    moved()
+    assert "replaced" not in capsys.readouterr().err  # the same trials, wherever they lie
+    before = contents(tmp_path)
+    with pytest.raises(UserError, match=r"mine holds trials\.csv, which would be replaced"):
+        moved(folder=tmp_path / "mine")
+    assert contents(tmp_path) == before
+    with (tmp_path / "mine" / "trials.csv").open("a") as file:
+        file.write("p1,1,1,400\n")
+    moved()
+    assert "had other inputs.data are replaced" in capsys.readouterr().err
+    simulate(participants="6", items="4", beta=3, folder=tmp_path / "sim")
+    assert "had other truth.beta are replaced" in capsys.readouterr().err
 
 
 def test_measures_are_those_of_the_suites_unless_given(tmp_path: Path) -> None:
@@ -100,7 +138,7 @@ def test_mistakes(tmp_path: Path) -> None:
     (tmp_path / "p.csv").write_text("item,position,update\n1,1,2\n1,2,2\n")
     given = ["compare", tmp_path / "w.csv", "--measures", tmp_path / "p.csv"]
     assert "1 of them repeat a part" in fails(*given, "--where", "position=1", cwd=tmp_path)
-    assert "No such file" in fails("compare", tmp_path / "x.csv", "--measures", tmp_path / "m.csv")
+    assert "is not there" in fails("compare", tmp_path / "x.csv", "--measures", tmp_path / "m.csv")
     assert "whole numbers from 2 on" in fails("simulate", "--participants", "ten", cwd=tmp_path)
     assert "are for --power" in fails("simulate", "--participants", "10,20", cwd=tmp_path)
     for option in (["--measure", "x"], ["--where", "suite=a"]):
@@ -111,4 +149,9 @@ def test_mistakes(tmp_path: Path) -> None:
         assert message.startswith(f"{option[0]} does nothing without --power; add that, or leave")
     both = ["--positions", "2", "--measures", "m.csv"]
     assert "--positions is for the built-in" in fails("simulate", *both, cwd=tmp_path)
+    (tmp_path / "d.csv").write_text("participant,item,rt\np1,1,300\np2,1,300\np1,2,310\np2,2,310\n")
+    (tmp_path / "m.csv").write_text("item,update\n1,2\n2,3\n")
+    assert "has only two values" in fails("compare", "d.csv", "--measures", "m.csv", cwd=tmp_path)
+    many = ["simulate", "--power", "--participants", "4999", "--items", "2"]
+    assert "at most 5000 can be fitted" in fails(*many, cwd=tmp_path)
     assert not (tmp_path / "runs").exists()  # nothing is made before the input is known to be good

@@ -7,9 +7,7 @@ import pandas as pd
 import pytest
 
 from equivocal.errors import UserError
-from equivocal.people import Columns, join, read_measures, read_trials
-from equivocal.people.columns import check_controls
-from equivocal.people.tables import check_where
+from equivocal.people import Columns, join_files, read_measures, read_trials
 from equivocal.reading import read_table
 
 MEASURES = """item,condition,position,word,update,note
@@ -36,9 +34,8 @@ p2,1.0,reversal,2,eats,slow
 def joined(folder: Path, trials=TRIALS, measures=MEASURES, *, columns=None, where=(), **more):
     (folder / "t.csv").write_text(trials)
     (folder / "m.csv").write_text(measures)
-    columns = columns or Columns()
-    read, _ = read_trials(folder / "t.csv", columns, where)
-    return join(read, read_measures(folder / "m.csv", columns, where), where=where, **more)
+    files = (folder / "t.csv", folder / "m.csv")
+    return join_files(*files, columns or Columns(), where=where, **more)
 
 
 def refused(folder: Path, **changes) -> str:
@@ -135,10 +132,12 @@ def test_other_names_of_columns(tmp_path: Path) -> None:
     columns = Columns(participant="subject", item="sentence", response="RT", position="regon")
     assert "no column 'regon'" in refused(tmp_path, trials=trials, columns=columns)
     same = Columns(participant="subject", item="sentence", response="sentence")
-    assert "name the same column" in refused(tmp_path, trials=trials, columns=same)
+    message = refused(tmp_path, trials=trials, columns=same)
+    assert message.startswith("--item and --response name the same column 'sentence'; give each")
 
 
 PLACED = "participant,item,{},rt\np1,1,1,300\np1,1,2,310\np2,1,1,320\np2,1,2,330\n"
+SUMMARY = "suite,condition,item,position,measure,mean,ci_low\na,congruent,1,1,update,2.5,2\n"
 SURPRISAL = "item,position,surprisal\n1,1,0.5\n1,2,1.5\n"
 
 
@@ -177,8 +176,8 @@ def test_one_word_of_the_measures_is_not_every_word_of_the_trials(tmp_path: Path
         message = refused(tmp_path, trials=PLACED.format("p"), measures=measures, where=where)
         assert message == (
             f"--where {place}=1 holds for the measures only, since the trials have no column "
-            "position, and 2 of them repeat a participant and item, so that other words would get "
-            "that one's measure; name their column with --position, or add it."
+            "position, and 2 of them repeat a participant and item, so that others would get "
+            "that measure; name their column with --position, or add it."
         )
     once = "participant,item,rt\np1,1,300\np2,1,310\n"
     found = joined(tmp_path, once, SURPRISAL, where=["position=2"])
@@ -223,7 +222,7 @@ def test_values_are_kept_as_written_or_else_as_numbers(tmp_path: Path, items, va
     trials = "participant,item,rt\n" + "".join(f"p1,{item},300\n" for item in items)
     (tmp_path / "t.csv").write_text(trials)
     if kept is None:
-        with pytest.raises(UserError, match=f"--where item={value}: no row has it; values of item"):
+        with pytest.raises(UserError, match=r"'12'\? Values of item are 12, 13"):
             read_trials(tmp_path / "t.csv", Columns(), [f"item={value}"])
     else:
         found, _ = read_trials(tmp_path / "t.csv", Columns(), [f"item={value}"])
@@ -254,6 +253,8 @@ def test_controls_come_from_either_table(tmp_path: Path) -> None:
         ({"chosen": ["note"]}, "'note' cannot be a measure"),
         ({"where": ["position"]}, "is not COLUMN=VALUE"),
         ({"where": ["position=7"]}, "no row has it; values of position are 1, 2"),
+        ({"where": ["condition=reversl"]}, "no row has it: did you mean 'reversal'? Values of"),
+        ({"measures": SUMMARY}, "are read from 'value'; give the words of every network, "),
         ({"measures": "item,position\n1,1\n"}, "no column of numbers"),
         ({"measures": "itm,update\n1,1\n"}, "no column 'item': did you mean 'itm'?"),
         ({"measures": "item;update\n1;1\n"}, "separated by commas, not by semicolons"),
@@ -278,10 +279,10 @@ def test_packed_tables_are_read_and_broken_ones_refused(tmp_path: Path) -> None:
     packed = read_measures(path, Columns())
     pd.testing.assert_frame_equal(packed, read_measures(plain, Columns()))
     path.write_bytes(path.read_bytes()[:-12])
-    with pytest.raises(UserError, match="cannot read"):
+    with pytest.raises(UserError, match="cannot read .*; pack or copy it again"):
         read_measures(path, Columns())
     path.write_text(MEASURES)
-    with pytest.raises(UserError, match="Not a gzipped file"):
+    with pytest.raises(UserError, match="it is not packed by gzip; rename it"):
         read_measures(path, Columns())
     path.write_bytes(gzip.compress(b"item;update\n1;2\n"))
     with pytest.raises(UserError, match="separated by commas, not by semicolons"):
@@ -289,6 +290,26 @@ def test_packed_tables_are_read_and_broken_ones_refused(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(MEASURES.encode() * 100))
     with pytest.raises(UserError, match="too long once unpacked"):
         read_table(path, most=10 * len(MEASURES))
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("m.csv", b"", "it is empty; give a table"),
+        ("m.csv", b" \n\n", "it is empty; give a table"),
+        ("m.csv.gz", b"", "it is empty; give a table"),
+        ("m.csv", None, "it is not there; check its name"),
+        ("m.csv.gz", None, "it is not there; check its name"),
+        ("m.csv", gzip.compress(b"item,x\n", mtime=0), "it is packed by gzip; unpack it first"),
+        ("m.xlsx", b"PK\x03\x04\xff", "it is a zip archive, as spreadsheets are; unpack it first"),
+        ("m.csv.gz", b"PK\x03\x04\xff", "it is a zip archive, as spreadsheets are; unpack it"),
+    ],
+)
+def test_files_that_are_no_tables_are_named(tmp_path: Path, name, data, message: str) -> None:
+    if data is not None:
+        (tmp_path / name).write_bytes(data)
+    with pytest.raises(UserError, match=f"^cannot read .*{name}: {message}"):
+        read_measures(tmp_path / name, Columns())
 
 
 @pytest.mark.parametrize("rows", ["p1,1,300,\np2,1,310,\n", "p1,1,the,300\np2,1,310\n"])
@@ -305,9 +326,14 @@ def test_rows_with_more_cells_than_the_header_are_refused(tmp_path: Path, rows: 
 def test_a_column_of_where_that_no_table_has_is_named(tmp_path: Path) -> None:
     (tmp_path / "d.csv").write_text("participant,item,position,rt\np1,1,1,300\n")
     (tmp_path / "m.csv").write_text("suite,item,position,x\na,1,1,2\n")
-    check_where(["position=1", "suite=a"], tmp_path / "d.csv", tmp_path / "m.csv")
+    files = (tmp_path / "d.csv", tmp_path / "m.csv", Columns())
+    assert len(join_files(*files, where=["position=1", "suite=a"]).trials) == 1
     with pytest.raises(UserError, match=r"'positon': did you mean 'position'\?"):
-        check_where(["positon=1"], tmp_path / "d.csv", tmp_path / "m.csv")
+        join_files(*files, where=["positon=1"])
+    with pytest.raises(UserError, match=r"--where 'position' is not COLUMN=VALUE; write as"):
+        join_files(*files, where=["position"])
+    with pytest.raises(UserError, match="no table has a column 'suite'"):
+        read_trials(files[0], Columns(), ["suite=a"])
 
 
 @pytest.mark.parametrize(
@@ -320,6 +346,17 @@ def test_other_separators_are_named(tmp_path: Path, text: str, name: str) -> Non
         read_trials(tmp_path / "d.csv", Columns())
 
 
-def test_the_response_is_no_control() -> None:
-    with pytest.raises(UserError, match="--control rt is the response itself"):
-        check_controls(["length", "rt"], {"response": "rt"})
+def test_controls_are_called_as_in_the_trials(tmp_path: Path) -> None:
+    trials = "subject,item,region,ms,position\np1,1,1,300,9\np1,1,2,310,9\np2,1,1,320,9\n"
+    (tmp_path / "t.csv").write_text(trials)
+    (tmp_path / "m.csv").write_text("item,position,update\n1,1,2\n1,2,3\n")
+    columns = Columns(participant="subject", position="region", response="ms")
+    files = (tmp_path / "t.csv", tmp_path / "m.csv", columns)
+    found = join_files(*files, controls=["region"])
+    assert (found.controls, found.columns["position"]) == (["position"], "region")
+    assert found.trials["position"].tolist() == ["1", "2", "1"]
+    for control, what in (("subject", "participant"), ("item", "item"), ("ms", "response")):
+        with pytest.raises(UserError, match=f"--control {control} is the {what}, which the models"):
+            join_files(*files, controls=[control])
+    with pytest.raises(UserError, match="--control position: by --position that is 'region' here"):
+        join_files(*files, controls=["position"])

@@ -17,8 +17,9 @@ from equivocal.cli.suites import run
 from equivocal.errors import UserError
 from equivocal.gestalt import TrainingSettings
 from equivocal.report.suite_figures import overview_figure, suite_figure
+from equivocal.results import tell_replaced
 from equivocal.suites import SHIPPED, Suite, finding_table, load_suite, network_means
-from equivocal.suites.settings import refuse_other_results, settings_of
+from equivocal.suites.settings import COMPARED, settings_of
 from equivocal.suites.telling import told
 from tests.suites.test_findings import made_up
 
@@ -61,15 +62,9 @@ def test_all_measures_of_a_suite_and_again_from_what_is_there(
     (posteriors,) = out.glob("networks/*/posteriors/*")
     (posteriors / ".00.0a1b2c3d.tmp").write_bytes(b"")  # by a run that was killed
     other = (*arguments, "--measure", "bayesian_surprise", "--beliefs", "posterior")
-    refused = suites(*other, cwd=tmp_path)
-    assert refused.returncode == 2
-    assert "out holds the results of another run (other measures, beliefs)" in refused.stderr
-    assert len(pd.read_csv(out / "tables" / "words.csv")) == len(words)
-    for folder in ("tables", "figures"):
-        shutil.rmtree(out / folder)
-    (out / "suites.toml").unlink()
     again = suites(*other, cwd=tmp_path)
     assert "holds this run already" in again.stdout, again.stderr
+    assert "results in out that had other measures, beliefs are replaced" in again.stderr
     words = pd.read_csv(out / "tables" / "words.csv")
     assert words[words["position"] > 1]["low"].notna().all()
     assert len(list(posteriors.iterdir())) == 2  # found again, and nothing else left
@@ -109,44 +104,30 @@ def settings(chase: Suite, **changes: object) -> dict:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "other"),
+    ("changes", "said"),
     [
-        ({}, "measures"),
-        ({"measures": ["semantic_update", "bayesian_surprise"], "by_role": True}, "measures"),
-        ({"measures": ["semantic_update", "bayesian_surprise"], "seed": 1}, "seed, training"),
         (
-            {"names": ["cloze_probability"], "measures": ["all"], "networks": 3},
-            "suites, measures, worlds, networks, training, posterior",
+            {"measures": ["semantic_update"], "beliefs": "posterior"},
+            "that had other measures, beliefs are replaced",
         ),
+        ({"training": {"networks": 2, "seed": 1}}, "that had other training.seed, "),
+        # the same run, whatever its versions, time and order
+        ({"measures": ["bayesian_surprise", "semantic_update"], "seconds": 3.5}, ""),
+        ({"versions": {"jax": "0.1"}, "version": "0.0"}, ""),
     ],
 )
-def test_results_of_another_run_are_never_replaced(
-    arguments: dict, other: str, chase: Suite, chase_file: Path, tmp_path: Path
+def test_results_of_another_run_are_not_replaced_silently(
+    changes: dict, said: str, chase: Suite, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`equivocal compare` reads the tables of all nine; one suite must not take their place."""
-    table = tmp_path / "tables" / "words.csv"
-    table.parent.mkdir()
-    table.write_text("of the other run")
-    (tmp_path / "suites.toml").write_text(tomli_w.dumps(settings(chase)))
-    message = rf"holds the results of another run \(other {other}\); choose another --out, or rem"
-    with pytest.raises(UserError, match=message):
-        run(**({"names": [str(chase_file)]} | arguments), quick=True, folder=tmp_path)
-    assert table.read_text() == "of the other run"
-    assert not (tmp_path / "networks").exists()  # told before the work
-
-
-def test_the_same_run_is_known_whatever_its_versions_time_and_order(
-    chase: Suite, tmp_path: Path
-) -> None:
-    path, wanted = tmp_path / "suites.toml", settings(chase)
-    changes = {"versions": {"jax": "0.1"}, "version": "0.0", "seconds": 3.5}
-    changes["measures"] = wanted["measures"][::-1]
-    refuse_other_results(path, wanted)  # nothing there
+    path = tmp_path / "suites.toml"
+    tell_replaced(path, settings(chase), COMPARED)  # nothing there
     path.write_text(tomli_w.dumps(settings(chase, **changes)))
-    refuse_other_results(path, wanted)
+    tell_replaced(path, settings(chase), COMPARED)
+    told = capsys.readouterr().err
+    assert said in told if said else not told
     path.write_text("suites = [")
-    with pytest.raises(UserError, match=r"it is not TOML .*; choose another --out, or remove suit"):
-        refuse_other_results(path, wanted)
+    tell_replaced(path, settings(chase), COMPARED)
+    assert "cannot be read; the results in" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -116,5 +116,11 @@ def test_an_unknown_name_and_a_missing_file_are_named(tmp_path: Path) -> None:
         load_suite(tmp_path / "none.toml")
     path = write(tmp_path)
     (tmp_path / "mine.csv").unlink()
-    with pytest.raises(UserError, match="mine.csv"):
+    with pytest.raises(UserError, match="mine.csv: it is not there; check its name"):
+        load_suite(path)
+    (tmp_path / "mine.csv").write_text("\n")
+    with pytest.raises(UserError, match="mine.csv: it is empty; begin it with the header cond"):
+        load_suite(path)
+    path.write_text("")
+    with pytest.raises(UserError, match="mine.toml: it is empty; write it first"):
         load_suite(path)

@@ -321,6 +321,12 @@ def test_files_that_are_not_text(tmp_path: Path) -> None:
         World.load(tmp_path / "my.toml")
 
 
+def test_an_empty_file_says_so(tmp_path: Path) -> None:
+    (tmp_path / "my.toml").write_text("\n")
+    with pytest.raises(UserError, match=r"my\.toml is empty; remove it, and `equivocal world new"):
+        World.load(tmp_path / "my.toml")
+
+
 def test_files_with_a_byte_order_mark(tmp_path: Path, garden: World) -> None:
     (tmp_path / "my.toml").write_text(example_text(), encoding="utf-8-sig")
     assert World.load(tmp_path / "my.toml").fingerprint == garden.fingerprint

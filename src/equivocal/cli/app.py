@@ -31,6 +31,13 @@ from equivocal.errors import UserError
 __all__ = ["app", "run"]
 
 BAD_INPUT = 2
+RULES = {  # by pydantic's name of what is wrong with a value
+    "int_parsing": "is not a whole number",
+    "int_parsing_size": "has too many digits",
+    "float_parsing": "is not a number",
+    "greater_than_equal": "is less than {ge}",
+    "less_than_equal": "is more than {le}",
+}
 
 app = typer.Typer(
     name="equivocal",
@@ -102,9 +109,21 @@ def run() -> int:
         return _complain(str(error))
     except TyperException as error:
         if type(error).__name__ != "NoArgsIsHelpError":  # the help is on the screen already
-            _complain(f"{error.format_message()} (`--help` shows how it is used)")
+            _complain(f"{_in_our_words(error)} (`--help` shows how it is used)")
         return BAD_INPUT
     return code or 0
+
+
+def _in_our_words(error: TyperException) -> str:
+    """Typer passes on what pydantic says of a value; instead of that the value, and its rule."""
+    from pydantic import ValidationError
+
+    if isinstance(error.__cause__, ValidationError):
+        first = error.__cause__.errors()[0]
+        rule = RULES.get(first["type"], "").format(**first.get("ctx", {}))
+        said = first["msg"].removeprefix("Value error, ").rstrip(".")
+        error.message = f"{first['input']!r:.80} {rule}" if rule else said
+    return error.format_message()
 
 
 def _complain(message: str) -> int:

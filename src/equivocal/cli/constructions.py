@@ -78,12 +78,12 @@ def run(
     was stopped goes on where it was.
     """
     from equivocal.constructions import SHIPPED, load_construction
-    from equivocal.constructions.settings import write_settings
+    from equivocal.constructions.settings import networks_in_curves, write_settings
     from equivocal.locks import only_one
 
     chosen = [load_construction(name) for name in dict.fromkeys(only or SHIPPED)]
     training = training_of(networks, seed, quick=quick)
-    followed = min(curve_networks or training.networks, training.networks)
+    followed = networks_in_curves(curve_networks, training)
     place = folder or (QUICK if quick else USUAL)
     with only_one(place, "tables", "figures", "networks/*", "networks/*/networks", "readings/*"):
         for construction in chosen:

@@ -1,5 +1,6 @@
 """`equivocal compare` and `equivocal simulate`."""
 
+from dataclasses import asdict
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
@@ -73,10 +74,9 @@ def compare(
     and brms) with their data.
     """
     from equivocal.locks import only_one
-    from equivocal.people import Columns, join, read_measures, read_trials, write_comparison
-    from equivocal.people import compare as compare_measures
-    from equivocal.people.columns import check_controls
-    from equivocal.people.tables import check_where
+    from equivocal.people import Columns, join_files, write_comparison
+    from equivocal.people.comparing import fitted, prepare
+    from equivocal.people.writing import COMPARISON, inputs_of, keep_others
 
     began = monotonic()
     measures = measures or _words_of_suites()
@@ -88,27 +88,26 @@ def compare(
         word=word,
         response=response,
     )
-    check_where(where or [], data, measures)
-    trials, names = read_trials(data, columns, where or [])
-    table = read_measures(measures, columns, where or [])
-    check_controls(control or [], names)
-    joined = join(trials, table, measure or [], control or [], where or [])
+    joined = join_files(data, measures, columns, measure or [], control or [], where or [])
+    prepared = prepare(joined, log=log, slopes=slopes)
+    settings = {
+        "data": str(data),
+        "measures": str(measures),
+        "inputs": inputs_of(data=data, measures=measures),
+        "columns": joined.columns,
+        "measure": joined.measures,
+        "where": where or [],
+        "controls": joined.controls,
+        "log": log,
+        "slopes": slopes,
+    }
     with only_one(folder, "figures"):
+        keep_others(folder, COMPARISON, settings)
         with progress("models") as advance:
-            comparison = compare_measures(joined, log=log, slopes=slopes, advance=advance)
-        settings = {
-            "seconds": round(monotonic() - began, 3),
-            "data": str(data),
-            "measures": str(measures),
-            "columns": names,
-            "measure": joined.measures,
-            "where": where or [],
-            "controls": control or [],
-            "log": log,
-            "slopes": slopes,
-        }
-        write_comparison(folder, comparison, settings)
-    _show_comparison(comparison)
+            comparison = fitted(prepared, advance)
+        seconds = round(monotonic() - began, 3)
+        write_comparison(folder, comparison, settings | {"seconds": seconds})
+    _show_comparison(comparison, joined.columns["response"])
     out.print(f"wrote {folder / 'compare.csv'}, figures, lme4.R and brms.R", soft_wrap=True)
 
 
@@ -146,10 +145,8 @@ def simulate(
 
     Writes data.csv, measures.csv and truth.toml; with --power power.csv and its figure.
     """
-    from equivocal.locks import only_one
-    from equivocal.people import Columns, Experiment, read_measures, write_experiment
-    from equivocal.people import simulate as simulate_experiment
-    from equivocal.people.tables import check_where
+    from equivocal.people import Columns, Experiment, read_measures
+    from equivocal.people.writing import inputs_of
 
     many_participants, many_items = _counts(participants, "participants"), _counts(items, "items")
     if not power and len(many_participants) * len(many_items) > 1:
@@ -170,44 +167,76 @@ def simulate(
         noise_sd=noise_sd,
         seed=seed,
     )
-    check_where(where or [], *([measures] if measures else []))
     table = read_measures(measures, Columns(), where or []) if measures else None
-    with only_one(folder, "figures"):
-        if power:
-            settings = {
-                "measures": str(measures or "built in"),
-                "measure": measure,
-                "where": where or [],
-                "participants": many_participants,
-                "items": many_items,
-                "runs": runs or RUNS,
-                "slopes": slopes,
-            }
-            _find_power(experiment, table, settings, folder)
-        else:
-            trials, used, name = simulate_experiment(experiment, table, measure)
-            write_experiment(folder, experiment, trials, used, name)
-            _show_experiment(experiment, len(trials), name, folder)
+    settings = {
+        "measures": str(measures or "built in"),
+        "where": where or [],
+        "inputs": inputs_of(measures=measures),
+    }
+    if power:
+        asked = {
+            "participants": many_participants,
+            "items": many_items,
+            "runs": runs or RUNS,
+            "slopes": slopes,
+        }
+        _find_power(experiment, table, measure, settings | asked, folder)
+    else:
+        _make_data(experiment, table, measure, settings, folder)
+
+
+def _make_data(
+    experiment: "Experiment",
+    table: "pd.DataFrame | None",
+    measure: str | None,
+    settings: dict[str, Any],
+    folder: Path,
+) -> None:
+    """`simulate` without --power."""
+    from equivocal.locks import only_one
+    from equivocal.people import simulate as simulate_experiment
+    from equivocal.people import write_experiment
+    from equivocal.people.writing import TRUTH, keep_others
+
+    trials, used, name = simulate_experiment(experiment, table, measure)
+    settings = settings | {"truth": {"measure": name} | asdict(experiment)}
+    with only_one(folder):
+        keep_others(folder, TRUTH, settings)
+        write_experiment(folder, trials, used, settings)
+    _show_experiment(experiment, len(trials), name, folder)
 
 
 def _find_power(
-    experiment: "Experiment", table: "pd.DataFrame | None", settings: dict[str, Any], folder: Path
+    experiment: "Experiment",
+    table: "pd.DataFrame | None",
+    measure: str | None,
+    settings: dict[str, Any],
+    folder: Path,
 ) -> None:
-    """`simulate --power`, with the measure that was chosen put into the settings."""
+    """`simulate --power`."""
+    from equivocal.locks import only_one
     from equivocal.people import power_curve, stimuli_of, write_power
+    from equivocal.people.power import check_counts
+    from equivocal.people.writing import POWER, keep_others
 
-    stimuli, name = (None, "surprise") if table is None else stimuli_of(table, settings["measure"])
-    with progress("power") as advance:
-        found = power_curve(
-            experiment,
-            settings["participants"],
-            settings["items"],
-            settings["runs"],
-            stimuli=stimuli,
-            slopes=settings["slopes"],
-            advance=advance,
-        )
-    write_power(folder, experiment, found, settings | {"measure": name})
+    stimuli, name = (None, "surprise") if table is None else stimuli_of(table, measure)
+    counts, slopes = (settings["participants"], settings["items"]), settings["slopes"]
+    check_counts(*counts, slopes=slopes)
+    # how many participants and items there were, several perhaps, stands beside the truth
+    truth = {k: v for k, v in asdict(experiment).items() if k not in ("participants", "items")}
+    settings = settings | {"measure": name, "truth": truth}
+    with only_one(folder, "figures"):
+        keep_others(folder, POWER, settings)
+        with progress("power") as advance:
+            found = power_curve(
+                experiment,
+                *counts,
+                settings["runs"],
+                stimuli=stimuli,
+                slopes=slopes,
+                advance=advance,
+            )
+        write_power(folder, found, settings)
     _show_power(found, experiment.beta)
     out.print(f"wrote {folder / 'power.csv'} and {folder / 'figures'}", soft_wrap=True)
 
@@ -236,12 +265,13 @@ def _counts(text: str, name: str) -> list[int]:
     return sorted({int(part) for part in parts})
 
 
-def _show_comparison(comparison: "Comparison") -> None:
+def _show_comparison(comparison: "Comparison", response: str) -> None:
     joined, table = comparison.joined, comparison.table
     out.print(
         f"{len(joined.trials)} of {joined.given} trials joined by {', '.join(joined.keys)}; "
         f"{joined.trials['participant'].nunique()} participants, "
-        f"{joined.trials['item'].nunique()} items",
+        f"{joined.trials['item'].nunique()} items; response "
+        f"{f'log({response})' if comparison.log else response}, normal family",
         soft_wrap=True,
     )
     for reason, count in joined.unmatched["reason"].value_counts().items():

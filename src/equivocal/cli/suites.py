@@ -107,12 +107,13 @@ def run(
     """Hear suites with trained networks, and say which findings held.
 
     Trains the networks first, or uses those that are there. Writes tables/ and figures/, and last
-    suites.toml: a folder that has it holds one run, which only the same command writes anew.
+    suites.toml: a folder that has it holds one whole run.
     """
     from equivocal.locks import only_one
+    from equivocal.results import tell_replaced
     from equivocal.suites import SHIPPED, load_suite
     from equivocal.suites.measuring import SURPRISE
-    from equivocal.suites.settings import refuse_other_results
+    from equivocal.suites.settings import COMPARED
 
     wanted = _measures(measures or [])
     suites = [load_suite(name) for name in dict.fromkeys(names or SHIPPED)]
@@ -125,7 +126,7 @@ def run(
     chosen = folder or (QUICK if quick else USUAL)
     owned = ("networks/*", "networks/*/networks", "networks/*/posteriors/*")
     with only_one(chosen, "tables", "figures", *owned):
-        refuse_other_results(chosen / FINISHED, made_of)
+        tell_replaced(chosen / FINISHED, made_of, COMPARED)
         words = _heard(suites, asked, training, chosen)
         _write(words, suites, chosen)
         _finish(chosen, made_of | {"seconds": round(perf_counter() - began, 3)})

@@ -9,6 +9,7 @@ import tomli_w
 from equivocal import __version__
 from equivocal.constructions.items import SHIPPED, Construction
 from equivocal.constructions.reading import SAMPLER
+from equivocal.errors import UserError
 from equivocal.files import write_text_atomically
 from equivocal.gestalt import TrainingSettings
 from equivocal.machine import versions
@@ -16,7 +17,14 @@ from equivocal.reading import UnreadableError, read_toml
 from equivocal.suites.posteriors import VARIANCE
 from equivocal.suites.settings import PACKAGES
 
-__all__ = ["HEARD", "VARIANCES", "posteriors_of", "settings_of", "write_settings"]
+__all__ = [
+    "HEARD",
+    "VARIANCES",
+    "networks_in_curves",
+    "posteriors_of",
+    "settings_of",
+    "write_settings",
+]
 
 VARIANCES = (0.1, 0.3, 1.0, 3.0, 10.0)
 HEARD = (100, 300, 1_000, 3_000, 10_000)  # sentences; no more than the networks were trained on
@@ -29,6 +37,16 @@ def posteriors_of(construction: Construction, sentences: int) -> list[tuple[floa
         return usual
     usual += [(variance, sentences) for variance in VARIANCES if variance != VARIANCE]
     return usual + [(VARIANCE, heard) for heard in HEARD if heard < sentences]
+
+
+def networks_in_curves(wanted: int | None, training: TrainingSettings) -> int:
+    """How many networks the curves are drawn from: all, or as many of the first as are wanted."""
+    if wanted is not None and wanted > training.networks:
+        raise UserError(
+            f"--curve-networks {wanted} is more than the {training.networks} networks that are "
+            "trained; lower it, or raise --networks."
+        )
+    return wanted or training.networks
 
 
 def settings_of(

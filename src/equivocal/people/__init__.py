@@ -13,7 +13,7 @@ power       how often such an experiment finds the effect
 
 from equivocal.people.columns import Columns
 from equivocal.people.comparing import Comparison, compare
-from equivocal.people.joining import Joined, join
+from equivocal.people.joining import Joined, join, join_files
 from equivocal.people.mixed import MixedFit, RandomPart, fit_mixed
 from equivocal.people.power import power_curve
 from equivocal.people.simulating import Experiment, simulate, stimuli_of
@@ -30,6 +30,7 @@ __all__ = [
     "compare",
     "fit_mixed",
     "join",
+    "join_files",
     "power_curve",
     "read_measures",
     "read_trials",

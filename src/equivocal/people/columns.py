@@ -12,7 +12,7 @@ from pathlib import Path
 
 from equivocal.errors import UserError, did_you_mean, listed
 
-__all__ = ["PLACES", "Columns", "check_controls", "no_column", "place_of", "settled"]
+__all__ = ["PLACES", "Columns", "no_column", "our_names", "place_of", "settled"]
 
 PLACES = ("item", "condition", "position", "word")  # what says which word of which sentence
 NEEDED = ("participant", "item", "response")
@@ -41,8 +41,11 @@ class Columns:
 def settled(path: Path, present: Sequence[str], columns: Columns) -> dict[str, str]:
     """The column for each of our names, once none that is needed or asked for is missing."""
     names = asdict(replace(columns, response=columns.response or _response(path, present)))
-    if len(set(names.values())) < len(names):
-        raise UserError("two of --participant, --item, … name the same column; give each its own.")
+    for name in names.values():
+        roles = [f"--{role}" for role in names if names[role] == name]
+        if len(roles) > 1:
+            both = " and ".join(roles)
+            raise UserError(f"{both} name the same column {name!r}; give each its own.")
     for role, name in names.items():
         if name in present:
             continue
@@ -100,7 +103,18 @@ def no_column(
     return f"{path} has no column {name!r}{near}{way_out}"
 
 
-def check_controls(controls: Sequence[str], names: dict[str, str]) -> None:
-    """By the names that the trial table has, which a join no longer knows."""
-    if names["response"] in controls:
-        raise UserError(f"--control {names['response']} is the response itself; leave it out.")
+def our_names(controls: Sequence[str], names: dict[str, str]) -> list[str]:
+    """Controls, called as in the trial table, by the names that a join knows."""
+    ours = {theirs: name for name, theirs in names.items()}
+    for control in controls:
+        if ours.get(control) in NEEDED:
+            raise UserError(
+                f"--control {control} is the {ours[control]}, which the models hold already; leave "
+                "it out."
+            )
+        if control in names and control not in ours:
+            raise UserError(
+                f"--control {control}: by --{control} that is {names[control]!r} here; give that, "
+                "or rename the column."
+            )
+    return [ours.get(control, control) for control in controls]

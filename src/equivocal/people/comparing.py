@@ -25,10 +25,10 @@ from equivocal.people.design import (
     varying,
 )
 from equivocal.people.joining import Joined
-from equivocal.people.mixed import MixedFit, fit_mixed
+from equivocal.people.mixed import MixedFit, check_trials, fit_mixed
 from equivocal.progress import Advance
 
-__all__ = ["Comparison", "Pair", "compare"]
+__all__ = ["Comparison", "Pair", "Prepared", "compare", "fitted", "prepare"]
 
 
 class Pair(NamedTuple):
@@ -38,6 +38,18 @@ class Pair(NamedTuple):
     kind: str  # "alone" or "together"
     full: Model
     without: Model
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Models to fit; whatever is wrong with the trials has been told."""
+
+    joined: Joined
+    log: bool
+    y: np.ndarray  # the response, or its logarithm
+    design: Design
+    pairs: list[Pair]
+    notes: list[str]
 
 
 @dataclass(frozen=True)
@@ -60,6 +72,11 @@ def compare(
     advance: Advance = lambda *_: None,
 ) -> Comparison:
     """Fit all models; a row for each measure alone, and for each together with the others."""
+    return fitted(prepare(joined, log=log, slopes=slopes), advance)
+
+
+def prepare(joined: Joined, *, log: bool = False, slopes: bool = False) -> Prepared:
+    """The models to fit, once the trials are known to be fit for them."""
     trials = joined.trials
     y = response_of(trials["response"].to_numpy(float), log)
     check_groups(trials)
@@ -71,19 +88,31 @@ def compare(
     if not design.is_independent(measures):
         notes.append("the measures determine each other, so they are fitted one by one only")
         pairs = [pair for pair in pairs if pair.kind == "alone"]
-    counts = {f"{name}s": trials[name].nunique() for name in ("participant", "item")}
-    _check_size(counts, pairs)
+    _check_effects(_counts(trials), pairs)
+    check_trials(len(y), design.width + max(len(pair.full.measures) for pair in pairs))
+    return Prepared(joined, log, y, design, pairs, notes)
+
+
+def fitted(prepared: Prepared, advance: Advance = lambda *_: None) -> Comparison:
+    """Fit all models, and put what they say into a table."""
+    y, design, pairs = prepared.y, prepared.design, prepared.pairs
     fits, restricted = _fit_all(y, design, pairs, advance)
     spread = float(y.std(ddof=1))
     rows = [
         {"measure": pair.measure, "model": pair.kind, "trials": len(y)}
-        | counts
+        | _counts(prepared.joined.trials)
         | _coefficient(pair, restricted[pair.full], design, spread)
         | _criteria(fits[pair.full], fits[pair.without])
         | _verdict(fits[pair.full], fits[pair.without], restricted[pair.full])
         for pair in pairs
     ]
-    return Comparison(joined, log, pairs, fits, pd.DataFrame(rows), notes)
+    return Comparison(
+        prepared.joined, prepared.log, pairs, fits, pd.DataFrame(rows), prepared.notes
+    )
+
+
+def _counts(trials: pd.DataFrame) -> dict[str, int]:
+    return {f"{name}s": trials[name].nunique() for name in ("participant", "item")}
 
 
 def _on_positions(joined: Joined) -> list[str]:
@@ -98,7 +127,7 @@ def _on_positions(joined: Joined) -> list[str]:
     ]
 
 
-def _check_size(counts: dict[str, int], pairs: list[Pair]) -> None:
+def _check_effects(counts: dict[str, int], pairs: list[Pair]) -> None:
     slopes = max(len(pair.full.slopes) for pair in pairs)
     way_out = "keep some of them with --where"
     if slopes:

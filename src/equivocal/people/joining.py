@@ -2,16 +2,27 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import pandas as pd
 
 from equivocal.errors import UserError, did_you_mean, listed
-from equivocal.people.columns import PLACES, place_of
-from equivocal.people.tables import NETWORK, RESERVED, choose_measures, numbers
+from equivocal.people.columns import PLACES, Columns, our_names, place_of
+from equivocal.people.tables import (
+    NETWORK,
+    RESERVED,
+    as_measures,
+    as_trials,
+    check_where,
+    choose_measures,
+    numbers,
+    open_table,
+    parse_where,
+)
 from equivocal.world.spelling import fold
 
-__all__ = ["Joined", "join", "one_row_each"]
+__all__ = ["Joined", "join", "join_files", "one_row_each"]
 
 
 @dataclass(frozen=True)
@@ -25,6 +36,24 @@ class Joined:
     given: int  # trials in the table
     unmatched: pd.DataFrame  # trials left out: row, participant, keys, reason
     notes: list[str]
+    columns: dict[str, str] = field(default_factory=dict)  # of the trial table, by our names
+
+
+def join_files(
+    data: Path,
+    measures: Path,
+    columns: Columns,
+    chosen: Sequence[str] = (),
+    controls: Sequence[str] = (),
+    where: Sequence[str] = (),
+) -> Joined:
+    """The trials and the measures of two files; controls are called as the trials call them."""
+    given, words = open_table(data), open_table(measures)
+    check_where(where, given, words)
+    trials, names = as_trials(data, given, columns, where)
+    table = as_measures(measures, words, columns, where)
+    joined = join(trials, table, chosen, our_names(controls, names), where)
+    return replace(joined, columns=names)
 
 
 def join(
@@ -93,18 +122,18 @@ def _one_for_all(
     """What --where chose in the measures only, all trials get; they must not be several words."""
     known = {"position", "word"} if {"position", "word"} & set(keys) else set()  # one says both
     notes = []
-    for condition in where:
-        name = condition.partition("=")[0].strip()
+    for name, value in parse_where(where):
         place = place_of(name)
         if not place or place in known or place in trials or name not in measures:
             continue
         if again:
             raise UserError(
-                f"--where {condition} holds for the measures only, since the trials have no column "
-                f"{place}, and {again} of them repeat a participant and item, so that other words "
-                f"would get that one's measure; name their column with --{place}, or add it."
+                f"--where {name}={value} holds for the measures only, since the trials have no "
+                f"column {place}, and {again} of them repeat a participant and "
+                f"{' and '.join(keys)}, so that others would get that measure; name their column "
+                f"with --{place}, or add it."
             )
-        notes.append(f"the trials have no column {place}; all are taken to have {condition}")
+        notes.append(f"the trials have no column {place}; all are taken to have {name}={value}")
     return notes
 
 

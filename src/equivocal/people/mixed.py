@@ -28,7 +28,7 @@ from threadpoolctl import ThreadpoolController
 
 from equivocal.errors import UserError
 
-__all__ = ["LEVEL", "MixedFit", "RandomPart", "fit_mixed"]
+__all__ = ["LEVEL", "MixedFit", "RandomPart", "check_trials", "fit_mixed"]
 
 LEVEL = 0.95  # of intervals
 SMALL = 400  # columns of Z; threads do more harm than good to matrices of this size (on a busy
@@ -90,6 +90,15 @@ class MixedFit:
         return float(2 * stats.t.sf(abs(self.coefficients[k]) / self.error(k), self.df[k]))
 
 
+def check_trials(trials: int, coefficients: int) -> None:
+    """So many trials must leave noise beside so many coefficients."""
+    if trials <= coefficients:
+        raise UserError(
+            f"{trials} trials are too few for {coefficients} coefficients (intercept, controls and "
+            "measures): no noise could be told from them; leave out controls or measures."
+        )
+
+
 def fit_mixed(
     y: np.ndarray, X: np.ndarray, parts: Sequence[RandomPart], *, reml: bool = False
 ) -> MixedFit:
@@ -97,11 +106,7 @@ def fit_mixed(
 
     X has full rank and holds an intercept. Likelihoods of different X are comparable by ML only.
     """
-    if len(y) <= X.shape[1]:
-        raise UserError(
-            f"{len(y)} trials are too few for {X.shape[1]} coefficients (intercept, controls and "
-            "measures): no noise could be told from them; leave out controls or measures."
-        )
+    check_trials(len(y), X.shape[1])
     columns = sum(int(part.level.max()) + 1 for part in parts)
     with _threads().limit(limits=1 if columns < SMALL else None, user_api="blas"):
         return _fitted(y, X, parts, reml)

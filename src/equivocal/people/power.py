@@ -19,7 +19,7 @@ from equivocal.people.mixed import LEVEL, MixedFit, RandomPart, fit_mixed
 from equivocal.people.simulating import Experiment, Stimuli, built_in_stimuli, draw_trials
 from equivocal.progress import Advance
 
-__all__ = ["analyse_once", "power_curve"]
+__all__ = ["analyse_once", "check_counts", "power_curve"]
 
 ALPHA = 0.05
 
@@ -42,7 +42,7 @@ def power_curve(
     count as not significant.
     """
     rows: list[dict[str, Any]] = []
-    check_size(max(participants), max(items), int(slopes), "lower --participants or --items")
+    check_counts(participants, items, slopes=slopes)
     total = len(participants) * len(items) * runs
     for i in items:
         for p in participants:
@@ -55,6 +55,11 @@ def power_curve(
                 advance(len(rows) * runs + run + 1, total, f"{p} participants, {i} items")
             rows.append({"participants": p, "items": i} | _summary(fits, experiment.beta))
     return pd.DataFrame(rows)
+
+
+def check_counts(participants: Sequence[int], items: Sequence[int], *, slopes: bool) -> None:
+    """The largest experiment must not be too large to fit."""
+    check_size(max(participants), max(items), int(slopes), "lower --participants or --items")
 
 
 def analyse_once(

@@ -21,10 +21,14 @@ __all__ = [
     "NETWORK",
     "RESERVED",
     "as_key",
+    "as_measures",
+    "as_trials",
     "check_where",
     "choose_measures",
     "numbers",
     "only_where",
+    "open_table",
+    "parse_where",
     "read_measures",
     "read_trials",
 ]
@@ -36,8 +40,16 @@ RESERVED = ("row", "participant", "response", "found")  # names of ours in the j
 def read_trials(
     path: Path, columns: Columns, where: Sequence[str] = ()
 ) -> tuple[pd.DataFrame, dict[str, str]]:
-    """Trials with our names for the columns, and theirs by ours; `row` is the line of the file."""
-    table = _read(path)
+    """Trials with our names for the columns (`row`: the line of the file); and each one's own."""
+    table = open_table(path)
+    check_where(where, table)
+    return as_trials(path, table, columns, where)
+
+
+def as_trials(
+    path: Path, table: pd.DataFrame, columns: Columns, where: Sequence[str]
+) -> tuple[pd.DataFrame, dict[str, str]]:
+    """The same of a table that has been read from there."""
     names = settled(path, _header(table), columns)
     table = only_where(table, where)
     chosen = {theirs: ours for ours, theirs in names.items()}
@@ -53,7 +65,16 @@ def read_trials(
 
 def read_measures(path: Path, columns: Columns, where: Sequence[str] = ()) -> pd.DataFrame:
     """Measures with our names; columns may be called ours or as in the trial table."""
-    table = only_where(_read(path), where)
+    table = open_table(path)
+    check_where(where, table)
+    return as_measures(path, table, columns, where)
+
+
+def as_measures(
+    path: Path, table: pd.DataFrame, columns: Columns, where: Sequence[str]
+) -> pd.DataFrame:
+    """The same of a table that has been read from there."""
+    table = only_where(table, where)
     for place in PLACES:
         theirs = getattr(columns, place)
         if place not in table and theirs in table:
@@ -62,7 +83,14 @@ def read_measures(path: Path, columns: Columns, where: Sequence[str] = ()) -> pd
             table[place] = as_key(table[place])
     if "item" not in table:
         raise UserError(no_column(path, "item", "item", _header(table), option=False))
-    return _a_column_each(table, path) if {"measure", "value"} <= set(table.columns) else table
+    if {"measure", "value"} <= set(table.columns):
+        return _a_column_each(table, path)
+    if {"measure", "mean"} <= set(table.columns):  # as in the words_summary.csv of suites
+        raise UserError(
+            f"{path} summarises networks in its column 'mean', and measures are read from 'value'; "
+            f"give the words of every network, {path.with_name('words.csv')}."
+        )
+    return table
 
 
 def _a_column_each(table: pd.DataFrame, path: Path) -> pd.DataFrame:
@@ -77,32 +105,45 @@ def _a_column_each(table: pd.DataFrame, path: Path) -> pd.DataFrame:
 
 def only_where(table: pd.DataFrame, where: Iterable[str]) -> pd.DataFrame:
     """Rows in which COLUMN=VALUE holds; a table without that column is left as it is."""
-    for condition in where:
-        name, sign, value = (part.strip() for part in condition.partition("="))
-        if not sign or not name:
-            raise UserError(f"--where {condition!r} is not COLUMN=VALUE; write as position=3.")
+    for name, value in parse_where(where):
         if name in table:
             present = as_key(table[name])
             kept = present == value
             if not kept.any():
                 kept = present == _one_key(value)
             if not kept.any():
+                values = list(map(str, present.dropna().unique()))
+                near = did_you_mean(value, values)
+                told = f"{near} Values" if near else "; values"
                 raise UserError(
-                    f"--where {condition}: no row has it; values of {name} are "
-                    f"{listed(map(str, present.dropna().unique()))}."
+                    f"--where {name}={value}: no row has it{told} of {name} are {listed(values)}."
                 )
             table = table[kept]
     return table
 
 
-def check_where(where: Sequence[str], *paths: Path) -> None:
-    """A column that no table has would be passed over, and all rows be kept."""
-    present = list(dict.fromkeys(name for path in paths if where for name in _header(_read(path))))
+def parse_where(where: Iterable[str]) -> list[tuple[str, str]]:
+    """COLUMN=VALUE as columns and values.
+
+    >>> parse_where(["position = 3", "suite=cloze_probability"])
+    [('position', '3'), ('suite', 'cloze_probability')]
+    """
+    pairs = []
     for condition in where:
-        name = condition.partition("=")[0].strip()
-        if name and name not in present:
+        name, sign, value = (part.strip() for part in condition.partition("="))
+        if not sign or not name:
+            raise UserError(f"--where {condition!r} is not COLUMN=VALUE; write as position=3.")
+        pairs.append((name, value))
+    return pairs
+
+
+def check_where(where: Sequence[str], *tables: pd.DataFrame) -> None:
+    """A column that no table has would be passed over, and all rows be kept."""
+    present = list(dict.fromkeys(name for table in tables for name in _header(table)))
+    for name, value in parse_where(where):
+        if name not in present:
             hint = did_you_mean(name, present) or f"; there are {listed(present)}."
-            raise UserError(f"--where {condition}: no table has a column {name!r}{hint}")
+            raise UserError(f"--where {name}={value}: no table has a column {name!r}{hint}")
 
 
 def choose_measures(
@@ -159,7 +200,8 @@ def _one_key(value: str) -> str:
     return str(int(number)) if np.isfinite(number) and number % 1 == 0 else str(number)
 
 
-def _read(path: Path) -> pd.DataFrame:
+def open_table(path: Path) -> pd.DataFrame:
+    """A table with rows, as it stands in its file."""
     table = read_table(path)
     if table.empty:
         raise UserError(f"{path} has no rows below its header.")

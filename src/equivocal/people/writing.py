@@ -1,26 +1,60 @@
-"""What the two commands leave in their folder, each file whole or not there."""
+"""What the two commands leave in their folder, each file whole or not there.
 
-from dataclasses import asdict
+The settings come first: they say whose the other files are, also where a run is stopped among them.
+"""
+
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import tomli_w
 
-from equivocal.files import write_text_atomically
+from equivocal.files import checksum, write_text_atomically
 from equivocal.machine import versions
 from equivocal.people.comparing import Comparison
 from equivocal.people.figures import comparison_figure, power_figure
 from equivocal.people.rscripts import brms_script, lme4_script, r_names
-from equivocal.people.simulating import Experiment
-from equivocal.report.style import save_figure
+from equivocal.report.style import KINDS, save_figure
+from equivocal.results import refuse_unknown_files, tell_replaced
 
-__all__ = ["write_comparison", "write_experiment", "write_power"]
+__all__ = [
+    "COMPARISON",
+    "POWER",
+    "TRUTH",
+    "inputs_of",
+    "keep_others",
+    "write_comparison",
+    "write_experiment",
+    "write_power",
+]
+
+COMPARISON, TRUTH, POWER = "compare.toml", "truth.toml", "power.toml"
+WRITTEN = {
+    COMPARISON: (
+        *("compare.csv", "unmatched.csv", "trials.csv", "lme4.R", "brms.R"),
+        *(f"figures/compare.{kind}" for kind in KINDS),
+    ),
+    TRUTH: ("data.csv", "measures.csv"),
+    POWER: ("power.csv", *(f"figures/power.{kind}" for kind in KINDS)),
+}
+PLACES = ("data", "measures")  # where the inputs lie is of no matter, what they hold is
+
+
+def inputs_of(**paths: Path | None) -> dict[str, str]:
+    """The sha256 of each table that is read."""
+    return {name: checksum(path) or "" for name, path in paths.items() if path}
+
+
+def keep_others(folder: Path, mark: str, settings: dict[str, Any]) -> None:
+    """Complain if a file of the user's would be replaced; tell of results with other settings."""
+    refuse_unknown_files(folder / mark, WRITTEN[mark])
+    tell_replaced(folder / mark, settings, [name for name in settings if name not in PLACES])
 
 
 def write_comparison(folder: Path, comparison: Comparison, settings: dict[str, Any]) -> None:
     """compare.csv, unmatched.csv, figures, and the scripts for R with their trials.csv."""
     joined = comparison.joined
+    _write_settings(folder / COMPARISON, settings)
     _write_table(folder / "compare.csv", comparison.table)
     _write_table(folder / "unmatched.csv", joined.unmatched)
     renamed = joined.trials.rename(columns=r_names([*joined.controls, *joined.measures]))
@@ -28,27 +62,22 @@ def write_comparison(folder: Path, comparison: Comparison, settings: dict[str, A
     write_text_atomically(folder / "lme4.R", lme4_script(comparison))
     write_text_atomically(folder / "brms.R", brms_script(comparison))
     save_figure(comparison_figure(comparison.table), folder / "figures", "compare")
-    _write_settings(folder / "compare.toml", settings)
 
 
 def write_experiment(
-    folder: Path, experiment: Experiment, trials: pd.DataFrame, measures: pd.DataFrame, name: str
+    folder: Path, trials: pd.DataFrame, measures: pd.DataFrame, settings: dict[str, Any]
 ) -> None:
-    """data.csv, the measures behind it, and truth.toml."""
+    """truth.toml, data.csv, and the measures behind it."""
+    _write_settings(folder / TRUTH, settings)
     _write_table(folder / "data.csv", trials)
     _write_table(folder / "measures.csv", measures)
-    _write_settings(folder / "truth.toml", {"truth": {"measure": name} | asdict(experiment)})
 
 
-def write_power(
-    folder: Path, experiment: Experiment, table: pd.DataFrame, settings: dict[str, Any]
-) -> None:
-    """power.csv, its figure, and power.toml."""
+def write_power(folder: Path, table: pd.DataFrame, settings: dict[str, Any]) -> None:
+    """power.toml, power.csv, and its figure."""
+    _write_settings(folder / POWER, settings)
     _write_table(folder / "power.csv", table)
     save_figure(power_figure(table), folder / "figures", "power")
-    # how many participants and items there were, several perhaps, stands in the settings
-    truth = {k: v for k, v in asdict(experiment).items() if k not in ("participants", "items")}
-    _write_settings(folder / "power.toml", settings | {"truth": truth})
 
 
 def _write_table(path: Path, table: pd.DataFrame) -> None:

@@ -36,6 +36,8 @@ def opened(path: Path, most: int) -> Iterator[tuple[BinaryIO, int]]:
                 why = f"it has {as_size(size)}, and at most {as_size(most)} are read"
                 raise UnreadableError(path, why, "give a smaller file")
             yield file, size
+    except FileNotFoundError:
+        raise UnreadableError(path, "it is not there", "check its name and folder") from None
     except OSError as error:
         raise UnreadableError(path, error.strerror or str(error)) from None
     except ValueError as error:

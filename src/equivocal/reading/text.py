@@ -39,6 +39,7 @@ MOST_PARTS = 64  # of a dotted key; ours have up to 5
 # Starts at the first letter of a key only, and never goes back, so that it takes linear time.
 _PART = r"""(?>[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+"""
 _LONG_KEY = re.compile(rf"(?<![\w-])(?:{_PART}){{{MOST_PARTS}}}", re.ASCII)
+ZIP, GZIP = b"PK\x03\x04", b"\x1f\x8b"  # how such files begin
 _NESTED = "it is nested too deeply"
 
 
@@ -53,6 +54,9 @@ def read_text(path: str | Path, most: int = SETTINGS_BYTES) -> str:
 
 
 def _decoded(path: Path, data: bytes) -> str:
+    _refuse_zip(path, data)
+    if data.startswith(GZIP):
+        raise UnreadableError(path, "it is packed by gzip", "unpack it first")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -61,6 +65,12 @@ def _decoded(path: Path, data: bytes) -> str:
     if "\0" in text:
         raise UnreadableError(path, "it holds a NUL character", "give a text file")
     return text
+
+
+def _refuse_zip(path: Path, data: bytes) -> None:
+    if data.startswith(ZIP):
+        advice = "unpack it first, or save a spreadsheet as CSV"
+        raise UnreadableError(path, "it is a zip archive, as spreadsheets are", advice)
 
 
 def parse_toml(text: str) -> dict[str, Any]:
@@ -74,8 +84,10 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def read_toml(path: str | Path, most: int = SETTINGS_BYTES) -> dict[str, Any]:
-    """The tables of a TOML file."""
+    """The tables of a TOML file; one without a word in it is not what anybody meant to give."""
     text = read_text(path, most)
+    if not text.strip():
+        raise UnreadableError(path, "it is empty", "write it first, or give another file")
     try:
         return parse_toml(text)
     except ValueError as error:
@@ -109,7 +121,7 @@ def read_table(path: str | Path, most: int = TABLE_BYTES) -> "pd.DataFrame":
     try:
         table = pd.read_csv(io.StringIO(text))
     except pd.errors.EmptyDataError:
-        raise UnreadableError(path, "it is empty") from None
+        raise UnreadableError(path, "it is empty", "give a table with a header and rows") from None
     except (ValueError, OverflowError) as error:
         raise UnreadableError(path, f"it is not a CSV table ({error})") from None
     # pandas takes the first cells for names of rows, and all columns move by as many
@@ -134,9 +146,15 @@ def _unpacked(path: Path, most: int) -> str:
     """The text of a file such as trials.csv.gz, unpacked no further than `most` bytes."""
     try:
         with opened(path, most) as (file, _), gzip.open(file) as packed:
+            head = file.read(len(ZIP))
+            _refuse_zip(path, head)
+            if head and not head.startswith(GZIP):
+                why, advice = "its name ends in .gz, and it is not packed by gzip", "rename it"
+                raise UnreadableError(path, why, advice)
+            file.seek(0)
             data = packed.read(most + 1)
     except (EOFError, zlib.error) as error:
-        raise UnreadableError(path, str(error)) from None
+        raise UnreadableError(path, str(error), "pack or copy it again") from None
     if len(data) > most:
         raise UnreadableError(path, "it is too long once unpacked", "give a part of it as CSV")
     return _decoded(path, data)
@@ -146,9 +164,12 @@ def read_cells(
     path: str | Path, columns: Sequence[str], most: int = TABLE_BYTES
 ) -> list[tuple[int, dict[str, str]]]:
     """Rows of a CSV file that people write, by column, with their line numbers; the header is 1."""
-    text = io.StringIO(read_text(path, most), newline="")
+    text = read_text(path, most)
+    if not text.strip():
+        advice = f"begin it with the header {','.join(columns)}"
+        raise UnreadableError(path, "it is empty", advice)
     try:
-        reader = csv.DictReader(text, skipinitialspace=True)
+        reader = csv.DictReader(io.StringIO(text, newline=""), skipinitialspace=True)
         header = tuple(reader.fieldnames or ())
         if missing := [name for name in columns if name not in header]:
             _check_separator(path, ",".join(header))

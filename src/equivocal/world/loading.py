@@ -45,7 +45,13 @@ def read_world(name_or_path: str | Path) -> tuple[str, str]:
         if path.is_dir():
             raise UserError(f"{path} is a folder; give the world file in it.")
         if path.is_file():
-            return read_text(path, MAX_BYTES), str(path)
+            text = read_text(path, MAX_BYTES)
+            if not text.strip():
+                raise UserError(
+                    f"{path} is empty; remove it, and `equivocal world new {path}` writes an "
+                    "example there."
+                )
+            return text, str(path)
     except (OSError, ValueError) as error:
         if isinstance(error, UserError):
             raise
