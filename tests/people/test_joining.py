@@ -264,7 +264,8 @@ def test_controls_come_from_either_table(tmp_path: Path) -> None:
             {"measures": MEASURES.replace("\n1,", "\nx1,").replace("\n2,", "\nx2,")},
             "item is 1, 2, 3 in the trials and x1, x2 in the measures",
         ),
-        ({"controls": ["item"]}, "are in the models already"),
+        ({"controls": ["item"]}, "is the item, which the models hold already; leave it out"),
+        ({"controls": ["found"]}, "that name is taken"),
     ],
 )
 def test_mistakes_get_one_sentence(tmp_path: Path, changes, message: str) -> None:
