@@ -150,6 +150,7 @@ def test_what_particles_read_is_kept_to_the_last_digit(
         "[1]",
         '{"values": [[1, 0, 0, 0.5, 0.5]]}',
         '{"values": [[1, 0, 0, 0.5, 7]], "converged": true}',
+        f'{{"values": [[1, 0, 0, 0.5, {10**400}]], "converged": true}}',
         '{"values": [[1, 0, 0, 0.5, NaN]], "converged": true}',
         '{"values": [[1, 0, 0, 0.5]], "converged": true}',
         '{"values": [[1, 0, 0, 0.5, 0.5]], "converged": "no"}',

@@ -256,6 +256,7 @@ def test_controls_come_from_either_table(tmp_path: Path) -> None:
         ({"where": ["condition=reversl"]}, "no row has it: did you mean 'reversal'? Values of"),
         ({"measures": SUMMARY}, "are read from 'value'; give the words of every network, "),
         ({"measures": "item,position\n1,1\n"}, "no column of numbers"),
+        ({"measures": "item,measure,value\n1,item,2\n"}, "a measure called 'item', as a column"),
         ({"measures": "itm,update\n1,1\n"}, "no column 'item': did you mean 'itm'?"),
         ({"measures": "item;update\n1;1\n"}, "separated by commas, not by semicolons"),
         ({"measures": "item,update\n"}, "no rows below its header"),

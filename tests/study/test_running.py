@@ -166,8 +166,13 @@ def test_a_second_run_does_nothing(finished: Study) -> None:
 def test_damaged_activations_are_named(finished: Study, tmp_path: Path) -> None:
     whole = (finished.folder / "activations.nc").read_bytes()
     (tmp_path / "activations.nc").write_bytes(whole[: len(whole) // 2])
+    study = Study(finished.settings, tmp_path)
     with pytest.raises(UserError, match=r"activations\.nc is damaged .*`equivocal probe"):
-        Study(finished.settings, tmp_path).read("activations.nc")
+        study.read("activations.nc")
+    numbers = xr.Dataset({"text": ("letter", np.ones(3, np.int8), {"_Encoding": "utf-8"})})
+    numbers.to_netcdf(tmp_path / "activations.nc", engine="scipy")
+    with pytest.raises(UserError, match=r"activations\.nc is damaged .*'decode'"):
+        study.read("activations.nc")
 
 
 def test_tables_that_were_changed_or_removed_are_written_again(finished: Study) -> None:

@@ -66,7 +66,7 @@ def find_readings(path: Path, items: int) -> Readings | None:
             raise ValueError("it does not hold a number between 0 and 1 for everything asked")
         if not isinstance(content["converged"], bool):
             raise ValueError("it does not say whether the posterior came to rest")
-    except (UnreadableError, ValueError, KeyError, TypeError) as error:
+    except (UnreadableError, ValueError, KeyError, TypeError, OverflowError) as error:
         reason = error.reason if isinstance(error, UnreadableError) else str(error)
         warnings.warn(f"{path} cannot be read ({reason}); it is sampled again.", stacklevel=2)
         return None

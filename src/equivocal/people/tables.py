@@ -99,6 +99,8 @@ def _a_column_each(table: pd.DataFrame, path: Path) -> pd.DataFrame:
     rest = [str(name) for name in table.columns if name != "value"]
     if table.duplicated(rest).any():
         raise UserError(f"{path} gives a measure of the same word twice; give each once.")
+    if clash := sorted({*map(str, table["measure"].dropna())} & set(rest)):
+        raise UserError(f"{path} has a measure called {clash[0]!r}, as a column is; rename it.")
     wide = table.set_index(rest)["value"].unstack("measure")
     return wide.reset_index().rename_axis(columns=None)
 

@@ -223,7 +223,8 @@ class Study:
             dataset = xr.load_dataset(path, engine="scipy", decode_times=False)
             check_dataset(name, dataset)
             return dataset
-        except (OSError, ValueError, TypeError, KeyError, IndexError) as error:
+        # an AttributeError is xarray's, of text that is none
+        except (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
             raise UserError(
                 f"{path} is damaged ({error}); remove it, and `equivocal probe --out "
                 f"{self.folder}` writes it again."
