@@ -129,6 +129,7 @@ def test_what_particles_read_is_kept_to_the_last_digit(
     pd.testing.assert_frame_equal(again, first, check_exact=True)
     pd.testing.assert_frame_equal(first, Reader(chase, small_run, 0).posterior(1.0))
     content = json.loads(path.read_text())
+    del content["sha256"]
     content["values"][0] = [0.25, 0.5, 0.25, 0.125, 0.75]
     path.write_text(json.dumps(content))
     found = Reader(chase, small_run, 0, tmp_path).posterior(1.0).iloc[0]
@@ -168,3 +169,6 @@ def test_kept_readings_that_are_damaged_are_sampled_again(text: str, tmp_path: P
     assert found is not None
     np.testing.assert_array_equal(found.values, whole.values)
     assert found.converged is False
+    path.write_text(path.read_text().replace("0.5", "0.6"))
+    with pytest.warns(UserWarning, match="it is not as it was written"):
+        assert find_readings(path, 1) is None

@@ -30,6 +30,7 @@ from equivocal.gestalt import Run, TrainingSettings
 from equivocal.gestalt.storage import named_arrays
 from equivocal.sampling import network_flow, network_moves
 from equivocal.world import World, example_text
+from tests.faults.damage import cut, flip
 
 FEW = DoubtSettings(num_particles=24, num_steps=1)
 
@@ -76,7 +77,10 @@ def test_members_of_another_world_or_size_are_refused(
     )
     with pytest.raises(UserError, match=r"cannot be read \(of another world or version\)"):
         load_members(path, other, "last")
-    path.write_bytes(path.read_bytes()[:1000])
+    flip(path, 0.9)
+    with pytest.raises(UserError, match=r"cannot be read \(it is not as it was written\)"):
+        load_members(path, small_run, "last")
+    cut(path)
     with pytest.raises(UserError, match="cannot be read"):
         load_members(path, small_run, "last")
 

@@ -1,6 +1,7 @@
 """Whole files of every kind that is read, made once, and what reads each of them."""
 
 import gzip
+import json
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tomli_w
+from safetensors.numpy import save_file
 
 from equivocal.asking import Comprehender, Source
 from equivocal.constructions.keeping import MEASURED, Readings, find_readings, keep_readings
@@ -19,6 +21,7 @@ from equivocal.gestalt.runs import _read_curves
 from equivocal.gestalt.storage import load_network, read_run
 from equivocal.people.columns import Columns
 from equivocal.people.tables import read_measures, read_trials
+from equivocal.reading import SEAL, read_tensors
 from equivocal.sampling import Posterior, sample_posterior
 from equivocal.study import Study, load_stimuli, load_study
 from equivocal.study.specifications import load_grid
@@ -65,6 +68,13 @@ def unseal(run: Path) -> None:
     (run / "run.toml").write_text(tomli_w.dumps(content))
 
 
+def unseal_tensors(path: Path) -> None:
+    """The same of a file that carries its own checksum."""
+    about, arrays = read_tensors(path)
+    del about[SEAL]
+    save_file(arrays, path, metadata=about)
+
+
 def _settings(path: Path) -> object:
     study = load_study(path)
     return study.stimuli_path, study.world_source, study.training_settings
@@ -93,6 +103,7 @@ def kinds(
     small_run.save(run)
     unseal(run)
     _posterior(folder / "posterior.safetensors")
+    unseal_tensors(folder / "posterior.safetensors")
     study = Study(load_study(folder / "study.toml"), folder)
     path = made_up.path().assign_coords(network=[0, 1], step=np.arange(31), item=["a", "b", "c"])
     path.attrs |= {"prior": 1.0, "condition": "reversal"}
@@ -106,7 +117,10 @@ def kinds(
     stages = Stages(folder)
     stages.do("train", KEY, [folder / "garden.csv"], lambda: None)
     save_members(deep_ensemble(small_run.networks), folder / "members.safetensors")
-    keep_readings(folder / "readings.json", Readings(np.full((2, len(MEASURED)), 0.25), True))
+    unseal_tensors(folder / "members.safetensors")
+    readings = folder / "readings.json"
+    keep_readings(readings, Readings(np.full((2, len(MEASURED)), 0.25), True))
+    readings.write_text(json.dumps(json.loads(readings.read_text()) | {"sha256": None}))
     Store(folder).put("abcd", {"numbers": [1.0, float("nan")], "text": "x"})
 
     def kind(name: str, form: str, load: Callable[[Path], object]) -> Kind:

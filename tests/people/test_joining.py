@@ -216,6 +216,7 @@ def test_the_response_is_rt_or_else_response(tmp_path: Path) -> None:
         (["1", "2"], "1.0", ["1"]),
         (["infinity", "inf.", "x"], "infinity", ["infinity"]),
         (["0.5", "1.5"], "1.50", ["1.5"]),
+        (["1.1e19", "1"], "1.0", ["1"]),
     ],
 )
 def test_values_are_kept_as_written_or_else_as_numbers(tmp_path: Path, items, value, kept) -> None:

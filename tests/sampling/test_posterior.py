@@ -14,6 +14,7 @@ from arviz_stats.base import array_stats
 from equivocal.errors import UserError
 from equivocal.sampling import Posterior, sample_posterior
 from equivocal.sampling.diagnostics import pareto_shape
+from tests.faults.damage import flip
 from tests.sampling.problems import SEEDS, small
 
 
@@ -183,11 +184,21 @@ def test_damaged_files_are_refused(damage: dict, gaussian: Posterior, tmp_path: 
     gaussian.save(path)
     with safe_open(path, framework="numpy") as file:
         header = file.metadata() | {k: v for k, v in damage.items() if isinstance(v, str)}
+    del header["sha256"]  # as a stranger would make it
     arrays = load_file(path) | {k: v for k, v in damage.items() if not isinstance(v, str)}
     save_file(arrays, path, metadata=header)
     with pytest.raises(
         UserError, match="is not a posterior saved by this version|only F32 and F64"
     ):
+        Posterior.load(path)
+
+
+@pytest.mark.parametrize("at", [0.3, 0.6, 0.9, 1.0])
+def test_a_flipped_bit_is_found(at: float, gaussian: Posterior, tmp_path: Path) -> None:
+    path = tmp_path / "p.safetensors"
+    gaussian.save(path)
+    flip(path, at)
+    with pytest.raises(UserError, match="it is not as it was written"):
         Posterior.load(path)
 
 

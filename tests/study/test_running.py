@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 from scipy import stats
+from scipy.io import netcdf_file
 
 from equivocal.errors import UserError
 from equivocal.gestalt import Run
@@ -172,6 +173,11 @@ def test_damaged_activations_are_named(finished: Study, tmp_path: Path) -> None:
     numbers = xr.Dataset({"text": ("letter", np.ones(3, np.int8), {"_Encoding": "utf-8"})})
     numbers.to_netcdf(tmp_path / "activations.nc", engine="scipy")
     with pytest.raises(UserError, match=r"activations\.nc is damaged .*'decode'"):
+        study.read("activations.nc")
+    with netcdf_file(tmp_path / "activations.nc", "w") as file:
+        file.createDimension("item", 3)
+        file.createVariable("mle", "b", ["item"]).missing_value = np.float64(np.nan)
+    with pytest.raises(UserError, match=r"activations\.nc is damaged"):  # and not a word more
         study.read("activations.nc")
 
 

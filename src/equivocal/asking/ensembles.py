@@ -9,7 +9,6 @@ be read, or is not as it was written, is named and made again, and so is the def
 of your own is never touched.
 """
 
-import hashlib
 import shutil
 import warnings
 from collections.abc import Callable
@@ -26,7 +25,7 @@ from equivocal.errors import UserError
 from equivocal.files import replacing
 from equivocal.locks import only_one
 from equivocal.progress import Advance, announce, progress
-from equivocal.reading import Shapes, UnreadableError, read_tensors
+from equivocal.reading import SEAL, Shapes, UnreadableError, read_tensors, sealed_tensors
 
 __all__ = ["converged", "load_weights", "path"]
 
@@ -132,7 +131,7 @@ def _kept(
         with progress(what) as advance:
             arrays = {name: np.ascontiguousarray(array) for name, array in make(advance).items()}
         with replacing(file) as temporary:
-            save_file(arrays, temporary, metadata={"sha256": _digest(arrays)})
+            save_file(arrays, temporary, metadata=sealed_tensors({}, arrays))
     return arrays
 
 
@@ -142,15 +141,6 @@ def _read(file: Path, shapes: Shapes) -> Arrays:
             raise UnreadableError(file, "it holds something else")
 
     about, arrays = read_tensors(file, check, tuple(shapes))
-    if about.get("sha256") != _digest(arrays):
+    if SEAL not in about:
         raise UnreadableError(file, "it is not as it was written")
     return arrays
-
-
-def _digest(arrays: Arrays) -> str:
-    """Of the numbers and what they are; it is kept in the file's own header."""
-    digest = hashlib.sha256()
-    for name, array in sorted(arrays.items()):
-        digest.update(f"{name} {array.dtype} {array.shape};".encode())
-        digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()

@@ -11,7 +11,7 @@ import json
 import warnings
 from dataclasses import asdict
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -52,7 +52,7 @@ def kept_path(
 def keep_readings(path: Path, readings: Readings) -> None:
     """Write readings, every digit of them; `find_readings` reads them back."""
     content = {"converged": readings.converged, "values": readings.values.tolist()}
-    write_text_atomically(path, json.dumps(content) + "\n")
+    write_text_atomically(path, json.dumps(content | {"sha256": _checksum(content)}) + "\n")
 
 
 def find_readings(path: Path, items: int) -> Readings | None:
@@ -66,8 +66,14 @@ def find_readings(path: Path, items: int) -> Readings | None:
             raise ValueError("it does not hold a number between 0 and 1 for everything asked")
         if not isinstance(content["converged"], bool):
             raise ValueError("it does not say whether the posterior came to rest")
+        if content.pop("sha256", None) not in (None, _checksum(content)):  # older files have none
+            raise ValueError("it is not as it was written")
     except (UnreadableError, ValueError, KeyError, TypeError, OverflowError) as error:
         reason = error.reason if isinstance(error, UnreadableError) else str(error)
         warnings.warn(f"{path} cannot be read ({reason}); it is sampled again.", stacklevel=2)
         return None
     return Readings(values, content["converged"])
+
+
+def _checksum(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()

@@ -26,7 +26,7 @@ from equivocal.files import checksum, replacing
 from equivocal.gestalt import OnEpoch, Run, train
 from equivocal.gestalt.runs import split_corpus
 from equivocal.gestalt.storage import named_arrays, network_path
-from equivocal.reading import Shapes, UnreadableError, parse_json, read_tensors
+from equivocal.reading import Shapes, UnreadableError, parse_json, read_tensors, sealed_tensors
 from equivocal.sampling import network_flow
 from equivocal.study.stages import content_key
 
@@ -136,7 +136,7 @@ def save_members(members: Comprehenders, path: Path) -> None:
         "converged": members.converged,
     }
     with replacing(path) as temporary:
-        save_file(once, temporary, metadata={ABOUT: json.dumps(about)})
+        save_file(once, temporary, metadata=sealed_tensors({ABOUT: json.dumps(about)}, once))
 
 
 def load_members(path: Path, run: Run, kind: str) -> Comprehenders:

@@ -34,6 +34,7 @@ __all__ = [
 ]
 
 NETWORK = "network"  # measures are averaged over it
+WHOLE = 2**53  # beyond that floating point skips whole numbers
 RESERVED = ("row", "participant", "response", "found")  # names of ours in the joined table
 
 
@@ -179,8 +180,10 @@ def _holds_numbers(values: pd.Series) -> bool:
 def as_key(values: pd.Series) -> pd.Series:
     """Names as text without blanks around them, whole numbers without a point; empty is missing."""
     missing = values.isna()
-    if pd.api.types.is_float_dtype(values) and (values.dropna() % 1 == 0).all():
-        values = values.astype("Int64")
+    if pd.api.types.is_float_dtype(values):
+        there = values.dropna()
+        if ((there % 1 == 0) & (there.abs() < WHOLE)).all():
+            values = values.astype("Int64")
     text = values.astype(str).str.strip().astype(object)
     return text.mask(missing | (text == ""), None)
 

@@ -11,7 +11,7 @@ Nothing here runs what it reads. Whatever is refused is refused with an `Unreada
 from equivocal.reading.errors import UnreadableError
 from equivocal.reading.netcdf import check_netcdf
 from equivocal.reading.paths import inside, is_plain_name
-from equivocal.reading.tensors import Shapes, read_tensors
+from equivocal.reading.tensors import SEAL, Shapes, read_tensors, sealed_tensors
 from equivocal.reading.text import (
     SETTINGS_BYTES,
     TABLE_BYTES,
@@ -25,6 +25,7 @@ from equivocal.reading.text import (
 )
 
 __all__ = [
+    "SEAL",
     "SETTINGS_BYTES",
     "TABLE_BYTES",
     "Shapes",
@@ -40,4 +41,5 @@ __all__ = [
     "read_tensors",
     "read_text",
     "read_toml",
+    "sealed_tensors",
 ]

@@ -3,9 +3,11 @@
 The library itself checks that the arrays of the header fill the file exactly, neither more nor
 less, before it allocates anything. What it leaves open is checked here: the length of the header
 (it accepts 100 MB), types of numbers, shapes that were not expected, and whether the file is
-larger than this machine's memory.
+larger than this machine's memory. A file that carries a checksum in its header (`sealed_tensors`)
+is refused where a bit of it has changed.
 """
 
+import hashlib
 from collections.abc import Callable, Sequence
 from math import prod
 from pathlib import Path
@@ -17,9 +19,10 @@ from equivocal.reading.errors import UnreadableError, as_size, opened
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Shapes", "read_tensors"]
+__all__ = ["SEAL", "Shapes", "read_tensors", "sealed_tensors"]
 
 HEADER_BYTES = 32 << 20  # a posterior's grows by 160 bytes with each output
+SEAL = "sha256"  # in the metadata
 FLOATS = {"F32": 4, "F64": 8}
 
 Shapes = dict[str, tuple[int, ...]]
@@ -46,13 +49,28 @@ def read_tensors(
             shapes = {name: tuple(part.get_shape()) for name, part in slices.items()}
             _check_arrays(path, shapes, {name: part.get_dtype() for name, part in slices.items()})
             check(about, shapes)
-            return about, {name: file.get_tensor(name) for name in wanted}
+            arrays = {name: file.get_tensor(name) for name in wanted}
     except OSError as error:
         raise UnreadableError(path, error.strerror or str(error)) from None
     except MemoryError:  # the library maps the whole file, which a limit of the process may forbid
         raise UnreadableError(path, "it needs more memory than this process may take") from None
     except SafetensorError as error:
         raise UnreadableError(path, str(error).rstrip(".")) from None
+    if SEAL in about and sealed_tensors(about, arrays) != about:
+        raise UnreadableError(path, "it is not as it was written")
+    return about, arrays
+
+
+def sealed_tensors(about: dict[str, str], arrays: "dict[str, np.ndarray]") -> dict[str, str]:
+    """Metadata for a file of these arrays, with the checksum of both."""
+    digest = hashlib.sha256()
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name} {array.dtype} {array.shape};".encode())
+        digest.update(array.data)
+    for name, text in sorted(about.items()):
+        if name != SEAL:
+            digest.update(f"{name} {text};".encode())
+    return about | {SEAL: digest.hexdigest()}
 
 
 def _check_sizes(path: Path) -> None:

@@ -29,7 +29,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equivocal.files import replacing
-from equivocal.reading import Shapes, UnreadableError, parse_json, read_tensors
+from equivocal.reading import Shapes, UnreadableError, parse_json, read_tensors, sealed_tensors
 from equivocal.sampling.expectations import Moments, gaussian_moments
 from equivocal.sampling.info import PER_OUTPUT, Info
 from equivocal.sampling.inputs import (
@@ -233,7 +233,7 @@ class Posterior:
         path = _checked_path(path)
         try:
             with replacing(path) as temporary:
-                save_file(arrays, temporary, metadata=header)
+                save_file(arrays, temporary, metadata=sealed_tensors(header, arrays))
         except OSError as error:
             fail(f"cannot write to {path!s:.80}: {error.strerror}; choose another place.")
 

@@ -10,6 +10,7 @@ A study is begun and opened by `opening`.
 """
 
 import gzip
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
@@ -220,7 +221,9 @@ class Study:
         path = self.found(name)
         try:
             check_netcdf(path)
-            dataset = xr.load_dataset(path, engine="scipy", decode_times=False)
+            with warnings.catch_warnings():  # of variables that the next check refuses
+                warnings.simplefilter("ignore", xr.SerializationWarning)
+                dataset = xr.load_dataset(path, engine="scipy", decode_times=False)
             check_dataset(name, dataset)
             return dataset
         # an AttributeError is xarray's, of text that is none
