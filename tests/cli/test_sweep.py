@@ -15,7 +15,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from equivocal.cli.sweep import sweep
 from tests.study.test_sweep import left_behind, times, workers_of, write_sweep, written
 
 COMMAND = [sys.executable, "-m", "equivocal", "sweep"]
@@ -68,20 +67,6 @@ def test_command_complains_in_one_sentence(
     result = run(*arguments, cwd=tmp_path)
     assert (result.returncode, result.stderr) == (2, message + "\n")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_quick_sweep_is_not_to_be_quoted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    row = {"id": "C1", "verdict": "reproduced"}
-    monkeypatch.setattr("equivocal.study.sweep.run_sweep", lambda *_: [row])
-    vary = ["training.seed=0"]
-    sweep(folder=tmp_path, quick=True, vary=vary)
-    told = capsys.readouterr().out.rstrip().splitlines()
-    assert told[0].strip() == "verdicts over 1 point"
-    assert told[-1] == "quick run: verdicts and tables of small studies are not to be quoted"
-    sweep(folder=tmp_path, vary=vary)
-    assert "quoted" not in capsys.readouterr().out
 
 
 @pytest.fixture(scope="module")

@@ -87,7 +87,7 @@ def one_core() -> Iterator[None]:
 
 def written(folder: Path) -> dict[str, bytes]:
     """The tables and the record, byte by byte."""
-    paths = [folder / "sweep.csv", folder / "sweep.toml", *sorted((folder / "tables").iterdir())]
+    paths = [folder / "sweep.csv", folder / "varied.toml", *sorted((folder / "tables").iterdir())]
     return {path.name: path.read_bytes() for path in paths}
 
 
@@ -164,7 +164,7 @@ def test_rows_are_those_of_each_study_with_its_settings_in_front(
 
 def test_folder_says_what_was_swept(undisturbed: tuple[Sweep, Path]) -> None:
     _, folder = undisturbed
-    record = tomllib.loads((folder / "sweep.toml").read_text())
+    record = tomllib.loads((folder / "varied.toml").read_text())
     assert record["versions"].keys() >= {"python", "equivocal", "jax"}
     tables = sorted(path.stem for path in (folder / "tables").iterdir())
     assert {**record, "versions": {}} == {
@@ -184,9 +184,9 @@ def test_another_sweep_says_what_it_replaces_and_leaves_no_table_of_the_former(
     shutil.copytree(whole, out)
     run_sweep(sweep, out, silent)
     assert capsys.readouterr().err == ""
-    record = (out / "sweep.toml").read_text()
+    record = (out / "varied.toml").read_text()
     named = record.replace("tables = [", 'tables = ["no_more", "gone", "../../mine", 3,')
-    (out / "sweep.toml").write_text(named)
+    (out / "varied.toml").write_text(named)
     for path in (out / "tables" / "no_more.csv", out / "tables" / "own.csv", beside):
         path.write_text("a\n")
     run_sweep(Sweep(sweep.points[:1]), out, silent)
@@ -194,19 +194,6 @@ def test_another_sweep_says_what_it_replaces_and_leaves_no_table_of_the_former(
     assert capsys.readouterr().err == told + "\n"
     assert written(out).keys() == written(whole).keys() | {"own.csv"}
     assert beside.exists()
-
-
-@pytest.mark.parametrize("text", [SWEEP, "[vary", ""])
-def test_own_file_of_the_user_is_not_replaced(
-    text: str, undisturbed: tuple[Sweep, Path], tmp_path: Path
-) -> None:
-    sweep, _ = undisturbed
-    own = tmp_path / "sweep.toml"
-    own.write_text(text)
-    with pytest.raises(UserError, match=r"sweep.toml is not what a sweep wrote, .* --out"):
-        run_sweep(sweep, tmp_path, silent)
-    assert own.read_text() == text
-    assert not (tmp_path / "results").exists()
 
 
 @pytest.mark.slow
@@ -293,7 +280,7 @@ def test_failure_of_one_does_not_stop_the_others(
     points = make_sweep(tmp_path / "study.toml", bad).points
     with pytest.raises(UnfinishedError, match=r"1 of 5 failed, .*no_such.* only that\."):
         run_sweep(Sweep((*points, *sweep.points)), out, silent)
-    record = {"sweep.toml": b"names what failed too"}
+    record = {"varied.toml": b"names what failed too"}
     assert written(out) | record == written(whole) | record
     assert times(out) == times(whole)
 

@@ -53,7 +53,7 @@ def sweep(
 ) -> None:
     """Run a study many times, with some of its settings varied in all combinations.
 
-    Writes sweep.csv, a row for every point and claim, all tables in tables/, and sweep.toml, which
+    Writes sweep.csv, a row for every point and claim, all tables in tables/, and varied.toml, which
     says what was varied. A sweep that was stopped goes on where it was, also on another machine.
     """
     from equivocal.study.cluster import hiring
@@ -70,7 +70,7 @@ def sweep(
     _show(rows, len(the_sweep.points))
     out.print(f"wrote {folder / 'sweep.csv'} and {folder / 'tables'}", soft_wrap=True)
     if the_sweep.quick:
-        out.print("quick run: verdicts and tables of small studies are not to be quoted")
+        out.print("Results of small networks show that it runs; they are not to be quoted.")
 
 
 def finished_or_exit(what: str, work: Callable[[Advance], Result]) -> Result:

@@ -10,7 +10,7 @@ Each point is a whole study without its report. From the results (see `many`) ar
 
     DIR/sweep.csv           claims: one row per point and claim, the varied settings in front
     DIR/tables/NAME.csv     each table of the study likewise
-    DIR/sweep.toml          what was varied (see `sweep_record`)
+    DIR/varied.toml         what was varied (see `sweep_record`)
 
 cell by cell as the studies wrote them, so an interrupted sweep ends with the same bytes.
 """

@@ -1,6 +1,6 @@
 """What a sweep's folder says of itself.
 
-    DIR/sweep.toml      the study, what was varied, versions, and which tables were written
+    DIR/varied.toml     the study, what was varied, versions, and which tables were written
 
 It holds no times, so an interrupted sweep ends with the same bytes. Tables that it names are ours:
 another sweep removes those that it does not write itself.
@@ -12,7 +12,6 @@ from typing import Any
 
 import tomli_w
 
-from equivocal.errors import UserError
 from equivocal.files import write_text_atomically
 from equivocal.machine import versions
 from equivocal.reading import TABLE_BYTES, UnreadableError, is_plain_name, read_toml
@@ -20,7 +19,7 @@ from equivocal.results import tell_replaced
 
 __all__ = ["SweepRecord"]
 
-NAME = "sweep.toml"
+NAME = "varied.toml"  # not sweep.toml, which a user's own file may be called
 PACKAGES = ("equivocal", "jax", "numpy", "scipy", "statsmodels", "xarray")
 
 
@@ -34,7 +33,7 @@ class SweepRecord:
 
     @classmethod
     def begin(cls, folder: Path, settings: dict[str, Any]) -> "SweepRecord":
-        """Before the work: tell what will be replaced, and refuse to replace a user's file."""
+        """Before the work: tell what will be replaced."""
         former = _former_tables(folder / NAME)
         tell_replaced(folder / NAME, settings, list(settings))
         return cls(folder, settings, former)
@@ -59,7 +58,4 @@ def _former_tables(path: Path) -> tuple[str, ...]:
         case {"tables": list() as names, "versions": dict()}:
             # a folder may come from strangers
             return tuple(name for name in names if isinstance(name, str) and is_plain_name(name))
-    raise UserError(
-        f"{path} is not what a sweep wrote, and would be replaced; choose another --out, or move "
-        "it away."
-    )
+    return ()
