@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import time
+import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -85,8 +86,8 @@ def one_core() -> Iterator[None]:
 
 
 def written(folder: Path) -> dict[str, bytes]:
-    """The tables, byte by byte."""
-    paths = [folder / "sweep.csv", *sorted((folder / "tables").iterdir())]
+    """The tables and the record, byte by byte."""
+    paths = [folder / "sweep.csv", folder / "varied.toml", *sorted((folder / "tables").iterdir())]
     return {path.name: path.read_bytes() for path in paths}
 
 
@@ -159,6 +160,40 @@ def test_rows_are_those_of_each_study_with_its_settings_in_front(
     assert shown["t"].nunique() == len(sweep.points)
     assert len(list((folder / "networks").iterdir())) == 2  # trained once for two points each
     assert pd.read_csv(folder / "sweep.csv").to_numpy().tolist() == points  # it claims nothing
+
+
+def test_folder_says_what_was_swept(undisturbed: tuple[Sweep, Path]) -> None:
+    _, folder = undisturbed
+    record = tomllib.loads((folder / "varied.toml").read_text())
+    assert record["versions"].keys() >= {"python", "equivocal", "jax"}
+    tables = sorted(path.stem for path in (folder / "tables").iterdir())
+    assert {**record, "versions": {}} == {
+        "tables": tables,
+        "study": "garden",
+        "quick": False,
+        "vary": {"training.seed": [0, 1], "inference.seed": [0, 7]},
+        "versions": {},
+    }
+
+
+def test_another_sweep_says_what_it_replaces_and_leaves_no_table_of_the_former(
+    undisturbed: tuple[Sweep, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sweep, whole = undisturbed
+    out, beside = tmp_path / "out", tmp_path / "mine.csv"
+    shutil.copytree(whole, out)
+    run_sweep(sweep, out, silent)
+    assert capsys.readouterr().err == ""
+    record = (out / "varied.toml").read_text()
+    named = record.replace("tables = [", 'tables = ["no_more", "gone", "../../mine", 3,')
+    (out / "varied.toml").write_text(named)
+    for path in (out / "tables" / "no_more.csv", out / "tables" / "own.csv", beside):
+        path.write_text("a\n")
+    run_sweep(Sweep(sweep.points[:1]), out, silent)
+    told = f"results in {out} that had other vary.training.seed, vary.inference.seed are replaced"
+    assert capsys.readouterr().err == told + "\n"
+    assert written(out).keys() == written(whole).keys() | {"own.csv"}
+    assert beside.exists()
 
 
 @pytest.mark.slow
@@ -245,7 +280,8 @@ def test_failure_of_one_does_not_stop_the_others(
     points = make_sweep(tmp_path / "study.toml", bad).points
     with pytest.raises(UnfinishedError, match=r"1 of 5 failed, .*no_such.* only that\."):
         run_sweep(Sweep((*points, *sweep.points)), out, silent)
-    assert written(out) == written(whole)
+    record = {"varied.toml": b"names what failed too"}
+    assert written(out) | record == written(whole) | record
     assert times(out) == times(whole)
 
 

@@ -53,8 +53,8 @@ def sweep(
 ) -> None:
     """Run a study many times, with some of its settings varied in all combinations.
 
-    Writes sweep.csv, a row for every point and claim, and all tables in tables/. A sweep that was
-    stopped goes on where it was, also on another machine.
+    Writes sweep.csv, a row for every point and claim, all tables in tables/, and varied.toml, which
+    says what was varied. A sweep that was stopped goes on where it was, also on another machine.
     """
     from equivocal.study.cluster import hiring
     from equivocal.study.sweep import load_sweep, make_sweep, parse_varied, run_sweep
@@ -69,6 +69,8 @@ def sweep(
     rows = finished_or_exit("sweep", lambda advance: run_sweep(the_sweep, folder, advance, hire))
     _show(rows, len(the_sweep.points))
     out.print(f"wrote {folder / 'sweep.csv'} and {folder / 'tables'}", soft_wrap=True)
+    if the_sweep.quick:
+        out.print("Results of small networks show that it runs; they are not to be quoted.")
 
 
 def finished_or_exit(what: str, work: Callable[[Advance], Result]) -> Result:
@@ -86,10 +88,11 @@ def finished_or_exit(what: str, work: Callable[[Advance], Result]) -> Result:
 def _show(rows: list[dict[str, str]], points: int) -> None:
     """How often each claim got which verdict."""
     verdicts = list(dict.fromkeys(row["verdict"] for row in rows if "verdict" in row))
+    number = f"{points} point{'s' if points > 1 else ''}"
     if not verdicts:
-        out.print(f"{points} points; only the paper's study has claims to judge")
+        out.print(f"{number}; only the paper's study has claims to judge")
         return
-    shown = Table(title=f"verdicts over {points} points", title_justify="left")
+    shown = Table(title=f"verdicts over {number}", title_justify="left")
     shown.add_column("claim", no_wrap=True)
     for verdict in verdicts:
         shown.add_column(verdict, justify="right")

@@ -113,7 +113,8 @@ class _Work:
     def state(self) -> tuple[int, str]:
         """How many tasks there are, and a word on what goes on."""
         training = len(self.in_training)
-        return len(self.tasks), f"{training} trainings to go" if training else "all are trained"
+        to_go = f"{training} training{'s' if training > 1 else ''} to go"
+        return len(self.tasks), to_go if training else "all are trained"
 
     def outcomes(self) -> Iterator[tuple[str, Any]]:
         """Key and result, or exception, of every task; and of networks that are trained."""

@@ -10,6 +10,7 @@ Each point is a whole study without its report. From the results (see `many`) ar
 
     DIR/sweep.csv           claims: one row per point and claim, the varied settings in front
     DIR/tables/NAME.csv     each table of the study likewise
+    DIR/varied.toml         what was varied (see `sweep_record`)
 
 cell by cell as the studies wrote them, so an interrupted sweep ends with the same bytes.
 """
@@ -40,6 +41,7 @@ from equivocal.study.running import Study
 from equivocal.study.settings import StudySettings, load_study, parse_changes
 from equivocal.study.stages import content_key
 from equivocal.study.stimuli import load_stimuli
+from equivocal.study.sweep_record import SweepRecord
 
 __all__ = ["Point", "Sweep", "load_sweep", "make_sweep", "parse_varied", "run_sweep"]
 
@@ -61,6 +63,20 @@ class Sweep:
     """All points, the last setting varying fastest."""
 
     points: tuple[Point, ...]
+
+    @property
+    def quick(self) -> bool:
+        """Whether its studies are small ones."""
+        return any(point.settings.quick_run for point in self.points)
+
+    @property
+    def varied(self) -> dict[str, list[Any]]:
+        """Each setting that is varied, with its values."""
+        found: dict[str, dict[str, Any]] = {}
+        for point in self.points:
+            for name, value in point.varied.items():
+                found.setdefault(name, {})[repr(value)] = value  # some values have no hash
+        return {name: list(values.values()) for name, values in found.items()}
 
 
 class _SweepFile(BaseModel):
@@ -146,14 +162,19 @@ def make_sweep(
 def run_sweep(sweep: Sweep, folder: Path, on_step: Advance, hire: Hire = alone) -> list[Row]:
     """Every point that is not there yet; returns the rows of `sweep.csv`."""
     keyed = [(*_task(point.settings), point) for point in sweep.points]
+    study = sweep.points[0].settings.name
+    settings = {"study": study, "quick": sweep.quick, "vary": sweep.varied}
     with only_one(folder, *SUBFOLDERS):
+        record = SweepRecord.begin(folder, settings)
         done = do_missing({key: task for key, task, _ in keyed}, folder, hire, on_step)
         found = [(point, done.results[key]) for key, _, point in keyed if key in done.results]
         claims = _in_front((point.varied, content["claims"]) for point, content in found)
-        if found:
-            _write(folder / "sweep.csv", claims)
         names = dict.fromkeys(name for _, content in found for name in content["tables"])
-        for name in filter(is_plain_name, names):  # a store may come from strangers
+        tables = list(filter(is_plain_name, names))  # a store may come from strangers
+        if found:
+            record.write(tables)
+            _write(folder / "sweep.csv", claims)
+        for name in tables:
             parts = [(point.varied, content["tables"].get(name, "")) for point, content in found]
             _write(folder / "tables" / f"{name}.csv", _in_front(parts))
     done.check()
