@@ -12,8 +12,10 @@ import pandas as pd
 import pytest
 
 from equivocal import __version__
+from equivocal.cli import constructions as command
+from equivocal.cli.console import out
 from equivocal.cli.constructions import run as run_command
-from equivocal.constructions import load_construction
+from equivocal.constructions import READINGS, load_construction
 from equivocal.constructions.reading import SAMPLER
 from equivocal.constructions.settings import posteriors_of, write_settings
 from equivocal.errors import UserError
@@ -52,7 +54,9 @@ def test_a_folder_that_is_a_file_is_one_sentence(tmp_path: Path) -> None:
     assert (tmp_path / "out").read_text() == "mine"
 
 
-def test_settings_hold_all_that_shaped_a_result_and_those_of_others_stay(tmp_path: Path) -> None:
+def test_settings_hold_all_that_shaped_a_result_and_those_of_others_stay(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path, training = tmp_path / "constructions.toml", TrainingSettings(networks=10, seed=4)
     order, attachment = load_construction("word_order"), load_construction("attachment")
     write_settings(path, order, training, curve_networks=4, seconds=12.3456)
@@ -76,9 +80,53 @@ def test_settings_hold_all_that_shaped_a_result_and_those_of_others_stay(tmp_pat
     }
     assert found["attachment"]["training"]["networks"] == 2
     assert "curves" not in found["attachment"]
+    assert not capsys.readouterr().err
     path.write_text("[word_order\n")  # damaged by hand: written anew
     write_settings(path, attachment, training, curve_networks=10, seconds=1)
+    told = "constructions.toml cannot be read; what it said of other constructions is lost\n"
+    assert capsys.readouterr().err.endswith(told)
     assert tomllib.loads(path.read_text()).keys() == {"attachment"}
+
+
+def made_up_readings(*_: object) -> pd.DataFrame:
+    """Of two networks that believe the same of everything."""
+    numbers = [*READINGS, "belief", "rival_belief", "exact", "rival_exact"]
+    kinds = (("trained", 0.0), ("posterior", 1.0))
+    return pd.DataFrame(
+        {
+            "construction": "attachment",
+            "condition": item.condition,
+            "item": item.name,
+            "network": network,
+            "beliefs": beliefs,
+            "variance": variance,
+            "heard": 1000,
+            "converged": True,
+        }
+        | dict.fromkeys(numbers, 0.3)
+        for item in load_construction("attachment").items
+        for network in (0, 1)
+        for beliefs, variance in kinds
+    )
+
+
+def closed(*_: object, **__: object) -> None:
+    """Prints into a pipe that nobody reads any more."""
+    raise BrokenPipeError
+
+
+def test_results_are_whole_before_they_are_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "_read", made_up_readings)
+    with monkeypatch.context() as patch:
+        patch.setattr(out, "print", closed)
+        with pytest.raises(BrokenPipeError):
+            run_command(only=["attachment"], folder=tmp_path)
+    assert (tmp_path / "constructions.toml").exists()
+    run_command(only=["attachment"], folder=tmp_path, quick=True)
+    told = capsys.readouterr().out
+    assert told.endswith("small networks show that it runs; they are not to be quoted.\n")
 
 
 def test_every_posterior_is_read_once_the_usual_one_first() -> None:

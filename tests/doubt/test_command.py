@@ -185,6 +185,7 @@ def test_one_command_makes_all_and_finds_it_again(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "Most like the truth: " in done.stdout
     assert "calibration error by role" in done.stdout
+    assert done.stdout.endswith("they are not to be quoted.\n")
     for name in ("scores", "roles", "summary"):
         assert len(pd.read_csv(tmp_path / "out" / "tables" / f"{name}.csv")) >= len(KINDS)
     assert (tmp_path / "out" / "figures" / "doubt.svg").stat().st_size > 1000

@@ -118,6 +118,21 @@ def test_results_of_other_settings_are_replaced_and_files_of_a_user_are_not(
     assert "had other truth.beta are replaced" in capsys.readouterr().err
 
 
+def test_a_table_that_is_read_is_not_replaced(tmp_path: Path) -> None:
+    """Not even where the folder holds an earlier run that wrote it."""
+    sim, out = tmp_path / "sim", tmp_path / "out"
+    simulate(participants="6", items="4", folder=sim)
+    compare(data=sim / "data.csv", measures=sim / "measures.csv", folder=out)
+    (tmp_path / "link.csv").symlink_to(out / "trials.csv")
+    before = contents(tmp_path)
+    for data in (out / "trials.csv", sim / ".." / "out" / "trials.csv", tmp_path / "link.csv"):
+        with pytest.raises(UserError, match=rf"{data.name} is read here and would be replaced; "):
+            compare(data=data, measures=sim / "measures.csv", measure=["rival"], folder=out)
+    with pytest.raises(UserError, match=r"measures\.csv is read here and would be replaced; "):
+        simulate(participants="6", items="2", measures=sim / "measures.csv", folder=sim)
+    assert contents(tmp_path) == before
+
+
 def test_measures_are_those_of_the_suites_unless_given(tmp_path: Path) -> None:
     (tmp_path / "d.csv").write_text("participant,item,rt\np1,1,300\n")
     message = fails("compare", "d.csv", cwd=tmp_path)

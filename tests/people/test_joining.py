@@ -259,7 +259,7 @@ def test_controls_come_from_either_table(tmp_path: Path) -> None:
         ({"measures": "item,position\n1,1\n"}, "no column of numbers"),
         ({"measures": "item,measure,value\n1,item,2\n"}, "a measure called 'item', as a column"),
         ({"measures": "itm,update\n1,1\n"}, "no column 'item': did you mean 'itm'?"),
-        ({"measures": "item;update\n1;1\n"}, "separated by commas, not by semicolons"),
+        ({"measures": "item;update\n1;1\n"}, "separated by semicolons, and must be by commas"),
         ({"measures": "item,update\n"}, "no rows below its header"),
         ({"measures": "item,update\n1,2\n"}, "column position with several values"),
         (
@@ -288,7 +288,7 @@ def test_packed_tables_are_read_and_broken_ones_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="it is not packed by gzip; rename it"):
         read_measures(path, Columns())
     path.write_bytes(gzip.compress(b"item;update\n1;2\n"))
-    with pytest.raises(UserError, match="separated by commas, not by semicolons"):
+    with pytest.raises(UserError, match="separated by semicolons, and must be by commas"):
         read_measures(path, Columns())
     path.write_bytes(gzip.compress(MEASURES.encode() * 100))
     with pytest.raises(UserError, match="too long once unpacked"):
@@ -345,7 +345,7 @@ def test_a_column_of_where_that_no_table_has_is_named(tmp_path: Path) -> None:
 )
 def test_other_separators_are_named(tmp_path: Path, text: str, name: str) -> None:
     (tmp_path / "d.csv").write_text(text)
-    with pytest.raises(UserError, match=f"separated by commas, not by {name}; save it as CSV"):
+    with pytest.raises(UserError, match=f"by {name}, and must be by commas; save it as CSV"):
         read_trials(tmp_path / "d.csv", Columns())
 
 

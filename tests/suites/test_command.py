@@ -13,6 +13,8 @@ import pandas as pd
 import pytest
 import tomli_w
 
+from equivocal.cli import suites as command
+from equivocal.cli.console import out
 from equivocal.cli.suites import run
 from equivocal.errors import UserError
 from equivocal.gestalt import TrainingSettings
@@ -128,6 +130,50 @@ def test_results_of_another_run_are_not_replaced_silently(
     path.write_text("suites = [")
     tell_replaced(path, settings(chase), COMPARED)
     assert "cannot be read; the results in" in capsys.readouterr().err
+
+
+def closed(*_: object, **__: object) -> None:
+    """Prints into a pipe that nobody reads any more."""
+    raise BrokenPipeError
+
+
+def test_a_run_is_whole_before_its_results_are_printed(
+    chase_file: Path,
+    chase: Suite,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = made_up(chase, np.ones((2, 2, 2))).assign(position=1, word="bone")
+    monkeypatch.setattr(command, "_heard", lambda *_: words)
+    with monkeypatch.context() as patch:
+        patch.setattr(out, "print", closed)
+        with pytest.raises(BrokenPipeError):
+            run(names=[str(chase_file)], folder=tmp_path)
+    assert (tmp_path / "suites.toml").exists()
+    run(names=[str(chase_file)], folder=tmp_path)
+    assert "quoted" not in capsys.readouterr().out
+    run(names=[str(chase_file)], folder=tmp_path, quick=True)
+    told = capsys.readouterr()
+    assert told.out.endswith("small networks show that it runs; they are not to be quoted.\n")
+    assert "are replaced" in told.err
+
+
+def test_results_that_stay_are_not_said_to_be_replaced(
+    chase_file: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def refuse(*_: object) -> None:
+        raise UserError("other networks")
+
+    monkeypatch.setattr(command, "train_or_reuse", refuse)
+    (tmp_path / "suites.toml").write_text('beliefs = "posterior"\n')
+    with pytest.raises(UserError, match="other networks"):
+        run(names=[str(chase_file)], folder=tmp_path)
+    assert not capsys.readouterr().err
+    assert (tmp_path / "suites.toml").exists()
 
 
 @pytest.mark.slow

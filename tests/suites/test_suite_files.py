@@ -76,6 +76,12 @@ def test_the_last_of_two_equal_words_is_critical(tmp_path: Path) -> None:
         ('world = "sg2018"', 'world = "../w.toml"', "leads out of its folder"),
         ('world = "sg2018"', 'world = "sg2018"\nmeasure = "n400"', "unknown measure 'n400'"),
         ('odd = ""\n', "", "at least 2 conditions"),
+        (
+            'odd = ""',
+            'odd = "violatoin"',
+            r"condition 'odd': unknown published condition 'violatoin': did you mean 'violation'\?",
+        ),
+        ('odd = ""', 'odd = "bogus"', "'bogus'; give one of cat_viol, high_cloze, .*, or ''"),
     ],
 )
 def test_a_mistake_in_the_toml_file_is_one_sentence(

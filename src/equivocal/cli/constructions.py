@@ -10,7 +10,7 @@ from rich import box
 from rich.table import Table
 
 from equivocal.cli.console import out, progress, show_table
-from equivocal.cli.experiments import Quick, training_of, write_tables
+from equivocal.cli.experiments import Quick, tell_written, training_of, write_tables
 from equivocal.cli.training import Networks, Seed, train_or_reuse
 
 if TYPE_CHECKING:
@@ -88,10 +88,12 @@ def run(
     with only_one(place, "tables", "figures", "networks/*", "networks/*/networks", "readings/*"):
         for construction in chosen:
             began = perf_counter()
-            _write(construction, _read(construction, training, followed, place), followed, place)
+            readings = _read(construction, training, followed, place)
+            tables = _write(construction, readings, followed, place)
             seconds = perf_counter() - began
             write_settings(place / "constructions.toml", construction, training, followed, seconds)
-    out.print(f"wrote {place / 'tables'} and {place / 'figures'}", soft_wrap=True)
+            _show(construction, tables)
+    tell_written(place, quick=quick)
 
 
 def _read(
@@ -120,8 +122,8 @@ def _read(
 
 def _write(
     construction: "Construction", readings: "pd.DataFrame", followed: int, place: Path
-) -> None:
-    """Tables and figures of one construction, and its tables on the screen."""
+) -> "dict[str, pd.DataFrame]":
+    """Tables and figures of one construction; gives the tables."""
     from equivocal.constructions import belief_table, share_table
     from equivocal.constructions.figures import curve_figure, reading_figure
     from equivocal.report import save_figure
@@ -137,12 +139,7 @@ def _write(
     write_tables(place / "tables", {f"{name}_{what}": table for what, table in tables.items()})
     for what, figure in figures.items():
         save_figure(figure, place / "figures", what)
-    _show(construction, tables["shares"], tables["beliefs"])
-    if not readings["converged"].all():
-        some = f"{1 - readings['converged'].mean():.0%} of the readings"
-        out.print(f"{some} are of posteriors that did not come to rest: column `converged`.")
-    if construction.curves:
-        _show_curves(tables["curves"])
+    return tables
 
 
 def _usual(table: "pd.DataFrame") -> "pd.DataFrame":
@@ -154,7 +151,20 @@ def _usual(table: "pd.DataFrame") -> "pd.DataFrame":
     return chosen
 
 
-def _show(construction: "Construction", shares: "pd.DataFrame", beliefs: "pd.DataFrame") -> None:
+def _show(construction: "Construction", tables: "dict[str, pd.DataFrame]") -> None:
+    """The tables of one construction on the screen."""
+    _show_readings(construction, tables["shares"], tables["beliefs"])
+    rest = tables["readings"]["converged"]
+    if not rest.all():
+        some = f"{1 - rest.mean():.0%} of the readings"
+        out.print(f"{some} are of posteriors that did not come to rest: column `converged`.")
+    if construction.curves:
+        _show_curves(tables["curves"])
+
+
+def _show_readings(
+    construction: "Construction", shares: "pd.DataFrame", beliefs: "pd.DataFrame"
+) -> None:
     out.print(construction.title, style="bold")
     table = _table("condition", "items", "exact", "belief", "error")
     own = beliefs[beliefs["beliefs"] == "trained"].to_dict("records")

@@ -9,7 +9,7 @@ from rich import box
 from rich.table import Table
 
 from equivocal.cli.console import out, progress, show_table
-from equivocal.cli.experiments import Quick, training_of, write_tables
+from equivocal.cli.experiments import Quick, tell_written, training_of, write_tables
 from equivocal.cli.training import Networks, Seed, train_or_reuse
 
 if TYPE_CHECKING:
@@ -76,6 +76,7 @@ def doubt(
     settings = DoubtSettings(seed=training.seed, **(FEW if quick else {}))
     with only_one(chosen, "tables", "figures", "networks/*", "dropout_*/*", "members/*"):
         _compare(_trained(the_world, training, chosen, settings), kinds, began)
+    tell_written(chosen, quick=quick)
 
 
 def _kinds(layers: list[str] | None) -> list[str]:
@@ -127,7 +128,6 @@ def _compare(kept: "Kept", kinds: list[str], began: float) -> None:
     _show(summary, roles, len(run.networks))
     out.print(sentence, style="bold", soft_wrap=True)
     _show_warnings(table)
-    out.print(f"wrote {folder / 'tables'} and {folder / 'figures'}", soft_wrap=True)
 
 
 def _show(summary: "pd.DataFrame", roles: "pd.DataFrame", networks: int) -> None:

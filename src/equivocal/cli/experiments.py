@@ -1,4 +1,4 @@
-"""What commands share that train networks for an experiment: sizes, settings, tables."""
+"""What commands share that train networks for an experiment: sizes, settings, tables, an end."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from equivocal.cli.console import out
+
 if TYPE_CHECKING:
     import pandas as pd
 
     from equivocal.gestalt import TrainingSettings
 
-__all__ = ["SMALL", "Quick", "training_of", "write_tables"]
+__all__ = ["SMALL", "Quick", "tell_written", "training_of", "write_tables"]
 
 SMALL = {"networks": 2, "epochs": 10, "sentences": 1_000}
 
@@ -38,3 +40,10 @@ def write_tables(folder: Path, tables: "Mapping[str, pd.DataFrame]") -> None:
     for name, table in tables.items():
         text = table.to_csv(index=False, float_format="%.6g")
         write_text_atomically(folder / f"{name}.csv", text)
+
+
+def tell_written(folder: Path, *, quick: bool) -> None:
+    """Where the results are, and what those of `SMALL` networks are not for."""
+    out.print(f"wrote {folder / 'tables'} and {folder / 'figures'}", soft_wrap=True)
+    if quick:
+        out.print("Results of small networks show that it runs; they are not to be quoted.")

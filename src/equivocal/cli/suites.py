@@ -11,7 +11,7 @@ from rich import box
 from rich.table import Table
 
 from equivocal.cli.console import out, progress
-from equivocal.cli.experiments import Quick, training_of, write_tables
+from equivocal.cli.experiments import Quick, tell_written, training_of, write_tables
 from equivocal.cli.training import Networks, Seed, train_or_reuse
 from equivocal.errors import UserError
 
@@ -114,6 +114,7 @@ def run(
     from equivocal.suites import SHIPPED, load_suite
     from equivocal.suites.measuring import SURPRISE
     from equivocal.suites.settings import COMPARED
+    from equivocal.suites.telling import told
 
     wanted = _measures(measures or [])
     suites = [load_suite(name) for name in dict.fromkeys(names or SHIPPED)]
@@ -126,10 +127,13 @@ def run(
     chosen = folder or (QUICK if quick else USUAL)
     owned = ("networks/*", "networks/*/networks", "networks/*/posteriors/*")
     with only_one(chosen, "tables", "figures", *owned):
-        tell_replaced(chosen / FINISHED, made_of, COMPARED)
         words = _heard(suites, asked, training, chosen)
-        _write(words, suites, chosen)
+        tell_replaced(chosen / FINISHED, made_of, COMPARED)
+        findings = _write(words, suites, chosen)
         _finish(chosen, made_of | {"seconds": round(perf_counter() - began, 3)})
+    for text, style in told(findings):
+        out.print(text, style=style, soft_wrap=True)
+    tell_written(chosen, quick=quick)
 
 
 def _measures(names: list[str]) -> list[str]:
@@ -199,12 +203,11 @@ def _made_of(suites: "list[Suite]", asked: Asked, training: "TrainingSettings") 
     )
 
 
-def _write(words: "pd.DataFrame", suites: "list[Suite]", folder: Path) -> None:
-    """Tables and figures, and the findings on the screen."""
+def _write(words: "pd.DataFrame", suites: "list[Suite]", folder: Path) -> "pd.DataFrame":
+    """Tables and figures; gives the findings."""
     from equivocal.report import save_figure
     from equivocal.report.suite_figures import overview_figure, suite_figure
     from equivocal.suites import condition_table, finding_table, network_means, word_table
-    from equivocal.suites.telling import told
 
     findings, means = finding_table(words, suites), network_means(words, suites)
     tables = {
@@ -223,8 +226,7 @@ def _write(words: "pd.DataFrame", suites: "list[Suite]", folder: Path) -> None:
     write_tables(folder / "tables", tables)
     for name, figure in figures.items():
         save_figure(figure, folder / "figures", name)
-    for text, style in told(findings):
-        out.print(text, style=style, soft_wrap=True)
+    return findings
 
 
 def _clear(folder: Path, tables: "Iterable[str]") -> None:
@@ -251,4 +253,3 @@ def _finish(folder: Path, made_of: dict[str, Any]) -> None:
     from equivocal.files import write_text_atomically
 
     write_text_atomically(folder / FINISHED, tomli_w.dumps(made_of))
-    out.print(f"wrote {folder / 'tables'} and {folder / 'figures'}", soft_wrap=True)

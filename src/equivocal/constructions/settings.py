@@ -13,6 +13,7 @@ from equivocal.errors import UserError
 from equivocal.files import write_text_atomically
 from equivocal.gestalt import TrainingSettings
 from equivocal.machine import versions
+from equivocal.progress import announce
 from equivocal.reading import UnreadableError, read_toml
 from equivocal.suites.posteriors import VARIANCE
 from equivocal.suites.settings import PACKAGES
@@ -87,6 +88,7 @@ def write_settings(
     try:
         found = read_toml(path) if path.exists() else {}
     except UnreadableError:
+        announce(f"{path} cannot be read; what it said of other constructions is lost")
         found = {}
     tables = {name: table for name, table in found.items() if name in SHIPPED}
     own = settings_of(construction, training, curve_networks)

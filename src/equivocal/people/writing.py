@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 import tomli_w
 
+from equivocal.errors import UserError
 from equivocal.files import checksum, write_text_atomically
 from equivocal.machine import versions
 from equivocal.people.comparing import Comparison
@@ -48,6 +49,12 @@ def inputs_of(**paths: Path | None) -> dict[str, str]:
 def keep_others(folder: Path, mark: str, settings: dict[str, Any]) -> None:
     """Complain if a file of the user's would be replaced; tell of results with other settings."""
     refuse_unknown_files(folder / mark, WRITTEN[mark])
+    for table in (Path(settings[name]) for name in settings["inputs"]):
+        if any(_is_same(table, folder / name) for name in WRITTEN[mark]):
+            raise UserError(
+                f"{table} is read here and would be replaced; choose another --out, or copy it to "
+                "another folder and give that."
+            )
     tell_replaced(folder / mark, settings, [name for name in settings if name not in PLACES])
 
 
@@ -78,6 +85,11 @@ def write_power(folder: Path, table: pd.DataFrame, settings: dict[str, Any]) -> 
     _write_settings(folder / POWER, settings)
     _write_table(folder / "power.csv", table)
     save_figure(power_figure(table), folder / "figures", "power")
+
+
+def _is_same(path: Path, other: Path) -> bool:
+    """Whether they are one file, by whatever names."""
+    return path.exists() and other.exists() and path.samefile(other)
 
 
 def _write_table(path: Path, table: pd.DataFrame) -> None:

@@ -137,8 +137,8 @@ def _check_separator(path: str | Path, header: str) -> None:
     for sign, name in ((";", "semicolons"), ("\t", "tabs")):
         if sign in header and "," not in header:
             raise UserError(
-                f"{path}: columns are separated by commas, not by {name}; save it as CSV with a "
-                "point in its numbers."
+                f"{path}: its columns are separated by {name}, and must be by commas; save it as "
+                "CSV with a point in its numbers."
             )
 
 

@@ -10,7 +10,7 @@ from equivocal.suites.findings import (
     word_table,
 )
 from equivocal.suites.measuring import measure_words
-from equivocal.suites.published import published_means
+from equivocal.suites.reference import published_means
 from equivocal.suites.suite import SHIPPED, Finding, Suite, load_suite
 
 __all__ = [

@@ -1,8 +1,7 @@
-"""The model of 2018 beside ours: `published_2018.csv`, and ratios, which alone can be compared.
+"""The model of 2018 beside ours, by ratios, which alone can be compared.
 
-The file holds the mean semantic update of each published network in each condition (Rabovsky,
-Hansen & McClelland 2018, their standard model). Amounts cannot be compared between networks of
-another make, ratios can: of what is predicted larger to what is predicted smaller,
+Amounts cannot be, between networks of another make; ratios can: of what is predicted larger to what
+is predicted smaller,
 
     Σ_{w>0} w·m / Σ_{w<0} |w|·m        m: condition means, w: the contrast's weights
 
@@ -10,27 +9,16 @@ for a pair the ratio of the two means. Over networks it is their geometric mean,
 of the logarithms.
 """
 
-from functools import cache
-
 import numpy as np
-import pandas as pd
 
-from equivocal.reading import read_table
 from equivocal.study.statistics import one_sample
 from equivocal.study.word_measures import MEASURES
-from equivocal.suites.suite import DATA, Finding, Suite
+from equivocal.suites.reference import published_means
+from equivocal.suites.suite import Finding, Suite
 
-__all__ = ["beside", "no_ratio", "published_means", "published_of", "ratio_columns"]
+__all__ = ["beside", "no_ratio", "published_of", "ratio_columns"]
 
-PUBLISHED = "published_2018.csv"
 PUBLISHED_MEASURE = "semantic_update"
-
-
-@cache
-def published_means() -> pd.DataFrame:
-    """Mean semantic update of the published networks: a row per network, a column per condition."""
-    table = read_table(str(DATA / PUBLISHED))
-    return table.pivot(index="network", columns="condition", values="semantic_update")
 
 
 def published_of(suite: Suite, measure: str) -> dict[str, np.ndarray]:

@@ -32,6 +32,7 @@ from equivocal.reading import inside, is_plain_name, read_toml
 from equivocal.study.settings import named_file
 from equivocal.study.word_measures import check_measures
 from equivocal.suites.items import Item, load_items
+from equivocal.suites.reference import check_published
 from equivocal.world import World, shipped_worlds
 
 __all__ = ["DATA", "SHIPPED", "Finding", "Suite", "load_suite"]
@@ -112,6 +113,8 @@ def load_suite(name_or_path: str | Path) -> Suite:
         if len(getattr(file, name)) < least:
             raise UserError(f"{path}: a suite needs at least {least} {what}; add to [{name}].")
     check_measures([file.measure], f"{path}: ")
+    for name, known_as in file.conditions.items():
+        check_published(known_as, f"{path}, condition {name!r:.80}")
     world = _world(path, file.world)
     items, rows = load_items(path.with_suffix(".csv"), world, tuple(file.conditions))
     return Suite(
