@@ -26,7 +26,7 @@ def published_means() -> pd.DataFrame:
 
 def check_published(name: str, where: str) -> None:
     """Complain of a condition's published name that the file lacks; none at all is well."""
-    known = list(published_means())
+    known = list(map(str, published_means()))
     if name and name not in known:
         every = listed(known, most=len(known))
         hint = did_you_mean(name, known) or f"; give one of {every}, or ''."
