@@ -47,8 +47,8 @@ def bars(axes: Axes, values: dict[str, float], goal: float, title: str, label: s
     for place, value in enumerate(values.values()):
         axes.text(place, value, f"{value:.2f}", ha="center", va="bottom")
     axes.axhline(goal, color="0.5", linestyle=":")
-    axes.set_xlim(-0.7, len(values) - 0.3)
-    axes.text(len(values) - 0.35, goal, f"goal {goal:g}", ha="right", va="bottom", color="0.35")
+    axes.set_xlim(-0.5, len(values) - 0.1)  # the goal is told beside the bars
+    axes.text(len(values) - 0.12, goal, f"goal {goal:g}", ha="right", va="bottom", color="0.35")
     axes.set(title=title, ylabel=label, ylim=(0, 1.25 * max(goal, *values.values())))
 
 
