@@ -29,16 +29,17 @@ def rows_from_a_file(axes: Axes, memory: Axes, found: dict[str, Any]) -> None:
         ("file", COLOURS[0], "read from a file"),
         ("memory", COLOURS[1], "in memory"),
     ):
-        points = [(int(rows), one[how]) for rows, one in found.items() if how in one]
+        sizes = sorted((rows for rows in found if how in found[rows]), key=int)
+        points = [(int(rows), found[rows][how]) for rows in sizes]
         rows = [number for number, _ in points]
         axes.loglog(rows, [one["seconds"] for _, one in points], "o-", color=colour, label=words)
         peaks = [one["peak_bytes"] / 1e9 for _, one in points]
-        memory.semilogx(rows, peaks, "o-", color=colour, label=words)
+        memory.semilogx(rows, peaks, "o-", color=colour)
     axes.set(xlabel="rows", ylabel="seconds", title="a posterior of 16 outputs")
     memory.axhline(2, color="0.5", linestyle=":", label="the budget, 2 GB")
     memory.set(xlabel="rows", ylabel="GB of the whole process", title="its memory", ylim=(0, 2.4))
-    for each in (axes, memory):
-        each.legend()
+    axes.legend()
+    memory.legend(loc="lower right")
 
 
 def bars(axes: Axes, values: dict[str, float], goal: float, title: str, label: str) -> None:
