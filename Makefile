@@ -38,7 +38,7 @@ test-slow: .venv/.installed-dev
 	$(TEST_ENV) $(BIN)/python -m pytest -m slow
 
 # LONGER chooses some of them.
-LONGER := tests/asking tests/bench tests/cli tests/constructions tests/doubt tests/fuzz tests/people \
+LONGER := tests/asking tests/benchmarks tests/cli tests/uncertainty tests/fuzz tests/human_data \
 	tests/project tests/study tests/suites tests/sampling/test_placement.py \
 	tests/sampling/test_properties.py tests/sampling/test_rows.py tests/sampling/test_samplers.py \
 	tests/sampling/test_streaming.py

@@ -23,13 +23,13 @@ import numpy as np
 import typer
 
 from benchmarks.machine import RESULTS, machine_facts
-from equivocal.doubt import posterior_of, reversals_of, truth_of
-from equivocal.doubt.reversals import auroc, doubt_about
-from equivocal.doubt.truth import scores
-from equivocal.files import write_text_atomically
 from equivocal.gestalt import Run, train
 from equivocal.gestalt.runs import split_corpus
 from equivocal.sampling import sample_network, sample_posterior
+from equivocal.store.files import write_text_atomically
+from equivocal.uncertainty import posterior_of, reversals_of, truth_of
+from equivocal.uncertainty.reversals import auroc, doubt_about
+from equivocal.uncertainty.truth import scores
 
 N, K, D = 60, 5, 4
 LAYERS = [("last", 1), ("query", 1), ("all", 1), ("query", 4)]  # and cuts

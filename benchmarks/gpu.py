@@ -33,11 +33,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from equivocal.machine import versions
-from equivocal.sampling import Posterior, bernoulli, flow, sample_posterior
-from equivocal.sampling.flow_rule import FlowRule
-from equivocal.sampling.mean_field import init
-from equivocal.sampling.products import Precision, product
-from equivocal.sampling.rows import Rows
+from equivocal.sampling import Posterior, sample_posterior
+from equivocal.sampling.engine import bernoulli, flow
+from equivocal.sampling.engine.flow_rule import FlowRule
+from equivocal.sampling.engine.products import Precision, product
+from equivocal.sampling.engine.rows import Rows
+from equivocal.sampling.samplers.mean_field import init
 
 Numbers = dict[str, Any]
 RULE = FlowRule(bernoulli.variance, bernoulli.by_quadrature)
@@ -214,8 +215,8 @@ def measure(arguments: argparse.Namespace) -> None:
 
 def save_rows(run: Path, out: Path) -> None:
     """The rows that `benchmarks.sampling` measures on."""
-    from equivocal.bench.problems import rows_of_run
-    from equivocal.bench.settings import BenchSettings
+    from benchmarks.sampler.problems import rows_of_run
+    from benchmarks.sampler.settings import BenchSettings
 
     data = rows_of_run(run, BenchSettings())
     np.savez_compressed(out, features=data.features, targets=data.targets)

@@ -32,13 +32,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equivocal.sampling import bernoulli, flow, sample_posterior
-from equivocal.sampling.corrections import corrected
-from equivocal.sampling.draws import noise_for
-from equivocal.sampling.flow_rule import FlowRule
-from equivocal.sampling.plan import LANES
-from equivocal.sampling.problem import Likelihood, Problem
-from equivocal.sampling.rows import Rows, lay_out
+from equivocal.sampling import sample_posterior
+from equivocal.sampling.engine import bernoulli, flow
+from equivocal.sampling.engine.corrections import corrected
+from equivocal.sampling.engine.draws import noise_for
+from equivocal.sampling.engine.flow_rule import FlowRule
+from equivocal.sampling.engine.plan import LANES
+from equivocal.sampling.engine.problem import Likelihood, Problem
+from equivocal.sampling.engine.rows import Rows, lay_out
 
 PRECISIONS = ("highest", "default")  # of the sampler; what "default" is, the device decides
 GEMM_PRECISIONS = ("highest", "tensorfloat32", "default")

@@ -28,7 +28,7 @@ from rich.table import Table
 
 from benchmarks.machine import RESULTS, machine_facts
 from benchmarks.worlds import large_world_toml
-from equivocal.files import write_text_atomically
+from equivocal.store.files import write_text_atomically
 
 SENTENCES = 100_000
 SIZES = {"large": (2_000, 200), "middling": (80, 20)}  # words, actions

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from equivocal.bench.facts import machine_facts
+from benchmarks.sampler.facts import machine_facts
 
 __all__ = ["RESULTS", "machine_facts"]
 

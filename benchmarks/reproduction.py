@@ -22,7 +22,7 @@ from typing import Annotated
 import typer
 
 from benchmarks.machine import RESULTS, machine_facts
-from equivocal.files import write_text_atomically
+from equivocal.store.files import write_text_atomically
 
 MOST_TIMES_TRAINING, MOST_BYTES = 3.0, 4e9
 

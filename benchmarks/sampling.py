@@ -5,7 +5,7 @@
     python -m benchmarks.sampling --run runs/ten   rows of other networks than runs/paper's
 
 The same as `equivocal bench --full`; what is compared with what, and what is counted, stands in the
-modules of `equivocal.bench`. Run it on a machine that does nothing else. Prints the table and
+modules of `benchmarks.sampler`. Run it on a machine that does nothing else. Prints the table and
 writes `benchmarks/results/sampling.json` (`--quick`: `quick/sampling.json`).
 """
 
@@ -16,8 +16,8 @@ import typer
 from rich.console import Console
 
 from benchmarks.machine import RESULTS
-from equivocal.bench import BenchSettings, run_bench
-from equivocal.files import write_text_atomically
+from benchmarks.sampler import BenchSettings, run_bench
+from equivocal.store.files import write_text_atomically
 
 # Without this folder, and no other named, rows are made up; the table says which.
 PAPER = Path("runs/paper")

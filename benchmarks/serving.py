@@ -31,7 +31,7 @@ from typing import Annotated, Any
 import typer
 
 from benchmarks.machine import RESULTS, machine_facts
-from equivocal.files import write_text_atomically
+from equivocal.store.files import write_text_atomically
 from equivocal.world import World
 
 MOST_ASK_SECONDS = 3.0

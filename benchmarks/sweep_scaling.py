@@ -30,7 +30,7 @@ from typing import Annotated, Any
 import typer
 
 from benchmarks.machine import RESULTS, machine_facts
-from equivocal.files import write_text_atomically
+from equivocal.store.files import write_text_atomically
 
 GOAL = 1.8
 TINY = ["training.epochs=1", "training.sentences=200", "inference.prior_variances=[1.0]"]

@@ -42,10 +42,10 @@ from rich.table import Table
 
 from benchmarks.machine import RESULTS, machine_facts
 from benchmarks.torch_reference import WEIGHT_DECAY, Data, Epoch, data_of, fit, split
-from equivocal.files import write_text_atomically
 from equivocal.gestalt import Run, TrainingSettings, train
 from equivocal.gestalt.training import EpochReport
 from equivocal.machine import available_cores
+from equivocal.store.files import write_text_atomically
 from equivocal.world import Corpus, World
 
 WORLD = "paper"

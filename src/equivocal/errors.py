@@ -5,10 +5,13 @@ Every other exception is a fault of ours and keeps its traceback.
 """
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, get_args
 
-__all__ = ["UserError", "did_you_mean", "listed"]
+if TYPE_CHECKING:
+    from pydantic import BaseModel, ValidationError
 
+__all__ = ["UserError", "did_you_mean", "explain_validation", "join_names", "locate_mistake"]
 
 MOST_KNOWN = 20_000  # to look through these takes a fifth of a second
 MOST_LETTERS = 200
@@ -35,13 +38,66 @@ def did_you_mean(name: str, known: Iterable[str], *, most: int = 1) -> str:
     return f": did you mean {' or '.join(repr(by_fold[fold]) for fold in near)}?"
 
 
-def listed(names: Iterable[str], *, most: int = 12) -> str:
+def join_names(names: Iterable[str], *, most: int = 12) -> str:
     """Names joined by commas, cut after `most` so that a message stays one sentence.
 
-    >>> listed(["a", "b", "c"], most=2)
+    >>> join_names(["a", "b", "c"], most=2)
     'a, b and 1 more'
     """
     names = list(names) or ["none"]
     if len(names) <= most:
         return ", ".join(names)
     return f"{', '.join(names[:most])} and {len(names) - most} more"
+
+
+def explain_validation(error: "ValidationError", model: "type[BaseModel]", what: str) -> str:
+    """Put the first mistake that pydantic found in a file or an option into one sentence.
+
+    Parameters
+    ----------
+    error : ValidationError
+        As raised by `model`.
+    model : type of BaseModel
+        Whose fields are the names that are known.
+    what : str
+        What a field is called in the message: "setting", "key", …
+
+    Returns
+    -------
+    str
+        Names the place, the value that came and the rule; for an unknown name, the nearest one.
+    """
+    first, place = error.errors()[0], locate_mistake(error)
+    if first["type"] == "missing":
+        return f"the {what} {place!r} is missing."
+    if first["type"] == "extra_forbidden":
+        known = _find_known_names(model, first["loc"][:-1])
+        hint = did_you_mean(str(first["loc"][-1]), known) or f"; {what}s are {join_names(known)}."
+        return f"unknown {what} {place!r}{hint}"
+    if first["type"] == "value_error":
+        return f"{place}: {first['ctx']['error']}." if place else f"{first['ctx']['error']}."
+    return f"{place} = {first['input']!r:.60} is wrong: {first['msg'].lower()}."
+
+
+def locate_mistake(error: "ValidationError") -> str:
+    """Return the dotted name of the first mistake, without pydantic's name of the type it tried."""
+    place = [str(part) for part in error.errors()[0]["loc"]]
+    types = ("bool", "int", "float", "str")
+    return ".".join(place[:-1] if len(place) > 1 and place[-1] in types else place)
+
+
+def _find_known_names(model: "type[BaseModel]", place: tuple[int | str, ...]) -> list[str]:
+    """Return the fields of the model at a place inside another model."""
+    for part in place:
+        if part in model.model_fields:
+            model = next(_find_models(model.model_fields[str(part)].annotation), model)
+    fields = model.model_fields.items()
+    return [field.alias or name for name, field in fields if not field.exclude]
+
+
+def _find_models(annotation: Any) -> "Iterator[type[BaseModel]]":
+    """Yield the models in an annotation such as `dict[str, Model] | None`."""
+    if hasattr(annotation, "model_fields"):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _find_models(part)

@@ -5,7 +5,7 @@ import platform
 from importlib import metadata
 from pathlib import Path
 
-__all__ = ["available_cores", "cache_folder", "total_memory", "versions"]
+__all__ = ["available_cores", "cache_folder", "package_version", "total_memory", "versions"]
 
 
 def cache_folder() -> Path:
@@ -14,6 +14,11 @@ def cache_folder() -> Path:
 
     named = os.environ.get("EQUIVOCAL_CACHE")
     return Path(named).expanduser() if named else platformdirs.user_cache_path("equivocal")
+
+
+def package_version() -> str:
+    """The version of this package, which is part of every key of the store."""
+    return metadata.version("equivocal")
 
 
 def available_cores() -> int:

@@ -17,7 +17,7 @@ from equivocal.asking.ensembles import converged, path
 from equivocal.asking.making import converging
 from equivocal.errors import UserError
 from equivocal.gestalt import Run
-from equivocal.study.inference import infer, last_layer_of
+from equivocal.inference import collect_last_layer, infer_posterior
 from equivocal.world import UnknownWordError, World
 from tests.asking.conftest import TINY
 
@@ -75,8 +75,8 @@ def test_converged_ensemble_is_the_posterior(garden_mind: Comprehender, small_ru
     """Averages over the stored particles against the posterior's closed forms, to Monte Carlo."""
     network = small_run.networks[1]
     units, unit_of = np.unique(garden_mind.vocabulary.units, return_inverse=True)
-    layer = last_layer_of(small_run, network, "every word").some(units.tolist())
-    posterior = infer(layer, converging(TINY), 1.0, TINY.seed)
+    layer = collect_last_layer(small_run, network, "every word").select(units.tolist())
+    posterior = infer_posterior(layer, converging(TINY), 1.0, TINY.seed)
     rows = network.probe_features(REVERSAL, list(small_run.world.roles)).values
     psi = rows.reshape(-1, rows.shape[-1])
     found = ensemble_beliefs(member_logits(psi, converged(garden_mind.source, 1.0)))

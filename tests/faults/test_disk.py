@@ -17,8 +17,8 @@ from matplotlib.figure import Figure
 from safetensors.numpy import save_file
 
 from equivocal.errors import UserError
-from equivocal.files import replacing, write_text_atomically
 from equivocal.report import save_figure
+from equivocal.store.files import write_atomically, write_text_atomically
 from tests.cli.test_cli import fails
 from tests.faults.conftest import Mount, Tiny, names, results
 
@@ -32,11 +32,11 @@ def _figure(path: Path) -> None:
 
 
 def _through(write: Callable[[Path], object]) -> Callable[[Path], None]:
-    def inside(folder: Path) -> None:
-        with replacing(folder / "file") as temporary:
+    def writer(folder: Path) -> None:
+        with write_atomically(folder / "file") as temporary:
             write(temporary)
 
-    return inside
+    return writer
 
 
 WRITERS: dict[str, Callable[[Path], None]] = {

@@ -16,7 +16,7 @@ from types import FrameType
 
 import pytest
 
-from equivocal.files import ensure_writable, write_text_atomically
+from equivocal.store.files import ensure_writable, write_text_atomically
 from tests.cli.test_cli import COMMAND
 from tests.faults.conftest import ENVIRONMENT, Tiny, names, results
 

@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 
 from equivocal.errors import UserError
-from equivocal.files import remove_orphans
-from equivocal.locks import only_one
+from equivocal.store.files import remove_orphans
+from equivocal.store.locks import hold_folder
 from tests.cli.test_cli import fails
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from equivocal.locks import only_one
-with only_one(Path("out")):
+from equivocal.store.locks import hold_folder
+with hold_folder(Path("out")):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -30,11 +30,11 @@ RACE = """
 import os
 from pathlib import Path
 from equivocal.errors import UserError
-from equivocal.locks import only_one
+from equivocal.store.locks import hold_folder
 done = 0
 while done < 25:
     try:
-        with only_one(Path("out")):
+        with hold_folder(Path("out")):
             os.close(os.open("inside", os.O_CREAT | os.O_EXCL))
             os.unlink("inside")
             done += 1
@@ -63,7 +63,7 @@ def test_the_second_is_told_who_the_first_is_and_a_kill_frees_the_folder(tmp_pat
         began = time.monotonic()
         with (
             pytest.raises(UserError, match="wait until that has ended, stop it, or") as told,
-            only_one(tmp_path / "out"),
+            hold_folder(tmp_path / "out"),
         ):
             pass
         assert time.monotonic() - began < 2
@@ -73,7 +73,7 @@ def test_the_second_is_told_who_the_first_is_and_a_kill_frees_the_folder(tmp_pat
         )
         process.send_signal(signal.SIGKILL)
         process.wait()
-        with only_one(tmp_path / "out"):
+        with hold_folder(tmp_path / "out"):
             assert str(os.getpid()) in (tmp_path / "out" / ".equivocal.json").read_text()
     assert list((tmp_path / "out").iterdir()) == []
 
@@ -133,7 +133,7 @@ def test_what_a_killed_run_left_is_removed_and_nothing_else(tmp_path: Path) -> N
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     (tmp_path / ".d.0123abcd.tmp").mkdir()
-    with only_one(tmp_path, "tables", "p/*", "none"):
+    with hold_folder(tmp_path, "tables", "p/*", "none"):
         there = {str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file()}
         assert there == {*kept, ".equivocal.lock", ".equivocal.json"}
     assert (tmp_path / ".d.0123abcd.tmp").is_dir()

@@ -13,22 +13,22 @@ import tomli_w
 from safetensors.numpy import save_file
 
 from equivocal.asking import Comprehender, Source
-from equivocal.constructions.keeping import MEASURED, Readings, find_readings, keep_readings
-from equivocal.doubt import deep_ensemble
-from equivocal.doubt.keeping import load_members, save_members
 from equivocal.gestalt import Run
 from equivocal.gestalt.runs import _read_curves
 from equivocal.gestalt.storage import load_network, read_run
-from equivocal.people.columns import Columns
-from equivocal.people.tables import read_measures, read_trials
-from equivocal.reading import SEAL, read_tensors
+from equivocal.human_data.columns import Columns
+from equivocal.human_data.tables import read_measures, read_trials
 from equivocal.sampling import Posterior, sample_posterior
+from equivocal.store import SEAL, read_tensors
+from equivocal.store.keyed import Store
+from equivocal.store.stages import Stages
 from equivocal.study import Study, load_stimuli, load_study
 from equivocal.study.specifications import load_grid
-from equivocal.study.stages import Stages
-from equivocal.study.store import Store
 from equivocal.study.sweep import load_sweep
+from equivocal.suites.readings_store import MEASURED, Readings, find_readings, keep_readings
 from equivocal.suites.suite import DATA, load_suite
+from equivocal.uncertainty import deep_ensemble
+from equivocal.uncertainty.keeping import load_members, save_members
 from equivocal.world import World, example_text
 from tests.report import made_up
 from tests.study.test_multiverse import GRID, STIMULI, STUDY

@@ -17,12 +17,19 @@ import pytest
 from equivocal.errors import UserError
 from equivocal.gestalt import Run
 from equivocal.gestalt.storage import load_network
-from equivocal.reading import check_netcdf, inside, parse_toml, read_json, read_text, read_toml
 from equivocal.sampling import Posterior
+from equivocal.store import (
+    check_netcdf,
+    parse_toml,
+    read_json,
+    read_text,
+    read_toml,
+    resolve_inside,
+)
+from equivocal.store.stages import Stages
 from equivocal.study import load_stimuli, load_study, prepare
 from equivocal.study.settings import parse_changes
 from equivocal.study.specifications import load_grid
-from equivocal.study.stages import Stages
 from equivocal.study.sweep import load_sweep
 from equivocal.world import World, checks, example_text
 from tests.fuzz.conftest import unseal
@@ -300,8 +307,8 @@ def test_paths_in_files_stay_in_their_folder(where: str, folder: Path, tmp_path:
 def test_paths_are_refused_by_how_they_are_written(name: str, folder: Path) -> None:
     """On any system, and even where they would come back."""
     with pytest.raises(UserError, match="leads out of its folder; put the file beside"):
-        inside(folder, name, "stimuli.file")
-    assert inside(folder, "garden.csv", "stimuli.file") == folder / "garden.csv"
+        resolve_inside(folder, name, "stimuli.file")
+    assert resolve_inside(folder, "garden.csv", "stimuli.file") == folder / "garden.csv"
 
 
 def test_paths_of_the_command_line_may_lead_anywhere(folder: Path, tmp_path: Path) -> None:

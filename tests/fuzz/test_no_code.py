@@ -72,7 +72,7 @@ def test_nothing_runs_what_it_reads(path: Path) -> None:
 
 
 def test_files_are_parsed_in_one_place() -> None:
-    """A new reader goes through `equivocal.reading`, or says here why it need not."""
+    """A new reader goes through `equivocal.store`, or says here why it need not."""
     found = {
         (str(path.relative_to(SOURCE)), name)
         for path in FILES

@@ -9,8 +9,8 @@ import jax
 import numpy as np
 import pytest
 
-from equivocal.sampling.problem import Likelihood, Problem
-from equivocal.sampling.rows import Rows, lay_out
+from equivocal.sampling.engine.problem import Likelihood, Problem
+from equivocal.sampling.engine.rows import Rows, lay_out
 
 REFERENCE = Path(__file__).resolve().parents[3] / "shared" / "reference"
 # All seeds on request: EQUIVOCAL_SEEDS=100 make test

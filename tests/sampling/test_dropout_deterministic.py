@@ -10,7 +10,12 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from equivocal.sampling import Snapshot, sample_posterior
-from equivocal.sampling.dropout_deterministic import DropoutConfig, DropoutState, init, step
+from equivocal.sampling.samplers.dropout_deterministic import (
+    DropoutConfig,
+    DropoutState,
+    init,
+    step,
+)
 from tests.sampling.literal import literal_step, ode_right_hand_side
 from tests.sampling.problems import Data, rows_of, small
 
@@ -90,7 +95,7 @@ def test_printed_taming_does_not_tend_to_the_equation() -> None:
 
 def test_dropout_covariance_is_unbiased_and_leaves_the_subspace() -> None:
     """Over many masks P̂ has diagonal P (1/(1−ρ) makes up for what is dropped)."""
-    from equivocal.sampling.dropout_deterministic import _dropped
+    from equivocal.sampling.samplers.dropout_deterministic import _dropped
 
     with jax.enable_x64(True):
         deviations = np.repeat(ensemble(FEW, 1) - ensemble(FEW, 1).mean(axis=1), 4000, axis=0)

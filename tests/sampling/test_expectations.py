@@ -7,7 +7,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.special import expit
 
-from equivocal.sampling.expectations import gaussian_moments, kolmogorov_nodes
+from equivocal.sampling.engine.expectations import gaussian_moments, kolmogorov_nodes
 
 MEANS = [0.0, 0.3, -2.0, 7.0, -15.0, 40.0]
 SDS = [0.0, 0.1, 1.0, 4.0, 25.0, 1e3]

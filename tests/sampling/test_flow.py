@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from equivocal.sampling import sample_posterior
-from equivocal.sampling.draws import noise_for
-from equivocal.sampling.exact_flow import particles
-from equivocal.sampling.flow import flow_step, start_flow
-from equivocal.sampling.mean_field import RULE
+from equivocal.sampling.engine.draws import noise_for
+from equivocal.sampling.engine.flow import flow_step, start_flow
+from equivocal.sampling.samplers.exact_flow import particles
+from equivocal.sampling.samplers.mean_field import RULE
 from tests.sampling.problems import rows_of, small
 
 SYMMETRIC = RULE._replace(symmetric=True, corrections=0)

@@ -10,9 +10,9 @@ from jax.tree_util import Partial
 
 from equivocal.errors import UserError
 from equivocal.sampling import Posterior, sample_network, sample_posterior
-from equivocal.sampling.network_moves import move_part
+from equivocal.sampling.engine.network_moves import move_part
+from equivocal.sampling.engine.network_sums import Ensemble
 from equivocal.sampling.network_posterior import NetworkPosterior
-from equivocal.sampling.network_sums import Ensemble
 
 N, K, D = 60, 5, 4  # a last layer of 20 weights in all
 BY_OUTPUT = [np.arange(K * D).reshape(K, D)]

@@ -6,11 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from benchmarks.sampler import BenchSettings, linearity
 
-from equivocal.bench import BenchSettings, linearity
 from equivocal.sampling import rows
-from equivocal.sampling.ensembles import repaired
-from equivocal.sampling.problem import Likelihood, Problem
+from equivocal.sampling.engine.ensembles import repaired
+from equivocal.sampling.engine.problem import Likelihood, Problem
 from tests.sampling.problems import small
 
 

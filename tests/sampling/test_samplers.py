@@ -17,10 +17,10 @@ from equivocal.sampling import (
     mean_field,
     sample_posterior,
 )
-from equivocal.sampling import nuts as nuts_module
-from equivocal.sampling.aldi import AldiConfig
-from equivocal.sampling.homotopy import HomotopyConfig
-from equivocal.sampling.nuts import NutsConfig
+from equivocal.sampling.samplers import nuts as nuts_module
+from equivocal.sampling.samplers.aldi import AldiConfig
+from equivocal.sampling.samplers.homotopy import HomotopyConfig
+from equivocal.sampling.samplers.nuts import NutsConfig
 from tests.sampling.problems import rows_of, small
 
 

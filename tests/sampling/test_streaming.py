@@ -10,8 +10,8 @@ import zarr
 
 from equivocal.errors import UserError
 from equivocal.sampling import Posterior, mean_field, sample_posterior, streaming
-from equivocal.sampling.plan import Plan, make_plan
-from equivocal.sampling.problem import Likelihood, Problem, sample_of_rows
+from equivocal.sampling.engine.plan import Plan, make_plan
+from equivocal.sampling.engine.problem import Likelihood, Problem, sample_of_rows
 from tests.sampling.problems import Data, small
 
 SMALL_BUDGET = 200_000  # bytes; 4,001 rows of 8 features are 128 kB, of which two copies are held

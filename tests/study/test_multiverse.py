@@ -11,8 +11,8 @@ from scipy.special import expit
 
 from equivocal.errors import UserError
 from equivocal.gestalt import Run
+from equivocal.inference import collect_last_layer, infer_posterior
 from equivocal.study.all_items import all_items
-from equivocal.study.inference import infer, last_layer_of
 from equivocal.study.multiverse import curve_table, movements, roles_of, run_multiverse, summary
 from equivocal.study.settings import load_study
 from equivocal.study.specifications import Grid, grid_names, load_grid
@@ -112,12 +112,12 @@ def test_row_is_the_effect_computed_by_hand(finished: tuple[Grid, Path, pd.DataF
     )
     changes = []
     for index, network in enumerate(run.networks):
-        layer = last_layer_of(run, network, "every word")
+        layer = collect_last_layer(run, network, "every word")
         for text, agent in (("cat chases", "cat"), ("bone finds", "bone")):
             unit = run.world.units.index(agent)
             psi = network.probe_features(text, ["agent"]).values[-1, 0]
             others = [run.world.units.index(name) for name in ("cat", "dog", "bone")]
-            particles = infer(layer.some(others), sampler, 1.0, index).particles
+            particles = infer_posterior(layer.select(others), sampler, 1.0, index).particles
             bayes = expit(particles[others.index(unit)] @ psi).mean()
             changes.append(bayes - expit(layer.trained[unit] @ psi))
     assert row["effect_agent"] == pytest.approx(np.mean(changes), rel=1e-5)

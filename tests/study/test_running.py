@@ -15,8 +15,8 @@ from scipy.io import netcdf_file
 from equivocal.errors import UserError
 from equivocal.gestalt import Run
 from equivocal.sampling import Posterior
+from equivocal.store.stages import Stages
 from equivocal.study import Study, load_study, open_study, opening, prepare
-from equivocal.study.stages import Stages
 from equivocal.world import example_text
 from tests.faults.damage import cut, flip
 

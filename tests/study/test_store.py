@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from equivocal.study.store import Store
+from equivocal.store.keyed import Store
 
 CONTENT = {
     "effect": 0.1 + 0.2,

@@ -16,10 +16,10 @@ import psutil
 import pytest
 
 from equivocal.errors import UserError
+from equivocal.store.keyed import Store
 from equivocal.study import cluster, opening
 from equivocal.study.cluster import alone, hiring
 from equivocal.study.many import UnfinishedError
-from equivocal.study.store import Store
 from equivocal.study.sweep import Sweep, load_sweep, make_sweep, parse_varied, run_sweep
 from equivocal.world import example_text
 from tests.study.test_running import STIMULI

@@ -19,7 +19,7 @@ from equivocal.cli.suites import run
 from equivocal.errors import UserError
 from equivocal.gestalt import TrainingSettings
 from equivocal.report.suite_figures import overview_figure, suite_figure
-from equivocal.results import tell_replaced
+from equivocal.store.overwrite import announce_overwrite
 from equivocal.suites import SHIPPED, Suite, finding_table, load_suite, network_means
 from equivocal.suites.settings import COMPARED, settings_of
 from equivocal.suites.telling import told
@@ -122,13 +122,13 @@ def test_results_of_another_run_are_not_replaced_silently(
     changes: dict, said: str, chase: Suite, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "suites.toml"
-    tell_replaced(path, settings(chase), COMPARED)  # nothing there
+    announce_overwrite(path, settings(chase), COMPARED)  # nothing there
     path.write_text(tomli_w.dumps(settings(chase, **changes)))
-    tell_replaced(path, settings(chase), COMPARED)
+    announce_overwrite(path, settings(chase), COMPARED)
     told = capsys.readouterr().err
     assert said in told if said else not told
     path.write_text("suites = [")
-    tell_replaced(path, settings(chase), COMPARED)
+    announce_overwrite(path, settings(chase), COMPARED)
     assert "cannot be read; the results in" in capsys.readouterr().err
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivocal.asking.listener import Floats
-from equivocal.errors import UserError, did_you_mean, listed
+from equivocal.errors import UserError, did_you_mean, join_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -131,10 +131,10 @@ class Answer:
     def belief(self, position: int, role: str, filler: str) -> Belief:
         """How far one filler is believed to have one role after a word."""
         if role not in self.roles:
-            raise UserError(f"unknown role {role!r}; roles are {listed(self.roles)}.")
+            raise UserError(f"unknown role {role!r}; roles are {join_names(self.roles)}.")
         if not self.considers(role, filler):
             known = [name for name in self.fillers if self.considers(role, name)]
-            hint = did_you_mean(filler, known) or f"; there are {listed(known)}."
+            hint = did_you_mean(filler, known) or f"; there are {join_names(known)}."
             raise UserError(f"{filler!r} is not considered as {role}{hint}")
         r, f = self.roles.index(role), self.fillers.index(filler)
         return self._listed(self._place(position), r, [f])[0]

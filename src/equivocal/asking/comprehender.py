@@ -20,7 +20,7 @@ from equivocal.asking.listener import Floats, Listener
 from equivocal.asking.settings import CONVERGED
 from equivocal.asking.source import Source
 from equivocal.asking.vocabulary import Vocabulary, indicated_roles
-from equivocal.errors import UserError, listed
+from equivocal.errors import UserError, join_names
 from equivocal.world import Utterance, World, role_unit
 from equivocal.world.prefixes import NO_NODE
 
@@ -132,7 +132,7 @@ class Comprehender:
 
     def _ensemble(self, prior_variance: float, step: int | str) -> tuple[Floats, float | None]:
         if prior_variance not in self.prior_variances:
-            known = listed(f"{variance:g}" for variance in self.prior_variances)
+            known = join_names(f"{variance:g}" for variance in self.prior_variances)
             raise UserError(
                 f"there is no posterior for prior variance {prior_variance!r}; choose from {known}."
             )
@@ -141,7 +141,7 @@ class Comprehender:
                 return self._converged(prior_variance), None
         if isinstance(step, bool) or step not in self.steps:
             raise UserError(
-                f"step {step!r} is not kept; choose from {listed(map(str, self.steps))} "
+                f"step {step!r} is not kept; choose from {join_names(map(str, self.steps))} "
                 f"or {CONVERGED!r}."
             )
         with self._lock:

@@ -22,10 +22,10 @@ from equivocal.asking.listener import is_network
 from equivocal.asking.source import Source, altered_file
 from equivocal.asking.vocabulary import Vocabulary
 from equivocal.errors import UserError
-from equivocal.files import replacing
-from equivocal.locks import only_one
 from equivocal.progress import Advance, announce, progress
-from equivocal.reading import SEAL, Shapes, UnreadableError, read_tensors, sealed_tensors
+from equivocal.store import SEAL, Shapes, UnreadableError, add_tensor_checksum, read_tensors
+from equivocal.store.files import write_atomically
+from equivocal.store.locks import hold_folder
 
 __all__ = ["converged", "load_weights", "path"]
 
@@ -64,7 +64,7 @@ def _weights(source: Source) -> Arrays:
 def _train(source: Source) -> Arrays:
     from equivocal.asking.making import train_default
 
-    with only_one(source.folder, wait=True):
+    with hold_folder(source.folder, wait=True):
         if source.is_trained:
             try:
                 return _weights(source)  # another process trained it while this one waited
@@ -121,7 +121,7 @@ def _kept(
     file = source.folder / f"{name}.safetensors"
     with suppress(UnreadableError):
         return _read(file, shapes)
-    with only_one(source.folder, wait=True):
+    with hold_folder(source.folder, wait=True):
         try:
             return _read(file, shapes)  # another process made it while this one waited
         except UnreadableError as error:
@@ -130,8 +130,8 @@ def _kept(
         announce(f"the {what} is sampled once and kept in {source.folder}")
         with progress(what) as advance:
             arrays = {name: np.ascontiguousarray(array) for name, array in make(advance).items()}
-        with replacing(file) as temporary:
-            save_file(arrays, temporary, metadata=sealed_tensors({}, arrays))
+        with write_atomically(file) as temporary:
+            save_file(arrays, temporary, metadata=add_tensor_checksum({}, arrays))
     return arrays
 
 

@@ -15,10 +15,9 @@ from equivocal.asking.settings import AskSettings
 from equivocal.asking.source import Source
 from equivocal.asking.vocabulary import Vocabulary
 from equivocal.gestalt import EpochReport, Run, TrainingSettings, train
+from equivocal.inference import LastLayer, SamplerSettings, collect_last_layer, infer_posterior
 from equivocal.progress import Advance
 from equivocal.sampling import Snapshot
-from equivocal.study.inference import LastLayer, infer, last_layer_of
-from equivocal.study.settings import SamplerSettings
 
 __all__ = ["converging", "make_converged", "make_path", "train_default"]
 
@@ -43,7 +42,7 @@ def make_converged(source: Source, variance: float, advance: Advance) -> np.ndar
     """(fillers, J, D) particles where the equations come to rest."""
     layer, unit_of = _layer(source)
     advance(0, 1, "sampling")
-    posterior = infer(layer, converging(source.settings), variance, source.settings.seed)
+    posterior = infer_posterior(layer, converging(source.settings), variance, source.settings.seed)
     advance(1, 1, "done")
     return np.asarray(posterior.particles[unit_of], np.float32)
 
@@ -79,7 +78,7 @@ def make_path(source: Source, variance: float, advance: Advance) -> tuple[np.nda
         num_steps=steps[-1],
         options={"dropout_rate": settings.dropout_rate},
     )
-    infer(layer, sampler, variance, settings.seed, observe)
+    infer_posterior(layer, sampler, variance, settings.seed, observe)
     for at in range(1, len(steps)):  # an output that came to rest early stays where it was
         rested = np.isnan(time[at])
         particles[at, rested], time[at, rested] = particles[at - 1, rested], time[at - 1, rested]
@@ -91,5 +90,5 @@ def _layer(source: Source) -> tuple[LastLayer, np.ndarray]:
     """Rows and trained weights of the fillers' units, and the unit of each filler among them."""
     run = Run.load(source.run_folder)
     units, unit_of = np.unique(Vocabulary.of(source.world).units, return_inverse=True)
-    layer = last_layer_of(run, run.networks[source.network], "every word")
-    return layer.some(units.tolist()), unit_of
+    layer = collect_last_layer(run, run.networks[source.network], "every word")
+    return layer.select(units.tolist()), unit_of

@@ -19,9 +19,9 @@ from typing import Any
 from equivocal import __version__
 from equivocal.asking.settings import DEFAULT, AskSettings
 from equivocal.errors import UserError
-from equivocal.files import checksum, is_altered
 from equivocal.machine import cache_folder
-from equivocal.reading import UnreadableError, parse_toml, read_text
+from equivocal.store import UnreadableError, parse_toml, read_text
+from equivocal.store.files import compute_checksum, has_checksum_mismatch
 from equivocal.world import World
 
 __all__ = ["Source", "altered_file", "cache_folder"]
@@ -96,7 +96,7 @@ class Source:
                 f"{altered} cannot be read (it is not as it was written); train again into "
                 "another folder."
             )
-        made_of = {"network": checksum(weights), "training": training}
+        made_of = {"network": compute_checksum(weights), "training": training}
         return cls(world, run, network, settings, _folder(world, made_of, settings))
 
     @property
@@ -141,14 +141,14 @@ def altered_file(run: Path, network: int) -> Path | None:
         return run / "run.toml"
     for path in (run / "world.toml", _network_path(run, network)):
         known = sums.get(path.relative_to(run).as_posix())  # an older run has none
-        if known is not None and checksum(path) != known:
+        if known is not None and compute_checksum(path) != known:
             return path
     return None
 
 
 def _content(path: Path) -> dict[str, Any]:
     text = read_text(path)
-    if is_altered(text):
+    if has_checksum_mismatch(text):
         raise UnreadableError(path, "it is not as it was written")
     return parse_toml(text)
 

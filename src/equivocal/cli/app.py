@@ -12,7 +12,6 @@ from typer.exceptions import TyperException
 from equivocal import __version__
 from equivocal.cli import (
     ask,
-    bench,
     constructions,
     doctor,
     doubt,
@@ -62,7 +61,6 @@ app.command("simulate", epilog=people.SIMULATE_EXAMPLES)(people.simulate)
 app.add_typer(suites.app, name="suites")
 app.command("doubt", epilog=doubt.DOUBT_EXAMPLES)(doubt.doubt)
 app.add_typer(constructions.app, name="constructions")
-app.command("bench", epilog=bench.BENCH_EXAMPLES)(bench.bench)
 app.command("doctor", epilog=doctor.DOCTOR_EXAMPLES)(doctor.doctor)
 
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from equivocal.constructions import Construction
     from equivocal.gestalt import TrainingSettings
+    from equivocal.suites.construction import Construction
 
 __all__ = ["app"]
 
@@ -35,7 +35,7 @@ app = typer.Typer(no_args_is_help=True, help="Passives, word order, attachment: 
 @app.command("list")
 def list_constructions() -> None:
     """The constructions that come with the package."""
-    from equivocal.constructions import SHIPPED, load_construction
+    from equivocal.suites.construction import SHIPPED, load_construction
 
     table = Table(box=box.SIMPLE)
     table.add_column("construction", no_wrap=True)
@@ -77,15 +77,15 @@ def run(
     Trains the networks first, or uses those that are there. Writes tables/ and figures/. A run that
     was stopped goes on where it was.
     """
-    from equivocal.constructions import SHIPPED, load_construction
-    from equivocal.constructions.settings import networks_in_curves, write_settings
-    from equivocal.locks import only_one
+    from equivocal.store.locks import hold_folder
+    from equivocal.suites.construction import SHIPPED, load_construction
+    from equivocal.suites.construction_settings import networks_in_curves, write_settings
 
     chosen = [load_construction(name) for name in dict.fromkeys(only or SHIPPED)]
     training = training_of(networks, seed, quick=quick)
     followed = networks_in_curves(curve_networks, training)
     place = folder or (QUICK if quick else USUAL)
-    with only_one(place, "tables", "figures", "networks/*", "networks/*/networks", "readings/*"):
+    with hold_folder(place):
         for construction in chosen:
             began = perf_counter()
             readings = _read(construction, training, followed, place)
@@ -102,8 +102,8 @@ def _read(
     """Every item, read by every network and by particles of its posteriors."""
     import pandas as pd
 
-    from equivocal.constructions import Reader
-    from equivocal.constructions.settings import posteriors_of
+    from equivocal.suites.construction import Reader
+    from equivocal.suites.construction_settings import posteriors_of
 
     trained = train_or_reuse(
         construction.world, training, place / "networks" / construction.world.name
@@ -124,9 +124,9 @@ def _write(
     construction: "Construction", readings: "pd.DataFrame", followed: int, place: Path
 ) -> "dict[str, pd.DataFrame]":
     """Tables and figures of one construction; gives the tables."""
-    from equivocal.constructions import belief_table, share_table
-    from equivocal.constructions.figures import curve_figure, reading_figure
     from equivocal.report import save_figure
+    from equivocal.report.construction_figures import curve_figure, reading_figure
+    from equivocal.suites.construction import belief_table, share_table
 
     usual, name = _usual(readings), construction.name
     tables = {"readings": readings, "shares": share_table(usual), "beliefs": belief_table(usual)}

@@ -15,8 +15,8 @@ from equivocal.cli.training import Networks, Seed, train_or_reuse
 if TYPE_CHECKING:
     import pandas as pd
 
-    from equivocal.doubt.keeping import DoubtSettings, Kept
     from equivocal.gestalt import TrainingSettings
+    from equivocal.uncertainty.keeping import DoubtSettings, Kept
     from equivocal.world import World
 
 __all__ = ["DOUBT_EXAMPLES", "doubt"]
@@ -62,10 +62,10 @@ def doubt(
 
     Trains the networks first, or uses those that are there. Writes tables/ and figures/.
     """
-    from equivocal.doubt.keeping import DoubtSettings
-    from equivocal.doubt.reversals import reversals_of
-    from equivocal.doubt.truth import truth_of
-    from equivocal.locks import only_one
+    from equivocal.store.locks import hold_folder
+    from equivocal.uncertainty.keeping import DoubtSettings
+    from equivocal.uncertainty.reversals import reversals_of
+    from equivocal.uncertainty.truth import truth_of
     from equivocal.world import World
 
     began, kinds = perf_counter(), _kinds(layers)
@@ -74,15 +74,15 @@ def doubt(
     truth_of(the_world), reversals_of(the_world)  # what a world may lack is told before the work
     chosen = folder or (QUICK if quick else USUAL)
     settings = DoubtSettings(seed=training.seed, **(FEW if quick else {}))
-    with only_one(chosen, "tables", "figures", "networks/*", "dropout_*/*", "members/*"):
+    with hold_folder(chosen):
         _compare(_trained(the_world, training, chosen, settings), kinds, began)
     tell_written(chosen, quick=quick)
 
 
 def _kinds(layers: list[str] | None) -> list[str]:
     """The posteriors that are asked for, and all that is no posterior."""
-    from equivocal.doubt.comparing import KINDS
-    from equivocal.doubt.posteriors import LAYERS, check_layers
+    from equivocal.uncertainty.comparing import KINDS
+    from equivocal.uncertainty.posteriors import LAYERS, check_layers
 
     for name in layers or ():
         check_layers(name)
@@ -93,7 +93,7 @@ def _trained(
     world: "World", training: "TrainingSettings", folder: Path, settings: "DoubtSettings"
 ) -> "Kept":
     """Networks with and without dropout."""
-    from equivocal.doubt.keeping import Kept, trained_with_dropout
+    from equivocal.uncertainty.keeping import Kept, trained_with_dropout
 
     run = train_or_reuse(world, training, folder / "networks")
     place = folder / f"dropout_{settings.dropout:g}"
@@ -108,13 +108,13 @@ def _compare(kept: "Kept", kinds: list[str], began: float) -> None:
     """Tables and figure, and the answer on the screen."""
     import tomli_w
 
-    from equivocal.doubt.comparing import compare_kinds, summary_of
-    from equivocal.doubt.figures import doubt_figure
-    from equivocal.doubt.keeping import seconds_each
-    from equivocal.doubt.record import record_of
-    from equivocal.doubt.telling import answer
-    from equivocal.files import write_text_atomically
     from equivocal.report import save_figure
+    from equivocal.report.kind_figures import doubt_figure
+    from equivocal.store.files import write_text_atomically
+    from equivocal.uncertainty.comparing import compare_kinds, summary_of
+    from equivocal.uncertainty.keeping import seconds_each
+    from equivocal.uncertainty.record import record_of
+    from equivocal.uncertainty.telling import answer
 
     run, folder = kept.run, kept.folder
     with progress("kinds of doubt") as advance:
@@ -131,8 +131,8 @@ def _compare(kept: "Kept", kinds: list[str], began: float) -> None:
 
 
 def _show(summary: "pd.DataFrame", roles: "pd.DataFrame", networks: int) -> None:
-    from equivocal.doubt.telling import with_interval
     from equivocal.report.formatting import number
+    from equivocal.uncertainty.telling import with_interval
 
     table = Table(box=box.SIMPLE)
     table.add_column("kind of doubt", no_wrap=True)

@@ -35,7 +35,7 @@ def training_of(networks: int | None, seed: int | None, *, quick: bool) -> "Trai
 
 def write_tables(folder: Path, tables: "Mapping[str, pd.DataFrame]") -> None:
     """NAME.csv for each table, six digits of each number."""
-    from equivocal.files import write_text_atomically
+    from equivocal.store.files import write_text_atomically
 
     for name, table in tables.items():
         text = table.to_csv(index=False, float_format="%.6g")

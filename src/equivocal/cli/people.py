@@ -16,7 +16,7 @@ from equivocal.errors import UserError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from equivocal.people import Comparison, Experiment
+    from equivocal.human_data import Comparison, Experiment
 
 __all__ = ["COMPARE_EXAMPLES", "SIMULATE_EXAMPLES", "compare", "simulate"]
 
@@ -73,10 +73,10 @@ def compare(
     Writes compare.csv, a figure, the trials that were left out, and the same models for R (lme4
     and brms) with their data.
     """
-    from equivocal.locks import only_one
-    from equivocal.people import Columns, join_files, write_comparison
-    from equivocal.people.comparing import fitted, prepare
-    from equivocal.people.writing import COMPARISON, inputs_of, keep_others
+    from equivocal.human_data import Columns, join_files, write_comparison
+    from equivocal.human_data.comparing import fitted, prepare
+    from equivocal.human_data.writing import COMPARISON, inputs_of, keep_others
+    from equivocal.store.locks import hold_folder
 
     began = monotonic()
     measures = measures or _words_of_suites()
@@ -101,7 +101,7 @@ def compare(
         "log": log,
         "slopes": slopes,
     }
-    with only_one(folder, "figures"):
+    with hold_folder(folder):
         keep_others(folder, COMPARISON, settings)
         with progress("models") as advance:
             comparison = fitted(prepared, advance)
@@ -145,8 +145,8 @@ def simulate(
 
     Writes data.csv, measures.csv and truth.toml; with --power power.csv and its figure.
     """
-    from equivocal.people import Columns, Experiment, read_measures
-    from equivocal.people.writing import inputs_of
+    from equivocal.human_data import Columns, Experiment, read_measures
+    from equivocal.human_data.writing import inputs_of
 
     many_participants, many_items = _counts(participants, "participants"), _counts(items, "items")
     if not power and len(many_participants) * len(many_items) > 1:
@@ -193,14 +193,14 @@ def _make_data(
     folder: Path,
 ) -> None:
     """`simulate` without --power."""
-    from equivocal.locks import only_one
-    from equivocal.people import simulate as simulate_experiment
-    from equivocal.people import write_experiment
-    from equivocal.people.writing import TRUTH, keep_others
+    from equivocal.human_data import simulate as simulate_experiment
+    from equivocal.human_data import write_experiment
+    from equivocal.human_data.writing import TRUTH, keep_others
+    from equivocal.store.locks import hold_folder
 
     trials, used, name = simulate_experiment(experiment, table, measure)
     settings = settings | {"truth": {"measure": name} | asdict(experiment)}
-    with only_one(folder):
+    with hold_folder(folder):
         keep_others(folder, TRUTH, settings)
         write_experiment(folder, trials, used, settings)
     _show_experiment(experiment, len(trials), name, folder)
@@ -214,10 +214,10 @@ def _find_power(
     folder: Path,
 ) -> None:
     """`simulate --power`."""
-    from equivocal.locks import only_one
-    from equivocal.people import power_curve, stimuli_of, write_power
-    from equivocal.people.power import check_counts
-    from equivocal.people.writing import POWER, keep_others
+    from equivocal.human_data import power_curve, stimuli_of, write_power
+    from equivocal.human_data.power import check_counts
+    from equivocal.human_data.writing import POWER, keep_others
+    from equivocal.store.locks import hold_folder
 
     stimuli, name = (None, "surprise") if table is None else stimuli_of(table, measure)
     counts, slopes = (settings["participants"], settings["items"]), settings["slopes"]
@@ -225,7 +225,7 @@ def _find_power(
     # how many participants and items there were, several perhaps, stands beside the truth
     truth = {k: v for k, v in asdict(experiment).items() if k not in ("participants", "items")}
     settings = settings | {"measure": name, "truth": truth}
-    with only_one(folder, "figures"):
+    with hold_folder(folder):
         keep_others(folder, POWER, settings)
         with progress("power") as advance:
             found = power_curve(

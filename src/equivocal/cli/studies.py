@@ -59,9 +59,8 @@ def reproduce(
     What is there already is used again: a run that was stopped goes on where it was, and a changed
     setting repeats only what depends on it.
     """
-    from equivocal.locks import only_one
+    from equivocal.store.locks import hold_folder
     from equivocal.study.opening import prepare
-    from equivocal.study.running import SUBFOLDERS
     from equivocal.study.settings import load_study, parse_changes
 
     changes = parse_changes(others or [])
@@ -70,7 +69,7 @@ def reproduce(
             changes[f"training.{name}"] = value
     settings = load_study(study or preset, changes, quick=quick)
     chosen = folder or (QUICK if quick else PAPER)
-    with only_one(chosen, *SUBFOLDERS):
+    with hold_folder(chosen):
         the_study = prepare(settings, chosen)
         show_scores(train_or_reuse(the_study.world, settings.training_settings, chosen))
         _infer(the_study)
@@ -121,12 +120,11 @@ def new(
 @contextmanager
 def _opened(folder: Path) -> "Iterator[Study]":
     """A study from its folder, which nobody else writes into meanwhile."""
-    from equivocal.locks import only_one
+    from equivocal.store.locks import hold_folder
     from equivocal.study.opening import open_study
-    from equivocal.study.running import SUBFOLDERS
 
     there = (folder / "settings.toml").exists()  # no folder is made to say that it holds nothing
-    with only_one(folder, *SUBFOLDERS) if there else nullcontext():
+    with hold_folder(folder) if there else nullcontext():
         yield open_study(folder)
 
 

@@ -109,8 +109,8 @@ def run(
     Trains the networks first, or uses those that are there. Writes tables/ and figures/, and last
     suites.toml: a folder that has it holds one whole run.
     """
-    from equivocal.locks import only_one
-    from equivocal.results import tell_replaced
+    from equivocal.store.locks import hold_folder
+    from equivocal.store.overwrite import announce_overwrite
     from equivocal.suites import SHIPPED, load_suite
     from equivocal.suites.measuring import SURPRISE
     from equivocal.suites.settings import COMPARED
@@ -125,10 +125,9 @@ def run(
     training, asked = training_of(networks, seed, quick=quick), Asked(wanted, beliefs, by_role)
     made_of, began = _made_of(suites, asked, training), perf_counter()
     chosen = folder or (QUICK if quick else USUAL)
-    owned = ("networks/*", "networks/*/networks", "networks/*/posteriors/*")
-    with only_one(chosen, "tables", "figures", *owned):
+    with hold_folder(chosen):
         words = _heard(suites, asked, training, chosen)
-        tell_replaced(chosen / FINISHED, made_of, COMPARED)
+        announce_overwrite(chosen / FINISHED, made_of, COMPARED)
         findings = _write(words, suites, chosen)
         _finish(chosen, made_of | {"seconds": round(perf_counter() - began, 3)})
     for text, style in told(findings):
@@ -151,7 +150,7 @@ def _heard(
     """All words of all suites; networks are trained once for each world."""
     import pandas as pd
 
-    from equivocal.reading import is_plain_name
+    from equivocal.store import is_plain_name
 
     parts = []
     for world in {suite.world.fingerprint: suite.world for suite in suites}.values():
@@ -234,15 +233,15 @@ def _clear(folder: Path, tables: "Iterable[str]") -> None:
 
     Figures of a user's own suites stay: they cannot be told from other pictures.
     """
-    from equivocal.files import explaining
     from equivocal.report.style import KINDS
+    from equivocal.store.files import explain_write_errors
     from equivocal.suites import SHIPPED
 
     old = [folder / FINISHED]
     old += [folder / "tables" / f"{name}.csv" for name in tables]
     old += [folder / "figures" / f"{name}.{kind}" for name in SHIPPED for kind in KINDS]
     for path in old:
-        with explaining(path):
+        with explain_write_errors(path):
             path.unlink(missing_ok=True)
 
 
@@ -250,6 +249,6 @@ def _finish(folder: Path, made_of: dict[str, Any]) -> None:
     """The mark of a finished run."""
     import tomli_w
 
-    from equivocal.files import write_text_atomically
+    from equivocal.store.files import write_text_atomically
 
     write_text_atomically(folder / FINISHED, tomli_w.dumps(made_of))

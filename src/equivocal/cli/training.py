@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 
 from equivocal.cli.console import on_device, out, progress, show_table
-from equivocal.errors import UserError, listed
+from equivocal.errors import UserError, join_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,17 +55,17 @@ def train(
     there with the same settings is reused.
     """
     from equivocal.gestalt import TrainingSettings
-    from equivocal.locks import only_one
+    from equivocal.store.locks import hold_folder
     from equivocal.world import World
 
     named = {"networks": networks, "seed": seed, "sentences": sentences, "epochs": epochs}
     given = {name: value for name, value in named.items() if value is not None}
     more = TrainingSettings.parse(others or [])
     if twice := given.keys() & more.keys():
-        raise UserError(f"{listed(sorted(twice))} is given twice; give it once.")
+        raise UserError(f"{join_names(sorted(twice))} is given twice; give it once.")
     settings = TrainingSettings.from_dict(given | more)
     the_world = World.load(world)
-    with only_one(folder, "networks"):
+    with hold_folder(folder):
         if folds is not None:
             _cross_validate(the_world, settings, folds, folder)
             return
@@ -96,7 +96,7 @@ def _mend_scores(run: "Run", folder: Path) -> None:
     """Write scores.csv again if it is lost or says something else than the networks."""
     from pandas.testing import assert_frame_equal
 
-    from equivocal.reading import read_table
+    from equivocal.store import read_table
 
     path = folder / "scores.csv"
     if path.exists():
@@ -111,9 +111,9 @@ def _mend_scores(run: "Run", folder: Path) -> None:
 
 
 def _cross_validate(world: "World", settings: "TrainingSettings", folds: int, folder: Path) -> None:
-    from equivocal.files import ensure_writable, write_text_atomically
     from equivocal.gestalt import cross_validate
     from equivocal.gestalt.storage import write_settings
+    from equivocal.store.files import ensure_writable, write_text_atomically
 
     path = folder / "cross_validation.csv"
     if path.exists() or (folder / "run.toml").exists():

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from equivocal.cli.console import in_stages, out
 from equivocal.errors import UserError
-from equivocal.files import write_text_atomically
+from equivocal.store.files import write_text_atomically
 
 if TYPE_CHECKING:
     from equivocal.world import World

@@ -10,7 +10,7 @@ from typing import Any
 
 from equivocal.doctor.finding import Finding, State
 from equivocal.doctor.packages import has_nvidia_gpu
-from equivocal.reading.errors import as_size
+from equivocal.store.unreadable import format_size
 
 __all__ = ["devices"]
 
@@ -53,7 +53,7 @@ def _answer(child: "subprocess.Popen[str]") -> list[Finding]:
         return [_broken(f"does not start: {lines[-1].strip() if lines else ended}")]
     shown = [Finding("devices", "backend", f"jax computes on {found['backend']}")]
     for number, device in enumerate(found["devices"]):
-        memory = f", {as_size(device['memory'])}" if device["memory"] else ""
+        memory = f", {format_size(device['memory'])}" if device["memory"] else ""
         shown.append(Finding("devices", f"{device['platform']} {number}", device["kind"] + memory))
     if has_nvidia_gpu() and found["backend"] == "cpu":
         shown.append(_unused_gpu())

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from equivocal.doctor.finding import Finding, State
 from equivocal.machine import available_cores, cache_folder, total_memory
-from equivocal.reading.errors import as_size
+from equivocal.store.unreadable import format_size
 
 __all__ = ["folders", "machine"]
 
@@ -24,13 +24,15 @@ def machine() -> Iterator[Finding]:
     yield Finding("machine", "cores", f"{cores}{limit}")
     total, free = total_memory(), _free_memory()
     if free is None:
-        yield Finding("machine", "memory", as_size(total))
+        yield Finding("machine", "memory", format_size(total))
         return
     little = free < LITTLE_MEMORY
     advice = "close other programs, or use smaller settings (--quick)" if little else ""
     state = State.NOTE if little else State.OK
     free = min(free, total)
-    yield Finding("machine", "memory", f"{as_size(free)} free of {as_size(total)}", state, advice)
+    yield Finding(
+        "machine", "memory", f"{format_size(free)} free of {format_size(total)}", state, advice
+    )
 
 
 def _free_memory() -> int | None:
@@ -78,7 +80,7 @@ def _folder(name: str, find: Callable[[], Path], advice: str) -> Finding:
         found = f"{path or 'unknown'}: cannot be written ({reason})"
         return Finding("folders", name, found, State.PROBLEM, advice)
     made = "" if there == path.absolute() else ", made when needed"
-    found = f"{path}: {as_size(room)} free{made}"
+    found = f"{path}: {format_size(room)} free{made}"
     if room < LITTLE_ROOM:
         return Finding("folders", name, found, State.NOTE, f"make room, or {advice}")
     return Finding("folders", name, found)

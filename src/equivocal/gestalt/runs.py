@@ -12,8 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from equivocal.errors import UserError, listed
-from equivocal.files import ensure_writable, write_text_atomically
+from equivocal.errors import UserError, join_names
 from equivocal.gestalt.network import SentenceGestalt
 from equivocal.gestalt.probing import Network
 from equivocal.gestalt.questions import answers_of, questions_of
@@ -32,7 +31,8 @@ from equivocal.gestalt.storage import (
     write_world,
 )
 from equivocal.gestalt.training import EpochReport, OnEpoch, fit
-from equivocal.reading import UnreadableError, read_table
+from equivocal.store import UnreadableError, read_table
+from equivocal.store.files import ensure_writable, write_text_atomically
 from equivocal.world import Corpus, World
 
 __all__ = ["Run", "cross_validate", "split_corpus", "train"]
@@ -71,12 +71,12 @@ class Run:
             ensure_writable(directory)
             if taken := foreign_files(directory):
                 raise UserError(
-                    f"{directory} holds files that a run would overwrite ({listed(taken)}); "
+                    f"{directory} holds files that a run would overwrite ({join_names(taken)}); "
                     "choose another folder."
                 )
             return None
         if damaged := damaged_files(directory):
-            names = listed(str(directory / name) for name in damaged)
+            names = join_names(str(directory / name) for name in damaged)
             warnings.warn(
                 f"{names} is missing or not as it was written; the networks are trained again.",
                 stacklevel=2,
@@ -90,7 +90,7 @@ class Run:
             changed.insert(0, f"{'another version of ' if same else ''}world {found.world.name}")
         if changed:
             raise UserError(
-                f"{directory} holds another run ({listed(changed)}); choose another folder for "
+                f"{directory} holds another run ({join_names(changed)}); choose another folder for "
                 "this one, or remove that one."
             )
         return found

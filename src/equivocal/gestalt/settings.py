@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import Field, dataclass, fields
 from typing import Any
 
-from equivocal.errors import UserError, did_you_mean, listed
+from equivocal.errors import UserError, did_you_mean, join_names
 from equivocal.world import MAX_SAMPLE
 
 __all__ = ["TrainingSettings"]
@@ -83,7 +83,7 @@ class TrainingSettings:
     def _field(cls, name: str) -> "Field[Any]":
         known = {field.name: field for field in fields(cls)}
         if name not in known:
-            hint = did_you_mean(name, known) or f"; settings are {listed(known, most=99)}."
+            hint = did_you_mean(name, known) or f"; settings are {join_names(known, most=99)}."
             raise UserError(f"unknown setting {name!r}{hint}")
         return known[name]
 

@@ -21,18 +21,24 @@ import numpy as np
 import tomli_w
 from safetensors.numpy import save_file
 
-from equivocal.errors import UserError, listed
-from equivocal.files import checksum, is_altered, replacing, sealed, write_text_atomically
+from equivocal.errors import UserError, join_names
 from equivocal.gestalt.network import SentenceGestalt, new_sentence_gestalt
 from equivocal.gestalt.settings import TrainingSettings
 from equivocal.machine import available_cores, versions
-from equivocal.reading import (
+from equivocal.store import (
     Shapes,
     UnreadableError,
     parse_json,
     parse_toml,
     read_tensors,
     read_text,
+)
+from equivocal.store.files import (
+    add_checksum,
+    compute_checksum,
+    has_checksum_mismatch,
+    write_atomically,
+    write_text_atomically,
 )
 from equivocal.world import World
 
@@ -80,7 +86,7 @@ def save_network(directory: Path, index: int, model: SentenceGestalt, world: Wor
     """Write one network of a run."""
     arrays = {name: np.asarray(array) for name, array in named_arrays(model).items()}
     about = {"format": FORMAT, "world": world.name, "fingerprint": world.fingerprint}
-    with replacing(network_path(directory, index)) as temporary:
+    with write_atomically(network_path(directory, index)) as temporary:
         # one entry, since safetensors writes several in any order and equal files should be equal
         save_file(arrays, temporary, metadata={ABOUT: json.dumps(about)})
 
@@ -97,7 +103,7 @@ def write_run(directory: Path, world: World, settings: TrainingSettings, seconds
     """Write `run.toml`, the last file of a run."""
     written = [directory / "world.toml", directory / "curves.csv"]
     written += [network_path(directory, index) for index in range(settings.networks)]
-    sums = {path.relative_to(directory).as_posix(): str(checksum(path)) for path in written}
+    sums = {path.relative_to(directory).as_posix(): str(compute_checksum(path)) for path in written}
     path, took = directory / "run.toml", round(seconds, 3)
     write_settings(path, world, settings, seconds=took, checksums=sums)
     (directory / UNFINISHED).unlink(missing_ok=True)
@@ -123,12 +129,12 @@ def damaged_files(directory: Path) -> list[str]:
     except (ValueError, KeyError, TypeError, AttributeError):
         return ["run.toml"]
     names = (name for name in sums if CHECKED.fullmatch(name))  # a stranger's lead nowhere else
-    return [name for name in names if checksum(directory / name) != sums[name]]
+    return [name for name in names if compute_checksum(directory / name) != sums[name]]
 
 
 def _content(path: Path) -> dict[str, Any]:
     text = read_text(path)
-    if is_altered(text):
+    if has_checksum_mismatch(text):
         raise UnreadableError(path, "it is not as it was written")
     return parse_toml(text)
 
@@ -138,8 +144,8 @@ def ensure_sound(directory: Path, names: Container[str] | None = None) -> None:
     damaged = [name for name in damaged_files(directory) if names is None or name in names]
     if damaged:
         raise UserError(
-            f"{listed(str(directory / name) for name in damaged)} cannot be read (missing, or not "
-            f"as it was written); {AGAIN}"
+            f"{join_names(str(directory / name) for name in damaged)} is missing or has a "
+            f"checksum mismatch; {AGAIN}"
         )
 
 
@@ -155,7 +161,7 @@ def write_settings(
         "machine": {"backend": jax.default_backend(), "cores": available_cores()},
         "versions": versions("equivocal", "jax", "jaxlib", "equinox", "optax", "numpy"),
     }
-    write_text_atomically(path, sealed(tomli_w.dumps(content)))
+    write_text_atomically(path, add_checksum(tomli_w.dumps(content)))
 
 
 def read_run(directory: Path) -> tuple[World, TrainingSettings, float]:
@@ -170,7 +176,7 @@ def read_run(directory: Path) -> tuple[World, TrainingSettings, float]:
         content = _content(path)
         settings = TrainingSettings.from_dict(content["training"])
         if missing := asdict(settings).keys() - content["training"].keys():
-            raise KeyError(f"{listed(sorted(missing))} missing")
+            raise KeyError(f"{join_names(sorted(missing))} missing")
         seconds = float(content["seconds"])
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         reason = getattr(error, "reason", str(error).strip("'."))

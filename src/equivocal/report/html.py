@@ -10,9 +10,9 @@ import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from equivocal.errors import UserError
-from equivocal.files import write_text_atomically
 from equivocal.report.captions import CAPTIONS, TABLE_CAPTIONS
 from equivocal.report.formatting import TableRows, rows_of, verdict_kind
+from equivocal.store.files import write_text_atomically
 
 __all__ = ["ReportContent", "render_report"]
 

@@ -11,7 +11,7 @@ import json
 
 import xarray as xr
 
-from equivocal.errors import UserError, listed
+from equivocal.errors import UserError, join_names
 from equivocal.report.style import COLOURS
 
 __all__ = [
@@ -75,7 +75,7 @@ def estimate_of(
         return dataset["mle"]
     samplers = [str(sampler) for sampler in dataset["sampler"].values]
     if estimate not in samplers:
-        known = listed(["mle", *samplers])
+        known = join_names(["mle", *samplers])
         raise UserError(f"unknown estimate {estimate!r}; the dataset has {known}.")
     variance = central_prior(dataset) if prior is None else prior
     return dataset[name].sel(sampler=estimate).sel(prior=variance, method="nearest")

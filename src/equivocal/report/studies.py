@@ -10,7 +10,6 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from equivocal.machine import versions
-from equivocal.reading import read_table, read_text
 from equivocal.report.activation_figures import mean_activation_figure, word_grid_figure
 from equivocal.report.captions import CAPTIONS, TABLE_CAPTIONS
 from equivocal.report.diagrams import network_diagram, posterior_diagram
@@ -23,6 +22,7 @@ from equivocal.report.uncertainty_figures import (
     nuts_figure,
     uncertainty_figure,
 )
+from equivocal.store import read_table, read_text
 from equivocal.study import Study, StudySettings, calibration_table, trace_beliefs, true_trace
 from equivocal.study.methods import methods_paragraph
 from equivocal.study.paths import with_references

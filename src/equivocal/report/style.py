@@ -9,7 +9,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.typing import RcKeyType
 
-from equivocal.files import replacing
+from equivocal.store.files import write_atomically
 
 __all__ = ["COLOURS", "KINDS", "publication_style", "save_figure"]
 
@@ -40,7 +40,7 @@ def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
     """Write SVG and PNG; returns their paths."""
     paths = [folder / f"{name}.{kind}" for kind in KINDS]
     for path, kind in zip(paths, KINDS, strict=True):
-        with replacing(path) as temporary, publication_style():
+        with write_atomically(path) as temporary, publication_style():
             meta = {"Date": None} if kind == "svg" else {}
             figure.savefig(temporary, format=kind, metadata=meta)
     return paths

@@ -6,12 +6,12 @@ but `jax` and `numpy`. `sample_posterior` stands in front; one file per algorith
 `sample_network` is for more than a last layer (`network_flow`).
 """
 
+from equivocal.sampling.engine.problem import Likelihood
+from equivocal.sampling.engine.settings import Snapshot
 from equivocal.sampling.front import METHODS, sample_posterior
 from equivocal.sampling.info import Info
-from equivocal.sampling.network_flow import sample_network
 from equivocal.sampling.posterior import Entropies, Posterior
-from equivocal.sampling.problem import Likelihood
-from equivocal.sampling.settings import Snapshot
+from equivocal.sampling.samplers.network_flow import sample_network
 
 __all__ = [
     "METHODS",

@@ -22,13 +22,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equivocal.sampling.placement import largest_anywhere
-from equivocal.sampling.plan import Plan
-from equivocal.sampling.problem import Likelihood, Problem
-from equivocal.sampling.rows import Block, Blocks, Rows, sum_over_blocks
-from equivocal.sampling.settings import output_keys
-from equivocal.sampling.shapes import Array, Float, PRNGKey
-from equivocal.sampling.streaming import rows_by_outputs
+from equivocal.sampling.engine.placement import largest_anywhere
+from equivocal.sampling.engine.plan import Plan
+from equivocal.sampling.engine.problem import Likelihood, Problem
+from equivocal.sampling.engine.rows import Block, Blocks, Rows, sum_over_blocks
+from equivocal.sampling.engine.settings import output_keys
+from equivocal.sampling.engine.shapes import Array, Float, PRNGKey
+from equivocal.sampling.engine.streaming import rows_by_outputs
 
 __all__ = ["TOO_FAR", "importance_diagnostics", "pareto_shape"]
 

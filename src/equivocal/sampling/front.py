@@ -12,7 +12,27 @@ import numpy as np
 
 from equivocal.errors import did_you_mean
 from equivocal.machine import total_memory, versions
-from equivocal.sampling import (
+from equivocal.sampling.diagnostics import importance_diagnostics
+from equivocal.sampling.engine.draws import draw
+from equivocal.sampling.engine.inputs import (
+    check_choice,
+    check_dtype,
+    checked_int,
+    checked_positive,
+    fail,
+    shown,
+)
+from equivocal.sampling.engine.placement import chosen_devices, spread_over
+from equivocal.sampling.engine.plan import make_plan
+from equivocal.sampling.engine.problem import Likelihood, Problem, collapse
+from equivocal.sampling.engine.products import Precision
+from equivocal.sampling.engine.result import Outcome
+from equivocal.sampling.engine.settings import Observer, RunSettings
+from equivocal.sampling.engine.streaming import StreamedProblem, is_streamed
+from equivocal.sampling.engine.together import check_same, refused_together
+from equivocal.sampling.info import make_info
+from equivocal.sampling.posterior import Posterior
+from equivocal.sampling.samplers import (
     aldi,
     dropout_deterministic,
     exact_flow,
@@ -21,26 +41,6 @@ from equivocal.sampling import (
     mean_field,
     nuts,
 )
-from equivocal.sampling.diagnostics import importance_diagnostics
-from equivocal.sampling.draws import draw
-from equivocal.sampling.info import make_info
-from equivocal.sampling.inputs import (
-    check_choice,
-    check_dtype,
-    checked_int,
-    checked_positive,
-    fail,
-    shown,
-)
-from equivocal.sampling.placement import chosen_devices, spread_over
-from equivocal.sampling.plan import make_plan
-from equivocal.sampling.posterior import Posterior
-from equivocal.sampling.problem import Likelihood, Problem, collapse
-from equivocal.sampling.products import Precision
-from equivocal.sampling.result import Outcome
-from equivocal.sampling.settings import Observer, RunSettings
-from equivocal.sampling.streaming import StreamedProblem, is_streamed
-from equivocal.sampling.together import check_same, refused_together
 
 __all__ = ["METHODS", "Method", "sample_posterior"]
 
@@ -132,7 +132,7 @@ def sample_posterior(
         processes (`jax.distributed`) "all" means those of all processes, and each hands in rows of
         its own.
     precision : "full", "tf32" or "bf16"
-        Of the large products of a flow's step; see `equivocal.sampling.products`.
+        Of the large products of a flow's step; see `equivocal.sampling.engine.products`.
     observe : callable, optional
         Called with a `Snapshot` after every step of a method that moves an ensemble along τ.
     **options

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from equivocal.sampling.diagnostics import TOO_FAR
-from equivocal.sampling.result import Outcome
+from equivocal.sampling.engine.result import Outcome
 
 __all__ = ["Info", "effective_rank", "make_info"]
 

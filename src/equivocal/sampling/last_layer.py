@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from equivocal.sampling.engine.inputs import checked_bool, checked_counts, checked_int, fail
+from equivocal.sampling.engine.problem import Likelihood
 from equivocal.sampling.front import sample_posterior
 from equivocal.sampling.info import Info
-from equivocal.sampling.inputs import checked_bool, checked_counts, checked_int, fail
 from equivocal.sampling.posterior import Entropies, Posterior
-from equivocal.sampling.problem import Likelihood
 from equivocal.sampling.torch_features import BATCH_SIZE, TorchFeatures, as_array
 
 __all__ = ["LastLayerPosterior", "TorchFeatures", "from_torch", "last_layer_posterior"]

@@ -28,20 +28,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equivocal.files import replacing
-from equivocal.reading import Shapes, UnreadableError, parse_json, read_tensors, sealed_tensors
-from equivocal.sampling.expectations import Moments, gaussian_moments
-from equivocal.sampling.info import PER_OUTPUT, Info
-from equivocal.sampling.inputs import (
+from equivocal.sampling.engine.expectations import Moments, gaussian_moments
+from equivocal.sampling.engine.inputs import (
     checked_bool,
     checked_features,
     checked_int,
     checked_positive,
     fail,
 )
-from equivocal.sampling.plan import power_of_two
-from equivocal.sampling.problem import Likelihood
-from equivocal.sampling.shapes import Array, Float
+from equivocal.sampling.engine.plan import power_of_two
+from equivocal.sampling.engine.problem import Likelihood
+from equivocal.sampling.engine.shapes import Array, Float
+from equivocal.sampling.info import PER_OUTPUT, Info
+from equivocal.store import Shapes, UnreadableError, add_tensor_checksum, parse_json, read_tensors
+from equivocal.store.files import write_atomically
 
 __all__ = ["Entropies", "Posterior"]
 
@@ -232,8 +232,8 @@ class Posterior:
         arrays = {name: np.ascontiguousarray(getattr(self, name)) for name in ARRAYS}
         path = _checked_path(path)
         try:
-            with replacing(path) as temporary:
-                save_file(arrays, temporary, metadata=sealed_tensors(header, arrays))
+            with write_atomically(path) as temporary:
+                save_file(arrays, temporary, metadata=add_tensor_checksum(header, arrays))
         except OSError as error:
             fail(f"cannot write to {path!s:.80}: {error.strerror}; choose another place.")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from equivocal.sampling.inputs import checked_numbers, fail
+from equivocal.sampling.engine.inputs import checked_numbers, fail
 
 __all__ = ["BATCH_SIZE", "TorchFeatures", "as_array"]
 

@@ -22,9 +22,9 @@ except ImportError as error:
         "equivocal.sklearn needs scikit-learn 1.6 or newer: pip install 'equivocal[sklearn]'."
     ) from error
 
-from equivocal.errors import listed
+from equivocal.errors import join_names
 from equivocal.sampling import Entropies, Posterior, sample_posterior
-from equivocal.sampling.inputs import checked_bool, checked_int, fail
+from equivocal.sampling.engine.inputs import checked_bool, checked_int, fail
 from equivocal.sklearn.rows import Seen, merged
 
 __all__ = ["EnsembleKalmanBase"]
@@ -84,8 +84,8 @@ class EnsembleKalmanBase(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self._start(y, classes)
         if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             fail(
-                f"classes must stay {listed(map(str, self.classes_))}, as at the first call, got "
-                f"{listed(map(str, np.unique(classes)))}; call fit to start afresh."
+                f"classes must stay {join_names(map(str, self.classes_))}, as at the first call, "
+                f"got {join_names(map(str, np.unique(classes)))}; call fit to start afresh."
             )
         new = self._counted(X, y, sample_weight)
         return self._learn(new if first else merged(self._seen, new))
@@ -197,8 +197,8 @@ class EnsembleKalmanBase(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         unknown = np.setdiff1d(y, self.classes_)
         if unknown.size:
             fail(
-                f"y holds {listed(map(str, unknown))}, known classes are "
-                f"{listed(map(str, self.classes_))}; name every class in the first partial_fit."
+                f"y holds {join_names(map(str, unknown))}, known classes are "
+                f"{join_names(map(str, self.classes_))}; name every class in the first partial_fit."
             )
         hits = y[:, None] == self.classes_
         return hits[:, 1:] if len(self.classes_) == 2 else hits

@@ -3,7 +3,7 @@
 from typing import Any
 
 from equivocal.sampling import Likelihood
-from equivocal.sampling.inputs import check_choice
+from equivocal.sampling.engine.inputs import check_choice
 from equivocal.sklearn.base import EnsembleKalmanBase
 
 __all__ = ["EnsembleKalmanClassifier", "EnsembleKalmanMultilabel"]

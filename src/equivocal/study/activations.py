@@ -19,7 +19,7 @@ import pandas as pd
 import xarray as xr
 from scipy.special import expit
 
-from equivocal.errors import UserError, listed
+from equivocal.errors import UserError, join_names
 from equivocal.gestalt import Network
 from equivocal.sampling import Posterior
 from equivocal.study.beliefs import true_trace
@@ -100,7 +100,7 @@ def units_of(world: World, stimuli: Stimuli, settings: StudySettings) -> list[st
     wanted = {*stimuli.tracked_units, *non_relevant(stimuli, settings)}
     if unknown := sorted(wanted - set(world.units)):
         raise UserError(
-            f"stimuli.non_relevant names {listed(unknown)}, which is no unit of world "
+            f"stimuli.non_relevant names {join_names(unknown)}, which is no unit of world "
             f"{world.name!r}; `equivocal world show {world.name}` lists them."
         )
     everything = settings.inference.units == "all"

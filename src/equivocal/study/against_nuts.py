@@ -11,9 +11,9 @@ import numpy as np
 import xarray as xr
 
 from equivocal.gestalt import Run
+from equivocal.inference import LastLayer, collect_last_layer, infer_posterior
 from equivocal.sampling import Posterior, sample_posterior
 from equivocal.study.activations import LEVEL
-from equivocal.study.inference import LastLayer, infer, last_layer_of, seed_of
 from equivocal.study.paths import Watched, watched_rows
 from equivocal.study.settings import StudySettings
 from equivocal.study.stimuli import Stimuli
@@ -36,15 +36,15 @@ def against_nuts(run: Run, stimuli: Stimuli, settings: StudySettings) -> xr.Data
     units = list(dict.fromkeys(question.unit for question in asked))[: settings.nuts.units]
     asked = [question for question in asked if question.unit in units]
     numbers = [network.world.units.index(unit) for unit in units]
-    layer = last_layer_of(run, network, inference.rows).some(numbers)
+    layer = collect_last_layer(run, network, inference.rows).select(numbers)
     posteriors, seconds = {}, {}
     for name in ("nuts", *inference.samplers):
         began = perf_counter()
         posteriors[name] = (
             _nuts(layer, settings)
             if name == "nuts"
-            else infer(
-                layer, inference.samplers[name], inference.central_prior, seed_of(inference, 0)
+            else infer_posterior(
+                layer, inference.samplers[name], inference.central_prior, inference.seed_of(0)
             )
         )
         seconds[name] = perf_counter() - began

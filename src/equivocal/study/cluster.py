@@ -24,7 +24,7 @@ from equivocal import __version__
 from equivocal.errors import UserError
 from equivocal.machine import available_cores, cache_folder
 from equivocal.progress import announce
-from equivocal.study.stages import code_key
+from equivocal.store.stages import hash_code
 
 __all__ = ["SCRATCH", "Crew", "Hire", "alone", "dask_setup", "hiring", "scratch"]
 
@@ -133,7 +133,7 @@ def _itself(value: Any) -> Any:
 @cache
 def _ours() -> tuple[str, str]:
     """Version and code of the package in this process."""
-    return __version__, code_key()
+    return __version__, hash_code()
 
 
 def _as_ours(ours: tuple[str, str], function: Callable[..., Any], *arguments: Any) -> Any:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from equivocal.errors import listed
-from equivocal.reading import is_plain_name, parse_json
+from equivocal.errors import join_names
+from equivocal.store import is_plain_name, parse_json
 from equivocal.study.activations import HEARD, SUMMARIES
 
 __all__ = ["check_dataset"]
@@ -53,7 +53,7 @@ def _activations(dataset: xr.Dataset) -> None:
 def _path(dataset: xr.Dataset) -> None:
     shown = [str(name) for name in dataset.data_vars if name != "time"]
     if not shown or not all(name.startswith("indicated_") for name in shown):
-        raise ValueError(f"it holds {listed(shown)}")
+        raise ValueError(f"it holds {join_names(shown)}")
     _variables(dataset, dict.fromkeys(shown, ("network", "step", "item")))
     _variables(dataset, {"time": ("network", "step")})
     _coordinates(dataset, ("network", "step", "item"))
@@ -78,7 +78,7 @@ def _variables(dataset: xr.Dataset, wanted: Mapping[str, tuple[str, ...]]) -> No
 
 def _coordinates(dataset: xr.Dataset, wanted: tuple[str, ...]) -> None:
     if missing := [name for name in wanted if name not in dataset.coords]:
-        raise ValueError(f"it does not name its {listed(missing)}")
+        raise ValueError(f"it does not name its {join_names(missing)}")
     for name in set(wanted) - set(NAMES):
         values = dataset[name].values
         if values.dtype.kind not in "fi" or not np.isfinite(values).all():

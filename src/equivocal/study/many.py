@@ -20,16 +20,15 @@ from typing import Any
 from equivocal.errors import UserError
 from equivocal.gestalt import TrainingSettings, train
 from equivocal.progress import Advance
+from equivocal.store.keyed import Store
+from equivocal.store.parcels import Parcel
+from equivocal.store.stages import hash_content
 from equivocal.study.cluster import SCRATCH, Crew, Hire, scratch
-from equivocal.study.parcels import Parcel
-from equivocal.study.stages import content_key
-from equivocal.study.store import Store
 from equivocal.world import World
 
-__all__ = ["SUBFOLDERS", "Done", "Task", "UnfinishedError", "do_missing", "scratch_folder"]
+__all__ = ["Done", "Task", "UnfinishedError", "do_missing", "scratch_folder"]
 
 # Where files are written, and a killed run may leave something.
-SUBFOLDERS = ("results", "networks/*", "networks/*/networks", "tables", "figures")
 
 
 class UnfinishedError(RuntimeError):
@@ -54,7 +53,7 @@ class Task:
     @property
     def networks_key(self) -> str:
         """Of all that the networks depend on."""
-        return content_key("networks", self.world.text, asdict(self.training))
+        return hash_content("networks", self.world.text, asdict(self.training))
 
 
 @dataclass(frozen=True)

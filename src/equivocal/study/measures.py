@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from equivocal.errors import UserError, listed
+from equivocal.errors import UserError, join_names
 
 __all__ = ["central_prior", "grid", "measures"]
 
@@ -58,7 +58,7 @@ def central_prior(dataset: xr.Dataset) -> float:
     if not len(near):
         raise UserError(
             f"the central prior variance {wanted:g} is not among those that were run, "
-            f"{listed(f'{prior:g}' for prior in priors)}; set inference.central_prior to one."
+            f"{join_names(f'{prior:g}' for prior in priors)}; set inference.central_prior to one."
         )
     return float(near[0])
 
@@ -92,11 +92,11 @@ def _check(dataset: xr.Dataset) -> None:
     probes, known = set(dataset["probe"].values), set(dataset["unit"].values)
     if missing := sorted({role for role, _ in pairs} - probes):
         raise UserError(
-            f"{listed(missing)} is tracked but was not asked; add it to stimuli.probes."
+            f"{join_names(missing)} is tracked but was not asked; add it to stimuli.probes."
         )
     wanted = {unit for _, unit in pairs} | set(json.loads(dataset.attrs["non_relevant"]))
     if missing := sorted(wanted - known):
         raise UserError(
-            f"the activations hold no unit {listed(missing)}; "
+            f"the activations hold no unit {join_names(missing)}; "
             "mend the tracked units of the stimulus file or stimuli.non_relevant."
         )

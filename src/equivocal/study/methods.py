@@ -2,7 +2,8 @@
 
 from equivocal import __version__
 from equivocal.gestalt import Run
-from equivocal.study.settings import SamplerSettings, StudySettings
+from equivocal.inference import SamplerSettings
+from equivocal.study.settings import StudySettings
 from equivocal.study.stimuli import Stimuli
 
 __all__ = ["methods_paragraph"]

@@ -22,20 +22,20 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit
 
-from equivocal.files import write_text_atomically
 from equivocal.gestalt import Run
-from equivocal.locks import only_one
+from equivocal.inference import LastLayer, collect_last_layer, infer_posterior
 from equivocal.progress import Advance
+from equivocal.store.files import write_text_atomically
+from equivocal.store.locks import hold_folder
+from equivocal.store.parcels import Parcel
+from equivocal.store.stages import hash_content, hash_files
 from equivocal.study.all_items import all_items
 from equivocal.study.cluster import Hire, alone
-from equivocal.study.inference import LastLayer, infer, last_layer_of, seed_of
-from equivocal.study.many import SUBFOLDERS, Task, do_missing, scratch_folder
-from equivocal.study.parcels import Parcel
+from equivocal.study.many import Task, do_missing, scratch_folder
 from equivocal.study.paths import Watched, watched_rows
 from equivocal.study.running import Study
 from equivocal.study.settings import StudySettings
 from equivocal.study.specifications import CHOICES, Grid, Specification
-from equivocal.study.stages import content_key, file_key
 from equivocal.study.stimuli import load_stimuli
 
 __all__ = ["curve_table", "movements", "roles_of", "run_multiverse", "summary"]
@@ -47,7 +47,7 @@ CELLS = ("mle", "bayes", "effect", "low", "high")  # of one role, see `_cells`
 def run_multiverse(grid: Grid, folder: Path, on_step: Advance, hire: Hire = alone) -> pd.DataFrame:
     """Every specification that is not there yet; returns `multiverse.csv`."""
     tasks = _tasks(grid)
-    with only_one(folder, *SUBFOLDERS):
+    with hold_folder(folder):
         done = do_missing(tasks, folder, hire, on_step)
         table = pd.DataFrame([{"key": key, **row} for key, row in done.results.items()])
         if len(table):
@@ -66,13 +66,13 @@ def _tasks(grid: Grid) -> dict[str, Task]:
     watched = {"study": Watched(own, condition)}
     if any(one.items == "all" for one in grid.specifications):
         watched["all"] = Watched(all_items(own, world), condition)
-    tasks, stimuli_key = {}, file_key(source)
+    tasks, stimuli_key = {}, hash_files(source)
     for one in grid.specifications:
         training = one.training(study)
         sampler = one.sampler(study.inference.samplers["paper"]).model_dump()
         what = [world.fingerprint, stimuli_key, condition]
         seed = study.inference.seed
-        key = content_key(one.model_dump(), sampler, seed, asdict(training), *what)
+        key = hash_content(one.model_dump(), sampler, seed, asdict(training), *what)
         there = watched[one.items]
         accepts = partial(_is_effect, one.model_dump(mode="json"), there.roles)
         tasks[key] = Task(world, training, _effect, (study, one, there), accepts)
@@ -101,8 +101,10 @@ def _effect(
     for index, network in enumerate(run.networks):
         psi = watched_rows(network, watched)
         # units that are not watched would cost time and say nothing
-        layer = layers[index].some(units_watched)
-        posterior = infer(layer, sampler, one.prior_variance, seed_of(study.inference, index))
+        layer = layers[index].select(units_watched)
+        posterior = infer_posterior(
+            layer, sampler, one.prior_variance, study.inference.seed_of(index)
+        )
         each = np.arange(len(watched.items))
         asked = list(zip(psi, watched.unit_of, strict=True))  # role by role
         logits = [(rows * layer.trained[units]).sum(axis=1) for rows, units in asked]
@@ -130,7 +132,7 @@ def _run_of(networks: Parcel) -> Run:
 @lru_cache(maxsize=2)  # every word and last word
 def _layers_of(networks: Parcel, rows: str) -> list[LastLayer]:
     run = _run_of(networks)
-    return [last_layer_of(run, network, rows) for network in run.networks]
+    return [collect_last_layer(run, network, rows) for network in run.networks]
 
 
 def _cells(trained: np.ndarray, bayes: np.ndarray) -> dict[str, float]:

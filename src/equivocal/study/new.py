@@ -4,7 +4,7 @@ from importlib import resources
 from pathlib import Path
 
 from equivocal.errors import UserError
-from equivocal.files import write_text_atomically
+from equivocal.store.files import write_text_atomically
 
 __all__ = ["write_example"]
 

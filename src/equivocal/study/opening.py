@@ -8,13 +8,13 @@ import warnings
 from importlib.util import find_spec
 from pathlib import Path
 
-from equivocal.errors import UserError, listed
-from equivocal.files import ensure_writable, write_text_atomically
-from equivocal.reading import read_text
+from equivocal.errors import UserError, join_names
+from equivocal.store import read_text
+from equivocal.store.files import ensure_writable, write_text_atomically
+from equivocal.store.stages import hash_content
 from equivocal.study.activations import units_of
 from equivocal.study.running import Study
 from equivocal.study.settings import StudySettings, load_study
-from equivocal.study.stages import content_key
 from equivocal.study.stimuli import MAX_BYTES, Stimuli, load_stimuli
 from equivocal.world import World
 
@@ -43,7 +43,7 @@ def prepare(settings: StudySettings, folder: Path) -> Study:
     write_text_atomically(folder / "stimuli.csv", text)
     own.write(folder / "settings.toml")
     files = [folder / name for name in ("stimuli.csv", "settings.toml")]
-    study.stages.mark(PREPARED, content_key(own.model_dump(mode="json")), files)
+    study.stages.mark(PREPARED, hash_content(own.model_dump(mode="json")), files)
     return study
 
 
@@ -62,18 +62,19 @@ def check_questions(world: World, stimuli: Stimuli, settings: StudySettings) -> 
     probes = settings.stimuli.probes
     if unknown := [probe for probe in probes if probe not in world.roles]:
         raise UserError(
-            f"stimuli.probes has {listed(unknown)}, which is no role of world {world.name!r}; "
-            f"its roles are {listed(world.roles)}."
+            f"stimuli.probes has {join_names(unknown)}, which is no role of world {world.name!r}; "
+            f"its roles are {join_names(world.roles)}."
         )
     tracked = dict.fromkeys(role for row in stimuli.rows.values() for role in row.tracked)
     if missing := [role for role in tracked if role not in probes]:
         raise UserError(
-            f"the stimuli track {listed(missing)}, so stimuli.probes must contain it; add it there."
+            f"the stimuli track {join_names(missing)}, so stimuli.probes must contain it; add "
+            "it there."
         )
     if settings.stimuli.shown not in (None, *stimuli.items):
         raise UserError(
             f"stimuli.shown = {settings.stimuli.shown!r} is no item; items are "
-            f"{listed(stimuli.items)}."
+            f"{join_names(stimuli.items)}."
         )
 
 

@@ -10,8 +10,8 @@ import xarray as xr
 from scipy.special import expit
 
 from equivocal.gestalt import Network, Run
-from equivocal.sampling.settings import Snapshot
-from equivocal.study.inference import infer, last_layer_of, seed_of
+from equivocal.inference import collect_last_layer, infer_posterior
+from equivocal.sampling.engine.settings import Snapshot
 from equivocal.study.measures import central_prior, measures
 from equivocal.study.settings import StudySettings
 from equivocal.study.stimuli import Stimuli
@@ -93,7 +93,7 @@ def _path_of(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Median τ of the units and (step, role, item) activations."""
     units = [network.world.units.index(unit) for unit in watched.units]
-    layer = last_layer_of(run, network, settings.inference.rows).some(units)
+    layer = collect_last_layer(run, network, settings.inference.rows).select(units)
     psi = watched_rows(network, watched)
     steps = settings.path.num_steps
     time = np.full((steps + 1, len(units)), np.nan)
@@ -106,11 +106,11 @@ def _path_of(
         answers[snapshot.step, outputs] = expit(logits).mean(axis=1)
 
     sampler = settings.inference.samplers["paper"].model_copy(update={"num_steps": steps})
-    infer(
+    infer_posterior(
         layer,
         sampler,
         settings.inference.central_prior,
-        seed_of(settings.inference, index),
+        settings.inference.seed_of(index),
         observe,
     )
     return np.nanmedian(_held(time), axis=1), _indicated(_held(answers), watched.unit_of)

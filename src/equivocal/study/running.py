@@ -19,32 +19,30 @@ from typing import Any
 
 import xarray as xr
 
-from equivocal.errors import UserError, listed
-from equivocal.files import replacing, write_text_atomically
+from equivocal.errors import UserError, join_names
 from equivocal.gestalt import Run
 from equivocal.gestalt.storage import network_path
+from equivocal.inference import LastLayer, collect_last_layer, infer_posterior
 from equivocal.progress import Advance
-from equivocal.reading import check_netcdf
 from equivocal.sampling import Posterior
+from equivocal.store import check_netcdf
+from equivocal.store.files import write_atomically, write_text_atomically
+from equivocal.store.stages import Stages, hash_code, hash_content, hash_files
 from equivocal.study.activations import activations, dictionary, tidy, units_of
 from equivocal.study.against_nuts import against_nuts
 from equivocal.study.claims import claims
 from equivocal.study.dataset_checks import check_dataset
 from equivocal.study.impossible import impossible_numbers
-from equivocal.study.inference import LastLayer, infer, last_layer_of, posterior_path, seed_of
 from equivocal.study.paths import effect_path
 from equivocal.study.settings import StudySettings
-from equivocal.study.stages import Stages, code_key, content_key, file_key
 from equivocal.study.stimuli import Stimuli, load_stimuli
 from equivocal.study.tables import tables
 from equivocal.world import World
 
-__all__ = ["SUBFOLDERS", "Study"]
+__all__ = ["Study"]
 
 Job = tuple[str, float, int]  # sampler, prior variance, network
 ANALYSED = ("activations.nc", "nuts.nc", "scores.csv", "settings.toml")
-# Where stages write beside the folder itself, and a killed one may leave something.
-SUBFOLDERS = ("networks", "posteriors/*", "tables", "figures")
 
 
 @dataclass(eq=False)
@@ -92,9 +90,9 @@ class Study:
         training = self.run.settings
         corpus = [training.seed, training.sentences, training.held_out]
         return [
-            content_key(
+            hash_content(
                 # by number: in the order of names, 100 would come before 11
-                file_key(network_path(self.folder, index)),
+                hash_files(network_path(self.folder, index)),
                 self.run.world.fingerprint,
                 corpus,
             )
@@ -104,16 +102,16 @@ class Study:
     def _posterior_key(self, sampler: str, variance: float, index: int) -> str:
         inference = self.settings.inference
         how = inference.samplers[sampler].model_dump()
-        seed = seed_of(inference, index)
+        seed = inference.seed_of(index)
         units = units_of(self.run.world, self.stimuli, self.settings)
-        return content_key(self._networks_key[index], how, variance, inference.rows, seed, units)
+        return hash_content(self._networks_key[index], how, variance, inference.rows, seed, units)
 
     def _layer(self, index: int) -> LastLayer:
         """The rows and trained weights of the units that are sampled."""
         network, units = self.run.networks[index], self.run.world.units
-        layer = last_layer_of(self.run, network, self.settings.inference.rows)
+        layer = collect_last_layer(self.run, network, self.settings.inference.rows)
         wanted = units_of(self.run.world, self.stimuli, self.settings)
-        return layer.some([units.index(unit) for unit in wanted])
+        return layer.select([units.index(unit) for unit in wanted])
 
     def infer(self, on_step: Advance) -> None:
         """Every posterior that is not there yet; one network's rows are held at a time."""
@@ -131,15 +129,15 @@ class Study:
     def _infer_one(self, layer_of: Callable[[int], LastLayer], job: Job, path: Path) -> None:
         sampler, variance, index = job
         inference = self.settings.inference
-        how, seed = inference.samplers[sampler], seed_of(inference, index)
-        infer(layer_of(index), how, variance, seed).save(path)
+        how, seed = inference.samplers[sampler], inference.seed_of(index)
+        infer_posterior(layer_of(index), how, variance, seed).save(path)
 
     @cached_property
     def _probe_key(self) -> str:
         posteriors = [self._posterior_key(*job) for job in self._jobs()]
         asked = self.settings.stimuli.model_dump(exclude={"file"})
         named = [self.settings.name, self.settings.quick_run, self.settings.inference.central_prior]
-        return content_key(posteriors, asked, named, file_key(self.folder / "stimuli.csv"))
+        return hash_content(posteriors, asked, named, hash_files(self.folder / "stimuli.csv"))
 
     def probe(self, on_step: Advance) -> None:
         """Answers to the stimuli, the effect along τ, and NUTS beside."""
@@ -151,7 +149,7 @@ class Study:
             )
         if altered := self.stages.altered(_stage_of(*job) for job in self._jobs()):
             raise UserError(
-                f"{listed(map(str, altered))} is not as it was written; `equivocal infer --out "
+                f"{join_names(map(str, altered))} is not as it was written; `equivocal infer --out "
                 f"{self.folder}` makes it again."
             )
         inference, path, nuts = self.settings.inference, self.settings.path, self.settings.nuts
@@ -159,7 +157,7 @@ class Study:
             ("probe", self._probe_key, self._activation_files(), self._write_activations),
             (
                 "path",
-                content_key(self._probe_key, path.model_dump(), inference.model_dump()),
+                hash_content(self._probe_key, path.model_dump(), inference.model_dump()),
                 [self.folder / "path.nc"],
                 lambda: self._write("path.nc", effect_path(self.run, self.stimuli, self.settings)),
             ),
@@ -168,7 +166,7 @@ class Study:
             parts.append(
                 (
                     "nuts",
-                    content_key(self._probe_key, nuts.model_dump(), inference.model_dump()),
+                    hash_content(self._probe_key, nuts.model_dump(), inference.model_dump()),
                     [self.folder / "nuts.nc"],
                     lambda: self._write(
                         "nuts.nc", against_nuts(self.run, self.stimuli, self.settings)
@@ -195,13 +193,13 @@ class Study:
         flat = tidy(dataset)
         frame = flat.to_dataframe().dropna(subset="mle").reset_index()
         text = frame.to_csv(index=False, float_format="%.7g")
-        with replacing(self.folder / "activations.csv.gz") as temporary:
+        with write_atomically(self.folder / "activations.csv.gz") as temporary:
             temporary.write_bytes(gzip.compress(text.encode(), compresslevel=3, mtime=0))
         words = dictionary(list(frame.columns)).to_csv(index=False)
         write_text_atomically(self.folder / "dictionary.csv", words)
 
     def _write(self, name: str, dataset: xr.Dataset) -> None:
-        with replacing(self.folder / name) as temporary:
+        with write_atomically(self.folder / name) as temporary:
             dataset.to_netcdf(temporary, engine="scipy")
 
     def found(self, name: str) -> Path:
@@ -266,8 +264,8 @@ class Study:
     def key_of_files(self, *patterns: str) -> str:
         """A hash of files of the folder, and of the package's code."""
         paths = sorted(path for pattern in patterns for path in self.folder.glob(pattern))
-        files = [(str(path.relative_to(self.folder)), file_key(path)) for path in paths]
-        return content_key(files, code_key())
+        files = [(str(path.relative_to(self.folder)), hash_files(path)) for path in paths]
+        return hash_content(files, hash_code())
 
     def _write_analysis(self) -> list[Path]:
         dataset = self.read("activations.nc")
@@ -279,6 +277,11 @@ class Study:
         for name, table in written.items():
             write_text_atomically(self.folder / name, table.to_csv(index=False))
         return [self.folder / name for name in written]
+
+
+def posterior_path(folder: Path, sampler: str, variance: float, index: int) -> Path:
+    """Where the posterior of one network is saved."""
+    return folder / "posteriors" / f"{sampler}_{variance:g}" / f"{index:02d}.safetensors"
 
 
 def _stage_of(sampler: str, variance: float, index: int) -> str:

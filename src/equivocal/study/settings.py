@@ -11,17 +11,23 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tomli_w
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
-from equivocal.errors import UserError, did_you_mean, listed
-from equivocal.files import write_text_atomically
+from equivocal.errors import (
+    UserError,
+    did_you_mean,
+    explain_validation,
+    join_names,
+    locate_mistake,
+)
 from equivocal.gestalt import TrainingSettings
-from equivocal.reading import inside, read_toml
+from equivocal.inference import Positive, SamplerSettings, SettingsTable
+from equivocal.store import read_toml, resolve_inside
+from equivocal.store.files import write_text_atomically
 from equivocal.world import shipped_worlds
 
 __all__ = [
     "InferenceSettings",
-    "SamplerSettings",
     "StudySettings",
     "load_study",
     "named_file",
@@ -31,25 +37,10 @@ __all__ = [
 ]
 
 _PRESETS = resources.files("equivocal.study") / "presets"
-Positive = Annotated[float, Field(gt=0, lt=float("inf"))]
 Count = Annotated[int, Field(ge=1)]
 
 
-class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class SamplerSettings(_Table):
-    """One way to the posterior: a method of `sample_posterior` and its options."""
-
-    method: str
-    num_particles: int = Field(default=50, ge=2)
-    num_steps: Count | None = None
-    tolerance: Positive | None = None
-    options: dict[str, Any] = {}  # what the method alone knows: ρ, taming, Δτ, …
-
-
-class InferenceSettings(_Table):
+class InferenceSettings(SettingsTable):
     """The posterior over the last layer, about the trained weights."""
 
     prior_variances: tuple[Positive, ...] = (0.01, 1.0, 5.0)
@@ -58,6 +49,10 @@ class InferenceSettings(_Table):
     units: Literal["all", "tracked"] = "all"  # tracked: with those that should stay off
     seed: int = Field(default=0, ge=0)
     samplers: dict[str, SamplerSettings]
+
+    def seed_of(self, index: int) -> int:
+        """Return the seed of one network's ensembles."""
+        return self.seed + index
 
     @model_validator(mode="after")
     def _complete(self) -> "InferenceSettings":
@@ -68,14 +63,14 @@ class InferenceSettings(_Table):
         return self
 
 
-class PathSettings(_Table):
+class PathSettings(SettingsTable):
     """The ensemble watched along τ: the tracked units alone, beyond the steps of the paper."""
 
     num_steps: Count = 120
     networks: Count = 2
 
 
-class NutsSettings(_Table):
+class NutsSettings(SettingsTable):
     """The exact posterior of the tracked units, for comparison."""
 
     networks: int = Field(default=1, ge=0)  # 0: leave it out
@@ -85,7 +80,7 @@ class NutsSettings(_Table):
     chains: Count = 4
 
 
-class StimuliSettings(_Table):
+class StimuliSettings(SettingsTable):
     """What is heard and what is asked."""
 
     file: str
@@ -96,12 +91,12 @@ class StimuliSettings(_Table):
     ] = ()  # units that should stay off; by default other items' fillers
 
 
-class StudySettings(_Table):
+class StudySettings(SettingsTable):
     """All of a study; `folder` is where its files are looked for."""
 
     name: str
     world: str
-    training: dict[str, float | int] = {}
+    training: dict[str, float | int] = Field(default={})
     stimuli: StimuliSettings
     inference: InferenceSettings
     path: PathSettings = PathSettings()
@@ -127,7 +122,7 @@ class StudySettings(_Table):
         if any(f"{setting}.".startswith(f"{given}.") for given in self.given):
             return Path(self.folder) / name
         # an installed package may be a tree of links
-        return inside(self.folder, name, setting, links=self.folder == str(_PRESETS))
+        return resolve_inside(self.folder, name, setting, links=self.folder == str(_PRESETS))
 
     @property
     def training_settings(self) -> TrainingSettings:
@@ -161,7 +156,9 @@ def named_file(name_or_path: str | Path, folder: Traversable, kind: str) -> Path
     if Path(name).suffix == ".toml":
         return Path(name)
     if name not in known:
-        why = did_you_mean(name, known) or f"; {kind}s are {listed(known)}, a file ends in .toml."
+        why = (
+            did_you_mean(name, known) or f"; {kind}s are {join_names(known)}, a file ends in .toml."
+        )
         raise UserError(f"there is no {kind} {name!r}{why}")
     return Path(str(folder / f"{name}.toml"))
 
@@ -194,9 +191,9 @@ def load_study(
         ours["quick_run"] = quick or bool(content.pop("quick_run", False))
         return StudySettings(**content, **ours)
     except ValidationError as error:
-        place = _place(error)
+        place, why = locate_mistake(error), explain_validation(error, StudySettings, "setting")
         given = any(place == name or place.startswith(f"{name}.") for name in changes)
-        raise UserError(_explained(error) if given else f"{path}: {_explained(error)}") from None
+        raise UserError(why if given else f"{path}: {why}") from None
 
 
 def parse_changes(pairs: list[str]) -> dict[str, Any]:
@@ -225,37 +222,3 @@ def _replace(content: dict[str, Any], key: str, value: Any) -> None:
         if not isinstance(content, dict):
             raise UserError(f"{key!r} leads nowhere: {table!r} is a value, not a table.")
     content[name] = value
-
-
-def _place(error: ValidationError) -> str:
-    """Where the first mistake is; of several kinds that a value may have, pydantic names one."""
-    place = [str(part) for part in error.errors()[0]["loc"]]
-    return ".".join(place[:-1] if place[-1] in ("bool", "int", "float", "str") else place)
-
-
-def _explained(error: ValidationError) -> str:
-    """The first mistake in one sentence."""
-    first, place = error.errors()[0], _place(error)
-    if first["type"] == "extra_forbidden":
-        known = _names_beside(first["loc"])
-        name = str(first["loc"][-1])
-        hint = did_you_mean(name, known) or f"; here are {listed(known)}."
-        return f"unknown setting {place!r}{hint}"
-    if first["type"] == "missing":
-        return f"the setting {place!r} is missing."
-    if first["type"] == "value_error":
-        return f"{place}: {first['ctx']['error']}."
-    return f"{place} = {first['input']!r:.60} is wrong: {first['msg'].lower()}."
-
-
-def _names_beside(place: tuple[int | str, ...]) -> list[str]:
-    """The names that are known where an unknown one was found."""
-    kind: Any = StudySettings
-    for part in place[:-1]:
-        field = kind.model_fields.get(part) if hasattr(kind, "model_fields") else None
-        if field is None:  # inside `samplers`: a table of tables
-            kind = SamplerSettings
-            continue
-        kind = field.annotation
-    names = getattr(kind, "model_fields", None) or SamplerSettings.model_fields
-    return [name for name in names if name not in ("folder", "given")]

@@ -22,12 +22,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from equivocal.errors import UserError, did_you_mean, listed
+from equivocal.errors import UserError, did_you_mean, explain_validation, join_names
 from equivocal.gestalt import TrainingSettings
-from equivocal.reading import inside, read_toml
-from equivocal.sampling.dropout_deterministic import NUM_STEPS, DropoutConfig
+from equivocal.inference import SamplerSettings
+from equivocal.sampling.samplers.dropout_deterministic import NUM_STEPS, DropoutConfig
+from equivocal.store import read_toml, resolve_inside
 from equivocal.study.settings import (
-    SamplerSettings,
     StudySettings,
     load_study,
     named_file,
@@ -100,7 +100,7 @@ def load_grid(name_or_path: str | Path, networks: int | None = None) -> Grid:
     """A grid by name or a user's file; `networks` replaces the number that it names."""
     path = named_file(name_or_path, _GRIDS, "grid")
     file = _read(path)
-    beside = inside(path.parent, file.study, "study")
+    beside = resolve_inside(path.parent, file.study, "study")
     changes = {"training.networks": networks or file.networks}
     is_file = beside.is_file() or beside.suffix == ".toml"
     study = load_study(beside if is_file else file.study, changes)
@@ -153,7 +153,7 @@ def _values(lists: dict[str, list[Any]], own: Specification, where: str) -> dict
     checked = {}
     for name, values in lists.items():
         if name not in CHOICES:
-            hint = did_you_mean(name, CHOICES) or f"; choices are {listed(CHOICES)}."
+            hint = did_you_mean(name, CHOICES) or f"; choices are {join_names(CHOICES)}."
             raise UserError(f"{where}: unknown choice {name!r}{hint}")
         checked[name] = [_checked(name, value, own, where) for value in values]
         first, wanted = [*checked[name], None][0], getattr(own, name)
@@ -177,10 +177,4 @@ def _read(path: Path) -> _GridFile:
     try:
         return _GridFile(**read_toml(path))
     except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(str(part) for part in first["loc"])
-        if first["type"] == "extra_forbidden":
-            known = list(_GridFile.model_fields)
-            hint = did_you_mean(name, known) or f"; a grid has {listed(known)}."
-            raise UserError(f"{path}: unknown key {name!r}{hint}") from None
-        raise UserError(f"{path}: {name} is wrong: {first['msg'].lower()}.") from None
+        raise UserError(f"{path}: {explain_validation(error, _GridFile, 'key')}") from None

@@ -12,8 +12,8 @@ appear once in every condition and track the same roles there.
 from dataclasses import dataclass
 from pathlib import Path
 
-from equivocal.errors import UserError, did_you_mean, listed
-from equivocal.reading import is_plain_name, read_cells
+from equivocal.errors import UserError, did_you_mean, join_names
+from equivocal.store import is_plain_name, read_cells
 from equivocal.world import Utterance, World
 
 __all__ = ["COLUMNS", "Stimuli", "Stimulus", "load_stimuli"]
@@ -104,7 +104,7 @@ def _position(word: str, utterance: Utterance, world: World, where: str) -> int:
         how = "not in the sentence" if not found else "in the sentence more than once"
         raise UserError(
             f"{where}: critical_word {word.strip()!r} is {how}; give one of its words: "
-            f"{listed(utterance.words)}."
+            f"{join_names(utterance.words)}."
         )
     return found[0]
 
@@ -117,7 +117,7 @@ def _tracked(text: str, world: World, where: str) -> dict[str, str]:
             raise UserError(f"{where}: tracked_units are role=unit; role=unit, got {pair!r}.")
         for name, known, what in ((role, world.roles, "role"), (unit, world.units, "unit")):
             if name not in known:
-                hint = did_you_mean(name, known) or f"; {what}s are {listed(known)}."
+                hint = did_you_mean(name, known) or f"; {what}s are {join_names(known)}."
                 raise UserError(f"{where}: unknown {what} {name!r}{hint}")
         tracked[role] = unit
     return tracked
@@ -127,7 +127,7 @@ def _check_balance(stimuli: Stimuli, path: str | Path) -> None:
     for item in stimuli.items:
         if lacking := [c for c in stimuli.conditions if (c, item) not in stimuli.rows]:
             raise UserError(
-                f"{path}: item {item!r} has no row in condition {listed(lacking)}; every item "
+                f"{path}: item {item!r} has no row in condition {join_names(lacking)}; every item "
                 "must be in every condition."
             )
         roles = {tuple(sorted(stimuli.rows[c, item].tracked)) for c in stimuli.conditions}

@@ -28,18 +28,18 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from equivocal.errors import UserError, did_you_mean, listed
-from equivocal.files import write_text_atomically
-from equivocal.locks import only_one
+from equivocal.errors import UserError, explain_validation
 from equivocal.progress import Advance
-from equivocal.reading import inside, is_plain_name, read_toml
+from equivocal.store import is_plain_name, read_toml, resolve_inside
+from equivocal.store.files import write_text_atomically
+from equivocal.store.locks import hold_folder
+from equivocal.store.parcels import Parcel
+from equivocal.store.stages import hash_content
 from equivocal.study.cluster import Hire, alone
-from equivocal.study.many import SUBFOLDERS, Task, do_missing, scratch_folder
+from equivocal.study.many import Task, do_missing, scratch_folder
 from equivocal.study.opening import check_nuts, check_questions, prepare
-from equivocal.study.parcels import Parcel
 from equivocal.study.running import Study
 from equivocal.study.settings import StudySettings, load_study, parse_changes
-from equivocal.study.stages import content_key
 from equivocal.study.stimuli import load_stimuli
 from equivocal.study.sweep_record import SweepRecord
 
@@ -92,13 +92,8 @@ def load_sweep(path: Path) -> Sweep:
     try:
         file = _SweepFile(**read_toml(path))
     except ValidationError as error:
-        first = error.errors()[0]
-        name, known = str(first["loc"][0]), list(_SweepFile.model_fields)
-        if first["type"] == "extra_forbidden":
-            hint = did_you_mean(name, known) or f"; a sweep has {listed(known)}."
-            raise UserError(f"{path}: unknown key {name!r}{hint}") from None
-        raise UserError(f"{path}: {name} is wrong: {first['msg'].lower()}.") from None
-    beside = inside(path.parent, file.study, "study")
+        raise UserError(f"{path}: {explain_validation(error, _SweepFile, 'key')}") from None
+    beside = resolve_inside(path.parent, file.study, "study")
     study = beside if beside.is_file() or beside.suffix == ".toml" else file.study
     return make_sweep(study, dict(_dotted(file.vary)), quick=file.quick, from_file=True)
 
@@ -164,7 +159,7 @@ def run_sweep(sweep: Sweep, folder: Path, on_step: Advance, hire: Hire = alone) 
     keyed = [(*_task(point.settings), point) for point in sweep.points]
     study = sweep.points[0].settings.name
     settings = {"study": study, "quick": sweep.quick, "vary": sweep.varied}
-    with only_one(folder, *SUBFOLDERS):
+    with hold_folder(folder):
         record = SweepRecord.begin(folder, settings)
         done = do_missing({key: task for key, task, _ in keyed}, folder, hire, on_step)
         found = [(point, done.results[key]) for key, _, point in keyed if key in done.results]
@@ -197,7 +192,7 @@ def _task(settings: StudySettings) -> tuple[str, Task]:
         }
     )
     stimuli = source.read_text(encoding="utf-8-sig")
-    key = content_key("study", there.model_dump(mode="json"), stimuli, world.text)
+    key = hash_content("study", there.model_dump(mode="json"), stimuli, world.text)
     return key, Task(
         world, training, _study, (there, stimuli), _is_study, partial(check_nuts, there)
     )

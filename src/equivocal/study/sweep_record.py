@@ -12,10 +12,10 @@ from typing import Any
 
 import tomli_w
 
-from equivocal.files import write_text_atomically
 from equivocal.machine import versions
-from equivocal.reading import TABLE_BYTES, UnreadableError, is_plain_name, read_toml
-from equivocal.results import tell_replaced
+from equivocal.store import TABLE_BYTES, UnreadableError, is_plain_name, read_toml
+from equivocal.store.files import write_text_atomically
+from equivocal.store.overwrite import announce_overwrite
 
 __all__ = ["SweepRecord"]
 
@@ -35,7 +35,7 @@ class SweepRecord:
     def begin(cls, folder: Path, settings: dict[str, Any]) -> "SweepRecord":
         """Before the work: tell what will be replaced."""
         former = _former_tables(folder / NAME)
-        tell_replaced(folder / NAME, settings, list(settings))
+        announce_overwrite(folder / NAME, settings, list(settings))
         return cls(folder, settings, former)
 
     def write(self, tables: list[str]) -> None:

@@ -19,7 +19,7 @@ from jaxtyping import Float
 from scipy import stats
 from scipy.special import entr, expit
 
-from equivocal.errors import UserError, did_you_mean, listed
+from equivocal.errors import UserError, did_you_mean, join_names
 
 __all__ = [
     "MEASURES",
@@ -195,5 +195,5 @@ def check_measures(names: Iterable[str], where: str = "") -> None:
     """Complain of a name that is no measure; `where` says which file it stands in."""
     for name in names:
         if name not in MEASURES:
-            hint = did_you_mean(name, MEASURES) or f"; measures are {listed(MEASURES)}."
+            hint = did_you_mean(name, MEASURES) or f"; measures are {join_names(MEASURES)}."
             raise UserError(f"{where}unknown measure {name!r}{hint}")

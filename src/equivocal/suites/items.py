@@ -12,8 +12,8 @@ every condition, so that conditions can be compared item by item.
 from dataclasses import dataclass
 from pathlib import Path
 
-from equivocal.errors import UserError, did_you_mean, listed
-from equivocal.reading import is_plain_name, read_cells
+from equivocal.errors import UserError, did_you_mean, join_names
+from equivocal.store import is_plain_name, read_cells
 from equivocal.world import Utterance, World
 
 __all__ = ["COLUMNS", "Item", "load_items"]
@@ -46,7 +46,7 @@ def load_items(
                 raise UserError(f"{where}: {name} is empty; every column needs a value.")
         condition, item = cells["condition"].strip(), cells["item"].strip()
         if condition not in conditions:
-            hint = did_you_mean(condition, conditions) or f"; they are {listed(conditions)}."
+            hint = did_you_mean(condition, conditions) or f"; they are {join_names(conditions)}."
             raise UserError(f"{where}: unknown condition {condition!r:.80}{hint}")
         if not is_plain_name(item):
             raise UserError(f"{where}: item {item!r:.80} is no plain name; rename it.")
@@ -60,7 +60,7 @@ def load_items(
     for item in items:
         if lacking := [c for c in conditions if (c, item) not in rows]:
             raise UserError(
-                f"{path}: item {item!r} has no row in condition {listed(lacking)}; every item "
+                f"{path}: item {item!r} has no row in condition {join_names(lacking)}; every item "
                 "must be in every condition."
             )
     return items, rows
@@ -78,6 +78,6 @@ def _parsed(cells: dict[str, str], world: World, where: str) -> Item:
     if not places:
         raise UserError(
             f"{where}: critical_word {cells['critical_word'].strip()!r} is not in the sentence; "
-            f"give one of its words: {listed(utterance.words)}."
+            f"give one of its words: {join_names(utterance.words)}."
         )
     return Item(utterance, places[-1])

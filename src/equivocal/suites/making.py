@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
 
-from equivocal.files import write_text_atomically
+from equivocal.store.files import write_text_atomically
 from equivocal.suites.items import COLUMNS
 from equivocal.world import World
 from equivocal.world.spelling import verb_form

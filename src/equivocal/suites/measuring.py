@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from equivocal.errors import UserError, listed
+from equivocal.errors import UserError, join_names
 from equivocal.gestalt import Network, SentenceGestalt
 from equivocal.study.word_measures import (
     MEASURES,
@@ -60,7 +60,7 @@ def measure_words(
             )
     lacking = [name for name in measures if MEASURES[name].reads == "ensemble"]
     if lacking and particles is None:
-        raise UserError(f"{listed(lacking)} is of an ensemble of last layers; give particles=.")
+        raise UserError(f"{join_names(lacking)} is of an ensemble of last layers; give particles=.")
     heard = list(dict.fromkeys(row.utterance for suite in suites for row in suite.rows.values()))
     tokens = _tokens(world, heard)
     asked = asked_measures(measures, world.roles if by_role else ())

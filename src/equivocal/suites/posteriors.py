@@ -13,14 +13,13 @@ from pathlib import Path
 import numpy as np
 
 from equivocal.errors import UserError
-from equivocal.files import checksum
 from equivocal.gestalt import Run
 from equivocal.gestalt.storage import network_path
+from equivocal.inference import SamplerSettings, collect_last_layer, infer_posterior
 from equivocal.progress import Advance
 from equivocal.sampling import Posterior
-from equivocal.study.inference import infer, last_layer_of
-from equivocal.study.settings import SamplerSettings
-from equivocal.study.stages import content_key
+from equivocal.store.files import compute_checksum
+from equivocal.store.stages import hash_content
 
 __all__ = ["PARTICLES", "VARIANCE", "particles_of", "sample_posteriors"]
 
@@ -36,8 +35,8 @@ def sample_posteriors(run: Run, folder: Path, advance: Advance) -> None:
         path = _path(folder, index)
         posterior = _kept(path)
         if posterior is None:
-            layer = last_layer_of(run, network, ROWS)
-            posterior = infer(layer, SAMPLER, VARIANCE, run.settings.seed + index)
+            layer = collect_last_layer(run, network, ROWS)
+            posterior = infer_posterior(layer, SAMPLER, VARIANCE, run.settings.seed + index)
             posterior.save(path)
             advance(index + 1, len(run.networks), "sampled")
         if not posterior.info.converged:
@@ -64,6 +63,6 @@ def particles_of(folder: Path, index: int) -> np.ndarray:
 
 
 def _path(folder: Path, index: int) -> Path:
-    weights = str(checksum(network_path(folder, index)))
-    key = content_key(weights, SAMPLER.model_dump(), VARIANCE, ROWS)
+    weights = str(compute_checksum(network_path(folder, index)))
+    key = hash_content(weights, SAMPLER.model_dump(), VARIANCE, ROWS)
     return folder / "posteriors" / f"suites_{VARIANCE:g}" / f"{index:02d}-{key}.safetensors"

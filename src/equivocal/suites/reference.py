@@ -9,8 +9,8 @@ from importlib import resources
 
 import pandas as pd
 
-from equivocal.errors import UserError, did_you_mean, listed
-from equivocal.reading import read_table
+from equivocal.errors import UserError, did_you_mean, join_names
+from equivocal.store import read_table
 
 __all__ = ["check_published", "published_means"]
 
@@ -28,6 +28,6 @@ def check_published(name: str, where: str) -> None:
     """Complain of a condition's published name that the file lacks; none at all is well."""
     known = list(map(str, published_means()))
     if name and name not in known:
-        every = listed(known, most=len(known))
+        every = join_names(known, most=len(known))
         hint = did_you_mean(name, known) or f"; give one of {every}, or ''."
         raise UserError(f"{where}: unknown published condition {name!r:.80}{hint}")

@@ -27,8 +27,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from equivocal.errors import UserError, did_you_mean, listed
-from equivocal.reading import inside, is_plain_name, read_toml
+from equivocal.errors import UserError, did_you_mean, explain_validation, join_names
+from equivocal.store import is_plain_name, read_toml, resolve_inside
 from equivocal.study.settings import named_file
 from equivocal.study.word_measures import check_measures
 from equivocal.suites.items import Item, load_items
@@ -134,7 +134,7 @@ def load_suite(name_or_path: str | Path) -> Suite:
 def _world(path: Path, name: str) -> World:
     if name in shipped_worlds():
         return _shipped_world(name)
-    return World.load(inside(path.parent, name, f"{path}, world"))
+    return World.load(resolve_inside(path.parent, name, f"{path}, world"))
 
 
 @cache
@@ -156,7 +156,7 @@ def _finding(finding: _FindingFile, file: _SuiteFile, path: Path) -> Finding:
     for name in weights:
         if name not in file.conditions:
             known = list(file.conditions)
-            hint = did_you_mean(name, known) or f"; conditions are {listed(known)}."
+            hint = did_you_mean(name, known) or f"; conditions are {join_names(known)}."
             raise UserError(f"{where}: unknown condition {name!r}{hint}")
     if not abs(sum(weights.values())) < 1e-9 or not any(weights.values()):  # nor may it be NaN
         raise UserError(f"{where}: the weights of a contrast must sum to zero and not all be it.")
@@ -175,13 +175,4 @@ def _read(path: Path) -> _SuiteFile:
     try:
         return _SuiteFile(**content)
     except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(str(part) for part in first["loc"])
-        if first["type"] == "missing":
-            raise UserError(f"{path}: {name} is missing; see docs/suites.md.") from None
-        if first["type"] == "extra_forbidden":
-            model = _FindingFile if name.startswith("findings.") else _SuiteFile
-            known = list(model.model_fields)
-            hint = did_you_mean(name.split(".")[-1], known) or f"; keys are {listed(known)}."
-            raise UserError(f"{path}: unknown key {name!r}{hint}") from None
-        raise UserError(f"{path}: {name} is wrong: {first['msg'].lower()}.") from None
+        raise UserError(f"{path}: {explain_validation(error, _SuiteFile, 'key')}") from None

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.datastructures import QueryParams
 
 from equivocal.asking.answer import TOP
-from equivocal.errors import UserError, did_you_mean, listed
+from equivocal.errors import UserError, did_you_mean, join_names
 
 __all__ = ["MOST_CHARACTERS", "MOST_FILLERS", "ListQuestion", "Question", "read_question"]
 
@@ -48,7 +48,7 @@ def read_question(kind: type[AnyQuestion], query: QueryParams) -> AnyQuestion:
     given = dict(query.items())
     if len(given) != len(query.multi_items()):
         twice = [name for name in given if len(query.getlist(name)) > 1]
-        raise UserError(f"{listed(twice)[:80]} is given more than once; give it once.")
+        raise UserError(f"{join_names(twice)[:80]} is given more than once; give it once.")
     try:
         return kind.model_validate(given)
     except ValidationError as error:
@@ -59,7 +59,7 @@ def _explained(error: ValidationError, known: list[str]) -> str:
     first = error.errors()[0]
     name = str(first["loc"][0])
     if first["type"] == "extra_forbidden":
-        hint = did_you_mean(name[:40], known) or f"; parameters are {listed(known)}."
+        hint = did_you_mean(name[:40], known) or f"; parameters are {join_names(known)}."
         return f"unknown parameter {name[:40]!r}{hint}"
     if first["type"] == "missing":
         return f"{name} is missing; ask with /api/comprehend?sentence=the+woman+eats+pizza."

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from equivocal.errors import did_you_mean, listed
+from equivocal.errors import did_you_mean, join_names
 from equivocal.world.errors import Problem
 from equivocal.world.event_checks import SUM_TOLERANCE, repeated
 from equivocal.world.names import Names, UnknownNameError
@@ -61,7 +61,7 @@ def _roles(file: WorldFile, spec: ConstructionSpec, place: str) -> Iterator[Prob
         yield Problem(place, f"role {role!r} stands twice in `order`; once is enough.")
     for role in dict.fromkeys([*spec.order, *spec.mentioned, *spec.markers, *spec.adds]):
         if role not in file.roles:
-            hint = did_you_mean(role, file.roles) or f"; roles are {listed(file.roles)}."
+            hint = did_you_mean(role, file.roles) or f"; roles are {join_names(file.roles)}."
             yield Problem(place, f"unknown role {role!r}{hint}")
     for key, roles in (("mentioned", spec.mentioned), ("markers", spec.markers)):
         for role in roles:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from equivocal.files import write_text_atomically
+from equivocal.store.files import write_text_atomically
 from equivocal.world.derivations import Derivations, collapse
 from equivocal.world.prefixes import PrefixTree, build_prefix_tree, constituents_of
 from equivocal.world.queries import Queries, build_queries

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from graphlib import CycleError, TopologicalSorter
 
-from equivocal.errors import did_you_mean, listed
+from equivocal.errors import did_you_mean, join_names
 from equivocal.world.errors import Problem
 from equivocal.world.names import Names, UnknownNameError
 from equivocal.world.schema import ABSENT, ActionSpec, Rule, WorldFile, asked_roles
@@ -46,7 +46,7 @@ def actions(file: WorldFile, names: Names) -> Iterator[Problem]:
         for role, rules in spec.roles.items():
             if role not in file.roles:
                 known = [*file.roles, "weight"]
-                hint = did_you_mean(role, known) or f"; roles are {listed(file.roles)}."
+                hint = did_you_mean(role, known) or f"; roles are {join_names(file.roles)}."
                 yield Problem(
                     f"[actions.{name}]", f"unknown role {role!r} in action {name!r}{hint}"
                 )
@@ -82,7 +82,7 @@ def _conditions(
         if other == "action":
             yield Problem(place, f"`when` asks for the action, always the same{within}; drop it.")
         elif other not in spec.roles:
-            hint = did_you_mean(other, spec.roles) or f"; it fills {listed(spec.roles)}."
+            hint = did_you_mean(other, spec.roles) or f"; it fills {join_names(spec.roles)}."
             yield Problem(place, f"`when` asks for role {other!r}, not filled{within}{hint}")
         if not wanted:
             yield Problem(place, f"`when` names no {other}{within}; name at least one.")

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
-from equivocal.errors import UserError, did_you_mean, listed
-from equivocal.reading import parse_toml, read_text
+from equivocal.errors import UserError, did_you_mean, join_names
+from equivocal.store import parse_toml, read_text
 from equivocal.world.checks import find_problems, too_large
 from equivocal.world.errors import Problem, WorldError
 from equivocal.world.schema import ConstructionSpec, Rule, VerbForms, WorldFile
@@ -57,7 +57,7 @@ def read_world(name_or_path: str | Path) -> tuple[str, str]:
             raise
         reason = getattr(error, "strerror", None) or error
         raise UserError(f"{str(path)[:80]!r} cannot be read: {reason}.") from None
-    shipped = listed(shipped_worlds())
+    shipped = join_names(shipped_worlds())
     if path.suffix == ".toml" or len(path.parts) > 1:
         raise UserError(
             f"there is no world file {str(path)!r}; `equivocal world new {path}` writes an "

@@ -7,7 +7,7 @@ anomalous sentences are what the model is for.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from equivocal.errors import UserError, did_you_mean, listed
+from equivocal.errors import UserError, did_you_mean, join_names
 from equivocal.world.errors import UnknownWordError
 from equivocal.world.schema import WorldFile
 from equivocal.world.spelling import fold, known_spellings, words_in
@@ -134,5 +134,5 @@ class Parser:
         hint = did_you_mean(word, known, most=3)
         way_out = f"; `equivocal world show {self._source}` lists the words."
         if self._source.startswith("<"):  # made from text, so there is nothing to show
-            way_out = f"; words are {listed(known)}."
+            way_out = f"; words are {join_names(known)}."
         return UnknownWordError(f"unknown word {word!r}{hint or way_out}")

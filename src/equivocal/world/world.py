@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from equivocal.errors import UserError, did_you_mean, listed
+from equivocal.errors import UserError, did_you_mean, join_names
 from equivocal.world.corpus import Corpus
 from equivocal.world.coverage import naming_uncovered_events, unused_parts
 from equivocal.world.derivations import (
@@ -259,7 +259,7 @@ class World:
             asked = everything.queries.probes_after(node)
             raise ImpossibleSentenceError(
                 f"{role or filler!r} is never asked after {str(utterance)!r} in world "
-                f"{self.name!r}; what is asked there: {listed(asked)}."
+                f"{self.name!r}; what is asked there: {join_names(asked)}."
             )
         (beliefs,) = everything.queries.targets(slice(pair, pair + 1))
         return pd.Series(beliefs, index=pd.Index(self.units, name="unit"), name=role or filler)
@@ -286,6 +286,6 @@ class World:
             fits = (queries.probe_units == units).all(axis=1)
             return int(np.argmax(fits)) if fits.any() else -1
         if role not in self.roles:
-            hint = did_you_mean(str(role), self.roles) or f"; roles are {listed(self.roles)}."
+            hint = did_you_mean(str(role), self.roles) or f"; roles are {join_names(self.roles)}."
             raise UserError(f"unknown role {role!r} in world {self.name!r}{hint}")
         return self.roles.index(role)

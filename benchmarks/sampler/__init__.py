@@ -1,0 +1,13 @@
+"""Speed, measured against others on the spot: what `equivocal bench` runs.
+
+A front door beside the command line. Each comparison is a section with a module of its own:
+`versus_sklearn`, `versus_nuts`, `versus_literal`, `linearity`. `run_bench` runs them in one process
+and gives back a `Report` of lines (ours, theirs, ratio, goal) with all settings and versions.
+"""
+
+from benchmarks.sampler.lines import Findings, Goal, Line
+from benchmarks.sampler.report import Report
+from benchmarks.sampler.running import SECTIONS, run_bench
+from benchmarks.sampler.settings import BenchSettings
+
+__all__ = ["SECTIONS", "BenchSettings", "Findings", "Goal", "Line", "Report", "run_bench"]

@@ -1,0 +1,109 @@
+"""One size of `linearity`, in a process of its own: its argument and its answer are JSON."""
+
+import gc
+import json
+import re
+import resource
+import sys
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from benchmarks.sampler.problems import plain_rows
+from benchmarks.sampler.timing import timed
+from equivocal.sampling import METHODS, sample_posterior
+from equivocal.sampling.engine.problem import Likelihood, Problem
+from equivocal.sampling.engine.result import Outcome
+from equivocal.sampling.engine.settings import RunSettings
+
+__all__ = ["main"]
+
+NEVER = 1e-30  # a tolerance that no output reaches, so that all take every step
+REPEATS, LONG = 5, 20.0  # times; fewer once they have taken so many seconds
+
+
+def main() -> None:
+    """Measure what the first argument asks for."""
+    sys.stdout.write(json.dumps(_measure(**json.loads(sys.argv[1]))) + "\n")
+
+
+def _measure(
+    *,
+    rows: int,
+    outputs: int,
+    features: int,
+    num_particles: int,
+    num_steps: int,
+    memory_budget: int,
+    seed: int,
+) -> dict[str, Any]:
+    sample_posterior(np.eye(2, dtype=np.float32), [0, 1])  # starts JAX and its compiler
+    psi, targets = plain_rows(rows, outputs, features, seed)
+    gc.collect()
+    before = _resident_bytes()
+    settings = RunSettings(
+        num_particles=num_particles,
+        num_steps=num_steps,
+        tolerance=NEVER,
+        seed=seed,
+        memory_budget=memory_budget,
+    )
+    cold, posterior = timed(lambda: sample_posterior(psi, targets, **asdict(settings)))
+    peak = _peak_bytes() - before
+    if not (posterior.info.steps == num_steps).all():
+        raise RuntimeError(f"outputs took {posterior.info.steps} steps instead of {num_steps}")
+    return {
+        "seconds_first_call": cold,
+        "seconds_flow": _time_flow(psi, targets, settings),
+        "input_bytes": psi.nbytes + targets.nbytes,
+        "result_bytes": posterior.particles.nbytes + posterior.covariance.nbytes,
+        "peak_bytes": peak,
+    }
+
+
+def _time_flow(psi: np.ndarray, targets: np.ndarray, settings: RunSettings) -> float:
+    """Median seconds of the sampler itself, on rows that are checked and compiled for."""
+    problem = Problem.build(psi, targets, None, 0.0, 1.0, Likelihood.BERNOULLI, None)
+    method = METHODS["exact-flow"]
+
+    def flow() -> Outcome:
+        return method.run(problem, method.config(), settings)
+
+    flow()
+    times: list[float] = []
+    while len(times) < REPEATS and sum(times) < LONG:
+        times.append(timed(flow)[0])
+    return median(times)
+
+
+def _resident_bytes() -> int:
+    """Memory held now; the peak so far where the system does not say. Forgets earlier peaks."""
+    with suppress(OSError):  # Linux: the peak starts again from here
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+    return _from_status("VmRSS") or _peak_bytes()
+
+
+def _peak_bytes() -> int:
+    """The most memory this process has held.
+
+    Where Linux says, its own: `ru_maxrss` starts with the peak of the process that started it.
+    """
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return _from_status("VmHWM") or peak * (1 if sys.platform == "darwin" else 1024)
+
+
+def _from_status(name: str) -> int:
+    """A size that Linux keeps for each process; 0 elsewhere."""
+    with suppress(OSError):
+        text = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
+        if found := re.search(rf"^{name}:\s+(\d+) kB", text, re.MULTILINE):
+            return int(found[1]) * 1024
+    return 0
+
+
+if __name__ == "__main__":
+    main()

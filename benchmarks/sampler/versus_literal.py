@@ -1,0 +1,130 @@
+"""One step of the article's sampler: ours without an N×N matrix against the literal N×N version.
+
+Both move the same ensemble from the prior by the same Δτ, without dropout, in float32; ours moves
+several outputs at once and its time is divided by their number. Ours also measures the change of
+P̂ for the stopping rule, the literal version does not. That both end with the same particles is
+checked in float64, relative to the longest way that a particle went.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from statistics import median
+from typing import Any
+
+import jax
+import numpy as np
+
+from benchmarks.sampler.lines import Findings, Goal, Line
+from benchmarks.sampler.literal import literal_step
+from benchmarks.sampler.problems import Data
+from benchmarks.sampler.running import Workbench
+from benchmarks.sampler.settings import BenchSettings
+from benchmarks.sampler.timing import timed
+from equivocal.sampling.engine.plan import LANES
+from equivocal.sampling.engine.problem import Likelihood, Problem
+from equivocal.sampling.engine.rows import Rows, lay_out
+from equivocal.sampling.samplers import dropout_deterministic
+
+__all__ = ["measure"]
+
+BLOCK_ROWS = 512  # what a plan takes on a CPU
+LITERAL_OUTPUTS = 2  # timed; each takes as long as the other
+FASTER = Goal(least=100)
+SAME = Goal(most=1e-8, of="ours", at_any_size=True)  # round-off of an N×N inverse is below 1e-10
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Start:
+    """Rows and an ensemble drawn from the prior, laid out for ours and as plain arrays."""
+
+    features: np.ndarray  # (N, D)
+    targets: np.ndarray  # (N, K)
+    rows: Rows
+    state: dropout_deterministic.DropoutState
+    keys: jax.Array
+    config: dropout_deterministic.DropoutConfig
+
+    @property
+    def particles(self) -> np.ndarray:
+        """(K, J, D)."""
+        return np.asarray(self.state.particles)[..., : self.features.shape[1]]
+
+    def ours(self) -> np.ndarray:
+        """The particles of all outputs after a step of ours."""
+        moved, _ = dropout_deterministic.step(self.keys, self.state, self.rows, self.config)
+        return np.asarray(moved.particles)[..., : self.features.shape[1]]
+
+    def literal(self, k: int) -> np.ndarray:
+        """The particles of output k after a literal step."""
+        assert self.config.step_size is not None
+        return literal_step(
+            self.particles[k], self.features, self.targets[:, k], self.config.step_size
+        )
+
+
+def measure(bench: Workbench) -> Findings:
+    """Seconds per step and output of both, and how far their particles lie apart."""
+    settings, repeats = bench.settings, bench.settings.literal_repeats
+    start = _start(bench.data, settings, settings.literal_outputs, np.float32)
+    (N, D), J, K = start.features.shape, settings.num_particles, settings.literal_outputs
+    bench.say(f"one step, {N:,} rows")
+    first, moved = timed(start.ours)
+    ours = [timed(start.ours)[0] / K for _ in range(3 * repeats)]
+    bench.say(f"one literal step, {N:,} × {N:,}")
+    some = [k for _ in range(repeats) for k in range(min(K, LITERAL_OUTPUTS))]
+    theirs = [timed(partial(start.literal, k))[0] for k in some]
+    rough = _difference(start, moved[:1])
+    with jax.enable_x64(True):
+        precise = _start(bench.data, settings, 1, np.float64)
+        difference = _difference(precise, precise.ours())
+    ratio = median(theirs) / median(ours)
+    return Findings(
+        lines=[
+            Line(
+                what=f"literal N×N step per output, N = {N:,}, J = {J}, D = {D}",
+                ours=median(ours),
+                theirs=median(theirs),
+                ratio=ratio,
+                goal=FASTER,
+            ),
+            Line(what="  largest difference of particles", ours=difference, unit="", goal=SAME),
+        ],
+        details={
+            "sizes": {"rows": N, "features": D, "num_particles": J, "outputs_at_once": K},
+            "step_size": start.config.step_size,
+            "seconds_per_output": ours,
+            "seconds_first_step": first,
+            "literal_seconds": theirs,
+            "difference_float64": difference,
+            "difference_float32": rough,
+        },
+    )
+
+
+def _start(data: Data, settings: BenchSettings, K: int, dtype: Any) -> Start:
+    """The first rows, equal ones kept apart; Δτ at which the mean's explicit step is stable."""
+    N = min(settings.literal_rows, len(data.features))
+    psi = data.features[:N].astype(dtype)
+    targets = data.targets[:N, np.resize(data.two_classes, K)].astype(dtype)
+    problem = Problem.build(psi, targets, None, 0.0, 1.0, Likelihood.BERNOULLI, dtype)
+    keys = jax.random.split(jax.random.key(settings.seed), K)
+    state = dropout_deterministic.init(keys, settings.num_particles, psi.shape[1])
+    wide = -(-psi.shape[1] // LANES) * LANES  # as the sampler's own plan fills it up
+    stiff = np.linalg.norm(data.features[:N], 2) ** 2 / 4  # of Ψ diag(R) Ψᵀ at most, as R ≤ ¼
+    return Start(
+        features=psi,
+        targets=targets,
+        rows=lay_out(problem, slice(0, K), min(BLOCK_ROWS, N), num_features=wide),
+        state=dropout_deterministic.filled_up(state, wide),
+        keys=keys,
+        config=dropout_deterministic.DropoutConfig(
+            dropout_rate=0.0, step_size=float(0.5 / (stiff + 1))
+        ),
+    )
+
+
+def _difference(start: Start, ours: np.ndarray) -> float:
+    """Largest between the first output's particles, over the longest way that one of them went."""
+    literal = start.literal(0)
+    way = np.abs(literal - start.particles[0]).max()
+    return float(np.abs(ours[0] - literal).max() / way)

@@ -1,0 +1,165 @@
+"""Experiments whose answer is known.
+
+    response = intercept + (beta + b_participant) · measure + u_participant + v_item + noise     (1)
+
+with normal b, u, v and noise. Participants and items are crossed: each participant reads each item
+once, every word of it. Where the measures have conditions, participants and items rotate through
+them as in a Latin square, so that each participant sees each item in one condition.
+"""
+
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import pandas as pd
+
+from equivocal.errors import UserError
+from equivocal.human_data.columns import PLACES
+from equivocal.human_data.joining import one_row_each
+from equivocal.human_data.tables import choose_measures
+
+__all__ = [
+    "Experiment",
+    "Stimuli",
+    "built_in_measures",
+    "built_in_stimuli",
+    "draw_trials",
+    "simulate",
+    "stimuli_of",
+]
+
+RIVAL = 0.5  # correlation of the built-in measures
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """The truth behind (1), repeatable from this object and the measures."""
+
+    participants: int = 40
+    items: int = 24
+    positions: int = 3  # words in each item of the built-in measures
+    intercept: float = 500.0
+    beta: float = 20.0  # per unit of the measure
+    participant_sd: float = 50.0
+    item_sd: float = 20.0
+    slope_sd: float = 0.0  # of b, how much participants differ in beta
+    noise_sd: float = 100.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("participants", "items"):
+            if getattr(self, name) < 2:
+                raise UserError(f"{name} must be 2 or more, got {getattr(self, name)}.")
+        if self.positions < 1:
+            raise UserError(f"positions must be 1 or more, got {self.positions}.")
+        if not self.noise_sd > 0:
+            raise UserError(f"the sd of noise must be above zero, got {self.noise_sd:g}.")
+        for name in ("participant_sd", "item_sd", "slope_sd"):
+            if not getattr(self, name) >= 0:
+                raise UserError(f"{name} must not be negative, got {getattr(self, name):g}.")
+        for name, value in asdict(self).items():
+            if not np.isfinite(value):
+                raise UserError(f"{name} must be a finite number, got {value}.")
+
+
+@dataclass(frozen=True)
+class Stimuli:
+    """Words to read, by item and condition: which rows of the measures, and their values."""
+
+    rows: list[list[np.ndarray]]  # [item][condition]: rows of `table`
+    values: np.ndarray  # of the measure that has the effect, a value for each row
+    table: pd.DataFrame
+
+
+def built_in_measures(experiment: Experiment, rng: np.random.Generator) -> pd.DataFrame:
+    """Standard normal numbers: `surprise`, which has the effect, and `rival`, which has none.
+
+    They correlate with 0.5, so that `rival` looks good as long as `surprise` is not in the model.
+    """
+    words = np.arange(experiment.items * experiment.positions)
+    item, position = np.divmod(words, experiment.positions)
+    surprise, other = rng.normal(size=(2, len(item)))
+    rival = RIVAL * surprise + np.sqrt(1 - RIVAL**2) * other
+    return pd.DataFrame(
+        {"item": item + 1, "position": position + 1, "surprise": surprise, "rival": rival}
+    ).astype({"item": str, "position": str})
+
+
+def built_in_stimuli(experiment: Experiment, rng: np.random.Generator) -> Stimuli:
+    """New items, with `surprise` as the measure."""
+    table = built_in_measures(experiment, rng)
+    rows = np.arange(len(table)).reshape(experiment.items, 1, experiment.positions)
+    return Stimuli([list(of_item) for of_item in rows], table["surprise"].to_numpy(), table)
+
+
+def stimuli_of(measures: pd.DataFrame, measure: str | None = None) -> tuple[Stimuli, str]:
+    """The words of a table, and the measure with the effect: the one named, or the first."""
+    name = choose_measures(measures, [measure] if measure else [], ())[0]
+    keys = [place for place in PLACES if place in measures]
+    table, _ = one_row_each(measures, keys, [name], [])
+    table = table.dropna().reset_index(drop=True)
+    if table["item"].nunique() < 2 or table[name].nunique() < 2:
+        raise UserError(
+            f"the measures need two items or more and values of {name} that differ; "
+            "is it the right column?"
+        )
+    conditions = table["condition"] if "condition" in table else pd.Series("", table.index)
+    rows = [
+        [part.index.to_numpy() for _, part in of_item.groupby(conditions, sort=False)]
+        for _, of_item in table.groupby("item", sort=False)
+    ]
+    return Stimuli(rows, table[name].to_numpy(float), table), name
+
+
+def draw_trials(
+    experiment: Experiment, stimuli: Stimuli, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """(participant, item, row of the stimuli, response) of every trial.
+
+    Of a table with more items than are wanted some are drawn; of one with fewer, all are taken and
+    some again, as further items with the same measures.
+    """
+    given, P = len(stimuli.rows), experiment.participants
+    times = -(-experiment.items // given)
+    order = np.concatenate([rng.permutation(given) for _ in range(times)])[: experiment.items]
+    order = np.sort(order) if times == 1 else order
+    turns = max(len(conditions) for conditions in stimuli.rows)
+    lists = [_one_list(stimuli, order, turn) for turn in range(turns)]
+    parts = [lists[p % turns] for p in range(P)]
+    participant = np.repeat(np.arange(P), [len(item) for item, _ in parts])
+    item = np.concatenate([item for item, _ in parts])
+    row = np.concatenate([rows for _, rows in parts])
+    u = rng.normal(0, experiment.participant_sd, P)
+    b = rng.normal(0, experiment.slope_sd, P)
+    v = rng.normal(0, experiment.item_sd, experiment.items)
+    noise = rng.normal(0, experiment.noise_sd, len(row))
+    effect = (experiment.beta + b[participant]) * stimuli.values[row]
+    return participant, item, row, experiment.intercept + effect + u[participant] + v[item] + noise
+
+
+def _one_list(stimuli: Stimuli, order: np.ndarray, turn: int) -> tuple[np.ndarray, np.ndarray]:
+    """Items and rows that the participants of one list read."""
+    read = [stimuli.rows[i] for i in order]
+    rows = [conditions[(turn + n) % len(conditions)] for n, conditions in enumerate(read)]
+    return np.repeat(np.arange(len(rows)), [len(r) for r in rows]), np.concatenate(rows)
+
+
+def simulate(
+    experiment: Experiment, measures: pd.DataFrame | None = None, measure: str | None = None
+) -> tuple[pd.DataFrame, pd.DataFrame, str]:
+    """Trials, the measures they were made from, and the name of the one with the effect."""
+    rng = np.random.default_rng(experiment.seed)
+    if measures is None:
+        stimuli, name = built_in_stimuli(experiment, rng), "surprise"
+    else:
+        stimuli, name = stimuli_of(measures, measure)
+    if experiment.items > len(stimuli.rows):
+        raise UserError(
+            f"the measures have {len(stimuli.rows)} items with a value of {name}, and "
+            f"{experiment.items} are wanted; lower --items (only --power uses items again)."
+        )
+    participant, _, row, response = draw_trials(experiment, stimuli, rng)
+    places = [place for place in PLACES if place in stimuli.table]
+    trials = stimuli.table.loc[row, places].reset_index(drop=True)
+    width = len(str(experiment.participants))
+    trials.insert(0, "participant", [f"p{p + 1:0{width}}" for p in participant])
+    return trials.assign(rt=response), stimuli.table if measures is None else measures, name

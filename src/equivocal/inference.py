@@ -1,0 +1,125 @@
+"""The bridge from a trained network to the posterior over its last layer.
+
+    θ_k ~ N(θ_k^MLE, v I),    rows: the questions of the training corpus, with their counts
+
+as in §3 of the paper. `collect_last_layer` turns a network and its corpus into rows, and
+`infer_posterior` samples their posterior. Every experiment and every front door comes through here,
+so that "the posterior of a network" means the same thing everywhere.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from equivocal.gestalt import Network, Run, features
+from equivocal.gestalt.runs import split_corpus
+from equivocal.sampling import Posterior, sample_posterior
+from equivocal.sampling.engine.settings import Observer
+
+__all__ = [
+    "LastLayer",
+    "Positive",
+    "SamplerSettings",
+    "SettingsTable",
+    "collect_last_layer",
+    "infer_posterior",
+]
+
+Positive = Annotated[float, Field(gt=0, lt=float("inf"))]
+
+
+class SettingsTable(BaseModel):
+    """A table of a settings file: unknown keys are refused, values never change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class SamplerSettings(SettingsTable):
+    """One way to the posterior: a method of `sample_posterior` and its options."""
+
+    method: str
+    num_particles: int = Field(default=50, ge=2)
+    num_steps: Annotated[int, Field(ge=1)] | None = None
+    tolerance: Positive | None = None
+    options: dict[str, Any] = {}  # those of the method alone: ρ, taming, Δτ, …
+
+
+class LastLayer(NamedTuple):
+    """The data of a posterior: rows, and the trained weights on which the prior is centred."""
+
+    features: np.ndarray  # Ψ, (N, D)
+    targets: np.ndarray  # (N, K)
+    counts: np.ndarray  # (N,)
+    trained: np.ndarray  # θ^MLE, (K, D)
+
+    def select(self, units: Sequence[int]) -> "LastLayer":
+        """Return the same rows for some of the output units."""
+        return self._replace(targets=self.targets[:, units], trained=self.trained[units])
+
+
+def collect_last_layer(run: Run, network: Network, rows: str = "every word") -> LastLayer:
+    """Collect the rows that a network's last layer was trained on.
+
+    Parameters
+    ----------
+    run : Run
+        The training run, whose corpus gives the rows; its held-out sentences are left out.
+    network : Network
+        One of the run's networks.
+    rows : {"every word", "last word"}
+        Whether the questions asked after every word count, or only those after the last.
+
+    Returns
+    -------
+    LastLayer
+        Features, targets and counts of the distinct rows, and the trained weights.
+    """
+    asked = features(network, split_corpus(run.world, run.settings)[0])
+    if rows == "last word":
+        asked = asked.isel(row=asked["last_word"].values)
+    return LastLayer(
+        features=asked["features"].values,
+        targets=asked["targets"].values,
+        counts=asked["counts"].values,
+        trained=network.last_layer().values,
+    )
+
+
+def infer_posterior(
+    layer: LastLayer,
+    sampler: SamplerSettings,
+    prior_variance: float,
+    seed: int,
+    observe: Observer | None = None,
+) -> Posterior:
+    """Sample the posterior of all units of a layer, with the prior N(θ^MLE, v I).
+
+    Parameters
+    ----------
+    layer : LastLayer
+        Rows and trained weights.
+    sampler : SamplerSettings
+        The method of `sample_posterior` and its options.
+    prior_variance : float
+        v, the same for every weight.
+    seed : int
+        The same seed gives the same posterior.
+    observe : callable, optional
+        Called with a `Snapshot` after every step, for methods that carry particles.
+    """
+    return sample_posterior(
+        layer.features,
+        layer.targets,
+        counts=layer.counts,
+        prior_mean=layer.trained,
+        prior_variance=prior_variance,
+        method=sampler.method,
+        num_particles=sampler.num_particles,
+        num_steps=sampler.num_steps,
+        tolerance=sampler.tolerance,
+        seed=seed,
+        observe=observe,
+        **sampler.options,
+    )

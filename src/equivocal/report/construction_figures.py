@@ -1,0 +1,166 @@
+"""Figures of constructions: how sentences are read, beliefs beside exact ones, and the curves.
+
+Each takes tables of `suites.construction_tables` or rows of `Reader`s and returns a figure.
+"""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.container import Container
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator, PercentFormatter
+
+from equivocal.report.style import COLOURS, publication_style
+from equivocal.suites.construction_items import Construction
+from equivocal.suites.posteriors import VARIANCE
+
+__all__ = ["curve_figure", "reading_figure"]
+
+LOOK = {  # colour and hatch, so that colour is never alone; from the left
+    "rival": (COLOURS[1], "////"),
+    "neither": ("0.85", ""),
+    "answer": (COLOURS[5], ""),
+}
+NEITHER = "neither (answers that do not fit together)"
+INTERVAL = "95 % interval of the hatched share"
+KINDS = {
+    "trained": ("o", COLOURS[0], -0.2, "trained networks (line: range)"),
+    "posterior": ("s", COLOURS[3], 0.2, "simulated comprehenders"),
+}
+MARKS = ("o", "s", "^", "D")
+OPEN = (0.001, 0.999)  # exact beliefs in between are worth a panel of their own
+
+
+def reading_figure(
+    shares: pd.DataFrame, readings: pd.DataFrame, construction: Construction
+) -> Figure:
+    """Shares of readings in each condition and, where truth is open, beliefs beside exact ones.
+
+    For each condition the upper bar is of the trained networks, the lower one of particles; lines
+    are 95 % intervals of the share of the rival reading, over networks.
+    """
+    open_ones = readings[readings["exact"].between(*OPEN)]
+    with publication_style():
+        width = 10.5 if len(open_ones) else 7
+        figure = Figure(figsize=(width, 2.3 + 0.55 * len(construction.conditions)))
+        grid = figure.subplots(1, 2 if len(open_ones) else 1, squeeze=False)[0]
+        _bars(grid[0], shares, construction)
+        if len(open_ones):
+            _scatter(grid[1], open_ones)
+            grid[0].set_title("a  how sentences are read", loc="left", fontsize=9)
+            grid[1].set_title("b  beliefs where both readings happen", loc="left", fontsize=9)
+        figure.suptitle(construction.title, fontsize=10)
+        figure.legend(**_legend(grid[0]), loc="outside lower center", ncols=2)
+        return figure
+
+
+def _bars(axes: Axes, shares: pd.DataFrame, construction: Construction) -> None:
+    conditions = list(construction.conditions)
+    called = construction.readings | {"neither": NEITHER}
+    if shares.loc[shares["reading"] == "neither", "share"].max() < 0.001:  # nobody would see it
+        called["neither"] = "_"  # matplotlib's sign for what is in no legend
+    at = np.arange(len(conditions))
+    lines = []
+    for kind, (_, _, shift, _) in KINDS.items():
+        part = shares[shares["beliefs"] == kind]
+        left = np.zeros(len(conditions))
+        for reading, (colour, hatch) in LOOK.items():
+            own = part[part["reading"] == reading].set_index("condition").loc[conditions]
+            shown = called[reading] if kind == "trained" else None
+            drawn = axes.barh(at + shift, own["share"], 0.36, left=left, color=colour, label=shown)
+            for bar in drawn:
+                bar.set(hatch=hatch, edgecolor="white")
+            left += own["share"].to_numpy()
+            if reading == "rival":
+                lines.append((at + shift, own["share_network_low"], own["share_network_high"]))
+    y, low, high = (np.concatenate(ends) for ends in zip(*lines, strict=True))
+    axes.hlines(y, low, high, color="black", lw=1.2, label=INTERVAL)
+    for condition, share in construction.people.items():
+        k, label = conditions.index(condition), _people(construction, share)
+        axes.vlines(share, k - 0.46, k + 0.46, color="white", lw=5)  # hatches would hide the line
+        axes.vlines(share, k - 0.46, k + 0.46, color="black", ls="--", lw=2, label=label)
+    examples = (construction.conditions[condition].partition(":")[0] for condition in conditions)
+    axes.set_yticks(at, [f"{c}\n“{said}”" for c, said in zip(conditions, examples, strict=True)])
+    axes.set_ylim(len(conditions) - 0.5, -0.5)
+    axes.set_xlim(0, 1)
+    axes.xaxis.set_major_formatter(PercentFormatter(1, symbol=" %"))
+    axes.set_xlabel("share of trained networks (upper bar)\nand of simulated comprehenders (lower)")
+
+
+def _legend(axes: Axes) -> dict[str, list[Any]]:
+    """Handles and labels, bars and curves first."""
+    handles, labels = axes.get_legend_handles_labels()
+    order = sorted(range(len(labels)), key=lambda k: not isinstance(handles[k], Container))
+    return {"handles": [handles[k] for k in order], "labels": [labels[k] for k in order]}
+
+
+def _people(construction: Construction, share: float) -> str:
+    source = construction.sources[0].partition("),")[0].replace("(", "")
+    return f"people: about {share:.0%} ({source})".replace("%", " %")
+
+
+def _scatter(axes: Axes, readings: pd.DataFrame) -> None:
+    axes.plot([0, 1], [0, 1], color="0.6", lw=0.8, zorder=0, label="belief = exact probability")
+    for kind, (mark, colour, shift, label) in KINDS.items():
+        part = readings[readings["beliefs"] == kind].groupby(["condition", "item"], sort=False)
+        exact, belief = part["exact"].first(), part["belief"]
+        x = exact + 0.02 * shift
+        axes.vlines(x, belief.min(), belief.max(), color=colour, lw=0.7, alpha=0.5)
+        axes.plot(x, belief.mean(), mark, color=colour, ms=3.5, ls="", label=label)
+    axes.set(
+        xlabel="exact probability of the reading in the world",
+        ylabel="belief in it",
+        xlim=(-0.03, 1.03),
+        ylim=(-0.03, 1.03),
+    )
+    axes.legend(loc="upper left", fontsize=8, title="a point is a sentence", title_fontsize=8)
+
+
+def curve_figure(shares: pd.DataFrame, construction: Construction) -> Figure:
+    """Share of the rival reading against prior variance, and against sentences heard.
+
+    `shares` are rows of particles alone; bars are 95 % intervals over networks.
+    """
+    rival = shares[shares["reading"] == "rival"]
+    all_heard = rival[rival["heard"] == rival["heard"].max()]
+    usual = rival[rival["variance"] == VARIANCE]
+    heard = f"{rival['heard'].max():,}"
+    panels = (
+        ("variance", all_heard, f"a  after {heard} sentences", "prior variance"),
+        ("heard", usual, f"b  at prior variance {VARIANCE:g}", "sentences heard"),
+    )
+    with publication_style():
+        figure = Figure(figsize=(7.4, 3.6))
+        grid = figure.subplots(1, 2, sharey=True)
+        for axes, (column, table, title, label) in zip(grid, panels, strict=True):
+            _curves(axes, table, column)
+            for share in construction.people.values():
+                called = _people(construction, share)
+                axes.axhline(share, color="0.3", ls=":", lw=1.6, label=called)
+            axes.set_title(title, loc="left", fontsize=9)
+            axes.set_xlabel(label)
+        grid[0].set_ylabel(f"simulated comprehenders with\n{construction.readings['rival']}")
+        grid[0].set_ylim(bottom=0)
+        grid[0].yaxis.set_major_formatter(PercentFormatter(1, 0, " %"))
+        figure.suptitle(construction.title, fontsize=10)
+        figure.legend(**_legend(grid[0]), loc="outside lower center", ncols=3)
+        return figure
+
+
+def _curves(axes: Axes, table: pd.DataFrame, column: str) -> None:
+    """A line for each condition, moved a little to the side, so that none hides another."""
+    for number, (condition, part) in enumerate(table.groupby("condition", sort=False)):
+        own = part.sort_values(column)
+        share = own["share"].to_numpy()
+        ends = own[["share_network_low", "share_network_high"]].to_numpy().T
+        bars = np.abs(ends - share)  # NaN, and not drawn, for a single network
+        aside, line, colour = own[column] * 1.07**number, f"-{MARKS[number]}", COLOURS[number]
+        axes.errorbar(
+            aside, share, bars, fmt=line, color=colour, ms=4, capsize=2, label=str(condition)
+        )
+    axes.set_xscale("log")
+    values = sorted(table[column].unique())
+    axes.set_xticks(values, [f"{value:,g}" for value in values])
+    axes.xaxis.set_minor_locator(NullLocator())

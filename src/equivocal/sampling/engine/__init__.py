@@ -1,0 +1,1 @@
+"""How samplers run: rows in blocks, a plan within memory, a queue of outputs, devices and files."""

@@ -1,0 +1,278 @@
+"""Every check of what a caller hands to the samplers, with one sentence for each mistake.
+
+A message names the argument, what came, the rule and a way out. Nothing here is traced by JAX.
+"""
+
+from collections.abc import Iterable
+from numbers import Real
+from typing import Any, NoReturn
+
+import numpy as np
+
+from equivocal.errors import UserError, did_you_mean, join_names
+
+__all__ = [
+    "check_choice",
+    "check_dtype",
+    "checked_bool",
+    "checked_counts",
+    "checked_features",
+    "checked_int",
+    "checked_numbers",
+    "checked_positive",
+    "checked_prior_mean",
+    "checked_prior_variance",
+    "checked_targets",
+    "fail",
+    "shown",
+]
+
+CHECKED_AT_ONCE = 1 << 12  # rows
+
+
+def fail(message: str) -> NoReturn:
+    """Raise the one kind of error that is the caller's to mend."""
+    raise UserError(message)
+
+
+def _plain(value: Any, name: str) -> np.ndarray:
+    """Any array-like as NumPy's; what NumPy would misread is refused."""
+    if hasattr(value, "toarray"):
+        fail(f"{name} must be a dense array, got a sparse {type(value).__name__}; use .toarray().")
+    if isinstance(value, np.ma.MaskedArray) and np.ma.getmaskarray(value).any():
+        fail(f"{name} must have no masked entries; impute them with .filled(...) or drop the rows.")
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError, RuntimeError) as error:  # ragged; a tensor that has gradients
+        if hasattr(value, "chunks"):  # zarr, HDF5
+            fail(f"{name} cannot be read ({error}); restore the file.")
+        fail(f"{name} must be one array of numbers, with rows of equal length: {_said(error)}")
+    if array.dtype != object:
+        return array
+    for entry in array.flat:  # a data frame of several kinds of numbers, nullable ones
+        if not isinstance(entry, Real | np.bool_):
+            fail(f"{name} must hold numbers, got {entry!r:.60}; encode or impute it first.")
+    with np.errstate(over="ignore"):
+        try:
+            return array.astype(np.float64)
+        except OverflowError as error:
+            fail(f"{name} must fit into float64: {_said(error)}")
+
+
+def _said(error: Exception) -> str:
+    """The first sentence of someone else's error."""
+    return str(error).split("\n")[0].split(". ")[0].rstrip(".") + "."
+
+
+def checked_numbers(value: object, name: str) -> np.ndarray:
+    """A real array of finite numbers."""
+    array = _plain(value, name)
+    if not (np.issubdtype(array.dtype, np.number) or array.dtype == bool):
+        if isinstance(value, str):
+            fail(f"{name} must be an array, got {value!r:.60}; np.load(…, mmap_mode='r') opens it.")
+        fail(f"{name} must hold numbers, got {array.dtype}; encode it first.")
+    if np.issubdtype(array.dtype, np.complexfloating):
+        fail(f"{name} must hold real numbers, got {array.dtype}; Complex data not supported.")
+    # no mask of the whole array; NaN is both the least and the greatest
+    if array.size and not (np.isfinite(array.min()) and np.isfinite(array.max())):
+        bad = tuple(int(i[0]) for i in np.nonzero(~np.isfinite(array))) if array.ndim else ()
+        where = f" at index {bad}" if bad else ""
+        fail(
+            f"{name} must be finite, got {array[bad]}{where}; "
+            "remove or impute NaN and infinity first."
+        )
+    return array
+
+
+def checked_features(features: object, dtype: Any) -> np.ndarray:
+    """(N, D) in float32 or float64: as given, whole numbers and half precision become float64."""
+    check_dtype(dtype)
+    psi = checked_numbers(features, "features")
+    if psi.ndim != 2:
+        fail(f"features must have shape (N, D), got {psi.shape}; reshape one column to (N, 1).")
+    if 0 in psi.shape:
+        fail(f"features must have at least one row and one column, got shape {psi.shape}.")
+    kind = np.dtype(dtype) if dtype is not None else psi.dtype
+    wanted = np.dtype("float32") if kind == np.float32 else np.dtype("float64")
+    return _converted(psi, "features", wanted)
+
+
+def check_dtype(dtype: Any) -> None:
+    """One of the two precisions, or none."""
+    if dtype is None:
+        return
+    try:
+        kind = np.dtype(dtype)
+    except TypeError:
+        fail(f"dtype must be float32 or float64, got {dtype!r}.")
+    if kind not in (np.dtype("float32"), np.dtype("float64")):
+        fail(f"dtype must be float32 or float64, got {dtype!r}.")
+
+
+def _converted(array: np.ndarray, name: str, dtype: np.dtype) -> np.ndarray:
+    """In the precision of the run, where all must still be finite."""
+    with np.errstate(over="ignore", under="ignore"):
+        converted: np.ndarray = array.astype(dtype, copy=False)
+    if converted.size and not (np.isfinite(converted.min()) and np.isfinite(converted.max())):
+        largest = max(-float(array.min()), float(array.max()))
+        fail(
+            f"{name} must stay below {np.finfo(dtype).max:.0e} in {dtype}, got {largest:.0e}; "
+            'rescale or sample with dtype="float64".'
+        )
+    return converted
+
+
+def checked_counts(counts: object, num_rows: int, dtype: np.dtype) -> np.ndarray:
+    """(N,) how often each row was seen; ones where None."""
+    if counts is None:
+        return np.ones(num_rows, dtype)
+    c = checked_numbers(counts, "counts")
+    if c.shape != (num_rows,):
+        fail(f"counts must have shape ({num_rows},), one per row of features, got {c.shape}.")
+    if (c < 0).any():
+        row = int(np.argmax(c < 0))
+        fail(f"counts must be ≥ 0, got {c[row]} in row {row}; leave the row out instead.")
+    return _converted(c, "counts", dtype)
+
+
+def checked_targets(targets: object, counts: np.ndarray, *, softmax: bool) -> np.ndarray:
+    """(N, K), each target between 0 and its row's count."""
+    t = checked_numbers(targets, "targets")
+    if t.ndim == 1 and softmax:
+        t = _one_hot(t, counts)
+    elif t.ndim == 1:
+        t = t[:, None]
+    if t.ndim != 2 or t.shape[1] == 0:
+        fail(f"targets must have shape (N,) or (N, K) with K ≥ 1, got {np.asarray(targets).shape}.")
+    if len(t) != len(counts):
+        fail(f"targets must have one row per row of features, got {len(t)} for {len(counts)}.")
+    t = _converted(t, "targets", counts.dtype)
+    t = _below_counts(t, counts)
+    if softmax and t.shape[1] < 2:
+        fail("softmax needs at least 2 classes, got 1; use likelihood='bernoulli'.")
+    if softmax and (np.abs(t.sum(axis=1) - counts) > 1e-5 * np.maximum(counts, 1)).any():
+        row = int(np.argmax(np.abs(t.sum(axis=1) - counts)))
+        fail(
+            f"targets of a softmax must sum to the row's count over the classes, got "
+            f"{t[row].sum():g} with count {counts[row]:g} in row {row}."
+        )
+    return t
+
+
+def _below_counts(t: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Targets between 0 and their counts; what round-off added to sums of fractions is cut off."""
+    most = counts[:, None]
+    slack = 8 * np.finfo(counts.dtype).eps * np.maximum(most, 1)
+    above = False
+    for first in range(0, len(t), CHECKED_AT_ONCE):  # no mask of the whole array
+        rows = slice(first, first + CHECKED_AT_ONCE)
+        wrong = (t[rows] < 0) | (t[rows] > most[rows] + slack[rows])
+        if wrong.any():
+            row, column = (int(i[0]) for i in np.nonzero(wrong))
+            row += first
+            fail(
+                f"targets must lie between 0 and the row's count, got {t[row, column]:g} with "
+                f"count {counts[row]:g} in row {row}, output {column}; use 0/1, fractions, or pass "
+                "counts."
+            )
+        above = above or bool((t[rows] > most[rows]).any())
+    return np.minimum(t, most) if above else t
+
+
+def _one_hot(labels: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    if (labels != np.floor(labels)).any() or (labels < 0).any():
+        fail(
+            "targets of a softmax must be class numbers 0 … K−1 (one per row) or an (N, K) array, "
+            f"got {labels[(labels != np.floor(labels)) | (labels < 0)][0]}."
+        )
+    classes = int(labels.max(initial=-1)) + 1
+    if classes > 65_536:
+        fail(f"targets name class {classes - 1}; number the classes from 0 without gaps.")
+    if len(labels) != len(counts):
+        fail(f"targets must have one row per row of features, got {len(labels)}.")
+    return np.eye(classes)[labels.astype(int)] * counts[:, None]
+
+
+def checked_prior_variance(variance: object, num_features: int, dtype: np.dtype) -> np.ndarray:
+    """(D,) from a scalar or one per coordinate; the run's precision must hold it."""
+    v = checked_numbers(variance, "prior_variance").astype(np.float64)
+    if v.shape not in ((), (num_features,)):
+        fail(
+            f"prior_variance must be a number or have shape ({num_features},), one per feature, "
+            f"got {v.shape}; only diagonal priors are served."
+        )
+    if (v <= 0).any():
+        fail(
+            f"prior_variance must be > 0, got {v.min():g}; to hold a weight fixed, give it a "
+            "small variance such as 1e-8 and the value as its prior_mean."
+        )
+    least, most = np.finfo(dtype).tiny, np.finfo(dtype).max / 1e6  # sums of them are taken
+    if v.size and not (least <= v.min() and v.max() <= most):
+        wrong = v.min() if v.min() < least else v.max()
+        wider = ' or pass dtype="float64"' if dtype == np.float32 else ""
+        fail(
+            f"prior_variance must lie between {least:.0e} and {most:.0e} in {dtype}, got "
+            f"{wrong:g}; rescale the features so that it is near 1{wider}."
+        )
+    return np.broadcast_to(v, (num_features,))
+
+
+def checked_prior_mean(
+    mean: object, num_outputs: int, num_features: int, dtype: np.dtype
+) -> np.ndarray:
+    """(K, D), or (1, D) where all outputs share it."""
+    m = _converted(checked_numbers(mean, "prior_mean"), "prior_mean", dtype)
+    shapes = {(), (num_features,), (1, num_features), (num_outputs, num_features)}
+    if m.shape not in shapes:
+        fail(
+            f"prior_mean must be a number or have shape ({num_features},) or "
+            f"({num_outputs}, {num_features}), got {m.shape}."
+        )
+    return np.broadcast_to(m, (len(m) if m.ndim == 2 else 1, num_features))
+
+
+def checked_int(value: object, name: str, *, least: int, most: int | None = None) -> int:
+    """A whole number of at least `least`, and of at most `most`."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        fail(f"{name} must be a whole number ≥ {least}, got {value!r}.")
+    if most is not None and value > most:
+        fail(f"{name} must be a whole number between {least} and {most}, got {shown(value)}.")
+    return int(value)
+
+
+def shown(n: int | np.integer) -> str:
+    """A whole number in full, or how large it is.
+
+    >>> shown(3), shown(10**40)
+    ('3', 'about 1e40')
+    """
+    n = int(n)
+    return str(n) if n.bit_length() < 80 else f"about 1e{round((n.bit_length() - 1) * np.log10(2))}"
+
+
+def checked_bool(value: object, name: str) -> bool:
+    """True or False, not a word for it."""
+    if not isinstance(value, bool | np.bool_):
+        fail(f"{name} must be True or False, got {value!r}.")
+    return bool(value)
+
+
+def checked_positive(value: Any, name: str, *, below: float = np.inf) -> float:
+    """A finite number in (0, below)."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        fail(f"{name} must be a number, got {value!r}.")
+    if not 0 < value < below:  # `below` is at most infinity; NaN is not below it
+        rule = "> 0" if below == np.inf else f"between 0 and {below:g}"
+        fail(f"{name} must be {rule} and finite, got {value!r}.")
+    try:
+        return float(value)
+    except OverflowError:
+        fail(f"{name} must be below {np.finfo(float).max:.0e}; got a whole number above that.")
+
+
+def check_choice(value: object, name: str, options: Iterable[str]) -> None:
+    """One of a few names; the nearest is suggested."""
+    choices = [str(option) for option in options]
+    if value not in choices:
+        hint = did_you_mean(str(value), choices)
+        fail(f"{name} must be one of {join_names(choices)}, got {value!r}{hint or '.'}")

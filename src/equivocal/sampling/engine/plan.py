@@ -1,0 +1,106 @@
+"""How many rows and outputs are worked on at a time, so that memory stays within a budget.
+
+What a run holds beside the caller's own arrays:
+
+    features laid out in blocks           2·N·D (once more while they are handed to the device)
+    per output in flight                  4·N (targets, offsets, spread, weights) + state
+    per output in flight and block row    working space
+
+Results (covariances K·D², particles K·J·D) belong to the caller and are not counted. On a CPU small
+blocks are also faster, because a block of all outputs in flight stays in the cache.
+"""
+
+from dataclasses import dataclass
+
+import jax
+
+from equivocal.machine import total_memory
+from equivocal.sampling.engine.inputs import checked_positive, fail
+from equivocal.sampling.engine.placement import largest_anywhere, local_shards
+from equivocal.sampling.engine.problem import Problem
+
+__all__ = ["Plan", "default_budget", "least_in_memory", "make_plan", "power_of_two"]
+
+CPU_BLOCK_ROWS, CPU_SLOTS = 512, 16
+GPU_BLOCK_ROWS, GPU_SLOTS = 16_384, 256
+KEPT = 4  # numbers that a flow keeps for each row and output in flight
+LANES = 8  # XLA's CPU matrix product is twice as fast when D is a multiple of this
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Sizes of one run."""
+
+    block_rows: int
+    slots: int  # outputs in flight
+    num_features: int  # D, filled up with columns of zeros
+
+
+def make_plan(
+    problem: Problem,
+    budget: int | None,
+    *,
+    per_output: int,
+    per_row: int,
+    per_row_kept: int = KEPT,
+    pad: bool,
+) -> Plan:
+    """The largest sizes that fit, given what a method keeps (in numbers, not bytes).
+
+    `per_output`: state of one output. `per_row`: working space of one output and block row.
+    `per_row_kept`: what one output keeps for every row.
+    """
+    own = default_budget() if budget is None else int(checked_positive(budget, "memory_budget"))
+    limit = -int(largest_anywhere(-own))  # the least of all processes: they plan alike
+    size = problem.dtype.itemsize
+    # of one device; of the process that has most, so that all plan alike
+    num_rows = -(-int(largest_anywhere(problem.num_rows)) // local_shards())
+    D = _padded(problem.num_features) if pad else problem.num_features
+    if jax.default_backend() == "cpu":
+        block = min(CPU_BLOCK_ROWS, power_of_two(num_rows))
+        slots = min(CPU_SLOTS, power_of_two(problem.num_outputs))
+    else:
+        block, slots = min(GPU_BLOCK_ROWS, num_rows), min(GPU_SLOTS, problem.num_outputs)
+
+    def bytes_for(block: int, slots: int) -> int:
+        rows = -(-num_rows // block) * block
+        in_memory = 2 * D + 1 if problem.in_memory else 0
+        return size * (
+            rows * in_memory + slots * (per_row_kept * rows + per_output + block * per_row)
+        )
+
+    while bytes_for(block, slots) > limit and slots > 1:
+        slots //= 2
+    while bytes_for(block, slots) > limit and block > 16:
+        block //= 2
+    if bytes_for(block, slots) > limit:
+        narrower = "" if size == 4 else "use dtype='float32', "
+        fail(
+            f"memory_budget of {limit:,} bytes is too small: {num_rows:,} rows × "
+            f"{problem.num_features} features need {bytes_for(block, slots):,} bytes. Raise it, "
+            f"{narrower}or give fewer rows."
+        )
+    return Plan(block_rows=block, slots=slots, num_features=D)
+
+
+def least_in_memory(num_rows: int, num_features: int, itemsize: int) -> int:
+    """Bytes of a flow whose rows are in memory, with one output in flight and small blocks."""
+    D, block = _padded(num_features), 16
+    rows = -(-num_rows // block) * block
+    state = 8 * (D + 8) ** 2 + block * (3 * D + 24)
+    return itemsize * (rows * (2 * D + 1 + KEPT) + state)
+
+
+def _padded(num_features: int) -> int:
+    return -(-num_features // LANES) * LANES
+
+
+def default_budget() -> int:
+    """A quarter of what the device has."""
+    stats = jax.local_devices()[0].memory_stats() or {}
+    return (stats.get("bytes_limit") or total_memory() // local_shards()) // 4
+
+
+def power_of_two(n: int) -> int:
+    """The next one, so that nearby sizes share a compiled program."""
+    return 1 << max(0, n - 1).bit_length()

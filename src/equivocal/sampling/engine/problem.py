@@ -1,0 +1,212 @@
+"""The regression that every sampler here solves, checked and brought to a standard form.
+
+    t_nk ~ Bernoulli(σ(ψ_n · θ_k))  or  t_n ~ Softmax((ψ_n · θ_k)_k),    θ_k ~ N(m₀ₖ, diag(v))
+
+with w_k = (θ_k − m₀ₖ)/√v this has the prior N(0, I), features ψ_n √v and logits
+ψ_n·m₀ₖ + (ψ_n √v)·w_k. Samplers work on w, so that the size of a prior or of a feature is never a
+number they have to cope with; `Problem.to_weights` brings their answer back.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from equivocal.sampling.engine.inputs import (
+    checked_counts,
+    checked_features,
+    checked_prior_mean,
+    checked_prior_variance,
+    checked_targets,
+    fail,
+)
+from equivocal.sampling.engine.placement import largest_anywhere, sum_everywhere
+
+__all__ = ["Likelihood", "Problem", "collapse", "sample_of_rows"]
+
+
+class Likelihood(StrEnum):
+    """How logits become probabilities of targets."""
+
+    BERNOULLI = "bernoulli"  # K independent yes/no outputs
+    SOFTMAX = "softmax"  # one of K classes per row
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Problem:
+    """Data and prior after every check. Arrays are NumPy's, in the precision of the run."""
+
+    features: np.ndarray  # (N, D), as given
+    targets: np.ndarray  # (N, K), summed over the repetitions that counts stand for
+    counts: np.ndarray  # (N,)
+    prior_mean: np.ndarray  # (K, D), or (1, D) where all outputs share it
+    prior_scale: np.ndarray  # (D,), √v
+    likelihood: Likelihood
+    in_memory: ClassVar[bool] = True
+
+    @classmethod
+    def build(
+        cls,
+        features: object,
+        targets: object,
+        counts: object,
+        prior_mean: object,
+        prior_variance: object,
+        likelihood: Likelihood,
+        dtype: Any,
+    ) -> "Problem":
+        """Check what a caller may have got wrong, then put it into one precision.
+
+        Sizes alone are left to `check_range`, for which processes have to meet.
+        """
+        psi = checked_features(features, dtype)
+        c = checked_counts(counts, len(psi), psi.dtype)
+        t = checked_targets(targets, c, softmax=likelihood is Likelihood.SOFTMAX)
+        variance = checked_prior_variance(prior_variance, psi.shape[1], psi.dtype)
+        scale = np.sqrt(variance).astype(psi.dtype)
+        m0 = checked_prior_mean(prior_mean, t.shape[1], psi.shape[1], psi.dtype)
+        return cls(
+            features=psi,
+            targets=t,
+            counts=c,
+            prior_mean=m0,
+            prior_scale=scale,
+            likelihood=likelihood,
+        )
+
+    @property
+    def num_rows(self) -> int:
+        """N, of this process."""
+        return len(self.targets)
+
+    @property
+    def num_outputs(self) -> int:
+        """K."""
+        return self.targets.shape[1]
+
+    @property
+    def num_features(self) -> int:
+        """D."""
+        return self.features.shape[1]
+
+    @property
+    def dtype(self) -> np.dtype:
+        """float32 or float64."""
+        return self.features.dtype
+
+    @property
+    def radius(self) -> float:
+        """A length in w that holds all of the posterior of yes/no outputs, ten times over.
+
+        The mode has ½|w|² ≤ −log p(t | w = 0) ≤ Σ c (log 2 + |ψ·m₀|); √D + 5 is the prior's own
+        reach about it.
+        """
+        worst = np.log(2) + np.abs(self.offsets()).max(axis=1)
+        loss = float(sum_everywhere((self.counts * worst).sum()))
+        return 10 * float(np.sqrt(2 * loss) + np.sqrt(self.num_features) + 5)
+
+    @cached_property
+    def largest(self) -> np.ndarray:
+        """The largest size of each feature, (D,)."""
+        return largest_anywhere(np.abs(self.features).max(axis=0)).astype(self.dtype)
+
+    @property
+    def total_count(self) -> float:
+        """Σ c over all rows."""
+        return float(sum_everywhere(self.counts.sum(dtype=np.float64)))
+
+    def offsets(self) -> np.ndarray:
+        """Logits of the prior mean, (N, K) or (N, 1)."""
+        return self.features @ self.prior_mean.T
+
+    def to_weights(self, w: np.ndarray, outputs: slice = slice(None)) -> np.ndarray:
+        """θ = m₀ + √v w for w of shape (k, ..., D)."""
+        m0 = self.prior_mean if len(self.prior_mean) == 1 else self.prior_mean[outputs]
+        theta = self.prior_scale * w
+        theta += m0.reshape(len(m0), *[1] * (w.ndim - 2), -1)
+        return theta
+
+    def read(self, start: int, stop: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Features (n, D), targets (n, K) and counts (n,) of some rows."""
+        return self.features[start:stop], self.targets[start:stop], self.counts[start:stop]
+
+    def check_range(self) -> None:
+        """The square of a logit under the prior, summed over rows, must fit into the precision."""
+        greatest = float(np.finfo(self.dtype).max)
+        rows = self.largest.astype(np.float64)
+        scale, m0 = (
+            np.abs(part).max(axis=0).astype(np.float64)
+            for part in (self.prior_scale[None], self.prior_mean)
+        )
+        with np.errstate(over="ignore"):
+            total = self.total_count * self.num_features
+            size, shift = float((rows * scale).max()), float((rows * m0).sum())
+        wider = ' or pass dtype="float64"' if self.dtype == np.float32 else ""
+        if not total < np.sqrt(greatest):
+            fail(
+                f"counts must sum to less than {np.sqrt(greatest) / self.num_features:.0e} in "
+                f"{self.dtype}, got {total / self.num_features:.0e}; use smaller ones{wider}."
+            )
+        limit = np.sqrt(greatest / max(total, 1.0)) / 1e3
+        for name, value, other in (("√prior_variance", size, scale), ("prior_mean", shift, m0)):
+            if not value < limit:
+                blamed = "features" if rows.max() >= other.max() else name.removeprefix("√")
+                fail(
+                    f"features × {name} must stay below {limit:.0e} in {self.dtype}, got "
+                    f"{value:.0e}: squared logits would overflow. Use smaller {blamed}{wider}."
+                )
+
+
+def collapse(problem: Problem) -> Problem:
+    """The same likelihood with equal rows merged: targets and counts are summed.
+
+    Rows are compared through one random projection, then in full, so that this costs a sort of N
+    numbers. Where fewer than a tenth of the rows would go, the problem comes back as it is.
+    """
+    psi = problem.features
+    rng = np.random.default_rng(0)
+    direction = np.asarray(rng.standard_normal(psi.shape[1]), psi.dtype)
+    with np.errstate(over="ignore", invalid="ignore"):
+        key = psi @ direction
+    _, first, group, sizes = np.unique(
+        key, return_index=True, return_inverse=True, return_counts=True
+    )
+    if len(first) > 0.9 * len(psi) or not np.array_equal(psi[first][group], psi):
+        return problem
+    order = np.argsort(group, kind="stable")
+    return Problem(
+        features=psi[first],
+        targets=_sums_of_runs(problem.targets[order], sizes),
+        counts=_sums_of_runs(problem.counts[order], sizes),
+        prior_mean=problem.prior_mean,
+        prior_scale=problem.prior_scale,
+        likelihood=problem.likelihood,
+    )
+
+
+def _sums_of_runs(rows: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Of each run of so many rows, neighbours first: `np.add.reduceat` takes twice as long."""
+    while sizes.max() > 1:
+        odd = (np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes)) % 2 == 1
+        second = np.flatnonzero(odd)
+        rows[second - 1] += rows[second]
+        rows, sizes = rows[~odd], (sizes + 1) // 2
+    return rows
+
+
+def sample_of_rows(problem: Problem, share: int) -> Problem:
+    """About every `share`-th row, in runs spread evenly over all, counted `share` times."""
+    N, run = problem.num_rows, 64
+    starts = range(0, N, run * share)
+    parts = [problem.read(start, min(start + run, N)) for start in starts]
+    psi, t, c = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return Problem(
+        features=psi,
+        targets=t * share,
+        counts=c * share,
+        prior_mean=problem.prior_mean,
+        prior_scale=problem.prior_scale,
+        likelihood=problem.likelihood,
+    )

@@ -1,0 +1,262 @@
+"""Rows that fit in no memory: read from a disk, chunk by chunk, whenever they are summed over.
+
+Features may be a `numpy.memmap`, a zarr or HDF5 array, or anything with `shape`, `dtype`, `chunks`
+and slices that NumPy understands; targets and counts may be such arrays too. They are streamed when
+they would not fit into the memory budget, and then nothing of them is kept but one number or two
+for each row and output in flight. The samplers are the same: inside their compiled sums a block is
+asked for by its number, and the answer comes from `Reader`.
+
+One pass over all rows checks them before anything is computed.
+"""
+
+import mmap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equivocal.errors import UserError
+from equivocal.sampling.engine.inputs import (
+    check_dtype,
+    checked_counts,
+    checked_features,
+    checked_prior_mean,
+    checked_prior_variance,
+    checked_targets,
+    fail,
+)
+from equivocal.sampling.engine.plan import Plan, default_budget, least_in_memory
+from equivocal.sampling.engine.problem import Likelihood, Problem
+from equivocal.sampling.engine.rows import Blocks, Rows, for_outputs, in_blocks, lay_out
+from equivocal.sampling.engine.shapes import Array, Int
+
+__all__ = ["FromDisk", "StreamedProblem", "is_streamed", "rows_by_outputs"]
+
+CHUNK = 1 << 22  # bytes of features that are read at once
+
+
+def is_streamed(features: Any, dtype: Any, memory_budget: int | None) -> bool:
+    """Whether features lie outside memory and should stay there."""
+    lazy = isinstance(features, np.memmap) or all(
+        hasattr(features, name) for name in ("shape", "dtype", "chunks")
+    )
+    if not lazy or len(features.shape) != 2:
+        return False
+    N, D = features.shape
+    least = least_in_memory(N, D, _run_dtype(features, dtype).itemsize)
+    return least > (default_budget() if memory_budget is None else memory_budget)
+
+
+def _run_dtype(features: Any, dtype: Any) -> np.dtype:
+    check_dtype(dtype)
+    kind = np.dtype(dtype if dtype is not None else features.dtype)
+    return np.dtype("float32") if kind == np.float32 else np.dtype("float64")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StreamedProblem(Problem):
+    """As `Problem`, but `features`, `targets` and `counts` are wherever the caller keeps them."""
+
+    in_memory: ClassVar[bool] = False
+    features: Any
+    targets: Any
+    counts: Any
+    kind: np.dtype  # of the run; a file may hold another
+
+    @classmethod
+    def open(
+        cls,
+        features: Any,
+        targets: Any,
+        counts: Any,
+        prior_mean: object,
+        prior_variance: object,
+        likelihood: Likelihood,
+        dtype: Any,
+    ) -> "StreamedProblem":
+        """Check shapes and the prior; `check_range` reads through all rows and checks them."""
+        if likelihood is Likelihood.SOFTMAX:
+            fail("rows are read from disk for likelihood='bernoulli' alone; load them for softmax.")
+        N, D = features.shape
+        kind = _run_dtype(features, dtype)
+        targets = targets if hasattr(targets, "shape") else np.asarray(targets)
+        if len(targets.shape) not in (1, 2) or targets.shape[0] != N:
+            fail(f"targets must have one row for each of the {N} features, got {targets.shape}.")
+        if counts is not None and np.shape(counts) != (N,):
+            fail(f"counts must have shape ({N},), one per row of features, got {np.shape(counts)}.")
+        K = targets.shape[1] if len(targets.shape) == 2 else 1
+        return cls(
+            features=features,
+            targets=targets,
+            counts=counts,
+            prior_mean=checked_prior_mean(prior_mean, K, D, kind),
+            prior_scale=np.sqrt(checked_prior_variance(prior_variance, D, kind)).astype(kind),
+            likelihood=likelihood,
+            kind=kind,
+        )
+
+    @property
+    def dtype(self) -> np.dtype:
+        """float32 or float64."""
+        return self.kind
+
+    @property
+    def num_rows(self) -> int:
+        """N."""
+        return int(self.features.shape[0])
+
+    @property
+    def num_outputs(self) -> int:
+        """K."""
+        return int(self.targets.shape[1]) if len(self.targets.shape) == 2 else 1
+
+    @cached_property
+    def _checked(self) -> tuple[np.ndarray, float]:
+        """The largest size of each feature and the sum of the counts, from one pass of checks."""
+        largest, total = np.zeros(self.num_features), 0.0
+        step = max(1, CHUNK // (self.num_features * self.dtype.itemsize))
+        for start in range(0, self.num_rows, step):
+            psi, _, c = self.read(start, start + step)
+            largest = np.maximum(largest, np.abs(psi).max(axis=0))
+            total += float(c.sum(dtype=np.float64))
+        return largest, total
+
+    @property
+    def largest(self) -> np.ndarray:
+        """The largest size of each feature, (D,)."""
+        return self._checked[0].astype(self.dtype)
+
+    @property
+    def total_count(self) -> float:
+        """Σ c."""
+        return self._checked[1]
+
+    def read(self, start: int, stop: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Features (n, D), targets (n, K) and counts (n,) of some rows, checked."""
+        psi, t = _some(self.features, start, stop), _some(self.targets, start, stop)
+        counts = None if self.counts is None else _some(self.counts, start, stop)
+        try:
+            psi = checked_features(psi, self.dtype)
+            c = checked_counts(counts, len(psi), self.dtype)
+            t = checked_targets(t, c, softmax=False)
+        except UserError as error:
+            where = f" Rows are counted here from row {start:,} of the file." if start else ""
+            raise UserError(f"{error}{where}") from None
+        # a copy before pages go, since features of the run's own kind were not copied yet
+        found = np.array(psi), t, c
+        for array in (self.features, self.targets, self.counts):
+            _forget_pages(array)
+        return found
+
+
+def _some(array: Any, start: int, stop: int) -> np.ndarray:
+    """Rows of an array that lies in a file; every kind of file has errors of its own."""
+    try:
+        return np.asarray(array[start:stop])
+    except Exception as error:
+        last = min(stop, array.shape[0]) - 1
+        fail(f"rows {start:,} to {last:,} cannot be read ({error}); restore the file.")
+
+
+def _forget_pages(array: Any) -> None:
+    """Pages of a memory-mapped file that were read stay in the process' memory until told."""
+    mapped = getattr(array, "_mmap", None)
+    if getattr(array, "mode", "") == "c":  # private pages hold the caller's own changes
+        return
+    if isinstance(mapped, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        mapped.madvise(mmap.MADV_DONTNEED)
+
+
+class Reader:
+    """Chunks of blocks of a streamed problem, for the outputs that slots hold at the moment."""
+
+    def __init__(self, problem: StreamedProblem, plan: Plan, outputs: np.ndarray) -> None:
+        self.problem, self.block_rows, self.wide = problem, plan.block_rows, plan.num_features
+        self.outputs = outputs  # of each slot; −1: none
+        size = plan.block_rows * plan.num_features * problem.dtype.itemsize
+        self.together = max(1, CHUNK // size)  # blocks of a chunk
+        self.chunks = -(-problem.num_rows // (self.together * plan.block_rows))
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Of what `chunk` gives, the fields of `Rows`."""
+        n, r, slots = self.together, self.block_rows, len(self.outputs)
+        own = 1 if len(self.problem.prior_mean) == 1 else slots
+        return (n, r, self.wide), (n, r), (n, slots, r), (n, own, r)
+
+    def chunk(self, number: Any) -> tuple[np.ndarray, ...]:
+        """One chunk; rows past the end count zero times."""
+        problem, size = self.problem, self.together * self.block_rows
+        start = int(number) * size
+        psi, t, c = problem.read(start, min(start + size, problem.num_rows))
+        features = np.zeros((size, self.wide), problem.dtype)
+        np.multiply(psi, problem.prior_scale, out=features[: len(psi), : problem.num_features])
+        targets = np.where(self.outputs >= 0, t[:, self.outputs], 0)
+        m0 = problem.prior_mean
+        m0 = m0 if len(m0) == 1 else m0[self.outputs]
+        blocks = (self.together, self.block_rows)
+        return (
+            features.reshape(*blocks, self.wide),
+            in_blocks(c[:, None], *blocks)[..., 0],
+            in_blocks(targets.astype(problem.dtype, copy=False), *blocks).swapaxes(1, 2),
+            in_blocks(psi @ m0.T, *blocks).swapaxes(1, 2),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Streamed:
+    """Rows as a compiled sum sees them: numbers of chunks, and whom to ask."""
+
+    numbers: Int[Array, " chunks"]
+    reader: Reader
+
+    def fetch(self, number: Int[Array, ""]) -> Rows:
+        """One chunk, by a call from the compiled program to the host."""
+        kind = self.reader.problem.dtype
+        shapes = [jax.ShapeDtypeStruct(shape, kind) for shape in self.reader.shapes]  # type: ignore[no-untyped-call]
+        return Rows(*jax.pure_callback(lambda n: [*self.reader.chunk(n)], shapes, number))
+
+
+jax.tree_util.register_dataclass(Streamed, data_fields=["numbers"], meta_fields=["reader"])
+
+
+class FromDisk:
+    """The slots of a queue whose rows are streamed; see `queue.InMemory`."""
+
+    def __init__(self, problem: StreamedProblem, plan: Plan, slots: int) -> None:
+        held = np.arange(slots)
+        self._reader = Reader(problem, plan, np.where(held < problem.num_outputs, held, -1))
+        self.rows = Streamed(jnp.arange(self._reader.chunks), self._reader)
+
+    def load(self, slots: np.ndarray, outputs: np.ndarray) -> None:
+        """Give slots to other outputs."""
+        self._reader.outputs[slots] = outputs
+
+
+def rows_by_outputs(
+    problem: Problem, plan: Plan, together: int
+) -> Iterator[tuple[range, Rows | Blocks]]:
+    """The rows of some outputs after the other, from wherever they are.
+
+    What is asked of the rows must be answered before the next ones are taken.
+    """
+    groups = [
+        range(first, min(first + together, problem.num_outputs))
+        for first in range(0, problem.num_outputs, together)
+    ]
+    if isinstance(problem, StreamedProblem):
+        reader = Reader(problem, plan, np.array(groups[0]))
+        for some in groups:
+            if len(some) != len(reader.outputs):  # only then: a program belongs to one reader
+                reader = Reader(problem, plan, np.array(some))
+            reader.outputs[:] = some
+            yield some, Streamed(jnp.arange(reader.chunks), reader)
+        return
+    rows = lay_out(problem, slice(0), plan.block_rows, num_features=plan.num_features)
+    for some in groups:
+        rows = for_outputs(rows, problem, slice(some.start, some.stop))
+        yield some, rows

@@ -1,0 +1,1 @@
+"""One algorithm, one file: `init` builds a state and `step` advances it."""

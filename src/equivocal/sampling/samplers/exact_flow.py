@@ -1,0 +1,133 @@
+"""Exact flow: the ensemble moved by the closed-form solution of its frozen equation.
+
+    θ_j = m + √(J−1) G e_j,   E Eᵀ = I,  E 1 = 0,   and (m, G) by (1) of `flow.py`
+
+One step solves the deterministic sampler's equation (arXiv:2309.04742) exactly for frozen g and H;
+it is an ensemble transform with the symmetric square root, d ← d V diag(√((1+c)/(1+cΛ))) Vᵀ with
+c = s/(1−s), written for a factor G of the deviations d, so that it costs N·D² however many
+particles there are.
+
+`expectations="quadrature"` (default): a row's logit is N(ψᵀm, ψᵀPψ), so its averages are integrals
+in one variable. The result is that of `mean_field` at every J; particles are handed out at the end,
+with exactly its moments where J > D.
+`expectations="ensemble"`: averages over the particles, as in the article, from a start with the
+prior's moments (see `near_prior` in `queue`). The fixed point then lies O(J^(−1/2)) away. With
+J ≤ D the ensemble cannot leave the subspace it starts in; `info` says so.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from equivocal.sampling.engine import bernoulli
+from equivocal.sampling.engine.draws import noise_for
+from equivocal.sampling.engine.flow import FlowInfo, FlowState, flow_step, start_flow
+from equivocal.sampling.engine.flow_rule import FlowRule
+from equivocal.sampling.engine.inputs import check_choice, fail
+from equivocal.sampling.engine.plan import make_plan
+from equivocal.sampling.engine.problem import Likelihood, Problem
+from equivocal.sampling.engine.queue import run_flow
+from equivocal.sampling.engine.result import Outcome
+from equivocal.sampling.engine.rows import Rows
+from equivocal.sampling.engine.settings import RunSettings
+from equivocal.sampling.engine.shapes import Array, Float, PRNGKey
+from equivocal.sampling.samplers.mean_field import NUM_STEPS, rule_for, run_gaussian
+
+__all__ = ["ExactFlowConfig", "Expectations", "init", "particles", "run", "simplex", "step"]
+
+
+class Expectations(StrEnum):
+    """Where averages over the ensemble come from."""
+
+    QUADRATURE = "quadrature"  # from the ensemble's mean and covariance
+    ENSEMBLE = "ensemble"  # from its particles
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExactFlowConfig:
+    """How the flow averages."""
+
+    expectations: str = Expectations.QUADRATURE
+
+    def __post_init__(self) -> None:
+        check_choice(self.expectations, "expectations", list(Expectations))
+
+
+def init(mean: Float[Array, "K D"], factor: Float[Array, "K D r"]) -> FlowState:
+    """An ensemble about `mean` with covariance `factor` `factor`ᵀ."""
+    return start_flow(mean, factor)
+
+
+def step(
+    key: PRNGKey,
+    state: FlowState,
+    rows: Rows,
+    rule: FlowRule,
+    noise: Float[Array, "K r J"] | None = None,
+) -> tuple[FlowState, FlowInfo]:
+    """One step of the flow; deterministic, the key is not used."""
+    del key
+    return flow_step(state, rows, rule, noise)
+
+
+def particles(state: FlowState, noise: Float[Array, "K r J"]) -> Float[Array, "K J D"]:
+    """θ_j for `noise` √(J−1) E."""
+    return state.mean[:, None] + (state.factor @ noise).swapaxes(1, 2)
+
+
+def run(problem: Problem, config: ExactFlowConfig, settings: RunSettings) -> Outcome:
+    """Flow all outputs from the prior to the fixed point."""
+    if config.expectations == Expectations.QUADRATURE:
+        return run_gaussian(problem, rule_for(problem), settings)
+    if problem.likelihood is Likelihood.SOFTMAX:
+        fail(
+            "expectations='ensemble' is for likelihood='bernoulli'; "
+            "a softmax has expectations='quadrature'."
+        )
+    return _run_ensemble(problem, settings)
+
+
+def _run_ensemble(problem: Problem, settings: RunSettings) -> Outcome:
+    """Averages over particles. Where J ≤ D, G holds the J − 1 directions the ensemble spans."""
+    D, J = problem.num_features, settings.num_particles
+    rank = min(J - 1, D)
+    confined = J <= D
+
+    def start_of(k: int) -> tuple[np.ndarray, np.ndarray]:
+        spanned = noise_for(settings.seed, range(k, k + 1), rank, D)[0] / np.sqrt(rank)
+        return np.zeros(D, problem.dtype), spanned.astype(problem.dtype)
+
+    def noise_of(k: int) -> np.ndarray:
+        noise = simplex(J) if confined else noise_for(settings.seed, range(k, k + 1), J, D)[0]
+        return noise.astype(problem.dtype)
+
+    plan = make_plan(
+        problem,
+        settings.memory_budget,
+        per_output=8 * D * D + D * J,
+        per_row=3 * (D + J),
+        per_row_kept=3 + J,
+        pad=False,
+    )
+    outcome = run_flow(
+        problem,
+        plan,
+        # averages over J particles miss the bound that the line search watches by about D/2J nats
+        FlowRule(bernoulli.deviations, bernoulli.over_ensemble, slack=D / J, symmetric=True),
+        tolerance=settings.tolerance,
+        num_steps=settings.num_steps or NUM_STEPS,
+        nodes_of=noise_of,
+        start_of=start_of if confined else None,
+    )
+    assert outcome.factor is not None
+    outcome.in_subspace = True
+    moved = (factor @ noise_of(k) for k, factor in enumerate(outcome.factor))
+    outcome.particles = np.stack([m + d.T for m, d in zip(outcome.mean, moved, strict=True)])
+    return outcome
+
+
+def simplex(J: int) -> np.ndarray:
+    """√(J−1) E for an ensemble that is its own basis: J corners in J − 1 dimensions."""
+    basis, _ = np.linalg.qr(np.eye(J)[:, : J - 1] - 1 / J)
+    return np.sqrt(J - 1) * basis.T

@@ -1,0 +1,155 @@
+"""The homotopy method: from the prior at τ = 0 to the posterior at τ = 1, likelihood half alone.
+
+    dθ/dτ = −½ P Ψ ( μ[R] Ψᵀ(θ − m) + 2 (μ[y] − t) )
+
+Pidstrigach and Reich, arXiv:2104.08061 (there with dropout and a tamed step). Over a step
+H = Ψ μ[R] Ψᵀ is held fixed and g moves with m by H; with d = deviations/√(J−1) and
+S = dᵀHd = V Λ Vᵀ this is solved by
+
+    m ← m − d V diag(Δτ / (1 + ΔτΛ)) Vᵀ dᵀ g        d ← d V diag((1 + ΔτΛ)^(−½)) Vᵀ
+
+A step is Δτ = κ/λ_max(S), so that each changes the ensemble by about the same share; early steps
+are as short as the data are strong. It stops at τ = 1 and cannot correct itself there: an
+approximation even for infinitely many particles, good when the posterior is near the prior. With
+J ≤ D it stays in its subspace.
+
+Where the rows are saturated for every particle, S says nothing of how long a step may be and one
+leap reaches τ = 1. So an output counts as converged if it got to τ = 1, no particle was put back,
+and no step moved the mean by more than `LONGEST_MOVE` of the ensemble's standard deviations.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equivocal.sampling.engine.ensembles import (
+    prior_ensemble,
+    repaired,
+    require_bernoulli,
+    run_ensemble,
+)
+from equivocal.sampling.engine.inputs import checked_positive
+from equivocal.sampling.engine.placement import one_by_one
+from equivocal.sampling.engine.plan import make_plan
+from equivocal.sampling.engine.problem import Problem
+from equivocal.sampling.engine.result import Outcome
+from equivocal.sampling.engine.rows import Block, Rows, sum_over_blocks
+from equivocal.sampling.engine.settings import RunSettings
+from equivocal.sampling.engine.shapes import Array, Float, Int, PRNGKey
+
+__all__ = ["HomotopyConfig", "HomotopyInfo", "HomotopyState", "init", "run", "step"]
+
+NUM_STEPS = 1_000
+LONGEST_MOVE = 10.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class HomotopyConfig:
+    """How fine the path is."""
+
+    step_size: float = 0.2  # κ, in units of 1/λ_max
+
+    def __post_init__(self) -> None:
+        checked_positive(
+            self.step_size, "step_size", below=1.0
+        )  # one whole step would not resolve the fastest rate
+
+
+class HomotopyState(NamedTuple):
+    """All that the next step reads."""
+
+    particles: Float[Array, "K J D"]  # θ
+    time: Float[Array, " K"]  # τ in [0, 1]
+    lost: Int[Array, " K"]  # particles put back so far
+    longest: Float[Array, " K"]  # the mean's longest step so far, in sd of the ensemble
+
+
+class HomotopyInfo(NamedTuple):
+    """What a diagnostic may want; `step` never reads it."""
+
+    step_size: Float[Array, " K"]  # Δτ taken
+
+
+def init(keys: PRNGKey, num_particles: int, num_features: int) -> HomotopyState:
+    """θ_j ~ N(m₀, P₀), one key per output."""
+    theta = prior_ensemble(keys, num_particles, num_features)
+    zero = jnp.zeros(len(theta), theta.dtype)
+    return HomotopyState(theta, zero, jnp.zeros(len(theta), int), zero)
+
+
+@partial(jax.jit, static_argnames="config")
+def step(
+    keys: PRNGKey,
+    state: HomotopyState,
+    rows: Rows,
+    config: HomotopyConfig,
+    radius: Float[Array, ""] | float = jnp.inf,
+) -> tuple[HomotopyState, HomotopyInfo]:
+    """One step towards τ = 1; deterministic, the keys are not used."""
+    del keys
+    theta = state.particles
+    J = theta.shape[1]
+    m = theta.mean(axis=1)
+    d = (theta - m[:, None]) / jnp.sqrt(J - 1)
+
+    def of_block(block: Block) -> tuple[Array, Array]:
+        logits = jnp.matmul(theta, block.features.T) + block.offsets[:, None]
+        y = jax.nn.sigmoid(logits)
+        R = (y * jax.nn.sigmoid(-logits)).mean(axis=1)
+        A = jnp.matmul(d, block.features.T)
+        S = jnp.matmul(A * (block.counts * R)[:, None], A.swapaxes(1, 2))
+        return S, jnp.matmul(A, (block.counts * y.mean(axis=1) - block.targets)[..., None])[..., 0]
+
+    S, dg = sum_over_blocks(of_block, rows)
+    lam, V = one_by_one(jnp.linalg.eigh, S)
+    lam = jnp.maximum(lam, 0)
+    steepest = jnp.maximum(lam[:, -1], np.finfo(lam.dtype).tiny)
+    dt = jnp.minimum(1 - state.time, config.step_size / steepest)
+    shrink = 1 / (1 + dt[:, None] * lam)
+    along = jnp.matmul(dg[:, None], V)[:, 0]
+    push = jnp.matmul(V, (dt[:, None] * shrink * along)[..., None])[..., 0]
+    root = jnp.matmul(V * jnp.sqrt(shrink)[:, None], V.swapaxes(1, 2))
+    m = m - jnp.matmul(push[:, None], d)[:, 0]
+    new, lost = repaired(m[:, None] + jnp.sqrt(J - 1) * jnp.matmul(root, d), theta, radius)
+    moved = HomotopyState(
+        particles=new,
+        time=state.time + dt,
+        lost=state.lost + lost.sum(axis=1),
+        longest=jnp.maximum(state.longest, jnp.linalg.norm(push, axis=1)),  # d dᵀ is P
+    )
+    return moved, HomotopyInfo(dt)
+
+
+def run(problem: Problem, config: HomotopyConfig, settings: RunSettings) -> Outcome:
+    """From prior to posterior for all outputs."""
+    require_bernoulli(problem, "homotopy")
+    D, J = problem.num_features, settings.num_particles
+    plan = make_plan(
+        problem,
+        settings.memory_budget,
+        per_output=4 * J * D + 6 * J * J,
+        per_row=5 * J,
+        pad=False,
+    )
+
+    def start(keys: PRNGKey, _: range) -> HomotopyState:
+        return init(keys, J, D)
+
+    def advance(keys: PRNGKey, state: HomotopyState, rows: Rows) -> tuple[HomotopyState, Array]:
+        state, _ = step(keys, state, rows, config, problem.radius)
+        return state, state.time >= 1 - 1e-6
+
+    def leapt(state: HomotopyState) -> Array:
+        return ~(state.longest <= LONGEST_MOVE)
+
+    num_steps = settings.num_steps or NUM_STEPS
+    unfinished = "the number of steps ran out before τ = 1"
+    outcome = run_ensemble(problem, plan, settings, start, advance, num_steps, unfinished, leapt)
+    outcome.in_subspace = True
+    if not outcome.converged.all() and not outcome.repaired:
+        outcome.notes.append(f"it may help to {outcome.remedy}")
+    return outcome

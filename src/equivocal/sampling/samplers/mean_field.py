@@ -1,0 +1,113 @@
+"""The limit of infinitely many particles: the Gaussian N(m, P) that fits the posterior best.
+
+Fixed point, with expectations over θ ~ N(m, P) taken by quadrature along each row's logit:
+
+    P⁻¹ = Ψᵀ diag(c E[y(1−y)]) Ψ + P₀⁻¹          Ψᵀ(c E[y] − t) + P₀⁻¹ (m − m₀) = 0
+
+These are the optimality conditions of Gaussian variational inference (Opper and Archambeau 2009,
+Neural Computation 21:786), and what the deterministic sampler (arXiv:2309.04742) tends to as J → ∞.
+`flow.py` has the step; here expectations are exact and no particle is carried. Applies to any
+number of rows and features, separable data included; what it cannot see is skewness, and `info`
+says when that matters. With a softmax likelihood the weights of different classes are independent
+under q.
+"""
+
+from dataclasses import dataclass, replace
+
+import jax.numpy as jnp
+import numpy as np
+
+from equivocal.sampling.engine import bernoulli
+from equivocal.sampling.engine.flow import FlowInfo, FlowState, flow_step, start_flow
+from equivocal.sampling.engine.flow_rule import FlowRule
+from equivocal.sampling.engine.placement import largest_anywhere
+from equivocal.sampling.engine.plan import make_plan
+from equivocal.sampling.engine.problem import Likelihood, Problem, sample_of_rows
+from equivocal.sampling.engine.queue import Start, run_flow
+from equivocal.sampling.engine.result import Outcome
+from equivocal.sampling.engine.rows import Rows
+from equivocal.sampling.engine.settings import RunSettings
+from equivocal.sampling.engine.shapes import PRNGKey
+from equivocal.sampling.engine.softmax import softmax_rule
+
+__all__ = ["MeanFieldConfig", "init", "rule_for", "run", "step"]
+
+RULE = FlowRule(bernoulli.variance, bernoulli.by_quadrature)
+NUM_STEPS = 1_000  # what is not astronomical needs about ten
+MANY_ROWS, SHARE, ROUGH = 100_000, 16, 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeanFieldConfig:
+    """Nothing to choose."""
+
+
+def rule_for(problem: Problem) -> FlowRule:
+    """Exact expectations of the problem's likelihood."""
+    if problem.likelihood is Likelihood.SOFTMAX:
+        return softmax_rule(problem.num_outputs)
+    return RULE
+
+
+def init(num_outputs: int, num_features: int) -> FlowState:
+    """The prior, in coordinates where it is N(0, I)."""
+    identity = jnp.broadcast_to(jnp.eye(num_features), (num_outputs, num_features, num_features))
+    return start_flow(jnp.zeros((num_outputs, num_features)), identity)
+
+
+def step(
+    key: PRNGKey, state: FlowState, rows: Rows, rule: FlowRule = RULE
+) -> tuple[FlowState, FlowInfo]:
+    """One damped step; deterministic, the key is not used."""
+    del key
+    return flow_step(state, rows, rule)
+
+
+def run(problem: Problem, config: MeanFieldConfig, settings: RunSettings) -> Outcome:
+    """Flow all outputs from the prior to the fixed point."""
+    del config
+    return run_gaussian(problem, rule_for(problem), settings)
+
+
+def run_gaussian(problem: Problem, rule: FlowRule, settings: RunSettings) -> Outcome:
+    """The flow with a full covariance and no nodes; Laplace is a case of it too.
+
+    Many rows are begun with a sixteenth of them: the steps that find the way are then cheap, and
+    all rows are needed only for the last few. A given number of steps is taken from the prior.
+    """
+    D = problem.num_features
+    plan = make_plan(
+        problem,
+        settings.memory_budget,
+        per_output=8 * (D + 8) ** 2,
+        per_row=3 * D + 24,
+        pad=True,
+    )
+    start_of = None
+    if settings.num_steps is None and largest_anywhere(problem.num_rows) >= MANY_ROWS:
+        few = sample_of_rows(problem, SHARE)
+        roughly = replace(settings, tolerance=max(ROUGH, settings.tolerance))
+        start_of = _starting_from(run_gaussian(few, rule, roughly), plan.num_features)
+    return run_flow(
+        problem,
+        plan,
+        # rounding moves the bound that the line search watches by a share of its D nats
+        rule._replace(precision=settings.precision, slack=rule.slack + D * settings.precision.unit),
+        tolerance=settings.tolerance,
+        num_steps=settings.num_steps or NUM_STEPS,
+        start_of=start_of,
+    )
+
+
+def _starting_from(found: Outcome, wide: int) -> Start:
+    """Where another run of the flow ended, filled up to `wide` columns."""
+    assert found.factor is not None, "a flow gives a factor"
+    mean, factor = found.mean, found.factor
+    fill = wide - mean.shape[1]
+
+    def start_of(k: int) -> tuple[np.ndarray, np.ndarray]:
+        filled = np.pad(factor[k], (0, fill))
+        filled[range(-fill, 0), range(-fill, 0)] = 1
+        return np.pad(mean[k], (0, fill)), filled
+
+    return start_of

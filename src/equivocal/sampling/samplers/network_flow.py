@@ -1,0 +1,193 @@
+"""Network flow: the exact flow for all weights of a network, without a derivative of it.
+
+Any network is a function f from its D weights to the logits of all rows and outputs. An ensemble
+θ_j = m + √(J−1) d_j about the trained weights m₀ follows (1) of `flow.py`, with the deviations of
+the network's own logits in the place of Ψᵀd:
+
+    z_j = ( f(θ_j) − mean f(θ) ) / √(J−1)                                        rows × outputs
+    S = Zᵀ R Z + dᵀ P₀⁻¹ d = V Λ Vᵀ,     g = Zᵀ (c E[y] − t) + dᵀ P₀⁻¹ (m − m₀)
+    m ← m − d V diag(s / (1−s+sΛ)) Vᵀ g          d ← d V diag((1−s+sΛ)^(−½)) Vᵀ              (1)
+
+with s = 1 − e^(−Δτ) and R = c E[y(1−y)]. A row's logit is taken as Gaussian with the ensemble's
+mean and variance, so E[·] is a quadrature (`expectations`). Where there are more particles than
+weights, Z is what a straight line in d explains of it (least squares): the rest is the network's
+bend. Of a network linear in its weights, J > D particles give exactly what `exact_flow` does.
+
+An ensemble cannot leave the J − 1 directions it starts in. The data then tell the ensemble at most
+J − 1 things where they could tell D, and since each of those directions is hit by all data at once,
+the spread collapses: Σ R var(logit) ends at J − 1 instead of at D. Dropping entries of d, the
+article's cure, turns the directions but lifts that sum by 1/(1−ρ) only, so we localise: weights are
+cut into parts, one after the other moved by (1) with the deviations that this part alone causes.
+Each part has J − 1 directions of its own, and a part read by single outputs (a last layer) has them
+for every output, because S and g then fall apart by output. Between parts the posterior is taken as
+independent. The price is 2J passes through the network for each part.
+
+s is chosen for each part (and output, where a part has one) by Aitken's relaxation of S − I, as in
+`flow.py`, from ½ on and at most 0.95; it is halved as long as the evidence bound, (2) of `flow.py`
+with log det over the spanned directions, would fall by more than `SLACK` a direction. Particles
+start close together, because far from the trained weights differences of logits say nothing of
+slopes near them.
+"""
+
+from collections.abc import Callable, Sequence
+from time import perf_counter
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import Partial
+
+from equivocal.sampling.engine import network_moves
+from equivocal.sampling.engine.inputs import checked_int, checked_positive
+from equivocal.sampling.engine.network_moves import FIRST, advance
+from equivocal.sampling.engine.network_rows import (
+    check_outputs,
+    checked_parts,
+    checked_prior,
+    checked_rows,
+)
+from equivocal.sampling.engine.network_sums import Ensemble, Given, bend_of, expectations
+from equivocal.sampling.network_posterior import NetworkPosterior, summed_up
+from equivocal.sampling.samplers.exact_flow import simplex
+
+__all__ = ["constants", "sample_network"]
+
+NUM_STEPS = 60
+START = 0.05  # of the prior's standard deviation
+MEMORY = 256 << 20  # bytes for the logits of one block of rows
+
+Logits = Callable[[Any, Any], Any]  # weights (D,), inputs of n rows: (n, K)
+
+
+def sample_network(
+    logits: Logits,
+    inputs: Any,
+    targets: Any,
+    prior_mean: Any,
+    *,
+    prior_variance: Any = 1.0,
+    counts: Any = None,
+    parts: Sequence[Any] | None = None,
+    num_particles: int = 128,
+    num_steps: int = NUM_STEPS,
+    tolerance: float = 0.05,
+    seed: int = 0,
+    memory_budget: int = MEMORY,
+) -> NetworkPosterior:
+    """Posterior over the weights of a network with yes/no outputs.
+
+    Parameters
+    ----------
+    logits : callable
+        `logits(weights, inputs)` maps a flat (D,) vector and n rows of inputs to (n, K), in JAX.
+        A `jax.tree_util.Partial` may bring arrays of its own without being compiled anew.
+    inputs : array or tree of arrays
+        N rows along the first axis of each.
+    targets : (N, K)
+        As for `sample_posterior`: 0/1, fractions, or sums over repetitions with `counts`.
+    prior_mean : (D,)
+        The trained weights.
+    prior_variance : number or (D,)
+        About them.
+    counts : (N,), optional
+        How often each row was seen.
+    parts : sequence of whole-number arrays, optional
+        Localisation: (D_b,) weights that move together, or (K, D_k) where row k is read by output
+        k alone. A weight in no part stays as trained. By default all weights are one part.
+    num_particles : int
+        J. A part with fewer weights than J loses nothing.
+    num_steps : int
+        Rounds through all parts, at most.
+    tolerance : float
+        On means (in posterior sd) and on variances (relative) in the spanned directions.
+    seed : int
+        Of the directions that the ensemble starts in.
+    memory_budget : int
+        Bytes for logits held at once; rows are taken in blocks that fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.random.default_rng(0).normal(size=(50, 3)).astype(np.float32)
+    >>> found = sample_network(lambda w, x: x @ w[:, None], x, x[:, 0] > 0, np.zeros(3))
+    >>> found.particles.shape, found.info.converged
+    ((128, 3), True)
+    """
+    began = perf_counter()
+    J = checked_int(num_particles, "num_particles", least=3)
+    checked_int(num_steps, "num_steps", least=1)
+    checked_positive(tolerance, "tolerance")
+    prior = checked_prior(prior_mean, prior_variance)
+    indices = checked_parts(parts, len(prior.mean))
+    is_tree = isinstance(logits, Partial)
+    network = logits if is_tree else Partial(logits)  # type: ignore[no-untyped-call]
+    rows = checked_rows(network, inputs, targets, counts, prior, J, memory_budget)
+    check_outputs(network, indices, rows, prior)
+    checked_int(seed, "seed", least=0, most=2**32 - 1)
+    ensemble = _start(seed, J, indices, len(prior.mean))
+    given = Given(network, rows, prior)
+    ensemble, record = _flow(given, ensemble, indices, num_steps, tolerance)
+    bend = float(bend_of(*given, ensemble))
+    return NetworkPosterior(
+        particles=np.asarray(prior.mean + prior.scale * (ensemble.mean + ensemble.deviations)),
+        mean=np.asarray(prior.mean + prior.scale * ensemble.mean),
+        logits=network,
+        info=summed_up(record, indices, J, bend, tolerance, perf_counter() - began),
+    )
+
+
+def constants() -> dict[str, float]:
+    """The numbers beside its arguments that decide where a run ends, for the key of a kept one."""
+    of_moves = ("FIRST", "GROWTH", "SHRINKAGE", "LARGEST", "SLACK", "TRIES", "ROUND_OFF")
+    return {"START": START} | {name: getattr(network_moves, name) for name in of_moves}
+
+
+def _flow(
+    given: Given, ensemble: Ensemble, indices: list[np.ndarray], num_steps: int, tolerance: float
+) -> tuple[Ensemble, dict[str, Any]]:
+    """Round after round through the parts; the record says how it went."""
+    J, parts = len(ensemble.deviations), len(indices)
+    s = [np.full(len(index), FIRST) for index in indices]
+    before: list[np.ndarray | None] = [None] * parts
+    terms = expectations(*given, ensemble)
+    passes, refused, rounds = J, 0, 0
+    time, worst = np.zeros(parts), np.full((parts, 2), np.inf)
+    while rounds < num_steps and (worst > tolerance).any():
+        rounds += 1
+        for b, index in enumerate(indices):
+            ensemble, terms, s[b], taken, tries = advance(
+                given, ensemble, terms, index, s[b], before[b]
+            )
+            before[b] = np.asarray(taken.misfit)
+            passes, refused = passes + J * (1 + tries), refused + tries - 1
+            time[b] -= np.log1p(-s[b]).mean()
+            s[b] = np.where(s[b] > 0, s[b], FIRST)
+            worst[b] = taken.mean_residual.max(), taken.covariance_residual.max()
+    record = {
+        "steps": rounds,
+        "time": time,
+        "refused": refused,
+        "passes": passes,
+        "residuals": worst,
+    }
+    return ensemble, record
+
+
+def _start(seed: int, J: int, indices: list[np.ndarray], D: int) -> Ensemble:
+    """Close to the trained weights, and equally far in all directions a part can have.
+
+    Plain random numbers would nearly miss some: the least singular value of 104 × 101 of them is a
+    hundredth of the largest, and what starts as round-off does not grow.
+    """
+    deviations = np.zeros((J, D), np.float32)
+    for number, index in enumerate(indices):
+        rng, (B, size) = np.random.default_rng([seed, number]), index.shape
+        if size < J:
+            noise = rng.normal(size=(B, J, size))
+            d, _ = np.linalg.qr(noise - noise.mean(axis=1, keepdims=True))
+            d = d * np.sqrt(J - 1)
+        else:
+            frame, _ = np.linalg.qr(rng.normal(size=(B, size, J - 1)))
+            d = np.matmul(frame, simplex(J)).swapaxes(1, 2) * np.sqrt(size / (J - 1))
+        deviations[:, index] = START * d.swapaxes(0, 1)
+    return Ensemble(jnp.zeros(D), jnp.asarray(deviations))

@@ -1,0 +1,93 @@
+"""One run at a time in a folder.
+
+The operating system holds the lock (`flock`, by the library `filelock`), so that it is free the
+moment its process ends, however it ends. Two hidden files stand in the folder meanwhile:
+`.equivocal.lock`, which is locked, and `.equivocal.json`, which says by whom. A run that ends
+removes both; what a killed run leaves means nothing and is used again.
+"""
+
+import json
+import os
+import shlex
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from equivocal.errors import UserError
+from equivocal.progress import announce
+from equivocal.store.files import (
+    ensure_writable,
+    explain_write_errors,
+    remove_orphans,
+    write_text_atomically,
+)
+
+__all__ = ["hold_folder"]
+
+LOCK, HOLDER = ".equivocal.lock", ".equivocal.json"
+MOMENT = 0.2  # seconds; one look could fall into the other's end and refuse a folder that is free
+OURS = ("equivocal", "__main__.py")  # how the command is called, and `python -m equivocal`
+
+
+@contextmanager
+def hold_folder(folder: Path, *, wait: bool = False) -> Iterator[None]:
+    """Hold a folder for as long as the block runs.
+
+    Temporary files that a killed run left there are removed first. Where another run holds the
+    folder, it is named in a `UserError`, or waited for.
+    """
+    ensure_writable(folder)
+    lock = FileLock(folder / LOCK)
+    try:
+        _acquire(lock, folder, wait=wait)
+        remove_orphans(folder)
+        write_text_atomically(folder / HOLDER, json.dumps(_myself(), indent=1) + "\n")
+        yield
+    finally:
+        # While the lock is held: whoever has opened the file but not locked it yet finds it
+        # unlinked, and starts over with a new one. Windows refuses, and the lock removes it there.
+        if lock.is_locked:
+            for name in (HOLDER, LOCK):
+                with suppress(OSError):
+                    (folder / name).unlink(missing_ok=True)
+            lock.release()
+
+
+def _acquire(lock: FileLock, folder: Path, *, wait: bool) -> None:
+    with explain_write_errors(folder):
+        try:
+            lock.acquire(timeout=MOMENT)
+        except Timeout:
+            if not wait:
+                raise UserError(
+                    f"{folder} is in use by {_holder(folder)}; wait until that has ended, stop "
+                    "it, or choose another folder."
+                ) from None
+            announce(f"waiting for {_holder(folder)}")
+            lock.acquire()
+
+
+def _myself() -> dict[str, str | int]:
+    program, *arguments = sys.argv or ["python"]
+    name = "equivocal" if Path(program).name in OURS else Path(program).name
+    return {
+        "process": os.getpid(),
+        "host": socket.gethostname(),
+        "command": shlex.join([name, *arguments]),
+        "since": datetime.now().astimezone().isoformat(sep=" ", timespec="seconds"),
+    }
+
+
+def _holder(folder: Path) -> str:
+    """Who holds a folder, as far as that can be read."""
+    try:
+        told = json.loads((folder / HOLDER).read_text(encoding="utf-8"))
+        who = f"process {int(told['process'])} on {told['host']!s:.80}"
+        return f"{who} (`{told['command']!s:.200}`, since {told['since']!s:.40})"
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return "another run"  # it has only just begun, or just ended

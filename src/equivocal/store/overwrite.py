@@ -1,0 +1,60 @@
+"""What a folder holds already: a user's own files are never replaced, results of ours not silently.
+
+A command leaves a TOML file in its folder that says which run wrote the rest: `suites.toml`,
+`compare.toml`, … Tables and figures are made anew in seconds from what takes long (networks and
+posteriors, which are kept), so another run may replace them; it says so.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from equivocal.errors import UserError, join_names
+from equivocal.progress import announce
+from equivocal.store import UnreadableError, parse_toml, read_toml
+
+__all__ = ["announce_overwrite", "refuse_foreign_files"]
+
+
+def announce_overwrite(path: Path, settings: dict[str, Any], compared: Sequence[str]) -> None:
+    """Say so if results beside `path` are of a run with other `settings`.
+
+    `compared` are the settings that make a run another one.
+    """
+    if not path.exists():
+        return
+    try:
+        found = read_toml(path)
+    except UnreadableError:
+        announce(f"{path} cannot be read; the results in {path.parent} are replaced")
+        return
+    wanted = parse_toml(tomli_w.dumps(settings))  # as it is read back
+    changed = [name for key in compared for name in _changed(key, found.get(key), wanted.get(key))]
+    if changed:
+        announce(f"results in {path.parent} that had other {join_names(changed)} are replaced")
+
+
+def refuse_foreign_files(path: Path, written: Sequence[str]) -> None:
+    """Complain if a file to be `written` is there and no `path` tells that it is of such a run."""
+    taken = [name for name in written if (path.parent / name).exists()]
+    if taken and not path.exists():
+        raise UserError(
+            f"{path.parent} holds {join_names(taken)}, which would be overwritten; choose another "
+            "--out, or move it away."
+        )
+
+
+def _changed(name: str, found: Any, wanted: Any) -> Iterator[str]:
+    """Names of settings that differ, those in a table as `table.name`."""
+    if isinstance(found, dict) and isinstance(wanted, dict):
+        for key in dict.fromkeys([*wanted, *found]):
+            yield from _changed(f"{name}.{key}", found.get(key), wanted.get(key))
+    elif _any_order(found) != _any_order(wanted):
+        yield name
+
+
+def _any_order(value: Any) -> Any:
+    """Suites and measures are the same ones in whatever order they were asked for."""
+    return set(map(str, value)) if isinstance(value, list) else value

@@ -1,0 +1,239 @@
+"""One keyed store for everything that a run makes: find, check, make again, save, resume.
+
+    FOLDER/NAME…                  the files of a result, wherever its maker wants them
+    FOLDER/records/NAME.json      {"key": KEY, "files": {"NAME.csv": SHA256, …}}
+
+A key is a hash of everything that the result depends on (`hash_content`). A record is written after
+the files it names, and those appear whole or not at all. So an interrupted run resumes where it
+was and ends with the same numbers, a folder may be copied to another machine or filled by several,
+and a file that was damaged or edited is named in a warning and made again.
+
+    store = Store(folder)
+    table = store.load_or_make("tables/scores", key, ".csv", load=read, make=compute, save=write)
+
+A new kind of result needs nothing of its own but its `load`, `make` and `save`.
+"""
+
+import hashlib
+import json
+import warnings
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+from functools import cache
+from pathlib import Path, PurePosixPath
+from typing import Any, TypeVar
+
+from equivocal.errors import UserError
+from equivocal.machine import package_version
+from equivocal.store.files import compute_checksum, write_atomically, write_text_atomically
+from equivocal.store.text import read_json
+from equivocal.store.unreadable import UnreadableError
+
+__all__ = ["Store", "hash_code", "hash_content", "hash_files"]
+
+RECORDS = "records"
+Result = TypeVar("Result")
+
+
+def hash_content(*parts: Any) -> str:
+    """Return a short hash of anything JSON can hold, and of the package's version."""
+    text = json.dumps([package_version(), *parts], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def hash_files(*paths: Path) -> str:
+    """Return a short hash of the contents of files."""
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+@cache
+def hash_code() -> str:
+    """Return a short hash of the package's own files.
+
+    Statistics and drawing take seconds, so they are repeated whenever the code changed; networks
+    and posteriors, which take long, are made again for a new version only.
+    """
+    kinds = {".py", ".toml", ".csv", ".j2", ".css"}
+    root = Path(__file__).parents[1]
+    return hash_files(*sorted(path for path in root.rglob("*") if path.suffix in kinds))
+
+
+class Store:
+    """The results of one folder, each found by its name and the key of all it depends on.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the files and their records are. The caller holds it (`hold_folder`), unless `shared`.
+    shared : bool
+        Several processes use the folder at once, as they do with a cache: results are made under
+        the folder's lock, and whoever comes second waits and finds them.
+    """
+
+    def __init__(self, folder: str | Path, *, shared: bool = False) -> None:
+        self.folder = Path(folder)
+        self._shared = shared
+        self._checksums: dict[tuple[str, int, int], str | None] = {}  # no file is read twice
+
+    def find(self, name: str, key: str, *, warn: bool = True) -> list[Path] | None:
+        """Find the files of a finished result.
+
+        Parameters
+        ----------
+        name : str
+            What the result is called in this folder; may contain slashes.
+        key : str
+            The hash of everything it depends on.
+        warn : bool
+            Whether to name files that are missing or damaged before they are made again.
+
+        Returns
+        -------
+        list of Path or None
+            None where the result is missing, was made from something else, or is damaged.
+        """
+        record = self._read(name)
+        if record is None or record["key"] != key:
+            return None
+        damaged = self._find_damaged(record)
+        if damaged and warn:
+            for path in damaged:
+                if path.exists():
+                    warnings.warn(f"{path}: checksum mismatch; it is made again.", stacklevel=2)
+        return None if damaged else [self.folder / file for file in record["files"]]
+
+    def find_damaged(self, *names: str) -> list[Path]:
+        """Find files of these results that are there and no longer what was written."""
+        records = (record for name in names if (record := self._read(name)) is not None)
+        damaged = (path for record in records for path in self._find_damaged(record))
+        return [path for path in damaged if path.exists()]
+
+    def record(self, name: str, key: str, files: Iterable[Path]) -> None:
+        """Note that a result is finished; its files must have been written by now."""
+        sums = {
+            path.relative_to(self.folder).as_posix(): str(self._checksum(path)) for path in files
+        }
+        text = json.dumps({"key": key, "files": sums}, indent=1, sort_keys=True) + "\n"
+        write_text_atomically(self._record_path(name), text)
+
+    def forget(self, name: str) -> None:
+        """Remove the record of a result, so that it counts as not made."""
+        self._record_path(name).unlink(missing_ok=True)
+
+    def make(self, name: str, key: str, work: Callable[[], Iterable[Path]]) -> bool:
+        """Make a result of several files unless it is finished.
+
+        Parameters
+        ----------
+        name, key : str
+            As in `find`.
+        work : callable
+            Writes the files and returns their paths.
+
+        Returns
+        -------
+        bool
+            Whether the work was done now.
+        """
+        if self.find(name, key) is not None:
+            return False
+        self.record(name, key, list(work()))
+        return True
+
+    def load_or_make(
+        self,
+        name: str,
+        key: str,
+        suffix: str,
+        *,
+        load: Callable[[Path], Result],
+        make: Callable[[], Result],
+        save: Callable[[Result, Path], object],
+    ) -> Result:
+        """Load a result of one file, FOLDER/NAME + suffix, or make and save it.
+
+        Parameters
+        ----------
+        name, key : str
+            As in `find`.
+        suffix : str
+            How the file's name ends, such as ".safetensors".
+        load : callable
+            Reads the file; an `UnreadableError` or other `UserError` has it made again.
+        make : callable
+            Computes the result.
+        save : callable
+            Writes the result to a path, which is temporary and takes the file's place when done.
+        """
+        found = self._load(name, key, load, warn=not self._shared)
+        if found is not None:
+            return found
+        with self._hold():
+            found = self._load(name, key, load, warn=True) if self._shared else None
+            if found is not None:
+                return found
+            made, path = make(), self.folder / f"{name}{suffix}"
+            with write_atomically(path) as temporary:
+                save(made, temporary)
+            self.record(name, key, [path])
+        return made
+
+    def _load(
+        self, name: str, key: str, load: Callable[[Path], Result], *, warn: bool
+    ) -> Result | None:
+        paths = self.find(name, key, warn=warn)
+        if not paths:
+            return None
+        try:
+            return load(paths[0])
+        except UserError as error:
+            if warn:
+                warnings.warn(f"{str(error).rstrip('.')}; it is made again.", stacklevel=4)
+            return None
+
+    def _hold(self) -> Any:
+        if not self._shared:
+            return nullcontext()
+        from equivocal.store.locks import hold_folder
+
+        return hold_folder(self.folder, wait=True)
+
+    def _record_path(self, name: str) -> Path:
+        return self.folder / RECORDS / f"{name}.json"
+
+    def _read(self, name: str) -> dict[str, Any] | None:
+        path = self._record_path(name)
+        if not path.exists():
+            return None
+        try:
+            record = read_json(path)
+            files = {_check_inside(file): str(of) for file, of in record["files"].items()}
+            return {"key": str(record["key"]), "files": files}
+        except (UnreadableError, ValueError, KeyError, TypeError, AttributeError):
+            warnings.warn(f"{path} is damaged; its result is made again.", stacklevel=3)
+            return None
+
+    def _find_damaged(self, record: dict[str, Any]) -> list[Path]:
+        files = ((self.folder / file, of) for file, of in record["files"].items())
+        return [path for path, of in files if self._checksum(path) != of]
+
+    def _checksum(self, path: Path) -> str | None:
+        try:
+            about = path.stat()
+        except OSError:
+            return None
+        state = (str(path), about.st_mtime_ns, about.st_size)
+        if state not in self._checksums:
+            self._checksums[state] = compute_checksum(path)
+        return self._checksums[state]
+
+
+def _check_inside(name: str) -> str:
+    """Refuse a file name in a record that leads out of the folder."""
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts or "\0" in name or len(name.encode()) > 255:
+        raise ValueError(name)
+    return name

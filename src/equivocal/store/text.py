@@ -1,0 +1,190 @@
+"""TOML, JSON and CSV from strangers: a size is checked before reading, a depth before parsing.
+
+Python's own parsers run nothing, but they can be kept busy: nesting ends in a `RecursionError`, a
+key of n dotted parts takes n² steps, an integer of n digits too (Python stops at 4,300).
+"""
+
+import csv
+import gzip
+import io
+import json
+import re
+import tomllib
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from equivocal.errors import UserError, join_names
+from equivocal.store.unreadable import UnreadableError, open_limited
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = [
+    "SETTINGS_BYTES",
+    "TABLE_BYTES",
+    "parse_json",
+    "parse_toml",
+    "read_cells",
+    "read_json",
+    "read_table",
+    "read_text",
+    "read_toml",
+]
+
+SETTINGS_BYTES = 1 << 20  # the longest of ours has 4 KB
+TABLE_BYTES = 64 << 20  # rows of a table or of stages; the largest grid's has 1 MB
+MOST_PARTS = 64  # of a dotted key; ours have up to 5
+# Starts at the first letter of a key only, and never goes back, so that it takes linear time.
+_PART = r"""(?>[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+"""
+_LONG_KEY = re.compile(rf"(?<![\w-])(?:{_PART}){{{MOST_PARTS}}}", re.ASCII)
+ZIP, GZIP = b"PK\x03\x04", b"\x1f\x8b"  # how such files begin
+_NESTED = "it is nested too deeply"
+
+
+def read_text(path: str | Path, most: int = SETTINGS_BYTES) -> str:
+    """UTF-8 of at most `most` bytes; the mark that some editors put in front is dropped."""
+    path = Path(path)
+    with open_limited(path, most) as (file, _):
+        data = file.read(most + 1)  # a file may grow after it was measured
+    if len(data) > most:
+        raise UnreadableError(path, f"it grew beyond {most} bytes", "give a smaller file")
+    return _decoded(path, data)
+
+
+def _decoded(path: Path, data: bytes) -> str:
+    _refuse_zip(path, data)
+    if data.startswith(GZIP):
+        raise UnreadableError(path, "it is packed by gzip", "unpack it first")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        why = f"it is not UTF-8 text (byte {error.start})"
+        raise UnreadableError(path, why, "save it as UTF-8") from None
+    if "\0" in text:
+        raise UnreadableError(path, "it holds a NUL character", "give a text file")
+    return text
+
+
+def _refuse_zip(path: Path, data: bytes) -> None:
+    if data.startswith(ZIP):
+        advice = "unpack it first, or save a spreadsheet as CSV"
+        raise UnreadableError(path, "it is a zip archive, as spreadsheets are", advice)
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """`tomllib.loads`, but every failure is a `ValueError` and none takes long."""
+    if _LONG_KEY.search(text):
+        raise ValueError(f"a key has more than {MOST_PARTS} parts")
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError(_NESTED) from None
+
+
+def read_toml(path: str | Path, most: int = SETTINGS_BYTES) -> dict[str, Any]:
+    """The tables of a TOML file; one without a word in it is not what anybody meant to give."""
+    text = read_text(path, most)
+    if not text.strip():
+        raise UnreadableError(path, "it is empty", "write it first, or give another file")
+    try:
+        return parse_toml(text)
+    except ValueError as error:
+        raise UnreadableError(path, f"it is not TOML ({error})") from None
+
+
+def parse_json(text: str) -> Any:
+    """`json.loads`, but every failure is a `ValueError`."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError(_NESTED) from None
+
+
+def read_json(path: str | Path, most: int = TABLE_BYTES) -> Any:
+    """What a JSON file holds."""
+    text = read_text(path, most)
+    try:
+        return parse_json(text)
+    except ValueError as error:
+        raise UnreadableError(path, f"it is not JSON ({error})") from None
+
+
+def read_table(path: str | Path, most: int = TABLE_BYTES) -> "pd.DataFrame":
+    """A CSV file, plain or packed as `.gz`, as a table."""
+    import pandas as pd
+
+    path = Path(path)
+    text = _unpacked(path, most) if path.suffix == ".gz" else read_text(path, most)
+    _check_separator(path, text.partition("\n")[0])
+    try:
+        table = pd.read_csv(io.StringIO(text))
+    except pd.errors.EmptyDataError:
+        raise UnreadableError(path, "it is empty", "give a table with a header and rows") from None
+    except (ValueError, OverflowError) as error:
+        raise UnreadableError(path, f"it is not a CSV table ({error})") from None
+    # pandas takes the first cells for names of rows, and all columns move by as many
+    if len(table) and not isinstance(table.index, pd.RangeIndex):
+        why = "its rows have more cells than the header"
+        advice = "take commas from the ends of rows, or put quotes round text that has a comma"
+        raise UnreadableError(path, why, advice)
+    return table
+
+
+def _check_separator(path: str | Path, header: str) -> None:
+    """A table of a country with decimal commas, or one that was copied from a window."""
+    for sign, name in ((";", "semicolons"), ("\t", "tabs")):
+        if sign in header and "," not in header:
+            raise UserError(
+                f"{path}: its columns are separated by {name}, and must be by commas; save it as "
+                "CSV with a point in its numbers."
+            )
+
+
+def _unpacked(path: Path, most: int) -> str:
+    """The text of a file such as trials.csv.gz, unpacked no further than `most` bytes."""
+    try:
+        with open_limited(path, most) as (file, _), gzip.open(file) as packed:
+            head = file.read(len(ZIP))
+            _refuse_zip(path, head)
+            if head and not head.startswith(GZIP):
+                why, advice = "its name ends in .gz, and it is not packed by gzip", "rename it"
+                raise UnreadableError(path, why, advice)
+            file.seek(0)
+            data = packed.read(most + 1)
+    except (EOFError, zlib.error) as error:
+        raise UnreadableError(path, str(error), "pack or copy it again") from None
+    if len(data) > most:
+        raise UnreadableError(path, "it is too long once unpacked", "give a part of it as CSV")
+    return _decoded(path, data)
+
+
+def read_cells(
+    path: str | Path, columns: Sequence[str], most: int = TABLE_BYTES
+) -> list[tuple[int, dict[str, str]]]:
+    """Rows of a CSV file that people write, by column, with their line numbers; the header is 1."""
+    text = read_text(path, most)
+    if not text.strip():
+        advice = f"begin it with the header {','.join(columns)}"
+        raise UnreadableError(path, "it is empty", advice)
+    try:
+        reader = csv.DictReader(io.StringIO(text, newline=""), skipinitialspace=True)
+        header = tuple(reader.fieldnames or ())
+        if missing := [name for name in columns if name not in header]:
+            _check_separator(path, ",".join(header))
+            raise UserError(
+                f"{path}, row 1: the columns must be {join_names(columns)}; "
+                f"{join_names(missing)} is missing, found {join_names(header):.200}."
+            )
+        rows = [(reader.line_num, row) for row in reader]
+        if too_long := [number for number, row in rows if None in row]:
+            raise UserError(
+                f"{path}, row {too_long[0]} has more cells than the header; put quotes round text "
+                "that has a comma."
+            )
+    except csv.Error as error:
+        raise UserError(f"{path} is not a CSV file: {error}.") from None
+    if not rows:
+        raise UserError(f"{path} has no rows below its header; add one.")
+    return rows

@@ -1,0 +1,114 @@
+"""Beliefs scored against the exact ones of the world, over everything that can be asked in it.
+
+All distinct pairs of a beginning and a role, each with its probability w as weight; t is the true
+P(unit = 1), p the belief. Sums over units are in nats, or squared beliefs, for a whole question:
+
+    NLL      Σ w Σ_k −t log p − (1−t) log(1−p)         its floor, Σ w Σ_k H(t), is the truth's own
+    Brier    Σ w Σ_k (p − t)²                          without what drawn answers would add
+
+Calibration is judged for each role over the units that the role can have in this world:
+
+    calibration error   Σ_bins |Σ w (p − t)| / Σ w      twenty equal bins of p; signs cancel there
+    distance            Σ w |p − t| / Σ w               signs do not cancel
+
+The first is the usual expected calibration error with true probabilities in the place of outcomes.
+The epistemic share is Σ w I / Σ w H(p̄) (`comprehenders`).
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from scipy.special import entr
+
+from equivocal.errors import UserError
+from equivocal.gestalt.questions import Questions, questions_of
+from equivocal.uncertainty.comprehenders import Together
+from equivocal.world import World
+
+__all__ = ["BINS", "Truth", "role_scores", "scores", "truth_of"]
+
+BINS = 20
+
+
+@dataclass(frozen=True, eq=False)  # arrays have no truth value to compare by
+class Truth:
+    """Every question of a world about a role, with the exact answer."""
+
+    questions: Questions
+    targets: Float[np.ndarray, "pairs units"]
+    weight: Float[np.ndarray, " pairs"]  # sums to one
+    role: Int[np.ndarray, " pairs"]
+    roles: tuple[str, ...]
+
+    def possible(self, role: int) -> Bool[np.ndarray, " units"]:
+        """Units that a role can have."""
+        return np.asarray((self.targets[self.role == role] > 0).any(axis=0))
+
+
+def truth_of(world: World) -> Truth:
+    """The questions with their exact answers; a world that is only sampled has none."""
+    if not world.is_exact:
+        raise UserError(
+            f"world {world.name!r} is too large to enumerate, so nothing is known to score "
+            "beliefs against; use a smaller world."
+        )
+    everything = world.all_derivations
+    queries, questions = everything.queries, questions_of(everything)
+    asked = np.flatnonzero(queries.asks_role())
+    return Truth(
+        questions=questions._replace(
+            node=jnp.asarray(queries.node[asked]), probe=jnp.asarray(queries.probe[asked])
+        ),
+        targets=queries.targets()[asked],
+        weight=queries.weight[asked] / queries.weight[asked].sum(),
+        role=queries.probe[asked],
+        roles=world.roles,
+    )
+
+
+def scores(found: Together, truth: Truth) -> dict[str, float]:
+    """All scores over all roles: those of each, weighted by how often it is asked about."""
+    w, by_role = truth.weight, role_scores(found, truth)
+    names = [name for name in by_role[0] if name not in ("role", "weight")]
+    return {name: sum(row["weight"] * row[name] for row in by_role) for name in names} | {
+        "epistemic_share": float(
+            w @ found.information.sum(axis=1) / (w @ found.entropy.sum(axis=1))
+        )
+    }
+
+
+def role_scores(found: Together, truth: Truth) -> list[dict[str, Any]]:
+    """The same for each role, in the order of the world's roles.
+
+    NLL and Brier are over all units, so that roles weighted add up to the whole; calibration and
+    distance over those that the role can have.
+    """
+    rows = []
+    for number, name in enumerate(truth.roles):
+        here, units = np.flatnonzero(truth.role == number), truth.possible(number)
+        p, t = (x[np.ix_(here, units)] for x in (found.belief, truth.targets))
+        w = truth.weight[here]
+        spread = np.repeat(w / (w.sum() * units.sum()), units.sum())
+        difference = (p - t).ravel() * spread
+        number_of_bin = np.minimum((p.ravel() * BINS).astype(int), BINS - 1)
+        true, yes, no = (x[here] for x in (truth.targets, found.log_yes, found.log_no))
+        nll = -(true * yes + (1 - true) * no)
+        excess = nll - entr(true) - entr(1 - true)
+        square = (found.belief[here] - true) ** 2
+        rows.append(
+            {
+                "role": name,
+                "weight": float(w.sum()),
+                "nll": float(w @ nll.sum(axis=1) / w.sum()),
+                "nll_excess": float(w @ excess.sum(axis=1) / w.sum()),
+                "brier": float(w @ square.sum(axis=1) / w.sum()),
+                "calibration_error": float(
+                    np.abs(np.bincount(number_of_bin, difference, BINS)).sum()
+                ),
+                "distance": float(np.abs(difference).sum()),
+            }
+        )
+    return rows
