@@ -1,0 +1,59 @@
+"""What every experiment returns: tables by name, the settings behind them, a summary in words."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import tomli_w
+
+from equivocal.store.files import write_text_atomically
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+__all__ = ["Result", "write_tables"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Result:
+    """The outcome of an experiment; each experiment has a subclass that knows how to draw it.
+
+    Attributes
+    ----------
+    name : str
+        Of the experiment, and of the file NAME.toml that records its settings.
+    tables : dict of str to DataFrame
+        Everything that was found.
+    settings : dict
+        Everything that shaped the tables: settings, seed, versions, seconds.
+    summary : tuple of str
+        What was found, in plain words, the most important sentence first.
+    """
+
+    name: str
+    tables: "dict[str, pd.DataFrame]"
+    settings: dict[str, Any]
+    summary: tuple[str, ...] = ()
+
+    def draw(self) -> "dict[str, Figure]":
+        """Draw the figures of this result, by name."""
+        return {}
+
+    def write(self, folder: str | Path) -> None:
+        """Write tables/NAME.csv, figures/NAME.{svg,png} and, last, the record of the settings."""
+        from equivocal.report import save_figure
+
+        folder = Path(folder)
+        write_tables(folder / "tables", self.tables)
+        for name, figure in self.draw().items():
+            save_figure(figure, folder / "figures", name)
+        write_text_atomically(folder / f"{self.name}.toml", tomli_w.dumps(self.settings))
+
+
+def write_tables(folder: Path, tables: "Mapping[str, pd.DataFrame]") -> None:
+    """Write NAME.csv for each table, with six digits of each number."""
+    for name, table in tables.items():
+        text = table.to_csv(index=False, float_format="%.6g")
+        write_text_atomically(folder / f"{name}.csv", text)
