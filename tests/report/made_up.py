@@ -1,7 +1,6 @@
 """Made-up data in the shape of a study's files, for figures that only have to draw them."""
 
 import itertools
-import json
 
 import numpy as np
 import pandas as pd
@@ -40,12 +39,16 @@ def activations(networks: int = 3, non_relevant: bool = True) -> xr.Dataset:
         "high": np.quantile(draws, 0.95, -1),
         "expected": (entr(draws) + entr(1 - draws)).mean(-1),
     }
-    return xr.Dataset(
+    dataset = xr.Dataset(
         {
             "mle": (("network", *HEARD), expit(logit)),
             **{name: (SUMMARY, values) for name, values in summaries.items()},
             "truth": (HEARD, truth),
             "critical": (("condition", "item"), [[3, 3, 2], [3, 3, 3]]),
+            "tracked": (
+                ("condition", "item", "role"),
+                [[list(row.values()) for row in rows.values()] for rows in tracked.values()],
+            ),
         },
         coords={
             "sampler": ["paper", "converged"],
@@ -56,16 +59,17 @@ def activations(networks: int = 3, non_relevant: bool = True) -> xr.Dataset:
             "position": [1, 2, 3, 4],
             "probe": PROBES,
             "unit": UNITS,
+            "role": ["agent", "patient"],
             "word": (("condition", "item", "position"), np.array(words)),
         },
         attrs={
             "study": "paper",
             "quick": "no",
             "central_prior": "1.0",
-            "tracked": json.dumps(tracked),
-            "non_relevant": json.dumps([*ITEMS.values(), *OTHERS] if non_relevant else []),
         },
     )
+    others = {"non_relevant": [*ITEMS.values(), *OTHERS]}
+    return dataset.assign_coords(others) if non_relevant else dataset
 
 
 def path(references: bool = True) -> xr.Dataset:

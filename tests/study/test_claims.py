@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from equivocal.study.claims import COLUMNS, claims
-from equivocal.study.tables import tables
+from equivocal.study.claims import COLUMNS, judge_claims
+from equivocal.study.tables import compute_tables
 from tests.study.test_statistics import SLOW, made_up
 
 NUTS = {
@@ -27,7 +27,7 @@ EVIDENCE = {
 
 def judged(dataset, evidence=EVIDENCE):
     """Without the mixed model, on which no verdict hangs."""
-    return claims(dataset, tables(dataset, SLOW), evidence).set_index("id")
+    return judge_claims(dataset, compute_tables(dataset, SLOW), evidence).set_index("id")
 
 
 @pytest.fixture(scope="module")
@@ -44,9 +44,11 @@ def test_one_row_for_each_claim(as_claimed):
 
 def test_no_verdict_hangs_on_the_mixed_model(as_claimed):
     dataset = made_up()
-    everything = tables(dataset)
+    everything = compute_tables(dataset)
     assert everything["mixed_model"]["p"].notna().any()
-    pd.testing.assert_frame_equal(claims(dataset, everything, EVIDENCE).set_index("id"), as_claimed)
+    pd.testing.assert_frame_equal(
+        judge_claims(dataset, everything, EVIDENCE).set_index("id"), as_claimed
+    )
 
 
 @pytest.mark.parametrize(
@@ -167,6 +169,6 @@ def test_missing_parts_are_not_run():
 
 def test_other_studies_have_no_claims():
     dataset = made_up(2, study="mine")
-    found = claims(dataset, tables(dataset, SLOW), EVIDENCE)
+    found = judge_claims(dataset, compute_tables(dataset, SLOW), EVIDENCE)
     assert found.empty
     assert list(found.columns) == COLUMNS

@@ -7,15 +7,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from equivocal.study.all_items import all_items
+from equivocal.study.specifications import Grid, grid_names, load_grid
 from scipy.special import expit
 
 from equivocal.errors import UserError
 from equivocal.gestalt import Run
 from equivocal.inference import collect_last_layer, infer_posterior
-from equivocal.study.all_items import all_items
 from equivocal.study.multiverse import curve_table, movements, roles_of, run_multiverse, summary
 from equivocal.study.settings import load_study
-from equivocal.study.specifications import Grid, grid_names, load_grid
 from equivocal.study.stimuli import load_stimuli
 from equivocal.world import World, example_text
 from tests.conftest import SMALL

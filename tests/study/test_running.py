@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from equivocal.store.stages import Stages
 from scipy import stats
 from scipy.io import netcdf_file
 
 from equivocal.errors import UserError
 from equivocal.gestalt import Run
 from equivocal.sampling import Posterior
-from equivocal.store.stages import Stages
 from equivocal.study import Study, load_study, open_study, opening, prepare
 from equivocal.world import example_text
 from tests.faults.damage import cut, flip

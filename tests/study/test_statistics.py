@@ -1,7 +1,5 @@
 """Measures, tests and tables, against scipy, closed forms and arithmetic by hand."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,17 +9,17 @@ from scipy.special import expit, logit
 from statsmodels.stats.multitest import multipletests
 
 from equivocal.errors import UserError
-from equivocal.study.impossible import impossible_numbers
-from equivocal.study.measures import measures
+from equivocal.study.claims import find_impossible_numbers
+from equivocal.study.measures import compute_measures
 from equivocal.study.statistics import (
-    crossed_mixed_model,
-    holm,
-    largest_p_against_zero,
+    compute_largest_p,
+    correct_holm,
+    fit_mixed_model,
     one_sample,
     paired,
     paired_logit,
 )
-from equivocal.study.tables import printed_values, tables
+from equivocal.study.tables import compute_tables, load_printed_values
 
 ITEMS = ["breakfast", "dinner", "morning", "evening"]
 FOODS = ["egg", "pizza", "tea", "juice"]
@@ -42,10 +40,8 @@ def made_up(
     shape = (networks, 2, len(ITEMS), 3, len(PROBES), len(UNITS))
     at = {name: i for i, name in enumerate(UNITS)}
     base, gain = rng.normal(-6, 0.3, shape), np.full(shape, float(non_relevant))
-    tracked = {"congruent": {}, "reversal": {}}
-    for i, (item, food) in enumerate(zip(ITEMS, FOODS, strict=True)):
-        tracked["congruent"][item] = {"agent": "woman", "patient": food}
-        tracked["reversal"][item] = {"agent": food, "patient": "woman"}
+    tracked = [[["woman", food] for food in FOODS], [[food, "woman"] for food in FOODS]]
+    for i, food in enumerate(FOODS):
         gain[:, 0, i] = 0
         for probe, unit in enumerate(("woman", food)):
             base[:, :, i, :, probe, at[unit]] += 9
@@ -62,6 +58,7 @@ def made_up(
             "mean": (("sampler", "prior", "network", *SENTENCE), mean.astype("f4")),
             "truth": (SENTENCE, expit(base).mean(axis=0).astype("f4")),
             "critical": (("condition", "item"), np.full((2, len(ITEMS)), 2)),
+            "tracked": (("condition", "item", "role"), tracked),
         },
         coords={
             "sampler": ["paper", "converged"],
@@ -72,13 +69,10 @@ def made_up(
             "position": [1, 2, 3],
             "probe": PROBES,
             "unit": UNITS,
+            "role": ["agent", "patient"],
+            "non_relevant": [*FOODS, "chess", "novel"],
         },
-        attrs={
-            "study": study,
-            "central_prior": "1.0",
-            "tracked": json.dumps(tracked),
-            "non_relevant": json.dumps([*FOODS, "chess", "novel"]),
-        },
+        attrs={"study": study, "central_prior": "1.0"},
     )
 
 
@@ -102,7 +96,7 @@ def at_critical(dataset, name, probe, units, condition="reversal"):
 
 def test_measures_pick_the_units_of_each_sentence():
     dataset = made_up()
-    rows = measures(dataset)
+    rows = compute_measures(dataset)
     assert list(rows.columns[-4:]) == ["probe", "mle", "mean", "truth"]
     assert len(rows) == 2 * 3 * 6 * 4 * (3 + 5)  # a congruent sentence has no plausible beside it
     own = {"sampler": "converged", "prior": 5.0, "network": 3, "condition": "reversal"}
@@ -124,29 +118,24 @@ def test_measures_pick_the_units_of_each_sentence():
 
 def test_measures_of_other_roles_and_more_conditions():
     dataset = made_up(2, study="mine").sel(unit=[unit for unit in UNITS if unit != "novel"])
-    three = xr.concat(
-        [dataset, dataset.sel(condition=["reversal"]).assign_coords(condition=["odd"])],
-        dim="condition",
-        data_vars="minimal",
-    )
-    tracked = json.loads(dataset.attrs["tracked"])
-    tracked = {c: {i: {"patient": r["patient"]} for i, r in v.items()} for c, v in tracked.items()}
-    tracked["odd"] = {item: {"patient": "chess"} for item in ITEMS}
-    three.attrs = dataset.attrs | {"tracked": json.dumps(tracked), "non_relevant": "[]"}
-    rows = measures(three)
+    dataset = dataset.sel(role=["patient"]).drop_vars("non_relevant")
+    odd = dataset.sel(condition=["reversal"]).assign_coords(condition=["odd"])
+    odd["tracked"][:] = "chess"
+    three = xr.concat([dataset, odd], dim="condition", data_vars="minimal")
+    rows = compute_measures(three)
     assert set(rows["measure"]) == {"indicated patient", "plausible patient"}
-    assert set(tables(three, SLOW)["paired_models"]["condition"]) == {"reversal", "odd"}
+    assert set(compute_tables(three, SLOW)["paired_models"]["condition"]) == {"reversal", "odd"}
 
 
 def test_what_cannot_be_measured_is_said():
     dataset = made_up(2)
     with pytest.raises(UserError, match="patient is tracked but was not asked"):
-        measures(dataset.sel(probe=["agent"]))
+        compute_measures(dataset.sel(probe=["agent"]))
     with pytest.raises(UserError, match="no unit chess"):
-        measures(dataset.sel(unit=[unit for unit in UNITS if unit != "chess"]))
+        compute_measures(dataset.sel(unit=[unit for unit in UNITS if unit != "chess"]))
     dataset.attrs["central_prior"] = "2.0"
     with pytest.raises(UserError, match=r"2 is not among .* 0.01, 1, 5"):
-        tables(dataset)
+        compute_tables(dataset)
 
 
 def test_one_sample_and_paired_are_scipys():
@@ -192,16 +181,16 @@ def test_logits_are_clipped_and_averaged_by_row():
 
 
 def test_holm_by_hand():
-    np.testing.assert_allclose(holm([0.01, np.nan, 0.04, 0.03]), [0.03, np.nan, 0.06, 0.06])
-    assert np.isnan(holm([np.nan])).all()
+    np.testing.assert_allclose(correct_holm([0.01, np.nan, 0.04, 0.03]), [0.03, np.nan, 0.06, 0.06])
+    assert np.isnan(correct_holm([np.nan])).all()
     p = np.random.default_rng(4).random(9) ** 4
-    np.testing.assert_allclose(holm(p), multipletests(p, method="holm")[1])
+    np.testing.assert_allclose(correct_holm(p), multipletests(p, method="holm")[1])
 
 
 def test_no_sample_of_activations_exceeds_the_largest_p():
     rng = np.random.default_rng(2)
     for n in (8, 10):
-        bound = largest_p_against_zero(n)
+        bound = compute_largest_p(n)
         assert bound == pytest.approx(2 * stats.t.sf(1, n - 1))
         samples = rng.random((500, n)) ** rng.integers(1, 60, (500, 1))  # ever more skewed
         assert stats.ttest_1samp(samples, 0, axis=1).pvalue.max() < bound
@@ -226,7 +215,7 @@ def test_mixed_model_has_the_closed_form_of_balanced_designs():
     rest = d - d.mean() - rows[:, None] - columns
     ms_network, ms_item = I * rows @ rows / (N - 1), N * columns @ columns / (I - 1)
     ms_rest = (rest**2).sum() / ((N - 1) * (I - 1))
-    model = crossed_mixed_model(table)
+    model = fit_mixed_model(table)
     assert model.note == ""
     assert model.estimate == pytest.approx(d.mean())
     assert model.se == pytest.approx(np.sqrt((ms_network + ms_item - ms_rest) / (N * I)), rel=1e-3)
@@ -239,15 +228,15 @@ def test_mixed_model_has_the_closed_form_of_balanced_designs():
 
 def test_mixed_model_speaks_where_it_has_no_answer():
     table, d = crossed()
-    one = crossed_mixed_model(table[table["network"] == 0])
+    one = fit_mixed_model(table[table["network"] == 0])
     assert np.isnan(one.p)
     assert "two networks" in one.note
     assert one.estimate == pytest.approx(d[0].mean())
-    same = crossed_mixed_model(table.assign(mean=table["mle"]))
+    same = fit_mixed_model(table.assign(mean=table["mle"]))
     assert np.isnan(same.p)
     assert "vary" in same.note
     flat, _ = crossed(sd_network=0, sd_item=0)
-    assert np.isfinite(crossed_mixed_model(flat).se)
+    assert np.isfinite(fit_mixed_model(flat).se)
 
 
 def test_a_fit_that_does_not_converge_is_no_result(monkeypatch):
@@ -257,7 +246,7 @@ def test_a_fit_that_does_not_converge_is_no_result(monkeypatch):
         raise np.linalg.LinAlgError("Singular matrix")
 
     monkeypatch.setattr(MixedLM, "fit", lost)
-    model = crossed_mixed_model(crossed()[0])
+    model = fit_mixed_model(crossed()[0])
     assert np.isnan(model.p)
     assert "Singular" in model.note
 
@@ -266,7 +255,7 @@ def test_tables_can_be_recomputed_from_the_file(tmp_path):
     made_up().to_netcdf(tmp_path / "activations.nc")
     with xr.open_dataset(tmp_path / "activations.nc") as file:
         dataset = file.load()
-    found = tables(dataset)
+    found = compute_tables(dataset)
     assert set(found) == {
         *("against_zero_models", "against_zero_items", "paired_models", "paired_items"),
         *("priors_models", "mixed_model", "every_word_models"),
@@ -293,11 +282,11 @@ def test_tables_can_be_recomputed_from_the_file(tmp_path):
 
 def test_every_word_is_tested_as_if_it_were_the_critical_one():
     dataset = made_up(3).sel(prior=[1.0])
-    table = tables(dataset, SLOW)["every_word_models"]
+    table = compute_tables(dataset, SLOW)["every_word_models"]
     assert set(table["position"]) == set(dataset["position"].values)
     for position in (1, 2):
         moved = dataset.assign(critical=xr.full_like(dataset["critical"], position))
-        for _, row in tables(moved, SLOW)["paired_models"].iterrows():
+        for _, row in compute_tables(moved, SLOW)["paired_models"].iterrows():
             keys = {name: row[name] for name in ("measure", "estimate")}
             same = the_row(table, **keys, position=position)
             np.testing.assert_array_equal(
@@ -306,19 +295,19 @@ def test_every_word_is_tested_as_if_it_were_the_critical_one():
 
 
 def test_corrected_p_are_of_one_table_and_estimate():
-    table = tables(made_up(), SLOW)["paired_models"]
+    table = compute_tables(made_up(), SLOW)["paired_models"]
     for _, rows in table.groupby("estimate"):
         assert len(rows) == 3
-        np.testing.assert_allclose(rows["p_holm"], holm(rows["p"]))
-        np.testing.assert_allclose(rows["logit_p_holm"], holm(rows["logit_p"]))
+        np.testing.assert_allclose(rows["p_holm"], correct_holm(rows["p"]))
+        np.testing.assert_allclose(rows["logit_p_holm"], correct_holm(rows["logit_p"]))
 
 
 def test_one_activation_changes_the_tables():
     dataset = made_up(3).sel(prior=[1.0])
-    before = tables(dataset)
+    before = compute_tables(dataset)
     where = {"condition": "reversal", "item": "dinner", "position": 2, "probe": "agent"}
     dataset["mle"].loc[where | {"unit": "pizza", "network": 0}] = 0.4
-    after = tables(dataset)
+    after = compute_tables(dataset)
     for name in before:
         changed = (before[name] != after[name]) & before[name].notna()
         assert "indicated agent" in set(before[name]["measure"][changed.any(axis=1)])
@@ -327,7 +316,7 @@ def test_one_activation_changes_the_tables():
 
 
 def test_printed_values_stand_beside_ours_in_the_paper_only():
-    found = tables(made_up(3), SLOW)
+    found = compute_tables(made_up(3), SLOW)
     own = {"measure": "non-relevant agent"}
     assert the_row(found["against_zero_items"], **own, estimate="mle")["printed_p"] == "0.8906"
     row = the_row(found["paired_models"], **own, estimate="paper")
@@ -336,13 +325,13 @@ def test_printed_values_stand_beside_ours_in_the_paper_only():
     assert the_row(found["paired_models"], **own, estimate="converged")["printed_t"] == ""
     by_prior = found["priors_models"].query("estimate == 'paper'")
     assert list(by_prior["printed_p"])[:3] == ["0.2747", "< 0.001", "< 0.001"]
-    for table in tables(made_up(3, study="mine"), SLOW).values():
+    for table in compute_tables(made_up(3, study="mine"), SLOW).values():
         assert not [column for column in table if column.startswith("printed")]
         assert set(table["label"]) == set(table["measure"])
 
 
 def test_impossible_numbers_are_found_by_arithmetic():
-    found = impossible_numbers()
+    found = find_impossible_numbers()
     assert list(found.columns) == ["where", "printed", "why", "arithmetic"]
     printed = list(found["printed"])
     assert printed[:8] == [
@@ -357,5 +346,5 @@ def test_impossible_numbers_are_found_by_arithmetic():
     assert "0.3506" in found["arithmetic"][4]
     assert f"{2 * stats.t.sf(4.6858, 9):.2g}" in found["arithmetic"][8]
     assert all(why.count(". ") == 1 and "{" not in why for why in found["why"])
-    items = printed_values()["paired_items"].values()  # with n = 8 these are as printed
+    items = load_printed_values()["paired_items"].values()  # with n = 8 these are as printed
     assert all(2 * stats.t.sf(abs(float(row["paper"]["t"])), 7) < 1e-4 for row in items)

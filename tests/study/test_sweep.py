@@ -14,12 +14,12 @@ import distributed  # noqa: F401 – reads its settings, before tests change som
 import pandas as pd
 import psutil
 import pytest
+from equivocal.store.keyed import Store
+from equivocal.study.many import UnfinishedError
 
 from equivocal.errors import UserError
-from equivocal.store.keyed import Store
 from equivocal.study import cluster, opening
 from equivocal.study.cluster import alone, hiring
-from equivocal.study.many import UnfinishedError
 from equivocal.study.sweep import Sweep, load_sweep, make_sweep, parse_varied, run_sweep
 from equivocal.world import example_text
 from tests.study.test_running import STIMULI

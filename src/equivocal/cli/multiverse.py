@@ -7,7 +7,7 @@ import typer
 from rich.table import Table
 
 from equivocal.cli.console import out, show_table
-from equivocal.cli.sweep import Scheduler, Workers, finished_or_exit
+from equivocal.cli.sweep import Scheduler, Workers, exit_if_unfinished
 from equivocal.cli.training import Folder
 
 if TYPE_CHECKING:
@@ -32,38 +32,31 @@ def multiverse(
     workers: Workers = None,
     scheduler: Scheduler = None,
 ) -> None:
-    """Does the effect hang on a choice that the paper leaves open? Tries a grid of them.
+    """Test whether the effect depends on a choice that the paper leaves open, over a grid of them.
 
-    Writes multiverse.csv and the specification curves. A run that was stopped goes on where it
-    was, also on another machine.
+    Writes multiverse.csv and the specification curves. An interrupted run is resumed by the same
+    command, also on another machine.
     """
-    from equivocal.report import save_figure, specification_curve
-    from equivocal.study.cluster import hiring
-    from equivocal.study.multiverse import curve_table, roles_of, run_multiverse
-    from equivocal.study.specifications import load_grid
+    from equivocal.experiments.grids import run_multiverse
+    from equivocal.study.cluster import hire_workers
+    from equivocal.study.grids import load_grid
 
-    the_grid = load_grid(grid, networks)
-    hire = hiring(folder, workers, scheduler)
-    table = finished_or_exit(
-        "multiverse", lambda advance: run_multiverse(the_grid, folder, advance, hire)
-    )
-    for number, role in enumerate(roles_of(table)):
-        name = "specification_curve" + (f"_{role}" if number else "")
-        save_figure(specification_curve(curve_table(table, role)), folder / "figures", name)
-    _show(table)
+    the_grid, hire = load_grid(grid, networks), hire_workers(folder, workers, scheduler)
+    with exit_if_unfinished():
+        result = run_multiverse(the_grid, folder, hire=hire)
+    _show(result.tables["multiverse"])
     out.print(f"wrote {folder / 'multiverse.csv'} and {folder / 'figures'}", soft_wrap=True)
 
 
 def _show(table: "pd.DataFrame") -> None:
-    from equivocal.study.multiverse import movements, roles_of, summary
+    from equivocal.study.multiverse import compute_movements, list_roles, summarise_effect
 
     shown = Table(title=f"the effect under {len(table)} specifications", title_justify="left")
     shown.add_column("activation, Bayesian − MLE")
-    roles = roles_of(table)
     columns = []
-    for role in roles:
+    for role in list_roles(table):
         shown.add_column(f"indicated {role}", justify="right")
-        found, moved = summary(table, role), movements(table, role)
+        found, moved = summarise_effect(table, role), compute_movements(table, role)
         columns.append(
             [
                 f"{found['share_positive']:.0%}",

@@ -1,19 +1,22 @@
 """`equivocal sweep`, and what `equivocal multiverse` shares with it."""
 
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
-from equivocal.cli.console import Advance, err, out, progress, show_table
+from equivocal.cli.console import err, out, show_table
 from equivocal.cli.training import Folder
 from equivocal.errors import UserError
 
-__all__ = ["SWEEP_EXAMPLES", "Scheduler", "Workers", "finished_or_exit", "sweep"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["SWEEP_EXAMPLES", "Scheduler", "Workers", "exit_if_unfinished", "sweep"]
 
 SWEEP_EXAMPLES = (
     "Examples: `equivocal sweep --quick --vary training.seed=0,1,2 --out runs/seeds`, "
@@ -30,7 +33,6 @@ Scheduler = Annotated[
     str | None,
     typer.Option(help="A running Dask scheduler to use instead, as tcp://10.0.0.1:8786."),
 ]
-Result = TypeVar("Result")
 
 
 def sweep(
@@ -54,49 +56,50 @@ def sweep(
     """Run a study many times, with some of its settings varied in all combinations.
 
     Writes sweep.csv, a row for every point and claim, all tables in tables/, and varied.toml, which
-    says what was varied. A sweep that was stopped goes on where it was, also on another machine.
+    says what was varied. An interrupted sweep is resumed by the same command, also on another
+    machine.
     """
-    from equivocal.study.cluster import hiring
-    from equivocal.study.sweep import load_sweep, make_sweep, parse_varied, run_sweep
+    from equivocal.experiments.grids import run_sweep
+    from equivocal.study.cluster import hire_workers
+    from equivocal.study.grids import load_sweep, make_sweep, parse_varied
 
     if file is None:
-        the_sweep = make_sweep(preset or "paper", parse_varied(vary or []), quick=quick)
+        grid = make_sweep(preset or "paper", parse_varied(vary or []), quick=quick)
     elif preset or quick or vary:
         raise UserError(f"{file} says what is varied; leave out --preset, --quick and --vary.")
     else:
-        the_sweep = load_sweep(file)
-    hire = hiring(folder, workers, scheduler)
-    rows = finished_or_exit("sweep", lambda advance: run_sweep(the_sweep, folder, advance, hire))
-    _show(rows, len(the_sweep.points))
+        grid = load_sweep(file)
+    with exit_if_unfinished():
+        result = run_sweep(grid, folder, hire=hire_workers(folder, workers, scheduler))
+    _show(result.tables["sweep"], len(grid.points))
     out.print(f"wrote {folder / 'sweep.csv'} and {folder / 'tables'}", soft_wrap=True)
-    if the_sweep.quick:
+    if grid.quick:
         out.print("Results of small networks show that it runs; they are not to be quoted.")
 
 
-def finished_or_exit(what: str, work: Callable[[Advance], Result]) -> Result:
-    """Do it with progress; where a part failed for good, say so and exit with 1."""
-    from equivocal.study.many import UnfinishedError
+@contextmanager
+def exit_if_unfinished() -> Iterator[None]:
+    """Exit with 1 and a sentence where some points failed."""
+    from equivocal.study.tasks import UnfinishedError
 
     try:
-        with progress(what) as advance:
-            return work(advance)
+        yield
     except UnfinishedError as error:
         err.print(Text.assemble(("not finished: ", "bold red"), str(error)), soft_wrap=True)
         raise typer.Exit(UNFINISHED) from None
 
 
-def _show(rows: list[dict[str, str]], points: int) -> None:
-    """How often each claim got which verdict."""
-    verdicts = list(dict.fromkeys(row["verdict"] for row in rows if "verdict" in row))
+def _show(claims: "pd.DataFrame", points: int) -> None:
+    """Show how often each claim got which verdict."""
     number = f"{points} point{'s' if points > 1 else ''}"
-    if not verdicts:
+    if "verdict" not in claims:
         out.print(f"{number}; only the paper's study has claims to judge")
         return
+    verdicts = list(claims["verdict"].unique())
     shown = Table(title=f"verdicts over {number}", title_justify="left")
     shown.add_column("claim", no_wrap=True)
     for verdict in verdicts:
         shown.add_column(verdict, justify="right")
-    counted = Counter((row["id"], row["verdict"]) for row in rows)
-    for claim in dict.fromkeys(row["id"] for row in rows):
-        shown.add_row(claim, *(str(counted[claim, verdict] or "") for verdict in verdicts))
+    for claim, found in claims.groupby("id", sort=False)["verdict"]:
+        shown.add_row(str(claim), *(str((found == verdict).sum() or "") for verdict in verdicts))
     show_table(shown)

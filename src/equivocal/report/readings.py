@@ -7,12 +7,11 @@
 The dataset is the one written as `activations.nc`; see `equivocal.study.activations`.
 """
 
-import json
-
 import xarray as xr
 
 from equivocal.errors import UserError, join_names
 from equivocal.report.style import COLOURS
+from equivocal.study.activations import get_non_relevant, get_tracked
 
 __all__ = [
     "COLOUR_OF",
@@ -55,9 +54,7 @@ def conditions_of(dataset: xr.Dataset) -> list[str]:
 
 def tracked_of(dataset: xr.Dataset) -> dict[str, dict[str, dict[str, str]]]:
     """Unit by condition, item and role, for the items that the dataset holds."""
-    tracked: dict[str, dict[str, dict[str, str]]] = json.loads(dataset.attrs["tracked"])
-    items = [str(item) for item in dataset["item"].values]
-    return {c: {item: tracked[c][item] for item in items} for c in conditions_of(dataset)}
+    return get_tracked(dataset)
 
 
 def roles_of(dataset: xr.Dataset) -> list[str]:
@@ -112,8 +109,7 @@ def non_relevant(
     dataset: xr.Dataset, values: xr.DataArray, condition: str, probe: str
 ) -> xr.DataArray | None:
     """Mean activation over the non-relevant units of each item that has some."""
-    listed_units: list[str] = json.loads(dataset.attrs["non_relevant"])
-    tracked = tracked_of(dataset)
+    listed_units, tracked = get_non_relevant(dataset), get_tracked(dataset)
     parts = []
     for item in dataset["item"].values:
         own = {unit for rows in tracked.values() for unit in rows[str(item)].values()}

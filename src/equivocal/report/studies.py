@@ -1,4 +1,7 @@
-"""All figures of a study, and its report: what is drawn from which file of the study's folder."""
+"""The figures of a study and its report: what is drawn from which file of the study's folder.
+
+A new figure is a line of `list_figures` and a caption in `equivocal.report.captions`.
+"""
 
 from collections.abc import Callable
 from functools import partial
@@ -9,6 +12,9 @@ import tomli_w
 import xarray as xr
 from matplotlib.figure import Figure
 
+from equivocal import __version__
+from equivocal.gestalt import Run
+from equivocal.inference import SamplerSettings
 from equivocal.machine import versions
 from equivocal.report.activation_figures import mean_activation_figure, word_grid_figure
 from equivocal.report.captions import CAPTIONS, TABLE_CAPTIONS
@@ -23,18 +29,24 @@ from equivocal.report.uncertainty_figures import (
     uncertainty_figure,
 )
 from equivocal.store import read_table, read_text
-from equivocal.study import Study, StudySettings, calibration_table, trace_beliefs, true_trace
-from equivocal.study.methods import methods_paragraph
-from equivocal.study.paths import with_references
+from equivocal.study import (
+    Stimuli,
+    Study,
+    StudySettings,
+    calibration_table,
+    trace_beliefs,
+    true_trace,
+)
+from equivocal.study.comparisons import add_reference_levels
 from equivocal.study.tables import PRINTED_STUDY
 
-__all__ = ["draw_all", "is_drawn", "write_report"]
+__all__ = ["draw_figures", "is_drawn", "list_figures", "write_report"]
 
-FILES = ("*.nc", "*.csv", "settings.toml", "tables/*.csv")  # what is drawn and told
+FILES = ("*.nc", "*.csv", "settings.toml", "tables/*.csv")  # what the report depends on
 
 
-def figures_of(study: Study) -> dict[str, Callable[[], Figure]]:
-    """Every figure by name, in the order of the report."""
+def list_figures(study: Study) -> dict[str, Callable[[], Figure]]:
+    """List what draws each figure, by name and in the order of the report."""
     dataset = study.read("activations.nc")
     baseline, *others = (str(name) for name in dataset["condition"].values)
     run = study.run
@@ -42,11 +54,11 @@ def figures_of(study: Study) -> dict[str, Callable[[], Figure]]:
         "network": network_diagram,
         "posterior": posterior_diagram,
         "learning": lambda: learning_figure(run.curves, run.scores["all_zeros"].mean()),
-        "beliefs": lambda: _beliefs(study),
+        "beliefs": lambda: _draw_beliefs(study),
     }
     for condition in (baseline, *others):
         figures[f"activations_{condition}"] = partial(mean_activation_figure, dataset, condition)
-    path = with_references(study.read("path.nc"), dataset)
+    path = add_reference_levels(study.read("path.nc"), dataset)
     figures |= {
         "tau": partial(tau_figure, path),
         "prior": partial(prior_figure, dataset),
@@ -66,21 +78,21 @@ def figures_of(study: Study) -> dict[str, Callable[[], Figure]]:
 
 
 def is_drawn(study: Study) -> bool:
-    """Whether figures and report are there, as they were made from the files that are there."""
-    return study.stages.finished("report", study.key_of_files(*FILES))
+    """Tell whether figures and report are there, made from the files that are there."""
+    return study.store.find("report", study.hash_results(*FILES)) is not None
 
 
-def draw_all(study: Study) -> dict[str, Callable[[], object]]:
-    """What draws and saves each figure, by name."""
+def draw_figures(study: Study) -> dict[str, Callable[[], object]]:
+    """List what draws and saves each figure, by name."""
 
-    def drawing(name: str, draw: Callable[[], Figure]) -> Callable[[], object]:
-        return lambda: save_figure(draw(), study.folder / "figures", name)
+    def save(name: str, draw: Callable[[], Figure]) -> None:
+        save_figure(draw(), study.folder / "figures", name)
 
-    return {name: drawing(name, draw) for name, draw in figures_of(study).items()}
+    return {name: partial(save, name, draw) for name, draw in list_figures(study).items()}
 
 
 def write_report(study: Study) -> Path:
-    """One page with everything, from the files of the folder."""
+    """Write one page with everything, from the files of the folder, and return its path."""
     folder, settings = study.folder, study.settings
     tables = {
         name: read_table(folder / "tables" / f"{name}.csv")
@@ -92,19 +104,19 @@ def write_report(study: Study) -> Path:
         title=f"Study “{settings.name}”: degrees of belief in the last layer",
         quick=settings.quick_run,
         claims=_read_claims(folder / "claims.csv").rename(
-            columns={"at_paper_steps": _stopped_at(settings)}
+            columns={"at_paper_steps": _name_stopping(settings)}
         ),
         impossible=impossible,
         tables=tables,
-        figures=[(name, _caption(name)) for name in figures_of(study)],
-        methods=methods_paragraph(settings, study.run, study.stimuli),
-        settings=tomli_w.dumps(settings.model_dump(mode="json", exclude_none=True)),
+        figures=[(name, _find_caption(name)) for name in list_figures(study)],
+        methods=write_methods(settings, study.run, study.stimuli),
+        settings=tomli_w.dumps(settings.to_dict()),
         versions=versions("equivocal", "jax", "numpy", "scipy", "statsmodels", "xarray"),
-        notes=_notes(study),
+        notes=_write_notes(study),
     )
     path = render_report(folder, content)
     drawn = [folder / "figures" / f"{name}.{kind}" for name, _ in content.figures for kind in KINDS]
-    study.stages.mark("report", study.key_of_files(*FILES), [*drawn, path])
+    study.store.record("report", study.hash_results(*FILES), [*drawn, path])
     return path
 
 
@@ -114,19 +126,19 @@ def _read_claims(path: Path) -> pd.DataFrame:
     return read_table(path)
 
 
-def _stopped_at(settings: StudySettings) -> str:
-    """How the column of the paper's sampler is headed."""
+def _name_stopping(settings: StudySettings) -> str:
+    """Return the heading of the column of the paper's sampler."""
     steps = settings.inference.samplers["paper"].num_steps
     return "where the paper's sampler stops" if steps is None else f"at {steps} steps"
 
 
-def _caption(name: str) -> str:
-    """A figure's own caption, or that of its kind (`words_reversal_mle`: `words`)."""
+def _find_caption(name: str) -> str:
+    """Find a figure's own caption, or that of its kind (`words_reversal_mle`: `words`)."""
     return CAPTIONS.get(name) or CAPTIONS[name.split("_", maxsplit=1)[0]]
 
 
-def _beliefs(study: Study) -> Figure:
-    """The shown item in every condition, word by word, beside the exact beliefs."""
+def _draw_beliefs(study: Study) -> Figure:
+    """Draw the shown item in every condition, word by word, beside the exact beliefs."""
     stimuli, run = study.stimuli, study.run
     item = study.settings.stimuli.shown or stimuli.items[0]
     rows = [stimuli.rows[condition, item] for condition in stimuli.conditions]
@@ -141,11 +153,11 @@ def _beliefs(study: Study) -> Figure:
     return belief_figure(traces, truths)
 
 
-def _notes(study: Study) -> list[str]:
-    """What a reader should know before quoting a number."""
+def _write_notes(study: Study) -> list[str]:
+    """Write what a reader should know before quoting a number."""
     notes = [
-        "Every statistic can be redone from activations.nc; activations.csv.gz holds the same for "
-        "other programs, and dictionary.csv says what its columns are.",
+        "Every statistic can be recomputed from activations.nc; activations.csv.gz holds the same "
+        "for other programs, and dictionary.csv says what its columns are.",
         "Tests on activations are those of the paper. Activations lie between 0 and 1, so the "
         "tests on the logit scale and the mixed model beside them are the ones to trust. Logits "
         "are of activations as they are; only what single precision cannot hold is cut, below "
@@ -170,3 +182,42 @@ def _notes(study: Study) -> list[str]:
         verdict = study.read("nuts.nc").attrs["verdict"]
         notes.append(f"NUTS, for comparison: {verdict}")
     return notes
+
+
+def write_methods(settings: StudySettings, run: Run, stimuli: Stimuli) -> str:
+    """Write a methods paragraph to paste into an article, filled in from the settings."""
+    training, inference = run.settings, settings.inference
+    priors = ", ".join(f"{variance:g}" for variance in inference.prior_variances)
+    conditions = " and ".join(stimuli.conditions)
+    return (
+        f"{training.networks} Sentence Gestalt networks ({training.hidden} hidden and "
+        f"{training.gestalt} gestalt units) were trained from different random weights on "
+        f"{training.sentences:,} sentences sampled from the world “{run.world.name}”, of which a "
+        f"share of {training.held_out:g} was held out for early stopping (at most "
+        f"{training.epochs} epochs of {training.steps} steps, Adam, learning rate "
+        f"{training.learning_rate:g}, decoupled weight decay {training.weight_decay:g}). The last "
+        f"layer of each network was then given a Gaussian prior about its trained weights, with "
+        f"covariance v I and v = {priors}, and its posterior given the questions of the training "
+        f"corpus (at {inference.rows}, with their counts) was approximated in two ways: "
+        f"{_describe_sampler(inference.samplers['paper'])}; and "
+        f"{_describe_sampler(inference.samplers['converged'])}."
+        f" Activations were recorded after each word of {len(stimuli.items)} items in each of the "
+        f"conditions {conditions}, and analysed at the critical word, averaged over items (model "
+        f"analysis, n = {training.networks}) or over networks (item analysis, n = "
+        f"{len(stimuli.items)}). All was done with equivocal {__version__}, seed {training.seed}."
+    )
+
+
+def _describe_sampler(sampler: SamplerSettings) -> str:
+    if sampler.method == "exact-flow":
+        return (
+            "by the Gaussian closest to it, the fixed point of the same equations "
+            f"(method exact-flow, to {sampler.tolerance or 1e-7:g} posterior standard deviations)"
+        )
+    options = "".join(
+        f", {name.replace('_', ' ')} {value}" for name, value in sampler.options.items()
+    )
+    step = "" if "step_size" in sampler.options else ", step size chosen by the stability rule"
+    steps = f", {sampler.num_steps} steps" if sampler.num_steps else ""
+    size = f"{sampler.num_particles} particles{steps}"
+    return f"by the {sampler.method} sampler with {size}{options}{step}"

@@ -1,9 +1,11 @@
-"""Studies: what is run with which numbers, and what is measured. Knows nothing of drawing."""
+"""Studies: what is run with which numbers, what is measured, and grids of studies.
+
+This room knows nothing of drawing; `equivocal.experiments.studies` runs a study from end to end.
+"""
 
 from equivocal.study.beliefs import calibration_table, trace_beliefs, true_trace
-from equivocal.study.opening import open_study, prepare
-from equivocal.study.running import Study
 from equivocal.study.settings import StudySettings, load_study
+from equivocal.study.stages import Study, open_study, prepare
 from equivocal.study.stimuli import Stimuli, Stimulus, load_stimuli
 
 __all__ = [

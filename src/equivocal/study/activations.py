@@ -1,18 +1,22 @@
-"""What trained networks and their posteriors answer to the stimuli, after every word.
+"""The answers of trained networks and their posteriors to the stimuli, after every word.
 
-One dataset, written as `activations.nc`, from which every statistic can be redone:
+One dataset, written as `activations.nc`, from which every statistic can be recomputed:
 
     mle                           (network, condition, item, position, probe, unit)
     mean, sd, low, high, expected (sampler, prior, network, condition, item, position, probe, unit)
     truth                         (condition, item, position, probe, unit)
-    critical                      (condition, item)
+    critical                      (condition, item): position of the critical word
+    tracked                       (condition, item, role): the unit that the syntax indicates
+    non_relevant                  a coordinate of its own: units that should stay off
 
 `mean`, `sd`, `low` (5 %) and `high` (95 %) are of the activation over the posterior; `expected` is
-the expected entropy in nats. Past the end of a sentence all are NaN and `word` is empty.
+the expected entropy in nats. Past the end of a sentence all are NaN and `word` is empty. `tracked`
+is empty where an item does not track a role.
 """
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,25 +28,52 @@ from equivocal.gestalt import Network
 from equivocal.sampling import Posterior
 from equivocal.study.beliefs import true_trace
 from equivocal.study.settings import StudySettings
-from equivocal.study.stimuli import Stimuli
+from equivocal.study.stimuli import Stimuli, Stimulus
 from equivocal.world import World
 
-__all__ = ["LEVEL", "activations", "dictionary", "non_relevant", "tidy", "units_of"]
+__all__ = [
+    "LEVEL",
+    "compute_activations",
+    "describe_columns",
+    "flatten_activations",
+    "get_non_relevant",
+    "get_tracked",
+    "list_sampled_units",
+    "summarise_answers",
+]
 
 LEVEL = 0.9  # of the intervals
 SUMMARIES = ("mean", "sd", "low", "high", "expected")
 HEARD = ("condition", "item", "position", "probe")
+ANSWERED = ("sampler", "prior", "network", *HEARD, "unit")
 
 
-def activations(
+def compute_activations(
     networks: Sequence[Network],
-    posterior_of: Callable[[str, float, int], Posterior],
+    load_posterior: Callable[[str, float, int], Posterior],
     stimuli: Stimuli,
     settings: StudySettings,
 ) -> xr.Dataset:
-    """All answers; `posterior_of(sampler, variance, network)` hands over one posterior."""
+    """Compute all answers of networks and posteriors to the stimuli.
+
+    Parameters
+    ----------
+    networks : sequence of Network
+        The trained networks.
+    load_posterior : callable
+        Called with sampler, prior variance and number of the network; returns the posterior.
+    stimuli : Stimuli
+        The sentences.
+    settings : StudySettings
+        Samplers, priors, probes and units.
+
+    Returns
+    -------
+    Dataset
+        As described at the top of this module.
+    """
     world, inference = networks[0].world, settings.inference
-    units = units_of(world, stimuli, settings)
+    units = list_sampled_units(world, stimuli, settings)
     samplers, priors = list(inference.samplers), list(inference.prior_variances)
     probes = settings.stimuli.probes
     shape = (len(stimuli.conditions), len(stimuli.items), stimuli.longest, len(probes))
@@ -50,23 +81,28 @@ def activations(
     summaries = {name: np.full(every, np.nan, np.float32) for name in SUMMARIES}
     mle = np.full((len(networks), *shape, len(units)), np.nan, np.float32)
     for n, network in enumerate(networks):
-        psi = _heard(network, stimuli, probes)
+        psi = _collect_features(network, stimuli, probes)
         said = ~np.isnan(psi[..., 0])
-        mle[n][said] = _trained_answers(network, psi[said], units)
+        weights = network.last_layer().sel(unit=units).values
+        mle[n][said] = expit(psi[said] @ weights.T)
         for s, sampler in enumerate(samplers):
             for p, prior in enumerate(priors):
-                found = _summaries(posterior_of(sampler, prior, n), psi[said])
-                for name, values in found.items():
+                posterior = load_posterior(sampler, prior, n)
+                answers = summarise_answers(posterior, psi[said])
+                answers["expected"] = posterior.entropies(psi[said]).expected
+                for name, values in answers.items():
                     summaries[name][s, p, n][said] = values
-    return xr.Dataset(
+    roles = list(dict.fromkeys(role for row in stimuli.rows.values() for role in row.tracked))
+    dataset = xr.Dataset(
         {
-            "mle": (("network", *HEARD, "unit"), mle),
-            **{
-                name: (("sampler", "prior", "network", *HEARD, "unit"), values)
-                for name, values in summaries.items()
-            },
-            "truth": ((*HEARD, "unit"), _truth(world, stimuli, probes, units)),
-            "critical": (("condition", "item"), _critical(stimuli)),
+            "mle": (ANSWERED[2:], mle),
+            **{name: (ANSWERED, values) for name, values in summaries.items()},
+            "truth": (ANSWERED[3:], _compute_truth(world, stimuli, probes, units)),
+            "critical": (HEARD[:2], _arrange(stimuli, lambda row: row.critical)),
+            "tracked": (
+                (*HEARD[:2], "role"),
+                _arrange(stimuli, lambda row: [row.tracked.get(role, "") for role in roles]),
+            ),
         },
         coords={
             "sampler": samplers,
@@ -77,14 +113,42 @@ def activations(
             "position": np.arange(1, stimuli.longest + 1),
             "probe": list(probes),
             "unit": units,
-            "word": (("condition", "item", "position"), _words(stimuli)),
+            "role": roles,
+            "word": (HEARD[:3], _arrange(stimuli, partial(_pad_words, length=stimuli.longest))),
         },
-        attrs=_attributes(stimuli, settings),
+        attrs={
+            "study": settings.name,
+            "quick": "yes" if settings.quick_run else "no",
+            "central_prior": str(inference.central_prior),
+        },
     )
+    others = _list_non_relevant(stimuli, settings)  # netCDF-3 has no empty dimensions
+    return dataset.assign_coords(non_relevant=others) if others else dataset
 
 
-def non_relevant(stimuli: Stimuli, settings: StudySettings) -> list[str]:
-    """Units that should stay off: those named, or whatever items track that others do not."""
+def get_tracked(dataset: xr.Dataset) -> dict[str, dict[str, dict[str, str]]]:
+    """Return the tracked units of a dataset by condition, item and role."""
+    roles = [str(role) for role in dataset["role"].values]
+    items = [str(item) for item in dataset["item"].values]
+    units = dataset["tracked"].values
+    return {
+        str(condition): {
+            item: {r: str(u) for r, u in zip(roles, row, strict=True) if u}
+            for item, row in zip(items, rows, strict=True)
+        }
+        for condition, rows in zip(dataset["condition"].values, units, strict=True)
+    }
+
+
+def get_non_relevant(dataset: xr.Dataset) -> list[str]:
+    """Return the units of a dataset that should stay off."""
+    if "non_relevant" not in dataset.coords:
+        return []
+    return [str(unit) for unit in dataset["non_relevant"].values]
+
+
+def _list_non_relevant(stimuli: Stimuli, settings: StudySettings) -> list[str]:
+    """List the units named as non-relevant, or those that some items track and others do not."""
     if settings.stimuli.non_relevant:
         return list(settings.stimuli.non_relevant)
     by_item = [
@@ -95,9 +159,15 @@ def non_relevant(stimuli: Stimuli, settings: StudySettings) -> list[str]:
     return [unit for unit in stimuli.tracked_units if unit not in common]
 
 
-def units_of(world: World, stimuli: Stimuli, settings: StudySettings) -> list[str]:
-    """The units whose posterior is sampled, in the world's order."""
-    wanted = {*stimuli.tracked_units, *non_relevant(stimuli, settings)}
+def list_sampled_units(world: World, stimuli: Stimuli, settings: StudySettings) -> list[str]:
+    """List the units whose posterior is sampled, in the world's order.
+
+    Raises
+    ------
+    UserError
+        Where the settings name a unit that the world does not have.
+    """
+    wanted = {*stimuli.tracked_units, *_list_non_relevant(stimuli, settings)}
     if unknown := sorted(wanted - set(world.units)):
         raise UserError(
             f"stimuli.non_relevant names {join_names(unknown)}, which is no unit of world "
@@ -107,90 +177,67 @@ def units_of(world: World, stimuli: Stimuli, settings: StudySettings) -> list[st
     return [unit for unit in world.units if everything or unit in wanted]
 
 
-def tidy(dataset: xr.Dataset) -> xr.Dataset:
-    """The same with one variable per estimate, ready for `to_dataframe`: a row for each unit."""
+def summarise_answers(posterior: Posterior, psi: np.ndarray) -> dict[str, np.ndarray]:
+    """Return mean, standard deviation and 90 % interval of the activations, by name."""
+    low, high = posterior.predict_interval(psi, LEVEL)
+    mean, sd = posterior.predict_proba(psi), posterior.predict_sd(psi)
+    return dict(zip(SUMMARIES, (mean, sd, low, high), strict=False))
+
+
+def flatten_activations(dataset: xr.Dataset) -> pd.DataFrame:
+    """Return a table with a row for each unit and answer, and a column for each estimate."""
     flat = dataset[["mle", "truth"]].copy()
     for sampler in dataset["sampler"].values:
         for prior in dataset["prior"].values:
             for name in SUMMARIES:
                 chosen = dataset[name].sel(sampler=sampler, prior=prior, drop=True)
                 flat[f"{sampler}_{prior:g}_{name}"] = chosen
-    return flat
+    return flat.to_dataframe().dropna(subset="mle").reset_index()
 
 
-def _heard(network: Network, stimuli: Stimuli, probes: Sequence[str]) -> np.ndarray:
-    """(condition, item, position, probe, D): what the last layer is given; NaN past the end."""
+def _collect_features(network: Network, stimuli: Stimuli, probes: Sequence[str]) -> np.ndarray:
+    """Collect ψ, (condition, item, position, probe, D), NaN past the end of a sentence."""
     width = network.last_layer().sizes["feature"]
     shape = (len(stimuli.conditions), len(stimuli.items), stimuli.longest, len(probes), width)
     psi = np.full(shape, np.nan, np.float32)
-    for c, condition in enumerate(stimuli.conditions):
-        for i, item in enumerate(stimuli.items):
-            utterance = stimuli.rows[condition, item].utterance
-            psi[c, i, : len(utterance)] = network.probe_features(utterance, probes).values
+    for place, row in _enumerate(stimuli):
+        said = len(row.utterance)
+        psi[place][:said] = network.probe_features(row.utterance, probes).values
     return psi
 
 
-def _trained_answers(network: Network, psi: np.ndarray, units: list[str]) -> np.ndarray:
-    answers: np.ndarray = expit(psi @ network.last_layer().sel(unit=units).values.T)
-    return answers
-
-
-def _summaries(posterior: Posterior, psi: np.ndarray) -> dict[str, np.ndarray]:
-    low, high = posterior.predict_interval(psi, LEVEL)
-    return {
-        "mean": posterior.predict_proba(psi),
-        "sd": posterior.predict_sd(psi),
-        "low": low,
-        "high": high,
-        "expected": posterior.entropies(psi).expected,
-    }
-
-
-def _truth(world: World, stimuli: Stimuli, probes: Sequence[str], units: list[str]) -> np.ndarray:
-    shape = (len(stimuli.conditions), len(stimuli.items), stimuli.longest, len(probes))
-    truth = np.full((*shape, len(units)), np.nan, np.float32)
-    if not world.is_exact:
-        return truth
-    for c, condition in enumerate(stimuli.conditions):
-        for i, item in enumerate(stimuli.items):
-            utterance = stimuli.rows[condition, item].utterance
-            truth[c, i, : len(utterance)] = true_trace(world, utterance, probes, units)
+def _compute_truth(
+    world: World, stimuli: Stimuli, probes: Sequence[str], units: list[str]
+) -> np.ndarray:
+    shape = (len(stimuli.conditions), len(stimuli.items), stimuli.longest, len(probes), len(units))
+    truth = np.full(shape, np.nan, np.float32)
+    if world.is_exact:
+        for place, row in _enumerate(stimuli):
+            said = len(row.utterance)
+            truth[place][:said] = true_trace(world, row.utterance, probes, units)
     return truth
 
 
-def _words(stimuli: Stimuli) -> np.ndarray:
+def _enumerate(stimuli: Stimuli) -> Iterator[tuple[tuple[int, int], Stimulus]]:
+    for c, condition in enumerate(stimuli.conditions):
+        for i, item in enumerate(stimuli.items):
+            yield (c, i), stimuli.rows[condition, item]
+
+
+def _arrange(stimuli: Stimuli, value: Callable[[Stimulus], Any]) -> np.ndarray:
+    """Arrange something that each stimulus has by condition and item."""
     return np.array(
-        [
-            [
-                [*words, *[""] * (stimuli.longest - len(words))]
-                for words in (stimuli.rows[c, i].utterance.words for i in stimuli.items)
-            ]
-            for c in stimuli.conditions
-        ]
+        [[value(stimuli.rows[c, i]) for i in stimuli.items] for c in stimuli.conditions]
     )
 
 
-def _critical(stimuli: Stimuli) -> np.ndarray:
-    return np.array(
-        [[stimuli.rows[c, i].critical for i in stimuli.items] for c in stimuli.conditions]
-    )
+def _pad_words(row: Stimulus, length: int) -> list[str]:
+    words = row.utterance.words
+    return [*words, *[""] * (length - len(words))]
 
 
-def _attributes(stimuli: Stimuli, settings: StudySettings) -> dict[str, str]:
-    tracked = {
-        c: {i: stimuli.rows[c, i].tracked for i in stimuli.items} for c in stimuli.conditions
-    }
-    return {
-        "study": settings.name,
-        "quick": "yes" if settings.quick_run else "no",
-        "tracked": json.dumps(tracked),
-        "non_relevant": json.dumps(non_relevant(stimuli, settings)),
-        "central_prior": str(settings.inference.central_prior),
-    }
-
-
-def dictionary(columns: list[str]) -> pd.DataFrame:
-    """What each column of `activations.csv.gz` holds."""
+def describe_columns(columns: list[str]) -> pd.DataFrame:
+    """Describe what each column of `activations.csv.gz` holds."""
     known = {
         "network": "number of the network, from 0",
         "condition": "condition of the stimulus file; the first is the baseline",

@@ -1,54 +1,68 @@
 """The paper's claims, each with its numbers and a verdict by a fixed rule.
 
 Verdicts come from the numbers where the paper stops its sampler (17 steps); those of the converged
-posterior stand beside them, and are mentioned where they would be judged otherwise. The claims and
-the limits are in `record/claims.toml`, the rules in `equivocal.study.verdicts`.
+posterior stand beside them, and are mentioned where the verdict would differ. Claims and limits are
+in `record/claims.toml`, the rules in `equivocal.study.verdicts`. Printed numbers that no data can
+give are found here too, by arithmetic.
 """
 
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import resources
 from typing import Any
 
 import pandas as pd
 import xarray as xr
+from scipy import stats
 
 from equivocal.study import claim_rules, sampler_rules
-from equivocal.study.measures import central_prior, measures
-from equivocal.study.tables import PRINTED_STUDY
+from equivocal.study.measures import compute_measures, find_central_prior
+from equivocal.study.statistics import compute_largest_p
+from equivocal.study.tables import PRINTED_STUDY, load_printed_values
 from equivocal.study.verdicts import NOT_RUN, Entry, Facts, Finding, MissingError
 
-__all__ = ["COLUMNS", "claims"]
+__all__ = ["COLUMNS", "find_impossible_numbers", "judge_claims"]
 
 COLUMNS = ["id", "claim", "where", "printed", "at_paper_steps", "at_convergence", "verdict", "why"]
 RULES: dict[str, Callable[[Entry, Facts, str], Finding]] = {
-    rule: getattr(module, rule)
+    name.removeprefix("judge_"): getattr(module, name)
     for module in (claim_rules, sampler_rules)
-    for rule in module.__all__
+    for name in module.__all__
 }
 
 
-def claims(
+def judge_claims(
     dataset: xr.Dataset, tables: dict[str, pd.DataFrame], evidence: dict[str, Any]
 ) -> pd.DataFrame:
-    """One row per claim; none for a study that is not the paper's.
+    """Judge every claim of the paper; a study that is not the paper's makes none.
 
-    `evidence` is what activations do not hold, any of it: `accuracy` (of units) and `exact_match`,
-    lists over networks, `all_zeros`, and `nuts` with `sd_ratio` and `mean_shift` (by sampler, lists
-    over questions), `seconds_nuts`, `seconds_paper`, `seconds_converged`, `units` and `network`.
+    Parameters
+    ----------
+    dataset : Dataset
+        As `activations.nc` holds it.
+    tables : dict of str to DataFrame
+        As `compute_tables` returns them.
+    evidence : dict
+        What activations do not hold, any of it: `accuracy` (of units) and `exact_match`, lists over
+        networks, `all_zeros`, and `nuts` with `sd_ratio` and `mean_shift` (by sampler, lists over
+        questions), `seconds_nuts`, `seconds_paper`, `seconds_converged`, `units` and `network`.
+
+    Returns
+    -------
+    DataFrame
+        A row per claim.
     """
     if dataset.attrs["study"] != PRINTED_STUDY:
         return pd.DataFrame(columns=COLUMNS)
     path = resources.files("equivocal.study") / "record" / "claims.toml"
     content = tomllib.loads(path.read_text(encoding="utf-8"))
-    facts = Facts(
-        dataset, measures(dataset), central_prior(dataset), tables, evidence, content["limits"]
-    )
-    return pd.DataFrame([_judged(entry, facts) for entry in content["claims"]], columns=COLUMNS)
+    rows, central = compute_measures(dataset), find_central_prior(dataset)
+    facts = Facts(dataset, rows, central, tables, evidence, content["limits"])
+    return pd.DataFrame([_judge(entry, facts) for entry in content["claims"]], columns=COLUMNS)
 
 
-def _judged(entry: Entry, facts: Facts) -> dict[str, str]:
-    stopped, converged = (_found(entry, facts, sampler) for sampler in ("paper", "converged"))
+def _judge(entry: Entry, facts: Facts) -> dict[str, str]:
+    stopped, converged = (_apply_rule(entry, facts, who) for who in ("paper", "converged"))
     why = stopped.why
     if converged.verdict not in (stopped.verdict, NOT_RUN):
         why += f" At convergence the verdict would be: {converged.verdict}. {converged.why}"
@@ -61,8 +75,78 @@ def _judged(entry: Entry, facts: Facts) -> dict[str, str]:
     }
 
 
-def _found(entry: Entry, facts: Facts, sampler: str) -> Finding:
+def _apply_rule(entry: Entry, facts: Facts, sampler: str) -> Finding:
     try:
         return RULES[entry["rule"]](entry, facts, sampler)
     except MissingError as error:
         return Finding("not run", NOT_RUN, str(error))
+
+
+def find_impossible_numbers() -> pd.DataFrame:
+    """Find the printed numbers that the stated test cannot give.
+
+    Returns
+    -------
+    DataFrame
+        A row per number: where, printed, why (in two sentences), arithmetic.
+    """
+    content = load_printed_values()
+    rows = [*_find_p_above_bound(content), *_find_p_unlike_t(content)]
+    return pd.DataFrame(rows, columns=["where", "printed", "why", "arithmetic"])
+
+
+def _find_p_above_bound(content: dict[str, Any]) -> Iterator[dict[str, str]]:
+    """Find p-values against zero that no non-negative numbers can give."""
+    for name in ("against_zero_models", "against_zero_items"):
+        n = content["where"][name]["n"]
+        bound = compute_largest_p(n)
+        for measure, column, cell in _list_cells(content[name]):
+            if cell["p"].startswith("<") or float(cell["p"]) <= bound:
+                continue
+            facts = {"n": n, "df": n - 1, "bound": bound, "printed": cell["p"]}
+            who = "trained network" if column == "mle" else "sampler"
+            row = f"{content['labels'][measure]}, {who}"
+            yield _describe_number(content, name, row, f"p = {cell['p']}", "above_bound", facts)
+
+
+def _find_p_unlike_t(content: dict[str, Any]) -> Iterator[dict[str, str]]:
+    """Find upper limits on p that the t printed for the same test does not meet."""
+    networks = content["where"]["paired_models"]["n"]
+    items = content["where"]["paired_items"]["n"]
+    many = networks * items - 1
+    for name in ("paired_models", "paired_items", "priors_models"):
+        n = content["where"][name]["n"]
+        for measure, column, cell in _list_cells(content[name]):
+            printed_at = content[cell["t_in"]][measure]["paper"] if "t_in" in cell else cell
+            t = printed_at.get("t")
+            if t is None or not cell["p"].startswith("<"):
+                continue
+            size = abs(float(t))
+            p = float(2 * stats.t.sf(size, n - 1))
+            if p < float(cell["p"].removeprefix("<")):
+                continue
+            p_many = float(2 * stats.t.sf(size, many))
+            facts = {"n": n, "df": n - 1, "p": p, "p_many": p_many, "many": many, "size": size}
+            facts |= {"t": t, "printed": cell["p"], "networks": networks, "items": items}
+            row = content["labels"][measure] + (
+                f", prior {column} I" if name == "priors_models" else ""
+            )
+            yield _describe_number(content, name, row, f"t = {t}, p {cell['p']}", "p_of_t", facts)
+
+
+def _list_cells(table: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, str]]]:
+    for measure, columns in table.items():
+        for column, cell in columns.items():
+            yield measure, column, cell
+
+
+def _describe_number(
+    content: dict[str, Any], table: str, row: str, printed: str, kind: str, facts: dict[str, Any]
+) -> dict[str, str]:
+    texts = content["impossible"][kind]
+    return {
+        "where": f"{content['where'][table]['place']}: {row}",
+        "printed": printed,
+        "why": texts["why"].format(**facts),
+        "arithmetic": texts["arithmetic"].format(**facts),
+    }

@@ -1,8 +1,8 @@
-"""Who does the work: this process, worker processes of our own, or a running Dask cluster.
+"""Scheduling: calls are made by this process, by worker processes, or by a running Dask cluster.
 
-A crew is given calls and hands back results as they come, in any order. Workers die: Dask gives
-their calls to others. Our own workers are processes confined to one core each, so that what a call
-returns does not depend on how many there are (training groups its networks by cores); they leave
+A crew is given calls and hands back results as they come, in any order. When a worker dies, Dask
+gives its calls to others. Our own workers are processes confined to one core each, so that what a
+call returns does not depend on how many there are (training groups its networks by cores); they end
 with this process, however it ends. Dask is optional, and imported only where it is used.
 """
 
@@ -24,12 +24,11 @@ from equivocal import __version__
 from equivocal.errors import UserError
 from equivocal.machine import available_cores, cache_folder
 from equivocal.progress import announce
-from equivocal.store.stages import hash_code
+from equivocal.store.store import hash_code
 
-__all__ = ["SCRATCH", "Crew", "Hire", "alone", "dask_setup", "hiring", "scratch"]
+__all__ = ["SCRATCH", "Crew", "Hire", "dask_setup", "find_scratch", "hire_workers", "work_alone"]
 
 INSTALL = "`pip install 'equivocal[cluster]'` installs it"
-SECONDS_TO_ANSWER = 5.0
 # A call whose worker dies is given to another; one that kills so many workers is at fault itself.
 MOST_DEATHS = 20
 MOST_COMPILED = 1 << 30  # bytes; JAX then forgets what was not used for longest
@@ -38,18 +37,18 @@ SCRATCH = ".scratch"  # of Dask, inside the folder of results
 
 @runtime_checkable  # tests check types as they run
 class Crew(Protocol):
-    """Calls go in, results come out; both while the other goes on."""
+    """Calls go in, results come out, and more calls may go in meanwhile."""
 
     def share(self, value: Any) -> Any:
-        """Something for the arguments of several calls, sent to each worker once."""
+        """Return a stand-in for an argument of several calls, sent to each worker once."""
 
     def submit(
         self, name: str, function: Callable[..., Any], *arguments: Any, soon: bool = False
     ) -> None:
-        """Have a call made, `soon` before those that wait already."""
+        """Queue a call; with `soon`, before those that wait already."""
 
     def finished(self) -> Iterator[tuple[str, Any]]:
-        """Names with results, or with the exception; ends when nothing is under way."""
+        """Yield names with results or exceptions, until nothing is under way."""
 
 
 Hire = Callable[[int], AbstractContextManager[Crew]]  # for at most so many calls at a time
@@ -76,10 +75,10 @@ class _Alone:
     def finished(self) -> Iterator[tuple[str, Any]]:
         while self._soon or self._waiting:
             name, function, arguments = (self._soon or self._waiting).popleft()
-            yield name, _attempted(function, arguments)
+            yield name, _call(function, arguments)
 
 
-def _attempted(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+def _call(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
     try:
         return function(*arguments)
     except Exception as error:  # one failure must not stop the other calls
@@ -98,22 +97,24 @@ class _OnDask:
 
     def share(self, value: Any) -> Any:
         # not `scatter`: what is scattered is lost with the worker that holds it, a task is repeated
-        return self._client.submit(_itself, value, pure=False, priority=2)
+        return self._client.submit(_return, value, pure=False, priority=2)
 
     def submit(
         self, name: str, function: Callable[..., Any], *arguments: Any, soon: bool = False
     ) -> None:
         how: dict[str, Any] = {"pure": False, "priority": int(soon)}
-        future = self._client.submit(_as_ours, _ours(), function, *arguments, **how)
+        future = self._client.submit(
+            _call_checked, _describe_package(), function, *arguments, **how
+        )
         self._names[future.key] = name
         self._under_way.add(future)
 
     def finished(self) -> Iterator[tuple[str, Any]]:
         for future in self._under_way:
-            yield self._names.pop(future.key), _outcome(future)
+            yield self._names.pop(future.key), _get_outcome(future)
 
 
-def _outcome(future: Any) -> Any:
+def _get_outcome(future: Any) -> Any:
     from distributed import CancelledError, KilledWorker
 
     try:
@@ -126,51 +127,74 @@ def _outcome(future: Any) -> Any:
         return error
 
 
-def _itself(value: Any) -> Any:
+def _return(value: Any) -> Any:
     return value
 
 
 @cache
-def _ours() -> tuple[str, str]:
-    """Version and code of the package in this process."""
+def _describe_package() -> tuple[str, str]:
+    """Return version and code of the package in this process."""
     return __version__, hash_code()
 
 
-def _as_ours(ours: tuple[str, str], function: Callable[..., Any], *arguments: Any) -> Any:
-    """A call, if this process has the same equivocal; workers may join late."""
-    if _ours() != ours:
-        raise UserError(_other_version(_ours(), ours))
+def _call_checked(ours: tuple[str, str], function: Callable[..., Any], *arguments: Any) -> Any:
+    """Make a call if this process has the same equivocal; workers may join late."""
+    if _describe_package() != ours:
+        raise UserError(_explain_version(_describe_package(), ours))
     return function(*arguments)
 
 
-def _other_version(theirs: tuple[str, str], ours: tuple[str, str]) -> str:
+def _explain_version(theirs: tuple[str, str], ours: tuple[str, str]) -> str:
     how = f"equivocal {theirs[0]}" if theirs[0] != ours[0] else "other files of equivocal"
     return f"a worker has {how}, and here is {ours[0]}; install the same on all machines."
 
 
 @contextmanager
-def alone(calls: int) -> Iterator[Crew]:
-    """No workers: this process does everything, on all its cores."""
+def work_alone(calls: int) -> Iterator[Crew]:
+    """Let this process do everything, on all its cores."""
     del calls
     yield _Alone()
 
 
-def hiring(folder: Path, workers: int | None = None, scheduler: str | None = None) -> Hire:
-    """As a user asked for it: so many workers of our own [one for each core], or a cluster."""
+def hire_workers(
+    folder: Path,
+    workers: int | None = None,
+    scheduler: str | None = None,
+    *,
+    patience: float = 5.0,
+) -> Hire:
+    """Choose who does the work.
+
+    Parameters
+    ----------
+    folder : Path
+        Where our own workers may write temporary files.
+    workers : int, optional
+        How many worker processes to start on this machine; by default one for each core.
+    scheduler : str, optional
+        The address of a running Dask scheduler to use instead.
+    patience : float
+        Seconds after which a scheduler that does not answer is given up.
+
+    Raises
+    ------
+    UserError
+        Where both are given, or Dask is needed and not installed.
+    """
     if scheduler is not None and workers is not None:
         raise UserError("--workers starts workers here, --scheduler uses others; give one of them.")
     if find_spec("distributed") is None:
         if scheduler is not None or (workers or 1) > 1:
             raise UserError(f"several workers need Dask, which is not there; {INSTALL}.")
-        return alone
+        return work_alone
     if scheduler is not None:
-        return lambda _: _connected(scheduler)
+        return lambda _: _connect(scheduler, patience)
     most = workers or available_cores()
-    return lambda calls: _local(folder / SCRATCH, min(most, calls))
+    return lambda calls: _start_workers(folder / SCRATCH, min(most, calls))
 
 
 @contextmanager
-def _local(directory: Path, workers: int) -> Iterator[Crew]:
+def _start_workers(directory: Path, workers: int) -> Iterator[Crew]:
     import dask
     from distributed import Client, LocalCluster
 
@@ -185,8 +209,8 @@ def _local(directory: Path, workers: int) -> Iterator[Crew]:
         "distributed.worker.use-file-locking": False,  # the folder is ours alone
     }
     try:
-        with dask.config.set(settings), _silenced() as level:
-            with _deaf_to_interrupts(), _explained_start():
+        with dask.config.set(settings), _silence_logs() as level:
+            with _block_interrupts(), _explain_start():
                 cluster = LocalCluster(  # type: ignore[no-untyped-call]
                     n_workers=workers,
                     threads_per_worker=1,
@@ -197,7 +221,7 @@ def _local(directory: Path, workers: int) -> Iterator[Crew]:
                         # a graphics card is shared: no worker may take most of it at once
                         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
                         "TF_CPP_MIN_LOG_LEVEL": "3",  # XLA finds slow compilations worth an alarm
-                        **_keeping_programs(),
+                        **_choose_program_cache(),
                     },
                     local_directory=str(directory),
                     dashboard_address="127.0.0.1:0",
@@ -212,7 +236,7 @@ def _local(directory: Path, workers: int) -> Iterator[Crew]:
 
 
 @contextmanager
-def _explained_start() -> Iterator[None]:
+def _explain_start() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:  # a worker that died before it could say that it was there
@@ -222,10 +246,10 @@ def _explained_start() -> Iterator[None]:
         ) from None
 
 
-def _keeping_programs() -> dict[str, str]:
-    """JAX compiles in every worker; what one has compiled, later ones find, unless told elsewhere.
+def _choose_program_cache() -> dict[str, str]:
+    """Choose where JAX keeps compiled programs for later workers, unless the user chose already.
 
-    A folder for each machine: a program for one processor may not run on another.
+    Each machine has a folder: a program for one processor may not run on another.
     """
     if "JAX_COMPILATION_CACHE_DIR" in os.environ:
         return {}
@@ -238,8 +262,8 @@ def _keeping_programs() -> dict[str, str]:
 
 
 @contextmanager
-def _deaf_to_interrupts() -> Iterator[None]:
-    """Ctrl-C, which reaches a whole group of processes, waits until the block has ended.
+def _block_interrupts() -> Iterator[None]:
+    """Hold back Ctrl-C, which reaches a whole group of processes, until the block has ended.
 
     Threads that start meanwhile, and the processes that those start, never hear of it: this process
     ends its workers itself, and what they would print on the way is no use to anybody.
@@ -256,7 +280,7 @@ def _deaf_to_interrupts() -> Iterator[None]:
 
 
 def dask_setup(worker: Any) -> None:
-    """Run by Dask in each of our workers as it starts: one core each, before JAX counts them."""
+    """Confine a worker of ours to one core before JAX counts them; Dask calls this."""
     warnings.simplefilter("ignore")  # they would come out raw, and once from each worker
     if hasattr(os, "sched_setaffinity"):
         cores = sorted(os.sched_getaffinity(0))
@@ -265,13 +289,13 @@ def dask_setup(worker: Any) -> None:
 
 
 @contextmanager
-def _connected(address: str) -> Iterator[Crew]:
+def _connect(address: str, patience: float) -> Iterator[Crew]:
     from distributed import Client
 
-    with _silenced():
+    with _silence_logs():
         try:
             # not Dask's default: where nobody answers it would stay that, and xarray ask it in vain
-            client = Client(address, timeout=SECONDS_TO_ANSWER, set_as_default=False)  # type: ignore[no-untyped-call]
+            client = Client(address, timeout=patience, set_as_default=False)  # type: ignore[no-untyped-call]
         except (OSError, ValueError, TypeError, RuntimeError) as error:
             reason = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
             raise UserError(
@@ -285,23 +309,23 @@ def _connected(address: str) -> Iterator[Crew]:
 
 
 def _check_workers(client: Any) -> None:
-    """Each has our version of the package; none is there yet: say so."""
-    found = client.run(_ours, on_error="return")
+    """Refuse workers that have another version of the package."""
+    found = client.run(_describe_package, on_error="return")
     for address, theirs in found.items():
         if isinstance(theirs, Exception):
             raise UserError(
                 f"the worker at {address} cannot import equivocal {__version__} "
                 f"({type(theirs).__name__}: {theirs}); install it there, with the same version."
             )
-        if theirs != _ours():
-            raise UserError(f"{address}: {_other_version(theirs, _ours())}")
+        if theirs != _describe_package():
+            raise UserError(f"{address}: {_explain_version(theirs, _describe_package())}")
     if not found:
         announce("the scheduler has no workers yet; waiting for the first")
 
 
 @contextmanager
-def _silenced() -> Iterator[int]:
-    """Dask's log kept from the user's terminal: a lost worker is replaced, which is all of it."""
+def _silence_logs() -> Iterator[int]:
+    """Keep Dask's log from the user's terminal: all it says is that a lost worker is replaced."""
     import logging
 
     from distributed.utils import silence_logging_cmgr
@@ -312,8 +336,8 @@ def _silenced() -> Iterator[int]:
             yield logging.CRITICAL + 1
 
 
-def scratch() -> Path | None:
-    """Where a call may write what it throws away; None: wherever the system says."""
+def find_scratch() -> Path | None:
+    """Find where a call may write temporary files; None means wherever the system says."""
     if find_spec("distributed") is None:
         return None
     from distributed import get_worker

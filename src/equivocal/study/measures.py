@@ -1,11 +1,12 @@
-"""What the paper measures: the activations of a few units at the critical word of each sentence.
+"""The paper's measures: activations of a few units at the critical word of each sentence.
 
 - "indicated ROLE": what the sentence's syntax makes the ROLE (reversal: pizza as agent)
 - "plausible ROLE": the ROLE in the baseline condition, where it is another unit (woman as agent)
 - "non-relevant agent": average over the units that belong to neither (chess, novel, … as agent)
+
+A new measure is one more `yield` in `_list_measures`.
 """
 
-import json
 from collections.abc import Iterator
 
 import numpy as np
@@ -13,45 +14,56 @@ import pandas as pd
 import xarray as xr
 
 from equivocal.errors import UserError, join_names
+from equivocal.study.activations import get_non_relevant, get_tracked
 
-__all__ = ["central_prior", "grid", "measures"]
+__all__ = ["arrange_grid", "compute_measures", "find_central_prior"]
 
 KEYS = ["sampler", "prior", "network", "condition", "item", "measure", "probe"]
 
 
-def measures(dataset: xr.Dataset) -> pd.DataFrame:
-    """One row per sampler, prior, network, condition, item and measure; double precision."""
-    _check(dataset)
+def compute_measures(dataset: xr.Dataset) -> pd.DataFrame:
+    """Compute the measures of every sentence, in double precision.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        As `activations.nc` holds it.
+
+    Returns
+    -------
+    DataFrame
+        A row per sampler, prior, network, condition, item and measure; `mle`, `mean` and `truth`.
+    """
+    _check_units(dataset)
+    shape = tuple(dataset.sizes[name] for name in KEYS[:3])
     index = pd.MultiIndex.from_product(
         [dataset[name].values for name in KEYS[:3]], names=list(KEYS[:3])
     )
     parts = []
-    for condition in (str(name) for name in dataset["condition"].values):
-        for item in (str(name) for name in dataset["item"].values):
-            here = dataset[["mle", "mean", "truth"]].sel(condition=condition, item=item)
-            position = dataset["critical"].sel(condition=condition, item=item)
-            here = here.sel(position=int(position))
-            for measure, probe, units in _measured(dataset, condition, item):
-                found = here.sel(probe=probe, unit=units).astype(float).mean("unit", skipna=False)
-                part = pd.DataFrame(index=index).reset_index()
-                part["condition"], part["item"] = condition, item
-                part["measure"], part["probe"] = measure, probe
-                shape = tuple(dataset.sizes[name] for name in KEYS[:3])
-                for name in ("mle", "mean", "truth"):
-                    values = found[name].transpose(..., "network", missing_dims="ignore").values
-                    part[name] = np.broadcast_to(values, shape).ravel()
-                parts.append(part)
+    for condition, item, measure, probe, units in _list_measures(dataset):
+        position = int(dataset["critical"].sel(condition=condition, item=item))
+        here = dataset[["mle", "mean", "truth"]].sel(
+            condition=condition, item=item, position=position, probe=probe, unit=units
+        )
+        found = here.astype(float).mean("unit", skipna=False)
+        part = pd.DataFrame(index=index).reset_index()
+        part["condition"], part["item"] = condition, item
+        part["measure"], part["probe"] = measure, probe
+        for name in ("mle", "mean", "truth"):
+            values = found[name].transpose(..., "network", missing_dims="ignore").values
+            part[name] = np.broadcast_to(values, shape).ravel()
+        parts.append(part)
     return pd.concat(parts, ignore_index=True)[[*KEYS, "mle", "mean", "truth"]]
 
 
-def grid(rows: pd.DataFrame, column: str) -> np.ndarray:
-    """(network, item): one column of `measures` for one measure, sampler and prior."""
+def arrange_grid(rows: pd.DataFrame, column: str) -> np.ndarray:
+    """Arrange one column, for one measure, sampler and prior, as (network, item)."""
     table = rows.pivot(index="network", columns="item", values=column)
     return np.asarray(table[list(dict.fromkeys(rows["item"]))].values, float)
 
 
-def central_prior(dataset: xr.Dataset) -> float:
-    """The prior variance of the main analysis, as the dataset spells it."""
+def find_central_prior(dataset: xr.Dataset) -> float:
+    """Find the prior variance of the main analysis among those of the dataset."""
     priors = np.asarray(dataset["prior"].values, float)
     wanted = float(dataset.attrs["central_prior"])
     near = priors[np.isclose(priors, wanted)]
@@ -63,40 +75,35 @@ def central_prior(dataset: xr.Dataset) -> float:
     return float(near[0])
 
 
-def _measured(
-    dataset: xr.Dataset, condition: str, item: str
-) -> Iterator[tuple[str, str, list[str]]]:
-    """Name, probe and units of each measure of one sentence."""
-    tracked = json.loads(dataset.attrs["tracked"])
-    indicated, plausible = tracked[condition][item], tracked[_baseline(dataset)][item]
-    for role, unit in indicated.items():
-        yield f"indicated {role}", role, [unit]
-    for role, unit in plausible.items():
-        if indicated.get(role, unit) != unit:
-            yield f"plausible {role}", role, [unit]
-    own = {unit for rows in tracked.values() for unit in rows[item].values()}
-    others = [unit for unit in json.loads(dataset.attrs["non_relevant"]) if unit not in own]
-    if others and indicated:
-        role = "agent" if "agent" in indicated else next(iter(indicated))
-        yield f"non-relevant {role}", role, others
+def _list_measures(dataset: xr.Dataset) -> Iterator[tuple[str, str, str, str, list[str]]]:
+    """Yield condition, item, name, probe and units of each measure."""
+    tracked, listed = get_tracked(dataset), get_non_relevant(dataset)
+    baseline = next(iter(tracked.values()))
+    for condition, items in tracked.items():
+        for item, indicated in items.items():
+            for role, unit in indicated.items():
+                yield condition, item, f"indicated {role}", role, [unit]
+            for role, unit in baseline[item].items():
+                if indicated.get(role, unit) != unit:
+                    yield condition, item, f"plausible {role}", role, [unit]
+            own = {unit for rows in tracked.values() for unit in rows[item].values()}
+            others = [unit for unit in listed if unit not in own]
+            if others and indicated:
+                role = "agent" if "agent" in indicated else next(iter(indicated))
+                yield condition, item, f"non-relevant {role}", role, others
 
 
-def _baseline(dataset: xr.Dataset) -> str:
-    return str(dataset["condition"].values[0])
-
-
-def _check(dataset: xr.Dataset) -> None:
-    """Everything that is to be measured was asked and has a unit."""
-    tracked = json.loads(dataset.attrs["tracked"])
-    pairs = {p for rows in tracked.values() for units in rows.values() for p in units.items()}
-    probes, known = set(dataset["probe"].values), set(dataset["unit"].values)
-    if missing := sorted({role for role, _ in pairs} - probes):
+def _check_units(dataset: xr.Dataset) -> None:
+    """Refuse a dataset in which something that is to be measured was not asked or has no unit."""
+    rows = [units for items in get_tracked(dataset).values() for units in items.values()]
+    asked, known = set(dataset["probe"].values), set(dataset["unit"].values)
+    if missing := sorted({role for units in rows for role in units} - asked):
         raise UserError(
             f"{join_names(missing)} is tracked but was not asked; add it to stimuli.probes."
         )
-    wanted = {unit for _, unit in pairs} | set(json.loads(dataset.attrs["non_relevant"]))
+    wanted = {unit for units in rows for unit in units.values()} | set(get_non_relevant(dataset))
     if missing := sorted(wanted - known):
         raise UserError(
             f"the activations hold no unit {join_names(missing)}; "
-            "mend the tracked units of the stimulus file or stimuli.non_relevant."
+            "correct the tracked units of the stimulus file or stimuli.non_relevant."
         )

@@ -1,86 +1,67 @@
-"""The central effect under every specification of a grid: does it hang on an open choice?
+"""The paper's central effect at every point of a grid: does it depend on an open choice?
 
     effect of ROLE = activation of the indicated ROLE, Bayesian − trained (MLE)
 
 at the critical word of the last condition (reversals), averaged over networks and items. `low` and
 `high` are mean ± 1.96 standard errors over the network × item cells. Cells of one network or item
-are not independent, so with few networks the interval describes and does not test.
-
-    DIR/multiverse.csv          one row per specification, in the order of the grid
-    DIR/results/, networks/     what is finished, by the content of all it depends on (`many`)
-
-The table is written from the results at the end. A run that is killed goes on where it was.
+are not independent, so with few networks the interval describes and does not test. What is measured
+at a point is decided in `_measure_effect`; which points there are, in `equivocal.study.grids`.
 """
 
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import lru_cache, partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy.special import expit
 
+from equivocal.errors import UserError
 from equivocal.gestalt import Run
 from equivocal.inference import LastLayer, collect_last_layer, infer_posterior
-from equivocal.progress import Advance
-from equivocal.store.files import write_text_atomically
-from equivocal.store.locks import hold_folder
-from equivocal.store.parcels import Parcel
-from equivocal.store.stages import hash_content, hash_files
-from equivocal.study.all_items import all_items
-from equivocal.study.cluster import Hire, alone
-from equivocal.study.many import Task, do_missing, scratch_folder
-from equivocal.study.paths import Watched, watched_rows
-from equivocal.study.running import Study
-from equivocal.study.settings import StudySettings
-from equivocal.study.specifications import CHOICES, Grid, Specification
-from equivocal.study.stimuli import load_stimuli
+from equivocal.store.store import hash_content, hash_files
+from equivocal.study.comparisons import Watched
+from equivocal.study.grids import CHOICES, Grid, Point
+from equivocal.study.stimuli import Stimuli, Stimulus, load_stimuli
+from equivocal.study.tasks import Parcel, Task, make_scratch_folder
+from equivocal.world import Utterance, World
 
-__all__ = ["curve_table", "movements", "roles_of", "run_multiverse", "summary"]
+__all__ = [
+    "compute_movements",
+    "find_all_items",
+    "list_roles",
+    "make_curve_table",
+    "make_effect_tasks",
+    "summarise_effect",
+]
 
 NORMAL_95 = 1.96
-CELLS = ("mle", "bayes", "effect", "low", "high")  # of one role, see `_cells`
+CELLS = ("mle", "bayes", "effect", "low", "high")  # of one role, see `_average_cells`
 
 
-def run_multiverse(grid: Grid, folder: Path, on_step: Advance, hire: Hire = alone) -> pd.DataFrame:
-    """Every specification that is not there yet; returns `multiverse.csv`."""
-    tasks = _tasks(grid)
-    with hold_folder(folder):
-        done = do_missing(tasks, folder, hire, on_step)
-        table = pd.DataFrame([{"key": key, **row} for key, row in done.results.items()])
-        if len(table):
-            write_text_atomically(folder / "multiverse.csv", table.to_csv(index=False))
-    done.check()
-    return table
-
-
-def _tasks(grid: Grid) -> dict[str, Task]:
-    """The specifications by key, in the order of the grid."""
-    study = grid.study
-    source = study.stimuli_path
-    world = Study(study, source.parent).world
+def make_effect_tasks(grid: Grid) -> dict[str, Task]:
+    """Make a task for each point of a multiverse, by a key of all that its result depends on."""
+    study = grid.points[0].settings
+    world, source = World.load(study.world_source), study.stimuli_path
     own = load_stimuli(source, world)
-    condition = own.conditions[-1]
+    condition, stimuli_key = own.conditions[-1], hash_files(source)
     watched = {"study": Watched(own, condition)}
-    if any(one.items == "all" for one in grid.specifications):
-        watched["all"] = Watched(all_items(own, world), condition)
-    tasks, stimuli_key = {}, hash_files(source)
-    for one in grid.specifications:
-        training = one.training(study)
-        sampler = one.sampler(study.inference.samplers["paper"]).model_dump()
+    if any(point.varied["items"] == "all" for point in grid.points):
+        watched["all"] = Watched(find_all_items(own, world), condition)
+    tasks = {}
+    for point in grid.points:
+        training, inference = point.settings.training_settings, point.settings.inference
+        there, sampler = watched[point.varied["items"]], inference.samplers["paper"].model_dump()
         what = [world.fingerprint, stimuli_key, condition]
-        seed = study.inference.seed
-        key = hash_content(one.model_dump(), sampler, seed, asdict(training), *what)
-        there = watched[one.items]
-        accepts = partial(_is_effect, one.model_dump(mode="json"), there.roles)
-        tasks[key] = Task(world, training, _effect, (study, one, there), accepts)
+        key = hash_content(point.varied, sampler, inference.seed, asdict(training), *what)
+        is_valid = partial(_is_effect, point.varied, there.roles)
+        tasks[key] = Task(world, training, _measure_effect, (point, there), is_valid)
     return tasks
 
 
 def _is_effect(choices: dict[str, Any], roles: Sequence[str], row: Any) -> bool:
-    """Whether something found in a store is what `_effect` gives for these choices."""
+    """Tell whether something is what `_measure_effect` returns for these choices."""
     if not isinstance(row, dict) or not choices.items() <= row.items():
         return False
     counted = ("networks", "num_items", "time", "converged", "put_back")
@@ -90,53 +71,50 @@ def _is_effect(choices: dict[str, Any], roles: Sequence[str], row: Any) -> bool:
     )
 
 
-def _effect(
-    networks: Parcel, study: StudySettings, one: Specification, watched: Watched
-) -> dict[str, Any]:
-    """On a worker: what a specification gives."""
-    run, layers = _run_of(networks), _layers_of(networks, one.rows)
-    sampler = one.sampler(study.inference.samplers["paper"])
+def _measure_effect(networks: Parcel, point: Point, watched: Watched) -> dict[str, Any]:
+    """Measure the effect at one point, on a worker."""
+    inference = point.settings.inference
+    run, layers = _load_run(networks), _collect_layers(networks, inference.rows)
     units_watched = [run.world.units.index(unit) for unit in watched.units]
+    each = np.arange(len(watched.items))
     trained, bayes, infos = [], [], []
     for index, network in enumerate(run.networks):
-        psi = watched_rows(network, watched)
-        # units that are not watched would cost time and say nothing
+        # units that are not watched would cost time and change nothing
         layer = layers[index].select(units_watched)
         posterior = infer_posterior(
-            layer, sampler, one.prior_variance, study.inference.seed_of(index)
+            layer, inference.samplers["paper"], inference.central_prior, inference.get_seed(index)
         )
-        each = np.arange(len(watched.items))
+        psi = watched.collect_features(network)
         asked = list(zip(psi, watched.unit_of, strict=True))  # role by role
         logits = [(rows * layer.trained[units]).sum(axis=1) for rows, units in asked]
         trained.append(expit(np.array(logits, float)))
         bayes.append([posterior.predict_proba(rows)[each, units] for rows, units in asked])
         infos.append(posterior.info)
-    row: dict[str, Any] = one.model_dump()
-    row |= {"networks": len(infos), "num_items": len(watched.items)}
+    row = {**point.varied, "networks": len(infos), "num_items": len(watched.items)}
     for r, role in enumerate(watched.roles):
-        of_role = (np.array(values, float)[:, r] for values in (trained, bayes))
-        row |= {f"{name}_{role}": value for name, value in _cells(*of_role).items()}
+        cells = _average_cells(*(np.array(values, float)[:, r] for values in (trained, bayes)))
+        row |= {f"{name}_{role}": value for name, value in cells.items()}
     row["time"] = float(np.median([info.time for info in infos]))  # τ reached
     row["converged"] = bool(all(info.converged for info in infos))
     row["put_back"] = int(sum(info.repaired for info in infos))  # particles lost on the way
     return row
 
 
-@lru_cache(maxsize=1)  # specifications that share networks follow one another
-def _run_of(networks: Parcel) -> Run:
-    with scratch_folder() as folder:
+@lru_cache(maxsize=1)  # points that share networks follow one another
+def _load_run(networks: Parcel) -> Run:
+    with make_scratch_folder() as folder:
         networks.unpack(folder)
         return Run.load(folder)
 
 
 @lru_cache(maxsize=2)  # every word and last word
-def _layers_of(networks: Parcel, rows: str) -> list[LastLayer]:
-    run = _run_of(networks)
+def _collect_layers(networks: Parcel, rows: str) -> list[LastLayer]:
+    run = _load_run(networks)
     return [collect_last_layer(run, network, rows) for network in run.networks]
 
 
-def _cells(trained: np.ndarray, bayes: np.ndarray) -> dict[str, float]:
-    """Averages over the (network, item) cells of one role, with their interval."""
+def _average_cells(trained: np.ndarray, bayes: np.ndarray) -> dict[str, float]:
+    """Average over the (network, item) cells of one role, with an interval."""
     change = (bayes - trained).ravel()
     mean = float(change.mean())
     several = len(change) > 1
@@ -145,21 +123,21 @@ def _cells(trained: np.ndarray, bayes: np.ndarray) -> dict[str, float]:
     return {"mle": float(trained.mean()), "bayes": float(bayes.mean()), **ends}
 
 
-def roles_of(table: pd.DataFrame) -> list[str]:
-    """Roles whose effect is in a table."""
+def list_roles(table: pd.DataFrame) -> list[str]:
+    """List the roles whose effect is in a table."""
     names = (str(name) for name in table.columns)
     return [name.removeprefix("effect_") for name in names if name.startswith("effect_")]
 
 
-def curve_table(table: pd.DataFrame, role: str) -> pd.DataFrame:
-    """Effect, interval and the choices that vary, as `specification_curve` draws them."""
+def make_curve_table(table: pd.DataFrame, role: str) -> pd.DataFrame:
+    """Select effect, interval and the choices that vary, as `specification_curve` draws them."""
     varied = [name for name in CHOICES if table[name].nunique() > 1]
     shown = {name: table[f"{name}_{role}"] for name in ("effect", "low", "high")}
     return pd.DataFrame({**shown, **{name.replace("_", " "): table[name] for name in varied}})
 
 
-def movements(table: pd.DataFrame, role: str) -> "pd.Series[float]":
-    """How far each choice alone moves the effect: the largest range with all others held fixed."""
+def compute_movements(table: pd.DataFrame, role: str) -> "pd.Series[float]":
+    """Compute how far each choice alone moves the effect: its largest range, all others fixed."""
     effect, moved = f"effect_{role}", {}
     for name in CHOICES:
         if table[name].nunique() > 1:
@@ -169,8 +147,8 @@ def movements(table: pd.DataFrame, role: str) -> "pd.Series[float]":
     return pd.Series(moved, dtype=float).sort_values(ascending=False, kind="stable")
 
 
-def summary(table: pd.DataFrame, role: str) -> dict[str, float]:
-    """The distribution of the effect over specifications."""
+def summarise_effect(table: pd.DataFrame, role: str) -> dict[str, float]:
+    """Summarise the distribution of the effect over specifications."""
     effect = table[f"effect_{role}"]
     return {
         "share_positive": float((effect > 0).mean()),
@@ -179,3 +157,88 @@ def summary(table: pd.DataFrame, role: str) -> dict[str, float]:
         "median": float(effect.median()),
         "largest": float(effect.max()),
     }
+
+
+def find_all_items(stimuli: Stimuli, world: World) -> Stimuli:
+    """Find every item of a world that is built like those of a study.
+
+    The first item of the study is the pattern. A sentence of the world is an item if it begins with
+    as many constituents, the same markers, and the same agent. In the paper's world these are all
+    pairs of a situation and what the woman does there to what: sixteen, of which the study has
+    eight. The reversal is the same sentence with agent and patient exchanged, whatever the world
+    makes of it.
+
+    Parameters
+    ----------
+    stimuli : Stimuli
+        Of a study whose last condition exchanges agent and patient of the first.
+    world : World
+        Whose sentences are looked through.
+
+    Raises
+    ------
+    UserError
+        Where the study's stimuli are built otherwise.
+    """
+    baseline, reversal = stimuli.conditions[0], stimuli.conditions[-1]
+    pattern, turned = (stimuli.rows[name, stimuli.items[0]] for name in (baseline, reversal))
+    agent, patient = (_find_position(pattern, role, world) for role in ("agent", "patient"))
+    if turned.utterance.tokens != _exchange(pattern.utterance, agent, patient).tokens:
+        raise UserError(
+            "items = 'all' needs a study whose last condition exchanges agent and patient of the "
+            f"first, unlike {str(pattern.utterance)!r} and {str(turned.utterance)!r}; leave it out."
+        )
+    rows: dict[tuple[str, str], Stimulus] = {}
+    for utterance in _find_similar(pattern, agent, world):
+        who, what = (
+            _find_unit(utterance.constituents[place].word, world) for place in (agent, patient)
+        )
+        if who == what:
+            continue
+        name = str(utterance)
+        back = _exchange(utterance, agent, patient)
+        tracked, exchanged = {"agent": who, "patient": what}, {"agent": what, "patient": who}
+        rows[baseline, name] = Stimulus(baseline, name, utterance, pattern.critical, tracked)
+        rows[reversal, name] = Stimulus(reversal, name, back, turned.critical, exchanged)
+    return Stimuli((baseline, reversal), tuple(dict.fromkeys(item for _, item in rows)), rows)
+
+
+def _find_similar(pattern: Stimulus, agent: int, world: World) -> list[Utterance]:
+    """Find beginnings of sentences that fit the pattern, each once, likeliest first."""
+    wanted = pattern.utterance.constituents
+    markers = [part.marker for part in wanted]
+    found: dict[tuple[tuple[str, ...], ...], Utterance] = {}
+    for sentence in world.sentences:
+        heard = world.parse(sentence.text).first(len(wanted))
+        same_agent = len(heard) > agent and heard.constituents[agent].word == wanted[agent].word
+        if same_agent and [part.marker for part in heard] == markers:
+            found.setdefault(heard.tokens, heard)
+    return list(found.values())
+
+
+def _find_position(row: Stimulus, role: str, world: World) -> int:
+    """Find where in a sentence the filler of a role stands."""
+    unit = row.tracked.get(role)
+    places = [
+        place
+        for place, part in enumerate(row.utterance)
+        if unit and world.filler_units(part.word)[world.units.index(unit)]
+    ]
+    if len(places) != 1:
+        raise UserError(
+            f"items = 'all' needs one word for the {role} of {str(row.utterance)!r}, found "
+            f"{len(places)}; track it in the stimulus file, or leave items out."
+        )
+    return places[0]
+
+
+def _find_unit(word: str, world: World) -> str:
+    if word not in world.units:
+        raise UserError(f"items = 'all' needs a unit named {word!r}, as the word; leave it out.")
+    return word
+
+
+def _exchange(utterance: Utterance, one: int, other: int) -> Utterance:
+    parts = list(utterance.constituents)
+    parts[one], parts[other] = parts[other], parts[one]
+    return Utterance(tuple(parts))

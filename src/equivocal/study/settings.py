@@ -1,7 +1,8 @@
-"""What a study runs with: every number in one TOML file, none in code.
+"""The settings of a study: every number in one TOML file, none in code.
 
 A preset is such a file inside the package (`presets/paper.toml`); a user's own has the same tables.
-`--set inference.paper.num_particles=100` replaces single values; a wrong name proposes the nearest.
+A change by dotted name, `inference.samplers.paper.num_particles = 100`, replaces a single value. To
+add a setting, add a field here and, with its reason, a line in the preset.
 """
 
 import tomllib
@@ -29,13 +30,15 @@ from equivocal.world import shipped_worlds
 __all__ = [
     "InferenceSettings",
     "StudySettings",
+    "find_named_file",
+    "list_names",
+    "list_presets",
     "load_study",
-    "named_file",
-    "names_in",
     "parse_changes",
-    "preset_names",
+    "write_example",
 ]
 
+_EXAMPLE = resources.files("equivocal.study") / "example"
 _PRESETS = resources.files("equivocal.study") / "presets"
 Count = Annotated[int, Field(ge=1)]
 
@@ -50,7 +53,7 @@ class InferenceSettings(SettingsTable):
     seed: int = Field(default=0, ge=0)
     samplers: dict[str, SamplerSettings]
 
-    def seed_of(self, index: int) -> int:
+    def get_seed(self, index: int) -> int:
         """Return the seed of one network's ensembles."""
         return self.seed + index
 
@@ -64,14 +67,14 @@ class InferenceSettings(SettingsTable):
 
 
 class PathSettings(SettingsTable):
-    """The ensemble watched along τ: the tracked units alone, beyond the steps of the paper."""
+    """How far the ensemble is followed along τ, beyond the steps of the paper, and for how many."""
 
     num_steps: Count = 120
     networks: Count = 2
 
 
 class NutsSettings(SettingsTable):
-    """The exact posterior of the tracked units, for comparison."""
+    """How the exact posterior of the tracked units is sampled for comparison."""
 
     networks: int = Field(default=1, ge=0)  # 0: leave it out
     units: int = Field(default=99, ge=1)  # at most so many of the tracked units
@@ -81,18 +84,31 @@ class NutsSettings(SettingsTable):
 
 
 class StimuliSettings(SettingsTable):
-    """What is heard and what is asked."""
+    """Which sentences are heard and which roles are asked for."""
 
     file: str
     shown: str | None = None  # the item that is drawn word by word; by default the first
     probes: tuple[str, ...] = ("agent", "patient")
-    non_relevant: tuple[
-        str, ...
-    ] = ()  # units that should stay off; by default other items' fillers
+    # units that should stay off; by default other items' fillers
+    non_relevant: tuple[str, ...] = ()
 
 
 class StudySettings(SettingsTable):
-    """All of a study; `folder` is where its files are looked for."""
+    """Everything that a study is run with.
+
+    Attributes
+    ----------
+    name, world : str
+        The name of the study, and the name or the file of its world.
+    training, stimuli, inference, path, nuts
+        The tables of a study file.
+    quick_run : bool
+        Whether the changes of the table [quick] were made.
+    folder : str
+        Where files that the settings name are looked for; not part of the file.
+    given : tuple of str
+        Settings that the caller named, whose paths may lead anywhere; not part of the file.
+    """
 
     name: str
     world: str
@@ -102,23 +118,23 @@ class StudySettings(SettingsTable):
     path: PathSettings = PathSettings()
     nuts: NutsSettings = NutsSettings()
     folder: str = Field(default="", exclude=True)
-    given: tuple[str, ...] = Field(default=(), exclude=True)  # settings that the caller named
-    quick_run: bool = False  # made with the changes of the table [quick]
+    given: tuple[str, ...] = Field(default=(), exclude=True)
+    quick_run: bool = False
 
     @property
     def stimuli_path(self) -> Path:
-        """Beside the study's file, or wherever the caller said."""
-        return self._located("stimuli.file", self.stimuli.file)
+        """The stimulus file: beside the study's file, or wherever the caller said."""
+        return self._locate("stimuli.file", self.stimuli.file)
 
     @property
     def world_source(self) -> str | Path:
-        """A file beside the study's, or the name of a world of the package."""
-        beside = self._located("world", self.world)
+        """The world: a file beside the study's, or the name of a world of the package."""
+        beside = self._locate("world", self.world)
         if not beside.is_file() and ("world" in self.given or self.world in shipped_worlds()):
             return self.world
         return beside
 
-    def _located(self, setting: str, name: str) -> Path:
+    def _locate(self, setting: str, name: str) -> Path:
         if any(f"{setting}.".startswith(f"{given}.") for given in self.given):
             return Path(self.folder) / name
         # an installed package may be a tree of links
@@ -126,39 +142,44 @@ class StudySettings(SettingsTable):
 
     @property
     def training_settings(self) -> TrainingSettings:
-        """The table [training], checked."""
+        """The table [training], checked; a `UserError` names what is wrong with it."""
         return TrainingSettings.from_dict(self.training)
 
-    def check_training(self) -> None:
-        """Raises where a training setting is wrong."""
-        TrainingSettings.from_dict(self.training)
+    def change(self, changes: dict[str, Any]) -> "StudySettings":
+        """Return these settings with some values replaced, by dotted name."""
+        content = self.model_dump()
+        for name, value in changes.items():
+            _replace(content, name, value)
+        return StudySettings(**content, folder=self.folder, given=self.given)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what a study file holds, with every default spelled out."""
+        return self.model_dump(mode="json", exclude_none=True)
 
     def write(self, path: Path) -> None:
-        """As TOML, with every default spelled out."""
-        content = self.model_dump(mode="json", exclude_none=True)
-        write_text_atomically(path, tomli_w.dumps(content))
+        """Write a study file."""
+        write_text_atomically(path, tomli_w.dumps(self.to_dict()))
 
 
-def preset_names() -> list[str]:
-    """The studies that come with the package."""
-    return names_in(_PRESETS)
+def list_presets() -> list[str]:
+    """List the studies that come with the package."""
+    return list_names(_PRESETS)
 
 
-def names_in(folder: Traversable) -> list[str]:
-    """The TOML files of a folder of the package, by name."""
+def list_names(folder: Traversable) -> list[str]:
+    """List the TOML files of a folder of the package, by name."""
     names = (entry.name for entry in folder.iterdir())
     return sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml"))
 
 
-def named_file(name_or_path: str | Path, folder: Traversable, kind: str) -> Path:
-    """A file of the package by name, or a user's own, which ends in .toml."""
-    name, known = str(name_or_path), names_in(folder)
+def find_named_file(name_or_path: str | Path, folder: Traversable, kind: str) -> Path:
+    """Find a file of the package by name, or a user's own, which ends in .toml."""
+    name, known = str(name_or_path), list_names(folder)
     if Path(name).suffix == ".toml":
         return Path(name)
     if name not in known:
-        why = (
-            did_you_mean(name, known) or f"; {kind}s are {join_names(known)}, a file ends in .toml."
-        )
+        near = did_you_mean(name, known)
+        why = near or f"; {kind}s are {join_names(known)}, a file ends in .toml."
         raise UserError(f"there is no {kind} {name!r}{why}")
     return Path(str(folder / f"{name}.toml"))
 
@@ -170,11 +191,26 @@ def load_study(
     quick: bool = False,
     from_file: bool = False,
 ) -> StudySettings:
-    """A preset by name or a user's file; `changes` by dotted name replace single values.
+    """Load the settings of a study.
 
-    Paths in `changes` may lead anywhere, unless they come `from_file` themselves.
+    Parameters
+    ----------
+    name_or_path : str or Path
+        The name of a preset, or a study file, which ends in .toml.
+    changes : dict, optional
+        Values that replace those of the file, by dotted name.
+    quick : bool
+        Whether to make the changes of the table [quick].
+    from_file : bool
+        Whether `changes` were read from a file; then paths in them must not lead out of the
+        folder of the study file.
+
+    Raises
+    ------
+    UserError
+        Where the file cannot be read or a setting is unknown or wrong; the nearest name is given.
     """
-    path = named_file(name_or_path, _PRESETS, "preset")
+    path = find_named_file(name_or_path, _PRESETS, "preset")
     content = read_toml(path)
     small, changes = content.pop("quick", {}), changes or {}
     if not isinstance(small, dict):
@@ -197,7 +233,7 @@ def load_study(
 
 
 def parse_changes(pairs: list[str]) -> dict[str, Any]:
-    """`name=value` as TOML would read the value; what it cannot read is taken as text.
+    """Parse `name=value` pairs; a value that is not TOML is taken as text.
 
     >>> parse_changes(["training.networks=2", "inference.rows=last word"])
     {'training.networks': 2, 'inference.rows': 'last word'}
@@ -222,3 +258,33 @@ def _replace(content: dict[str, Any], key: str, value: Any) -> None:
         if not isinstance(content, dict):
             raise UserError(f"{key!r} leads nowhere: {table!r} is a value, not a table.")
     content[name] = value
+
+
+def write_example(path: Path) -> Path:
+    """Write a commented study to start from, and its stimulus file beside it.
+
+    Parameters
+    ----------
+    path : Path
+        The study file, which ends in .toml; the stimulus file has the same stem.
+
+    Returns
+    -------
+    Path
+        The stimulus file.
+
+    Raises
+    ------
+    UserError
+        Where either file exists already.
+    """
+    stimuli = path.with_suffix(".csv")
+    if path.suffix != ".toml":
+        raise UserError(f"a study's file ends in .toml, got {path.name!r}.")
+    for file in (path, stimuli):
+        if file.exists():
+            raise UserError(f"{file} exists already; choose another name or remove it first.")
+    text = (_EXAMPLE / "study.toml").read_text(encoding="utf-8").replace("STUDY", path.stem)
+    write_text_atomically(stimuli, (_EXAMPLE / "stimuli.csv").read_text(encoding="utf-8"))
+    write_text_atomically(path, text)
+    return stimuli

@@ -18,10 +18,10 @@ __all__ = [
     "LOWEST",
     "MixedModel",
     "TTest",
-    "clipped_logit",
-    "crossed_mixed_model",
-    "holm",
-    "largest_p_against_zero",
+    "clip_logit",
+    "compute_largest_p",
+    "correct_holm",
+    "fit_mixed_model",
     "one_sample",
     "paired",
     "paired_logit",
@@ -95,22 +95,22 @@ def paired(first: ArrayLike, second: ArrayLike) -> TTest:
     return one_sample(np.asarray(first, float) - np.asarray(second, float))
 
 
-def clipped_logit(values: ArrayLike) -> np.ndarray:
+def clip_logit(values: ArrayLike) -> np.ndarray:
     """log(y / (1 − y)) with y kept in [1e-38, 1 − 6e-8], so that it is finite."""
     return np.asarray(logit(np.clip(np.asarray(values, float), LOWEST, HIGHEST)))
 
 
 def paired_logit(first: ArrayLike, second: ArrayLike) -> TTest:
-    """`paired` on the logit scale, activations clipped as in `clipped_logit`.
+    """`paired` on the logit scale, activations clipped as in `clip_logit`.
 
     Where activations are near zero a difference of factors is what matters, and there the spread
     of logits is comparable between conditions. Of arrays (n, …) each row's logits are averaged.
     """
-    difference = clipped_logit(first) - clipped_logit(second)
+    difference = clip_logit(first) - clip_logit(second)
     return one_sample(difference.reshape(len(difference), -1).mean(axis=1))
 
 
-def holm(p_values: ArrayLike) -> np.ndarray:
+def correct_holm(p_values: ArrayLike) -> np.ndarray:
     """Holm's correction over a family of tests; NaN stays NaN and counts for no test.
 
     The smallest of m is multiplied by m, the next by m − 1, …, and none may fall below the one
@@ -124,19 +124,19 @@ def holm(p_values: ArrayLike) -> np.ndarray:
     return corrected
 
 
-def largest_p_against_zero(n: int) -> float:
+def compute_largest_p(n: int) -> float:
     """The largest two-sided p that a one-sample t-test of `n` non-negative numbers can give.
 
     For x ≥ 0, Σx² ≤ (Σx)² = n² m², so s² = (Σx² − n m²) / (n − 1) ≤ n m². Hence
     t = m √n / s ≥ 1, with equality when all but one are zero, and p ≤ 2 P(T_{n−1} > 1).
 
-    >>> round(largest_p_against_zero(10), 3)
+    >>> round(compute_largest_p(10), 3)
     0.343
     """
     return float(2 * stats.t.sf(1, n - 1))
 
 
-def crossed_mixed_model(table: pd.DataFrame) -> MixedModel:
+def fit_mixed_model(table: pd.DataFrame) -> MixedModel:
     """Bayesian − MLE on the logit scale, networks and items both counted as samples.
 
     `table` has columns network, item, mle and mean, a row for each pair of the first two. The
@@ -144,7 +144,7 @@ def crossed_mixed_model(table: pd.DataFrame) -> MixedModel:
     differences that vary by network and item, an effect carried by few of either is not taken for
     a general one. The p-value is Wald's, z = β / se, and a little small with few networks.
     """
-    d = clipped_logit(table["mean"]) - clipped_logit(table["mle"])
+    d = clip_logit(table["mean"]) - clip_logit(table["mle"])
     spread = float(d.std()) if len(d) else NAN
     if not spread > 1e-12 or min(table["network"].nunique(), table["item"].nunique()) < 2:
         estimate = float(d.mean()) if len(d) else NAN

@@ -1,4 +1,4 @@
-"""The paper's five tables, with what they leave out; a crossed mixed model; every word.
+"""The paper's five tables, completed, a crossed mixed model, and the tests at every word.
 
 Each row is one measure in one condition other than the baseline. The model analysis averages
 activations over items, so n counts networks; the item analysis averages over networks. Tests on the
@@ -15,63 +15,67 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from equivocal.study.measures import central_prior, grid, measures
+from equivocal.study.measures import arrange_grid, compute_measures, find_central_prior
 from equivocal.study.statistics import (
-    TTest,
-    crossed_mixed_model,
-    holm,
+    correct_holm,
+    fit_mixed_model,
     one_sample,
     paired,
     paired_logit,
 )
 
-__all__ = ["PRINTED_STUDY", "printed_values", "tables"]
+__all__ = ["PRINTED_STUDY", "compute_tables", "load_printed_values"]
 
 PRINTED_STUDY = "paper"  # the study whose values are printed
 PRINTED_CONDITION = "reversal"
+AXES = {"network": 0, "item": 1}  # of `arrange_grid`
 IN_TABLES = ("indicated ", "non-relevant ")  # the measures of the paper's rows
 LOGIT = ("mean", "t", "p", "ci_low", "ci_high", "effect")
 Rows = list[dict[str, Any]]
 
 
-def printed_values() -> dict[str, Any]:
-    """What the paper prints: `[table][measure][column]` with texts `p` and `t`."""
+def load_printed_values() -> dict[str, Any]:
+    """Load what the paper prints: `[table][measure][column]` with texts `p` and `t`."""
     path = resources.files("equivocal.study") / "record" / "printed.toml"
     return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
-def tables(dataset: xr.Dataset, without: Container[str] = ()) -> dict[str, pd.DataFrame]:
-    """All tables of a study by name, or all but some; the mixed model alone takes seconds."""
-    rows, prior = measures(dataset), central_prior(dataset)
+def compute_tables(dataset: xr.Dataset, without: Container[str] = ()) -> dict[str, pd.DataFrame]:
+    """Compute the tables of a study.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        As `activations.nc` holds it.
+    without : container of str
+        Tables to leave out; the mixed model alone takes seconds.
+
+    Returns
+    -------
+    dict of str to DataFrame
+        The tables by name.
+    """
+    rows, prior = compute_measures(dataset), find_central_prior(dataset)
     central = rows[rows["prior"] == prior]
     makers: dict[str, Callable[[], Rows]] = {
-        "against_zero_models": lambda: _against_zero(central, _over_items),
-        "against_zero_items": lambda: _against_zero(central, _over_networks),
-        "paired_models": lambda: _paired(central, np.asarray),
-        "paired_items": lambda: _paired(central, np.transpose),
-        "priors_models": lambda: _paired(rows, np.asarray),
-        "mixed_model": lambda: _mixed(rows),
-        "every_word_models": lambda: _every_word(dataset, prior),
+        "against_zero_models": lambda: _test_against_zero(central, over="item"),
+        "against_zero_items": lambda: _test_against_zero(central, over="network"),
+        "paired_models": lambda: _sort_by_estimate(_test_pairs(central, over="item")),
+        "paired_items": lambda: _sort_by_estimate(_test_pairs(central, over="network")),
+        "priors_models": lambda: _sort_by_estimate(_test_pairs(rows, over="item")),
+        "mixed_model": lambda: _fit_mixed_models(rows),
+        "every_word_models": lambda: _test_every_word(dataset, prior),
     }
-    is_paper = dataset.attrs["study"] == PRINTED_STUDY
-    printed = printed_values() if is_paper else {}
+    printed = load_printed_values() if dataset.attrs["study"] == PRINTED_STUDY else {}
     return {
-        name: _finished(name, make(), printed)
+        name: _complete(name, make(), printed)
         for name, make in makers.items()
         if name not in without
     }
 
 
-def _over_items(values: np.ndarray) -> np.ndarray:
-    return np.asarray(values.mean(axis=1))
-
-
-def _over_networks(values: np.ndarray) -> np.ndarray:
-    return np.asarray(values.mean(axis=0))
-
-
-def _tested(rows: pd.DataFrame) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
-    """What names a test, and its rows of `measures`: a row for each network and item."""
+def _group_tests(rows: pd.DataFrame) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
+    """Yield what names a test, and its rows: one for each network and item."""
     baseline = rows["condition"].iloc[0]
     kept = rows[(rows["condition"] != baseline) & rows["measure"].str.startswith(IN_TABLES)]
     names = ["condition", "measure", "probe", "sampler", "prior"]
@@ -81,60 +85,56 @@ def _tested(rows: pd.DataFrame) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]
         yield head, part
 
 
-def _against_zero(rows: pd.DataFrame, average: Callable[[np.ndarray], np.ndarray]) -> Rows:
+def _test_against_zero(rows: pd.DataFrame, over: str) -> Rows:
+    """Test means over items, or over networks, against zero."""
     found: Rows = []
-    first = rows["sampler"].iloc[0]
-    for head, part in _tested(rows):
+    axis, first = AXES[over], rows["sampler"].iloc[0]
+    for head, part in _group_tests(rows):
         if head["estimate"] == first:  # the trained network is the same beside every sampler
             trained = head | {"estimate": "mle", "prior": float("nan")}
-            found.append(trained | asdict(one_sample(average(grid(part, "mle")))))
-        found.append(head | asdict(one_sample(average(grid(part, "mean")))))
-    order = list(dict.fromkeys(row["estimate"] for row in found))
-    return sorted(found, key=lambda row: order.index(row["estimate"]))
+            found.append(trained | asdict(one_sample(arrange_grid(part, "mle").mean(axis=axis))))
+        found.append(head | asdict(one_sample(arrange_grid(part, "mean").mean(axis=axis))))
+    return _sort_by_estimate(found)
 
 
-def _paired(rows: pd.DataFrame, turned: Callable[[np.ndarray], np.ndarray]) -> Rows:
-    """`turned` brings the sample (networks or items) to the front."""
+def _test_pairs(rows: pd.DataFrame, over: str, **place: int) -> Rows:
+    """Test Bayesian − trained, averaged over items or over networks."""
     found: Rows = []
-    for head, part in _tested(rows):
-        bayes, mle = turned(grid(part, "mean")), turned(grid(part, "mle"))
-        test = paired(bayes.mean(axis=1), mle.mean(axis=1))
-        found.append(head | asdict(test) | _named_logit(paired_logit(bayes, mle)))
-    order = list(dict.fromkeys(row["estimate"] for row in found))
-    return sorted(found, key=lambda row: order.index(row["estimate"]))
-
-
-def _every_word(dataset: xr.Dataset, prior: float) -> Rows:
-    """The paired tests as if each word in turn were the critical one; it is a choice of ours."""
-    found: Rows = []
-    for position in (int(p) for p in dataset["position"].values):
-        moved = dataset.assign(critical=xr.full_like(dataset["critical"], position))
-        rows = measures(moved)
-        for head, part in _tested(rows[rows["prior"] == prior]):
-            bayes, mle = grid(part, "mean"), grid(part, "mle")
-            place = {"position": position, "mean_mle": mle.mean(), "mean_bayes": bayes.mean()}
-            test = asdict(paired(bayes.mean(axis=1), mle.mean(axis=1)))
-            found.append(head | place | test | _named_logit(paired_logit(bayes, mle)))
+    for head, part in _group_tests(rows):
+        grids = (arrange_grid(part, name) for name in ("mean", "mle"))
+        bayes, mle = (np.moveaxis(grid, AXES[over], 1) for grid in grids)
+        means = {"mean_mle": mle.mean(), "mean_bayes": bayes.mean()} if place else {}
+        test, logits = paired(bayes.mean(axis=1), mle.mean(axis=1)), paired_logit(bayes, mle)
+        on_logits = {f"logit_{name}": getattr(logits, name) for name in LOGIT}
+        found.append(head | place | means | asdict(test) | on_logits)
     return found
 
 
-def _named_logit(test: TTest) -> dict[str, float]:
-    return {f"logit_{name}": getattr(test, name) for name in LOGIT}
+def _sort_by_estimate(rows: Rows) -> Rows:
+    order = list(dict.fromkeys(row["estimate"] for row in rows))
+    return sorted(rows, key=lambda row: order.index(row["estimate"]))
 
 
-def _mixed(rows: pd.DataFrame) -> Rows:
-    return [
-        head | {"scale": "logit"} | _renamed(asdict(crossed_mixed_model(part)))
-        for head, part in _tested(rows)
-    ]
+def _test_every_word(dataset: xr.Dataset, prior: float) -> Rows:
+    """Repeat the paired tests as if each word were the critical one, which is our choice."""
+    found: Rows = []
+    for position in (int(p) for p in dataset["position"].values):
+        moved = dataset.assign(critical=xr.full_like(dataset["critical"], position))
+        rows = compute_measures(moved)
+        found += _test_pairs(rows[rows["prior"] == prior], over="item", position=position)
+    return found
 
 
-def _renamed(model: dict[str, Any]) -> dict[str, Any]:
-    return {("difference" if key == "estimate" else key): value for key, value in model.items()}
+def _fit_mixed_models(rows: pd.DataFrame) -> Rows:
+    found: Rows = []
+    for head, part in _group_tests(rows):
+        model = asdict(fit_mixed_model(part))
+        found.append(head | {"scale": "logit", "difference": model.pop("estimate")} | model)
+    return found
 
 
-def _finished(name: str, rows: Rows, printed: dict[str, Any]) -> pd.DataFrame:
-    """With labels, corrected p-values and, where there are any, the printed ones."""
+def _complete(name: str, rows: Rows, printed: dict[str, Any]) -> pd.DataFrame:
+    """Add labels, corrected p-values and, where there are any, the printed values."""
     table = pd.DataFrame(rows)
     labels = [printed.get("labels", {}).get(row["measure"], row["measure"]) for row in rows]
     table.insert(3, "label", labels)
@@ -142,16 +142,16 @@ def _finished(name: str, rows: Rows, printed: dict[str, Any]) -> pd.DataFrame:
     for column in ("p", "logit_p"):
         if column in table:
             by_estimate = table.groupby("estimate", sort=False)[column]
-            table[f"{column}_holm"] = by_estimate.transform(lambda p: holm(p.to_numpy()))
+            table[f"{column}_holm"] = by_estimate.transform(lambda p: correct_holm(p.to_numpy()))
     if name in printed:
-        cells = [_printed_cell(printed[name], row, name == "priors_models") for row in rows]
+        cells = [_find_printed(printed[name], row, name == "priors_models") for row in rows]
         table["printed_p"] = [cell.get("p", "") for cell in cells]
         if name.startswith("paired"):
             table["printed_t"] = [cell.get("t", "") for cell in cells]
     return table
 
 
-def _printed_cell(table: dict[str, Any], row: dict[str, Any], by_prior: bool) -> dict[str, str]:
+def _find_printed(table: dict[str, Any], row: dict[str, Any], by_prior: bool) -> dict[str, str]:
     if row["condition"] != PRINTED_CONDITION or (by_prior and row["estimate"] != "paper"):
         return {}
     column = f"{row['prior']:g}" if by_prior else row["estimate"]

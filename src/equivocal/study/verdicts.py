@@ -34,7 +34,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from equivocal.study.measures import grid
+from equivocal.study.measures import arrange_grid
 from equivocal.study.statistics import TTest
 
 __all__ = [
@@ -47,13 +47,13 @@ __all__ = [
     "Facts",
     "Finding",
     "MissingError",
-    "graded",
-    "interval",
-    "joined",
-    "p_text",
-    "span",
-    "where_rows",
-    "why_tests",
+    "explain_tests",
+    "format_interval",
+    "format_p",
+    "format_span",
+    "grade",
+    "join_intervals",
+    "select_rows",
 ]
 
 REPLICATED, DIRECTION, NOT = "replicated", "direction only", "not replicated"
@@ -79,34 +79,34 @@ class Facts:
     """Everything claims are judged from."""
 
     dataset: xr.Dataset
-    rows: pd.DataFrame  # `measures` of the dataset
+    rows: pd.DataFrame  # `compute_measures` of the dataset
     central: float  # prior variance
     tables: dict[str, pd.DataFrame]
     evidence: dict[str, Any]
     limits: dict[str, float]
 
-    def grids(self, entry: Entry, measure: str, sampler: str) -> tuple[np.ndarray, np.ndarray]:
+    def get_grids(self, entry: Entry, measure: str, sampler: str) -> tuple[np.ndarray, np.ndarray]:
         """(network, item) of the Bayesian model and of the trained network."""
-        rows = where_rows(
+        rows = select_rows(
             self.rows,
             condition=entry["condition"],
             measure=measure,
             sampler=sampler,
             prior=self.central,
         )
-        return grid(rows, "mean"), grid(rows, "mle")
+        return arrange_grid(rows, "mean"), arrange_grid(rows, "mle")
 
-    def tested(self, table: str, entry: Entry, measure: str, **where: object) -> dict[str, Any]:
+    def get_test(self, table: str, entry: Entry, measure: str, **where: object) -> dict[str, Any]:
         """One row of a table, in plain numbers."""
         if table not in self.tables:
             raise MissingError(f"The table {table} was not made.")
-        found = where_rows(
+        found = select_rows(
             self.tables[table], condition=entry["condition"], measure=measure, **where
         )
         return {str(name): value for name, value in found.iloc[:1].to_dict("records")[0].items()}
 
 
-def where_rows(rows: pd.DataFrame, **values: object) -> pd.DataFrame:
+def select_rows(rows: pd.DataFrame, **values: object) -> pd.DataFrame:
     """The rows with these values; `MissingError` where there are none."""
     for column, value in values.items():
         rows = rows[rows[column] == value]
@@ -116,27 +116,27 @@ def where_rows(rows: pd.DataFrame, **values: object) -> pd.DataFrame:
     return rows
 
 
-def graded(direction: Sequence[bool], reached: Sequence[bool]) -> str:
+def grade(direction: Sequence[bool], reached: Sequence[bool]) -> str:
     """Not replicated without the direction, replicated where all is reached."""
     if not all(direction):
         return NOT
     return REPLICATED if all(reached) else DIRECTION
 
 
-def interval(test: TTest, name: str, sign: str = "") -> str:
+def format_interval(test: TTest, name: str, sign: str = "") -> str:
     """A mean with its interval, where there is one."""
-    return f"{name} {test.mean:{sign}.3g}{span(test.ci_low, test.ci_high)}"
+    return f"{name} {test.mean:{sign}.3g}{format_span(test.ci_low, test.ci_high)}"
 
 
-def span(low: float, high: float) -> str:
+def format_span(low: float, high: float) -> str:
     """An interval in brackets; without spread or with one network there is none."""
     return f" [{low:.3g}, {high:.3g}]" if low <= high else " (no interval)"
 
 
-def p_text(value: float) -> str:
+def format_p(value: float) -> str:
     """A p-value as it is printed.
 
-    >>> p_text(0.00003), p_text(0.04), p_text(float("nan"))
+    >>> format_p(0.00003), format_p(0.04), format_p(float("nan"))
     ('p < 0.0001', 'p = 0.0400', 'p undefined')
     """
     if np.isnan(value):
@@ -144,7 +144,7 @@ def p_text(value: float) -> str:
     return "p < 0.0001" if value < 1e-4 else f"p = {value:.4f}"
 
 
-def why_tests(verdict: str, what: str, missed: list[str], alpha: float) -> str:
+def explain_tests(verdict: str, what: str, missed: list[str], alpha: float) -> str:
     """A sentence for rules made of tests; `missed` are those that failed, or speak against it."""
     some = "; ".join(missed[:4]) + (f"; and {len(missed) - 4} more" if len(missed) > 4 else "")
     start = what[0].upper() + what[1:]
@@ -155,6 +155,6 @@ def why_tests(verdict: str, what: str, missed: list[str], alpha: float) -> str:
     return f"It is not so that {what}: {some}."
 
 
-def joined(tests: dict[str, TTest], sign: str = "") -> str:
+def join_intervals(tests: dict[str, TTest], sign: str = "") -> str:
     """Means and intervals, one after the other."""
-    return "; ".join(interval(test, name, sign) for name, test in tests.items())
+    return "; ".join(format_interval(test, name, sign) for name, test in tests.items())

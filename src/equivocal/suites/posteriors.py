@@ -19,7 +19,7 @@ from equivocal.inference import SamplerSettings, collect_last_layer, infer_poste
 from equivocal.progress import Advance
 from equivocal.sampling import Posterior
 from equivocal.store.files import compute_checksum
-from equivocal.store.stages import hash_content
+from equivocal.store.store import hash_content
 
 __all__ = ["PARTICLES", "VARIANCE", "particles_of", "sample_posteriors"]
 

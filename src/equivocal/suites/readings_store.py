@@ -19,7 +19,7 @@ from equivocal.gestalt import Run
 from equivocal.gestalt.storage import named_arrays
 from equivocal.store import UnreadableError, read_json
 from equivocal.store.files import write_text_atomically
-from equivocal.store.stages import hash_content
+from equivocal.store.store import hash_content
 from equivocal.suites.construction_items import Construction
 
 __all__ = ["MEASURED", "Readings", "find_readings", "keep_readings", "kept_path"]

@@ -29,7 +29,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from equivocal.errors import UserError, did_you_mean, explain_validation, join_names
 from equivocal.store import is_plain_name, read_toml, resolve_inside
-from equivocal.study.settings import named_file
+from equivocal.study.settings import find_named_file
 from equivocal.study.word_measures import check_measures
 from equivocal.suites.items import Item, load_items
 from equivocal.suites.reference import check_published
@@ -105,7 +105,7 @@ class _SuiteFile(BaseModel):
 
 def load_suite(name_or_path: str | Path) -> Suite:
     """A suite that comes with the package, by name, or one of your own, a path ending in .toml."""
-    path = named_file(name_or_path, DATA, "suite")
+    path = find_named_file(name_or_path, DATA, "suite")
     file = _read(path)
     if not is_plain_name(path.stem):
         raise UserError(f"{path}: its name becomes part of others; give it a shorter, plain one.")

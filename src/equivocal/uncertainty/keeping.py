@@ -25,7 +25,7 @@ from equivocal.gestalt.storage import named_arrays, network_path
 from equivocal.sampling.samplers import network_flow
 from equivocal.store import Shapes, UnreadableError, add_tensor_checksum, parse_json, read_tensors
 from equivocal.store.files import compute_checksum, write_atomically
-from equivocal.store.stages import hash_content
+from equivocal.store.store import hash_content
 from equivocal.uncertainty.comprehenders import Comprehenders
 from equivocal.uncertainty.posteriors import LAYERS, PARTICLES, posterior_of
 from equivocal.uncertainty.rivals import RATE, deep_ensemble, mc_dropout

@@ -1,0 +1,202 @@
+"""Grids of studies from end to end: the multiverse of open choices, and sweeps over any setting.
+
+Both hold their folder, run the points that are missing on whoever was hired, write tables and
+return them. An interrupted run is resumed by the same call, also on another machine. What is
+computed at a point is decided in `equivocal.study.multiverse` and `equivocal.study.sweep`.
+"""
+
+import io
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import tomli_w
+
+from equivocal.experiments.result import Result
+from equivocal.machine import versions
+from equivocal.progress import Advance, progress
+from equivocal.store import TABLE_BYTES, UnreadableError, is_plain_name, read_toml
+from equivocal.store.files import write_text_atomically
+from equivocal.store.locks import hold_folder
+from equivocal.store.overwrite import announce_overwrite
+from equivocal.study.cluster import Hire, work_alone
+from equivocal.study.grids import Grid, load_grid, load_sweep
+from equivocal.study.multiverse import list_roles, make_curve_table, make_effect_tasks
+from equivocal.study.sweep import format_rows, join_tables, make_study_tasks
+from equivocal.study.tasks import Done, Task, run_missing
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["MultiverseResult", "SweepResult", "run_multiverse", "run_sweep"]
+
+RECORD = "varied.toml"  # not sweep.toml, which a user's own file may be called
+PACKAGES = ("equivocal", "jax", "numpy", "scipy", "statsmodels", "xarray")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MultiverseResult(Result):
+    """The effect under every specification: `.tables["multiverse"]`, and how to draw it."""
+
+    def draw(self) -> "dict[str, Figure]":
+        """Draw a specification curve for each role."""
+        from equivocal.report import specification_curve
+
+        table = self.tables["multiverse"]
+        return {
+            "specification_curve" + (f"_{role}" if number else ""): specification_curve(
+                make_curve_table(table, role)
+            )
+            for number, role in enumerate(list_roles(table))
+        }
+
+
+class SweepResult(Result):
+    """The tables of every study of a sweep, joined; the claims are `.tables["sweep"]`."""
+
+
+def run_multiverse(
+    grid: Grid | str | Path = "small",
+    out: str | Path = "runs/multiverse",
+    *,
+    hire: Hire = work_alone,
+    on_step: Advance | None = None,
+) -> MultiverseResult:
+    """Measure the paper's central effect at every point of a grid of open choices.
+
+    Parameters
+    ----------
+    grid : Grid, str or Path
+        A grid, "small", "full", or a grid file.
+    out : str or Path
+        The folder for multiverse.csv, figures/, and what is finished.
+    hire : callable
+        Who does the work: by default this process; `hire_workers` starts others.
+    on_step : callable, optional
+        Told about progress instead of the terminal.
+
+    Returns
+    -------
+    MultiverseResult
+        `.tables["multiverse"]` has a row per specification, in the order of the grid.
+
+    Raises
+    ------
+    UnfinishedError
+        Where a point failed; the results of the others are saved.
+    """
+    from equivocal.report import save_figure
+
+    grid = grid if isinstance(grid, Grid) else load_grid(grid)
+    folder, tasks = Path(out), make_effect_tasks(grid)
+    with hold_folder(folder):
+        done = _run("multiverse", tasks, folder, hire, on_step)
+        table = pd.DataFrame([{"key": key, **row} for key, row in done.results.items()])
+        if len(table):
+            write_text_atomically(folder / "multiverse.csv", table.to_csv(index=False))
+        done.check()
+        result = MultiverseResult(
+            name="multiverse", tables={"multiverse": table}, settings=_describe(grid)
+        )
+        for name, figure in result.draw().items():
+            save_figure(figure, folder / "figures", name)
+    return result
+
+
+def run_sweep(
+    sweep: Grid | str | Path,
+    out: str | Path = "runs/sweep",
+    *,
+    hire: Hire = work_alone,
+    on_step: Advance | None = None,
+) -> SweepResult:
+    """Run a whole study at every point of a sweep, and join the tables.
+
+    Parameters
+    ----------
+    sweep : Grid, str or Path
+        A grid, as `make_sweep` gives it, or a sweep file.
+    out : str or Path
+        The folder for sweep.csv, tables/, varied.toml, and what is finished.
+    hire : callable
+        Who does the work: by default this process; `hire_workers` starts others.
+    on_step : callable, optional
+        Told about progress instead of the terminal.
+
+    Returns
+    -------
+    SweepResult
+        `.tables["sweep"]` has a row per point and claim, the varied settings in front; the other
+        tables are those of the study, likewise.
+
+    Raises
+    ------
+    UnfinishedError
+        Where a point failed; the results of the others are saved.
+    """
+    grid = sweep if isinstance(sweep, Grid) else load_sweep(Path(sweep))
+    folder, tasks, settings = Path(out), make_study_tasks(grid), _describe(grid)
+    with hold_folder(folder):
+        record = folder / RECORD
+        former = _list_former_tables(record)
+        announce_overwrite(record, settings, list(settings))
+        done = _run("sweep", dict(tasks), folder, hire, on_step)
+        found = [
+            (point.varied, done.results[key])
+            for point, (key, _) in zip(grid.points, tasks, strict=True)
+            if key in done.results
+        ]
+        names = dict.fromkeys(name for _, content in found for name in content["tables"])
+        claims = ((varied, content["claims"]) for varied, content in found)
+        texts = {"sweep": format_rows(join_tables(claims))}
+        for name in filter(is_plain_name, names):  # results may come from anywhere
+            parts = [(varied, content["tables"].get(name, "")) for varied, content in found]
+            texts[name] = format_rows(join_tables(parts))
+        if found:
+            _write_sweep(record, former, texts, settings)
+    done.check()
+    tables = {name: pd.read_csv(io.StringIO(text)) for name, text in texts.items()}
+    return SweepResult(name="sweep", tables=tables, settings=settings)
+
+
+def _run(
+    what: str, tasks: dict[str, Task], folder: Path, hire: Hire, on_step: Advance | None
+) -> Done:
+    if on_step is not None:
+        return run_missing(tasks, folder, hire, on_step)
+    with progress(what) as advance:
+        return run_missing(tasks, folder, hire, advance)
+
+
+def _describe(grid: Grid) -> dict[str, Any]:
+    name = grid.points[0].settings.name
+    return {"study": name, "quick": grid.quick, "vary": grid.varied}
+
+
+def _write_sweep(
+    record: Path, former: list[str], texts: dict[str, str], settings: dict[str, Any]
+) -> None:
+    """Write the record, then the tables: whenever a sweep is killed, those there are named."""
+    folder, tables = record.parent, [name for name in texts if name != "sweep"]
+    for name in former:
+        if name not in tables:
+            (folder / "tables" / f"{name}.csv").unlink(missing_ok=True)
+    content = {"tables": tables, **settings, "versions": versions(*PACKAGES)}
+    write_text_atomically(record, tomli_w.dumps(content))
+    for name, text in texts.items():
+        write_text_atomically(folder / ("" if name == "sweep" else "tables") / f"{name}.csv", text)
+
+
+def _list_former_tables(record: Path) -> list[str]:
+    """List the tables of the sweep before, which this one removes unless it writes them."""
+    if not record.exists():
+        return []
+    try:
+        found = read_toml(record, TABLE_BYTES)
+    except UnreadableError:
+        return []
+    match found:
+        case {"tables": list() as names, "versions": dict()}:
+            return [name for name in names if isinstance(name, str) and is_plain_name(name)]
+    return []

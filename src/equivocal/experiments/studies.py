@@ -1,0 +1,253 @@
+"""A study from end to end: train or load, infer, probe, analyse, draw, report.
+
+`reproduce` runs the paper and `run_study` any study; `infer`, `probe`, `analyse` and `report` run
+one stage in the folder of a study. Whatever is finished is used again, so an interrupted run is
+resumed by the same call, and a changed setting repeats only what depends on it. What a stage
+computes is decided in `equivocal.study`, what is drawn in `equivocal.report`.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from equivocal.errors import UserError
+from equivocal.experiments.networks import train_or_load
+from equivocal.experiments.result import Result
+from equivocal.progress import announce, in_stages, progress
+from equivocal.store import read_table
+from equivocal.store.locks import hold_folder
+from equivocal.study import Study, StudySettings, load_study, open_study, prepare
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+    from equivocal.gestalt import Run
+
+__all__ = ["StudyResult", "analyse", "infer", "probe", "report", "reproduce", "run_study"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StudyResult(Result):
+    """The outcome of a study.
+
+    Attributes
+    ----------
+    tables : dict of str to DataFrame
+        Every table of tables/*.csv by name, and "claims".
+    folder : Path
+        Where everything was written.
+    """
+
+    study: Study
+
+    @property
+    def folder(self) -> Path:
+        """Where everything was written."""
+        return self.study.folder
+
+    @property
+    def report(self) -> Path:
+        """The report, one self-contained page."""
+        return self.folder / "report.html"
+
+    @property
+    def run(self) -> "Run":
+        """The trained networks."""
+        return self.study.run
+
+    def draw(self) -> "dict[str, Figure]":
+        """Draw the figures of the report, by name."""
+        from equivocal.report.studies import list_figures
+
+        return {name: draw() for name, draw in list_figures(self.study).items()}
+
+
+def reproduce(out: str | Path = "runs/paper", *, quick: bool = False) -> StudyResult:
+    """Reproduce the paper: ten networks, their posteriors, every table and figure, a report.
+
+    Parameters
+    ----------
+    out : str or Path
+        The folder for the results; a run that was interrupted there is resumed.
+    quick : bool
+        Two small networks instead, to see that everything runs; not to be quoted.
+
+    Returns
+    -------
+    StudyResult
+        With `.tables`, among them "claims" with a verdict on each claim.
+
+    Raises
+    ------
+    UserError
+        Where the folder is in use, or holds networks with other settings.
+    """
+    return run_study("paper", out, quick=quick)
+
+
+def run_study(
+    settings: StudySettings | str | Path,
+    out: str | Path,
+    *,
+    quick: bool = False,
+    changes: dict[str, Any] | None = None,
+) -> StudyResult:
+    """Run a whole study: networks, posteriors, tables, figures, report.
+
+    Parameters
+    ----------
+    settings : StudySettings, str or Path
+        Settings, the name of a preset, or a study file.
+    out : str or Path
+        The folder for the results; a run that was interrupted there is resumed.
+    quick : bool
+        Whether to make the changes of the study's table [quick].
+    changes : dict, optional
+        Values that replace single settings, by dotted name, as {"training.networks": 2}.
+
+    Returns
+    -------
+    StudyResult
+        With `.tables`: every table of tables/*.csv by name, and "claims".
+
+    Raises
+    ------
+    UserError
+        Where a setting is wrong, the folder is in use, or it holds networks with other settings.
+    """
+    if not isinstance(settings, StudySettings):
+        settings = load_study(settings, changes, quick=quick)
+    elif quick or changes:
+        raise UserError(
+            "quick and changes apply to a preset or a study file; pass them to load_study instead."
+        )
+    folder = Path(out)
+    with hold_folder(folder):
+        study = prepare(settings, folder)
+        train_or_load(study.world, settings.training_settings, folder)
+        for do_stage in (_infer, _probe, _analyse, _report):
+            do_stage(study)
+        return _collect_result(study)
+
+
+def infer(folder: str | Path) -> None:
+    """Sample the posteriors of a study's trained networks.
+
+    Parameters
+    ----------
+    folder : str or Path
+        The folder of a study that was begun by `run_study`.
+    """
+    with _hold_study(Path(folder)) as study:
+        _infer(study)
+
+
+def probe(folder: str | Path) -> None:
+    """Ask networks and posteriors the stimuli, word by word, and write activations.nc.
+
+    Parameters
+    ----------
+    folder : str or Path
+        The folder of a study whose posteriors are there.
+    """
+    with _hold_study(Path(folder)) as study:
+        _probe(study)
+
+
+def analyse(folder: str | Path) -> "dict[str, pd.DataFrame]":
+    """Compute the statistics of the activations, and write tables/ and claims.csv.
+
+    Parameters
+    ----------
+    folder : str or Path
+        The folder of a study that holds activations.nc.
+
+    Returns
+    -------
+    dict of str to DataFrame
+        Every table by name, and "claims".
+    """
+    with _hold_study(Path(folder)) as study:
+        _analyse(study)
+        return _read_tables(study)
+
+
+def report(folder: str | Path) -> StudyResult:
+    """Draw the figures and write report.html.
+
+    Parameters
+    ----------
+    folder : str or Path
+        The folder of a study that holds tables and claims.
+    """
+    with _hold_study(Path(folder)) as study:
+        _report(study)
+        return _collect_result(study)
+
+
+@contextmanager
+def _hold_study(folder: Path) -> Iterator[Study]:
+    """Open a study, and hold its folder meanwhile."""
+    if not (folder / "settings.toml").exists():  # no folder is made to say that it holds nothing
+        open_study(folder)
+    with hold_folder(folder):
+        yield open_study(folder)
+
+
+def _infer(study: Study) -> None:
+    with progress(f"posteriors{_describe_device()}") as advance:
+        study.infer(advance)
+
+
+def _probe(study: Study) -> None:
+    with progress("asking") as advance:
+        study.probe(advance)
+
+
+def _analyse(study: Study) -> None:
+    written = study.analyse()
+    what = "wrote tables and claims in" if written else "tables and claims are there already, in"
+    announce(f"{what} {study.folder}")
+
+
+def _report(study: Study) -> None:
+    from equivocal.report.studies import draw_figures, is_drawn, write_report
+
+    study.check_analysis()
+    if is_drawn(study):
+        announce("figures and report are there already")
+        return
+    stages = draw_figures(study)
+    in_stages("drawing", stages)
+    write_report(study)
+    announce(f"drew {len(stages)} figures")
+
+
+def _describe_device() -> str:
+    """Return " on NVIDIA H200" where JAX found more than a CPU, which goes without saying."""
+    import jax
+
+    device = jax.devices()[0]
+    return "" if device.platform == "cpu" else f" on {device.device_kind}"
+
+
+def _collect_result(study: Study) -> StudyResult:
+    tables = _read_tables(study)
+    verdicts = tables["claims"].get("verdict")
+    counted = {} if verdicts is None else verdicts.value_counts().to_dict()
+    told = [f"{number} {verdict}" for verdict, number in counted.items()]
+    return StudyResult(
+        name="study",
+        tables=tables,
+        settings=study.settings.to_dict(),
+        summary=(f"verdicts on {sum(counted.values())} claims: {', '.join(told)}",) if told else (),
+        study=study,
+    )
+
+
+def _read_tables(study: Study) -> "dict[str, pd.DataFrame]":
+    paths = [*sorted((study.folder / "tables").glob("*.csv")), study.folder / "claims.csv"]
+    return {path.stem: read_table(path) for path in paths}

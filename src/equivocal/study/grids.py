@@ -1,0 +1,324 @@
+"""Grids: a study, and points at which some of its settings are changed.
+
+A multiverse file varies choices that the paper leaves open; a sweep file varies any setting:
+
+    study = "paper"            # a preset, or a file beside this one
+    networks = 2
+    [one_at_a_time]            # each of these values alone, all else as in the study
+    prior_variance = [1.0, 0.01]
+    [factorial]                # all combinations of these
+    num_steps = [17, 50]
+
+    study = "paper"
+    quick = true               # as `reproduce --quick`
+    [vary]                     # all combinations of these
+    "training.seed" = [0, 1, 2]
+
+In a multiverse the first value of a list is the study's own, so that a reader of the file sees what
+is varied. A new choice is a field of `Specification` and a line of `SETTINGS`.
+"""
+
+import tomllib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from importlib import resources
+from itertools import product
+from math import prod
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from pydantic import Field, ValidationError
+
+from equivocal.errors import UserError, did_you_mean, explain_validation, join_names
+from equivocal.inference import Positive, SettingsTable
+from equivocal.sampling.samplers.dropout_deterministic import NUM_STEPS, DropoutConfig
+from equivocal.store import read_toml, resolve_inside
+from equivocal.study.settings import (
+    StudySettings,
+    find_named_file,
+    list_names,
+    load_study,
+    parse_changes,
+)
+
+__all__ = [
+    "CHOICES",
+    "Grid",
+    "Point",
+    "list_grids",
+    "load_grid",
+    "load_sweep",
+    "make_sweep",
+    "parse_varied",
+]
+
+_GRIDS = resources.files("equivocal.study") / "grids"
+MOST_POINTS = 100_000  # of a grid; the full multiverse has 3,456
+
+
+@dataclass(frozen=True)
+class Point:
+    """One combination of what is varied, and the study that it makes."""
+
+    varied: dict[str, Any]
+    settings: StudySettings
+
+
+@dataclass(frozen=True)
+class Grid:
+    """All points of a multiverse or a sweep, in order."""
+
+    points: tuple[Point, ...]
+
+    @property
+    def quick(self) -> bool:
+        """Whether the studies are small ones."""
+        return any(point.settings.quick_run for point in self.points)
+
+    @property
+    def varied(self) -> dict[str, list[Any]]:
+        """Each setting or choice, with its values in order of appearance."""
+        found: dict[str, dict[str, Any]] = {}
+        for point in self.points:
+            for name, value in point.varied.items():
+                found.setdefault(name, {})[repr(value)] = value  # some values have no hash
+        return {name: list(values.values()) for name, values in found.items()}
+
+
+class Specification(SettingsTable):
+    """One value for each choice that the paper leaves open."""
+
+    num_particles: int = Field(ge=2)  # J
+    step_size: Literal["automatic"] | Positive  # Δτ
+    num_steps: int = Field(ge=1)
+    dropout_rate: float = Field(ge=0, lt=1)  # ρ
+    taming: Literal["consistent", "printed"]
+    prior_variance: Positive
+    weight_decay: float = Field(ge=0, lt=float("inf"))
+    hidden: int = Field(ge=1, le=10_000)
+    rows: Literal["every word", "last word"]
+    items: Literal["study", "all"]  # those of the study, or every such item of its world
+
+
+CHOICES = tuple(Specification.model_fields)
+SETTINGS = {  # of the study; `items` is not one of them
+    "num_particles": "inference.samplers.paper.num_particles",
+    "num_steps": "inference.samplers.paper.num_steps",
+    "step_size": "inference.samplers.paper.options.step_size",
+    "dropout_rate": "inference.samplers.paper.options.dropout_rate",
+    "taming": "inference.samplers.paper.options.taming",
+    "prior_variance": "inference.central_prior",
+    "weight_decay": "training.weight_decay",
+    "hidden": "training.hidden",
+    "rows": "inference.rows",
+}
+
+
+class _GridFile(SettingsTable):
+    study: str = "paper"
+    networks: int = Field(default=2, ge=1, le=10_000)
+    one_at_a_time: dict[str, list[Any]] = Field(default={})
+    factorial: dict[str, list[Any]] = Field(default={})
+
+
+class _SweepFile(SettingsTable):
+    study: str = "paper"
+    quick: bool = False
+    vary: dict[str, Any] = Field(default={})
+
+
+_File = TypeVar("_File", _GridFile, _SweepFile)
+
+
+def _read_file(path: Path, model: type[_File]) -> tuple[_File, str | Path]:
+    """Read a grid, and find the study that it names."""
+    try:
+        file = model(**read_toml(path))
+    except ValidationError as error:
+        raise UserError(f"{path}: {explain_validation(error, model, 'key')}") from None
+    beside = resolve_inside(path.parent, file.study, "study")
+    return file, beside if beside.is_file() or beside.suffix == ".toml" else file.study
+
+
+def _combine(lists: dict[str, list[Any]], where: str) -> Iterator[dict[str, Any]]:
+    """Yield all combinations of values, the last name varying fastest."""
+    if (total := prod(map(len, lists.values()))) > MOST_POINTS:
+        raise UserError(
+            f"{where} has {total:,} combinations, and at most {MOST_POINTS:,} are tried; give "
+            "fewer values."
+        )
+    return (dict(zip(lists, values, strict=True)) for values in product(*lists.values()))
+
+
+def list_grids() -> list[str]:
+    """List the multiverse grids that come with the package."""
+    return list_names(_GRIDS)
+
+
+def load_grid(name_or_path: str | Path, networks: int | None = None) -> Grid:
+    """Load the grid of a multiverse.
+
+    Parameters
+    ----------
+    name_or_path : str or Path
+        "small", "full" or a file.
+    networks : int, optional
+        Replaces the number of networks that the file names.
+
+    Returns
+    -------
+    Grid
+        Its first point is the study's own specification.
+
+    Raises
+    ------
+    UserError
+        Where the file is wrong, before any work is done.
+    """
+    path = find_named_file(name_or_path, _GRIDS, "grid")
+    file, source = _read_file(path, _GridFile)
+    study = load_study(source, {"training.networks": networks or file.networks})
+    own = _find_own_choices(study)
+    alone = _check_values(file.one_at_a_time, own, f"{path}, one_at_a_time")
+    crossed = _check_values(file.factorial, own, f"{path}, factorial")
+    changes = [
+        {},
+        *({name: value} for name, values in alone.items() for value in values),
+        *_combine(crossed, f"{path}, factorial"),
+    ]
+    varied = dict.fromkeys(own.model_copy(update=change) for change in changes)
+    if len(varied) == 1:
+        raise UserError(f"{path} varies nothing; give some choice a second value.")
+    return Grid(tuple(_make_point(study, one) for one in varied))
+
+
+def _make_point(study: StudySettings, specification: Specification) -> Point:
+    varied = specification.model_dump()
+    changes = {setting: varied[name] for name, setting in SETTINGS.items()}
+    changes["inference.prior_variances"] = [specification.prior_variance]
+    if specification.step_size == "automatic":
+        changes[SETTINGS["step_size"]] = None
+    return Point(varied, study.change(changes))
+
+
+def _find_own_choices(study: StudySettings) -> Specification:
+    """Find what the study itself chose."""
+    sampler, training = study.inference.samplers["paper"], study.training_settings
+    if sampler.method != "dropout-deterministic":
+        raise UserError(
+            "a multiverse varies the sampler dropout-deterministic, but in this study "
+            f"inference.samplers.paper.method is {sampler.method!r}; choose another study."
+        )
+    known = {name: value for name, value in sampler.options.items() if value is not None}
+    config = DropoutConfig(**known)
+    return Specification(
+        num_particles=sampler.num_particles,
+        step_size=config.step_size or "automatic",
+        num_steps=sampler.num_steps or NUM_STEPS,
+        dropout_rate=config.dropout_rate,
+        taming=str(config.taming),  # type: ignore[arg-type]
+        prior_variance=study.inference.central_prior,
+        weight_decay=training.weight_decay,
+        hidden=training.hidden,
+        rows=study.inference.rows,
+        items="study",
+    )
+
+
+def _check_values(
+    lists: dict[str, list[Any]], own: Specification, where: str
+) -> dict[str, list[Any]]:
+    """Return the lists, each value checked and the first of each the study's own."""
+    checked = {}
+    for name, values in lists.items():
+        if name not in CHOICES:
+            hint = did_you_mean(name, CHOICES) or f"; choices are {join_names(CHOICES)}."
+            raise UserError(f"{where}: unknown choice {name!r}{hint}")
+        checked[name] = [_check_value(name, value, own, where) for value in values]
+        first, wanted = [*checked[name], None][0], getattr(own, name)
+        if first != wanted:
+            raise UserError(
+                f"{where}: the first value of {name} must be the study's own, {wanted!r}, "
+                f"got {first!r}; put it first."
+            )
+    return checked
+
+
+def _check_value(name: str, value: Any, own: Specification, where: str) -> Any:
+    try:
+        return getattr(Specification(**(own.model_dump() | {name: value})), name)
+    except ValidationError as error:
+        why = error.errors()[-1]["msg"].lower()
+        raise UserError(f"{where}: {name} = {value!r} is wrong: {why}.") from None
+
+
+def load_sweep(path: Path) -> Grid:
+    """Load a sweep from a file; every point is checked before any work is done."""
+    file, source = _read_file(path, _SweepFile)
+    return make_sweep(source, dict(_join_names(file.vary)), quick=file.quick, from_file=True)
+
+
+def _join_names(tables: dict[str, Any], before: str = "") -> Iterable[tuple[str, Any]]:
+    """Yield `training.seed`, which TOML reads as a table in a table, as the name it was."""
+    for name, value in tables.items():
+        if isinstance(value, dict):
+            yield from _join_names(value, f"{before}{name}.")
+        else:
+            yield f"{before}{name}", value
+
+
+def make_sweep(
+    study: str | Path, varied: dict[str, Any], *, quick: bool = False, from_file: bool = False
+) -> Grid:
+    """Make all combinations of the varied settings of a study.
+
+    Parameters
+    ----------
+    study : str or Path
+        A preset, or a study file.
+    varied : dict of str to list
+        Values of settings, by dotted name.
+    quick : bool
+        Whether the studies are small ones, as `reproduce --quick`.
+    from_file : bool
+        Whether the values come from a file; then they must not name files elsewhere.
+
+    Raises
+    ------
+    UserError
+        Where a point is wrong, before any work is done.
+    """
+    if not varied:
+        raise UserError("a sweep varies something: give --vary training.seed=0,1, or a file.")
+    for name, values in varied.items():
+        if not isinstance(values, list) or not values:
+            raise UserError(f"{name} = {values!r} is wrong: give a list of values, as [0, 1].")
+        if any(value in values[:index] for index, value in enumerate(values)):
+            raise UserError(f"{name} = {values!r} has a value twice; give each once.")
+    return Grid(
+        tuple(
+            Point(changes, load_study(study, changes, quick=quick, from_file=from_file))
+            for changes in _combine(varied, "the sweep")
+        )
+    )
+
+
+def parse_varied(pairs: list[str]) -> dict[str, list[Any]]:
+    """Parse `name=value,value` pairs; values that are not TOML are taken as text.
+
+    >>> parse_varied(["training.seed=0,1", "inference.rows=every word,last word"])
+    {'training.seed': [0, 1], 'inference.rows': ['every word', 'last word']}
+    """
+    varied: dict[str, list[Any]] = {}
+    for pair in pairs:
+        name, sign, text = (part.strip() for part in pair.partition("="))
+        if not (sign and name and text):
+            raise UserError(f"--vary takes name=value,value, as training.seed=0,1, got {pair!r}.")
+        if name in varied:
+            raise UserError(f"{name} is varied twice; list its values once, with commas.")
+        try:
+            varied[name] = tomllib.loads(f"values = [{text}]")["values"]
+        except tomllib.TOMLDecodeError:
+            each = (parse_changes([f"{name}={part}"]) for part in text.split(","))
+            varied[name] = [change[name] for change in each]
+    return varied

@@ -1,0 +1,373 @@
+"""A study in its folder: what each stage reads and writes, and what its result depends on.
+
+    prepare  settings.toml, stimuli.csv the study's own copies, so that a folder can stand alone
+    train    run.toml, networks/        (`equivocal.gestalt`)
+    infer    posteriors/                a posterior per sampler, prior variance and network
+    probe    activations.nc, .csv.gz    answers to the stimuli; path.nc along τ; nuts.nc beside NUTS
+    analyse  tables/, claims.csv
+    report   figures/, report.html      (`equivocal.report`)
+
+The keys below say what a result depends on; the store (FOLDER/records) knows what is finished.
+"""
+
+import gzip
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import xarray as xr
+
+from equivocal.errors import UserError, join_names
+from equivocal.gestalt import Run, TrainingSettings
+from equivocal.gestalt.storage import network_path
+from equivocal.inference import LastLayer, collect_last_layer, infer_posterior
+from equivocal.progress import Advance
+from equivocal.sampling import Posterior
+from equivocal.store import read_text
+from equivocal.store.files import ensure_writable, write_atomically, write_text_atomically
+from equivocal.store.store import Store, hash_code, hash_content, hash_files
+from equivocal.study.activations import (
+    compute_activations,
+    describe_columns,
+    flatten_activations,
+    list_sampled_units,
+)
+from equivocal.study.claims import find_impossible_numbers, judge_claims
+from equivocal.study.comparisons import compare_with_nuts, trace_effect
+from equivocal.study.datasets import read_dataset
+from equivocal.study.settings import StudySettings, load_study
+from equivocal.study.stimuli import MAX_BYTES, Stimuli, load_stimuli
+from equivocal.study.tables import PRINTED_STUDY, compute_tables
+from equivocal.world import World
+
+__all__ = ["Study", "check_nuts", "check_questions", "open_study", "prepare"]
+
+ANALYSED = ("activations.nc", "nuts.nc", "scores.csv", "settings.toml")
+PROBED = ("probe", "path", "nuts")
+
+
+class _Job(NamedTuple):
+    """One posterior to sample."""
+
+    sampler: str
+    variance: float
+    network: int
+
+    @property
+    def name(self) -> str:
+        """The name of its file, without the suffix, and of its record."""
+        return f"posteriors/{self.sampler}_{self.variance:g}/{self.network:02d}"
+
+
+@dataclass(eq=False)
+class Study:
+    """Settings and a folder; each stage is a method that does whatever is not finished yet.
+
+    Attributes
+    ----------
+    settings : StudySettings
+        What the study is run with.
+    folder : Path
+        Where its files are; the caller holds it (`hold_folder`).
+    """
+
+    settings: StudySettings
+    folder: Path
+
+    @cached_property
+    def store(self) -> Store:
+        """What is finished in the folder."""
+        return Store(self.folder)
+
+    @cached_property
+    def world(self) -> World:
+        """The world that the settings name."""
+        return World.load(self.settings.world_source)
+
+    @cached_property
+    def run(self) -> Run:
+        """The trained networks."""
+        if not (self.folder / "run.toml").exists():
+            raise UserError(
+                f"{self.folder} holds no trained networks; `equivocal reproduce --out "
+                f"{self.folder}` trains them, and `equivocal train` trains others."
+            )
+        return Run.load(self.folder)
+
+    @cached_property
+    def stimuli(self) -> Stimuli:
+        """The sentences, checked against the world of the networks."""
+        return load_stimuli(self.folder / "stimuli.csv", self.run.world)
+
+    @cached_property
+    def _units(self) -> list[str]:
+        return list_sampled_units(self.run.world, self.stimuli, self.settings)
+
+    @cached_property
+    def _jobs(self) -> list[_Job]:
+        inference = self.settings.inference
+        return [
+            _Job(sampler, variance, index)
+            for index in range(len(self.run.networks))
+            for sampler in inference.samplers
+            for variance in inference.prior_variances
+        ]
+
+    @cached_property
+    def _network_keys(self) -> list[str]:
+        """Hashes of each network, the world and the corpus."""
+        training = self.run.settings
+        corpus = [training.seed, training.sentences, training.held_out]
+        # by number: in the order of names, 100 would come before 11
+        files = (network_path(self.folder, index) for index in range(training.networks))
+        return [
+            hash_content(hash_files(file), self.run.world.fingerprint, corpus) for file in files
+        ]
+
+    def _hash_job(self, job: _Job) -> str:
+        inference = self.settings.inference
+        how = inference.samplers[job.sampler].model_dump()
+        seed, network = inference.get_seed(job.network), self._network_keys[job.network]
+        return hash_content(network, how, job.variance, inference.rows, seed, self._units)
+
+    def infer(self, on_step: Advance) -> None:
+        """Sample every posterior that is missing, holding one network's rows at a time."""
+        jobs, collect = self._jobs, lru_cache(maxsize=1)(self._collect_rows)
+        for done, job in enumerate(jobs):
+            where = f"network {job.network}, {job.sampler}, prior variance {job.variance:g}"
+            on_step(done, len(jobs), where)
+            self.store.make(job.name, self._hash_job(job), partial(self._sample, job, collect))
+        on_step(len(jobs), len(jobs), "all posteriors are there")
+
+    def _collect_rows(self, index: int) -> LastLayer:
+        units = self.run.world.units
+        layer = collect_last_layer(self.run, self.run.networks[index], self.settings.inference.rows)
+        return layer.select([units.index(unit) for unit in self._units])
+
+    def _sample(self, job: _Job, collect: Callable[[int], LastLayer]) -> list[Path]:
+        inference, path = self.settings.inference, self._locate_posterior(job)
+        sampler, seed = inference.samplers[job.sampler], inference.get_seed(job.network)
+        infer_posterior(collect(job.network), sampler, job.variance, seed).save(path)
+        return [path]
+
+    def _locate_posterior(self, job: _Job) -> Path:
+        return self.folder / f"{job.name}.safetensors"
+
+    def probe(self, on_step: Advance) -> None:
+        """Ask the stimuli, follow the effect along τ, and compare with NUTS."""
+        missing = [job for job in self._jobs if not self._locate_posterior(job).exists()]
+        if missing:
+            raise UserError(
+                f"{len(missing)} posteriors are missing in {self.folder}; `equivocal infer --out "
+                f"{self.folder}` makes them."
+            )
+        self._refuse_damaged(self.store.find_damaged(*(job.name for job in self._jobs)), "infer")
+        settings, inference = self.settings, self.settings.inference.model_dump()
+        key = self._hash_questions()
+        works: dict[str, tuple[str, Callable[[], Iterable[Path]]]] = {
+            "probe": (key, self._write_activations),
+            "path": (
+                hash_content(key, settings.path.model_dump(), inference),
+                lambda: [self._write("path.nc", trace_effect(self.run, self.stimuli, settings))],
+            ),
+            "nuts": (
+                hash_content(key, settings.nuts.model_dump(), inference),
+                lambda: [
+                    self._write("nuts.nc", compare_with_nuts(self.run, self.stimuli, settings))
+                ],
+            ),
+        }
+        wanted = PROBED if settings.nuts.networks else PROBED[:2]
+        for done, name in enumerate(wanted):
+            on_step(done, len(wanted), name)
+            self.store.make(name, *works[name])
+        on_step(len(wanted), len(wanted), "answered")
+
+    def _hash_questions(self) -> str:
+        settings = self.settings
+        asked = settings.stimuli.model_dump(exclude={"file"})
+        named = [settings.name, settings.quick_run, settings.inference.central_prior]
+        posteriors = [self._hash_job(job) for job in self._jobs]
+        return hash_content(posteriors, asked, named, hash_files(self.folder / "stimuli.csv"))
+
+    def _write_activations(self) -> list[Path]:
+        dataset = compute_activations(
+            self.run.networks,
+            lambda *job: Posterior.load(self._locate_posterior(_Job(*job))),
+            self.stimuli,
+            self.settings,
+        )
+        written = self._write("activations.nc", dataset)
+        table = flatten_activations(dataset)
+        text = table.to_csv(index=False, float_format="%.7g")
+        flat, columns = (self.folder / name for name in ("activations.csv.gz", "dictionary.csv"))
+        with write_atomically(flat) as temporary:
+            temporary.write_bytes(gzip.compress(text.encode(), compresslevel=3, mtime=0))
+        write_text_atomically(columns, describe_columns(list(table.columns)).to_csv(index=False))
+        return [written, flat, columns]
+
+    def _write(self, name: str, dataset: xr.Dataset) -> Path:
+        with write_atomically(self.folder / name) as temporary:
+            dataset.to_netcdf(temporary, engine="scipy")
+        return self.folder / name
+
+    def read(self, name: str) -> xr.Dataset:
+        """Read activations.nc, path.nc or nuts.nc; a `UserError` says how to get it if need be."""
+        return read_dataset(self._find(name))
+
+    def _find(self, name: str) -> Path:
+        path = self.folder / name
+        if not path.exists():
+            raise UserError(f"{path} is missing; `equivocal probe --out {self.folder}` writes it.")
+        damaged = self.store.find_damaged(*PROBED)
+        self._refuse_damaged([path] if path in damaged else [], "probe")
+        return path
+
+    def _refuse_damaged(self, damaged: list[Path], command: str) -> None:
+        if damaged:
+            raise UserError(
+                f"{join_names(map(str, damaged))}: checksum mismatch; `equivocal {command} --out "
+                f"{self.folder}` makes it again."
+            )
+
+    def analyse(self) -> bool:
+        """Write tables and claims unless they are there; return whether they were written now."""
+        self._find("activations.nc")
+        return self.store.make("analyse", self.hash_results(*ANALYSED), self._write_analysis)
+
+    def check_analysis(self) -> None:
+        """Refuse tables and claims that are missing, or are not what `analyse` wrote."""
+        needed = [self.folder / name for name in ("claims.csv", "tables/paired_models.csv")]
+        if missing := [path for path in needed if not path.exists()]:
+            command = f"`equivocal analyse --out {self.folder}`"
+            raise UserError(f"{missing[0]} is missing; {command} writes it.")
+        self._refuse_damaged(self.store.find_damaged("analyse"), "analyse")
+
+    def hash_results(self, *patterns: str) -> str:
+        """Return a hash of files of the folder, and of the package's code."""
+        paths = sorted(path for pattern in patterns for path in self.folder.glob(pattern))
+        files = [(str(path.relative_to(self.folder)), hash_files(path)) for path in paths]
+        return hash_content(files, hash_code())
+
+    def _write_analysis(self) -> list[Path]:
+        dataset = self.read("activations.nc")
+        tables = compute_tables(dataset)
+        written = {f"tables/{name}.csv": table for name, table in tables.items()}
+        written["claims.csv"] = judge_claims(dataset, tables, self._collect_evidence())
+        if self.settings.name == PRINTED_STUDY:
+            written["tables/impossible_numbers.csv"] = find_impossible_numbers()
+        for name, table in written.items():
+            write_text_atomically(self.folder / name, table.to_csv(index=False))
+        return [self.folder / name for name in written]
+
+    def _collect_evidence(self) -> dict[str, Any]:
+        """Collect what claims rest on beside the activations (see `judge_claims`)."""
+        scores = self.run.scores
+        evidence: dict[str, Any] = {
+            "accuracy": scores["unit_accuracy"].tolist(),
+            "all_zeros": float(scores["all_zeros"].mean()),
+            "exact_match": scores["exact_match"].tolist(),
+        }
+        if self.settings.nuts.networks:
+            nuts = self.read("nuts.nc")
+            mean, sd = nuts["nuts_mean"], nuts["nuts_sd"]
+            samplers = ("paper", "converged")
+            shift = {s: (abs(nuts[f"{s}_mean"] - mean) / sd).values.tolist() for s in samplers}
+            ratio = {s: (nuts[f"{s}_sd"] / sd).values.tolist() for s in samplers}
+            evidence["nuts"] = {**nuts.attrs, "sd_ratio": ratio, "mean_shift": shift}
+        return evidence
+
+
+def prepare(settings: StudySettings, folder: Path) -> Study:
+    """Check a study before any work, and put its settings and stimuli into its folder.
+
+    Parameters
+    ----------
+    settings : StudySettings
+        What the study is run with.
+    folder : Path
+        Where it will be; made if need be, and held by the caller.
+
+    Raises
+    ------
+    UserError
+        Where settings, world and stimuli do not fit, or NUTS is wanted and not installed.
+    """
+    ensure_writable(folder)
+    source, world = settings.stimuli_path, World.load(settings.world_source)
+    check_questions(world, load_stimuli(source, world), settings)
+    if not (folder / "nuts.nc").exists():
+        check_nuts(settings)
+    text = read_text(source, MAX_BYTES)
+    study = Study(settings.change({"stimuli.file": "stimuli.csv"}), folder)
+    study.world = world
+    files = [folder / name for name in ("stimuli.csv", "settings.toml")]
+
+    def write() -> list[Path]:
+        write_text_atomically(files[0], text)
+        study.settings.write(files[1])
+        return files
+
+    study.store.make("prepare", hash_content(study.settings.to_dict(), text), write)
+    return study
+
+
+def check_nuts(settings: StudySettings) -> None:
+    """Refuse a study that wants NUTS where it is not installed, not only after hours of work."""
+    if settings.nuts.networks and find_spec("numpyro") is None:
+        raise UserError(
+            "the study compares its posteriors with NUTS, which needs NumPyro: pip install "
+            "'equivocal[nuts]', or leave it out with --set nuts.networks=0."
+        )
+
+
+def check_questions(world: World, stimuli: Stimuli, settings: StudySettings) -> None:
+    """Refuse a study in which roles are unknown, what is tracked is not asked, and the like."""
+    list_sampled_units(world, stimuli, settings)
+    TrainingSettings.from_dict(settings.training)
+    probes, shown = settings.stimuli.probes, settings.stimuli.shown
+    if unknown := [probe for probe in probes if probe not in world.roles]:
+        raise UserError(
+            f"stimuli.probes has {join_names(unknown)}, which is no role of world {world.name!r}; "
+            f"its roles are {join_names(world.roles)}."
+        )
+    tracked = dict.fromkeys(role for row in stimuli.rows.values() for role in row.tracked)
+    if missing := [role for role in tracked if role not in probes]:
+        raise UserError(
+            f"the stimuli track {join_names(missing)}, so stimuli.probes must contain it; add "
+            "it there."
+        )
+    if shown not in (None, *stimuli.items):
+        raise UserError(
+            f"stimuli.shown = {shown!r} is no item; items are {join_names(stimuli.items)}."
+        )
+
+
+def open_study(folder: Path) -> Study:
+    """Open a study from its folder.
+
+    Raises
+    ------
+    UserError
+        Where the folder holds no study, or its settings cannot be read.
+    """
+    if not (folder / "settings.toml").exists():
+        raise UserError(
+            f"{folder} holds no study (settings.toml is missing); `equivocal reproduce --out "
+            f"{folder}` starts one."
+        )
+    try:
+        study = Study(load_study(folder / "settings.toml"), folder)
+    except UserError as error:
+        again = f"`equivocal reproduce --out {folder}` writes it again."
+        raise UserError(f"{str(error).rstrip('.')}; {again}") from None
+    for path in study.store.find_damaged("prepare"):  # perhaps on purpose
+        warnings.warn(
+            f"{path} was changed since `equivocal reproduce` wrote it; it is used as it is.",
+            stacklevel=2,
+        )
+    return study

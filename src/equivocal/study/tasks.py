@@ -1,0 +1,235 @@
+"""Runs the points of a grid: networks are trained once, each result is saved as it arrives.
+
+    FOLDER/results/KEY.json     the result of a point
+    FOLDER/networks/KEY/        networks, by the content of world and training settings
+    FOLDER/records/             keys and checksums of both (`equivocal.store.store`)
+
+Only this process writes there. Workers get what they need over the wire and send back what they
+found, so they need no disk in common with us; a result is checked before it is accepted, whether it
+comes from a worker or from a folder that was copied from elsewhere. Python's JSON gives every float
+back to the last bit, and `NaN` as `NaN`.
+"""
+
+import json
+import shutil
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from equivocal.errors import UserError
+from equivocal.gestalt import TrainingSettings, train
+from equivocal.progress import Advance
+from equivocal.store import UnreadableError, parse_json, read_json
+from equivocal.store.files import write_atomically, write_text_atomically
+from equivocal.store.store import Store, hash_content
+from equivocal.study.cluster import SCRATCH, Crew, Hire, find_scratch
+from equivocal.world import World
+
+__all__ = ["Done", "Parcel", "Task", "UnfinishedError", "make_scratch_folder", "run_missing"]
+
+
+class UnfinishedError(RuntimeError):
+    """Some tasks failed for good; the results of the others are saved."""
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """The files of a run as one value, to be sent to a worker that shares no disk with us."""
+
+    files: tuple[tuple[str, bytes], ...]  # names relative to the folder, and contents
+
+    @classmethod
+    def pack(cls, folder: Path, paths: list[Path]) -> "Parcel":
+        """Pack files of a folder."""
+        named = ((path.relative_to(folder).as_posix(), path) for path in sorted(paths))
+        return cls(tuple((name, path.read_bytes()) for name, path in named))
+
+    def unpack(self, folder: Path) -> list[Path]:
+        """Write the files, and return their paths."""
+        for name, content in self.files:
+            with write_atomically(folder / name) as temporary:
+                temporary.write_bytes(content)
+        return [folder / name for name, _ in self.files]
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A call on trained networks.
+
+    Attributes
+    ----------
+    world, training
+        What the networks learn, and how.
+    work : callable
+        Called on a worker with a `Parcel` of the networks and the `arguments`; returns something
+        that JSON can hold.
+    arguments : tuple
+        What else the work needs.
+    is_valid : callable
+        Tells a result of the work from anything else.
+    check : callable, optional
+        Called on a worker before the networks are trained; raises if the work cannot be done.
+    """
+
+    world: World
+    training: TrainingSettings
+    work: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    is_valid: Callable[[Any], bool]
+    check: Callable[[], None] | None = None
+
+    @property
+    def networks_key(self) -> str:
+        """A hash of everything that the networks depend on."""
+        return hash_content("networks", self.world.text, asdict(self.training))
+
+
+@dataclass(frozen=True)
+class Done:
+    """Results by key, in the order of the tasks, and the exceptions of tasks that failed."""
+
+    results: dict[str, Any]
+    failures: dict[str, Exception]
+
+    def check(self) -> None:
+        """Raise an `UnfinishedError` if a task failed; call it once the results are written."""
+        if self.failures:
+            number = len(self.failures)
+            first = next(iter(self.failures.values()))
+            known = isinstance(first, UserError | RuntimeError)
+            why = str(first).rstrip(".") if known else f"{type(first).__name__}: {first}"
+            raise UnfinishedError(
+                f"{number} of {number + len(self.results)} failed, the first with: {why}. The "
+                "others are saved; the same command tries again what failed, and only that."
+            )
+
+
+def run_missing(tasks: Mapping[str, Task], folder: Path, hire: Hire, on_step: Advance) -> Done:
+    """Run the tasks whose results are not in the folder yet.
+
+    Parameters
+    ----------
+    tasks : mapping of str to Task
+        By key, a hash of everything that the result depends on.
+    folder : Path
+        Where results and networks are saved; the caller holds it.
+    hire : callable
+        Says who does the work; see `equivocal.study.cluster`.
+    on_step : callable
+        Told about progress.
+
+    Returns
+    -------
+    Done
+        All results, those found in the folder included.
+    """
+    shutil.rmtree(folder / SCRATCH, ignore_errors=True)  # of workers that were killed
+    store = Store(folder)
+    found = {key: _load_result(store, key, task) for key, task in tasks.items()}
+    results = {key: content for key, content in found.items() if content is not None}
+    missing = {key: task for key, task in tasks.items() if key not in results}
+    failures: dict[str, Exception] = {}
+    if missing:
+        with hire(len(missing)) as crew:
+            work = _Work(missing, store, crew)
+            for key, outcome in work.run():
+                if isinstance(outcome, Exception):
+                    failures[key] = outcome
+                elif key in missing:
+                    results[key] = _save_result(store, key, outcome)
+                on_step(len(failures) + len(results) + len(missing) - len(tasks), *work.state)
+    return Done({key: results[key] for key in tasks if key in results}, failures)
+
+
+def _load_result(store: Store, key: str, task: Task) -> Any | None:
+    """Load a result that is finished and valid; the folder may come from anywhere."""
+    paths = store.find(f"results/{key}", key)
+    if not paths:
+        return None
+    with suppress(UnreadableError):
+        content = read_json(paths[0])
+        if task.is_valid(content):
+            return content
+    warnings.warn(f"{paths[0]} is damaged; its result is made again.", stacklevel=2)
+    return None
+
+
+def _save_result(store: Store, key: str, content: Any) -> Any:
+    """Save a result, and return it as it is found the next time."""
+    text, path = json.dumps(content, indent=1) + "\n", store.folder / "results" / f"{key}.json"
+    write_text_atomically(path, text)
+    store.record(f"results/{key}", key, [path])
+    return parse_json(text)
+
+
+class _Work:
+    """Trainings, and the tasks on each before other trainings, so that results stream in."""
+
+    def __init__(self, tasks: dict[str, Task], store: Store, crew: Crew) -> None:
+        self.tasks, self.store, self.crew = tasks, store, crew
+        self.sharing: defaultdict[str, list[str]] = defaultdict(list)
+        for key, task in tasks.items():
+            self.sharing[task.networks_key].append(key)
+        self.in_training: set[str] = set()
+
+    @property
+    def state(self) -> tuple[int, str]:
+        """How many tasks there are, and a word on progress."""
+        training = len(self.in_training)
+        to_go = f"{training} training{'s' if training > 1 else ''} to go"
+        return len(self.tasks), to_go if training else "all are trained"
+
+    def run(self) -> Iterator[tuple[str, Any]]:
+        """Yield key and result, or exception, of every task; and the keys of trained networks."""
+        for networks, keys in self.sharing.items():
+            paths = self.store.find(f"networks/{networks}", networks)
+            if paths is not None:
+                self._submit_tasks(networks, Parcel.pack(self._locate(networks), paths))
+                continue
+            first = self.tasks[keys[0]]
+            self.in_training.add(networks)
+            self.crew.submit(networks, _train, first.world.text, first.training, first.check)
+        for key, outcome in self.crew.finished():
+            if key in self.tasks:
+                valid = isinstance(outcome, Exception) or self.tasks[key].is_valid(outcome)
+                yield key, outcome if valid else RuntimeError("a worker sent back no result")
+                continue
+            self.in_training.remove(key)
+            if isinstance(outcome, Exception):
+                yield from ((task, outcome) for task in self.sharing[key])
+                continue
+            self.store.record(f"networks/{key}", key, outcome.unpack(self._locate(key)))
+            self._submit_tasks(key, outcome)
+            yield key, None
+
+    def _locate(self, networks: str) -> Path:
+        return self.store.folder / "networks" / networks
+
+    def _submit_tasks(self, networks: str, parcel: Parcel) -> None:
+        shared = self.crew.share(parcel)
+        for key in self.sharing[networks]:
+            task = self.tasks[key]
+            self.crew.submit(key, task.work, shared, *task.arguments, soon=True)
+
+
+def _train(world: str, training: TrainingSettings, check: Callable[[], None] | None) -> Parcel:
+    """Train on a worker, and return the files of the run."""
+    if check is not None:
+        check()
+    run = train(World.from_toml(world, "world.toml"), training)
+    with make_scratch_folder() as folder:
+        run.save(folder)
+        files = (path for path in folder.rglob("*") if path.is_file())
+        return Parcel.pack(folder, [path for path in files if path.name[0] != "."])
+
+
+@contextmanager
+def make_scratch_folder() -> Iterator[Path]:
+    """Make a folder on a worker that is removed after use, whatever happens."""
+    with TemporaryDirectory(dir=find_scratch(), prefix="equivocal-") as folder:
+        yield Path(folder)
