@@ -20,11 +20,9 @@ from equivocal.human_data.columns import Columns
 from equivocal.human_data.tables import read_measures, read_trials
 from equivocal.sampling import Posterior, sample_posterior
 from equivocal.store import SEAL, read_tensors
-from equivocal.store.keyed import Store
-from equivocal.store.stages import Stages
+from equivocal.store.store import Store
 from equivocal.study import Study, load_stimuli, load_study
-from equivocal.study.specifications import load_grid
-from equivocal.study.sweep import load_sweep
+from equivocal.study.grids import load_grid, load_sweep
 from equivocal.suites.readings_store import MEASURED, Readings, find_readings, keep_readings
 from equivocal.suites.suite import DATA, load_suite
 from equivocal.uncertainty import deep_ensemble
@@ -114,14 +112,12 @@ def kinds(
     datasets = {"activations.nc": made_up.activations(1), "path.nc": path, "nuts.nc": nuts}
     for name, dataset in datasets.items():
         dataset.to_netcdf(folder / name, engine="scipy")
-    stages = Stages(folder)
-    stages.do("train", KEY, [folder / "garden.csv"], lambda: None)
     save_members(deep_ensemble(small_run.networks), folder / "members.safetensors")
     unseal_tensors(folder / "members.safetensors")
     readings = folder / "readings.json"
     keep_readings(readings, Readings(np.full((2, len(MEASURED)), 0.25), True))
     readings.write_text(json.dumps(json.loads(readings.read_text()) | {"sha256": None}))
-    Store(folder).put("abcd", {"numbers": [1.0, float("nan")], "text": "x"})
+    Store(folder).record("made", KEY, [folder / "garden.csv"])
 
     def kind(name: str, form: str, load: Callable[[Path], object]) -> Kind:
         return Kind(folder / name, form, lambda: load(folder / name))
@@ -143,8 +139,7 @@ def kinds(
             lambda _: Comprehender(Source.choose(run=run, network=1)),
         ),
         "posterior": kind("posterior.safetensors", "safetensors", Posterior.load),
-        "stages": kind("stages.json", "json", lambda _: Stages(folder).finished("train", KEY)),
-        "store": kind("results/abcd.json", "json", lambda _: Store(folder).get("abcd")),
+        "record": kind("records/made.json", "json", lambda _: Store(folder).find("made", KEY)),
         "suite": kind("suite.toml", "toml", load_suite),
         "items": kind("suite.csv", "csv", lambda file: load_suite(file.with_suffix(".toml"))),
         "trials": kind("trials.csv", "csv", lambda file: read_trials(file, Columns())),

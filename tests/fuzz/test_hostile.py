@@ -26,11 +26,10 @@ from equivocal.store import (
     read_toml,
     resolve_inside,
 )
-from equivocal.store.stages import Stages
+from equivocal.store.store import Store
 from equivocal.study import load_stimuli, load_study, prepare
+from equivocal.study.grids import load_grid, load_sweep
 from equivocal.study.settings import parse_changes
-from equivocal.study.specifications import load_grid
-from equivocal.study.sweep import load_sweep
 from equivocal.world import World, checks, example_text
 from tests.fuzz.conftest import unseal
 from tests.fuzz.test_loaders import bounded
@@ -187,7 +186,7 @@ def test_long_keys_are_looked_for_in_linear_time() -> None:
 
 
 def test_json_and_text(tmp_path: Path) -> None:
-    path = tmp_path / "stages.json"
+    path = tmp_path / "record.json"
     path.write_text("[" * 100_000)
     with bounded(), pytest.raises(UserError, match="nested too deeply"):
         read_json(path)
@@ -324,12 +323,13 @@ def test_paths_of_the_command_line_may_lead_anywhere(folder: Path, tmp_path: Pat
 
 
 @pytest.mark.parametrize("name", ["x" * 3000, "../x", "/etc/hostname", "a\0b"])
-def test_stages_name_files_of_their_folder(name: str, tmp_path: Path) -> None:
+def test_records_name_files_of_their_folder(name: str, tmp_path: Path) -> None:
     """A name that no file can have made an OSError of it."""
-    content = {"train": {"key": "abcd", "files": {name: "abcd"}}}
-    (tmp_path / "stages.json").write_text(json.dumps(content))
-    with pytest.warns(UserWarning, match="stages.json is damaged"):
-        assert not Stages(tmp_path).finished("train", "abcd")
+    (tmp_path / "records").mkdir()
+    content = {"key": "abcd", "files": {name: "abcd"}}
+    (tmp_path / "records" / "train.json").write_text(json.dumps(content))
+    with pytest.warns(UserWarning, match="train.json is damaged"):
+        assert Store(tmp_path).find("train", "abcd") is None
 
 
 def test_conditions_cannot_name_files_elsewhere(tmp_path: Path, garden: World) -> None:

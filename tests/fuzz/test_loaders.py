@@ -35,7 +35,7 @@ NAMES = [
         "asked",
         "posterior",
     ),
-    *("stages", "store", "activations.nc", "path.nc", "nuts.nc"),
+    *("record", "activations.nc", "path.nc", "nuts.nc"),
     *("suite", "items", "trials", "packed", "measures", "members", "readings"),
 ]
 PARSED = [
@@ -47,8 +47,7 @@ PARSED = [
     "network",
     "asked",
     "posterior",
-    "stages",
-    "store",
+    "record",
     *("suite", "members", "readings"),
 ]
 SHARE = -(-TOTAL // (len(NAMES) + len(PARSED)))

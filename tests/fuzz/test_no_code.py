@@ -38,13 +38,13 @@ OURS = {
     ("bench/linearity.py", "json.loads"): "what our own process printed",
     ("doctor/devices.py", "json.loads"): "what our own process printed",
     ("locks.py", "json.loads"): "who holds a folder; whatever is wrong with it, it is not told",
-    ("report/readings.py", "json.loads"): "attributes that check_dataset has parsed",
+    ("study/activations.py", "tomllib.loads"): "a file of the package",
     ("study/claims.py", "tomllib.loads"): "a file of the package",
-    ("study/measures.py", "json.loads"): "attributes that check_dataset has parsed",
-    ("study/running.py", "xr.load_dataset"): "after check_netcdf",
+    ("experiments/grids.py", "pd.read_csv"): "tables that our own workers wrote",
+    ("study/datasets.py", "xr.load_dataset"): "after check_netcdf",
+    ("study/grids.py", "tomllib.loads"): "a value of the command line",
     ("study/settings.py", "tomllib.loads"): "a value of the command line",
     ("study/sweep.py", "csv.DictReader"): "tables that our own workers wrote",
-    ("study/sweep.py", "tomllib.loads"): "a value of the command line",
     ("study/tables.py", "tomllib.loads"): "a file of the package",
 }
 

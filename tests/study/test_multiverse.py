@@ -7,14 +7,20 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from equivocal.study.all_items import all_items
-from equivocal.study.specifications import Grid, grid_names, load_grid
 from scipy.special import expit
 
 from equivocal.errors import UserError
+from equivocal.experiments.grids import run_multiverse
 from equivocal.gestalt import Run
 from equivocal.inference import collect_last_layer, infer_posterior
-from equivocal.study.multiverse import curve_table, movements, roles_of, run_multiverse, summary
+from equivocal.study.grids import Grid, list_grids, load_grid
+from equivocal.study.multiverse import (
+    compute_movements,
+    find_all_items,
+    list_roles,
+    make_curve_table,
+    summarise_effect,
+)
 from equivocal.study.settings import load_study
 from equivocal.study.stimuli import load_stimuli
 from equivocal.world import World, example_text
@@ -75,36 +81,53 @@ def silent(done: int, total: int, state: str) -> None:
 def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Grid, Path, pd.DataFrame]:
     folder = tmp_path_factory.mktemp("multiverse")
     grid = load_grid(write_grid(folder))
-    return grid, folder / "out", run_multiverse(grid, folder / "out", silent)
+    result = run_multiverse(grid, folder / "out", on_step=silent)
+    return grid, folder / "out", result.tables["multiverse"]
 
 
 def test_grid_varies_one_at_a_time_and_in_all_combinations(tmp_path: Path) -> None:
-    specifications = load_grid(write_grid(tmp_path)).specifications
-    own = specifications[0]
-    assert (own.num_particles, own.num_steps, own.step_size) == (6, 3, "automatic")
-    changed = [
-        {name for name, value in one.model_dump().items() if value != getattr(own, name)}
-        for one in specifications[1:]
-    ]
+    own, *points = [point.varied for point in load_grid(write_grid(tmp_path)).points]
+    assert (own["num_particles"], own["num_steps"], own["step_size"]) == (6, 3, "automatic")
+    changed = [{name for name, value in one.items() if value != own[name]} for one in points]
     alone = [{"prior_variance"}, {"items"}, {"weight_decay"}, {"rows"}]
     assert changed == [*alone, {"step_size"}, {"num_steps"}, {"num_steps", "step_size"}]
 
 
 def test_shipped_grids_start_from_the_study() -> None:
-    assert grid_names() == ["full", "small"]
+    assert list_grids() == ["full", "small"]
     small, full = load_grid("small"), load_grid("full")
-    assert small.specifications[0] == full.specifications[0]
-    assert 30 <= len(small.specifications) <= 40
-    assert len(full.specifications) == 3456
-    assert small.study.training_settings.networks == 2
-    assert load_grid("small", networks=3).study.training_settings.networks == 3
+    assert small.points[0] == full.points[0]
+    assert 30 <= len(small.points) <= 40
+    assert len(full.points) == 3456
+    assert small.points[0].settings.training_settings.networks == 2
+    assert load_grid("small", networks=3).points[0].settings.training_settings.networks == 3
+
+
+def test_point_is_a_study_with_changed_settings(tmp_path: Path) -> None:
+    text = GRID.replace('"last word"]', '"last word"]\nhidden = [20, 10]\ntaming = ["consistent"]')
+    points = load_grid(write_grid(tmp_path, text)).points
+    for point in points:
+        inference, varied = point.settings.inference, point.varied
+        paper = inference.samplers["paper"]
+        assert (paper.num_particles, paper.num_steps) == (6, varied["num_steps"])
+        step_size = None if varied["step_size"] == "automatic" else varied["step_size"]
+        options = {"step_size": step_size, "dropout_rate": 0.3, "taming": "consistent"}
+        assert paper.options == options
+        assert inference.central_prior == varied["prior_variance"]
+        assert inference.rows == varied["rows"]
+        training = point.settings.training_settings
+        assert (training.weight_decay, training.hidden) == (
+            varied["weight_decay"],
+            varied["hidden"],
+        )
+    assert {point.varied["hidden"] for point in points} == {20, 10}
 
 
 def test_row_is_the_effect_computed_by_hand(finished: tuple[Grid, Path, pd.DataFrame]) -> None:
     """The study's own specification, from particles and weights."""
     grid, folder, table = finished
     row = table.iloc[0]
-    sampler = grid.study.inference.samplers["paper"]
+    sampler = grid.points[0].settings.inference.samplers["paper"]
     run = next(
         found
         for path in (folder / "networks").iterdir()
@@ -154,12 +177,12 @@ def test_interrupted_run_ends_with_the_same_numbers(
     times = written(folder)
     lost.unlink()
     steps: list[tuple[int, int]] = []
-    run_multiverse(grid, folder, lambda done, total, _: steps.append((done, total)))
+    run_multiverse(grid, folder, on_step=lambda done, total, _: steps.append((done, total)))
     assert steps == [(1, 1)]
     assert path.read_text() == before
     again = written(folder)
     assert {one for one in again if again[one] != times[one]} == {lost}
-    run_multiverse(grid, folder, lambda *step: steps.append(step[:2]))
+    run_multiverse(grid, folder, on_step=lambda *step: steps.append(step[:2]))
     assert len(steps) == 1  # nothing was left to do
     assert written(folder) == again
     assert path.read_text() == before
@@ -169,9 +192,9 @@ def test_results_of_another_grid_are_kept(finished: tuple[Grid, Path, pd.DataFra
     grid, folder, _ = finished
     before = (folder / "multiverse.csv").read_text()
     times = written(folder)
-    part = run_multiverse(Grid(grid.study, grid.specifications[:2]), folder, silent)
-    assert len(part) == 2
-    run_multiverse(grid, folder, silent)
+    part = run_multiverse(Grid(grid.points[:2]), folder, on_step=silent)
+    assert len(part.tables["multiverse"]) == 2
+    run_multiverse(grid, folder, on_step=silent)
     assert written(folder) == times
     assert (folder / "multiverse.csv").read_text() == before
 
@@ -181,13 +204,13 @@ def test_summary_says_what_moves_the_effect(finished: tuple[Grid, Path, pd.DataF
     own["num_steps"] = [3, 6, 3, 3]
     own["prior_variance"] = [1.0, 1.0, 5.0, 0.01]
     own["effect_agent"] = [0.1, 0.4, 0.15, -0.05]
-    assert roles_of(own) == ["agent", "patient"]
-    found = movements(own, "agent")
+    assert list_roles(own) == ["agent", "patient"]
+    found = compute_movements(own, "agent")
     assert list(found.index) == ["num_steps", "prior_variance"]
     assert found.tolist() == pytest.approx([0.3, 0.2])
-    assert summary(own, "agent")["share_positive"] == 0.75
-    assert summary(own, "agent")["median"] == pytest.approx(0.125)
-    assert list(curve_table(own, "agent")) == [
+    assert summarise_effect(own, "agent")["share_positive"] == 0.75
+    assert summarise_effect(own, "agent")["median"] == pytest.approx(0.125)
+    assert list(make_curve_table(own, "agent")) == [
         *("effect", "low", "high"),
         *("num steps", "prior variance"),
     ]
@@ -196,7 +219,7 @@ def test_summary_says_what_moves_the_effect(finished: tuple[Grid, Path, pd.DataF
 def test_all_items_of_the_paper_contain_the_eight(paper: World) -> None:
     study = load_study("paper")
     own = load_stimuli(Path(study.folder) / study.stimuli.file, paper)
-    every = all_items(own, paper)
+    every = find_all_items(own, paper)
     assert len(every.items) == 16
     told = {(row.condition, row.utterance.tokens, row.critical) for row in every.rows.values()}
     assert {(row.condition, row.utterance.tokens, row.critical) for row in own.rows.values()} < told

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,14 +10,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from equivocal.store.stages import Stages
 from scipy import stats
 from scipy.io import netcdf_file
 
 from equivocal.errors import UserError
 from equivocal.gestalt import Run
 from equivocal.sampling import Posterior
-from equivocal.study import Study, load_study, open_study, opening, prepare
+from equivocal.store.store import Store
+from equivocal.study import Study, load_study, open_study, prepare
 from equivocal.world import example_text
 from tests.faults.damage import cut, flip
 
@@ -96,7 +97,15 @@ def test_activations_are_those_of_network_and_posterior(finished: Study) -> None
         "position": 3,
         "probe": 2,
         "unit": 32,
+        "role": 2,
+        "non_relevant": 4,
     }
+    tracked = dataset["tracked"].sel(condition="reversal", item="cat")
+    assert dict(zip(dataset["role"].values, tracked.values, strict=True)) == {
+        "agent": "cat",
+        "patient": "dog",
+    }
+    assert list(dataset["non_relevant"].values) == ["dog", "cat", "girl", "bone"]
     network = finished.run.networks[1]
     text = "the cat chases the dog"
     heard = network.comprehend(text, ["agent", "patient"])
@@ -187,9 +196,11 @@ def test_tables_that_were_changed_or_removed_are_written_again(finished: Study) 
     )
     whole = table.read_bytes()
     table.write_text("spoilt")
-    with pytest.raises(UserError, match=r"paired_models\.csv is not .* `equivocal analyse --out"):
+    with pytest.raises(
+        UserError, match=r"paired_models\.csv: checksum .* `equivocal analyse --out"
+    ):
         open_study(finished.folder).check_analysis()
-    with pytest.warns(match=r"paired_models\.csv is not as it was written; it is made again"):
+    with pytest.warns(match=r"paired_models\.csv: checksum mismatch; it is made again"):
         assert open_study(finished.folder).analyse()
     for lost in (table, other):
         lost.unlink()
@@ -213,16 +224,16 @@ def test_damage_is_named_and_made_again(finished: Study, tmp_path: Path) -> None
     for number, name in enumerate(NAMED):
         (cut if number % 2 else flip)(folder / name)
     study, before = open_study(folder), Posterior.load(finished.folder / NAMED[0])
-    with pytest.raises(UserError, match=r"01\.safetensors is not as it was .*`equivocal infer"):
+    with pytest.raises(UserError, match=r"01\.safetensors: checksum mismatch.*`equivocal infer"):
         study.probe(quiet)
-    with pytest.raises(UserError, match=r"activations\.nc is not as it was .*`equivocal probe"):
+    with pytest.raises(UserError, match=r"activations\.nc: checksum mismatch.*`equivocal probe"):
         study.analyse()
     with pytest.warns(match="made again") as notes:  # noqa: PT031
         study.infer(quiet)
         study.probe(quiet)
         study.analyse()
     said = "\n".join(str(note.message) for note in notes)
-    assert [name for name in NAMED if f"{folder / name} is not as it was" in said] == NAMED
+    assert [name for name in NAMED if f"{folder / name}: checksum mismatch" in said] == NAMED
     assert len(notes) == len(NAMED)
     for name, content in whole.items():
         assert (folder / name).read_bytes() == content, name
@@ -236,9 +247,9 @@ def test_the_studys_own_copies_are_written_again(small_run: Run, tmp_path: Path,
     path = tmp_path / "out" / name
     whole = path.read_bytes()
     path.write_bytes(whole + b"\n")
-    with pytest.warns(match=rf"{name} is not as `equivocal reproduce` wrote it; it is used"):
+    with pytest.warns(match=rf"{name} was changed .*; it is used"):
         open_study(tmp_path / "out")
-    with pytest.warns(match=rf"{name} is not as it was written; it is written again"):
+    with pytest.warns(match=rf"{name}: checksum mismatch"):
         made(tmp_path, small_run)
     assert path.read_bytes() == whole
     (tmp_path / "out" / "settings.toml").write_text("name = ")
@@ -246,20 +257,12 @@ def test_the_studys_own_copies_are_written_again(small_run: Run, tmp_path: Path,
         open_study(tmp_path / "out")
 
 
-@pytest.mark.parametrize(
-    "text", ["{", "[]", '{"infer": 3}', '{"a": {"key": "b", "files": {"../x": "y"}}}', "\0"]
-)
-def test_a_damaged_list_of_stages_is_said_and_done_again(text: str, tmp_path: Path) -> None:
-    (tmp_path / "stages.json").write_text(text)
-    with pytest.warns(match=r"stages\.json is damaged"):
-        stages = Stages(tmp_path)
-    assert not stages.finished("a", "b")
-
-
-def test_keys_of_an_older_folder_still_count(tmp_path: Path) -> None:
-    (tmp_path / "stages.json").write_text('{"a": "key"}')
-    assert Stages(tmp_path).finished("a", "key")
-    assert not Stages(tmp_path).finished("a", "key", [tmp_path / "lost"])
+@pytest.mark.parametrize("text", ["{", "[]", '{"key": 3}', '{"key": "b", "files": {"../x": "y"}}'])
+def test_a_damaged_record_is_named_and_its_stage_repeated(text: str, tmp_path: Path) -> None:
+    (tmp_path / "records").mkdir()
+    (tmp_path / "records" / "probe.json").write_text(text)
+    with pytest.warns(match=r"probe\.json is damaged"):
+        assert Store(tmp_path).find("probe", "b") is None
 
 
 def test_what_is_lost_is_made_again_bit_for_bit(finished: Study) -> None:
@@ -279,14 +282,15 @@ def test_a_changed_setting_repeats_only_what_depends_on_it(small_run: Run, tmp_p
     files = sorted((tmp_path / "out" / "posteriors").rglob("*.safetensors"))
     before = {file: file.stat().st_mtime_ns for file in files}
     watched = tmp_path / "out" / "posteriors" / "paper_1" / "00.safetensors"
-    first, noted = Posterior.load(watched), (tmp_path / "out" / "stages.json").read_bytes()
+    first, records = Posterior.load(watched), tmp_path / "out" / "records" / "posteriors"
+    shutil.copytree(records, tmp_path / "recorded")
     changed = made(tmp_path, small_run, **{"inference.samplers.paper.num_steps": 4})
     changed.infer(quiet)
     for file, time in before.items():
         assert (file.stat().st_mtime_ns != time) == ("paper_" in str(file)), file
-    # Back to the first settings after a kill between a posterior and the note that it is there
-    (tmp_path / "out" / "stages.json").write_bytes(noted)
-    with pytest.warns(match="is not as it was written") as notes:
+    # Back to the first settings after a kill between a posterior and the record that it is there
+    shutil.copytree(tmp_path / "recorded", records, dirs_exist_ok=True)
+    with pytest.warns(match="checksum mismatch") as notes:
         made(tmp_path, small_run).infer(quiet)
     assert any(str(watched) in str(note.message) for note in notes)
     np.testing.assert_array_equal(Posterior.load(watched).particles, first.particles)
@@ -297,7 +301,7 @@ def test_each_of_more_than_a_hundred_networks_has_its_own_key(
 ) -> None:
     """The last is another than all before it; by name it would stand between 10 and 11."""
     study = made(tmp_path, small_run)
-    first, second = study._networks_key
+    first, second = study._network_keys
     assert first != second
     networks = study.folder / "networks"
     shutil.copy(networks / "01.safetensors", networks / "100.safetensors")
@@ -307,7 +311,7 @@ def test_each_of_more_than_a_hundred_networks_has_its_own_key(
     models = (*[small_run.models[0]] * 100, small_run.models[1])
     settings = replace(small_run.settings, networks=len(models))
     many.run = replace(small_run, settings=settings, models=models)
-    assert many._networks_key == [*[first] * 100, second]
+    assert many._network_keys == [*[first] * 100, second]
 
 
 def test_stages_say_what_is_missing(small_run: Run, tmp_path: Path) -> None:
@@ -343,7 +347,7 @@ def test_mistakes_are_found_before_any_work(
 def test_nuts_that_is_not_there_is_said_before_any_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(opening, "find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "numpyro", None)  # as if it were not installed
     with pytest.raises(UserError, match=r"needs NumPyro: .* --set nuts\.networks=0"):
         prepare(load_study("paper"), tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -1,8 +1,10 @@
 """Many studies: real worker processes, some of them killed, and the same bytes at the end."""
 
+import json
 import os
 import shutil
 import subprocess
+import sys
 import time
 import tomllib
 from collections.abc import Callable, Iterator
@@ -14,13 +16,13 @@ import distributed  # noqa: F401 – reads its settings, before tests change som
 import pandas as pd
 import psutil
 import pytest
-from equivocal.store.keyed import Store
-from equivocal.study.many import UnfinishedError
 
 from equivocal.errors import UserError
-from equivocal.study import cluster, opening
-from equivocal.study.cluster import alone, hiring
-from equivocal.study.sweep import Sweep, load_sweep, make_sweep, parse_varied, run_sweep
+from equivocal.experiments.grids import run_sweep
+from equivocal.store.store import Store
+from equivocal.study.cluster import hire_workers, work_alone
+from equivocal.study.grids import Grid, load_sweep, make_sweep, parse_varied
+from equivocal.study.tasks import UnfinishedError
 from equivocal.world import example_text
 from tests.study.test_running import STIMULI
 
@@ -109,12 +111,12 @@ def left_behind(folder: Path) -> list[str]:
 @pytest.fixture(scope="module")
 def undisturbed(
     made_once: Callable[[str, Callable[[Path], None]], Path],
-) -> tuple[Sweep, Path]:
+) -> tuple[Grid, Path]:
     """A sweep that one process did from beginning to end."""
 
     def make(folder: Path) -> None:
         with one_core():
-            run_sweep(load_sweep(write_sweep(folder)), folder / "out", silent)
+            run_sweep(load_sweep(write_sweep(folder)), folder / "out", on_step=silent)
 
     folder = made_once("sweep", make)
     return load_sweep(folder / "sweep.toml"), folder / "out"
@@ -138,17 +140,17 @@ def test_presets_and_quick_runs_can_be_swept() -> None:
 
 
 def test_what_killed_workers_left_is_removed_though_nothing_is_missing(
-    undisturbed: tuple[Sweep, Path], tmp_path: Path
+    undisturbed: tuple[Grid, Path], tmp_path: Path
 ) -> None:
     sweep, folder = undisturbed
     shutil.copytree(folder, tmp_path / "out")
     (tmp_path / "out" / ".scratch" / "worker-1").mkdir(parents=True)
-    run_sweep(sweep, tmp_path / "out", silent)
+    run_sweep(sweep, tmp_path / "out", on_step=silent)
     assert left_behind(tmp_path / "out") == []
 
 
 def test_rows_are_those_of_each_study_with_its_settings_in_front(
-    undisturbed: tuple[Sweep, Path],
+    undisturbed: tuple[Grid, Path],
 ) -> None:
     sweep, folder = undisturbed
     table = pd.read_csv(folder / "tables" / "paired_models.csv")
@@ -162,7 +164,7 @@ def test_rows_are_those_of_each_study_with_its_settings_in_front(
     assert pd.read_csv(folder / "sweep.csv").to_numpy().tolist() == points  # it claims nothing
 
 
-def test_folder_says_what_was_swept(undisturbed: tuple[Sweep, Path]) -> None:
+def test_folder_says_what_was_swept(undisturbed: tuple[Grid, Path]) -> None:
     _, folder = undisturbed
     record = tomllib.loads((folder / "varied.toml").read_text())
     assert record["versions"].keys() >= {"python", "equivocal", "jax"}
@@ -177,19 +179,19 @@ def test_folder_says_what_was_swept(undisturbed: tuple[Sweep, Path]) -> None:
 
 
 def test_another_sweep_says_what_it_replaces_and_leaves_no_table_of_the_former(
-    undisturbed: tuple[Sweep, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    undisturbed: tuple[Grid, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sweep, whole = undisturbed
     out, beside = tmp_path / "out", tmp_path / "mine.csv"
     shutil.copytree(whole, out)
-    run_sweep(sweep, out, silent)
+    run_sweep(sweep, out, on_step=silent)
     assert capsys.readouterr().err == ""
     record = (out / "varied.toml").read_text()
     named = record.replace("tables = [", 'tables = ["no_more", "gone", "../../mine", 3,')
     (out / "varied.toml").write_text(named)
     for path in (out / "tables" / "no_more.csv", out / "tables" / "own.csv", beside):
         path.write_text("a\n")
-    run_sweep(Sweep(sweep.points[:1]), out, silent)
+    run_sweep(Grid(sweep.points[:1]), out, on_step=silent)
     told = f"results in {out} that had other vary.training.seed, vary.inference.seed are replaced"
     assert capsys.readouterr().err == told + "\n"
     assert written(out).keys() == written(whole).keys() | {"own.csv"}
@@ -197,7 +199,7 @@ def test_another_sweep_says_what_it_replaces_and_leaves_no_table_of_the_former(
 
 
 @pytest.mark.slow
-def test_killed_workers_change_nothing(undisturbed: tuple[Sweep, Path], tmp_path: Path) -> None:
+def test_killed_workers_change_nothing(undisturbed: tuple[Grid, Path], tmp_path: Path) -> None:
     """Both workers are killed at once, at least one with a study in hand.
 
     And they are slow to come back: Dask would give them up after a second, and wait for good.
@@ -213,7 +215,7 @@ def test_killed_workers_change_nothing(undisturbed: tuple[Sweep, Path], tmp_path
 
     out = tmp_path / "out"
     with dask.config.set({"distributed.deploy.lost-worker-timeout": "1s"}):
-        run_sweep(sweep, out, kill_all, hiring(out, workers=2))
+        run_sweep(sweep, out, on_step=kill_all, hire=hire_workers(out, workers=2))
     assert len(killed) == 2
     assert written(out) == written(whole)
     assert workers_of(os.getpid()) == []
@@ -221,29 +223,33 @@ def test_killed_workers_change_nothing(undisturbed: tuple[Sweep, Path], tmp_path
 
 
 def test_only_what_is_missing_or_damaged_is_done_again(
-    undisturbed: tuple[Sweep, Path], tmp_path: Path
+    undisturbed: tuple[Grid, Path], tmp_path: Path
 ) -> None:
     """The folder was copied to another place, and suffered on the way."""
     sweep, whole = undisturbed
     out = tmp_path / "elsewhere"
     subprocess.run(["cp", "-rp", whole, out], check=True)
     before = times(out)
-    points = [name for name in before if '"claims"' in (out / "results" / name).read_text()]
+    points = list(before)
     lost, flipped = points[0], out / "results" / points[1]
     (out / "results" / lost).unlink()
     forged = points[2]  # its checksum is right
-    Store(out).put(forged.removesuffix(".json"), {"claims": "a\n" + 200_000 * "x", "tables": {}})
+    content = {"claims": "a\n" + 200_000 * "x", "tables": {}}
+    (out / "results" / forged).write_text(json.dumps(content))
+    key = forged.removesuffix(".json")
+    Store(out).record(f"results/{key}", key, [out / "results" / forged])
     for networks in (out / "networks").iterdir():
         (networks / "notes.txt").write_text("of somebody who looked at them")
     content = bytearray(flipped.read_bytes())
     content[len(content) // 2] ^= 1
     flipped.write_bytes(content)
     steps: list[tuple[int, int]] = []
-    with one_core(), pytest.warns(UserWarning, match="damaged") as told:
-        run_sweep(sweep, out, lambda done, total, _: steps.append((done, total)))
-    said = sorted(str(one.message) for one in told)
-    named = sorted(str(out / "results" / name) for name in (flipped.name, forged))
-    assert said == [f"{name} is damaged; its result is made again." for name in named]
+    with one_core(), pytest.warns(UserWarning, match="made again") as told:
+        run_sweep(sweep, out, on_step=lambda done, total, _: steps.append((done, total)))
+    said = "\n".join(str(one.message) for one in told)
+    assert len(told) == 2
+    assert f"{flipped}: checksum mismatch" in said
+    assert f"{out / 'results' / forged} is damaged" in said
     assert steps == [(1, 3), (2, 3), (3, 3)]
     assert written(out) == written(whole)
     changed = {name for name, when in times(out).items() if when != before[name]}
@@ -252,25 +258,24 @@ def test_only_what_is_missing_or_damaged_is_done_again(
 
 @pytest.mark.slow
 def test_damaged_networks_are_named_and_trained_again(
-    undisturbed: tuple[Sweep, Path], tmp_path: Path
+    undisturbed: tuple[Grid, Path], tmp_path: Path
 ) -> None:
     sweep, whole = undisturbed
     out = tmp_path / "out"
     subprocess.run(["cp", "-rp", whole, out], check=True)
     for path in (out / "results").iterdir():
-        if '"claims"' in path.read_text():
-            path.unlink()
+        path.unlink()
     weights = sorted((out / "networks").rglob("01.safetensors"))[0]
     content = weights.read_bytes()
     weights.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    with one_core(), pytest.warns(UserWarning, match="is damaged; it is trained again"):
-        run_sweep(sweep, out, silent)
+    with one_core(), pytest.warns(UserWarning, match=r"01\.safetensors: checksum mismatch"):
+        run_sweep(sweep, out, on_step=silent)
     assert weights.read_bytes() == content
     assert written(out) == written(whole)
 
 
 def test_failure_of_one_does_not_stop_the_others(
-    undisturbed: tuple[Sweep, Path], tmp_path: Path
+    undisturbed: tuple[Grid, Path], tmp_path: Path
 ) -> None:
     sweep, whole = undisturbed
     out = tmp_path / "out"
@@ -279,7 +284,7 @@ def test_failure_of_one_does_not_stop_the_others(
     bad = {"training.seed": [0], "inference.samplers.paper.options.no_such": [1]}
     points = make_sweep(tmp_path / "study.toml", bad).points
     with pytest.raises(UnfinishedError, match=r"1 of 5 failed, .*no_such.* only that\."):
-        run_sweep(Sweep((*points, *sweep.points)), out, silent)
+        run_sweep(Grid((*points, *sweep.points)), out, on_step=silent)
     record = {"varied.toml": b"names what failed too"}
     assert written(out) | record == written(whole) | record
     assert times(out) == times(whole)
@@ -288,12 +293,12 @@ def test_failure_of_one_does_not_stop_the_others(
 def test_nuts_that_is_not_there_is_said_before_anything_is_trained(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(opening, "find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "numpyro", None)  # as if it were not installed
     write_sweep(tmp_path)
     changes = {"training.seed": [0, 1], "nuts.networks": [1]}
     sweep = make_sweep(tmp_path / "study.toml", changes)
     with pytest.raises(UnfinishedError, match=r"2 of 2 failed, .* needs NumPyro"):
-        run_sweep(sweep, tmp_path / "out", silent)
+        run_sweep(sweep, tmp_path / "out", on_step=silent)
     assert not (tmp_path / "out" / "networks").exists()
 
 
@@ -314,7 +319,7 @@ def test_nuts_that_is_not_there_is_said_before_anything_is_trained(
 )
 def test_wrong_sweep_is_explained_before_any_work(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(UserError, match=message.replace("[", r"\[")):
-        run_sweep(load_sweep(write_sweep(tmp_path, text)), tmp_path / "out", silent)
+        run_sweep(load_sweep(write_sweep(tmp_path, text)), tmp_path / "out", on_step=silent)
     assert not (tmp_path / "out").exists()
 
 
@@ -324,15 +329,13 @@ def test_wrong_option_is_explained(pair: str) -> None:
         parse_varied([pair])
 
 
-def test_unreachable_scheduler_is_said_soon(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cluster, "SECONDS_TO_ANSWER", 0.5)
+def test_unreachable_scheduler_is_said_soon(tmp_path: Path) -> None:
     sweep = load_sweep(write_sweep(tmp_path))
     for address in ("tcp://127.0.0.1:9", "tls://127.0.0.1:9", "nonsense://x", "no port"):
         began = time.monotonic()
+        hire = hire_workers(tmp_path / "out", None, address, patience=0.5)
         with pytest.raises(UserError, match=f"no Dask scheduler answers at '{address}'"):
-            run_sweep(sweep, tmp_path / "out", silent, hiring(tmp_path / "out", None, address))
+            run_sweep(sweep, tmp_path / "out", hire=hire, on_step=silent)
         assert time.monotonic() - began < 5
     assert dask.config.get("scheduler", None) is None  # xarray would ask it
 
@@ -346,7 +349,7 @@ def test_workers_that_die_as_they_start_are_told_in_a_sentence(
     with (
         dask.config.set(nothing),
         pytest.raises(UserError, match="a worker ended as it started .* or with fewer --workers"),
-        hiring(tmp_path / "out", workers=1)(1),
+        hire_workers(tmp_path / "out", workers=1)(1),
     ):
         pass
     assert left_behind(tmp_path) == []
@@ -370,7 +373,7 @@ def test_what_one_worker_compiled_the_next_one_finds(
 
     hits = []
     for _ in range(2):  # crews: a worker that lives on would compile nothing anyway
-        with hiring(tmp_path / "out", workers=1)(1) as crew:
+        with hire_workers(tmp_path / "out", workers=1)(1) as crew:
             crew.submit("one", found)
             hits += [number for _, number in crew.finished()]
     assert hits[0] == 0
@@ -379,7 +382,7 @@ def test_what_one_worker_compiled_the_next_one_finds(
 
 @pytest.mark.parametrize("worker", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_what_is_soon_goes_before_what_waits(worker: bool, tmp_path: Path) -> None:
-    hire, order = hiring(tmp_path, workers=1) if worker else alone, list[str]()
+    hire, order = hire_workers(tmp_path, workers=1) if worker else work_alone, list[str]()
     with hire(8) as crew:
         for name in "abcd":
             crew.submit(name, time.sleep, 0.3)
@@ -391,7 +394,7 @@ def test_what_is_soon_goes_before_what_waits(worker: bool, tmp_path: Path) -> No
 
 
 def test_what_is_soon_keeps_its_order() -> None:
-    with alone(4) as crew:
+    with work_alone(4) as crew:
         for name in "abcd":
             crew.submit(name, int, soon=name in "bc")
         assert [name for name, _ in crew.finished()] == ["b", "c", "a", "d"]
@@ -399,13 +402,13 @@ def test_what_is_soon_keeps_its_order() -> None:
 
 def test_workers_are_ours_or_a_scheduler_s(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="give one of them"):
-        hiring(tmp_path, workers=2, scheduler="tcp://127.0.0.1:9")
+        hire_workers(tmp_path, workers=2, scheduler="tcp://127.0.0.1:9")
 
 
 def test_without_dask_one_process_does_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "find_spec", lambda _: None)
-    assert hiring(tmp_path) is alone
-    assert hiring(tmp_path, workers=1) is alone
+    monkeypatch.setitem(sys.modules, "distributed", None)  # as if it were not installed
+    assert hire_workers(tmp_path) is work_alone
+    assert hire_workers(tmp_path, workers=1) is work_alone
     for asked in ({"workers": 2}, {"scheduler": "tcp://127.0.0.1:9"}):
         with pytest.raises(UserError, match=r"pip install 'equivocal\[cluster\]'"):
-            hiring(tmp_path, **asked)
+            hire_workers(tmp_path, **asked)

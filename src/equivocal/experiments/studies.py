@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from equivocal.errors import UserError
 from equivocal.experiments.networks import train_or_load
 from equivocal.experiments.result import Result
+from equivocal.machine import describe_device
 from equivocal.progress import announce, in_stages, progress
 from equivocal.store import read_table
 from equivocal.store.locks import hold_folder
@@ -198,7 +199,7 @@ def _hold_study(folder: Path) -> Iterator[Study]:
 
 
 def _infer(study: Study) -> None:
-    with progress(f"posteriors{_describe_device()}") as advance:
+    with progress(f"posteriors{describe_device()}") as advance:
         study.infer(advance)
 
 
@@ -224,14 +225,6 @@ def _report(study: Study) -> None:
     in_stages("drawing", stages)
     write_report(study)
     announce(f"drew {len(stages)} figures")
-
-
-def _describe_device() -> str:
-    """Return " on NVIDIA H200" where JAX found more than a CPU, which goes without saying."""
-    import jax
-
-    device = jax.devices()[0]
-    return "" if device.platform == "cpu" else f" on {device.device_kind}"
 
 
 def _collect_result(study: Study) -> StudyResult:

@@ -14,8 +14,10 @@ the expected entropy in nats. Past the end of a sentence all are NaN and `word` 
 is empty where an item does not track a role.
 """
 
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from importlib import resources
 from typing import Any
 
 import numpy as np
@@ -238,29 +240,14 @@ def _pad_words(row: Stimulus, length: int) -> list[str]:
 
 def describe_columns(columns: list[str]) -> pd.DataFrame:
     """Describe what each column of `activations.csv.gz` holds."""
-    known = {
-        "network": "number of the network, from 0",
-        "condition": "condition of the stimulus file; the first is the baseline",
-        "item": "item of the stimulus file",
-        "position": "how many words were heard, from 1",
-        "word": "the word heard last",
-        "probe": "the role asked for",
-        "unit": "the output unit that answers",
-        "mle": "activation of the trained network",
-        "truth": "exact probability in the world; empty where the words so far are impossible",
-    }
-    measured = {
-        "mean": "mean activation over the posterior",
-        "sd": "standard deviation of the activation over the posterior",
-        "low": "5 % quantile of the activation over the posterior",
-        "high": "95 % quantile of the activation over the posterior",
-        "expected": "expected entropy of the answer, in nats",
-    }
+    path = resources.files("equivocal.study") / "record" / "columns.toml"
+    known = tomllib.loads(path.read_text(encoding="utf-8"))
     meanings = []
     for column in columns:
-        if column in known:
-            meanings.append(known[column])
+        if column in known["heard"]:
+            meanings.append(known["heard"][column])
             continue
         sampler, prior, what = column.split("_")
-        meanings.append(f"{measured[what]}; sampler {sampler}, prior variance {prior}")
+        meaning = known["posterior"][what]
+        meanings.append(f"{meaning}; sampler {sampler}, prior variance {prior}")
     return pd.DataFrame({"column": columns, "meaning": meanings})

@@ -57,7 +57,8 @@ def judge_claims(
     path = resources.files("equivocal.study") / "record" / "claims.toml"
     content = tomllib.loads(path.read_text(encoding="utf-8"))
     rows, central = compute_measures(dataset), find_central_prior(dataset)
-    facts = Facts(dataset, rows, central, tables, evidence, content["limits"])
+    texts = content["limits"], content["reasons"]
+    facts = Facts(dataset, rows, central, tables, evidence, *texts)
     return pd.DataFrame([_judge(entry, facts) for entry in content["claims"]], columns=COLUMNS)
 
 

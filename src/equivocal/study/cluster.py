@@ -18,7 +18,7 @@ from functools import cache
 from importlib.util import find_spec
 from multiprocessing import resource_tracker
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from equivocal import __version__
 from equivocal.errors import UserError
@@ -35,47 +35,35 @@ MOST_COMPILED = 1 << 30  # bytes; JAX then forgets what was not used for longest
 SCRATCH = ".scratch"  # of Dask, inside the folder of results
 
 
-@runtime_checkable  # tests check types as they run
-class Crew(Protocol):
-    """Calls go in, results come out, and more calls may go in meanwhile."""
-
-    def share(self, value: Any) -> Any:
-        """Return a stand-in for an argument of several calls, sent to each worker once."""
-
-    def submit(
-        self, name: str, function: Callable[..., Any], *arguments: Any, soon: bool = False
-    ) -> None:
-        """Queue a call; with `soon`, before those that wait already."""
-
-    def finished(self) -> Iterator[tuple[str, Any]]:
-        """Yield names with results or exceptions, until nothing is under way."""
-
-
-Hire = Callable[[int], AbstractContextManager[Crew]]  # for at most so many calls at a time
-
-
-_Call = tuple[str, Callable[..., Any], tuple[Any, ...]]
-
-
-class _Alone:
-    """One call after the other, in this process."""
+class Crew:
+    """Makes calls one after the other in this process; those who make them elsewhere inherit."""
 
     def __init__(self) -> None:
         self._soon: deque[_Call] = deque()
         self._waiting: deque[_Call] = deque()
 
     def share(self, value: Any) -> Any:
+        """Return a stand-in for an argument of several calls, sent to each worker once."""
         return value
 
     def submit(
         self, name: str, function: Callable[..., Any], *arguments: Any, soon: bool = False
     ) -> None:
+        """Queue a call; with `soon`, before those that wait already."""
         (self._soon if soon else self._waiting).append((name, function, arguments))
 
     def finished(self) -> Iterator[tuple[str, Any]]:
+        """Yield names with results or exceptions, until nothing is under way.
+
+        More calls may be submitted meanwhile.
+        """
         while self._soon or self._waiting:
             name, function, arguments = (self._soon or self._waiting).popleft()
             yield name, _call(function, arguments)
+
+
+Hire = Callable[[int], AbstractContextManager[Crew]]  # for at most so many calls at a time
+_Call = tuple[str, Callable[..., Any], tuple[Any, ...]]
 
 
 def _call(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
@@ -85,8 +73,8 @@ def _call(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         return error
 
 
-class _OnDask:
-    """Calls as tasks of a Dask client."""
+class _DaskCrew(Crew):
+    """Makes calls as tasks of a Dask client."""
 
     def __init__(self, client: Any) -> None:
         from distributed import as_completed
@@ -153,7 +141,7 @@ def _explain_version(theirs: tuple[str, str], ours: tuple[str, str]) -> str:
 def work_alone(calls: int) -> Iterator[Crew]:
     """Let this process do everything, on all its cores."""
     del calls
-    yield _Alone()
+    yield Crew()
 
 
 def hire_workers(
@@ -230,7 +218,7 @@ def _start_workers(directory: Path, workers: int) -> Iterator[Crew]:
             with cluster, Client(cluster) as client:  # type: ignore[no-untyped-call]
                 link = f"; dashboard: {client.dashboard_link}" if find_spec("bokeh") else ""
                 announce(f"{workers} worker{'s' if workers > 1 else ''}{link}")
-                yield _OnDask(client)
+                yield _DaskCrew(client)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 
@@ -305,7 +293,7 @@ def _connect(address: str, patience: float) -> Iterator[Crew]:
         with client:
             _check_workers(client)
             announce(f"connected to {address}; dashboard: {client.dashboard_link}")
-            yield _OnDask(client)
+            yield _DaskCrew(client)
 
 
 def _check_workers(client: Any) -> None:

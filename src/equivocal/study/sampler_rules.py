@@ -7,22 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from equivocal.study import verdicts
 from equivocal.study.statistics import one_sample, paired
-from equivocal.study.verdicts import (
-    DIRECTION,
-    NOT,
-    NOT_TESTABLE,
-    REPLICATED,
-    Entry,
-    Facts,
-    Finding,
-    MissingError,
-    explain_tests,
-    format_interval,
-    format_p,
-    format_span,
-    grade,
-)
+from equivocal.study.verdicts import Entry, Facts, Finding, MissingError, format_p
 
 __all__ = [
     "judge_calibrated",
@@ -35,66 +22,55 @@ __all__ = [
 
 
 def judge_undefined(entry: Entry, facts: Facts, sampler: str) -> Finding:  # noqa: ARG001
-    """Accuracy: what is counted is not stated, and counting units rewards silence."""
+    """Show accuracies; what the paper counts is not stated, and counting units rewards silence."""
     if not facts.evidence.get("accuracy"):
         raise MissingError("The accuracy of the networks was not handed over.")
-    units = one_sample(100 * np.asarray(facts.evidence["accuracy"], float))
-    text, why = (
-        format_interval(units, "units, %:"),
-        "The paper does not say what its accuracy counts",
-    )
-    if exact := facts.evidence.get("exact_match"):
-        text += "; " + format_interval(
-            one_sample(100 * np.asarray(exact, float)), "whole answers, %:"
-        )
+    shares = {"units, %:": "accuracy", "whole answers, %:": "exact_match"}
+    found = {label: facts.evidence.get(name) for label, name in shares.items()}
+    tests = {label: one_sample(100 * np.asarray(x, float)) for label, x in found.items() if x}
+    why = "The paper does not say what its accuracy counts"
     if (zeros := facts.evidence.get("all_zeros")) is not None:
         why += f", and a network that never activates a unit already gets {100 * zeros:.2f} % right"
-    return Finding(text, NOT_TESTABLE, why + ".")
+    return Finding(verdicts.join_intervals(tests), verdicts.NOT_TESTABLE, why + ".")
 
 
 def judge_no_difference(entry: Entry, facts: Facts, sampler: str) -> Finding:
-    """A prior at which the paired test sees nothing, where at the central one it does."""
+    """Judge a prior at which the paired test sees nothing, where at the central one it does."""
     alpha = facts.limits["alpha"]
-    here = _by_prior(entry, facts, sampler, entry["priors"])
-    there = _by_prior(entry, facts, sampler, [facts.central])
+    here = _get_tests(entry, facts, sampler, entry["priors"])
+    there = _get_tests(entry, facts, sampler, [facts.central])
     smaller = [abs(a["mean"]) < abs(b["mean"]) for a, b in zip(here, there, strict=True)]
     silent = [a["p"] >= alpha > b["p"] for a, b in zip(here, there, strict=True)]
-    verdict = grade(smaller, silent)
+    verdict = verdicts.grade(smaller, silent)
     tests = ", ".join(f"{row['measure']} {format_p(row['p'])}" for row in here)
-    reasons = {
-        REPLICATED: f"No test has p < {alpha:g} here and all have at the central prior ({tests}).",
-        DIRECTION: f"The differences are smaller than at the central prior, but the tests do not "
-        f"fall silent here alone ({tests}).",
-        NOT: "Not every difference is smaller than at the central prior.",
-    }
-    return Finding(_changes(here), verdict, reasons[verdict])
+    why = facts.explain("no_difference", verdict, alpha=alpha, tests=tests)
+    return Finding(_format_changes(here), verdict, why)
 
 
 def judge_difference(entry: Entry, facts: Facts, sampler: str) -> Finding:
-    """Priors at which the paired tests see a difference, of either sign."""
+    """Judge priors at which the paired tests see a difference, of either sign."""
     alpha = facts.limits["alpha"]
-    rows = _by_prior(entry, facts, sampler, entry["priors"])
+    rows = _get_tests(entry, facts, sampler, entry["priors"])
     smallest = float(facts.dataset["prior"].min())
-    least = _by_prior(entry, facts, sampler, [smallest] * len(entry["priors"]))
+    least = _get_tests(entry, facts, sampler, [smallest] * len(entry["priors"]))
     larger = [abs(a["mean"]) > abs(b["mean"]) for a, b in zip(rows, least, strict=True)]
-    verdict = grade(
-        larger,
-        [row[name] < alpha for row in rows for name in ("p", "logit_p")],
-    )
     missed = [
         f"{row['measure']} at {row['prior']:g} I, {scale} {format_p(row[name])}"
         for row in rows
         for name, scale in (("p", "activations"), ("logit_p", "logits"))
         if not row[name] < alpha
     ]
+    verdict = verdicts.grade(larger, [not missed])
     if not all(larger):
         pairs = zip(rows, larger, strict=True)
         missed = [f"{row['measure']} at {row['prior']:g} I" for row, good in pairs if not good]
     what = f"all differences are larger than with {smallest:g} I"
-    return Finding(_changes(rows), verdict, explain_tests(verdict, what, missed, alpha))
+    return Finding(
+        _format_changes(rows), verdict, verdicts.explain_tests(verdict, what, missed, alpha)
+    )
 
 
-def _by_prior(
+def _get_tests(
     entry: Entry, facts: Facts, sampler: str, priors: list[float]
 ) -> list[dict[str, Any]]:
     return [
@@ -104,21 +80,21 @@ def _by_prior(
     ]
 
 
-def _changes(rows: list[dict[str, Any]]) -> str:
+def _format_changes(rows: list[dict[str, Any]]) -> str:
     return "Bayesian − MLE: " + "; ".join(
         f"{row['measure']} at {row['prior']:g} I {row['mean']:+.3g}"
-        f"{format_span(row['ci_low'], row['ci_high'])}"
+        f"{verdicts.format_span(row['ci_low'], row['ci_high'])}"
         for row in rows
     )
 
 
 def judge_like_nuts(entry: Entry, facts: Facts, sampler: str) -> Finding:  # noqa: ARG001
-    """Means and standard deviations of activations beside those of NUTS, question by question."""
-    nuts, factor = _nuts(facts), facts.limits["factor"]
-    ratio, shift = (np.asarray(_of(nuts, name, sampler)) for name in ("sd_ratio", "mean_shift"))
+    """Judge means and standard deviations of activations against those of NUTS."""
+    nuts, factor = _get_nuts(facts), facts.limits["factor"]
+    ratio, shift = (np.asarray(_get(nuts, name, sampler)) for name in ("sd_ratio", "mean_shift"))
     alike = (ratio >= 1 / factor) & (ratio <= factor)
     median, share = float(np.median(ratio)), float(alike.mean())
-    verdict = grade(
+    verdict = verdicts.grade(
         [1 / factor <= median <= factor], [share >= 0.9, float((shift <= 1).mean()) >= 0.9]
     )
     text = (
@@ -134,29 +110,26 @@ def judge_like_nuts(entry: Entry, facts: Facts, sampler: str) -> Finding:  # noq
 
 
 def judge_faster(entry: Entry, facts: Facts, sampler: str) -> Finding:
-    """Seconds beside those of NUTS, for the same units of one network."""
-    nuts = _nuts(facts)
-    ours, theirs = (float(_of(nuts, f"seconds_{name}", sampler)) for name in (sampler, "nuts"))
-    verdict = grade([ours < theirs], [judge_like_nuts(entry, facts, sampler).verdict == REPLICATED])
-    reasons = {
-        REPLICATED: "It is faster, and arrives at what NUTS finds.",
-        DIRECTION: "It is faster, but does not arrive at what NUTS finds.",
-        NOT: "It is not faster.",
-    }
+    """Judge the time taken against that of NUTS, for the same units of one network."""
+    nuts = _get_nuts(facts)
+    ours, theirs = (float(_get(nuts, f"seconds_{name}", sampler)) for name in (sampler, "nuts"))
+    verdict = verdicts.grade(
+        [ours < theirs], [judge_like_nuts(entry, facts, sampler).verdict == verdicts.REPLICATED]
+    )
     count = len(str(nuts["units"]).split(", "))
     text = f"{ours:.3g} s, NUTS {theirs:.3g} s ({count} units of one network, one run)"
-    return Finding(text, verdict, reasons[verdict])
+    return Finding(text, verdict, facts.explain("faster", verdict))
 
 
-def _nuts(facts: Facts) -> dict[str, Any]:
+def _get_nuts(facts: Facts) -> dict[str, Any]:
     if not facts.evidence.get("nuts"):
         raise MissingError("NUTS was not run in this study.")
     nuts: dict[str, Any] = facts.evidence["nuts"]
     return nuts
 
 
-def _of(nuts: dict[str, Any], name: str, sampler: str) -> Any:
-    """What the comparison holds under a name, or of a sampler under it."""
+def _get(nuts: dict[str, Any], name: str, sampler: str) -> Any:
+    """Get what the comparison holds under a name, or for a sampler under it."""
     found = nuts.get(name)
     if isinstance(found, dict):
         found = found.get(sampler)
@@ -166,7 +139,7 @@ def _of(nuts: dict[str, Any], name: str, sampler: str) -> Any:
 
 
 def judge_calibrated(entry: Entry, facts: Facts, sampler: str) -> Finding:  # noqa: ARG001
-    """Distance to the exact beliefs: all units, probes and words whose sentence is possible."""
+    """Judge the distance to the exact beliefs, wherever the words so far are possible."""
     data = facts.dataset
     if sampler not in data["sampler"] or not bool(data["truth"].notnull().any()):
         raise MissingError("This run holds no exact beliefs to compare with.")
@@ -178,9 +151,9 @@ def judge_calibrated(entry: Entry, facts: Facts, sampler: str) -> Finding:  # no
         for answer in (bayes, data["mle"])
     )
     test, alpha = paired(far.values, far_mle.values), facts.limits["alpha"]
-    verdict = grade([test.mean < 0], [test.p < alpha])
+    verdict = verdicts.grade([test.mean < 0], [test.p < alpha])
     missed = [f"t = {test.t:.2f}, {format_p(test.p)}"]
     what = "its beliefs are nearer to the exact ones"
-    text = format_interval(test, "mean distance to the exact belief, Bayesian − MLE:", "+")
+    text = verdicts.format_interval(test, "mean distance to the exact belief, Bayesian − MLE:", "+")
     text += f"; of the trained networks {far_mle.mean():.3g}, all units, possible beginnings only"
-    return Finding(text, verdict, explain_tests(verdict, what, missed, alpha))
+    return Finding(text, verdict, verdicts.explain_tests(verdict, what, missed, alpha))

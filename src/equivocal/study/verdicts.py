@@ -1,4 +1,4 @@
-"""How claims are judged: one function per rule, the same for every run, decided by numbers only.
+"""How claims are judged: one rule for each kind of claim, the same for every run.
 
 With several measures a claim must hold for each of them. α, "high", "margin" and "factor" are the
 limits of `record/claims.toml`. Confidence intervals are 95 %, over networks.
@@ -37,24 +37,7 @@ import xarray as xr
 from equivocal.study.measures import arrange_grid
 from equivocal.study.statistics import TTest
 
-__all__ = [
-    "DIRECTION",
-    "NOT",
-    "NOT_RUN",
-    "NOT_TESTABLE",
-    "REPLICATED",
-    "Entry",
-    "Facts",
-    "Finding",
-    "MissingError",
-    "explain_tests",
-    "format_interval",
-    "format_p",
-    "format_span",
-    "grade",
-    "join_intervals",
-    "select_rows",
-]
+__all__ = ["Facts", "Finding", "MissingError", "explain_tests", "format_p", "grade"]
 
 REPLICATED, DIRECTION, NOT = "replicated", "direction only", "not replicated"
 NOT_TESTABLE, NOT_RUN = "not testable as printed", "not run"
@@ -67,7 +50,7 @@ class MissingError(Exception):
 
 @dataclass(frozen=True)
 class Finding:
-    """Ours, as text with an interval; the verdict; a sentence why."""
+    """Our numbers as text with an interval, the verdict, and a sentence why."""
 
     text: str
     verdict: str
@@ -76,7 +59,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Facts:
-    """Everything claims are judged from."""
+    """Everything that claims are judged from."""
 
     dataset: xr.Dataset
     rows: pd.DataFrame  # `compute_measures` of the dataset
@@ -84,9 +67,14 @@ class Facts:
     tables: dict[str, pd.DataFrame]
     evidence: dict[str, Any]
     limits: dict[str, float]
+    reasons: dict[str, dict[str, str]]  # sentences by rule and verdict
+
+    def explain(self, rule: str, verdict: str, **values: object) -> str:
+        """Return the sentence of `record/claims.toml` for a verdict, filled in."""
+        return self.reasons[rule][verdict].format(**values)
 
     def get_grids(self, entry: Entry, measure: str, sampler: str) -> tuple[np.ndarray, np.ndarray]:
-        """(network, item) of the Bayesian model and of the trained network."""
+        """Get (network, item) activations of the Bayesian model and of the trained network."""
         rows = select_rows(
             self.rows,
             condition=entry["condition"],
@@ -97,7 +85,7 @@ class Facts:
         return arrange_grid(rows, "mean"), arrange_grid(rows, "mle")
 
     def get_test(self, table: str, entry: Entry, measure: str, **where: object) -> dict[str, Any]:
-        """One row of a table, in plain numbers."""
+        """Get one row of a table, in plain numbers."""
         if table not in self.tables:
             raise MissingError(f"The table {table} was not made.")
         found = select_rows(
@@ -107,7 +95,7 @@ class Facts:
 
 
 def select_rows(rows: pd.DataFrame, **values: object) -> pd.DataFrame:
-    """The rows with these values; `MissingError` where there are none."""
+    """Select the rows with these values, or raise a `MissingError` where there are none."""
     for column, value in values.items():
         rows = rows[rows[column] == value]
     if rows.empty:
@@ -117,24 +105,24 @@ def select_rows(rows: pd.DataFrame, **values: object) -> pd.DataFrame:
 
 
 def grade(direction: Sequence[bool], reached: Sequence[bool]) -> str:
-    """Not replicated without the direction, replicated where all is reached."""
+    """Return "not replicated" without the direction, "replicated" where all is reached."""
     if not all(direction):
         return NOT
     return REPLICATED if all(reached) else DIRECTION
 
 
 def format_interval(test: TTest, name: str, sign: str = "") -> str:
-    """A mean with its interval, where there is one."""
+    """Format a mean with its interval, where there is one."""
     return f"{name} {test.mean:{sign}.3g}{format_span(test.ci_low, test.ci_high)}"
 
 
 def format_span(low: float, high: float) -> str:
-    """An interval in brackets; without spread or with one network there is none."""
+    """Format an interval in brackets; without spread or with one network there is none."""
     return f" [{low:.3g}, {high:.3g}]" if low <= high else " (no interval)"
 
 
 def format_p(value: float) -> str:
-    """A p-value as it is printed.
+    """Format a p-value.
 
     >>> format_p(0.00003), format_p(0.04), format_p(float("nan"))
     ('p < 0.0001', 'p = 0.0400', 'p undefined')
@@ -145,7 +133,7 @@ def format_p(value: float) -> str:
 
 
 def explain_tests(verdict: str, what: str, missed: list[str], alpha: float) -> str:
-    """A sentence for rules made of tests; `missed` are those that failed, or speak against it."""
+    """Explain the verdict of a rule made of tests; `missed` are those that failed."""
     some = "; ".join(missed[:4]) + (f"; and {len(missed) - 4} more" if len(missed) > 4 else "")
     start = what[0].upper() + what[1:]
     if verdict == REPLICATED:
@@ -156,5 +144,5 @@ def explain_tests(verdict: str, what: str, missed: list[str], alpha: float) -> s
 
 
 def join_intervals(tests: dict[str, TTest], sign: str = "") -> str:
-    """Means and intervals, one after the other."""
+    """Format means and intervals, one after the other."""
     return "; ".join(format_interval(test, name, sign) for name, test in tests.items())
