@@ -18,13 +18,13 @@ RESULTS = Path(__file__).parent / "results"
 OUT = Path(__file__).parents[1] / "docs" / "images" / "scaling.png"
 
 
-def read(name: str) -> Any:
-    """One file of results."""
+def read_results(name: str) -> Any:
+    """Read one file of results."""
     return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
 
 
-def rows_from_a_file(axes: Axes, memory: Axes, found: dict[str, Any]) -> None:
-    """Seconds and peak memory over rows."""
+def draw_rows(axes: Axes, memory: Axes, found: dict[str, Any]) -> None:
+    """Draw seconds and peak memory over rows."""
     for how, colour, words in (
         ("file", COLOURS[0], "read from a file"),
         ("memory", COLOURS[1], "in memory"),
@@ -42,8 +42,8 @@ def rows_from_a_file(axes: Axes, memory: Axes, found: dict[str, Any]) -> None:
     memory.legend(loc="lower right")
 
 
-def bars(axes: Axes, values: dict[str, float], goal: float, title: str, label: str) -> None:
-    """A number for each case, and the goal."""
+def draw_bars(axes: Axes, values: dict[str, float], goal: float, title: str, label: str) -> None:
+    """Draw a number for each case, and the goal."""
     axes.bar(list(values), list(values.values()), color=COLOURS[0], width=0.6)
     for place, value in enumerate(values.values()):
         axes.text(place, value, f"{value:.2f}", ha="center", va="bottom")
@@ -55,20 +55,26 @@ def bars(axes: Axes, values: dict[str, float], goal: float, title: str, label: s
 
 def main() -> None:
     """Draw four panels."""
-    scaling, sweep = read("scaling"), read("sweep_scaling")
+    scaling, sweep = read_results("scaling"), read_results("sweep_scaling")
     with publication_style():
         figure, axes = plt.subplots(1, 4, figsize=(13, 3.2))
-        rows_from_a_file(axes[0], axes[1], scaling["streamed"])
+        draw_rows(axes[0], axes[1], scaling["streamed"])
         ratios = {f"{n} devices": one["ratio"] for n, one in scaling["sharded"].items()}
-        bars(axes[2], ratios, 1.15, "rows cut over devices, same cores", "time over one device")
-        bars(
-            axes[3], sweep_ratios(sweep), 1.8, "a sweep with 2 workers", "times faster than with 1"
+        draw_bars(
+            axes[2], ratios, 1.15, "rows cut over devices, same cores", "time over one device"
+        )
+        draw_bars(
+            axes[3],
+            compute_ratios(sweep),
+            1.8,
+            "a sweep with 2 workers",
+            "times faster than with 1",
         )
         figure.savefig(OUT, dpi=150)
 
 
-def sweep_ratios(found: dict[str, Any]) -> dict[str, float]:
-    """Of the first sweep on a machine, whose workers compile, and of those that come later."""
+def compute_ratios(found: dict[str, Any]) -> dict[str, float]:
+    """Compute the speed-up of the first sweep, whose workers compile, and of later ones."""
     words = {"compiled": "first", "found": "later"}
     return {
         f"{words[part]}, {one['points']} studies": one["speedup"]["working"]

@@ -10,7 +10,7 @@
 
 Points differ in the seed of the training, so that each trains networks of its own and none waits
 for another's. Every measurement is a process of its own with a fresh folder, one and two workers
-by turns, so that a machine that grows slower does so for both. Two times are told: in all, as a
+by turns, so that a machine that grows slower does so for both. Two times are given: in all, as a
 user waits, and from the moment the workers are there. Goal: two workers take at most 1 / 1.8 of the
 time of one, from that moment. The tables of all runs must be the same to the last byte. Run it on a
 machine that does nothing else. Writes `benchmarks/results/sweep_scaling.json` (`--quick`:
@@ -54,34 +54,37 @@ def main(
         raise SystemExit(f"--only is {' or '.join(PARTS)}, got {only!r}.")
     measured = PARTS if only is None else (only,)
     for part in measured:
-        known[part] = _part(part, vary, repeats) | {"points": points, "machine": machine_facts()}
+        known[part] = _measure_part(part, vary, repeats) | {
+            "points": points,
+            "machine": machine_facts(),
+        }
         write_text_atomically(path, json.dumps(known, indent=1) + "\n")
-        _tell(part, known[part])
+        _print_part(part, known[part])
     missed = [part for part in measured if not known[part]["met"]]
     if missed and not quick:
         raise SystemExit(f"missed ({', '.join(missed)}): {GOAL} times faster, with the same tables")
 
 
-def _part(part: str, vary: list[str], repeats: int) -> dict[str, Any]:
+def _measure_part(part: str, vary: list[str], repeats: int) -> dict[str, Any]:
     measured: dict[int, list[dict[str, float]]] = {workers: [] for workers in WORKERS}
     tables: set[str] = set()
     with tempfile.TemporaryDirectory() as programs:
         if part == "found":
             with tempfile.TemporaryDirectory() as folder:
-                _timed(vary, max(WORKERS), Path(folder), programs)
+                _time_sweep(vary, max(WORKERS), Path(folder), programs)
         for repeat in range(repeats):
             for workers in WORKERS if repeat % 2 == 0 else WORKERS[::-1]:
                 with tempfile.TemporaryDirectory() as folder:
                     kept = programs if part == "found" else f"{folder}/programs"
-                    measured[workers].append(_timed(vary, workers, Path(folder), kept))
+                    measured[workers].append(_time_sweep(vary, workers, Path(folder), kept))
                     out = Path(folder) / "out"
                     files = [out / "sweep.csv", *sorted((out / "tables").glob("*.csv"))]
                     tables.add("".join(file.read_text(encoding="utf-8") for file in files))
-    found = _summary(measured) | {"repeats": repeats, "same_tables": len(tables) == 1}
+    found = _summarise(measured) | {"repeats": repeats, "same_tables": len(tables) == 1}
     return found | {"met": found["speedup"]["working"] >= GOAL and len(tables) == 1}
 
 
-def _tell(part: str, found: dict[str, Any]) -> None:
+def _print_part(part: str, found: dict[str, Any]) -> None:
     title = f"{found['points']} points, programs {part}, median of {found['repeats']}"
     print(f"{title:44}    one worker    two workers    times faster")
     for what, words in (("working", "once the workers are there"), ("in_all", "in all")):
@@ -90,8 +93,8 @@ def _tell(part: str, found: dict[str, Any]) -> None:
     print(f"the tables are {'the same' if found['same_tables'] else 'NOT the same'}", flush=True)
 
 
-def _timed(vary: list[str], workers: int, folder: Path, programs: str) -> dict[str, float]:
-    """Seconds of one sweep; the workers are there when their dashboard is announced."""
+def _time_sweep(vary: list[str], workers: int, folder: Path, programs: str) -> dict[str, float]:
+    """Time one sweep; the workers are there when their dashboard is announced."""
     command = [sys.executable, "-m", "equivocal", "sweep", "--quick", "--workers", str(workers)]
     for setting in vary:
         command += ["--vary", setting]
@@ -113,7 +116,7 @@ def _timed(vary: list[str], workers: int, folder: Path, programs: str) -> dict[s
     return {"in_all": ended - began, "working": ended - there}
 
 
-def _summary(measured: dict[int, list[dict[str, float]]]) -> dict[str, Any]:
+def _summarise(measured: dict[int, list[dict[str, float]]]) -> dict[str, Any]:
     kinds = ("in_all", "working")
     seconds = {
         kind: {

@@ -41,7 +41,7 @@ def attribute(name: str, value: object) -> Callable[[xr.Dataset], xr.Dataset]:
         ("activations.nc", lambda d: d.assign_coords(prior=[1.0, np.nan]), "priors are not number"),
         ("activations.nc", lambda d: d.assign_coords(item=["a", "b/../..", "c"]), "is not a plain"),
         ("activations.nc", lambda d: d.drop_vars("tracked"), "the variable tracked is missing"),
-        ("activations.nc", lambda d: d.assign(tracked=d["critical"]), "other dimensions"),
+        ("activations.nc", lambda d: d.assign_coords(tracked=d["critical"]), "other dim"),
         ("activations.nc", lambda d: d.assign_coords(non_relevant=range(6)), "not text"),
         ("activations.nc", attribute("central_prior", "one"), "could not convert"),
         ("activations.nc", attribute("study", 3), "study is not one str"),

@@ -45,10 +45,6 @@ def activations(networks: int = 3, non_relevant: bool = True) -> xr.Dataset:
             **{name: (SUMMARY, values) for name, values in summaries.items()},
             "truth": (HEARD, truth),
             "critical": (("condition", "item"), [[3, 3, 2], [3, 3, 3]]),
-            "tracked": (
-                ("condition", "item", "role"),
-                [[list(row.values()) for row in rows.values()] for rows in tracked.values()],
-            ),
         },
         coords={
             "sampler": ["paper", "converged"],
@@ -60,6 +56,10 @@ def activations(networks: int = 3, non_relevant: bool = True) -> xr.Dataset:
             "probe": PROBES,
             "unit": UNITS,
             "role": ["agent", "patient"],
+            "tracked": (
+                ("condition", "item", "role"),
+                [[list(row.values()) for row in rows.values()] for rows in tracked.values()],
+            ),
             "word": (("condition", "item", "position"), np.array(words)),
         },
         attrs={

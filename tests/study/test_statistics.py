@@ -58,7 +58,6 @@ def made_up(
             "mean": (("sampler", "prior", "network", *SENTENCE), mean.astype("f4")),
             "truth": (SENTENCE, expit(base).mean(axis=0).astype("f4")),
             "critical": (("condition", "item"), np.full((2, len(ITEMS)), 2)),
-            "tracked": (("condition", "item", "role"), tracked),
         },
         coords={
             "sampler": ["paper", "converged"],
@@ -70,6 +69,7 @@ def made_up(
             "probe": PROBES,
             "unit": UNITS,
             "role": ["agent", "patient"],
+            "tracked": (("condition", "item", "role"), tracked),
             "non_relevant": [*FOODS, "chess", "novel"],
         },
         attrs={"study": study, "central_prior": "1.0"},
@@ -120,7 +120,7 @@ def test_measures_of_other_roles_and_more_conditions():
     dataset = made_up(2, study="mine").sel(unit=[unit for unit in UNITS if unit != "novel"])
     dataset = dataset.sel(role=["patient"]).drop_vars("non_relevant")
     odd = dataset.sel(condition=["reversal"]).assign_coords(condition=["odd"])
-    odd["tracked"][:] = "chess"
+    odd = odd.assign_coords(tracked=xr.full_like(odd["tracked"], "chess"))
     three = xr.concat([dataset, odd], dim="condition", data_vars="minimal")
     rows = compute_measures(three)
     assert set(rows["measure"]) == {"indicated patient", "plausible patient"}

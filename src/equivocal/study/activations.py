@@ -6,7 +6,8 @@ One dataset, written as `activations.nc`, from which every statistic can be reco
     mean, sd, low, high, expected (sampler, prior, network, condition, item, position, probe, unit)
     truth                         (condition, item, position, probe, unit)
     critical                      (condition, item): position of the critical word
-    tracked                       (condition, item, role): the unit that the syntax indicates
+    word                          (condition, item, position), a coordinate
+    tracked                       (condition, item, role), a coordinate: units the syntax indicates
     non_relevant                  a coordinate of its own: units that should stay off
 
 `mean`, `sd`, `low` (5 %) and `high` (95 %) are of the activation over the posterior; `expected` is
@@ -101,10 +102,6 @@ def compute_activations(
             **{name: (ANSWERED, values) for name, values in summaries.items()},
             "truth": (ANSWERED[3:], _compute_truth(world, stimuli, probes, units)),
             "critical": (HEARD[:2], _arrange(stimuli, lambda row: row.critical)),
-            "tracked": (
-                (*HEARD[:2], "role"),
-                _arrange(stimuli, lambda row: [row.tracked.get(role, "") for role in roles]),
-            ),
         },
         coords={
             "sampler": samplers,
@@ -116,7 +113,12 @@ def compute_activations(
             "probe": list(probes),
             "unit": units,
             "role": roles,
+            # texts are coordinates, so that a whole dataset can be calculated with
             "word": (HEARD[:3], _arrange(stimuli, partial(_pad_words, length=stimuli.longest))),
+            "tracked": (
+                (*HEARD[:2], "role"),
+                _arrange(stimuli, lambda row: [row.tracked.get(role, "") for role in roles]),
+            ),
         },
         attrs={
             "study": settings.name,
@@ -130,16 +132,12 @@ def compute_activations(
 
 def get_tracked(dataset: xr.Dataset) -> dict[str, dict[str, dict[str, str]]]:
     """Return the tracked units of a dataset by condition, item and role."""
-    roles = [str(role) for role in dataset["role"].values]
-    items = [str(item) for item in dataset["item"].values]
-    units = dataset["tracked"].values
-    return {
-        str(condition): {
-            item: {r: str(u) for r, u in zip(roles, row, strict=True) if u}
-            for item, row in zip(items, rows, strict=True)
-        }
-        for condition, rows in zip(dataset["condition"].values, units, strict=True)
-    }
+    tracked: dict[str, dict[str, dict[str, str]]] = {}
+    for (condition, item, role), unit in dataset["tracked"].to_series().items():
+        units = tracked.setdefault(str(condition), {}).setdefault(str(item), {})
+        if unit:
+            units[str(role)] = str(unit)
+    return tracked
 
 
 def get_non_relevant(dataset: xr.Dataset) -> list[str]:

@@ -1,4 +1,4 @@
-"""What networks believe, beside what is true: word by word, and over the whole world."""
+"""The beliefs of networks beside the exact ones: word by word, and over the whole world."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ __all__ = ["calibration_table", "trace_beliefs", "true_trace"]
 def trace_beliefs(
     networks: Sequence[Network], text: str, probes: Sequence[str], units: Sequence[str]
 ) -> xr.DataArray:
-    """(network, word, probe, unit): activations after each word of one sentence."""
+    """Trace activations after each word of a sentence, (network, word, probe, unit)."""
     traces = [network.comprehend(text, probes).sel(unit=list(units)) for network in networks]
     return xr.concat(traces, dim="network")
 
@@ -25,7 +25,7 @@ def trace_beliefs(
 def true_trace(
     world: World, text: str | Utterance, probes: Sequence[str], units: Sequence[str]
 ) -> xr.DataArray:
-    """(word, probe, unit): the exact beliefs; NaN from the word on that makes it impossible."""
+    """Trace the exact beliefs, (word, probe, unit), NaN once the words are impossible."""
     utterance = world.parse(text)
     truth = np.full((len(utterance), len(probes), len(units)), np.nan)
     for last in range(len(utterance)):
@@ -44,7 +44,7 @@ def true_trace(
 
 
 def calibration_table(run: Run, bins: int = 20) -> pd.DataFrame:
-    """Mean activation, and its 5 % and 95 % quantile, by true probability.
+    """Tabulate mean activation, and its 5 % and 95 % quantile, by true probability.
 
     Role probes after every beginning of every sentence of the world; possible units only; each
     question weighted by its probability; all networks pooled.
@@ -71,7 +71,7 @@ def _summary(
     weight: Float[np.ndarray, " questions"],
     answers: Float[np.ndarray, "networks questions"],
 ) -> dict[str, float]:
-    """One row of the table."""
+    """Summarise one bin of the table."""
     share = weight / weight.sum()
     values = answers.ravel()
     order = np.argsort(values)

@@ -127,14 +127,13 @@ def _describe_package() -> tuple[str, str]:
 
 def _call_checked(ours: tuple[str, str], function: Callable[..., Any], *arguments: Any) -> Any:
     """Make a call if this process has the same equivocal; workers may join late."""
-    if _describe_package() != ours:
-        raise UserError(_explain_version(_describe_package(), ours))
+    theirs = _describe_package()
+    if theirs != ours:
+        how = f"equivocal {theirs[0]}" if theirs[0] != ours[0] else "other files of equivocal"
+        raise UserError(
+            f"a worker has {how}, and here is {ours[0]}; install the same on all machines."
+        )
     return function(*arguments)
-
-
-def _explain_version(theirs: tuple[str, str], ours: tuple[str, str]) -> str:
-    how = f"equivocal {theirs[0]}" if theirs[0] != ours[0] else "other files of equivocal"
-    return f"a worker has {how}, and here is {ours[0]}; install the same on all machines."
 
 
 @contextmanager
@@ -297,16 +296,16 @@ def _connect(address: str, patience: float) -> Iterator[Crew]:
 
 
 def _check_workers(client: Any) -> None:
-    """Refuse workers that have another version of the package."""
-    found = client.run(_describe_package, on_error="return")
-    for address, theirs in found.items():
-        if isinstance(theirs, Exception):
-            raise UserError(
-                f"the worker at {address} cannot import equivocal {__version__} "
-                f"({type(theirs).__name__}: {theirs}); install it there, with the same version."
-            )
-        if theirs != _describe_package():
-            raise UserError(f"{address}: {_explain_version(theirs, _describe_package())}")
+    """Refuse workers that have another version of the package, or none."""
+    try:
+        found = client.run(_call_checked, _describe_package(), bool)
+    except UserError:
+        raise
+    except Exception as error:
+        raise UserError(
+            f"a worker cannot import equivocal {__version__} ({type(error).__name__}: {error}); "
+            "install it there, with the same version."
+        ) from None
     if not found:
         announce("the scheduler has no workers yet; waiting for the first")
 

@@ -7,7 +7,7 @@ dimensions, and these attributes. What a new variable must look like is added to
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -19,6 +19,7 @@ from equivocal.study.activations import ANSWERED, HEARD, SUMMARIES
 __all__ = ["read_dataset"]
 
 NAMES = ("condition", "item", "probe", "unit", "sampler", "question", "role", "non_relevant")
+TEXTS = ("word", "tracked")  # coordinates of several dimensions
 ESTIMATES = ("nuts", "paper", "converged")
 
 
@@ -34,6 +35,7 @@ _LAYOUTS = {
             "mle": ANSWERED[2:],
             "truth": ANSWERED[3:],
             "critical": HEARD[:2],
+            "word": HEARD[:3],
             "tracked": (*HEARD[:2], "role"),
         },
         {"study": str, "quick": str, "central_prior": float},
@@ -89,10 +91,10 @@ def _find_layout(name: str, dataset: xr.Dataset) -> _Layout:
 
 def _check_layout(dataset: xr.Dataset, layout: _Layout) -> None:
     for name, dimensions in layout.variables.items():
-        if name not in dataset.data_vars:
+        if name not in (dataset.coords if name in TEXTS else dataset.data_vars):
             raise ValueError(f"the variable {name} is missing")
         variable = dataset[name]
-        kinds = "UO" if name == "tracked" else "fi"
+        kinds = "UO" if name in TEXTS else "fi"
         if variable.dims != dimensions or variable.dtype.kind not in kinds:
             raise ValueError(f"the variable {name} has other dimensions or another type")
     for name in dict.fromkeys(name for dims in layout.variables.values() for name in dims):
@@ -101,7 +103,7 @@ def _check_layout(dataset: xr.Dataset, layout: _Layout) -> None:
     for name, index in dataset.indexes.items():
         _check_index(str(name), index.to_numpy())
     for name, kind in layout.attributes.items():
-        value = dataset.attrs.get(name)
+        value: Any = dataset.attrs.get(name)
         if np.size(value) != 1 or (kind is str and not isinstance(value, str)):
             raise ValueError(f"its attribute {name} is not one {kind.__name__}")
         kind(value)

@@ -216,7 +216,7 @@ def _find_own_choices(study: StudySettings) -> Specification:
         step_size=config.step_size or "automatic",
         num_steps=sampler.num_steps or NUM_STEPS,
         dropout_rate=config.dropout_rate,
-        taming=str(config.taming),  # type: ignore[arg-type]
+        taming=str(config.taming),
         prior_variance=study.inference.central_prior,
         weight_decay=training.weight_decay,
         hidden=training.hidden,

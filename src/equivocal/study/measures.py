@@ -35,10 +35,6 @@ def compute_measures(dataset: xr.Dataset) -> pd.DataFrame:
         A row per sampler, prior, network, condition, item and measure; `mle`, `mean` and `truth`.
     """
     _check_units(dataset)
-    shape = tuple(dataset.sizes[name] for name in KEYS[:3])
-    index = pd.MultiIndex.from_product(
-        [dataset[name].values for name in KEYS[:3]], names=list(KEYS[:3])
-    )
     parts = []
     for condition, item, measure, probe, units in _list_measures(dataset):
         position = int(dataset["critical"].sel(condition=condition, item=item))
@@ -46,13 +42,8 @@ def compute_measures(dataset: xr.Dataset) -> pd.DataFrame:
             condition=condition, item=item, position=position, probe=probe, unit=units
         )
         found = here.astype(float).mean("unit", skipna=False)
-        part = pd.DataFrame(index=index).reset_index()
-        part["condition"], part["item"] = condition, item
-        part["measure"], part["probe"] = measure, probe
-        for name in ("mle", "mean", "truth"):
-            values = found[name].transpose(..., "network", missing_dims="ignore").values
-            part[name] = np.broadcast_to(values, shape).ravel()
-        parts.append(part)
+        rows = found.to_dataframe(dim_order=list(KEYS[:3])).reset_index()
+        parts.append(rows.assign(measure=measure))
     return pd.concat(parts, ignore_index=True)[[*KEYS, "mle", "mean", "truth"]]
 
 

@@ -1,4 +1,4 @@
-"""Tests: those the paper prints, and sounder ones beside them.
+"""Statistical tests: those that the paper prints, and sounder ones beside them.
 
 Everything is computed in double precision. Where a test has no answer (fewer than two values, no
 spread, a value missing) it says NaN.
@@ -41,12 +41,12 @@ class TTest:
     n: int
     mean: float
     sd: float
-    t: float
-    df: float
-    p: float
-    ci_low: float
-    ci_high: float
-    effect: float  # Cohen's d (d_z for pairs): distance from the null in standard deviations
+    t: float = NAN
+    df: float = NAN
+    p: float = NAN
+    ci_low: float = NAN
+    ci_high: float = NAN
+    effect: float = NAN  # Cohen's d (d_z for pairs): distance from the null in standard deviations
 
 
 @dataclass(frozen=True)
@@ -54,26 +54,26 @@ class MixedModel:
     """Bayesian − MLE in logits, with the standard deviations of its random parts."""
 
     estimate: float
-    se: float
-    z: float
-    p: float
-    ci_low: float
-    ci_high: float
-    sd_network: float
-    sd_item: float
-    sd_residual: float
-    note: str  # empty where all went well
+    se: float = NAN
+    z: float = NAN
+    p: float = NAN
+    ci_low: float = NAN
+    ci_high: float = NAN
+    sd_network: float = NAN
+    sd_item: float = NAN
+    sd_residual: float = NAN
+    note: str = ""  # why there is no answer, or a part of it is missing
 
 
 def one_sample(values: ArrayLike, against: float = 0.0) -> TTest:
-    """Whether the mean of `values` differs from `against`."""
+    """Test whether the mean of `values` differs from `against`."""
     x = np.asarray(values, float).ravel()
     n = len(x)
     mean = float(x.mean()) if n else NAN
     sd = float(x.std(ddof=1)) if n > 1 else NAN
     # differences that are round-off only are no spread
     if not sd > 16 * np.finfo(float).eps * max(abs(mean), abs(against)):
-        return TTest(n, mean, sd, NAN, float(n - 1), NAN, NAN, NAN, NAN)
+        return TTest(n, mean, sd, df=float(n - 1))
     se = sd / np.sqrt(n)
     t = (mean - against) / se
     half = float(stats.t.ppf(0.5 + LEVEL / 2, n - 1)) * se
@@ -91,17 +91,17 @@ def one_sample(values: ArrayLike, against: float = 0.0) -> TTest:
 
 
 def paired(first: ArrayLike, second: ArrayLike) -> TTest:
-    """Whether `first` − `second` differs from zero, pair by pair."""
+    """Test whether `first` − `second` differs from zero, pair by pair."""
     return one_sample(np.asarray(first, float) - np.asarray(second, float))
 
 
 def clip_logit(values: ArrayLike) -> np.ndarray:
-    """log(y / (1 − y)) with y kept in [1e-38, 1 − 6e-8], so that it is finite."""
+    """Compute log(y / (1 − y)) with y kept in [1e-38, 1 − 6e-8], so that it is finite."""
     return np.asarray(logit(np.clip(np.asarray(values, float), LOWEST, HIGHEST)))
 
 
 def paired_logit(first: ArrayLike, second: ArrayLike) -> TTest:
-    """`paired` on the logit scale, activations clipped as in `clip_logit`.
+    """Test as `paired` does on the logit scale, activations clipped as in `clip_logit`.
 
     Where activations are near zero a difference of factors is what matters, and there the spread
     of logits is comparable between conditions. Of arrays (n, …) each row's logits are averaged.
@@ -111,7 +111,7 @@ def paired_logit(first: ArrayLike, second: ArrayLike) -> TTest:
 
 
 def correct_holm(p_values: ArrayLike) -> np.ndarray:
-    """Holm's correction over a family of tests; NaN stays NaN and counts for no test.
+    """Apply Holm's correction to a family of tests; NaN stays NaN and counts for no test.
 
     The smallest of m is multiplied by m, the next by m − 1, …, and none may fall below the one
     before. As in statsmodels, whose function collects garbage at each call, a fifth of a second.
@@ -125,7 +125,7 @@ def correct_holm(p_values: ArrayLike) -> np.ndarray:
 
 
 def compute_largest_p(n: int) -> float:
-    """The largest two-sided p that a one-sample t-test of `n` non-negative numbers can give.
+    """Compute the largest two-sided p of a one-sample t-test of `n` non-negative numbers.
 
     For x ≥ 0, Σx² ≤ (Σx)² = n² m², so s² = (Σx² − n m²) / (n − 1) ≤ n m². Hence
     t = m √n / s ≥ 1, with equality when all but one are zero, and p ≤ 2 P(T_{n−1} > 1).
@@ -137,7 +137,7 @@ def compute_largest_p(n: int) -> float:
 
 
 def fit_mixed_model(table: pd.DataFrame) -> MixedModel:
-    """Bayesian − MLE on the logit scale, networks and items both counted as samples.
+    """Fit Bayesian − MLE on the logit scale, networks and items both counted as samples.
 
     `table` has columns network, item, mle and mean, a row for each pair of the first two. The
     differences d of clipped logits follow d = β + u_network + v_item + e, by REML; since it is the
@@ -148,21 +148,17 @@ def fit_mixed_model(table: pd.DataFrame) -> MixedModel:
     spread = float(d.std()) if len(d) else NAN
     if not spread > 1e-12 or min(table["network"].nunique(), table["item"].nunique()) < 2:
         estimate = float(d.mean()) if len(d) else NAN
-        return _no_model(estimate, "needs two networks, two items and differences that vary")
-    frame = pd.DataFrame(
-        {
-            "d": d / spread,  # the optimiser works best near one
-            "network": np.asarray(table["network"]).astype(str),
-            "item": np.asarray(table["item"]).astype(str),
-        }
-    )
-    return _fitted(frame, spread)
+        why = "needs two networks, two items and differences that vary"
+        return MixedModel(estimate, note=why)
+    names = table[["network", "item"]].astype(str)
+    return _fit(names.assign(d=d / spread), spread)  # the optimiser works best near one
 
 
-def _fitted(frame: pd.DataFrame, spread: float) -> MixedModel:
+def _fit(frame: pd.DataFrame, spread: float) -> MixedModel:
     from statsmodels.regression.mixed_linear_model import MixedLM
 
     parts = {"network": "0 + C(network)", "item": "0 + C(item)"}
+    estimate = float(frame["d"].mean()) * spread
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what they say is read off the result below
         try:
@@ -172,9 +168,9 @@ def _fitted(frame: pd.DataFrame, spread: float) -> MixedModel:
             result = model.fit(reml=True, method=["lbfgs", "powell"])
             beta, se = float(result.fe_params.iloc[0]), float(result.bse_fe.iloc[0])
         except (np.linalg.LinAlgError, ValueError) as error:
-            return _no_model(float(frame["d"].mean()) * spread, f"could not be fitted: {error}")
+            return MixedModel(estimate, note=f"could not be fitted: {error}")
     if not result.converged or not se > 0:
-        return _no_model(float(frame["d"].mean()) * spread, "the fit did not converge")
+        return MixedModel(estimate, note="the fit did not converge")
     variances = dict(zip(model.exog_vc.names, np.asarray(result.vcomp, float), strict=True))
     half = float(stats.norm.ppf(0.5 + LEVEL / 2)) * se * spread
     flat = [name for name in parts if variances[name] < 1e-6]
@@ -190,7 +186,3 @@ def _fitted(frame: pd.DataFrame, spread: float) -> MixedModel:
         sd_residual=float(np.sqrt(result.scale)) * spread,
         note=f"no variance left for {' and '.join(flat)}" if flat else "",
     )
-
-
-def _no_model(estimate: float, note: str) -> MixedModel:
-    return MixedModel(estimate, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, note)
