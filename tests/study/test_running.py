@@ -14,10 +14,12 @@ from scipy import stats
 from scipy.io import netcdf_file
 
 from equivocal.errors import UserError
+from equivocal.experiments import studies
 from equivocal.gestalt import Run
 from equivocal.sampling import Posterior
 from equivocal.store.store import Store
 from equivocal.study import Study, load_study, open_study, prepare
+from equivocal.study.claims import COLUMNS
 from equivocal.world import example_text
 from tests.faults.damage import cut, flip
 
@@ -361,3 +363,30 @@ def test_what_make_reproduce_installs_is_what_the_paper_needs() -> None:
     makefile = (Path(__file__).parents[2] / "Makefile").read_text()
     assert load_study("paper").nuts.networks > 0
     assert re.search(r'--editable "\.\[[^]]*\bnuts\b', makefile.partition("installed-dev:")[0])
+
+
+def test_analysis_returns_every_table(finished: Study) -> None:
+    tables = studies.analyse(finished.folder)
+    written = {path.stem for path in (finished.folder / "tables").glob("*.csv")}
+    assert set(tables) == written | {"claims"}
+    table = pd.read_csv(finished.folder / "tables" / "paired_models.csv")
+    pd.testing.assert_frame_equal(tables["paired_models"], table)
+
+
+def test_settings_that_were_loaded_are_used_as_they_are(finished: Study, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="load_study"):
+        studies.run_study(finished.settings, tmp_path / "out", quick=True)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_a_whole_study_is_resumed_and_returns_its_tables(finished: Study) -> None:
+    times = {path: path.stat().st_mtime_ns for path in finished.folder.rglob("*.safetensors")}
+    result = studies.run_study(finished.folder.parent / "source" / "study.toml", finished.folder)
+    assert {path: path.stat().st_mtime_ns for path in times} == times
+    assert result.folder == finished.folder
+    assert result.report.exists()
+    assert result.settings["name"] == "garden"
+    assert list(result.tables["claims"].columns) == COLUMNS
+    assert result.tables.keys() > {"paired_models", "mixed_model"}
+    assert [len(run.networks) for run in (result.run, finished.run)] == [2, 2]

@@ -10,7 +10,7 @@ import pytest
 from equivocal.errors import UserError
 from equivocal.gestalt import TrainingSettings
 from equivocal.study import load_stimuli, load_study
-from equivocal.study.settings import list_presets, parse_changes, write_example
+from equivocal.study.settings import parse_changes, write_example
 from equivocal.world import World
 
 
@@ -23,7 +23,6 @@ def test_preset_names_every_setting() -> None:
     assert study.training_settings == TrainingSettings()  # what `equivocal train` starts from
     for table in ("inference", "path"):
         assert content[table].keys() == type(getattr(study, table)).model_fields.keys()
-    assert list_presets() == ["paper"]
 
 
 def test_quick_is_smaller_and_says_so() -> None:

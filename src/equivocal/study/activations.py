@@ -16,7 +16,7 @@ is empty where an item does not track a role.
 """
 
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import resources
 from typing import Any
@@ -32,18 +32,9 @@ from equivocal.sampling import Posterior
 from equivocal.study.beliefs import true_trace
 from equivocal.study.settings import StudySettings
 from equivocal.study.stimuli import Stimuli, Stimulus
-from equivocal.world import World
+from equivocal.world import Utterance, World
 
-__all__ = [
-    "LEVEL",
-    "compute_activations",
-    "describe_columns",
-    "flatten_activations",
-    "get_non_relevant",
-    "get_tracked",
-    "list_sampled_units",
-    "summarise_answers",
-]
+__all__ = ["compute_activations", "get_non_relevant", "get_tracked", "list_sampled_units"]
 
 LEVEL = 0.9  # of the intervals
 SUMMARIES = ("mean", "sd", "low", "high", "expected")
@@ -79,14 +70,20 @@ def compute_activations(
     units = list_sampled_units(world, stimuli, settings)
     samplers, priors = list(inference.samplers), list(inference.prior_variances)
     probes = settings.stimuli.probes
-    shape = (len(stimuli.conditions), len(stimuli.items), stimuli.longest, len(probes))
-    every = (len(samplers), len(priors), len(networks), *shape, len(units))
+    truth = _fill(
+        stimuli,
+        (len(probes), len(units)),
+        lambda said: true_trace(world, said, probes, units) if world.is_exact else np.nan,
+    )
+    mle = np.full((len(networks), *truth.shape), np.nan, np.float32)
+    every = (len(samplers), len(priors), *mle.shape)
     summaries = {name: np.full(every, np.nan, np.float32) for name in SUMMARIES}
-    mle = np.full((len(networks), *shape, len(units)), np.nan, np.float32)
     for n, network in enumerate(networks):
-        psi = _collect_features(network, stimuli, probes)
-        said = ~np.isnan(psi[..., 0])
         weights = network.last_layer().sel(unit=units).values
+        shape = (len(probes), weights.shape[1])
+        ask = partial(network.probe_features, probes=probes)
+        psi = _fill(stimuli, shape, ask)
+        said = ~np.isnan(psi[..., 0])
         mle[n][said] = expit(psi[said] @ weights.T)
         for s, sampler in enumerate(samplers):
             for p, prior in enumerate(priors):
@@ -100,7 +97,7 @@ def compute_activations(
         {
             "mle": (ANSWERED[2:], mle),
             **{name: (ANSWERED, values) for name, values in summaries.items()},
-            "truth": (ANSWERED[3:], _compute_truth(world, stimuli, probes, units)),
+            "truth": (ANSWERED[3:], truth),
             "critical": (HEARD[:2], _arrange(stimuli, lambda row: row.critical)),
         },
         coords={
@@ -133,10 +130,11 @@ def compute_activations(
 def get_tracked(dataset: xr.Dataset) -> dict[str, dict[str, dict[str, str]]]:
     """Return the tracked units of a dataset by condition, item and role."""
     tracked: dict[str, dict[str, dict[str, str]]] = {}
-    for (condition, item, role), unit in dataset["tracked"].to_series().items():
-        units = tracked.setdefault(str(condition), {}).setdefault(str(item), {})
+    listed = dataset["tracked"].to_series()
+    for (condition, item, role), unit in zip(listed.index.to_list(), listed, strict=True):
+        units = tracked.setdefault(condition, {}).setdefault(item, {})
         if unit:
-            units[str(role)] = str(unit)
+            units[role] = unit
     return tracked
 
 
@@ -195,33 +193,17 @@ def flatten_activations(dataset: xr.Dataset) -> pd.DataFrame:
     return flat.to_dataframe().dropna(subset="mle").reset_index()
 
 
-def _collect_features(network: Network, stimuli: Stimuli, probes: Sequence[str]) -> np.ndarray:
-    """Collect ψ, (condition, item, position, probe, D), NaN past the end of a sentence."""
-    width = network.last_layer().sizes["feature"]
-    shape = (len(stimuli.conditions), len(stimuli.items), stimuli.longest, len(probes), width)
-    psi = np.full(shape, np.nan, np.float32)
-    for place, row in _enumerate(stimuli):
-        said = len(row.utterance)
-        psi[place][:said] = network.probe_features(row.utterance, probes).values
-    return psi
-
-
-def _compute_truth(
-    world: World, stimuli: Stimuli, probes: Sequence[str], units: list[str]
+def _fill(
+    stimuli: Stimuli, shape: tuple[int, ...], compute: Callable[[Utterance], Any]
 ) -> np.ndarray:
-    shape = (len(stimuli.conditions), len(stimuli.items), stimuli.longest, len(probes), len(units))
-    truth = np.full(shape, np.nan, np.float32)
-    if world.is_exact:
-        for place, row in _enumerate(stimuli):
-            said = len(row.utterance)
-            truth[place][:said] = true_trace(world, row.utterance, probes, units)
-    return truth
-
-
-def _enumerate(stimuli: Stimuli) -> Iterator[tuple[tuple[int, int], Stimulus]]:
+    """Fill (condition, item, position, …) sentence by sentence, NaN past the end of each."""
+    size = (len(stimuli.conditions), len(stimuli.items), stimuli.longest)
+    values = np.full((*size, *shape), np.nan, np.float32)
     for c, condition in enumerate(stimuli.conditions):
         for i, item in enumerate(stimuli.items):
-            yield (c, i), stimuli.rows[condition, item]
+            said = stimuli.rows[condition, item].utterance
+            values[c, i, : len(said)] = compute(said)
+    return values
 
 
 def _arrange(stimuli: Stimuli, value: Callable[[Stimulus], Any]) -> np.ndarray:

@@ -7,6 +7,7 @@ Only the tracked units are sampled here, which takes a twentieth of the time of 
 """
 
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -164,7 +165,8 @@ def compare_with_nuts(run: Run, stimuli: Stimuli, settings: StudySettings) -> xr
     )
     psi = np.stack([features for _, features in asked.values()])
     column = [units.index(unit) for unit, _ in asked.values()]
-    found, attributes = {}, {}
+    found: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
     for name, sampler in {"nuts": exact, **inference.samplers}.items():
         began = perf_counter()
         posterior = infer_posterior(layer, sampler, inference.central_prior, inference.get_seed(0))

@@ -36,21 +36,11 @@ from equivocal.store import read_toml, resolve_inside
 from equivocal.study.settings import (
     StudySettings,
     find_named_file,
-    list_names,
     load_study,
     parse_changes,
 )
 
-__all__ = [
-    "CHOICES",
-    "Grid",
-    "Point",
-    "list_grids",
-    "load_grid",
-    "load_sweep",
-    "make_sweep",
-    "parse_varied",
-]
+__all__ = ["Grid", "Point", "load_grid", "load_sweep", "make_sweep", "parse_varied"]
 
 _GRIDS = resources.files("equivocal.study") / "grids"
 MOST_POINTS = 100_000  # of a grid; the full multiverse has 3,456
@@ -148,11 +138,6 @@ def _combine(lists: dict[str, list[Any]], where: str) -> Iterator[dict[str, Any]
             "fewer values."
         )
     return (dict(zip(lists, values, strict=True)) for values in product(*lists.values()))
-
-
-def list_grids() -> list[str]:
-    """List the multiverse grids that come with the package."""
-    return list_names(_GRIDS)
 
 
 def load_grid(name_or_path: str | Path, networks: int | None = None) -> Grid:

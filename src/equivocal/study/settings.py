@@ -27,16 +27,7 @@ from equivocal.store import read_toml, resolve_inside
 from equivocal.store.files import write_text_atomically
 from equivocal.world import shipped_worlds
 
-__all__ = [
-    "InferenceSettings",
-    "StudySettings",
-    "find_named_file",
-    "list_names",
-    "list_presets",
-    "load_study",
-    "parse_changes",
-    "write_example",
-]
+__all__ = ["StudySettings", "find_named_file", "load_study", "parse_changes", "write_example"]
 
 _EXAMPLE = resources.files("equivocal.study") / "example"
 _PRESETS = resources.files("equivocal.study") / "presets"
@@ -161,12 +152,7 @@ class StudySettings(SettingsTable):
         write_text_atomically(path, tomli_w.dumps(self.to_dict()))
 
 
-def list_presets() -> list[str]:
-    """List the studies that come with the package."""
-    return list_names(_PRESETS)
-
-
-def list_names(folder: Traversable) -> list[str]:
+def _list_names(folder: Traversable) -> list[str]:
     """List the TOML files of a folder of the package, by name."""
     names = (entry.name for entry in folder.iterdir())
     return sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml"))
@@ -174,7 +160,7 @@ def list_names(folder: Traversable) -> list[str]:
 
 def find_named_file(name_or_path: str | Path, folder: Traversable, kind: str) -> Path:
     """Find a file of the package by name, or a user's own, which ends in .toml."""
-    name, known = str(name_or_path), list_names(folder)
+    name, known = str(name_or_path), _list_names(folder)
     if Path(name).suffix == ".toml":
         return Path(name)
     if name not in known:

@@ -13,19 +13,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 from scipy.special import logit
 
-__all__ = [
-    "HIGHEST",
-    "LOWEST",
-    "MixedModel",
-    "TTest",
-    "clip_logit",
-    "compute_largest_p",
-    "correct_holm",
-    "fit_mixed_model",
-    "one_sample",
-    "paired",
-    "paired_logit",
-]
+__all__ = ["TTest", "correct_holm", "fit_mixed_model", "one_sample", "paired", "paired_logit"]
 
 # What single precision can hold: an activation nearer to one than this is one. Near zero it holds
 # far more, and so do we: a floor such as 1e-7 would make most cells of the paper's measures equal.
