@@ -17,7 +17,22 @@ __all__ = ["calibration_table", "trace_beliefs", "true_trace"]
 def trace_beliefs(
     networks: Sequence[Network], text: str, probes: Sequence[str], units: Sequence[str]
 ) -> xr.DataArray:
-    """Trace activations after each word of a sentence, (network, word, probe, unit)."""
+    """Trace the activations of networks after each word of a sentence.
+
+    Parameters
+    ----------
+    networks : sequence of Network
+        The networks that listen.
+    text : str
+        A sentence in the words of their world.
+    probes, units : sequence of str
+        The roles that are asked for, and the output units that are looked at.
+
+    Returns
+    -------
+    DataArray
+        (network, word, probe, unit).
+    """
     traces = [network.comprehend(text, probes).sel(unit=list(units)) for network in networks]
     return xr.concat(traces, dim="network")
 
@@ -25,7 +40,22 @@ def trace_beliefs(
 def true_trace(
     world: World, text: str | Utterance, probes: Sequence[str], units: Sequence[str]
 ) -> xr.DataArray:
-    """Trace the exact beliefs, (word, probe, unit), NaN once the words are impossible."""
+    """Trace the exact beliefs after each word of a sentence.
+
+    Parameters
+    ----------
+    world : World
+        Whose probabilities are exact.
+    text : str or Utterance
+        A sentence.
+    probes, units : sequence of str
+        The roles that are asked for, and the output units that are looked at.
+
+    Returns
+    -------
+    DataArray
+        (word, probe, unit), NaN from the word on that makes the sentence impossible.
+    """
     utterance = world.parse(text)
     truth = np.full((len(utterance), len(probes), len(units)), np.nan)
     for last in range(len(utterance)):
@@ -48,6 +78,18 @@ def calibration_table(run: Run, bins: int = 20) -> pd.DataFrame:
 
     Role probes after every beginning of every sentence of the world; possible units only; each
     question weighted by its probability; all networks pooled.
+
+    Parameters
+    ----------
+    run : Run
+        The trained networks.
+    bins : int
+        How many bins true probabilities below one are sorted into.
+
+    Returns
+    -------
+    DataFrame
+        A row per bin: truth, activation, low, high, weight.
     """
     everything = run.world.all_derivations
     asked = everything.queries.asks_role()

@@ -238,7 +238,23 @@ def _check_value(name: str, value: Any, own: Specification, where: str) -> Any:
 
 
 def load_sweep(path: Path) -> Grid:
-    """Load a sweep from a file; every point is checked before any work is done."""
+    """Load a sweep from a file.
+
+    Parameters
+    ----------
+    path : Path
+        A TOML file as described at the top of this module.
+
+    Returns
+    -------
+    Grid
+        A point for each combination of values, the last setting varying fastest.
+
+    Raises
+    ------
+    UserError
+        Where the file or a point is wrong, before any work is done.
+    """
     file, source = _read_file(path, _SweepFile)
     return make_sweep(source, dict(_join_names(file.vary)), quick=file.quick, from_file=True)
 

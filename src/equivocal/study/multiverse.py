@@ -130,7 +130,20 @@ def make_curve_table(table: pd.DataFrame, role: str) -> pd.DataFrame:
 
 
 def compute_movements(table: pd.DataFrame, role: str) -> "pd.Series[float]":
-    """Compute how far each choice alone moves the effect: its largest range, all others fixed."""
+    """Compute how far each choice alone moves the effect.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As `run_multiverse` returns it.
+    role : str
+        Whose effect is looked at.
+
+    Returns
+    -------
+    Series
+        By choice, largest first: the largest range of the effect with all other choices fixed.
+    """
     effect, moved = f"effect_{role}", {}
     for name in CHOICES:
         if table[name].nunique() > 1:
@@ -141,7 +154,20 @@ def compute_movements(table: pd.DataFrame, role: str) -> "pd.Series[float]":
 
 
 def summarise_effect(table: pd.DataFrame, role: str) -> dict[str, float]:
-    """Summarise the distribution of the effect over specifications."""
+    """Summarise the distribution of the effect over specifications.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As `run_multiverse` returns it.
+    role : str
+        Whose effect is looked at.
+
+    Returns
+    -------
+    dict of str to float
+        Shares of positive effects and of intervals above zero; smallest, median, largest.
+    """
     effect = table[f"effect_{role}"]
     return {
         "share_positive": float((effect > 0).mean()),

@@ -159,7 +159,22 @@ def _list_names(folder: Traversable) -> list[str]:
 
 
 def find_named_file(name_or_path: str | Path, folder: Traversable, kind: str) -> Path:
-    """Find a file of the package by name, or a user's own, which ends in .toml."""
+    """Find a file of the package by name, or a user's own.
+
+    Parameters
+    ----------
+    name_or_path : str or Path
+        A name, or a path that ends in .toml.
+    folder : Traversable
+        The folder of the package.
+    kind : str
+        What such files are called in the message: "preset", "grid", …
+
+    Raises
+    ------
+    UserError
+        Where there is no file of this name; the nearest name is given.
+    """
     name, known = str(name_or_path), _list_names(folder)
     if Path(name).suffix == ".toml":
         return Path(name)

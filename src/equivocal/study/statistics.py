@@ -54,7 +54,20 @@ class MixedModel:
 
 
 def one_sample(values: ArrayLike, against: float = 0.0) -> TTest:
-    """Test whether the mean of `values` differs from `against`."""
+    """Test whether the mean of `values` differs from `against`.
+
+    Parameters
+    ----------
+    values : array_like
+        One number per network or per item.
+    against : float
+        The mean under the null hypothesis.
+
+    Returns
+    -------
+    TTest
+        NaN where there are fewer than two values or they do not vary.
+    """
     x = np.asarray(values, float).ravel()
     n = len(x)
     mean = float(x.mean()) if n else NAN
@@ -79,7 +92,18 @@ def one_sample(values: ArrayLike, against: float = 0.0) -> TTest:
 
 
 def paired(first: ArrayLike, second: ArrayLike) -> TTest:
-    """Test whether `first` − `second` differs from zero, pair by pair."""
+    """Test whether `first` − `second` differs from zero, pair by pair.
+
+    Parameters
+    ----------
+    first, second : array_like
+        Numbers of the same shape.
+
+    Returns
+    -------
+    TTest
+        Of the differences.
+    """
     return one_sample(np.asarray(first, float) - np.asarray(second, float))
 
 
@@ -92,7 +116,17 @@ def paired_logit(first: ArrayLike, second: ArrayLike) -> TTest:
     """Test as `paired` does on the logit scale, activations clipped as in `clip_logit`.
 
     Where activations are near zero a difference of factors is what matters, and there the spread
-    of logits is comparable between conditions. Of arrays (n, …) each row's logits are averaged.
+    of logits is comparable between conditions.
+
+    Parameters
+    ----------
+    first, second : array_like
+        Activations (n, …); the logits of each row are averaged.
+
+    Returns
+    -------
+    TTest
+        Of the differences of the n averages.
     """
     difference = clip_logit(first) - clip_logit(second)
     return one_sample(difference.reshape(len(difference), -1).mean(axis=1))
@@ -103,6 +137,16 @@ def correct_holm(p_values: ArrayLike) -> np.ndarray:
 
     The smallest of m is multiplied by m, the next by m − 1, …, and none may fall below the one
     before. As in statsmodels, whose function collects garbage at each call, a fifth of a second.
+
+    Parameters
+    ----------
+    p_values : array_like
+        Of one family.
+
+    Returns
+    -------
+    ndarray
+        Corrected p-values, in the order given.
     """
     p = np.asarray(p_values, float)
     corrected = np.full(p.shape, np.nan)
@@ -127,10 +171,19 @@ def compute_largest_p(n: int) -> float:
 def fit_mixed_model(table: pd.DataFrame) -> MixedModel:
     """Fit Bayesian − MLE on the logit scale, networks and items both counted as samples.
 
-    `table` has columns network, item, mle and mean, a row for each pair of the first two. The
-    differences d of clipped logits follow d = β + u_network + v_item + e, by REML; since it is the
-    differences that vary by network and item, an effect carried by few of either is not taken for
-    a general one. The p-value is Wald's, z = β / se, and a little small with few networks.
+    The differences d of clipped logits follow d = β + u_network + v_item + e, by REML; since it is
+    the differences that vary by network and item, an effect carried by few of either is not taken
+    for a general one. The p-value is Wald's, z = β / se, and a little small with few networks.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Columns network, item, mle and mean; a row for each pair of network and item.
+
+    Returns
+    -------
+    MixedModel
+        β and what belongs to it; NaN and a note where the model cannot be fitted.
     """
     d = clip_logit(table["mean"]) - clip_logit(table["mle"])
     spread = float(d.std()) if len(d) else NAN
