@@ -37,7 +37,7 @@ def multiverse(
     Writes multiverse.csv and the specification curves. A run that was stopped goes on where it
     was, also on another machine.
     """
-    from equivocal.report import save_figure, specification_curve
+    from equivocal.report import draw_specification_curve, save_figure
     from equivocal.study.cluster import hiring
     from equivocal.study.multiverse import curve_table, roles_of, run_multiverse
     from equivocal.study.specifications import load_grid
@@ -49,7 +49,8 @@ def multiverse(
     )
     for number, role in enumerate(roles_of(table)):
         name = "specification_curve" + (f"_{role}" if number else "")
-        save_figure(specification_curve(curve_table(table, role)), folder / "figures", name)
+        figure = draw_specification_curve(curve_table(table, role))
+        save_figure(figure, folder / "figures", name)
     _show(table)
     out.print(f"wrote {folder / 'multiverse.csv'} and {folder / 'figures'}", soft_wrap=True)
 
