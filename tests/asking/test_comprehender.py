@@ -17,7 +17,7 @@ from equivocal.asking.network import (
     compute_logits,
     compute_semantic_update,
 )
-from equivocal.asking.posteriors import choose_sampler, load_converged, load_path
+from equivocal.asking.posteriors import choose_sampler, load_ensemble
 from equivocal.errors import UserError
 from equivocal.gestalt import Run
 from equivocal.inference import collect_last_layer, infer_posterior
@@ -67,7 +67,7 @@ def test_impossible_words_have_no_truth(garden_mind: Comprehender) -> None:
 def test_before_the_first_step_the_ensemble_is_the_prior(garden_mind: Comprehender) -> None:
     """Step 0 is a draw of weights from N(θ_MLE, v I)."""
     for variance in (0.01, 1.0, 5.0):
-        particles, _ = load_path(garden_mind.source, variance)
+        particles = load_ensemble(garden_mind.source, "path", variance)["particles"]
         drawn = particles[0] - garden_mind._trained[:, None]
         count = drawn.size
         assert abs(drawn.mean()) < 5 * np.sqrt(variance / count)
@@ -82,7 +82,8 @@ def test_converged_ensemble_is_the_posterior(garden_mind: Comprehender, small_ru
     posterior = infer_posterior(layer, choose_sampler(TINY), 1.0, TINY.seed)
     rows = network.probe_features(REVERSAL, list(small_run.world.roles)).values
     psi = rows.reshape(-1, rows.shape[-1])
-    found = compute_beliefs(compute_logits(psi, load_converged(garden_mind.source, 1.0)))
+    drawn = load_ensemble(garden_mind.source, "converged", 1.0)
+    found = compute_beliefs(compute_logits(psi, drawn["particles"]))
     sd = posterior.predict_sd(psi)[:, unit_of]
     # 40 exact draws: five standard errors
     error = 5 * sd / np.sqrt(40) + 1e-4

@@ -21,7 +21,7 @@ from equivocal.asking.network import (
     compute_logits,
     compute_semantic_update,
 )
-from equivocal.asking.posteriors import load_converged, load_path, load_weights
+from equivocal.asking.posteriors import load_ensemble, load_weights
 from equivocal.asking.source import CONVERGED, Source
 from equivocal.asking.vocabulary import Vocabulary, find_indicated_roles
 from equivocal.errors import UserError, join_names
@@ -123,8 +123,7 @@ class Comprehender:
         patterns = [self.world.lexicon.unit_mask((role_unit(r),)) for r in self.world.roles]
         self._probes = np.stack(patterns).astype(np.float32)
         self._lock = Lock()  # two threads must not make the same ensemble
-        self._load_converged = cache(partial(load_converged, source))
-        self._load_path = cache(partial(load_path, source))
+        self._load_once = cache(partial(load_ensemble, source))
         self._find_truth_once = lru_cache(CACHED_TRUTHS)(self._find_truth)
         self._load_members_once = lru_cache(CACHED_ENSEMBLES)(self._load_members)
 
@@ -146,7 +145,7 @@ class Comprehender:
 
     def get_times(self, prior_variance: float) -> list[float]:
         """Return the sampler time τ at each of `steps`."""
-        return [float(time) for time in self._load_path(prior_variance)[1]]
+        return [float(time) for time in self._load_once("path", prior_variance)["time"]]
 
     def answer(
         self, text: str, *, prior_variance: float | None = None, step: int | str = CONVERGED
@@ -209,18 +208,17 @@ class Comprehender:
             raise UserError(
                 f"there is no posterior for prior variance {prior_variance!r}; choose from {known}."
             )
-        if step == CONVERGED:
-            with self._lock:
-                return self._load_converged(prior_variance), None
-        if isinstance(step, bool) or step not in self.steps:
+        if step != CONVERGED and (isinstance(step, bool) or step not in self.steps):
             raise UserError(
                 f"step {step!r} is not kept; choose from {join_names(map(str, self.steps))} "
                 f"or {CONVERGED!r}."
             )
         with self._lock:
-            particles, time = self._load_path(prior_variance)
+            found = self._load_once("converged" if step == CONVERGED else "path", prior_variance)
+        if step == CONVERGED:
+            return found["particles"], None
         at = self.steps.index(int(step))
-        return particles[at], float(time[at])
+        return found["particles"][at], float(found["time"][at])
 
     def _find_truths(self, utterance: Utterance) -> NDArray[np.float64]:
         """Return exact beliefs (word, role, filler), NaN where words are impossible or unknown."""

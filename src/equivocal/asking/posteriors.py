@@ -9,7 +9,6 @@ a damaged file is named and made again. The default network is trained again lik
 user's own is never touched. JAX is imported only where something has to be made.
 """
 
-from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from equivocal.inference import LastLayer, SamplerSettings
     from equivocal.sampling import Snapshot
 
-__all__ = ["choose_sampler", "load_converged", "load_path", "load_weights"]
+__all__ = ["choose_sampler", "load_ensemble", "load_weights"]
 
 Arrays = dict[str, np.ndarray]
 
@@ -71,40 +70,61 @@ def _train_default(source: Source) -> None:
         train_or_load(source.world, settings, source.run_folder)
 
 
-def load_converged(source: Source, variance: float) -> np.ndarray:
-    """Load particles (fillers, J, D) of the converged posterior with this prior variance."""
+def load_ensemble(source: Source, kind: str, variance: float) -> Arrays:
+    """Load the arrays of an ensemble from the cache, or sample and keep them.
 
-    def make(advance: Advance) -> Arrays:
-        from equivocal.inference import infer_posterior
+    Parameters
+    ----------
+    source : Source
+        The network, and the settings of its ensembles.
+    kind : {"converged", "path"}
+        The converged posterior, or the paper's sampler at the kept steps.
+    variance : float
+        The prior variance.
 
-        layer, unit_of = _collect_layer(source)
-        advance(0, 1, "sampling")
-        sampler = choose_sampler(source.settings)
-        posterior = infer_posterior(layer, sampler, variance, source.settings.seed)
-        advance(1, 1, "done")
-        return {"particles": np.asarray(posterior.particles[unit_of], np.float32)}
+    Returns
+    -------
+    dict of str to array
+        `particles`, and the sampler's `time` at each step of a path.
+    """
+    settings, fillers = source.settings, len(source.world.lexicon.words)
+    steps = len(settings.kept_steps)
+    if kind == "converged":
+        sample, what = _sample_converged, "posterior"
+        shapes: Shapes = {"particles": (fillers, settings.particles)}
+    else:
+        sample, what = _sample_path, "path of the paper's sampler"
+        shapes = {"particles": (steps, fillers, settings.path_particles), "time": (steps,)}
 
-    shapes = {"particles": (_count_fillers(source), source.settings.particles)}
-    what = f"posterior for prior variance {variance:g}"
-    return _load_or_make(source, f"converged_{variance:g}", shapes, what, make)["particles"]
+    def load(path: Path) -> Arrays:
+        def check(_: dict[str, str], found: Shapes) -> None:
+            if not all(name in found and found[name][: len(s)] == s for name, s in shapes.items()):
+                raise UnreadableError(path, "it holds arrays of other shapes")
 
+        return read_tensors(path, check, tuple(shapes))[1]
 
-def load_path(source: Source, variance: float) -> tuple[np.ndarray, np.ndarray]:
-    """Load particles (steps, fillers, J, D) of the paper's sampler, and its time τ, (steps,)."""
-    steps = len(source.settings.kept_steps)
-    shapes: Shapes = {
-        "particles": (steps, _count_fillers(source), source.settings.path_particles),
-        "time": (steps,),
-    }
-    what = f"path of the paper's sampler for prior variance {variance:g}"
-    found = _load_or_make(
-        source,
-        f"path_{variance:g}",
-        shapes,
-        what,
-        lambda advance: _sample_path(source, variance, advance),
+    def make() -> Arrays:
+        title = f"{what} for prior variance {variance:g}"
+        announce(f"the {title} is sampled once and kept in {source.folder}")
+        with progress(title) as advance:
+            arrays = sample(source, variance, advance)
+        return {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+
+    key = source.folder.name  # holds the hash of everything that the arrays depend on
+    return Store(source.folder, shared=True).load_or_make(
+        f"{kind}_{variance:g}", key, ".safetensors", load=load, make=make, save=save_file
     )
-    return found["particles"], found["time"]
+
+
+def _sample_converged(source: Source, variance: float, advance: Advance) -> Arrays:
+    from equivocal.inference import infer_posterior
+
+    layer, unit_of = _collect_layer(source)
+    advance(0, 1, "sampling")
+    sampler = choose_sampler(source.settings)
+    posterior = infer_posterior(layer, sampler, variance, source.settings.seed)
+    advance(1, 1, "done")
+    return {"particles": np.asarray(posterior.particles[unit_of], np.float32)}
 
 
 def choose_sampler(settings: AskSettings) -> "SamplerSettings":
@@ -157,34 +177,3 @@ def _collect_layer(source: Source) -> "tuple[LastLayer, np.ndarray]":
     units, unit_of = np.unique(Vocabulary.from_world(source.world).units, return_inverse=True)
     layer = collect_last_layer(run, run.networks[source.network], "every word")
     return layer.select(units.tolist()), unit_of
-
-
-def _count_fillers(source: Source) -> int:
-    return len(source.world.lexicon.words)
-
-
-def _load_or_make(
-    source: Source, name: str, shapes: Shapes, what: str, make: Callable[[Advance], Arrays]
-) -> Arrays:
-    """Load arrays that begin with these shapes from the cache, or make and keep them."""
-
-    def load(path: Path) -> Arrays:
-        def check(_: dict[str, str], found: Shapes) -> None:
-            if not all(name in found and found[name][: len(s)] == s for name, s in shapes.items()):
-                raise UnreadableError(path, "it holds arrays of other shapes")
-
-        return read_tensors(path, check, tuple(shapes))[1]
-
-    def announce_and_make() -> Arrays:
-        announce(f"the {what} is sampled once and kept in {source.folder}")
-        with progress(what) as advance:
-            return {name: np.ascontiguousarray(array) for name, array in make(advance).items()}
-
-    return Store(source.folder, shared=True).load_or_make(
-        name,
-        source.folder.name,  # holds the hash of everything that the arrays depend on
-        ".safetensors",
-        load=load,
-        make=announce_and_make,
-        save=save_file,
-    )
