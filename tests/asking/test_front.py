@@ -113,6 +113,18 @@ def test_a_kill_leaves_nothing_half_made(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_several_processes_train_and_sample_once(tmp_path: Path) -> None:
+    """Whoever comes second waits for the first, and finds what it made."""
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    processes = [subprocess.Popen(**asking(tmp_path, "cache"), **pipes) for _ in range(3)]
+    ended = [process.communicate() for process in processes]
+    assert len({answer for answer, _ in ended}) == 1
+    said = "".join(errors for _, errors in ended)
+    assert said.count("is trained once") == 1
+    assert said.count("is sampled once") == 1
+
+
+@pytest.mark.slow
 def test_a_damaged_default_network_is_trained_again(
     garden: World, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -94,9 +94,10 @@ def draw_word_grid(table: pd.DataFrame, condition: str, estimate: str) -> Figure
 
 
 def _draw_series(axes: Axes, part: pd.DataFrame) -> None:
-    for number, row in enumerate(part.itertuples()):
-        colour = "0.6" if row.series == NON_RELEVANT else COLOURS[number % len(COLOURS)]
-        axes.bar(number, row.mean, 0.8, yerr=row.sd, color=colour, error_kw=THIN, label=row.series)
+    bars = zip(part["series"], part["mean"], part["sd"], strict=True)
+    for number, (series, mean, sd) in enumerate(bars):
+        colour = "0.6" if series == NON_RELEVANT else COLOURS[number % len(COLOURS)]
+        axes.bar(number, mean, 0.8, yerr=sd, color=colour, error_kw=THIN, label=series)
     axes.set_xticks([])
     axes.set_ylim(0, 1.05)
 
@@ -136,8 +137,7 @@ def _draw_belief(axes: Axes, trace: xr.DataArray, truth: xr.DataArray) -> None:
         chosen, colour = trace.sel(unit=unit), COLOURS[number % len(COLOURS)]
         mean, sd = chosen.mean("network"), chosen.std("network", ddof=0)
         axes.bar(x, mean, width, yerr=sd, color=colour, error_kw={"lw": 0.8}, label=f"{unit}")
-        dash = {"label": EXACT} if number == len(units) - 1 else {}
-        exact = truth.sel(unit=unit)
-        axes.scatter(x, exact, marker="_", s=160, color="black", lw=1.5, zorder=3, **dash)
+        exact, label = truth.sel(unit=unit), EXACT if number == len(units) - 1 else None
+        axes.scatter(x, exact, marker="_", s=160, color="black", lw=1.5, zorder=3, label=label)
     axes.set_xticks(place, words)
     axes.set_ylim(-0.03, 1.05)  # so that an exact belief of zero is seen
