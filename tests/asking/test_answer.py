@@ -97,6 +97,26 @@ def test_where_the_truth_is_not_known_nothing_is_called_impossible(answer: Answe
     assert "No event of the world" not in unknown.summary
 
 
+def test_summary_says_where_word_order_contradicts_the_reading(answer: Answer) -> None:
+    """One role, two alike and two unlike: a dog is believed, whoever chases."""
+    roles = [answer.roles.index(role) for role in ("agent", "patient")]
+    fillers = [answer.fillers.index(word) for word in ("mouse", "cat", "dog")]
+    values = np.zeros_like(answer.bayes)
+    values[-1, roles[0], fillers[2]] = values[-1, roles[1], fillers[2]] = 0.9
+    alike = replace(answer, mle=values, bayes=values, low=values, high=values)
+    assert "makes the mouse the agent and the cat the patient" in alike.summary
+    assert "gives these readings 0 % each." in alike.summary
+    values = values.copy()
+    values[-1, roles[1], fillers[1]] = 0.2
+    unlike = replace(alike, bayes=values)
+    assert "these readings 0 % and 20 % (90 % interval 0 %; trained network 0 %)" in unlike.summary
+    values = values.copy()
+    values[-1, roles[1], fillers[1]] = 0.95
+    assert "makes the mouse the agent, but the model gives that reading 0 %." in (
+        replace(alike, mle=values, bayes=values, low=values, high=values).summary
+    )
+
+
 def test_summary_names_reading_order_of_words_and_doubt(garden_mind: Comprehender) -> None:
     said = summarise(garden_mind.answer("the cat chases the mouse"))
     assert "the cat as agent" in said

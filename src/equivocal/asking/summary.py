@@ -48,9 +48,11 @@ def _describe_conflict(answer: Answer, read: dict[str, Belief]) -> list[str]:
     if not other:
         return []
     made = _join([f"the {belief.filler} the {role}" for role, belief in other.items()])
-    given = _join([_describe_belief(belief) for belief in other.values()])
-    what = "that reading" if len(other) == 1 else "these readings"
-    return [f"Word order makes {made}, but the model gives {what} {given}."]
+    given = [_describe_belief(belief) for belief in other.values()]
+    if len(given) == 1:
+        return [f"Word order makes {made}, but the model gives that reading {given[0]}."]
+    each = f"{given[0]} each" if len(set(given)) == 1 else _join(given)
+    return [f"Word order makes {made}, but the model gives these readings {each}."]
 
 
 def _describe_belief(belief: Belief) -> str:
