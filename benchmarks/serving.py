@@ -1,7 +1,7 @@
-"""`equivocal ask`, and the page's API under load from outside: time, answers a second, bad input.
+"""The speed of `equivocal ask` and of the API under load, and how it handles malformed requests.
 
     python -m benchmarks.serving            a minute or two, after the default network is there
-    python -m benchmarks.serving --quick    does it still work?
+    python -m benchmarks.serving --quick    a few requests, to see that it runs
 
 Starts `equivocal serve` as a user does and asks it with `wrk` (Debian's package of that name), a
 load tool in C that leaves the cores to the server. Every request is a sentence that was not asked
@@ -45,18 +45,18 @@ def main(
     if shutil.which("wrk") is None:
         raise SystemExit("this benchmark needs wrk: apt-get install wrk")
     seconds, malformed = (2, 500) if quick else (20, 10_000)
-    terminal = _ask_seconds(repeats=1 if quick else 7)
-    with _server() as (port, process), tempfile.TemporaryDirectory() as name:
+    terminal = _time_ask(repeats=1 if quick else 7)
+    with _run_server() as (port, process), tempfile.TemporaryDirectory() as name:
         script = Path(name) / "ask.lua"
-        parts = [_sentences(60_000)[start::3] for start in range(3)]  # no sentence in two
+        parts = [_make_sentences(60_000)[start::3] for start in range(3)]  # no sentence in two
         warm, one, eight = (
-            _wrk(port, script, part, clients=clients, seconds=duration)
+            _run_wrk(port, script, part, clients=clients, seconds=duration)
             for part, clients, duration in zip(parts, (1, 1, 8), (2, seconds, seconds), strict=True)
         )
         del warm
-        before = _memory(process.pid)
-        statuses = _malformed(port, malformed)
-        after = _memory(process.pid)
+        before = _measure_memory(process.pid)
+        statuses = _send_malformed(port, malformed)
+        after = _measure_memory(process.pid)
     result: dict[str, Any] = {
         "quick": quick,
         "ask_seconds": terminal,
@@ -89,8 +89,8 @@ def main(
         raise SystemExit(f"missed: {[name for name, met in result['met'].items() if not met]}")
 
 
-def _ask_seconds(repeats: int) -> float:
-    """Median time of the command, once its network and posterior are there."""
+def _time_ask(repeats: int) -> float:
+    """Return the median time of the command, once its network and posterior are cached."""
     command = [sys.executable, "-m", "equivocal", "ask", "During dinner, the pizza eats the woman"]
     subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
     taken = []
@@ -102,7 +102,7 @@ def _ask_seconds(repeats: int) -> float:
 
 
 @contextmanager
-def _server() -> Iterator[tuple[int, "subprocess.Popen[str]"]]:
+def _run_server() -> Iterator[tuple[int, "subprocess.Popen[str]"]]:
     command = [sys.executable, "-m", "equivocal", "serve", "--port", "0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
@@ -129,11 +129,11 @@ def _wait_for(port: int) -> None:
     raise SystemExit("the server does not answer")
 
 
-def _sentences(number: int) -> list[str]:
-    """Distinct sentences of five words, most of them impossible in the world."""
+def _make_sentences(number: int) -> list[str]:
+    """Make distinct sentences of five words, most of them impossible in the world."""
     world = World.load("paper")
     words = world.file.words
-    known = _nouns(world)
+    known = _find_nouns(world)
     nouns = [word for name in words for word in words[name] if word in known]
     rng = random.Random(0)
     made: dict[str, None] = {}  # in order, whatever the hash seed
@@ -146,14 +146,14 @@ def _sentences(number: int) -> list[str]:
     return list(made)
 
 
-def _nouns(world: World) -> set[str]:
+def _find_nouns(world: World) -> set[str]:
     roles = [world.roles.index(role) for role in ("agent", "patient")]
     numbers = set.union(*(world.grammar.fillers_of(role) for role in roles))
     return {world.lexicon.words[number] for number in numbers}
 
 
-def _wrk_script(sentences: list[str]) -> str:
-    """One sentence after the other."""
+def _write_script(sentences: list[str]) -> str:
+    """Return a script for wrk that asks one sentence after the other."""
     lines = ",\n".join(json.dumps(urllib.parse.quote(sentence)) for sentence in sentences)
     return f"""
 local sentences = {{ {lines} }}
@@ -170,10 +170,10 @@ end
 """
 
 
-def _wrk(
+def _run_wrk(
     port: int, script: Path, sentences: list[str], *, clients: int, seconds: int
 ) -> dict[str, Any]:
-    script.write_text(_wrk_script(sentences))
+    script.write_text(_write_script(sentences))
     command = ["wrk", "-t", "1", "-c", str(clients), "-d", f"{seconds}s", "-s", str(script)]
     url = f"http://127.0.0.1:{port}"
     done = subprocess.run([*command, url], capture_output=True, text=True, check=True)
@@ -189,12 +189,12 @@ def _wrk(
     }
 
 
-def _malformed(port: int, number: int) -> Counter[str]:
-    """Status of each of many broken requests, sent as raw bytes; `closed` where none came back."""
+def _send_malformed(port: int, number: int) -> Counter[str]:
+    """Count the statuses of many malformed requests, sent as raw bytes; `closed` without answer."""
     rng = random.Random(1)
     statuses: Counter[str] = Counter()
     for _ in range(number):
-        request = _broken(rng)
+        request = _make_malformed(rng)
         with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
             connection.sendall(request)
             connection.shutdown(socket.SHUT_WR)
@@ -204,8 +204,8 @@ def _malformed(port: int, number: int) -> Counter[str]:
     return statuses
 
 
-def _broken(rng: random.Random) -> bytes:
-    """One request that is wrong in one of many ways."""
+def _make_malformed(rng: random.Random) -> bytes:
+    """Make one request that is malformed in one of many ways."""
     noise = bytes(rng.randrange(256) for _ in range(rng.randrange(1, 60)))
     quoted = urllib.parse.quote(noise)
     letters = "".join(rng.choice("abcdefgh ") for _ in range(rng.randrange(1, 2_000)))
@@ -231,8 +231,8 @@ def _broken(rng: random.Random) -> bytes:
     return rng.choice(spoilt)
 
 
-def _memory(pid: int) -> int:
-    """Bytes that a process has in memory."""
+def _measure_memory(pid: int) -> int:
+    """Return the bytes that a process has in memory."""
     status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
     return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) * 1024  # type: ignore[index]
 

@@ -55,7 +55,7 @@ congruent
 # %% [markdown]
 # ## Its reversal
 #
-# The order of the words makes the pizza the agent. The network has never heard of such a thing.
+# Word order makes the pizza the agent. The network has never heard of such a thing.
 
 # %%
 reversal = ask("during dinner, the pizza eats the woman")
@@ -106,7 +106,7 @@ for variance in (0.01, 1.0, 5.0):
     print(f"prior variance {variance:g}: {belief.bayes:.5f} [{belief.low:.5f}, {belief.high:.5f}]")
 
 # %% [markdown]
-# ## How much of the uncertainty is not knowing?
+# ## How much of the uncertainty is epistemic?
 #
 # Entropy of the mean answer, and the part of it that the members of the ensemble disagree about.
 

@@ -82,8 +82,8 @@ def explain_validation(error: "ValidationError", model: "type[BaseModel]", what:
 def locate_mistake(error: "ValidationError") -> str:
     """Return the dotted name of the first mistake, without pydantic's name of the type it tried."""
     place = [str(part) for part in error.errors()[0]["loc"]]
-    types = ("bool", "int", "float", "str")
-    return ".".join(place[:-1] if len(place) > 1 and place[-1] in types else place)
+    types = ("bool", "int", "float", "str", "constrained-", "literal[")
+    return ".".join(place[:-1] if len(place) > 1 and place[-1].startswith(types) else place)
 
 
 def _find_known_names(model: "type[BaseModel]", place: tuple[int | str, ...]) -> list[str]:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from equivocal.asking import Answer, Comprehender
-from equivocal.asking.summary import summary
+from equivocal.asking.summary import summarise
 from equivocal.errors import UserError
 
 
@@ -82,26 +82,46 @@ def test_figure_has_a_panel_for_each_word_and_role(answer: Answer) -> None:
 def test_uncertainty_is_split(answer: Answer) -> None:
     np.testing.assert_allclose(answer.uncertainty, answer.entropy.mean(axis=1))
     np.testing.assert_allclose(
-        answer.unknown_share * answer.uncertainty, answer.epistemic.mean(axis=1), rtol=1e-5
+        answer.epistemic_share * answer.uncertainty, answer.epistemic.mean(axis=1), rtol=1e-5
     )
     certain = replace(answer, entropy=np.zeros_like(answer.entropy))
-    assert (certain.unknown_share == 0).all()
+    assert (certain.epistemic_share == 0).all()
 
 
 def test_where_the_truth_is_not_known_nothing_is_called_impossible(answer: Answer) -> None:
     unknown = replace(answer, exact=False, truth=np.full_like(answer.truth, np.nan))
-    assert answer.possible(2) is False
-    assert unknown.possible(2) is None
+    assert answer.is_possible(2) is False
+    assert unknown.is_possible(2) is None
     assert unknown.to_dict()["words"][2]["possible"] is None
-    assert "Nothing that happens" in answer.summary
-    assert "Nothing that happens" not in unknown.summary
+    assert "No event of the world" in answer.summary
+    assert "No event of the world" not in unknown.summary
+
+
+def test_summary_says_where_word_order_contradicts_the_reading(answer: Answer) -> None:
+    """One role, two alike and two unlike: a dog is believed, whoever chases."""
+    roles = [answer.roles.index(role) for role in ("agent", "patient")]
+    fillers = [answer.fillers.index(word) for word in ("mouse", "cat", "dog")]
+    values = np.zeros_like(answer.bayes)
+    values[-1, roles[0], fillers[2]] = values[-1, roles[1], fillers[2]] = 0.9
+    alike = replace(answer, mle=values, bayes=values, low=values, high=values)
+    assert "makes the mouse the agent and the cat the patient" in alike.summary
+    assert "gives these readings 0 % each." in alike.summary
+    values = values.copy()
+    values[-1, roles[1], fillers[1]] = 0.2
+    unlike = replace(alike, bayes=values)
+    assert "these readings 0 % and 20 % (90 % interval 0 %; trained network 0 %)" in unlike.summary
+    values = values.copy()
+    values[-1, roles[1], fillers[1]] = 0.95
+    assert "makes the mouse the agent, but the model gives that reading 0 %." in (
+        replace(alike, mle=values, bayes=values, low=values, high=values).summary
+    )
 
 
 def test_summary_names_reading_order_of_words_and_doubt(garden_mind: Comprehender) -> None:
-    said = summary(garden_mind.answer("the cat chases the mouse"))
+    said = summarise(garden_mind.answer("the cat chases the mouse"))
     assert "the cat as agent" in said
-    assert "Nothing that happens" not in said
+    assert "No event" not in said
     odd = garden_mind.answer("the ball chases the dog")
-    assert "Nothing that happens in world garden is told so." in summary(odd)
-    assert "of its uncertainty is not knowing" in summary(odd)
-    assert repr(odd).startswith("<Answer to 'the ball chases the dog': It")
+    assert "No event of the world garden" in summarise(odd)
+    assert "of its uncertainty is epistemic" in summarise(odd)
+    assert repr(odd).startswith("<Answer to 'the ball chases the dog': The model")

@@ -12,9 +12,12 @@ import pytest
 from scipy.special import expit
 
 from equivocal.asking import Comprehender, Source
-from equivocal.asking.beliefs import ensemble_beliefs, member_logits, semantic_update
-from equivocal.asking.ensembles import converged, path
-from equivocal.asking.making import converging
+from equivocal.asking.network import (
+    compute_beliefs,
+    compute_logits,
+    compute_semantic_update,
+)
+from equivocal.asking.posteriors import choose_sampler, load_ensemble
 from equivocal.errors import UserError
 from equivocal.gestalt import Run
 from equivocal.inference import collect_last_layer, infer_posterior
@@ -43,7 +46,7 @@ def test_trained_beliefs_are_the_networks(garden_mind: Comprehender, small_run: 
 
 def test_first_word_is_measured_from_silence() -> None:
     gestalts = np.array([[0.5, 0.25], [0.25, 0.75]], np.float32)
-    np.testing.assert_allclose(semantic_update(gestalts), [0.75, 0.75])
+    np.testing.assert_allclose(compute_semantic_update(gestalts), [0.75, 0.75])
 
 
 def test_truth_is_the_worlds(garden_mind: Comprehender, garden: World) -> None:
@@ -52,19 +55,19 @@ def test_truth_is_the_worlds(garden_mind: Comprehender, garden: World) -> None:
         for r, role in enumerate(answer.roles):
             exact = garden.true_beliefs(heard, role)[list(answer.fillers)]
             np.testing.assert_allclose(answer.truth[position, r], exact, atol=1e-12)
-    assert all(answer.possible(position) for position in range(4))
+    assert all(answer.is_possible(position) for position in range(4))
 
 
 def test_impossible_words_have_no_truth(garden_mind: Comprehender) -> None:
     answer = garden_mind.answer("the mouse chases")
-    assert [answer.possible(position) for position in range(2)] == [True, False]
+    assert [answer.is_possible(position) for position in range(2)] == [True, False]
     assert answer.belief(1, "agent", "mouse").truth is None
 
 
 def test_before_the_first_step_the_ensemble_is_the_prior(garden_mind: Comprehender) -> None:
     """Step 0 is a draw of weights from N(θ_MLE, v I)."""
     for variance in (0.01, 1.0, 5.0):
-        particles, _ = path(garden_mind.source, variance)
+        particles = load_ensemble(garden_mind.source, "path", variance)["particles"]
         drawn = particles[0] - garden_mind._trained[:, None]
         count = drawn.size
         assert abs(drawn.mean()) < 5 * np.sqrt(variance / count)
@@ -76,10 +79,11 @@ def test_converged_ensemble_is_the_posterior(garden_mind: Comprehender, small_ru
     network = small_run.networks[1]
     units, unit_of = np.unique(garden_mind.vocabulary.units, return_inverse=True)
     layer = collect_last_layer(small_run, network, "every word").select(units.tolist())
-    posterior = infer_posterior(layer, converging(TINY), 1.0, TINY.seed)
+    posterior = infer_posterior(layer, choose_sampler(TINY), 1.0, TINY.seed)
     rows = network.probe_features(REVERSAL, list(small_run.world.roles)).values
     psi = rows.reshape(-1, rows.shape[-1])
-    found = ensemble_beliefs(member_logits(psi, converged(garden_mind.source, 1.0)))
+    drawn = load_ensemble(garden_mind.source, "converged", 1.0)
+    found = compute_beliefs(compute_logits(psi, drawn["particles"]))
     sd = posterior.predict_sd(psi)[:, unit_of]
     # 40 exact draws: five standard errors
     error = 5 * sd / np.sqrt(40) + 1e-4
@@ -98,7 +102,7 @@ def test_ensemble_beliefs_are_averages_over_members() -> None:
     rng = np.random.default_rng(0)
     psi = rng.normal(size=(6, 4)).astype(np.float32)
     particles = 2 * rng.normal(size=(3, 21, 4)).astype(np.float32)
-    found = ensemble_beliefs(member_logits(psi, particles))
+    found = compute_beliefs(compute_logits(psi, particles))
     logits = np.einsum("nd,ujd->nuj", psi.astype(float), particles.astype(float))
     y = 1 / (1 + np.exp(-logits))
 
@@ -111,7 +115,7 @@ def test_ensemble_beliefs_are_averages_over_members() -> None:
     np.testing.assert_allclose(found.entropy, binary(y.mean(axis=-1)), atol=1e-5)
     lost = binary(y.mean(axis=-1)) - binary(y).mean(axis=-1)
     np.testing.assert_allclose(found.epistemic, lost, atol=1e-5)
-    huge = ensemble_beliefs(member_logits(1e4 * psi, particles))
+    huge = compute_beliefs(compute_logits(1e4 * psi, particles))
     assert all(np.isfinite(part).all() for part in huge)
 
 
@@ -180,7 +184,7 @@ def test_answering_needs_no_jax(garden_mind: Comprehender, cache: Path) -> None:
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("It")
+    assert done.stdout.startswith("The model")
 
 
 def test_one_ensemble_is_made_however_many_threads_ask(

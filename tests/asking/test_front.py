@@ -108,8 +108,20 @@ def test_a_kill_leaves_nothing_half_made(tmp_path: Path) -> None:
     resumed = subprocess.run(**asking(tmp_path, "two"), capture_output=True, text=True, check=True)
     assert resumed.stdout == undisturbed.stdout
     assert network.stat().st_mtime_ns == made
-    names = {path.name for path in tmp_path.glob("two/*/*") if not path.name.startswith(".run.")}
-    assert names == {"run", "converged_1.safetensors"}
+    names = {path.name for path in tmp_path.glob("two/*/*")}
+    assert names == {"run", "converged_1.safetensors", "records"}
+
+
+@pytest.mark.slow
+def test_several_processes_train_and_sample_once(tmp_path: Path) -> None:
+    """Whoever comes second waits for the first, and finds what it made."""
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    processes = [subprocess.Popen(**asking(tmp_path, "cache"), **pipes) for _ in range(3)]
+    ended = [process.communicate() for process in processes]
+    assert len({answer for answer, _ in ended}) == 1
+    said = "".join(errors for _, errors in ended)
+    assert said.count("is trained once") == 1
+    assert said.count("is sampled once") == 1
 
 
 @pytest.mark.slow
@@ -122,12 +134,9 @@ def test_a_damaged_default_network_is_trained_again(
     before = Comprehender(chosen).answer("the cat").mle
     whole = chosen.network_path.read_bytes()
     flip(chosen.network_path, at=0.9)
-    left = chosen.folder / ".run.left"
-    left.mkdir()
-    with pytest.warns(match=rf"{chosen.network_path}: it is not as it was written; it is trained"):
+    with pytest.warns(match=rf"{chosen.network_path}.* trained again"):
         mended = Comprehender(chosen).answer("the cat").mle
     np.testing.assert_array_equal(mended, before)
-    assert not left.exists()
     assert chosen.network_path.read_bytes() == whole
 
 

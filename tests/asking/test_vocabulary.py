@@ -2,23 +2,26 @@
 
 import pytest
 
-from equivocal.asking.examples import examples_of
-from equivocal.asking.vocabulary import Vocabulary, indicated_roles
+from equivocal.asking.examples import find_examples
+from equivocal.asking.vocabulary import Vocabulary, find_indicated_roles
 from equivocal.world import World, example_text
 
 
 def test_every_word_has_a_unit_of_its_own(paper: World) -> None:
-    vocabulary = Vocabulary.of(paper)
+    vocabulary = Vocabulary.from_world(paper)
     assert [paper.units[unit] for unit in vocabulary.units] == list(vocabulary.fillers)
     assert vocabulary.participants == ("agent", "patient")
-    assert {"woman", "pizza"} <= vocabulary.partaking
-    assert not {"eat", "kitchen"} & vocabulary.partaking
+    for role in ("agent", "patient"):
+        row = vocabulary.candidates[paper.roles.index(role)]
+        considered = {word for word, yes in zip(vocabulary.fillers, row, strict=True) if yes}
+        assert {"woman", "pizza"} <= considered
+        assert not {"eat", "kitchen"} & considered
 
 
 def test_a_word_without_one_is_read_off_its_rarest_feature() -> None:
     text = example_text().replace('dog = ["animal", "barks", "dog"]', 'dog = ["animal", "barks"]')
     world = World.from_toml(text)
-    vocabulary = Vocabulary.of(world)
+    vocabulary = Vocabulary.from_world(world)
     assert world.units[vocabulary.units[vocabulary.fillers.index("dog")]] == "barks"
 
 
@@ -38,7 +41,7 @@ def test_a_word_without_one_is_read_off_its_rarest_feature() -> None:
 def test_order_of_words_says_who_does_what(
     paper: World, sentence: str, roles: dict[str, str]
 ) -> None:
-    assert indicated_roles(paper, paper.parse(sentence)) == roles
+    assert find_indicated_roles(paper, paper.parse(sentence)) == roles
 
 
 def test_passives_turn_the_order_round(sg2018: World) -> None:
@@ -47,13 +50,13 @@ def test_passives_turn_the_order_round(sg2018: World) -> None:
         for sentence in sg2018.sentences
         if " by " in sentence.text and len(sg2018.parse(sentence.text)) >= 3
     )
-    roles = indicated_roles(sg2018, sg2018.parse(passive))
+    roles = find_indicated_roles(sg2018, sg2018.parse(passive))
     words = [part.word for part in sg2018.parse(passive)]
     assert words.index(roles["patient"]) < words.index(roles["agent"])
 
 
 def test_examples_come_from_the_world(paper: World, garden: World) -> None:
-    examples = examples_of(paper)
+    examples = find_examples(paper)
     groups = list(dict.fromkeys(example.group for example in examples))
     assert groups == ["The paper's pair", "Congruent", "Reversed", "Garden paths"]
     for example in examples:
@@ -61,14 +64,14 @@ def test_examples_come_from_the_world(paper: World, garden: World) -> None:
     usual = next(example for example in examples if example.group == "Congruent")
     turned = next(example for example in examples if example.group == "Reversed")
     assert turned.compare == usual.sentence
-    was = indicated_roles(paper, paper.parse(usual.sentence))
-    now = indicated_roles(paper, paper.parse(turned.sentence))
+    was = find_indicated_roles(paper, paper.parse(usual.sentence))
+    now = find_indicated_roles(paper, paper.parse(turned.sentence))
     assert (now["agent"], now["patient"]) == (was["patient"], was["agent"])
-    assert "The paper's pair" not in {example.group for example in examples_of(garden)}
+    assert "The paper's pair" not in {example.group for example in find_examples(garden)}
 
 
 def test_garden_paths_make_sure_of_what_is_then_not_so(paper: World) -> None:
-    texts = [example.sentence for example in examples_of(paper) if "Garden" in example.group]
+    texts = [example.sentence for example in find_examples(paper) if "Garden" in example.group]
     assert texts
     for text in texts:
         utterance = paper.parse(text)
@@ -90,5 +93,5 @@ def test_garden_paths_make_sure_of_what_is_then_not_so(paper: World) -> None:
 
 def test_case_says_who_does_what_where_a_world_has_it() -> None:
     world = World.load("word_order")
-    said = indicated_roles(world, world.parse("den Hund jagt der Fuchs"))
+    said = find_indicated_roles(world, world.parse("den Hund jagt der Fuchs"))
     assert said == {"patient": "Hund", "action": "jagen", "agent": "Fuchs"}

@@ -50,9 +50,9 @@ def test_first_question_trains_and_says_where_it_is_kept(
     assert len(list((garden_folder / "cache").iterdir())) == 1
     for word in ("1 dog", "2 chases", "3 cat", "4 on lawn"):
         assert word in printed
-    assert "surprise" in printed
-    assert "not knowing" in printed
-    assert "It reads the dog as agent" in printed
+    assert "semantic update" in printed
+    assert "epistemic" in printed
+    assert "The model reads the dog as agent" in printed
 
 
 def test_second_question_is_answered_from_the_cache(

@@ -2,16 +2,27 @@
 
 import numpy as np
 import pytest
+import xarray as xr
+from matplotlib.figure import Figure
 
 from equivocal.errors import UserError
-from equivocal.report.activation_figures import mean_activation_figure, word_grid_figure
+from equivocal.report.activation_figures import draw_activations, draw_word_grid
+from equivocal.study.summaries import tabulate_critical, tabulate_words
 from tests.report.made_up import ITEMS, OTHERS, PROBES, activations
+
+
+def draw_critical(dataset: xr.Dataset, condition: str, **how) -> Figure:
+    return draw_activations(tabulate_critical(dataset, condition, **how), condition)
+
+
+def draw_words(dataset: xr.Dataset, condition: str, estimate: str) -> Figure:
+    return draw_word_grid(tabulate_words(dataset, condition, estimate), condition, estimate)
 
 
 def test_bars_at_the_critical_word_are_means_over_networks_and_items() -> None:
     dataset = activations()
     for condition, sampler in (("congruent", "paper"), ("reversal", "converged")):
-        agent, patient = mean_activation_figure(dataset, condition, sampler).axes
+        agent, patient = draw_critical(dataset, condition, sampler=sampler).axes
         estimates = (dataset["mle"], dataset["mean"].sel(sampler=sampler, prior=1.0))
         for axes, probe in ((agent, "agent"), (patient, "patient")):
             expected, spreads = [], []
@@ -46,18 +57,18 @@ def _ends(container) -> list[float]:
 def test_the_prior_is_the_central_one_unless_told() -> None:
     dataset = activations()
     usual, other = (
-        mean_activation_figure(dataset, "reversal", prior=prior).axes[0].patches[2].get_height()
+        draw_critical(dataset, "reversal", prior=prior).axes[0].patches[2].get_height()
         for prior in (None, 0.01)
     )
     assert usual != other
-    again = mean_activation_figure(dataset, "reversal", prior=1.0).axes[0].patches[2].get_height()
+    again = draw_critical(dataset, "reversal", prior=1.0).axes[0].patches[2].get_height()
     assert usual == again
 
 
 @pytest.mark.parametrize("estimate", ["mle", "paper", "converged"])
 def test_word_grid_has_a_row_for_each_word_and_a_column_for_each_probe(estimate: str) -> None:
     dataset = activations()
-    figure = word_grid_figure(dataset, "reversal", estimate)
+    figure = draw_words(dataset, "reversal", estimate)
     grid = np.array(figure.axes).reshape(4, 4)
     assert [axes.get_title() for axes in grid[0]] == [f"{probe} probe" for probe in PROBES]
     rows = ["word 1", "word 2:\nagent", "word 3:\ncritical word", "word 4:\npatient"]
@@ -81,7 +92,7 @@ def test_word_grid_has_a_row_for_each_word_and_a_column_for_each_probe(estimate:
 
 def test_baseline_sentences_have_no_bars_for_plausible_units_and_short_ones_do_not_count() -> None:
     dataset = activations()
-    figure = word_grid_figure(dataset, "congruent", "mle")
+    figure = draw_words(dataset, "congruent", "mle")
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert labels == ["indicated agent", "indicated patient", "non-relevant (mean)"]
     assert figure.axes[12].get_ylabel() == "word 4:\npatient"
@@ -95,19 +106,19 @@ def test_word_grid_leaves_out_words_that_no_sentence_of_the_condition_has() -> N
     dataset["word"].loc[{"condition": "congruent", "position": 4}] = ""
     for name in ("mle", "mean"):
         dataset[name].loc[{"condition": "congruent", "position": 4}] = np.nan
-    assert len(word_grid_figure(dataset, "congruent", "mle").axes) == 3 * len(PROBES)
-    assert len(word_grid_figure(dataset, "reversal", "mle").axes) == 4 * len(PROBES)
+    assert len(draw_words(dataset, "congruent", "mle").axes) == 3 * len(PROBES)
+    assert len(draw_words(dataset, "reversal", "mle").axes) == 4 * len(PROBES)
 
 
 def test_one_network_and_no_non_relevant_units_are_enough() -> None:
     dataset = activations(networks=1, non_relevant=False)
-    figure = word_grid_figure(dataset, "reversal", "paper")
+    figure = draw_words(dataset, "reversal", "paper")
     assert len(figure.axes[0].patches) == 2
-    (agent, _) = mean_activation_figure(dataset.isel(item=[1]), "reversal").axes
+    (agent, _) = draw_critical(dataset.isel(item=[1]), "reversal").axes
     pizza = dataset["mle"].sel(item="dinner", condition="reversal", position=3, probe="agent")
     assert agent.patches[0].get_height() == pytest.approx(float(pizza.sel(unit="pizza").mean()))
 
 
 def test_an_unknown_estimate_is_refused_with_the_known_ones() -> None:
     with pytest.raises(UserError, match="'hmc'; the dataset has mle, paper, converged"):
-        word_grid_figure(activations(), "reversal", "hmc")
+        draw_words(activations(), "reversal", "hmc")

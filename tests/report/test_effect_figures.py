@@ -3,15 +3,20 @@
 import numpy as np
 import pytest
 
-from equivocal.report.diagrams import network_diagram, posterior_diagram
-from equivocal.report.effect_figures import prior_figure, specification_curve, tau_figure
+from equivocal.report.diagrams import draw_network_diagram, draw_posterior_diagram
+from equivocal.report.effect_figures import (
+    draw_prior_effects,
+    draw_sampler_path,
+    draw_specification_curve,
+)
 from equivocal.report.style import save_figure
+from equivocal.study.summaries import tabulate_prior_effects
 from tests.report.made_up import ITEMS, activations, path, specifications
 
 
 def test_prior_figure_draws_networks_and_their_mean() -> None:
     dataset = activations()
-    agent, patient, other = prior_figure(dataset).axes
+    agent, patient, other = draw_prior_effects(tabulate_prior_effects(dataset)).axes
     assert [axes.get_title() for axes in (agent, patient)] == [
         "indicated agent",
         "indicated patient",
@@ -27,12 +32,14 @@ def test_prior_figure_draws_networks_and_their_mean() -> None:
 
 
 def test_prior_figure_without_non_relevant_units_has_no_panel_for_them() -> None:
-    assert len(prior_figure(activations(non_relevant=False)).axes) == 2
+    assert (
+        len(draw_prior_effects(tabulate_prior_effects(activations(non_relevant=False))).axes) == 2
+    )
 
 
 def test_tau_figure_marks_the_papers_steps_and_the_levels_it_is_given() -> None:
     data = path()
-    figure = tau_figure(data)
+    figure = draw_sampler_path(data)
     agent, _ = figure.axes
     assert (agent.get_xscale(), agent.get_yscale()) == ("log", "log")
     by_label = {line.get_label(): line for line in agent.lines}
@@ -48,13 +55,13 @@ def test_tau_figure_marks_the_papers_steps_and_the_levels_it_is_given() -> None:
 
 
 def test_tau_figure_does_without_levels() -> None:
-    labels = {line.get_label() for line in tau_figure(path(references=False)).axes[0].lines}
+    labels = {line.get_label() for line in draw_sampler_path(path(references=False)).axes[0].lines}
     assert "Bayesian, converged" not in labels
 
 
 def test_specification_curve_is_sorted_and_shows_each_choice_below_its_effect() -> None:
     table = specifications()
-    top, bottom = specification_curve(table).axes
+    top, bottom = draw_specification_curve(table).axes
     ordered = table.sort_values("effect", ignore_index=True)
     points = sorted(zip(*np.hstack([line.get_data() for line in top.lines[:3]]), strict=True))
     np.testing.assert_allclose([y for _, y in points], ordered["effect"])
@@ -71,14 +78,17 @@ def test_specification_curve_is_sorted_and_shows_each_choice_below_its_effect() 
     marked = bottom.lines[labels.index("step: rule")].get_xdata()
     assert list(marked) == list(ordered.index[ordered["step"] == "rule"])
     kinds = [text.get_text() for text in top.get_legend().get_texts()]
-    assert kinds == ["interval above zero", "interval below zero", "interval holds zero"]
+    assert kinds == ["interval above zero", "interval below zero", "interval includes zero"]
 
 
 @pytest.mark.parametrize(
     ("draw", "words"),
     [
-        (network_diagram, ["update network", "query network", "gestalt", "probe", "output units"]),
-        (posterior_diagram, ["features\nψ", "fixed", "θ¹", "θᴶ", "degree of belief"]),
+        (
+            draw_network_diagram,
+            ["update network", "query network", "gestalt", "probe", "output units"],
+        ),
+        (draw_posterior_diagram, ["features\nψ", "fixed", "θ¹", "θᴶ", "degree of belief"]),
     ],
 )
 def test_diagrams_name_their_parts_and_lose_nothing_at_the_edge(draw, words, tmp_path) -> None:

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 from equivocal.gestalt import Run
-from equivocal.report.figures import belief_figure, calibration_figure, learning_figure
+from equivocal.report.activation_figures import draw_beliefs
+from equivocal.report.learning_figures import draw_calibration, draw_learning
 from equivocal.report.style import save_figure
 from equivocal.study import calibration_table, trace_beliefs, true_trace
 
 
 def test_learning_figure_draws_every_network_and_the_mean(small_run: Run) -> None:
-    loss, accuracy = learning_figure(small_run.curves, all_zeros=0.87).axes
+    loss, accuracy = draw_learning(small_run.curves, all_zeros=0.87).axes
     assert len(loss.lines) == len(accuracy.lines) - 1 == 2 * (2 + 1)
     assert set(accuracy.lines[-1].get_ydata()) == {0.87}
     drawn = loss.lines[2].get_ydata()
@@ -22,7 +23,7 @@ def test_learning_figure_draws_every_network_and_the_mean(small_run: Run) -> Non
 
 def test_calibration_figure_draws_means_and_ranges(small_run: Run) -> None:
     table = calibration_table(small_run)
-    (axes,) = calibration_figure(table, 0.0123).axes
+    (axes,) = draw_calibration(table, 0.0123).axes
     assert axes.get_title().endswith("mean absolute error 0.0123")
     np.testing.assert_allclose(axes.lines[1].get_ydata(), table["activation"])
     ends = [segment[:, 1] for segment in axes.collections[0].get_segments()]
@@ -34,7 +35,7 @@ def test_belief_figure_has_bars_for_networks_and_ticks_for_the_truth(small_run: 
     where = (["agent", "patient"], ["dog", "cat"])
     traces = {name: trace_beliefs(small_run.networks, text, *where) for name, text in texts.items()}
     truths = {name: true_trace(small_run.world, text, *where) for name, text in texts.items()}
-    figure = belief_figure(traces, truths)
+    figure = draw_beliefs(traces, truths)
     assert len(figure.axes) == 4
     heights = [bar.get_height() for bar in figure.axes[0].patches]
     expected = traces["one"].sel(probe="agent").mean("network")
@@ -44,7 +45,7 @@ def test_belief_figure_has_bars_for_networks_and_ticks_for_the_truth(small_run: 
 @pytest.mark.parametrize("kind", ["svg", "png"])
 def test_saved_figures_are_the_same_each_time(small_run: Run, tmp_path: Path, kind: str) -> None:
     for name in ("a", "b"):
-        save_figure(learning_figure(small_run.curves, 0.87), tmp_path, name)
+        save_figure(draw_learning(small_run.curves, 0.87), tmp_path, name)
     first, second = ((tmp_path / f"{name}.{kind}").read_bytes() for name in ("a", "b"))
     assert len(first) > 5_000
     assert first == second

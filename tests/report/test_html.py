@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 from equivocal.errors import UserError
-from equivocal.report import CAPTIONS, ReportContent, network_diagram, render_report, save_figure
-from equivocal.report.captions import TABLE_CAPTIONS
-from equivocal.report.formatting import cell, rows_of
+from equivocal.report import ReportContent, draw_network_diagram, render_report, save_figure
+from equivocal.report.formatting import format_cell, format_table
+from equivocal.report.html import CAPTIONS, TABLE_CAPTIONS
 
 VOID = {"meta", "img", "link", "br", "hr", "input"}
 CLAIMS = pd.DataFrame(
@@ -66,12 +66,12 @@ class Page(HTMLParser):
 def folder(tmp_path_factory) -> Path:
     place = tmp_path_factory.mktemp("study")
     for name in ("network", "words_reversal_mle"):
-        save_figure(network_diagram(), place / "figures", name)
+        save_figure(draw_network_diagram(), place / "figures", name)
     return place
 
 
-def rendered(folder: Path, content: ReportContent) -> tuple[str, Page]:
-    text = render_report(folder, content).read_text(encoding="utf-8")
+def rendered(folder: Path, content: ReportContent, **limits: int) -> tuple[str, Page]:
+    text = render_report(folder, content, **limits).read_text(encoding="utf-8")
     return text, Page(text)
 
 
@@ -105,9 +105,8 @@ def test_every_figure_is_inside_with_its_caption_and_a_text_for_those_who_cannot
     assert CAPTIONS["words"].partition(". ")[2] in page.text
 
 
-def test_a_large_drawing_goes_in_as_png(folder: Path, monkeypatch) -> None:
-    monkeypatch.setattr("equivocal.report.html.LARGEST_SVG", 100)
-    _, page = rendered(folder, CONTENT)
+def test_a_large_drawing_goes_in_as_png(folder: Path) -> None:
+    _, page = rendered(folder, CONTENT, largest_svg=100)
     images = [attrs for tag, attrs in page.tags if tag == "img"]
     assert all(image["src"].startswith("data:image/png;base64,") for image in images)
 
@@ -145,15 +144,15 @@ def test_a_missing_figure_is_named(folder: Path) -> None:
 
 
 def test_cells_read_well() -> None:
-    assert cell(3e-9, "logit_p").text == "< 0.0001"
-    assert cell(3e-9, "prior").text == "3.00 × 10⁻⁹"
-    assert cell(-4.6858, "printed_t").text == "−4.6858"
-    assert cell(float("nan"), "printed_t").text == "–"
-    assert cell(0.01, "prior").text == "0.01"
-    assert cell(float("nan"), "p").text == cell(None, "t").text == "–"
-    assert cell("replicated", "verdict") == ("✓ replicated", "verdict good")
-    assert cell("never heard", "verdict").kind == "verdict open"
+    assert format_cell(3e-9, "logit_p").text == "< 0.0001"
+    assert format_cell(3e-9, "prior").text == "3.00 × 10⁻⁹"
+    assert format_cell(-4.6858, "printed_t").text == "−4.6858"
+    assert format_cell(float("nan"), "printed_t").text == "–"
+    assert format_cell(0.01, "prior").text == "0.01"
+    assert format_cell(float("nan"), "p").text == format_cell(None, "t").text == "–"
+    assert format_cell("replicated", "verdict") == ("✓ replicated", "verdict good")
+    assert format_cell("never heard", "verdict").kind == "verdict open"
     table = pd.DataFrame({"n": [8], "effect_size": [0.51234]}, index=pd.Index(["x"], name="row"))
-    header, rows = rows_of(table)
+    header, rows = format_table(table)
     assert [head.text for head in header] == ["row", "n", "effect size"]
     assert [entry.text for entry in rows[0]] == ["x", "8", "0.512"]

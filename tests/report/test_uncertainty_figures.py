@@ -3,14 +3,17 @@
 import numpy as np
 from scipy.special import entr
 
-from equivocal.report.nuts_figures import nuts_figure
-from equivocal.report.uncertainty_figures import calibration_panels, uncertainty_figure
+from equivocal.report.learning_figures import draw_calibration_panels
+from equivocal.report.uncertainty_figures import draw_nuts_comparison, draw_uncertainty
+from equivocal.study.summaries import tabulate_calibration, tabulate_entropies
 from tests.report.made_up import ITEMS, activations, nuts
+
+ESTIMATES = ["mle", "paper", "converged"]
 
 
 def test_entropy_bars_stand_on_each_other_and_add_up_to_the_total() -> None:
     dataset = activations()
-    figure = uncertainty_figure(dataset)
+    figure = draw_uncertainty(tabulate_entropies(dataset))
     assert [axes.get_title() for axes in figure.axes] == [
         "congruent: Bayesian, paper's sampler",
         "reversal: Bayesian, paper's sampler",
@@ -36,21 +39,21 @@ def test_entropy_bars_stand_on_each_other_and_add_up_to_the_total() -> None:
 
 
 def test_uncertainty_of_one_network_has_no_error_bars() -> None:
-    for axes in uncertainty_figure(activations(networks=1)).axes:
+    for axes in draw_uncertainty(tabulate_entropies(activations(networks=1))).axes:
         assert axes.containers[-1].errorbar is None
 
 
 def test_calibration_has_a_point_for_each_bin_with_exact_beliefs() -> None:
     dataset = activations()
     dataset["truth"] = (dataset["truth"] > 0.1).where(dataset["truth"].notnull()).astype(float)
-    figure = calibration_panels(dataset)
+    figure = draw_calibration_panels(tabulate_calibration(dataset), ESTIMATES)
     assert [axes.get_title().split("\n")[0] for axes in figure.axes] == [
         "trained network (MLE)",
         "Bayesian, paper's sampler",
         "Bayesian, converged",
     ]
     axes = figure.axes[0]
-    points = [(line.get_xdata()[0], line.get_ydata()[0]) for line in axes.lines[1:]]
+    points = np.transpose(axes.lines[1].get_data())
     one = float(dataset["mle"].where(dataset["truth"] == 1).mean())
     tracked = [
         dataset["mle"].where(dataset["truth"] == 0).sel(item=item, unit=["woman", unit]).values
@@ -62,12 +65,13 @@ def test_calibration_has_a_point_for_each_bin_with_exact_beliefs() -> None:
 def test_calibration_says_when_there_are_no_exact_beliefs() -> None:
     dataset = activations()
     dataset["truth"] = dataset["truth"] * np.nan
-    assert "no exact beliefs" in calibration_panels(dataset).axes[0].texts[0].get_text()
+    drawn = draw_calibration_panels(tabulate_calibration(dataset), ESTIMATES)
+    assert "no exact beliefs" in drawn.axes[0].texts[0].get_text()
 
 
 def test_nuts_figure_pairs_samplers_with_nuts_and_names_every_question() -> None:
     data = nuts()
-    means, widths, each = nuts_figure(data).axes
+    means, widths, each = draw_nuts_comparison(data).axes
     assert [text.get_text() for text in each.get_yticklabels()] == list(data["question"].values)
     np.testing.assert_allclose(means.lines[0].get_xdata()[1:], data["nuts_mean"][1:])
     np.testing.assert_allclose(means.lines[1].get_ydata()[1:], data["converged_mean"][1:])

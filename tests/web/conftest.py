@@ -44,9 +44,9 @@ def running(mind: Comprehender, bound: socket.socket, host: str) -> Iterator[Non
     """A server in a thread, as `equivocal serve` runs it."""
     import uvicorn
 
-    from equivocal.web.serving import configured
+    from equivocal.web.serving import configure_server
 
-    served = uvicorn.Server(configured(mind, host))
+    served = uvicorn.Server(configure_server(mind, host))
     thread = threading.Thread(target=served.run, kwargs={"sockets": [bound]}, daemon=True)
     thread.start()
     while not served.started:
@@ -59,8 +59,8 @@ def running(mind: Comprehender, bound: socket.socket, host: str) -> Iterator[Non
 @pytest.fixture(scope="session")
 def server(mind: Comprehender) -> Iterator[str]:
     """The address of a server with that mind."""
-    from equivocal.web.serving import listening
+    from equivocal.web.serving import bind_socket
 
-    bound = listening("127.0.0.1", 0)
+    bound = bind_socket("127.0.0.1", 0)
     with running(mind, bound, "127.0.0.1"):
         yield f"http://127.0.0.1:{bound.getsockname()[1]}"

@@ -1,14 +1,12 @@
-"""A sentence asked, word by word: what the trained network believes, and what its ensemble doubts.
+"""Ask a sentence word by word: the trained network's beliefs, and its ensemble's uncertainty.
 
 One answer for the terminal (`equivocal ask`), the notebook (`equivocal.ask`) and the page
-(`equivocal serve`). Answering needs no JAX; that is used once, to make what is asked.
+(`equivocal serve`). Answering needs no JAX; only training and sampling, which happen once, do.
 """
 
 from equivocal.asking.answer import Answer, Belief
-from equivocal.asking.comprehender import Comprehender
-from equivocal.asking.front import ask
-from equivocal.asking.settings import CONVERGED, AskSettings
-from equivocal.asking.source import Source, cache_folder
+from equivocal.asking.comprehender import Comprehender, ask
+from equivocal.asking.source import CONVERGED, AskSettings, Source, cache_folder
 
 __all__ = [
     "CONVERGED",

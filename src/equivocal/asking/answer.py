@@ -1,6 +1,7 @@
-"""`Answer`: what was believed after each word, labelled, ready to be read, drawn and sent.
+"""`Answer`: the beliefs after each word of a sentence, labelled, to be read, drawn and sent.
 
-The object that `equivocal ask --json` prints and `/api/comprehend` sends is `Answer.to_dict`.
+`Answer.to_dict` is the object that `equivocal ask --json` prints and `/api/comprehend` sends; its
+keys are a contract with whoever reads them.
 """
 
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equivocal.asking.listener import Floats
+from equivocal.asking.network import Floats
 from equivocal.errors import UserError, did_you_mean, join_names
 
 if TYPE_CHECKING:
@@ -19,14 +20,16 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.figure import Figure
 
-__all__ = ["TOP", "Answer", "Belief", "Heard"]
+    from equivocal.world import Utterance
+
+__all__ = ["TOP", "Answer", "Belief"]
 
 TOP = 4  # fillers of a role that are listed unless more are asked for
 BELIEFS = ("mle", "bayes", "low", "high", "truth")
 
 
 class Belief(NamedTuple):
-    """How far one filler is believed to have a role."""
+    """The degree of belief that one filler has a role."""
 
     filler: str
     mle: float  # the trained network
@@ -35,15 +38,6 @@ class Belief(NamedTuple):
     high: float  # 95 % quantile over the ensemble
     truth: float | None  # exact probability; None where the words so far are impossible
     said: bool  # the word has been heard
-
-
-@dataclass(frozen=True)
-class Heard:
-    """One constituent of the sentence."""
-
-    text: str  # as it was typed, less articles
-    word: str  # as the world calls it
-    takes_part: bool  # some event has it in one of `Answer.participants`
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -59,9 +53,9 @@ class Answer:
     prior_variance: float
     step: int | str  # of the paper's sampler, or "converged"
     time: float | None  # sampler time τ at that step; None for "converged"
-    heard: tuple[Heard, ...]
+    heard: "Utterance"  # constituents: as typed (`text`), as the world calls them (`word`)
     roles: tuple[str, ...]
-    participants: tuple[str, ...]  # roles told by their place alone
+    participants: tuple[str, ...]  # roles that word order alone marks
     exact: bool  # whether `truth` is known
     fillers: tuple[str, ...]
     candidates: NDArray[np.bool_]  # (role, filler): what is listed for a role
@@ -71,76 +65,106 @@ class Answer:
     high: Floats
     truth: NDArray[np.float64]  # NaN where the words so far are impossible
     entropy: Floats  # (word, role): summed over the role's candidates, in nats
-    epistemic: Floats  # (word, role): the part of `entropy` that is not knowing
+    epistemic: Floats  # (word, role): the epistemic part of `entropy`
     semantic_update: Floats  # (word,)
-    indicated: dict[str, str] = field(default_factory=dict)  # what the order of the words says
+    indicated: dict[str, str] = field(default_factory=dict)  # role → word, by word order
 
     def __repr__(self) -> str:
         return f"<Answer to {self.sentence!r}: {self.summary}>"
 
     def _repr_html_(self) -> str:
-        from equivocal.asking.picture import as_html
+        from equivocal.asking.picture import render_html
 
-        return as_html(self)
+        return render_html(self)
 
     @property
     def words(self) -> tuple[str, ...]:
-        """One label per constituent, as typed."""
-        return tuple(part.text for part in self.heard)
+        """One label for each constituent, as typed."""
+        return self.heard.words
 
     @property
     def summary(self) -> str:
-        """What it makes of the whole sentence, in plain words."""
-        from equivocal.asking.summary import summary
+        """The reading of the whole sentence and the doubt about it, in plain words."""
+        from equivocal.asking.summary import summarise
 
-        return summary(self)
+        return summarise(self)
 
     @property
     def uncertainty(self) -> Floats:
-        """(word,): entropy in nats, averaged over roles."""
+        """Entropy after each word in nats, averaged over roles."""
         total: Floats = self.entropy.mean(axis=1)
         return total
 
     @property
-    def unknown_share(self) -> Floats:
-        """(word,): the share of `uncertainty` that is not knowing; 0 where there is none."""
-        total, unknown = self.uncertainty, self.epistemic.mean(axis=1)
-        share: Floats = np.divide(unknown, total, out=np.zeros_like(total), where=total > 0)
+    def epistemic_share(self) -> Floats:
+        """The epistemic share of `uncertainty` after each word; 0 where there is none."""
+        total, epistemic = self.uncertainty, self.epistemic.mean(axis=1)
+        share: Floats = np.divide(epistemic, total, out=np.zeros_like(total), where=total > 0)
         return share
 
-    def possible(self, position: int) -> bool | None:
-        """Whether some event of the world is told so, up to the word at `position`.
+    def is_possible(self, position: int) -> bool | None:
+        """Tell whether the words up to a position begin a sentence about some event of the world.
 
-        None where that is not known, in a world too large to enumerate.
+        Parameters
+        ----------
+        position : int
+            Of the last word that counts, from 0.
+
+        Returns
+        -------
+        bool or None
+            None in a world too large to enumerate, where that is not known.
         """
         return bool(~np.isnan(self.truth[position]).all()) if self.exact else None
 
     def beliefs(self, position: int, role: str, top: int = TOP) -> list[Belief]:
-        """The fillers believed most after a word.
+        """Return the fillers believed most after a word.
 
         A heard word that could be a participant is listed for every such role, believed or not:
         whether the pizza eats is the question.
+
+        Parameters
+        ----------
+        position : int
+            Of the word, from 0; -1 is the last.
+        role : str
+            One of `roles`.
+        top : int
+            How many fillers are listed.
         """
-        r, position = self.roles.index(role), self._place(position)
+        r, position = self.roles.index(role), self._check_position(position)
         best = self._order[position][r][:top]
         if role in self.participants:
-            said = [self._number[p.word] for p in self.heard[: position + 1] if p.takes_part]
-            best = list(dict.fromkeys([*best, *said]))
-        return self._listed(position, r, best)
+            heard = [self._number[part.word] for part in self.heard.constituents[: position + 1]]
+            best = list(dict.fromkeys([*best, *(n for n in heard if self.candidates[r, n])]))
+        return self._list_beliefs(position, r, best)
 
     def belief(self, position: int, role: str, filler: str) -> Belief:
-        """How far one filler is believed to have one role after a word."""
+        """Return the belief that one filler has one role after a word.
+
+        Parameters
+        ----------
+        position : int
+            Of the word, from 0; -1 is the last.
+        role, filler : str
+            A role, and one of its candidates.
+
+        Raises
+        ------
+        UserError
+            Where there is no such position or role, or the filler is no candidate for it.
+        """
         if role not in self.roles:
             raise UserError(f"unknown role {role!r}; roles are {join_names(self.roles)}.")
         if not self.considers(role, filler):
             known = [name for name in self.fillers if self.considers(role, name)]
             hint = did_you_mean(filler, known) or f"; there are {join_names(known)}."
             raise UserError(f"{filler!r} is not considered as {role}{hint}")
-        r, f = self.roles.index(role), self.fillers.index(filler)
-        return self._listed(self._place(position), r, [f])[0]
+        r = self.roles.index(role)
+        return self._list_beliefs(self._check_position(position), r, [self._number[filler]])[0]
 
-    def _place(self, position: int) -> int:
-        """A position from 0, or from the end where it is negative."""
+    def _check_position(self, position: int) -> int:
+        """Return a position from 0; a negative one counts from the end."""
         size = len(self.heard)
         if not isinstance(position, int) or not -size <= position < size:
             raise UserError(
@@ -149,10 +173,9 @@ class Answer:
         return position % size
 
     def considers(self, role: str, filler: str) -> bool:
-        """Whether a filler is a candidate for a role."""
-        if filler not in self.fillers:
-            return False
-        return bool(self.candidates[self.roles.index(role), self.fillers.index(filler)])
+        """Tell whether a filler is a candidate for a role."""
+        number = self._number.get(filler)
+        return number is not None and bool(self.candidates[self.roles.index(role), number])
 
     @cached_property
     def _order(self) -> list[list[list[int]]]:
@@ -173,8 +196,8 @@ class Answer:
         """[name][word][role][filler]: taken out of the arrays once; one by one is slow."""
         return [getattr(self, name).tolist() for name in BELIEFS]
 
-    def _listed(self, position: int, r: int, fillers: list[int]) -> list[Belief]:
-        said = {part.word for part in self.heard[: position + 1]}
+    def _list_beliefs(self, position: int, r: int, fillers: list[int]) -> list[Belief]:
+        said = {part.word for part in self.heard.constituents[: position + 1]}
         mle, bayes, low, high, truth = (values[position][r] for values in self._plain)
         return [
             Belief(
@@ -190,27 +213,29 @@ class Answer:
         ]
 
     def to_dict(self, top: int = TOP) -> dict[str, Any]:
-        """Plain lists, strings and numbers, as JSON has them."""
+        """Return the answer as plain lists, strings and numbers, as JSON has them.
+
+        Parameters
+        ----------
+        top : int
+            How many fillers are listed for each role.
+        """
         if not isinstance(top, int) or top < 1:
             raise UserError(f"top must be a whole number of fillers, 1 or more, got {top!r}.")
+        named = ("sentence", "world", "network", "prior_variance", "step", "time")
         return {
-            "sentence": self.sentence,
-            "world": self.world,
-            "network": self.network,
-            "prior_variance": self.prior_variance,
-            "step": self.step,
-            "time": self.time,
-            "words": self._words(top),
+            **{name: getattr(self, name) for name in named},
+            "words": self._list_words(top),
             "indicated": self.indicated,
             "summary": self.summary,
         }
 
-    def _words(self, top: int) -> list[dict[str, Any]]:
+    def _list_words(self, top: int) -> list[dict[str, Any]]:
         measures = (self.semantic_update, self.uncertainty, self.epistemic.mean(axis=1))
         return [
             {
                 "word": part.text,
-                "possible": self.possible(position),
+                "possible": self.is_possible(position),
                 "roles": {
                     role: [belief._asdict() for belief in self.beliefs(position, role, top)]
                     for role in self.roles
@@ -225,32 +250,24 @@ class Answer:
         ]
 
     def to_xarray(self) -> "xr.Dataset":
-        """Everything, with named dimensions."""
+        """Return everything as a dataset with the dimensions word, role and filler."""
         import xarray as xr
 
         each, by_role = ("word", "role", "filler"), ("word", "role")
+        labels = (self.words, self.roles, self.fillers)
+        named = ("sentence", "world", "network", "prior_variance", "step")
         return xr.Dataset(
             {
                 **{name: (each, getattr(self, name)) for name in BELIEFS},
                 **{name: (by_role, getattr(self, name)) for name in ("entropy", "epistemic")},
                 "semantic_update": (("word",), self.semantic_update),
             },
-            coords={
-                "word": list(self.words),
-                "role": list(self.roles),
-                "filler": list(self.fillers),
-            },
-            attrs={
-                "sentence": self.sentence,
-                "world": self.world,
-                "network": self.network,
-                "prior_variance": self.prior_variance,
-                "step": self.step,
-            },
+            coords={name: list(of) for name, of in zip(each, labels, strict=True)},
+            attrs={name: getattr(self, name) for name in named},
         )
 
     def to_dataframe(self) -> "pd.DataFrame":
-        """One row for each position, role and filler that is considered for the role."""
+        """Return a table with a row for each position, role and candidate for the role."""
         dataset = self.to_xarray()
         words = ("position", np.arange(1, len(self.heard) + 1))
         dataset = dataset.rename(word="position").assign_coords(position=words)
@@ -259,7 +276,7 @@ class Answer:
         return frame
 
     def plot(self) -> "Figure":
-        """A figure: for each word and role the fillers believed most, MLE beside Bayesian."""
-        from equivocal.asking.picture import as_figure
+        """Draw the fillers believed most for each word and role, trained beside Bayesian."""
+        from equivocal.asking.picture import draw_answer
 
-        return as_figure(self)
+        return draw_answer(self)

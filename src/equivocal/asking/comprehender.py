@@ -1,182 +1,92 @@
-"""`Comprehender`: a trained network with its ensembles, ready to be asked any sentence."""
+"""`ask`, and the `Comprehender` behind it: a trained network with its ensembles, ready to answer.
+
+What an answer holds is decided in `Comprehender.answer`; `answer` and `picture` show it.
+"""
 
 import unicodedata
 from functools import cache, lru_cache, partial
+from pathlib import Path
 from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from equivocal.asking.answer import Answer, Heard
-from equivocal.asking.beliefs import (
+from equivocal.asking.answer import Answer
+from equivocal.asking.network import (
     Beliefs,
-    ensemble_beliefs,
-    member_logits,
-    semantic_update,
+    Floats,
+    NumpyNetwork,
+    compute_beliefs,
+    compute_logits,
+    compute_semantic_update,
 )
-from equivocal.asking.ensembles import converged, load_weights, path
-from equivocal.asking.listener import Floats, Listener
-from equivocal.asking.settings import CONVERGED
-from equivocal.asking.source import Source
-from equivocal.asking.vocabulary import Vocabulary, indicated_roles
+from equivocal.asking.posteriors import load_ensemble, load_weights
+from equivocal.asking.source import CONVERGED, Source
+from equivocal.asking.vocabulary import Vocabulary, find_indicated_roles
 from equivocal.errors import UserError, join_names
 from equivocal.world import Utterance, World, role_unit
 from equivocal.world.prefixes import NO_NODE
 
-__all__ = ["MOST_WORDS", "Comprehender", "understood"]
+__all__ = ["MOST_WORDS", "Comprehender", "ask", "parse_sentence"]
 
 MOST_WORDS = 30  # far longer than any sentence of a world; keeps an answer to milliseconds
-PICTURES = {"So", "Sc", "Sk"}  # Unicode's kinds of emoji, currencies and the like
+PICTURES = {"So", "Sc", "Sk"}  # Unicode's categories of emoji, currencies and the like
 CACHED_TRUTHS = 4096
-CACHED_ENSEMBLES = 64  # of a few megabytes each: every step and variance of a server
+CACHED_ENSEMBLES = 64  # a few megabytes each: every step and variance of a server
 
 
-class Comprehender:
-    """Ask it a sentence; it answers after each word. May be used from several threads."""
+def ask(
+    sentence: str,
+    *,
+    world: World | str | Path | None = None,
+    run: str | Path | None = None,
+    network: int = 0,
+    prior_variance: float | None = None,
+    step: int | str = CONVERGED,
+) -> Answer:
+    """Return what a network and its ensemble believe after each word of a sentence.
 
-    def __init__(self, source: Source) -> None:
-        self.source, self.world = source, source.world
-        self.vocabulary = Vocabulary.of(self.world)
-        self._listener = Listener(load_weights(source))
-        self._trained = self._listener.last_layer(self.vocabulary.units)
-        patterns = [self.world.lexicon.unit_mask((role_unit(r),)) for r in self.world.roles]
-        self._probes = np.stack(patterns).astype(np.float32)
-        self._lock = Lock()  # two threads must not make the same ensemble
-        self._converged = cache(partial(converged, source))
-        self._path = cache(partial(path, source))
-        self._truth = lru_cache(CACHED_TRUTHS)(self._truth_at)
-        self._members = lru_cache(CACHED_ENSEMBLES)(self._members_of)
+    Parameters
+    ----------
+    sentence : str
+        Any words of the world, in any order.
+    world : World, str or Path, optional
+        The world whose default network is asked, its name or its file; "paper" unless given. The
+        network is trained the first time and kept in the cache folder.
+    run : str or Path, optional
+        A run of `equivocal train` or `equivocal reproduce` to take the network from instead.
+    network : int
+        Which of the run's networks.
+    prior_variance : float, optional
+        Variance of the prior around the trained last layer: 0.01, 1 (the default) or 5.
+    step : int or "converged"
+        The ensemble after a step of the paper's sampler, or that of the converged posterior.
 
-    @property
-    def prior_variances(self) -> tuple[float, ...]:
-        """Those that can be asked for."""
-        return self.source.settings.prior_variances
+    Returns
+    -------
+    Answer
+        Beliefs, uncertainty and semantic update after each word.
 
-    @property
-    def steps(self) -> tuple[int, ...]:
-        """Steps of the paper's sampler that can be asked for."""
-        return self.source.settings.kept_steps
+    Raises
+    ------
+    UserError
+        Where the sentence has unknown words, or the run, the variance or the step does not exist.
 
-    def prepare(self) -> None:
-        """Make every ensemble now rather than when it is first asked for."""
-        for variance in self.prior_variances:
-            for step in (CONVERGED, *self.steps):
-                self._members(variance, step)
-
-    def times(self, prior_variance: float) -> list[float]:
-        """Sampler time τ at each of `steps`."""
-        return [float(time) for time in self._path(prior_variance)[1]]
-
-    def answer(
-        self,
-        text: str,
-        *,
-        prior_variance: float | None = None,
-        step: int | str = CONVERGED,
-    ) -> Answer:
-        """What is believed after each word of a sentence; `prior_variance` 1 unless given."""
-        if prior_variance is None:
-            prior_variance = self.source.settings.prior_variance
-        utterance = understood(self.world, text)
-        members, time = self._members(prior_variance, step)
-        gestalts = self._listener.gestalts(self.world.encode(utterance))
-        psi = self._listener.features(gestalts, self._probes)
-        found = self._beliefs(psi, members)
-        trained = expit(psi @ self._trained.T)
-        return Answer(
-            sentence=text.strip(),
-            world=self.world.name,
-            network=self.source.name,
-            prior_variance=prior_variance,
-            step=step,
-            time=time,
-            heard=tuple(
-                Heard(part.text, part.word, part.word in self.vocabulary.partaking)
-                for part in utterance
-            ),
-            roles=self.world.roles,
-            participants=self.vocabulary.participants,
-            exact=self.world.is_exact,
-            fillers=self.vocabulary.fillers,
-            candidates=self.vocabulary.candidates,
-            mle=np.where(self.vocabulary.candidates, trained, np.nan),
-            bayes=found.bayes,
-            low=found.low,
-            high=found.high,
-            truth=self._truths(utterance),
-            entropy=np.nansum(found.entropy, axis=-1),
-            epistemic=np.nansum(found.epistemic, axis=-1),
-            semantic_update=semantic_update(gestalts),
-            indicated=indicated_roles(self.world, utterance),
-        )
-
-    def _beliefs(self, psi: Floats, members: list[Floats]) -> Beliefs:
-        """(word, role, filler): what the ensemble believes of each role's candidates."""
-        candidates = self.vocabulary.candidates
-        # all candidates of all roles beside each other: a few large operations instead of many
-        logits = [member_logits(psi[:, r], members[r]) for r in range(len(candidates))]
-        found = []
-        for part in ensemble_beliefs(np.concatenate(logits, axis=1)):
-            whole = np.full((len(psi), *candidates.shape), np.nan, np.float32)
-            whole[:, candidates] = part
-            found.append(whole)
-        return Beliefs(*found)
-
-    def _members_of(
-        self, prior_variance: float, step: int | str
-    ) -> tuple[list[Floats], float | None]:
-        """For each role the particles of its candidates, (candidates, J, D), and the time τ."""
-        particles, time = self._ensemble(prior_variance, step)
-        return [particles[considered] for considered in self.vocabulary.candidates], time
-
-    def _ensemble(self, prior_variance: float, step: int | str) -> tuple[Floats, float | None]:
-        if prior_variance not in self.prior_variances:
-            known = join_names(f"{variance:g}" for variance in self.prior_variances)
-            raise UserError(
-                f"there is no posterior for prior variance {prior_variance!r}; choose from {known}."
-            )
-        if step == CONVERGED:
-            with self._lock:
-                return self._converged(prior_variance), None
-        if isinstance(step, bool) or step not in self.steps:
-            raise UserError(
-                f"step {step!r} is not kept; choose from {join_names(map(str, self.steps))} "
-                f"or {CONVERGED!r}."
-            )
-        with self._lock:
-            particles, time = self._path(prior_variance)
-        at = self.steps.index(int(step))
-        return particles[at], float(time[at])
-
-    def _truths(self, utterance: Utterance) -> NDArray[np.float64]:
-        """(word, role, filler): exact; NaN where the words so far are impossible, or unknown."""
-        shape = (len(utterance), len(self.world.roles), len(self.vocabulary.fillers))
-        truth = np.full(shape, np.nan)
-        if not self.world.is_exact:
-            return truth
-        pairs = [tuple(pair) for pair in self.world.encode(utterance).tolist()]
-        for last in range(len(pairs)):
-            node = self.world.all_derivations.tree.find(pairs[: last + 1])
-            if node == NO_NODE:
-                break
-            truth[last] = self._truth(node)
-        return truth
-
-    def _truth_at(self, node: int) -> NDArray[np.float64]:
-        """(role, filler) after one beginning; NaN for a role that no event has there."""
-        queries = self.world.all_derivations.queries
-        truth = np.full((len(self.world.roles), len(self.vocabulary.fillers)), np.nan)
-        for role in range(len(self.world.roles)):
-            pair = queries.find(node, role)
-            if pair is not None:
-                (beliefs,) = queries.targets(slice(pair, pair + 1))
-                truth[role] = beliefs[self.vocabulary.units]
-        return truth
+    Examples
+    --------
+    >>> import equivocal
+    >>> answer = equivocal.ask("during dinner, the pizza eats the woman")  # doctest: +SKIP
+    >>> answer.belief(-1, "agent", "woman").bayes > 0.9  # doctest: +SKIP
+    True
+    """
+    source = Source.choose(world=world, run=run, network=network)
+    parse_sentence(source.world, sentence)  # before anything is trained for it
+    return _open_comprehender(source).answer(sentence, prior_variance=prior_variance, step=step)
 
 
-def understood(world: World, text: str) -> Utterance:
-    """A sentence as the world takes it; whatever cannot be said gets a clear sentence."""
+def parse_sentence(world: World, text: str) -> Utterance:
+    """Parse a sentence into words of a world, or refuse it in one clear sentence."""
     if not isinstance(text, str):
         raise UserError(f"a sentence is text, got {type(text).__name__}.")
     for place, sign in enumerate(text.strip(), start=1):
@@ -194,3 +104,146 @@ def understood(world: World, text: str) -> Utterance:
             f"the sentence has {len(utterance)} words, at most {MOST_WORDS}; shorten it."
         )
     return utterance
+
+
+class Comprehender:
+    """A network that answers sentences; several threads may use it at once.
+
+    Parameters
+    ----------
+    source : Source
+        The network and its settings; a default network is trained here where there is none.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.source, self.world = source, source.world
+        self.vocabulary = Vocabulary.from_world(self.world)
+        self._network = NumpyNetwork(load_weights(source))
+        self._trained = self._network.get_last_layer(self.vocabulary.units)
+        patterns = [self.world.lexicon.unit_mask((role_unit(r),)) for r in self.world.roles]
+        self._probes = np.stack(patterns).astype(np.float32)
+        self._lock = Lock()  # two threads must not make the same ensemble
+        self._load_once = cache(partial(load_ensemble, source))
+        self._find_truth_once = lru_cache(CACHED_TRUTHS)(self._find_truth)
+        self._load_members_once = lru_cache(CACHED_ENSEMBLES)(self._load_members)
+
+    @property
+    def prior_variances(self) -> tuple[float, ...]:
+        """The prior variances that can be asked for."""
+        return self.source.settings.prior_variances
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """The steps of the paper's sampler that can be asked for."""
+        return self.source.settings.kept_steps
+
+    def prepare(self) -> None:
+        """Make every ensemble now rather than when it is first asked for."""
+        for variance in self.prior_variances:
+            for step in (CONVERGED, *self.steps):
+                self._load_members_once(variance, step)
+
+    def get_times(self, prior_variance: float) -> list[float]:
+        """Return the sampler time τ at each of `steps`."""
+        return [float(time) for time in self._load_once("path", prior_variance)["time"]]
+
+    def answer(
+        self, text: str, *, prior_variance: float | None = None, step: int | str = CONVERGED
+    ) -> Answer:
+        """Return what is believed after each word of a sentence; see `ask`."""
+        if prior_variance is None:
+            prior_variance = self.source.settings.prior_variance
+        utterance = parse_sentence(self.world, text)
+        members, time = self._load_members_once(prior_variance, step)
+        gestalts = self._network.compute_gestalts(self.world.encode(utterance))
+        psi = self._network.compute_features(gestalts, self._probes)
+        found = self._compute_beliefs(psi, members)
+        words = self.vocabulary
+        return Answer(
+            sentence=text.strip(),
+            world=self.world.name,
+            network=self.source.name,
+            prior_variance=prior_variance,
+            step=step,
+            time=time,
+            heard=utterance,
+            roles=self.world.roles,
+            participants=words.participants,
+            exact=self.world.is_exact,
+            fillers=words.fillers,
+            candidates=words.candidates,
+            mle=np.where(words.candidates, expit(psi @ self._trained.T), np.nan),
+            bayes=found.bayes,
+            low=found.low,
+            high=found.high,
+            truth=self._find_truths(utterance),
+            entropy=np.nansum(found.entropy, axis=-1),
+            epistemic=np.nansum(found.epistemic, axis=-1),
+            semantic_update=compute_semantic_update(gestalts),
+            indicated=find_indicated_roles(self.world, utterance),
+        )
+
+    def _compute_beliefs(self, psi: Floats, members: list[Floats]) -> Beliefs:
+        """Return the ensemble's beliefs (word, role, filler), NaN for what is no candidate."""
+        candidates = self.vocabulary.candidates
+        # all candidates of all roles beside each other: a few large operations instead of many
+        logits = [compute_logits(psi[:, r], members[r]) for r in range(len(candidates))]
+        found = []
+        for part in compute_beliefs(np.concatenate(logits, axis=1)):
+            whole = np.full((len(psi), *candidates.shape), np.nan, np.float32)
+            whole[:, candidates] = part
+            found.append(whole)
+        return Beliefs(*found)
+
+    def _load_members(
+        self, prior_variance: float, step: int | str
+    ) -> tuple[list[Floats], float | None]:
+        """Return the particles of each role's candidates, (candidates, J, D), and the time τ."""
+        particles, time = self._load_ensemble(prior_variance, step)
+        return [particles[considered] for considered in self.vocabulary.candidates], time
+
+    def _load_ensemble(self, prior_variance: float, step: int | str) -> tuple[Floats, float | None]:
+        if prior_variance not in self.prior_variances:
+            known = join_names(f"{variance:g}" for variance in self.prior_variances)
+            raise UserError(
+                f"there is no posterior for prior variance {prior_variance!r}; choose from {known}."
+            )
+        if step != CONVERGED and (isinstance(step, bool) or step not in self.steps):
+            raise UserError(
+                f"step {step!r} is not kept; choose from {join_names(map(str, self.steps))} "
+                f"or {CONVERGED!r}."
+            )
+        with self._lock:
+            found = self._load_once("converged" if step == CONVERGED else "path", prior_variance)
+        if step == CONVERGED:
+            return found["particles"], None
+        at = self.steps.index(int(step))
+        return found["particles"][at], float(found["time"][at])
+
+    def _find_truths(self, utterance: Utterance) -> NDArray[np.float64]:
+        """Return exact beliefs (word, role, filler), NaN where words are impossible or unknown."""
+        shape = (len(utterance), len(self.world.roles), len(self.vocabulary.fillers))
+        truth = np.full(shape, np.nan)
+        if not self.world.is_exact:
+            return truth
+        pairs = [tuple(pair) for pair in self.world.encode(utterance).tolist()]
+        for last in range(len(pairs)):
+            node = self.world.all_derivations.tree.find(pairs[: last + 1])
+            if node == NO_NODE:
+                break
+            truth[last] = self._find_truth_once(node)
+        return truth
+
+    def _find_truth(self, node: int) -> NDArray[np.float64]:
+        """Return exact beliefs (role, filler) after one beginning, NaN for a role without event."""
+        queries = self.world.all_derivations.queries
+        truth = np.full((len(self.world.roles), len(self.vocabulary.fillers)), np.nan)
+        for role in range(len(self.world.roles)):
+            pair = queries.find(node, role)
+            if pair is not None:
+                (beliefs,) = queries.targets(slice(pair, pair + 1))
+                truth[role] = beliefs[self.vocabulary.units]
+        return truth
+
+
+_open_comprehender = lru_cache(maxsize=4)(Comprehender)  # tens of megabytes each

@@ -1,4 +1,7 @@
-"""Sentences to begin with, found in the world itself: usual ones, reversed ones, garden paths."""
+"""Example sentences for the page, found in the world itself: congruent, reversed, garden paths.
+
+The paper's own pair is added in its world; a new group of examples belongs in `find_examples`.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,21 +10,21 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from equivocal.asking.vocabulary import Vocabulary, indicated_roles
+from equivocal.asking.vocabulary import Vocabulary, find_indicated_roles
 from equivocal.world import World
 from equivocal.world.prefixes import NO_NODE
 
-__all__ = ["Example", "examples_of"]
+__all__ = ["Example", "find_examples"]
 
 PAPER_PAIR = ("during dinner, the woman eats the pizza", "during dinner, the pizza eats the woman")
 EACH = 3  # examples of a kind
-LED = 0.6  # a garden path makes at least so sure of what then is not so
+MISLED = 0.6  # belief that a garden path builds up and takes back, at least
 MOST_BELIEFS = 50_000_000  # pairs × units that may be looked through for garden paths
 
 
 @dataclass(frozen=True)
 class Example:
-    """A sentence with a name and the group it is shown in; perhaps one beside it."""
+    """A sentence with its label and group, and perhaps a second one to compare it with."""
 
     group: str
     label: str
@@ -29,8 +32,8 @@ class Example:
     compare: str | None = None
 
 
-def examples_of(world: World) -> list[Example]:
-    """Ready-made sentences for a world."""
+def find_examples(world: World) -> list[Example]:
+    """Find example sentences for a world."""
     pair = []
     if world.name == "paper":
         congruent, reversal = PAPER_PAIR
@@ -38,22 +41,22 @@ def examples_of(world: World) -> list[Example]:
             Example("The paper's pair", "the pizza eats the woman", reversal),
             Example("The paper's pair", "both, side by side", congruent, reversal),
         ]
-    usual = list(islice(_told_apart(world), EACH))
+    usual = list(islice(_find_reversals(world), EACH))
     return [
         *pair,
         *(Example("Congruent", text, text) for text, _ in usual),
         *(Example("Reversed", reverse, reverse, text) for text, reverse in usual),
-        *(Example("Garden paths", text, text) for text in _garden_paths(world)),
+        *(Example("Garden paths", text, text) for text in _find_garden_paths(world)),
     ]
 
 
-def _told_apart(world: World) -> Iterator[tuple[str, str]]:
-    """Usual sentences of different actions, each with its first two participants exchanged."""
-    participants = Vocabulary.of(world).participants
+def _find_reversals(world: World) -> Iterator[tuple[str, str]]:
+    """Yield probable sentences of different actions, each with its reversal."""
+    participants = Vocabulary.from_world(world).participants
     seen: set[str] = set()
     for sentence in world.sentences:
         utterance = world.parse(sentence.text)
-        roles = indicated_roles(world, utterance)
+        roles = find_indicated_roles(world, utterance)
         action, said = roles.get("action", ""), [r for r in participants if r in roles]
         if action in seen or len(said) < 2 or len(roles) != len(utterance):
             continue
@@ -64,14 +67,14 @@ def _told_apart(world: World) -> Iterator[tuple[str, str]]:
         yield sentence.text, " ".join(words)
 
 
-def _garden_paths(world: World) -> list[str]:
-    """Sentences that make surest of something that their end takes back, one for each action."""
+def _find_garden_paths(world: World) -> list[str]:
+    """Find sentences whose end takes back the strongest beliefs, one for each action."""
     if not world.is_exact:
         return []
     queries = world.all_derivations.queries
     if len(queries) * len(world.units) > MOST_BELIEFS:
         return []
-    believed = _believed_after(world)
+    believed = _compute_beliefs(world)
     scored = []
     for sentence in world.sentences:
         tokens = [tuple(pair) for pair in world.encode(sentence.text).tolist()]
@@ -84,15 +87,17 @@ def _garden_paths(world: World) -> list[str]:
     scored.sort(key=lambda pair: -pair[0])
     best: dict[str, str] = {}
     for led, text in scored:
-        if led >= LED:
-            best.setdefault(indicated_roles(world, world.parse(text)).get("action", text), text)
+        if led >= MISLED:
+            best.setdefault(
+                find_indicated_roles(world, world.parse(text)).get("action", text), text
+            )
     return list(best.values())[:EACH]
 
 
-def _believed_after(world: World) -> NDArray[np.float32]:
-    """(nodes, roles × fillers): the exact beliefs after every beginning; NaN where not asked."""
+def _compute_beliefs(world: World) -> NDArray[np.float32]:
+    """Return exact beliefs after every beginning, (nodes, roles × fillers); NaN where not asked."""
     everything = world.all_derivations
-    queries, units = everything.queries, Vocabulary.of(world).units
+    queries, units = everything.queries, Vocabulary.from_world(world).units
     believed = np.full(
         (len(everything.tree.parent), len(world.roles), len(units)), np.nan, np.float32
     )

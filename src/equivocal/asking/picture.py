@@ -8,17 +8,18 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from equivocal.asking.answer import Answer, Belief
-from equivocal.asking.settings import LEVEL
-from equivocal.asking.summary import percent
+from equivocal.asking.network import LEVEL
+from equivocal.asking.summary import format_percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["as_figure", "as_html"]
+__all__ = ["draw_answer", "render_html"]
 
 TOP = 3
-MLE_COLOUR, BAYES_COLOUR = "#0072B2", "#D55E00"  # told apart by all eyes (Okabe & Ito)
+MLE_COLOUR, BAYES_COLOUR = "#0072B2", "#D55E00"  # safe for colour-blind readers (Okabe & Ito)
+INTERVAL = f"{100 * LEVEL:.0f} % interval"
 
 STYLE = """
 .eqv { border-collapse: collapse; font: 12px/1.35 system-ui, sans-serif; }
@@ -33,55 +34,53 @@ STYLE = """
 """
 
 
-def as_html(answer: Answer) -> str:
-    """A fragment of HTML that stands on its own."""
+def render_html(answer: Answer) -> str:
+    """Render an answer as a fragment of HTML that stands on its own."""
+    positions = range(len(answer.heard))
+    bars = {
+        role: ["".join(map(_render_bar, answer.beliefs(p, role, TOP))) for p in positions]
+        for role in answer.roles
+    }
+    shares = zip(answer.uncertainty, answer.epistemic_share, strict=True)
+    rows = {
+        **{escape(role): cells for role, cells in bars.items()},
+        "semantic update": [f"{value:.1f}" for value in answer.semantic_update],
+        "uncertainty, nats (epistemic share)": [
+            f"{total:.2f} ({format_percent(float(share))})" for total, share in shares
+        ],
+    }
     head = "".join(f"<th scope='col'>{escape(word)}</th>" for word in answer.words)
-    rows = "".join(_role_row(answer, role) for role in answer.roles)
-    update = _row("surprise (semantic update)", [f"{v:.1f}" for v in answer.semantic_update])
-    doubt = _row("unsure, nats (not knowing)", _doubts(answer))
+    body = "".join(
+        f"<tr><th scope='row'>{name}</th>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
+        for name, cells in rows.items()
+    )
     return (
         f"<style>{STYLE}</style><table class='eqv'><caption>{escape(answer.sentence)} "
         f"(<span style='color:{MLE_COLOUR}'>trained</span>, "
         f"<span style='color:{BAYES_COLOUR}'>Bayesian</span>, "
-        f"line: {100 * LEVEL:.0f} % of the ensemble, tick: exact truth)</caption>"
+        f"line: {INTERVAL} of the ensemble, tick: exact truth)</caption>"
         f"<thead><tr><th></th>{head}</tr></thead>"
-        f"<tbody>{rows}{update}{doubt}</tbody></table><p>{escape(answer.summary)}</p>"
+        f"<tbody>{body}</tbody></table><p>{escape(answer.summary)}</p>"
     )
 
 
-def _role_row(answer: Answer, role: str) -> str:
-    cells = "".join(
-        f"<td>{''.join(_bar(belief) for belief in answer.beliefs(position, role, TOP))}</td>"
-        for position in range(len(answer.heard))
-    )
-    return f"<tr><th scope='row'>{escape(role)}</th>{cells}</tr>"
-
-
-def _row(name: str, values: list[str]) -> str:
-    return f"<tr><th scope='row'>{name}</th>{''.join(f'<td>{value}</td>' for value in values)}</tr>"
-
-
-def _doubts(answer: Answer) -> list[str]:
-    pairs = zip(answer.uncertainty, answer.unknown_share, strict=True)
-    return [f"{total:.2f} ({percent(float(share))})" for total, share in pairs]
-
-
-def _bar(belief: Belief) -> str:
+def _render_bar(belief: Belief) -> str:
     tick = "" if belief.truth is None else f"<s style='left:{100 * belief.truth:.1f}%'></s>"
     span = 100 * (belief.high - belief.low)
-    words = f"{belief.filler}: trained {percent(belief.mle)}, Bayesian {percent(belief.bayes)}"
+    mle, bayes = format_percent(belief.mle), format_percent(belief.bayes)
+    title = escape(f"{belief.filler}: trained {mle}, Bayesian {bayes}", quote=True)
     return (
-        f"<div class='f' title='{escape(words, quote=True)}'>"
+        f"<div class='f' title='{title}'>"
         f"<span class='n'>{escape(belief.filler)}</span><span class='b'>"
         f"<i style='top:0;width:{100 * belief.mle:.1f}%;background:{MLE_COLOUR}'></i>"
         f"<i style='top:6px;width:{100 * belief.bayes:.1f}%;background:{BAYES_COLOUR}'></i>"
         f"<u style='left:{100 * belief.low:.1f}%;width:{span:.1f}%'></u>{tick}</span>"
-        f"<span>{percent(belief.bayes)}</span></div>"
+        f"<span>{bayes}</span></div>"
     )
 
 
-def as_figure(answer: Answer) -> "Figure":
-    """The same as a matplotlib figure."""
+def draw_answer(answer: Answer) -> "Figure":
+    """Draw an answer as a matplotlib figure, a panel for each word and role."""
     from matplotlib.figure import Figure
 
     from equivocal.report.style import publication_style
@@ -92,7 +91,7 @@ def as_figure(answer: Answer) -> "Figure":
         grid = figure.subplots(len(roles), words, sharex=True, squeeze=False)
         for row, role in zip(grid, roles, strict=True):
             for position, axes in enumerate(row):
-                _bars(axes, answer.beliefs(position, role, TOP))
+                _draw_bars(axes, answer.beliefs(position, role, TOP))
             row[0].set_ylabel(role)
         for axes, word in zip(grid[0], answer.words, strict=True):
             axes.set_title(word, fontsize=9)
@@ -104,30 +103,21 @@ def as_figure(answer: Answer) -> "Figure":
         return figure
 
 
-def _bars(axes: "Axes", beliefs: list[Belief]) -> None:
+def _draw_bars(axes: "Axes", beliefs: list[Belief]) -> None:
     places = range(len(beliefs))
     above, below = ([place + move for place in places] for move in (-0.2, 0.2))
-    trained, middle = [b.mle for b in beliefs], [b.bayes for b in beliefs]
-    axes.barh(above, trained, 0.38, color=MLE_COLOUR, label="trained (MLE)")
+    trained, bayes = [b.mle for b in beliefs], [b.bayes for b in beliefs]
     # the mean of a skewed ensemble may lie outside its interval: then that arm has no length
-    arms = [
-        [max(b.bayes - b.low, 0) for b in beliefs],
-        [max(b.high - b.bayes, 0) for b in beliefs],
-    ]
-    axes.barh(
-        below,
-        middle,
-        0.38,
-        xerr=arms,
-        color=BAYES_COLOUR,
-        label="Bayesian",
-        error_kw={"elinewidth": 0.8},
-    )
-    known = [(p, b.truth) for p, b in zip(places, beliefs, strict=True) if b.truth is not None]
-    for place, truth in known:
-        axes.plot([truth, truth], [place - 0.45, place + 0.45], color="black", linewidth=1.2)
+    arms = [[max(b.bayes - b.low, 0) for b in beliefs], [max(b.high - b.bayes, 0) for b in beliefs]]
+    thin = {"elinewidth": 0.8}
+    axes.barh(above, trained, 0.38, color=MLE_COLOUR, label="trained (MLE)")
+    axes.barh(below, bayes, 0.38, xerr=arms, color=BAYES_COLOUR, label="Bayesian", error_kw=thin)
+    for place, belief in enumerate(beliefs):
+        if belief.truth is not None:
+            ends = [place - 0.45, place + 0.45]
+            axes.plot([belief.truth, belief.truth], ends, color="black", linewidth=1.2)
     axes.plot([], [], color="black", marker="|", linestyle="", label="exact truth")
-    axes.plot([], [], color="black", linewidth=0.8, label=f"{100 * LEVEL:.0f} % of the ensemble")
+    axes.plot([], [], color="black", linewidth=0.8, label=f"{INTERVAL} of the ensemble")
     axes.set_yticks(list(places), [b.filler for b in beliefs], fontsize=7)
     axes.invert_yaxis()
     axes.set_xlim(0, 1)

@@ -1,53 +1,93 @@
-"""Which network is asked, and where what belongs to it is kept.
+"""Which network answers, with which settings, and where its files are cached.
 
     CACHE/WORLD-KEY/run/                         the default network of a world, as `train` saves it
-    CACHE/WORLD-KEY/converged_1.safetensors      its ensembles, made when first asked for; see
-    CACHE/WORLD-KEY/path_1.safetensors           `equivocal.asking.ensembles`
+    CACHE/WORLD-KEY/converged_1.safetensors      its ensembles, sampled when first asked for (see
+    CACHE/WORLD-KEY/path_1.safetensors           `equivocal.asking.posteriors`)
 
-CACHE is the user's cache folder; `EQUIVOCAL_CACHE` names another. KEY is a hash of what the files
-depend on: the version of the package, the world, the settings and, for a run of your own, its
-weights and its training.
+CACHE is the user's cache folder; `EQUIVOCAL_CACHE` names another. KEY is a hash of everything the
+files depend on: the version of the package, the world, the settings and, for a run of the user's
+own, its weights and its training. So a changed number makes new files beside the old ones.
 """
 
-import hashlib
-import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
-from equivocal import __version__
-from equivocal.asking.settings import DEFAULT, AskSettings
 from equivocal.errors import UserError
 from equivocal.machine import cache_folder
-from equivocal.store import UnreadableError, parse_toml, read_text
-from equivocal.store.files import compute_checksum, has_checksum_mismatch
+from equivocal.store.files import compute_checksum
+from equivocal.store.runs import find_damaged_files, network_path, read_record
+from equivocal.store.store import hash_content
 from equivocal.world import World
 
-__all__ = ["Source", "altered_file", "cache_folder"]
+__all__ = ["CONVERGED", "DEFAULT", "AskSettings", "Source", "cache_folder"]
 
+CONVERGED = "converged"  # in place of a step: the converged posterior
 DEFAULT_WORLD = "paper"
 
 
-@dataclass(frozen=True, eq=False)
-class Source:
-    """A network of a run, or the default network of a world."""
+def _choose_training() -> dict[str, int | float]:
+    # as the paper's networks, but one is enough to talk to; the rest as `TrainingSettings` has it
+    return {"networks": 1, "sentences": 10_000, "epochs": 60, "hidden": 100, "gestalt": 100}
 
-    world: World
+
+@dataclass(frozen=True, kw_only=True)
+class AskSettings:
+    """Settings of the default network and of the ensembles, those of the paper where it has them.
+
+    Parameters
+    ----------
+    training : dict
+        Settings of the default network by name, as `TrainingSettings` takes them.
+    prior_variances : tuple of float
+        The prior variances that can be asked for.
+    prior_variance : float
+        The one that is used unless another is asked for.
+    kept_steps : tuple of int
+        Steps of the paper's sampler that are kept: 0 is the prior, and the paper stops at 17.
+    dropout_rate, path_particles
+        ρ and J of the paper's sampler, as in the preset `paper`.
+    particles : int
+        Exact draws from the converged posterior; more of them only refine quantiles.
+    tolerance : float
+        When the posterior counts as converged, in posterior standard deviations.
+    seed : int
+        The same seed gives the same ensembles.
+    """
+
+    training: dict[str, int | float] = field(default_factory=_choose_training)
+    prior_variances: tuple[float, ...] = (0.01, 1.0, 5.0)
+    prior_variance: float = 1.0
+    kept_steps: tuple[int, ...] = (0, 1, 2, 4, 8, 12, 17, 25, 40, 60)
+    dropout_rate: float = 0.3
+    path_particles: int = 50
+    particles: int = 64
+    tolerance: float = 0.01
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        steps = self.kept_steps
+        if not steps or steps[0] != 0 or list(steps) != sorted(set(steps)):
+            raise UserError(f"kept_steps must rise from 0, got {steps}.")
+        if self.prior_variance not in self.prior_variances:
+            raise UserError(
+                f"prior_variance must be one of prior_variances {self.prior_variances}, got "
+                f"{self.prior_variance}."
+            )
+
+
+DEFAULT = AskSettings()
+
+
+@dataclass(frozen=True)
+class Source:
+    """One network of a run, or the default network of a world."""
+
+    world: World = field(compare=False)
+    spellings: str = field(repr=False)  # the world's text: it changes parsing, though not the files
     run: Path | None  # None: the default network
     network: int
-    settings: AskSettings
-    folder: Path  # in the cache; named by a hash of what its files depend on
-
-    def _identity(self) -> tuple[Path, str, Path | None, int]:
-        # spellings do not matter to the files, but to what is understood: hence the world's text
-        return self.folder, self.world.text, self.run, self.network
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Source) and self._identity() == other._identity()
-
-    def __hash__(self) -> int:
-        return hash(self._identity())
+    settings: AskSettings = field(compare=False)
+    folder: Path  # in the cache; its name holds a hash of the settings
 
     @classmethod
     def choose(
@@ -58,104 +98,89 @@ class Source:
         network: int = 0,
         settings: AskSettings = DEFAULT,
     ) -> "Source":
-        """A network of a run, or else of a world (`paper` unless told otherwise)."""
+        """Choose a network of a run, or else the default network of a world.
+
+        Parameters
+        ----------
+        world : World, str or Path, optional
+            A world, its name or its file; `paper` unless given.
+        run : str or Path, optional
+            The folder of a trained run, which brings its own world.
+        network : int
+            Which network of the run.
+        settings : AskSettings
+            How ensembles are sampled, and how a default network is trained.
+
+        Raises
+        ------
+        UserError
+            Where the choice contradicts itself, or the run is missing or damaged.
+        """
         if run is None:
             if network != 0:
                 raise UserError(f"network {network!r} needs a run to be named beside it.")
-            chosen = (
-                world
-                if isinstance(world, World)
-                else World.load(DEFAULT_WORLD if world is None else world)
-            )
-            return cls(chosen, None, 0, settings, _folder(chosen, {}, settings))
+            if not isinstance(world, World):
+                world = World.load(DEFAULT_WORLD if world is None else world)
+            return cls(world, world.text, None, 0, settings, _choose_folder(world, settings))
         if world is not None:
             raise UserError(f"the run {run} brings its own world; give a run or a world, not both.")
         if not isinstance(run, str | Path) or not str(run):
             raise UserError(f"run is the folder of a trained run, got {run!r}.")
         if isinstance(network, bool) or not isinstance(network, int) or network < 0:
             raise UserError(f"network is a whole number, 0 or more, got {network!r}.")
-        return cls._of_run(Path(run), network, settings)
+        return cls._from_run(Path(run), network, settings)
 
     @classmethod
-    def _of_run(cls, run: Path, network: int, settings: AskSettings) -> "Source":
-        settings_file = _existing(run, run / "run.toml")
-        world = World.load(_existing(run, run / "world.toml"))
+    def _from_run(cls, run: Path, network: int, settings: AskSettings) -> "Source":
+        for name in ("run.toml", "world.toml"):
+            _require_file(run, run / name)
         try:
-            content = _content(settings_file)
-            training = content["training"]
+            training = read_record(run)["training"]
             count = int(training["networks"])
         except (ValueError, KeyError, TypeError, OverflowError) as error:
             raise UserError(
-                f"{settings_file} is damaged ({error}); train again into another folder."
+                f"{run / 'run.toml'} is damaged ({error}); train again into another folder."
             ) from None
         if network >= count:
             raise UserError(f"{run} holds networks 0 to {count - 1}; there is no {network}.")
-        weights = _existing(run, _network_path(run, network))
-        if altered := altered_file(run, network):
-            raise UserError(
-                f"{altered} cannot be read (it is not as it was written); train again into "
-                "another folder."
-            )
-        made_of = {"network": compute_checksum(weights), "training": training}
-        return cls(world, run, network, settings, _folder(world, made_of, settings))
+        weights = network_path(run, network)
+        _require_file(run, weights)
+        damaged = {run / name for name in find_damaged_files(run)}
+        for path in (run / "world.toml", weights):
+            if path in damaged:
+                raise UserError(
+                    f"{path} cannot be read (checksum mismatch); train again into another folder."
+                )
+        world = World.load(run / "world.toml")
+        folder = _choose_folder(world, settings, compute_checksum(weights), training)
+        return cls(world, world.text, run, network, settings, folder)
 
     @property
     def run_folder(self) -> Path:
-        """Where the network lies, or will lie once it is trained."""
+        """The folder of the network, which the default network may not have yet."""
         return self.folder / "run" if self.run is None else self.run
 
     @property
     def network_path(self) -> Path:
-        """The file of its weights."""
-        return _network_path(self.run_folder, self.network)
-
-    @property
-    def is_trained(self) -> bool:
-        """Whether there is a network."""
-        return (self.run_folder / "run.toml").exists()
+        """The file of the network's weights."""
+        return network_path(self.run_folder, self.network)
 
     @property
     def name(self) -> str:
-        """For people."""
+        """The network in words."""
         if self.run is None:
             return f"the default network of world {self.world.name}"
         return f"network {self.network} of {self.run}"
 
 
-def _network_path(run: Path, network: int) -> Path:
-    return run / "networks" / f"{network:02d}.safetensors"
-
-
-def _folder(world: World, made_of: Mapping[str, object], settings: AskSettings) -> Path:
-    content = {"version": __version__, "world": world.fingerprint, "settings": asdict(settings)}
-    key = hashlib.sha256(json.dumps(content | dict(made_of), sort_keys=True).encode())
+def _choose_folder(world: World, settings: AskSettings, *run: object) -> Path:
+    key = hash_content(world.fingerprint, asdict(settings), *run)
     plain = "".join(letter for letter in world.name if letter.isalnum())[:24]
-    return cache_folder() / f"{plain}-{key.hexdigest()[:16]}"
+    return cache_folder() / f"{plain}-{key}"
 
 
-def altered_file(run: Path, network: int) -> Path | None:
-    """The first file behind a network that is not as it was written, if there is one."""
-    try:
-        sums = dict(_content(run / "run.toml").get("checksums", {}))
-    except ValueError:
-        return run / "run.toml"
-    for path in (run / "world.toml", _network_path(run, network)):
-        known = sums.get(path.relative_to(run).as_posix())  # an older run has none
-        if known is not None and compute_checksum(path) != known:
-            return path
-    return None
-
-
-def _content(path: Path) -> dict[str, Any]:
-    text = read_text(path)
-    if has_checksum_mismatch(text):
-        raise UnreadableError(path, "it is not as it was written")
-    return parse_toml(text)
-
-
-def _existing(run: Path, path: Path) -> Path:
+def _require_file(run: Path, path: Path) -> None:
     if not path.is_file():
         raise UserError(
             f"{path} is missing; `equivocal train --out {run}` (or `reproduce`) writes it."
         )
-    return path

@@ -1,46 +1,45 @@
-"""What an answer comes to, in a few plain sentences for people."""
+"""The outcome of an answer in a few plain sentences; every wording is here."""
 
 from equivocal.asking.answer import Answer, Belief
-from equivocal.asking.settings import LEVEL
+from equivocal.asking.network import LEVEL
 
-__all__ = ["percent", "summary"]
+__all__ = ["format_percent", "summarise"]
 
 BELIEVED = 0.5  # a filler below this is no reading
-AGREE, DIFFER = 0.1, 0.35  # share of the uncertainty that is not knowing
+AGREES, PARTLY = 0.1, 0.35  # epistemic share of the uncertainty
 
 
-def summary(answer: Answer) -> str:
-    """The reading after the last word, what the order of words says against it, and the doubt."""
+def summarise(answer: Answer) -> str:
+    """Return the reading after the last word, where word order contradicts it, and the doubt."""
     last = len(answer.heard) - 1
-    best = {role: answer.beliefs(last, role, top=1)[0] for role in _told(answer)}
+    roles = [role for role in answer.roles if role in (*answer.participants, "action")]
+    best = {role: answer.beliefs(last, role, top=1)[0] for role in roles}
     read = {role: belief for role, belief in best.items() if belief.bayes >= BELIEVED}
-    sentences = [_reading(read), *_against(answer, read), _doubt(answer, last)]
-    if answer.possible(last) is False:
-        sentences.append(f"Nothing that happens in world {answer.world} is told so.")
+    sentences = [
+        _describe_reading(read),
+        *_describe_conflict(answer, read),
+        _describe_doubt(float(answer.epistemic_share[last])),
+    ]
+    if answer.is_possible(last) is False:
+        sentences.append(f"No event of the world {answer.world} is described this way.")
     return " ".join(sentences)
 
 
-def _told(answer: Answer) -> list[str]:
-    """Who does what to whom; in the order of the world's roles."""
-    return [role for role in answer.roles if role in (*answer.participants, "action")]
-
-
-def _reading(read: dict[str, Belief]) -> str:
+def _describe_reading(read: dict[str, Belief]) -> str:
     if not read:
-        return "It settles on no reading: no filler of any role is believed by half."
+        return "The model settles on no reading: no filler of any role reaches 50 %."
     parts = [
         f"{'the ' if role != 'action' else ''}{belief.filler} as {role} "
-        f"({percent(belief.mle)} trained, {percent(belief.bayes)} Bayesian)"
+        f"({format_percent(belief.mle)} trained, {format_percent(belief.bayes)} Bayesian)"
         for role, belief in read.items()
     ]
-    return f"It reads {_joined(parts)}."
+    return f"The model reads {_join(parts)}."
 
 
-def _against(answer: Answer, read: dict[str, Belief]) -> list[str]:
-    """Where the order of the words says otherwise."""
-    last = len(answer.heard) - 1
+def _describe_conflict(answer: Answer, read: dict[str, Belief]) -> list[str]:
+    """Return a sentence on roles that word order fills otherwise, if there are any."""
     other = {
-        role: word
+        role: answer.belief(-1, role, word)
         for role, word in answer.indicated.items()
         if role in answer.participants
         and (role not in read or read[role].filler != word)
@@ -48,34 +47,36 @@ def _against(answer: Answer, read: dict[str, Belief]) -> list[str]:
     }
     if not other:
         return []
-    parts = []
-    for role, word in other.items():
-        belief = answer.belief(last, role, word)
-        parts.append(
-            f"the {word} as {role} {percent(belief.bayes)} ({_spread(belief)}; trained "
-            f"{percent(belief.mle)})"
-        )
-    return [f"The order of the words says otherwise; it gives {_joined(parts)}."]
+    made = _join([f"the {belief.filler} the {role}" for role, belief in other.items()])
+    given = [_describe_belief(belief) for belief in other.values()]
+    if len(given) == 1:
+        return [f"Word order makes {made}, but the model gives that reading {given[0]}."]
+    each = f"{given[0]} each" if len(set(given)) == 1 else _join(given)
+    return [f"Word order makes {made}, but the model gives these readings {each}."]
 
 
-def _spread(belief: Belief) -> str:
-    low, high = percent(belief.low), percent(belief.high)
-    if low == high:
-        return f"{100 * LEVEL:.0f} % of the ensemble {low}"
-    return f"{100 * LEVEL:.0f} % of the ensemble between {low} and {high}"
+def _describe_belief(belief: Belief) -> str:
+    """Return a belief with its interval, such as "1 % (90 % interval 0.2 % to 4 %; …)"."""
+    bayes, low, high, mle = (
+        format_percent(value).replace("<", "less than").replace(">", "more than")
+        for value in (belief.bayes, belief.low, belief.high, belief.mle)
+    )
+    if low == high == bayes == mle:
+        return bayes
+    interval = low if low == high else f"{low} to {high}"
+    return f"{bayes} ({100 * LEVEL:.0f} % interval {interval}; trained network {mle})"
 
 
-def _doubt(answer: Answer, last: int) -> str:
-    share = float(answer.unknown_share[last])
-    word = "agrees" if share < AGREE else "differs" if share < DIFFER else "disagrees"
-    return f"The ensemble {word}: {percent(share)} of its uncertainty is not knowing."
+def _describe_doubt(share: float) -> str:
+    verb = "agrees" if share < AGREES else "partly agrees" if share < PARTLY else "disagrees"
+    return f"The ensemble {verb}: {format_percent(share)} of its uncertainty is epistemic."
 
 
-def percent(value: float) -> str:
-    """A probability for people; a logistic unit is never quite certain, so none is 100 %.
+def format_percent(value: float) -> str:
+    """Format a probability; a logistic unit is never quite certain, so none is 100 %.
 
-    >>> percent(0.5), percent(0.0004), percent(0.99995), percent(0.0), percent(1.0)
-    ('50 %', '0.04 %', '> 99.9 %', '0 %', '> 99.9 %')
+    >>> [format_percent(value) for value in (0.5, 0.0004, 0.99995, 0.0, 1.0)]
+    ['50 %', '0.04 %', '> 99.9 %', '0 %', '> 99.9 %']
     """
     if value == 0:
         return "0 %"
@@ -83,10 +84,9 @@ def percent(value: float) -> str:
         return "< 0.01 %"
     if value > 0.999:
         return "> 99.9 %"
-    if value < 0.01 or value > 0.99:
-        return f"{100 * value:.2g} %" if value < 0.01 else f"{100 * value:.1f} %"
-    return f"{100 * value:.0f} %"
+    digits = ".2g" if value < 0.01 else ".1f" if value > 0.99 else ".0f"
+    return f"{100 * value:{digits}} %"
 
 
-def _joined(parts: list[str]) -> str:
+def _join(parts: list[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"

@@ -1,4 +1,4 @@
-"""How answers are named: the fillers of a role, and what the order of the words says.
+"""The words that answer a probe, and the roles that word order gives to the words of a sentence.
 
 A network answers with output units, people ask for words. Each word is read off one unit: the one
 that has its name, or else the one of its features that the fewest words share.
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from equivocal.world import Utterance, World
 from equivocal.world.grammar import NO_FILLER, Construction
 
-__all__ = ["Vocabulary", "indicated_roles"]
+__all__ = ["Vocabulary", "find_indicated_roles"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,13 +21,12 @@ class Vocabulary:
 
     fillers: tuple[str, ...]  # every word
     units: NDArray[np.intp]  # (fillers,): the output unit that stands for each
-    participants: tuple[str, ...]  # roles told by their place alone: who does what to whom
-    partaking: frozenset[str]  # words that some event has in such a role
+    participants: tuple[str, ...]  # roles that word order alone marks: who does what to whom
     candidates: NDArray[np.bool_]  # (roles, fillers): what is considered for each role
 
     @classmethod
-    def of(cls, world: World) -> "Vocabulary":
-        """Of a world."""
+    def from_world(cls, world: World) -> "Vocabulary":
+        """Return the vocabulary of a world."""
         features = world.lexicon.features
         shared = features.sum(axis=0)
         number = {unit: index for index, unit in enumerate(world.units)}
@@ -37,10 +36,10 @@ class Vocabulary:
             else int(np.argmin(np.where(features[row], shared, shared.max() + 1)))
             for row, word in enumerate(world.lexicon.words)
         ]
-        participants = _participants(world)
+        participants = _find_participants(world)
         fill = {role: world.grammar.fillers_of(r) for r, role in enumerate(world.roles)}
         partaking = set().union(*(fill[role] for role in participants))
-        # whoever takes part may do so in any of these roles: pizzas may eat
+        # whatever takes part may do so in any of these roles: pizzas may eat
         considered = [partaking if r in participants else fill[r] for r in world.roles]
         numbers = range(len(world.lexicon.words))
         candidates = np.array([[n in words for n in numbers] for words in considered])
@@ -49,13 +48,12 @@ class Vocabulary:
             fillers=world.lexicon.words,
             units=np.array(units),
             participants=participants,
-            partaking=frozenset(world.lexicon.words[number] for number in partaking),
             candidates=candidates,
         )
 
 
-def _participants(world: World) -> tuple[str, ...]:
-    """Roles without a marker in some construction, the action apart."""
+def _find_participants(world: World) -> tuple[str, ...]:
+    """Find the roles that have no marker in some construction, except the action."""
     unmarked = {
         role
         for construction in world.grammar.constructions
@@ -65,14 +63,24 @@ def _participants(world: World) -> tuple[str, ...]:
     return tuple(role for index, role in enumerate(world.roles) if index in unmarked)
 
 
-def indicated_roles(world: World, utterance: Utterance) -> dict[str, str]:
-    """Role → word as a construction of the world puts them; empty where none fits.
+def find_indicated_roles(world: World, utterance: Utterance) -> dict[str, str]:
+    """Find the word of each role by word order, case and markers alone.
 
-    Only places, markers and which word is the verb count, not what makes sense: of "during dinner,
-    the pizza eats" the agent is the pizza.
+    Parameters
+    ----------
+    world : World
+        Whose constructions are tried.
+    utterance : Utterance
+        A sentence or its beginning. Plausibility does not count: in "during dinner, the pizza
+        eats" the agent is the pizza.
+
+    Returns
+    -------
+    dict of str to str
+        Word by role; empty where no construction fits.
     """
     for construction in world.grammar.constructions:
-        places = _placed(world, construction, utterance)
+        places = _place_roles(world, construction, utterance)
         if places is not None:
             return {
                 world.roles[role]: utterance.constituents[index].word
@@ -81,10 +89,10 @@ def indicated_roles(world: World, utterance: Utterance) -> dict[str, str]:
     return {}
 
 
-def _placed(
+def _place_roles(
     world: World, construction: Construction, utterance: Utterance
 ) -> tuple[int, ...] | None:
-    """The role of each constituent if the construction has them in this order."""
+    """Return the role of each constituent if the construction has them in this order."""
     grammar, lexicon = world.grammar, world.lexicon
     actions = grammar.fillers_of(grammar.action_role)
 

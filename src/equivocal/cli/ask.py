@@ -1,4 +1,4 @@
-"""`equivocal ask`: a sentence, and what is believed after each of its words."""
+"""`equivocal ask`: a sentence, and the beliefs after each of its words as tables of bars."""
 
 import json
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from equivocal.errors import UserError
 if TYPE_CHECKING:
     from equivocal.asking import Answer, Belief, Comprehender
 
-__all__ = ["ASK_EXAMPLES", "ask", "opened", "step_of"]
+__all__ = ["ASK_EXAMPLES", "ask", "open_comprehender"]
 
 ASK_EXAMPLES = (
     'Examples: `equivocal ask "During dinner, the pizza eats the woman"`, '
@@ -39,31 +39,31 @@ NetworkNumber = Annotated[int, typer.Option("--network", min=0, help="Which netw
 
 def ask(
     sentence: Annotated[str, typer.Argument(help="Words of the world, in any order.")],
-    compare: Annotated[str | None, typer.Option(help="A second sentence, side by side.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead.")] = False,
+    compare: Annotated[str | None, typer.Option(help="A second sentence to compare with.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")] = False,
     world: WorldName = None,
     run: RunFolder = None,
     network: NetworkNumber = 0,
     prior_variance: Annotated[
         float | None,
-        typer.Option(help="Of the last layer about its trained weights: 0.01, 1 or 5 [1]."),
+        typer.Option(help="Of the last layer around its trained weights: 0.01, 1 or 5 [1]."),
     ] = None,
     step: Annotated[
-        str, typer.Option(help="A step of the paper's sampler (17 is its end), or `converged`.")
+        str, typer.Option(help="A step of the paper's sampler (it ends at 17), or `converged`.")
     ] = "converged",
     top: Annotated[
         int,
         typer.Option(min=1, max=100, help="Fillers listed for each role, of those above 1 %."),
     ] = 4,
 ) -> None:
-    """Ask a sentence: what the network and its ensemble believe after each word.
+    """Ask a sentence and see what the network and its ensemble believe after each word.
 
-    The first time a small network is trained and kept in your cache folder.
+    The first time, a small network is trained and kept in your cache folder.
     """
     texts = [sentence] if compare is None else [sentence, compare]
-    comprehender = opened(world, run, network, texts)
+    comprehender = open_comprehender(world, run, network, texts)
     answers = [
-        comprehender.answer(text, prior_variance=prior_variance, step=step_of(step))
+        comprehender.answer(text, prior_variance=prior_variance, step=_parse_step(step))
         for text in texts
     ]
     if as_json:
@@ -72,7 +72,7 @@ def ask(
             content["compare"] = answers[1].to_dict(top)
         out.file.write(json.dumps(content, ensure_ascii=False) + "\n")
         return
-    shown = [_shown(answer, top) for answer in answers]
+    shown = [_show_answer(answer, top) for answer in answers]
     if len(shown) == 2 and out.width >= SIDE_BY_SIDE:
         both = Table.grid(padding=(0, 2), expand=True)
         both.add_row(*shown)
@@ -83,26 +83,26 @@ def ask(
         err.print(f"the tables need {NARROWEST} columns; widen the window, or use --json")
     out.print(
         "trained: the network alone; Bayesian: mean and 90 % interval of its ensemble; truth: "
-        "exact, blank where no event begins so; surprise: change of the gestalt",
+        "exact probability, blank where the words are impossible",
         style="dim",
     )
 
 
-def opened(
+def open_comprehender(
     world: str | None, run: Path | None, network: int, texts: Sequence[str] = ()
 ) -> "Comprehender":
-    """The comprehender that the options mean, once all texts are understood."""
+    """Open the comprehender that the options name, once all texts are known to be parsed."""
     from equivocal.asking import Comprehender, Source
-    from equivocal.asking.comprehender import understood
+    from equivocal.asking.comprehender import parse_sentence
 
     source = Source.choose(world=world, run=run, network=network)
     for text in texts:
-        understood(source.world, text)
+        parse_sentence(source.world, text)
     return Comprehender(source)
 
 
-def step_of(text: str) -> int | str:
-    """A step as typed: a number or `converged`."""
+def _parse_step(text: str) -> int | str:
+    """Parse a step: a number or `converged`."""
     if text == "converged":
         return text
     if not text.isdecimal():
@@ -110,22 +110,21 @@ def step_of(text: str) -> int | str:
     return int(text)
 
 
-def _shown(answer: "Answer", top: int) -> RenderableType:
-    tables = [_after(answer, position, top) for position in range(len(answer.heard))]
+def _show_answer(answer: "Answer", top: int) -> RenderableType:
+    tables = [_show_word(answer, position, top) for position in range(len(answer.words))]
     return Group(Text(answer.sentence, style="underline"), *tables, Text(answer.summary), Text())
 
 
-def _after(answer: "Answer", position: int, top: int) -> Table:
-    """What is believed after one word."""
-    from equivocal.asking.summary import percent
+def _show_word(answer: "Answer", position: int, top: int) -> Table:
+    """Show the beliefs after one word as a table."""
+    from equivocal.asking.summary import format_percent
 
-    heard = answer.heard[position].text
     table = Table(
         title=Text.assemble(
-            (f"{position + 1} {heard}", "bold"),
-            f"  surprise {answer.semantic_update[position]:.1f}, "
-            f"unsure {answer.uncertainty[position]:.2f} nats, "
-            f"{percent(float(answer.unknown_share[position]))} of it not knowing",
+            (f"{position + 1} {answer.words[position]}", "bold"),
+            f"  semantic update {answer.semantic_update[position]:.1f}, "
+            f"uncertainty {answer.uncertainty[position]:.2f} nats, "
+            f"{format_percent(float(answer.epistemic_share[position]))} of it epistemic",
         ),
         title_justify="left",
         title_style="",
@@ -143,27 +142,27 @@ def _after(answer: "Answer", position: int, top: int) -> Table:
         named = role in answer.participants
         kept = [b for b in listed if (named and b.said) or max(b.mle, b.bayes) >= WORTH_A_LINE]
         for number, belief in enumerate(kept or listed[:1]):
-            table.add_row(role if number == 0 else "", *_line(belief))
+            table.add_row(role if number == 0 else "", *_show_belief(belief))
     return table
 
 
-def _line(belief: "Belief") -> list[Text]:
+def _show_belief(belief: "Belief") -> list[Text]:
     truth = "" if belief.truth is None else f"{belief.truth:.2f}"
     return [
         Text(belief.filler, style="bold" if belief.said else ""),
-        Text.assemble((_bar(belief.mle), "blue"), f" {belief.mle:.3f}"),
+        Text.assemble((_draw_bar(belief.mle), "blue"), f" {belief.mle:.3f}"),
         Text.assemble(
-            (_bar(belief.bayes), "dark_orange"),
+            (_draw_bar(belief.bayes), "dark_orange"),
             f" {belief.bayes:.3f} {belief.low:.3f}–{belief.high:.3f}",
         ),
         Text(truth),
     ]
 
 
-def _bar(share: float) -> str:
-    """A bar of eighths of a character.
+def _draw_bar(share: float) -> str:
+    """Draw a bar in eighths of a character.
 
-    >>> _bar(0.5)
+    >>> _draw_bar(0.5)
     '████    '
     """
     if not out.encoding.startswith("utf"):

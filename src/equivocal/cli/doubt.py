@@ -131,7 +131,7 @@ def _compare(kept: "Kept", kinds: list[str], began: float) -> None:
 
 
 def _show(summary: "pd.DataFrame", roles: "pd.DataFrame", networks: int) -> None:
-    from equivocal.report.formatting import number
+    from equivocal.report.formatting import format_number as number
     from equivocal.uncertainty.telling import with_interval
 
     table = Table(box=box.SIMPLE)

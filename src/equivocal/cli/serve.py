@@ -1,4 +1,4 @@
-"""`equivocal serve`: the page in the browser."""
+"""`equivocal serve`: the page in the browser, and the JSON API behind it."""
 
 import os
 from contextlib import suppress
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from equivocal.cli.ask import NetworkNumber, RunFolder, WorldName, opened
+from equivocal.cli.ask import NetworkNumber, RunFolder, WorldName, open_comprehender
 from equivocal.cli.console import err, out
 from equivocal.errors import UserError
 
@@ -19,7 +19,7 @@ SERVE_EXAMPLES = (
 
 
 def serve(
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8000,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free port.")] = 8000,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     world: WorldName = None,
     run: RunFolder = None,
@@ -27,28 +27,27 @@ def serve(
 ) -> None:
     """Serve a page to ask sentences on, and its JSON API, until Ctrl-C.
 
-    The first time every ensemble that the page can show is sampled, in a minute or two. Only this
-    machine can reach it unless `--host` says otherwise.
+    The first time, every ensemble that the page can show is sampled, which takes a minute or two.
+    Only this machine can reach the page unless `--host` says otherwise.
     """
     # an answer's matrices are small: threads of the linear algebra would only wait for each other
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
-        from equivocal.web.serving import is_loopback, listening
-        from equivocal.web.serving import serve as serve_on
+        from equivocal.web import serving
     except ModuleNotFoundError as error:
         raise UserError(f"the page needs {error.name}: pip install 'equivocal[web]'.") from None
-    bound = listening(host, port)
-    if not is_loopback(host):
+    bound = serving.bind_socket(host, port)
+    if not serving.is_loopback(host):
         err.print(
             f"warning: {host} can be reached from other machines, and anyone there can ask; "
-            "leave --host out to keep it to this one.",
+            "leave --host out to keep it to this machine.",
             style="yellow",
             soft_wrap=True,
         )
-    comprehender = opened(world, run, network)
+    comprehender = open_comprehender(world, run, network)
     comprehender.prepare()
     number = bound.getsockname()[1]
     shown = f"[{host}]" if ":" in host else host
     out.print(f"the page is at http://{shown}:{number}/ (Ctrl-C ends it)", soft_wrap=True)
     with suppress(KeyboardInterrupt):  # the way to stop it
-        serve_on(comprehender, bound, host)
+        serving.serve(comprehender, bound, host)

@@ -21,7 +21,6 @@ from equivocal.gestalt.settings import TrainingSettings
 from equivocal.gestalt.storage import (
     AGAIN,
     clear_run,
-    damaged_files,
     ensure_sound,
     foreign_files,
     load_model,
@@ -33,6 +32,7 @@ from equivocal.gestalt.storage import (
 from equivocal.gestalt.training import EpochReport, OnEpoch, fit
 from equivocal.store import UnreadableError, read_table
 from equivocal.store.files import ensure_writable, write_text_atomically
+from equivocal.store.runs import find_damaged_files
 from equivocal.world import Corpus, World
 
 __all__ = ["Run", "cross_validate", "split_corpus", "train"]
@@ -75,7 +75,7 @@ class Run:
                     "choose another folder."
                 )
             return None
-        if damaged := damaged_files(directory):
+        if damaged := find_damaged_files(directory):
             names = join_names(str(directory / name) for name in damaged)
             warnings.warn(
                 f"{names} is missing or not as it was written; the networks are trained again.",

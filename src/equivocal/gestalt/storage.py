@@ -8,7 +8,6 @@ DIR/run.toml                     settings, versions, seconds, checksums of the f
 """
 
 import json
-import re
 from collections.abc import Container
 from dataclasses import asdict
 from pathlib import Path
@@ -29,23 +28,20 @@ from equivocal.store import (
     Shapes,
     UnreadableError,
     parse_json,
-    parse_toml,
     read_tensors,
-    read_text,
 )
 from equivocal.store.files import (
     add_checksum,
     compute_checksum,
-    has_checksum_mismatch,
     write_atomically,
     write_text_atomically,
 )
+from equivocal.store.runs import find_damaged_files, network_path, read_record
 from equivocal.world import World
 
 __all__ = [
     "AGAIN",
     "clear_run",
-    "damaged_files",
     "ensure_sound",
     "foreign_files",
     "load_model",
@@ -63,18 +59,12 @@ FORMAT = 1
 AGAIN = "train again, into the same folder or another one (`equivocal train`, `reproduce`)."
 UNFINISHED = ".unfinished"  # stands in a folder while a run is written to it
 ABOUT = "equivocal"  # key of the file's metadata
-CHECKED = re.compile(r"world\.toml|curves\.csv|networks/\d{2,9}\.safetensors")
 
 
 def named_arrays(model: SentenceGestalt) -> dict[str, Any]:
     """Arrays by name, such as `update.token_weight`, in a fixed order."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(model)
     return {".".join(key.name for key in path): leaf for path, leaf in leaves}
-
-
-def network_path(directory: Path, index: int) -> Path:
-    """Where a run keeps the weights of one of its networks."""
-    return directory / "networks" / f"{index:02d}.safetensors"
 
 
 def write_world(directory: Path, world: World) -> None:
@@ -117,31 +107,9 @@ def foreign_files(directory: Path) -> list[str]:
     return [name for name in names if (directory / name).exists()]
 
 
-def damaged_files(directory: Path) -> list[str]:
-    """Files of a complete run that are missing or not as they were written.
-
-    An older run.toml has no checksums; then nothing is known, and nothing named.
-    """
-    try:
-        content = _content(directory / "run.toml")
-        content["training"].keys()  # of an empty file there is no seal to be broken
-        sums = dict(content.get("checksums", {}))
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return ["run.toml"]
-    names = (name for name in sums if CHECKED.fullmatch(name))  # a stranger's lead nowhere else
-    return [name for name in names if compute_checksum(directory / name) != sums[name]]
-
-
-def _content(path: Path) -> dict[str, Any]:
-    text = read_text(path)
-    if has_checksum_mismatch(text):
-        raise UnreadableError(path, "it is not as it was written")
-    return parse_toml(text)
-
-
 def ensure_sound(directory: Path, names: Container[str] | None = None) -> None:
     """Refuse a run (or these files of it) that is not as it was written, and name what is not."""
-    damaged = [name for name in damaged_files(directory) if names is None or name in names]
+    damaged = [name for name in find_damaged_files(directory) if names is None or name in names]
     if damaged:
         raise UserError(
             f"{join_names(str(directory / name) for name in damaged)} is missing or has a "
@@ -173,7 +141,7 @@ def read_run(directory: Path) -> tuple[World, TrainingSettings, float]:
             f"`equivocal train --out {directory}` makes one."
         )
     try:
-        content = _content(path)
+        content = read_record(directory)
         settings = TrainingSettings.from_dict(content["training"])
         if missing := asdict(settings).keys() - content["training"].keys():
             raise KeyError(f"{join_names(sorted(missing))} missing")

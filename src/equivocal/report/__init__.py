@@ -1,32 +1,40 @@
-"""Figures and tables for readers: draws what the study room computed, and computes nothing."""
+"""Figures and the report page: draws tables and arrays that other rooms computed.
 
-from equivocal.report.activation_figures import mean_activation_figure, word_grid_figure
-from equivocal.report.captions import CAPTIONS, TABLE_CAPTIONS
-from equivocal.report.diagrams import network_diagram, posterior_diagram
-from equivocal.report.effect_figures import prior_figure, specification_curve, tau_figure
-from equivocal.report.figures import belief_figure, calibration_figure, learning_figure
-from equivocal.report.html import ReportContent, render_report
-from equivocal.report.nuts_figures import nuts_figure
+Every `draw_…` function takes tables or arrays and returns a matplotlib figure.
+"""
+
+from equivocal.report.activation_figures import draw_activations, draw_beliefs, draw_word_grid
+from equivocal.report.diagrams import draw_network_diagram, draw_posterior_diagram
+from equivocal.report.effect_figures import (
+    draw_prior_effects,
+    draw_sampler_path,
+    draw_specification_curve,
+)
+from equivocal.report.html import ReportContent, find_caption, render_report
+from equivocal.report.learning_figures import (
+    draw_calibration,
+    draw_calibration_panels,
+    draw_learning,
+)
 from equivocal.report.style import save_figure
-from equivocal.report.uncertainty_figures import calibration_panels, uncertainty_figure
+from equivocal.report.uncertainty_figures import draw_nuts_comparison, draw_uncertainty
 
 __all__ = [
-    "CAPTIONS",
-    "TABLE_CAPTIONS",
     "ReportContent",
-    "belief_figure",
-    "calibration_figure",
-    "calibration_panels",
-    "learning_figure",
-    "mean_activation_figure",
-    "network_diagram",
-    "nuts_figure",
-    "posterior_diagram",
-    "prior_figure",
+    "draw_activations",
+    "draw_beliefs",
+    "draw_calibration",
+    "draw_calibration_panels",
+    "draw_learning",
+    "draw_network_diagram",
+    "draw_nuts_comparison",
+    "draw_posterior_diagram",
+    "draw_prior_effects",
+    "draw_sampler_path",
+    "draw_specification_curve",
+    "draw_uncertainty",
+    "draw_word_grid",
+    "find_caption",
     "render_report",
     "save_figure",
-    "specification_curve",
-    "tau_figure",
-    "uncertainty_figure",
-    "word_grid_figure",
 ]

@@ -1,4 +1,4 @@
-"""Two drawings: the Sentence Gestalt network, and where in it the posterior sits."""
+"""Two diagrams: the Sentence Gestalt network, and where in it the posterior sits."""
 
 from collections.abc import Iterable
 
@@ -9,62 +9,62 @@ from matplotlib.patches import Circle, FancyArrowPatch, FancyBboxPatch
 
 from equivocal.report.style import COLOURS, publication_style
 
-__all__ = ["network_diagram", "posterior_diagram"]
+__all__ = ["draw_network_diagram", "draw_posterior_diagram"]
 
 BLUE, ORANGE, GREEN = COLOURS[:3]
 UNITS = 9  # circles drawn for a layer; the layers have about a hundred units
 
 
-def network_diagram() -> Figure:
-    """The update network hears words and keeps a gestalt; the query network answers probes."""
+def draw_network_diagram() -> Figure:
+    """Draw the update network, which keeps a gestalt, and the query network, which answers."""
     with publication_style():
-        figure, axes = _canvas(7.2, 4.3)
-        _zone(axes, (0.05, 0.1, 3.4, 4.1), "update network: listens", BLUE)
-        _zone(axes, (3.75, 0.1, 3.4, 4.1), "query network: answers", ORANGE)
-        words = _layer(
+        figure, axes = _make_canvas(7.2, 4.3)
+        _draw_zone(axes, (0.05, 0.1, 3.4, 4.1), "update network: listens", BLUE)
+        _draw_zone(axes, (3.75, 0.1, 3.4, 4.1), "query network: answers", ORANGE)
+        words = _draw_layer(
             axes, 1.95, 0.75, "word and marker tokens", "e.g. “during” + “dinner”", {2, 6}
         )
-        heard = _layer(axes, 1.95, 2.0, "hidden", "", range(UNITS))
-        gestalt = _layer(axes, 1.95, 3.25, "gestalt", "all that was said so far", range(UNITS))
-        probe = _layer(axes, 5.45, 0.75, "probe", "a role or a filler, e.g. “agent?”", {4})
-        hidden = _layer(axes, 5.45, 2.0, "hidden ψ", "", range(UNITS))
-        output = _layer(axes, 5.45, 3.25, "output units", "e.g. “woman”, “person”", {1, 7})
+        heard = _draw_layer(axes, 1.95, 2.0, "hidden", "", range(UNITS))
+        gestalt = _draw_layer(axes, 1.95, 3.25, "gestalt", "everything heard so far", range(UNITS))
+        probe = _draw_layer(axes, 5.45, 0.75, "probe", "a role or a filler, e.g. “agent?”", {4})
+        hidden = _draw_layer(axes, 5.45, 2.0, "hidden ψ", "", range(UNITS))
+        output = _draw_layer(axes, 5.45, 3.25, "output units", "e.g. “woman”, “person”", {1, 7})
         for start, end in ((words, heard), (heard, gestalt), (probe, hidden), (hidden, output)):
-            _arrow(axes, (start[0], start[1] + 0.3), (end[0], end[1] - 0.3))
-        _arrow(axes, (gestalt[0] + 1.15, gestalt[1]), (hidden[0] - 1.15, hidden[1]))
-        _arrow(axes, (0.8, gestalt[1]), (0.8, heard[1]), curve=0.3, style="--")
+            _draw_arrow(axes, (start[0], start[1] + 0.3), (end[0], end[1] - 0.3))
+        _draw_arrow(axes, (gestalt[0] + 1.15, gestalt[1]), (hidden[0] - 1.15, hidden[1]))
+        _draw_arrow(axes, (0.8, gestalt[1]), (0.8, heard[1]), curve=0.3, style="--")
         axes.text(0.12, 2.62, "at the\nnext\nword", fontsize=7.5, va="center")
         return figure
 
 
-def posterior_diagram() -> Figure:
-    """Fixed features, an ensemble of last layers, and the spread of what they answer."""
+def draw_posterior_diagram() -> Figure:
+    """Draw fixed features, an ensemble of last layers, and the spread of their answers."""
     with publication_style():
-        figure, axes = _canvas(7.2, 3.5)
-        _zone(axes, (0.05, 0.1, 2.75, 3.3), "trained once, then fixed", "0.45")
-        _zone(axes, (2.95, 0.1, 2.2, 3.3), "ensemble of last layers", ORANGE)
-        _zone(axes, (5.3, 0.1, 1.85, 3.3), "degree of belief", GREEN)
-        gestalt = _box(axes, 0.7, 2.2, 0.95, 0.5, "gestalt")
-        probe = _box(axes, 0.7, 0.95, 0.95, 0.5, "probe")
-        psi = _box(axes, 2.15, 1.575, 1.0, 0.62, "features\nψ")
+        figure, axes = _make_canvas(7.2, 3.5)
+        _draw_zone(axes, (0.05, 0.1, 2.75, 3.3), "trained once, then fixed", "0.45")
+        _draw_zone(axes, (2.95, 0.1, 2.2, 3.3), "ensemble of last layers", ORANGE)
+        _draw_zone(axes, (5.3, 0.1, 1.85, 3.3), "degree of belief", GREEN)
+        gestalt = _draw_box(axes, 0.7, 2.2, 0.95, 0.5, "gestalt")
+        probe = _draw_box(axes, 0.7, 0.95, 0.95, 0.5, "probe")
+        psi = _draw_box(axes, 2.15, 1.575, 1.0, 0.62, "features\nψ")
         for start in (gestalt, probe):
-            _arrow(axes, (start[0] + 0.48, start[1]), (psi[0] - 0.5, psi[1]))
+            _draw_arrow(axes, (start[0] + 0.48, start[1]), (psi[0] - 0.5, psi[1]))
         rows = {"θ¹": (2.6, "y¹ = 0.12"), "θ²": (1.95, "y² = 0.45"), "θᴶ": (0.6, "yᴶ = 0.20")}
         for name, (height, answer) in rows.items():
-            _arrow(axes, (psi[0] + 0.5, psi[1]), (3.35, height), colour=ORANGE)
-            _box(axes, 3.55, height, 0.38, 0.4, name, ORANGE)
-            _arrow(axes, (3.75, height), (4.1, height), colour=ORANGE)
+            _draw_arrow(axes, (psi[0] + 0.5, psi[1]), (3.35, height), colour=ORANGE)
+            _draw_box(axes, 3.55, height, 0.38, 0.4, name, ORANGE)
+            _draw_arrow(axes, (3.75, height), (4.1, height), colour=ORANGE)
             axes.text(4.13, height, answer, va="center", fontsize=8.5)
-            _arrow(axes, (4.92, height), (5.5, 1.6), colour="0.6")
+            _draw_arrow(axes, (4.92, height), (5.5, 1.6), colour="0.6")
         axes.text(3.55, 1.27, "⋮", ha="center", va="center", fontsize=13)
         axes.text(4.5, 1.27, "⋮", ha="center", va="center", fontsize=13)
         axes.text(4.05, 0.22, "y = σ(θᵀψ)", ha="center", fontsize=8.5)
-        _belief(axes)
+        _draw_density(axes)
         return figure
 
 
-def _belief(axes: Axes) -> None:
-    """A density over the activation, its mean, and what the trained weights alone would say."""
+def _draw_density(axes: Axes) -> None:
+    """Draw a density over the activation, and its mean."""
     x = np.linspace(0, 1, 200)
     density = x**0.9 * np.exp(-7 * x)
     left, bottom, width, height = 5.62, 1.1, 1.4, 1.1
@@ -87,8 +87,8 @@ def _belief(axes: Axes) -> None:
     )
 
 
-def _canvas(width: float, height: float) -> tuple[Figure, Axes]:
-    """Axes in inches, so that circles are round and sizes are those of the page."""
+def _make_canvas(width: float, height: float) -> tuple[Figure, Axes]:
+    """Make axes in inches, so that circles are round and sizes are those of the page."""
     figure = Figure(figsize=(width, height))
     axes = figure.subplots()
     axes.set(xlim=(0, width), ylim=(0, height), aspect="equal")
@@ -96,7 +96,9 @@ def _canvas(width: float, height: float) -> tuple[Figure, Axes]:
     return figure, axes
 
 
-def _zone(axes: Axes, place: tuple[float, float, float, float], title: str, colour: str) -> None:
+def _draw_zone(
+    axes: Axes, place: tuple[float, float, float, float], title: str, colour: str
+) -> None:
     x, y, width, height = place
     axes.add_patch(
         FancyBboxPatch(
@@ -112,11 +114,11 @@ def _zone(axes: Axes, place: tuple[float, float, float, float], title: str, colo
     axes.text(x + width / 2, y + height - 0.08, title, ha="center", va="top", weight="bold")
 
 
-def _layer(
+def _draw_layer(
     axes: Axes, x: float, y: float, name: str, note: str, active: Iterable[int]
 ) -> tuple[float, float]:
-    """A box with a row of units; `active` ones are filled. Returns the centre."""
-    _box(axes, x, y, 2.3, 0.6, "")
+    """Draw a box with a row of units, of which `active` ones are filled; return its centre."""
+    _draw_box(axes, x, y, 2.3, 0.6, "")
     on = set(active)
     for number in range(UNITS):
         shade = (0.2 + 0.6 * ((number * 5) % 7) / 7) if len(on) == UNITS else float(number in on)
@@ -130,7 +132,7 @@ def _layer(
     return x, y
 
 
-def _box(
+def _draw_box(
     axes: Axes, x: float, y: float, width: float, height: float, text: str, colour: str = "0.3"
 ) -> tuple[float, float]:
     axes.add_patch(
@@ -148,7 +150,7 @@ def _box(
     return x, y
 
 
-def _arrow(
+def _draw_arrow(
     axes: Axes,
     start: tuple[float, float],
     end: tuple[float, float],

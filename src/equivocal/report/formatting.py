@@ -1,4 +1,7 @@
-"""Cells of a table as a reader wants them: few digits, small p as a bound, nothing for nothing."""
+"""Cells of a table for readers: few digits, small p-values as bounds, a dash for nothing.
+
+The words and signs of verdicts are listed in `VERDICTS`.
+"""
 
 import math
 from typing import Any, NamedTuple
@@ -6,7 +9,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-__all__ = ["Cell", "TableRows", "cell", "number", "p_value", "rows_of", "verdict_kind"]
+__all__ = [
+    "Cell",
+    "TableRows",
+    "format_cell",
+    "format_number",
+    "format_p_value",
+    "format_table",
+    "style_verdict",
+]
 
 SMALLEST_P = 1e-4
 NOTHING = "–"
@@ -34,10 +45,10 @@ class TableRows(NamedTuple):
     rows: list[list[Cell]]
 
 
-def number(value: float) -> str:
-    """Three or four significant digits; fewer where the value has fewer.
+def format_number(value: float) -> str:
+    """Format a number with three or four significant digits, or fewer where it has fewer.
 
-    >>> [number(v) for v in (0.012345, 4.68581, -0.5, 12345.6, 3.2e-7, 9.0)]
+    >>> [format_number(v) for v in (0.012345, 4.68581, -0.5, 12345.6, 3.2e-7, 9.0)]
     ['0.0123', '4.686', '−0.5', '12,346', '3.20 × 10⁻⁷', '9']
     """
     if not math.isfinite(value):
@@ -57,10 +68,10 @@ def number(value: float) -> str:
     return text.replace("-", "−")
 
 
-def p_value(value: float) -> str:
-    """Four decimals, or a bound.
+def format_p_value(value: float) -> str:
+    """Format a p-value with four decimals, or as a bound.
 
-    >>> p_value(0.00113), p_value(3e-9)
+    >>> format_p_value(0.00113), format_p_value(3e-9)
     ('0.0011', '< 0.0001')
     """
     if math.isnan(value):
@@ -68,41 +79,41 @@ def p_value(value: float) -> str:
     return f"< {SMALLEST_P:.4f}" if value < SMALLEST_P else f"{value:.4f}"
 
 
-def verdict_kind(verdict: str) -> tuple[str, str]:
-    """Style and sign of a verdict; words unknown here get neither praise nor blame."""
+def style_verdict(verdict: str) -> tuple[str, str]:
+    """Return the style and sign of a verdict; an unknown one gets a neutral style."""
     return VERDICTS.get(verdict.strip().lower(), ("open", "•"))
 
 
-def cell(value: Any, column: str) -> Cell:
-    """One value, formatted by its type and the name of its column."""
+def format_cell(value: Any, column: str) -> Cell:
+    """Format one value by its type and the name of its column."""
     if value is None or value is pd.NA or value is pd.NaT:
         return Cell(NOTHING, "text")
     if isinstance(value, bool | np.bool_):
         return Cell("yes" if value else "no", "text")
     if isinstance(value, int | float | np.integer | np.floating):
-        return Cell(_number_in(float(value), column), "number")
+        return Cell(_format_in_column(float(value), column), "number")
     text = str(value)
     if column.lower().startswith("verdict"):
-        kind, sign = verdict_kind(text)
+        kind, sign = style_verdict(text)
         return Cell(f"{sign} {text}", f"verdict {kind}")
     return Cell(text, "long" if len(text) > 45 else "text")
 
 
-def _number_in(value: float, column: str) -> str:
+def _format_in_column(value: float, column: str) -> str:
     if _holds_p(column):
-        return p_value(value)
+        return format_p_value(value)
     if column.lower().startswith("printed") and math.isfinite(value):
         return f"{value:.10g}".replace("-", "−")  # as it was printed
-    return number(value)
+    return format_number(value)
 
 
-def rows_of(table: pd.DataFrame) -> TableRows:
-    """Header and rows; an index with a name is shown as the first columns."""
+def format_table(table: pd.DataFrame) -> TableRows:
+    """Format a header and rows; an index with a name is shown as the first columns."""
     if any(name is not None for name in table.index.names):
         table = table.reset_index()
     names = [str(name) for name in table.columns]
     rows = [
-        [cell(value, name) for value, name in zip(row, names, strict=True)]
+        [format_cell(value, name) for value, name in zip(row, names, strict=True)]
         for row in table.itertuples(index=False, name=None)
     ]
     numeric = [bool(rows) and all(r[i].kind == "number" for r in rows) for i in range(len(names))]
@@ -114,6 +125,6 @@ def rows_of(table: pd.DataFrame) -> TableRows:
 
 
 def _holds_p(column: str) -> bool:
-    """Whether a column's name says p: "p", "p_item", "printed p", "p (Holm)"."""
+    """Tell whether a column's name says p: "p", "p_item", "printed p", "p (Holm)"."""
     words = column.lower().replace("_", " ").replace("-", " ").split()
     return "p" in words or "pvalue" in words

@@ -1,8 +1,13 @@
-"""One self-contained page: figures and style inside, nothing fetched, no script needed."""
+"""The report of a study: one self-contained HTML page, which fetches nothing and needs no script.
 
+The texts below figures and above tables are in `templates/captions.toml`.
+"""
+
+import tomllib
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,13 +15,17 @@ import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from equivocal.errors import UserError
-from equivocal.report.captions import CAPTIONS, TABLE_CAPTIONS
-from equivocal.report.formatting import TableRows, rows_of, verdict_kind
+from equivocal.report.formatting import TableRows, format_table, style_verdict
 from equivocal.store.files import write_text_atomically
 
-__all__ = ["ReportContent", "render_report"]
+__all__ = ["CAPTIONS", "TABLE_CAPTIONS", "ReportContent", "find_caption", "render_report"]
 
 TYPES = {".svg": "image/svg+xml", ".png": "image/png"}
+TEXTS = tomllib.loads(
+    (resources.files("equivocal.report") / "templates/captions.toml").read_text("utf-8")
+)
+CAPTIONS: dict[str, str] = TEXTS["figures"]
+TABLE_CAPTIONS: dict[str, str] = TEXTS["tables"]
 LARGEST_SVG = 1_500_000  # bytes; above that a drawing of many points is smaller as PNG
 
 
@@ -55,8 +64,28 @@ class Sheet(NamedTuple):
     caption: str
 
 
-def render_report(folder: Path, content: ReportContent) -> Path:
-    """Write `report.html` into `folder`, with the figures of `folder/figures` inside it."""
+def find_caption(name: str) -> str:
+    """Return a figure's own caption, or that of its kind (`words_reversal_mle`: `words`)."""
+    return CAPTIONS.get(name) or CAPTIONS[name.split("_", maxsplit=1)[0]]
+
+
+def render_report(folder: Path, content: ReportContent, *, largest_svg: int = LARGEST_SVG) -> Path:
+    """Write `report.html` into a folder, with the figures of FOLDER/figures inside it.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder of the study.
+    content : ReportContent
+        All that the report says.
+    largest_svg : int
+        A drawing of more bytes is embedded as PNG.
+
+    Raises
+    ------
+    UserError
+        Where a figure has not been drawn.
+    """
     environment = Environment(
         loader=PackageLoader("equivocal.report", "templates"),
         autoescape=True,
@@ -67,15 +96,22 @@ def render_report(folder: Path, content: ReportContent) -> Path:
     page = environment.get_template("report.html.j2").render(
         content=content,
         # the reason of each verdict gets the width of the page, below its claim
-        claims=rows_of(content.claims.drop(columns=["id", "why"], errors="ignore")),
+        claims=format_table(content.claims.drop(columns=["id", "why"], errors="ignore")),
         reasons=[str(why) for why in content.claims.get("why", [])],
-        tally=_tally(content.claims),
-        impossible=rows_of(content.impossible),
+        tally=_count_verdicts(content.claims),
+        impossible=format_table(content.impossible),
         sheets=[
-            Sheet(f"table-{_anchor(name)}", _title(name), rows_of(table), _caption(name, table))
+            Sheet(
+                f"table-{_make_anchor(name)}",
+                _make_title(name),
+                format_table(table),
+                str(table.attrs.get("caption", TABLE_CAPTIONS.get(name, ""))),
+            )
             for name, table in content.tables.items()
         ],
-        pictures=[_picture(folder / "figures", *figure) for figure in content.figures],
+        pictures=[
+            _embed_figure(folder / "figures", *figure, largest_svg) for figure in content.figures
+        ],
         methods=[part.strip() for part in content.methods.split("\n\n") if part.strip()],
     )
     path = folder / "report.html"
@@ -83,34 +119,28 @@ def render_report(folder: Path, content: ReportContent) -> Path:
     return path
 
 
-def _caption(name: str, table: pd.DataFrame) -> str:
-    return str(table.attrs.get("caption", TABLE_CAPTIONS.get(name, "")))
-
-
-def _tally(claims: pd.DataFrame) -> list[tuple[str, str, int]]:
-    """Style, words and count of each verdict, in the order of their first appearance."""
+def _count_verdicts(claims: pd.DataFrame) -> list[tuple[str, str, int]]:
+    """Return style, words and count of each verdict, in the order of their first appearance."""
     if "verdict" not in claims:
         return []
     counts = claims["verdict"].value_counts(sort=False)
-    return [
-        (verdict_kind(str(v))[0], f"{verdict_kind(str(v))[1]} {v}", int(n))
-        for v, n in counts.items()
-    ]
+    styled = ((*style_verdict(str(verdict)), verdict, n) for verdict, n in counts.items())
+    return [(kind, f"{sign} {verdict}", int(n)) for kind, sign, verdict, n in styled]
 
 
-def _picture(folder: Path, name: str, caption: str) -> Picture:
+def _embed_figure(folder: Path, name: str, caption: str, largest_svg: int) -> Picture:
     svg, png = folder / f"{name}.svg", folder / f"{name}.png"
     found = [path for path in (svg, png) if path.is_file()]
     if not found:
         raise UserError(f"there is no figure {name!r} in {folder}; draw it before the report.")
-    path = found[-1] if found[0].stat().st_size > LARGEST_SVG else found[0]
+    path = found[-1] if found[0].stat().st_size > largest_svg else found[0]
     data = b64encode(path.read_bytes()).decode("ascii")
     first, _, rest = caption.partition(". ")
     title = first.rstrip(".")
     if name not in CAPTIONS and name.partition("_")[0] in CAPTIONS:  # one of several of a kind
         title += f" ({name.partition('_')[2].replace('_', ', ')})"
     return Picture(
-        anchor=f"figure-{_anchor(name)}",
+        anchor=f"figure-{_make_anchor(name)}",
         title=title,
         source=f"data:{TYPES[path.suffix]};base64,{data}",
         alt=f"{title}.",
@@ -118,10 +148,10 @@ def _picture(folder: Path, name: str, caption: str) -> Picture:
     )
 
 
-def _title(name: str) -> str:
+def _make_title(name: str) -> str:
     words = name.replace("_", " ").replace("-", " ")
     return words[:1].upper() + words[1:]
 
 
-def _anchor(name: str) -> str:
+def _make_anchor(name: str) -> str:
     return "".join(letter if letter.isalnum() else "-" for letter in name.lower())

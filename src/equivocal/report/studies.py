@@ -12,28 +12,19 @@ import tomli_w
 import xarray as xr
 from matplotlib.figure import Figure
 
-from equivocal import __version__
+from equivocal import __version__, report
 from equivocal.gestalt import Run
 from equivocal.inference import SamplerSettings
 from equivocal.machine import versions
-from equivocal.report.activation_figures import mean_activation_figure, word_grid_figure
-from equivocal.report.captions import CAPTIONS, TABLE_CAPTIONS
-from equivocal.report.diagrams import network_diagram, posterior_diagram
-from equivocal.report.effect_figures import prior_figure, tau_figure
-from equivocal.report.figures import belief_figure, calibration_figure, learning_figure
-from equivocal.report.html import ReportContent, render_report
+from equivocal.report.html import TABLE_CAPTIONS, ReportContent, find_caption, render_report
 from equivocal.report.style import KINDS, save_figure
-from equivocal.report.uncertainty_figures import (
-    calibration_panels,
-    nuts_figure,
-    uncertainty_figure,
-)
 from equivocal.store import read_table, read_text
 from equivocal.study import (
     Stimuli,
     Study,
     StudySettings,
     calibration_table,
+    summaries,
     trace_beliefs,
     true_trace,
 )
@@ -51,29 +42,29 @@ def list_figures(study: Study) -> dict[str, Callable[[], Figure]]:
     baseline, *others = (str(name) for name in dataset["condition"].values)
     run = study.run
     figures: dict[str, Callable[[], Figure]] = {
-        "network": network_diagram,
-        "posterior": posterior_diagram,
-        "learning": lambda: learning_figure(run.curves, run.scores["all_zeros"].mean()),
+        "network": report.draw_network_diagram,
+        "posterior": report.draw_posterior_diagram,
+        "learning": lambda: report.draw_learning(run.curves, run.scores["all_zeros"].mean()),
         "beliefs": lambda: _draw_beliefs(study),
     }
     for condition in (baseline, *others):
-        figures[f"activations_{condition}"] = partial(mean_activation_figure, dataset, condition)
+        figures[f"activations_{condition}"] = partial(_draw_activations, dataset, condition)
     path = add_reference_levels(study.read("path.nc"), dataset)
     figures |= {
-        "tau": partial(tau_figure, path),
-        "prior": partial(prior_figure, dataset),
-        "uncertainty": partial(uncertainty_figure, dataset),
+        "tau": partial(report.draw_sampler_path, path),
+        "prior": lambda: report.draw_prior_effects(summaries.tabulate_prior_effects(dataset)),
+        "uncertainty": lambda: report.draw_uncertainty(summaries.tabulate_entropies(dataset)),
     }
     if run.world.is_exact:
         error = run.scores["belief_error"].mean()
-        figures["calibration"] = lambda: calibration_figure(calibration_table(run), error)
-        figures["calibration_posterior"] = partial(calibration_panels, dataset)
+        figures["calibration"] = lambda: report.draw_calibration(calibration_table(run), error)
+        figures["calibration_posterior"] = partial(_draw_calibration, dataset)
     if study.settings.nuts.networks:
-        figures["nuts"] = partial(nuts_figure, study.read("nuts.nc"))
+        figures["nuts"] = partial(report.draw_nuts_comparison, study.read("nuts.nc"))
     for condition in (baseline, *others):
         for estimate in ("mle", "paper", "converged"):
             name = f"words_{condition}_{estimate}"
-            figures[name] = partial(word_grid_figure, dataset, condition, estimate)
+            figures[name] = partial(_draw_words, dataset, condition, estimate)
     return figures
 
 
@@ -108,7 +99,7 @@ def write_report(study: Study) -> Path:
         ),
         impossible=impossible,
         tables=tables,
-        figures=[(name, _find_caption(name)) for name in list_figures(study)],
+        figures=[(name, find_caption(name)) for name in list_figures(study)],
         methods=write_methods(settings, study.run, study.stimuli),
         settings=tomli_w.dumps(settings.to_dict()),
         versions=versions("equivocal", "jax", "numpy", "scipy", "statsmodels", "xarray"),
@@ -132,9 +123,19 @@ def _name_stopping(settings: StudySettings) -> str:
     return "where the paper's sampler stops" if steps is None else f"at {steps} steps"
 
 
-def _find_caption(name: str) -> str:
-    """Find a figure's own caption, or that of its kind (`words_reversal_mle`: `words`)."""
-    return CAPTIONS.get(name) or CAPTIONS[name.split("_", maxsplit=1)[0]]
+def _draw_activations(dataset: xr.Dataset, condition: str) -> Figure:
+    return report.draw_activations(summaries.tabulate_critical(dataset, condition), condition)
+
+
+def _draw_words(dataset: xr.Dataset, condition: str, estimate: str) -> Figure:
+    table = summaries.tabulate_words(dataset, condition, estimate)
+    return report.draw_word_grid(table, condition, estimate)
+
+
+def _draw_calibration(dataset: xr.Dataset) -> Figure:
+    estimates = ["mle", *map(str, dataset["sampler"].values)]
+    table = summaries.tabulate_calibration(dataset)
+    return report.draw_calibration_panels(table, estimates)
 
 
 def _draw_beliefs(study: Study) -> Figure:
@@ -150,7 +151,7 @@ def _draw_beliefs(study: Study) -> Figure:
         text = str(row.utterance)
         traces[text] = trace_beliefs(run.networks, text, probes, units)
         truths[text] = true_trace(run.world, text, probes, units)
-    return belief_figure(traces, truths)
+    return report.draw_beliefs(traces, truths)
 
 
 def _write_notes(study: Study) -> list[str]:

@@ -1,4 +1,7 @@
-"""How every figure looks: colours that colour-blind readers can tell apart, sizes for print."""
+"""The look of every figure: colours that colour-blind readers can tell apart, sizes for print.
+
+Names and colours of estimates are here too, so that they are the same in all figures.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,17 +14,25 @@ from matplotlib.typing import RcKeyType
 
 from equivocal.store.files import write_atomically
 
-__all__ = ["COLOURS", "KINDS", "publication_style", "save_figure"]
+__all__ = ["COLOURS", "COLOUR_OF", "KINDS", "NAME_OF", "publication_style", "save_figure"]
 
 KINDS = ("svg", "png")
 
 # Okabe & Ito (2008), in the order in which series take them
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 
+NAME_OF = {
+    "mle": "trained network (MLE)",
+    "paper": "Bayesian, paper's sampler",
+    "converged": "Bayesian, converged",
+    "nuts": "NUTS",
+}
+COLOUR_OF = {"mle": COLOURS[0], "paper": COLOURS[1], "converged": COLOURS[2], "nuts": COLOURS[6]}
+
 
 @contextmanager
 def publication_style() -> Iterator[None]:
-    """Settings for the figures drawn inside the block, and for no others."""
+    """Apply the settings of our figures inside the block, and nowhere else."""
     settings: dict[RcKeyType, object] = {
         "axes.prop_cycle": cycler(color=COLOURS),
         "axes.spines.right": False,
@@ -37,7 +48,7 @@ def publication_style() -> Iterator[None]:
 
 
 def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
-    """Write SVG and PNG; returns their paths."""
+    """Write FOLDER/NAME.svg and .png, and return their paths."""
     paths = [folder / f"{name}.{kind}" for kind in KINDS]
     for path, kind in zip(paths, KINDS, strict=True):
         with write_atomically(path) as temporary, publication_style():

@@ -1,44 +1,38 @@
-"""How sure the answers are, after each word, and how near to the exact beliefs of the world."""
+"""How sure the answers are after each word, and how the samplers compare with NUTS."""
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from scipy.special import entr
+from matplotlib.ticker import FixedLocator, FuncFormatter
 
-from equivocal.report.nuts_figures import nuts_figure
-from equivocal.report.readings import (
-    COLOUR_OF,
-    NAME_OF,
-    answers,
-    conditions_of,
-    estimate_of,
-    position_name,
-    roles_of,
-    tracked_of,
-)
-from equivocal.report.style import COLOURS, publication_style
+from equivocal.report.style import COLOUR_OF, COLOURS, NAME_OF, publication_style
 
-__all__ = ["calibration_panels", "nuts_figure", "uncertainty_figure"]
+__all__ = ["draw_nuts_comparison", "draw_uncertainty"]
 
-BINS = 10  # of exact probability; zero has one of its own
+FLOOR = 1e-10  # logit axes end here
+TICKS = (1e-9, 1e-7, 1e-5, 1e-3, 0.05, 0.5, 0.95, 0.999)
+MARKERS = {"nuts": "s", "paper": "D", "converged": "o"}
 
 
-def uncertainty_figure(dataset: xr.Dataset) -> Figure:
-    """Entropy after each word, split into its two parts; a row for each sampler."""
-    samplers, conditions = list(map(str, dataset["sampler"].values)), conditions_of(dataset)
-    positions = [int(p) for p in dataset["position"].values]
+def draw_uncertainty(table: pd.DataFrame) -> Figure:
+    """Draw entropies after each word, split into two parts: rows are samplers.
+
+    Parameters
+    ----------
+    table : DataFrame
+        From `equivocal.study.summaries.tabulate_entropies`.
+    """
+    samplers, conditions = table["sampler"].unique(), table["condition"].unique()
+    panels = dict(iter(table.groupby(["sampler", "condition"])))
     with publication_style():
         figure = Figure(figsize=(3.5 * len(conditions), 2.2 * len(samplers) + 0.7))
         grid = figure.subplots(len(samplers), len(conditions), sharey=True, squeeze=False)
         for row, sampler in zip(grid, samplers, strict=True):
             for axes, condition in zip(row, conditions, strict=True):
-                _entropy_bars(axes, dataset, sampler, condition)
-                names = [position_name(dataset, condition, p) for p in positions]
-                axes.set_xticks(
-                    positions, [name.replace("critical ", "critical\n") for name in names]
-                )
-                axes.set_xlim(positions[0] - 0.5, positions[-1] + 0.5)
+                _draw_entropies(axes, panels[sampler, condition])
                 axes.set_title(f"{condition}: {NAME_OF.get(sampler, sampler)}", fontsize=9)
             row[0].set_ylabel("entropy per unit (nats)")
         handles, labels = grid[0, 0].get_legend_handles_labels()
@@ -47,90 +41,91 @@ def uncertainty_figure(dataset: xr.Dataset) -> Figure:
         return figure
 
 
-def _entropy_bars(axes: Axes, dataset: xr.Dataset, sampler: str, condition: str) -> None:
-    trained = _tracked_mean(dataset, _entropy(dataset["mle"]), condition)
-    total = _tracked_mean(dataset, _entropy(estimate_of(dataset, sampler)), condition)
-    given = estimate_of(dataset, sampler, name="expected")
-    expected = _tracked_mean(dataset, given, condition)
-    x = dataset["position"].values
-    aleatoric, whole = expected.mean("network"), total.mean("network")
-    spread = total.std("network", ddof=1) if total.sizes["network"] > 1 else None
+def _draw_entropies(axes: Axes, part: pd.DataFrame) -> None:
+    x, aleatoric = part["position"], part["expected"]
     axes.bar(x, aleatoric, 0.6, color=COLOURS[5], label="expected (aleatoric)")
     axes.bar(
         x,
-        whole - aleatoric,
+        part["total"] - aleatoric,
         0.6,
         bottom=aleatoric,
-        yerr=spread,
+        yerr=None if part["sd"].isna().all() else part["sd"],
         color=COLOURS[1],
         hatch="///",
         edgecolor="white",
         error_kw={"lw": 1, "capsize": 2.5},
         label="epistemic (total − expected)",
     )
-    where = trained.mean("network")
     label = "trained network (MLE), total"
-    axes.scatter(x, where, marker="_", s=500, color="black", lw=1.8, zorder=3, label=label)
+    axes.scatter(
+        x, part["trained"], marker="_", s=500, color="black", lw=1.8, zorder=3, label=label
+    )
+    axes.set_xticks(x, [place.replace("critical ", "critical\n") for place in part["place"]])
+    axes.set_xlim(x.min() - 0.5, x.max() + 0.5)
 
 
-def _entropy(values: xr.DataArray) -> xr.DataArray:
-    """Of a yes-or-no unit, in nats."""
-    return values.copy(data=entr(values.values) + entr(1 - values.values))
+def draw_nuts_comparison(nuts: xr.Dataset) -> Figure:
+    """Draw means and widths of 90 % intervals against those of NUTS; below, every question.
 
-
-def _tracked_mean(dataset: xr.Dataset, values: xr.DataArray, condition: str) -> xr.DataArray:
-    """(network, position): mean over items, tracked roles as probes, and tracked units."""
-    tracked, roles = tracked_of(dataset)[condition], roles_of(dataset)
-    parts = [
-        answers(values, condition, probe, units).mean("item")
-        for probe in roles
-        for role in roles
-        if (units := {item: row[role] for item, row in tracked.items() if role in row})
-    ]
-    return xr.concat(parts, "part").mean("part").transpose("network", "position")
-
-
-def calibration_panels(dataset: xr.Dataset) -> Figure:
-    """Activation against exact belief, where there is one: points are bins, lines middle 90 %."""
-    estimates = ["mle", *map(str, dataset["sampler"].values)]
-    shown = _with_truth(dataset)
+    Parameters
+    ----------
+    nuts : xarray.Dataset
+        The file `nuts.nc` of a study: `NAME_mean`, `NAME_low` and `NAME_high` for each sampler.
+    """
+    (dim,) = nuts["nuts_mean"].dims
+    labels = [str(label) for label in nuts[dim].values]
+    names = [str(v).removesuffix("_mean") for v in nuts.data_vars if str(v).endswith("_mean")]
+    rows = 0.22 * len(labels) + 0.5
     with publication_style():
-        figure = Figure(figsize=(2.5 * len(estimates), 3.1))
-        grid = figure.subplots(1, len(estimates), sharey=True, squeeze=False)[0]
-        for axes, estimate in zip(grid, estimates, strict=True):
-            values = estimate_of(dataset, estimate).transpose("network", *shown.dims)
-            picked = values.values[:, shown.values]
-            exact = dataset["truth"].transpose(*shown.dims).values[shown.values]
-            axes.plot([0, 1], [0, 1], color="0.6", lw=0.8, zorder=0)
-            error = _calibration_points(axes, exact, picked, COLOUR_OF.get(estimate, COLOURS[3]))
-            axes.set_title(f"{NAME_OF.get(estimate, estimate)}\n{error}", fontsize=9)
-            axes.set(xlim=(-0.04, 1.04), ylim=(-0.04, 1.04), aspect="equal")
-            axes.set_xlabel("exact probability")
-        grid[0].set_ylabel("activation (posterior mean)")
-        figure.supxlabel("points: mean of a bin, lines: its middle 90 %", fontsize=8)
+        figure = Figure(figsize=(7, 4 + rows))
+        grid = figure.add_gridspec(2, 2, height_ratios=(3, rows))
+        means, widths = (figure.add_subplot(grid[0, i]) for i in range(2))
+        each = figure.add_subplot(grid[1, :])
+        for number, name in enumerate(names):
+            if name != "nuts":
+                _draw_against_nuts(means, widths, nuts, name)
+            _draw_intervals(each, nuts, name, (number - (len(names) - 1) / 2) * 0.24)
+        means.set(xscale="logit", yscale="logit", title="posterior mean")
+        widths.set(xscale="log", yscale="log", title="width of 90 % interval")
+        for axes, here in ((means, 0.5), (widths, 0.1)):
+            axes.set(xlabel="NUTS", ylabel="sampler", box_aspect=1)
+            axes.axline((here, here), (here + 0.1, here + 0.1), color="0.6", lw=0.8, zorder=0)
+        each.set(xscale="logit", xlabel="activation", ylim=(len(labels) - 0.5, -0.5))
+        each.set_yticks(range(len(labels)), labels, fontsize=7.5)
+        for axis in (means.xaxis, means.yaxis, each.xaxis):
+            _set_plain_ticks(axis)
+        means.tick_params(axis="x", labelrotation=45)
+        handles, shown = each.get_legend_handles_labels()
+        note = "below: points are posterior means, lines 90 % intervals"
+        figure.legend(handles, shown, loc="outside lower center", ncols=3, title=note)
         return figure
 
 
-def _with_truth(dataset: xr.Dataset) -> xr.DataArray:
-    """Where a belief is known and either not zero or about a tracked unit of the item."""
-    truth, tracked = dataset["truth"], tracked_of(dataset)
-    own = xr.zeros_like(truth, dtype=bool)
-    for item in map(str, dataset["item"].values):
-        units = {unit for rows in tracked.values() for unit in rows[item].values()}
-        own.loc[{"item": item, "unit": list(units)}] = True
-    return truth.notnull() & ((truth > 0) | own)
+def _draw_against_nuts(means: Axes, widths: Axes, nuts: xr.Dataset, name: str) -> None:
+    colour, marker = COLOUR_OF.get(name, COLOURS[3]), MARKERS.get(name, "^")
+    mean = (_clip(nuts[f"{which}_mean"]) for which in ("nuts", name))
+    means.plot(*mean, marker, color=colour, ms=4, alpha=0.7)
+    width = (nuts[f"{which}_high"] - nuts[f"{which}_low"] for which in ("nuts", name))
+    shown = (np.maximum(values, FLOOR) for values in width)
+    widths.plot(*shown, marker, color=colour, ms=4, alpha=0.7)
 
 
-def _calibration_points(axes: Axes, exact: np.ndarray, values: np.ndarray, colour: str) -> str:
-    """Draws the bins; returns what to say about them. `values` is (network, question)."""
-    if not exact.size:
-        axes.text(0.5, 0.5, "no exact beliefs\nfor this study", ha="center", va="center")
-        return ""
-    group = np.where(exact <= 0, 0, np.ceil(exact * BINS - 1e-6))
-    for number in np.unique(group):
-        chosen = group == number
-        low, high = np.quantile(values[:, chosen], (0.05, 0.95))
-        x = exact[chosen].mean()
-        axes.vlines(x, low, high, color=colour, lw=1)
-        axes.plot(x, values[:, chosen].mean(), "o", ms=4, color=colour)
-    return f"mean absolute error {np.abs(values - exact).mean():.4f}"
+def _draw_intervals(axes: Axes, nuts: xr.Dataset, name: str, shift: float) -> None:
+    mean, low, high = (_clip(nuts[f"{name}_{what}"]) for what in ("mean", "low", "high"))
+    place, colour = np.arange(len(mean)) + shift, COLOUR_OF.get(name, COLOURS[3])
+    axes.hlines(place, low, high, color=colour, lw=1.2)
+    marker = MARKERS.get(name, "^")
+    axes.plot(mean, place, marker, ms=3, color=colour, label=NAME_OF.get(name, name))
+
+
+def _clip(values: xr.DataArray) -> np.ndarray:
+    """Keep values away from 0 and 1, which a logit axis cannot show."""
+    clipped: np.ndarray = np.clip(values.values, FLOOR, 1 - FLOOR)
+    return clipped
+
+
+def _set_plain_ticks(axis: Axis) -> None:
+    axis.set_major_locator(FixedLocator(TICKS))
+    axis.set_minor_locator(FixedLocator([]))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_tick_params(labelsize=7.5)

@@ -8,7 +8,7 @@ kind's; there the two intervals must lie apart, which asks for more.
 import numpy as np
 import pandas as pd
 
-from equivocal.report.formatting import number
+from equivocal.report.formatting import format_number as number
 from equivocal.study.statistics import paired
 
 __all__ = ["answer", "with_interval"]

@@ -1,12 +1,12 @@
-"""The application: routes and limits. Answers are made by `equivocal.asking`.
+"""The application: its routes and errors. Answers are made by `equivocal.asking`.
 
 GET /                         the page
 GET /static/…                 its parts
-GET /api/health               is it up, and with what
+GET /api/health               whether the server is up, and with what
 GET /api/world                words, examples, prior variances and steps to choose from
 GET /api/comprehend           the answer to `sentence`, as `equivocal ask --json` prints it
 GET /api/comprehend.csv       the same with every filler, as a table
-GET /api/openapi.json         all this for machines
+GET /api/openapi.json         the description of this API
 """
 
 import json
@@ -24,115 +24,94 @@ from starlette.types import ASGIApp
 from equivocal import __version__
 from equivocal.asking import Answer, Comprehender
 from equivocal.errors import UserError
-from equivocal.web.description import describe
-from equivocal.web.facts import world_facts
-from equivocal.web.guard import LOOPBACK_NAMES, Guard
-from equivocal.web.questions import ListQuestion, Question, read_question
-from equivocal.web.time_limit import time_limit
+from equivocal.web.description import describe_api, describe_world
+from equivocal.web.guard import LOOPBACK_NAMES, Guard, limit_time
+from equivocal.web.schemas import ListQuestion, Question, read_question
 
 __all__ = ["create_app"]
 
 SECONDS = 5.0  # for one answer; it takes milliseconds
 STATIC = resources.files("equivocal.web") / "static"
+FAULTS = {  # of ours; the traceback is in the server's log, not in the answer
+    TimeoutError: (503, "the answer took too long; ask again, or ask a shorter sentence."),
+    Exception: (500, "something went wrong here; the server's log says what."),
+}
 
 
 def create_app(comprehender: Comprehender, *, hosts: tuple[str, ...] = LOOPBACK_NAMES) -> ASGIApp:
-    """The whole page for one comprehender; `hosts` are the names it answers to (`*`: any)."""
-    api = _Api(comprehender)
+    """Create the whole application for one comprehender.
+
+    Parameters
+    ----------
+    comprehender : Comprehender
+        What answers.
+    hosts : tuple of str
+        The host names that the server answers to; `*` stands for any.
+    """
+    world, name = describe_world(comprehender).model_dump(), comprehender.world.name
+    fixed = {
+        "/api/health": {"status": "ok", "world": name, "version": __version__},
+        "/api/world": world,
+        "/api/openapi.json": describe_api(comprehender),
+    }
+
+    async def send_fixed(request: Request) -> Response:
+        return _Json(fixed[request.url.path])
+
+    async def comprehend(request: Request) -> Response:
+        question = read_question(ListQuestion, request.query_params)
+        with limit_time(SECONDS):
+            return _Json(answer(question).to_dict(question.top))
+
+    async def tabulate(request: Request) -> Response:
+        question = read_question(Question, request.query_params)
+        with limit_time(SECONDS):
+            return Response(
+                answer(question).to_dataframe().to_csv(index=False),
+                media_type="text/csv",
+                headers={"Content-Disposition": 'attachment; filename="equivocal.csv"'},
+            )
+
+    def answer(question: Question) -> Answer:
+        return comprehender.answer(
+            question.sentence, prior_variance=question.prior_variance, step=question.step
+        )
+
     app = Starlette(
         routes=[
-            Route("/", _page),
+            Route("/", _send_page),
             Mount("/static", StaticFiles(directory=str(STATIC))),
-            Route("/api/health", api.health),
-            Route("/api/world", api.world),
-            Route("/api/comprehend", api.comprehend),
-            Route("/api/comprehend.csv", api.table),
-            Route("/api/openapi.json", api.openapi),
+            Route("/api/comprehend", comprehend),
+            Route("/api/comprehend.csv", tabulate),
+            *(Route(path, send_fixed) for path in fixed),
         ],
-        exception_handlers={
-            UserError: _bad_question,
-            HTTPException: _http_error,
-            TimeoutError: _too_long,
-            Exception: _our_fault,
-        },
+        exception_handlers={UserError: _explain, HTTPException: _explain}
+        | dict.fromkeys(FAULTS, _report_fault),
     )
     return Guard(app, hosts)  # outside, so that answers to faults of ours are guarded too
 
 
-class _Api:
-    """The JSON endpoints; what does not change is made once."""
-
-    def __init__(self, comprehender: Comprehender) -> None:
-        self._comprehender = comprehender
-        self._facts = world_facts(comprehender)
-        self._description = describe(comprehender)
-
-    async def health(self, request: Request) -> Response:
-        del request
-        return _Json(
-            {"status": "ok", "world": self._comprehender.world.name, "version": __version__}
-        )
-
-    async def world(self, request: Request) -> Response:
-        del request
-        return _Json(self._facts)
-
-    async def openapi(self, request: Request) -> Response:
-        del request
-        return _Json(self._description)
-
-    async def comprehend(self, request: Request) -> Response:
-        question = read_question(ListQuestion, request.query_params)
-        with time_limit(SECONDS):
-            return _Json(self._answer(question).to_dict(question.top))
-
-    async def table(self, request: Request) -> Response:
-        question = read_question(Question, request.query_params)
-        with time_limit(SECONDS):
-            return _as_csv(self._answer(question))
-
-    def _answer(self, question: Question) -> Answer:
-        return self._comprehender.answer(
-            question.sentence, prior_variance=question.prior_variance, step=question.step
-        )
-
-
 class _Json(JSONResponse):
-    """JSON as browsers take it: no NaN in it."""
+    """JSON as browsers take it, without NaN."""
 
     def render(self, content: Any) -> bytes:
         return json.dumps(content, ensure_ascii=False, allow_nan=False).encode()
 
 
-def _as_csv(answer: Answer) -> Response:
-    return Response(
-        answer.to_dataframe().to_csv(index=False),
-        media_type="text/csv",
-        headers={"Content-Disposition": 'attachment; filename="equivocal.csv"'},
-    )
-
-
-async def _page(request: Request) -> Response:
+async def _send_page(request: Request) -> Response:
     del request
     return FileResponse(str(STATIC / "index.html"))
 
 
-async def _bad_question(request: Request, error: Exception) -> Response:
+async def _explain(request: Request, error: Exception) -> Response:
+    """Name the client's mistake."""
     del request
+    if isinstance(error, HTTPException):
+        return _Json({"error": f"{error.detail}."}, error.status_code, headers=error.headers)
     return _Json({"error": str(error)}, 400)
 
 
-async def _http_error(request: Request, error: Exception) -> Response:
+async def _report_fault(request: Request, error: Exception) -> Response:
     del request
-    assert isinstance(error, HTTPException)
-    return _Json({"error": f"{error.detail}."}, error.status_code, headers=error.headers)
-
-
-async def _too_long(request: Request, error: Exception) -> Response:
-    del request, error
-    return _Json({"error": "the answer took too long; ask again, or a shorter sentence."}, 503)
-
-
-async def _our_fault(request: Request, error: Exception) -> Response:
-    del request, error  # the traceback is in the server's log, not in the answer
-    return _Json({"error": "something went wrong here; the server's log says what."}, 500)
+    status, message = next(told for kind, told in FAULTS.items() if isinstance(error, kind))
+    return _Json({"error": message}, status)

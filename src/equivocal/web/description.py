@@ -1,159 +1,127 @@
-"""The API described for machines (OpenAPI 3.1); the tests hold the answers to it."""
+"""The server described to its clients: its world for the page, its API as OpenAPI 3.1.
 
+Schemas come from the models of `equivocal.web.schemas`; the tests compare answers with them.
+"""
+
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
+from pydantic.json_schema import models_json_schema
 
 from equivocal import __version__
 from equivocal.asking import CONVERGED, Comprehender
-from equivocal.asking.answer import TOP
-from equivocal.web.questions import MOST_CHARACTERS, MOST_FILLERS
+from equivocal.asking.examples import find_examples
+from equivocal.web.schemas import (
+    MOST_CHARACTERS,
+    Answer,
+    Error,
+    Health,
+    Limits,
+    ListQuestion,
+    Message,
+    Question,
+    Step,
+    World,
+)
+from equivocal.world import World as ComprehendedWorld
+from equivocal.world.grammar import NO_FILLER
+from equivocal.world.spelling import verb_form
 
-__all__ = ["describe"]
+__all__ = ["describe_api", "describe_world"]
 
-TEXT = {"type": "string"}
-NUMBER = {"type": "number"}
-FLAG = {"type": "boolean"}
-NOT_NEGATIVE = {"type": "number", "minimum": 0}
-PROBABILITY = {"type": "number", "minimum": 0, "maximum": 1}
+PAPER_STEP = 17  # "τ = 17 discrete time-steps", §3
+REFERENCE = "#/components/schemas/{model}"
 
 
-def describe(comprehender: Comprehender) -> dict[str, Any]:
-    """The description of a server that runs this comprehender."""
-    asked = _parameters(comprehender)
+def describe_api(comprehender: Comprehender) -> dict[str, Any]:
+    """Return the OpenAPI description of a server with this comprehender."""
+    models: list[type[Message]] = [Answer, Error, Health, World]
+    _, schemas = models_json_schema(
+        [(model, "serialization") for model in models], ref_template=REFERENCE
+    )
+    asked = (_describe_query(kind, comprehender) for kind in (ListQuestion, Question))
     return {
         "openapi": "3.1.0",
         "info": {
             "title": "Equivocal",
             "version": __version__,
-            "description": "What a network and its ensemble believe, word by word.",
+            "description": "The beliefs of a network and its ensemble, word by word.",
         },
         "paths": {
-            "/api/health": _get("Whether the server is up.", _reference("Health")),
-            "/api/world": _get("Words, examples, prior variances, steps.", _reference("World")),
-            "/api/comprehend": _get(
-                "What is believed after each word of a sentence.", _reference("Answer"), asked
-            ),
-            "/api/comprehend.csv": _get(
-                "The same with every filler, as a table.",
-                None,
-                [parameter for parameter in asked if parameter["name"] != "top"],
-            ),
-            "/api/openapi.json": _get("This description.", {"type": "object"}),
+            "/api/health": _describe_get("Whether the server is up.", Health),
+            "/api/world": _describe_get("Words, examples, prior variances, steps.", World),
+            "/api/comprehend": _describe_get("Beliefs after each word.", Answer, next(asked)),
+            "/api/comprehend.csv": _describe_get("Beliefs in every filler.", None, next(asked)),
+            "/api/openapi.json": _describe_get("This description.", dict),
         },
-        "components": {
-            "schemas": {
-                "Answer": _answer(),
-                "Belief": _belief(),
-                "Error": _object(error=TEXT),
-                "Health": _object(status=TEXT, world=TEXT, version=TEXT),
-                "Word": _word(),
-                "World": _world(),
-            }
-        },
+        "components": {"schemas": schemas["$defs"]},
     }
 
 
-def _parameters(comprehender: Comprehender) -> list[dict[str, Any]]:
-    settings = comprehender.source.settings
-    schemas = {
-        "sentence": {"type": "string", "minLength": 1, "maxLength": MOST_CHARACTERS},
-        "prior_variance": {
-            "type": "number",
-            "enum": list(comprehender.prior_variances),
-            "default": settings.prior_variance,
-        },
-        "step": {"enum": [*comprehender.steps, CONVERGED], "default": CONVERGED},
-        "top": {"type": "integer", "minimum": 1, "maximum": MOST_FILLERS, "default": TOP},
-    }
+def _describe_query(kind: type[Question], comprehender: Comprehender) -> list[dict[str, Any]]:
+    """Return the parameters of a question, with the choices that this comprehender offers."""
+    default = comprehender.source.settings.prior_variance
+    variances = {"type": "number", "enum": list(comprehender.prior_variances), "default": default}
+    steps = {"enum": [*comprehender.steps, CONVERGED], "default": CONVERGED}
+    schemas = kind.model_json_schema()["properties"] | {"prior_variance": variances, "step": steps}
     return [
         {"name": name, "in": "query", "required": name == "sentence", "schema": schema}
         for name, schema in schemas.items()
     ]
 
 
-def _get(
-    summary: str,
-    schema: dict[str, Any] | None,
-    parameters: list[dict[str, Any]] | None = None,
+def _describe_get(
+    summary: str, answer: type | None, parameters: Sequence[dict[str, Any]] = ()
 ) -> dict[str, Any]:
-    good = {"text/csv": {}} if schema is None else {"application/json": {"schema": schema}}
-    responses: dict[str, Any] = {"200": {"description": "The answer.", "content": good}}
+    """Describe an operation that answers with a model, any object (`dict`) or a CSV table."""
+    content = {"text/csv": {}} if answer is None else _describe_json(answer)
+    responses: dict[str, Any] = {"200": {"description": "The answer.", "content": content}}
     if parameters:
-        error = {"application/json": {"schema": _reference("Error")}}
-        responses["400"] = {"description": "What is wrong, in a sentence.", "content": error}
-        responses["503"] = {"description": "It took too long.", "content": error}
-    return {"get": {"summary": summary, "parameters": parameters or [], "responses": responses}}
+        for status, reason in (("400", "A mistake in the request."), ("503", "It took too long.")):
+            responses[status] = {"description": reason, "content": _describe_json(Error)}
+    return {"get": {"summary": summary, "parameters": list(parameters), "responses": responses}}
 
 
-def _reference(name: str) -> dict[str, Any]:
-    return {"$ref": f"#/components/schemas/{name}"}
+def _describe_json(answer: type) -> dict[str, Any]:
+    refers = {"$ref": REFERENCE.format(model=answer.__name__)}
+    return {"application/json": {"schema": {"type": "object"} if answer is dict else refers}}
 
 
-def _object(**properties: dict[str, Any]) -> dict[str, Any]:
+def describe_world(comprehender: Comprehender) -> World:
+    """Return the answer to `/api/world`."""
+    world, variances = comprehender.world, comprehender.prior_variances
+    times = {f"{variance:g}": comprehender.get_times(variance) for variance in variances}
+    return World(
+        name=world.name,
+        description=world.file.description,
+        network=comprehender.source.name,
+        roles=list(world.roles),
+        classes=_list_classes(world),
+        examples=find_examples(world),
+        prior_variances=list(variances),
+        prior_variance=comprehender.source.settings.prior_variance,
+        steps=[
+            Step(step=step, times={name: values[at] for name, values in times.items()})
+            for at, step in enumerate(comprehender.steps)
+        ],
+        paper_step=PAPER_STEP,
+        limits=Limits(characters=MOST_CHARACTERS),
+    )
+
+
+def _list_classes(world: ComprehendedWorld) -> dict[str, list[str]]:
+    """List the words of each class as they are said: verbs inflected, the others with markers."""
+    construction = world.grammar.constructions[0]
+    said: dict[str, str] = {}
+    for role in construction.order:
+        fillers = np.array(sorted(world.grammar.fillers_of(role)))
+        for number, marker in zip(fillers, construction.marker_of(role, fillers), strict=True):
+            word = world.lexicon.words[number]
+            if role == world.grammar.action_role:
+                said[word] = verb_form(word, construction.verb_form, world.file.verbs.get(word))
+            elif marker != NO_FILLER:
+                said[word] = f"{world.file.markers[world.tokens[marker]][0]} {word}"
     return {
-        "type": "object",
-        "required": list(properties),
-        "properties": properties,
-        "additionalProperties": False,
+        name: [said.get(word, word) for word in words] for name, words in world.file.words.items()
     }
-
-
-def _map(values: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "object", "additionalProperties": values}
-
-
-def _list(items: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "array", "items": items}
-
-
-def _belief() -> dict[str, Any]:
-    return _object(
-        filler=TEXT,
-        mle=PROBABILITY,
-        bayes=PROBABILITY,
-        low=PROBABILITY,
-        high=PROBABILITY,
-        truth={"type": ["number", "null"], "minimum": 0, "maximum": 1},
-        said=FLAG,
-    )
-
-
-def _word() -> dict[str, Any]:
-    return _object(
-        word=TEXT,
-        possible={"type": ["boolean", "null"]},
-        roles=_map(_list(_reference("Belief"))),
-        semantic_update=NOT_NEGATIVE,
-        entropy=NOT_NEGATIVE,
-        epistemic=NOT_NEGATIVE,
-    )
-
-
-def _answer() -> dict[str, Any]:
-    return _object(
-        sentence=TEXT,
-        world=TEXT,
-        network=TEXT,
-        prior_variance=NUMBER,
-        step={"type": ["integer", "string"]},
-        time={"type": ["number", "null"]},
-        words=_list(_reference("Word")),
-        indicated=_map(TEXT),
-        summary=TEXT,
-    )
-
-
-def _world() -> dict[str, Any]:
-    maybe = {"type": ["string", "null"]}
-    return _object(
-        name=TEXT,
-        description=TEXT,
-        network=TEXT,
-        roles=_list(TEXT),
-        classes=_map(_list(TEXT)),
-        examples=_list(_object(group=TEXT, label=TEXT, sentence=TEXT, compare=maybe)),
-        prior_variances=_list(NUMBER),
-        prior_variance=NUMBER,
-        steps=_list(_object(step={"type": "integer"}, times=_map(NUMBER))),
-        paper_step={"type": "integer"},
-        limits=_object(characters={"type": "integer"}),
-    )

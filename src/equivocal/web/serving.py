@@ -1,4 +1,4 @@
-"""Runs the application with uvicorn."""
+"""The application run by uvicorn on a socket of this machine; limits of connections are here."""
 
 import ipaddress
 import socket
@@ -10,7 +10,7 @@ from equivocal.errors import UserError
 from equivocal.web.app import create_app
 from equivocal.web.guard import LOOPBACK_NAMES
 
-__all__ = ["configured", "is_loopback", "listening", "serve"]
+__all__ = ["bind_socket", "configure_server", "is_loopback", "serve"]
 
 LONGEST_HEADERS = 16_384  # bytes of a request's head, beyond what arrives in one piece (64 kB)
 IDLE_SECONDS = 10
@@ -18,7 +18,7 @@ MOST_CONNECTIONS = 256
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a server that is bound to `host`."""
+    """Tell whether only this machine can reach a server that is bound to `host`."""
     if host == "localhost":
         return True
     try:
@@ -27,8 +27,8 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def listening(host: str, port: int) -> socket.socket:
-    """A bound socket, so that a taken port is known before anything is said."""
+def bind_socket(host: str, port: int) -> socket.socket:
+    """Bind a socket, so that a taken port is known before anything is announced."""
     if not host.strip():
         raise UserError("--host is empty; leave it out, or name an address of this machine.")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -47,13 +47,13 @@ def listening(host: str, port: int) -> socket.socket:
     return bound
 
 
-def configured(comprehender: Comprehender, host: str) -> uvicorn.Config:
-    """The application in uvicorn: bounded requests, nothing about itself in the answers."""
+def configure_server(comprehender: Comprehender, host: str) -> uvicorn.Config:
+    """Configure uvicorn: bounded requests, and nothing about the server in the answers."""
     own = f"[{host}]" if ":" in host else host
     names = (*LOOPBACK_NAMES, own) if is_loopback(host) else ("*",)
     return uvicorn.Config(
         create_app(comprehender, hosts=names),
-        http="h11",  # the one that knows how to bound headers
+        http="h11",  # the only implementation that can bound headers
         ws="none",
         lifespan="off",
         log_level="warning",
@@ -66,5 +66,5 @@ def configured(comprehender: Comprehender, host: str) -> uvicorn.Config:
 
 
 def serve(comprehender: Comprehender, bound: socket.socket, host: str) -> None:
-    """Serve until it is stopped."""
-    uvicorn.Server(configured(comprehender, host)).run(sockets=[bound])
+    """Serve a comprehender until the process is interrupted."""
+    uvicorn.Server(configure_server(comprehender, host)).run(sockets=[bound])

@@ -78,13 +78,13 @@ function fillWords(list, answer, position, choose) {
     const { possible } = answer.words[i];
     button.classList.toggle("ahead", i > position);
     button.classList.toggle("impossible", possible === false);
-    button.title = possible !== false ? "" : "nothing in this world begins so";
+    button.title = possible !== false ? "" : "impossible in this world";
   });
 }
 
 function table(answer, position) {
   const { word, possible, roles } = answer.words[position];
-  const note = possible !== false ? "" : " Nothing in this world begins so.";
+  const note = possible !== false ? "" : " The words are impossible in this world.";
   const head = ["role", "filler", "trained", "Bayesian", "90 % from", "90 % to", "truth", "said"];
   const rows = Object.entries(roles).flatMap(([role, beliefs]) => beliefs.map((belief) => [
     role, belief.filler, percent(belief.mle), percent(belief.bayes), percent(belief.low),

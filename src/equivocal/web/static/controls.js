@@ -18,9 +18,9 @@ export function setUpSampler(world, change) {
     resting = setTimeout(() => { resting = null; change({ step }); }, PAUSE);
   });
   markPaper(world);
-  byId("slider-hint").textContent = "An ensemble of networks starts at the prior, around the "
-    + `trained one, and the data move it. The paper stops at step ${world.paper_step}; `
-    + "“converged” is where it comes to rest.";
+  byId("slider-hint").textContent = "An ensemble of networks starts at the prior, centred "
+    + `on the trained one, and the data move it. The paper stops at step ${world.paper_step}; `
+    + "“converged” is the posterior itself.";
   byId("priors").append(...world.prior_variances.map((value) => html("label", {},
     html("input", { type: "radio", name: "prior", value, change: () => change({ prior: value }) }),
     ` ${value}`)));

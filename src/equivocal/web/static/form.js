@@ -13,7 +13,7 @@ export function setUpForm(world, change) {
   });
   const ask = () => {
     const [sentence, compare] = fields.map((field) => field.value.trim());
-    if (!sentence) complain(0, "Type a sentence, or click words together.");
+    if (!sentence) complain(0, "Type a sentence, or build one from the words below.");
     else change({ sentence, compare: second() ? compare || null : null, position: null });
   };
   byId("form").addEventListener("submit", (event) => { event.preventDefault(); ask(); });

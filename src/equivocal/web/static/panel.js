@@ -95,10 +95,10 @@ export function legend(width, colours) {
   const entries = [
     ["trained network (MLE)", [svg("rect", { y: 5, width: 34, height: BAR, fill: colours.mle })]],
     ["Bayesian, mean", [svg("rect", { y: 5, width: 34, height: BAR, fill: colours.bayes })]],
-    ["90 % of the ensemble", interval(2, 32, 10, colours)],
-    ["exact truth of this world", [svg("rect", {
+    ["90 % interval of the ensemble", interval(2, 32, 10, colours)],
+    ["exact truth in this world", [svg("rect", {
       x: 16, y: 1, width: 2.2, height: 18, fill: colours.ink })]],
-    ["a word that was said", [svg("text", { y: 14.5, "font-weight": 700 }, "bold")]],
+    ["a word that was heard", [svg("text", { y: 14.5, "font-weight": 700 }, "bold")]],
   ];
   const lines = entries.map(([text, sign], i) => svg("g", { transform: `translate(0 ${28 + 23 * i})` },
     ...sign, svg("text", { x: 44, y: 14.5, "font-size": 12.5 }, fit(text, width - 44, 12.5))));

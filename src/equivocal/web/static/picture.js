@@ -1,6 +1,6 @@
 // picture.js: the picture of one answer at one word, an SVG that stands alone.
 //
-// From above: the words with surprise and uncertainty (timeline.js), then a panel of bars for each
+// From above: the words with semantic update and uncertainty (timeline.js), then a panel of bars for each
 // role (panel.js) and the legend. A part is { node, height }; `stack` puts parts below each other.
 
 import { svg } from "./dom.js";
@@ -12,7 +12,7 @@ import { timeline } from "./timeline.js";
 const GAP = 24; // between panels
 const NARROWEST = 190; // a panel
 const MOST_COLUMNS = 3;
-const IMPOSSIBLE = "Nothing in this world begins so: no truth to compare with.";
+const IMPOSSIBLE = "Impossible in this world, so there is no truth to compare with.";
 
 // look: { colours, unit, width, visible, margin, titled } and what `shared` of answer.js gives.
 // Only the timeline of a very long sentence is wider than `visible`; both are in pixels.

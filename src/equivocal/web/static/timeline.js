@@ -1,4 +1,4 @@
-// timeline.js: the words in equal columns, and under them surprise and uncertainty.
+// timeline.js: the words in equal columns, and under them semantic update and uncertainty.
 //
 // On the page buttons stand where a saved picture has its words (answer.js).
 
@@ -22,10 +22,10 @@ export function timeline(answer, position, width, look) {
       fill: colours.chosen }),
     ...(look.titled ? answer.words : []).map((entry, i) =>
       word(entry.word, i, position, columns, colours)),
-    line("surprise (semantic update)", surprise, surprise.map(short), look.surpriseTop, {
+    line("semantic update", surprise, surprise.map(short), look.surpriseTop, {
       y: WORDS + 8, columns, width, position, colours, colour: colours.ink, name: "surprise",
     }),
-    line("uncertainty in nats, shaded: not knowing", entropy, doubts(answer, columns), look.entropyTop, {
+    line("uncertainty in nats, shaded: epistemic", entropy, doubts(answer, columns), look.entropyTop, {
       y: WORDS + 8 + LINE, columns, width, position, colours, colour: colours.bayes,
       name: "uncertainty", shaded: answer.words.map((entry) => entry.epistemic),
     }));

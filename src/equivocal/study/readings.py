@@ -1,93 +1,75 @@
-"""Picks out of the dataset of a study what a figure shows: who is taken for agent, and when.
+"""Selections from the dataset of a study (`activations.nc`): whose activation, asked how, and when.
 
     indicated ROLE     unit that the syntax of the sentence puts into ROLE
     plausible ROLE     unit that has ROLE in the baseline sentence, where it is another one
     non-relevant       mean over the units listed for it, without those of the item itself
 
-The dataset is the one written as `activations.nc`; see `equivocal.study.activations`.
+`equivocal.study.summaries` makes tables of them; `equivocal.study.activations`, the dataset.
 """
 
 import xarray as xr
 
 from equivocal.errors import UserError, join_names
-from equivocal.report.style import COLOURS
 from equivocal.study.activations import get_non_relevant, get_tracked
 
 __all__ = [
-    "COLOUR_OF",
-    "NAME_OF",
-    "answers",
-    "at_critical",
-    "central_prior",
-    "conditions_of",
-    "estimate_of",
-    "non_relevant",
-    "position_name",
-    "roles_of",
-    "series_of",
-    "tracked_of",
+    "average_non_relevant",
+    "list_conditions",
+    "list_roles",
+    "list_series",
+    "name_position",
+    "select_answers",
+    "select_critical",
+    "select_estimate",
+    "select_units",
 ]
 
-NAME_OF = {
-    "mle": "trained network (MLE)",
-    "paper": "Bayesian, paper's sampler",
-    "converged": "Bayesian, converged",
-    "nuts": "NUTS",
-}
-COLOUR_OF = {
-    "mle": COLOURS[0],
-    "paper": COLOURS[1],
-    "converged": COLOURS[2],
-    "nuts": COLOURS[6],
-}
 
-
-def central_prior(dataset: xr.Dataset) -> float:
-    """The prior variance of the main analysis."""
-    return float(dataset.attrs["central_prior"])
-
-
-def conditions_of(dataset: xr.Dataset) -> list[str]:
-    """In order; the first is the baseline."""
+def list_conditions(dataset: xr.Dataset) -> list[str]:
+    """Return the conditions in order; the first is the baseline."""
     return [str(name) for name in dataset["condition"].values]
 
 
-def tracked_of(dataset: xr.Dataset) -> dict[str, dict[str, dict[str, str]]]:
-    """Unit by condition, item and role, for the items that the dataset holds."""
-    return get_tracked(dataset)
-
-
-def roles_of(dataset: xr.Dataset) -> list[str]:
-    """Roles that are tracked and asked for, in the order in which they are tracked."""
-    tracked = tracked_of(dataset)[conditions_of(dataset)[0]]
+def list_roles(dataset: xr.Dataset) -> list[str]:
+    """Return the roles that are tracked and asked for, in the order in which they are tracked."""
+    tracked = get_tracked(dataset)[list_conditions(dataset)[0]]
     roles = dict.fromkeys(role for units in tracked.values() for role in units)
     return [role for role in roles if role in dataset["probe"].values]
 
 
-def estimate_of(
+def select_units(dataset: xr.Dataset, condition: str, role: str) -> dict[str, str]:
+    """Return the unit that each item tracks for a role."""
+    tracked = get_tracked(dataset)[condition]
+    return {item: row[role] for item, row in tracked.items() if role in row}
+
+
+def select_estimate(
     dataset: xr.Dataset, estimate: str, prior: float | None = None, name: str = "mean"
 ) -> xr.DataArray:
-    """Activations of the trained network (`"mle"`) or `name` of a sampler's posterior."""
+    """Return activations of the trained network (`"mle"`), or `name` of a sampler's posterior.
+
+    The prior variance is that of the main analysis unless another is given.
+    """
     if estimate == "mle":
         return dataset["mle"]
     samplers = [str(sampler) for sampler in dataset["sampler"].values]
     if estimate not in samplers:
         known = join_names(["mle", *samplers])
         raise UserError(f"unknown estimate {estimate!r}; the dataset has {known}.")
-    variance = central_prior(dataset) if prior is None else prior
+    variance = float(dataset.attrs["central_prior"]) if prior is None else prior
     return dataset[name].sel(sampler=estimate).sel(prior=variance, method="nearest")
 
 
-def series_of(dataset: xr.Dataset, condition: str) -> dict[str, dict[str, str]]:
-    """Unit by item for each tracked role: indicated, then plausible; one series where they agree.
+def list_series(dataset: xr.Dataset, condition: str) -> dict[str, dict[str, str]]:
+    """Return the unit of each item by the name of its reading: indicated, then plausible roles.
 
     In a reversal the indicated agent is the plausible patient: both names stand in one label.
     """
-    tracked, baseline = tracked_of(dataset), conditions_of(dataset)[0]
+    tracked, baseline = get_tracked(dataset), list_conditions(dataset)[0]
     labels: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for kind, where in (("indicated", condition), ("plausible", baseline)):
-        for role in roles_of(dataset):
-            units = {item: row[role] for item, row in tracked[where].items() if role in row}
+        for role in list_roles(dataset):
+            units = select_units(dataset, where, role)
             if kind == "plausible":
                 before = tracked[condition]
                 units = {item: unit for item, unit in units.items() if unit != before[item][role]}
@@ -96,19 +78,19 @@ def series_of(dataset: xr.Dataset, condition: str) -> dict[str, dict[str, str]]:
     return {" = ".join(names): dict(units) for units, names in labels.items()}
 
 
-def answers(
+def select_answers(
     values: xr.DataArray, condition: str, probe: str, units: dict[str, str]
 ) -> xr.DataArray:
-    """Activation of each item's own unit: `values` without condition, probe and unit."""
+    """Return the activation of each item's own unit, without condition, probe and unit."""
     chosen = values.sel(condition=condition, probe=probe)
     items = xr.DataArray(list(units), dims="item")
     return chosen.sel(item=items, unit=xr.DataArray(list(units.values()), dims="item"))
 
 
-def non_relevant(
+def average_non_relevant(
     dataset: xr.Dataset, values: xr.DataArray, condition: str, probe: str
 ) -> xr.DataArray | None:
-    """Mean activation over the non-relevant units of each item that has some."""
+    """Return the mean activation over the non-relevant units of each item that has some."""
     listed_units, tracked = get_non_relevant(dataset), get_tracked(dataset)
     parts = []
     for item in dataset["item"].values:
@@ -120,16 +102,16 @@ def non_relevant(
     return xr.concat(parts, "item") if parts else None
 
 
-def at_critical(dataset: xr.Dataset, values: xr.DataArray, condition: str) -> xr.DataArray:
-    """`values` of one condition at the critical word of each item."""
+def select_critical(dataset: xr.Dataset, values: xr.DataArray, condition: str) -> xr.DataArray:
+    """Return `values` of one condition at the critical word of each item."""
     items = values["item"].values
     where = dataset["critical"].sel(condition=condition, item=items)
     place = xr.DataArray(where.values, dims="item")
     return values.sel(item=xr.DataArray(items, dims="item"), position=place)
 
 
-def position_name(dataset: xr.Dataset, condition: str, position: int) -> str:
-    """What stands there in every sentence: a role's filler, the critical word, or just word 3.
+def name_position(dataset: xr.Dataset, condition: str, position: int) -> str:
+    """Name what stands there in every sentence: a role, the critical word, or just "word 3".
 
     Sentences that are over by then do not count; where all are, the name is empty.
     """
@@ -138,8 +120,8 @@ def position_name(dataset: xr.Dataset, condition: str, position: int) -> str:
     heard = {str(i): str(w) for i, w in zip(words["item"].values, words.values, strict=True) if w}
     if not heard:
         return ""
-    tracked = tracked_of(dataset)[condition]
-    for role in roles_of(dataset):
+    tracked = get_tracked(dataset)[condition]
+    for role in list_roles(dataset):
         if all(tracked[item].get(role) == word for item, word in heard.items()):
             return role
     if all(int(critical.sel(item=item)) == position for item in heard):

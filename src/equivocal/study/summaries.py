@@ -1,0 +1,228 @@
+"""The tables behind the figures of a study: means, spreads, effects, entropies and calibration.
+
+Each function takes the dataset of a study and returns one tidy table, which a function of
+`equivocal.report` draws.
+"""
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from scipy.special import entr
+
+from equivocal.study.measures import measures
+from equivocal.study.readings import (
+    average_non_relevant,
+    get_tracked,
+    list_conditions,
+    list_roles,
+    list_series,
+    name_position,
+    select_answers,
+    select_critical,
+    select_estimate,
+    select_units,
+)
+
+__all__ = [
+    "NON_RELEVANT",
+    "tabulate_calibration",
+    "tabulate_critical",
+    "tabulate_entropies",
+    "tabulate_prior_effects",
+    "tabulate_words",
+]
+
+BINS = 10  # of exact probability; zero has one of its own
+NON_RELEVANT = "non-relevant (mean)"
+
+
+def tabulate_critical(
+    dataset: xr.Dataset, condition: str, sampler: str = "paper", prior: float | None = None
+) -> pd.DataFrame:
+    """Tabulate trained and Bayesian activations at the critical word.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        The activations of a study.
+    condition, sampler : str
+        One of its conditions, and one of its samplers.
+    prior : float, optional
+        The prior variance; that of the main analysis unless given.
+
+    Returns
+    -------
+    DataFrame
+        A row for each estimate ("mle" or the sampler), probe and role: the units that are
+        indicated for the role, their mean over networks and items, and the standard deviation over
+        items of the networks' mean.
+    """
+    rows = []
+    roles = list_roles(dataset)
+    for probe in roles:
+        for estimate in ("mle", sampler):
+            values = select_estimate(dataset, estimate, prior)
+            for role in roles:
+                units = select_units(dataset, condition, role)
+                chosen = select_answers(values, condition, probe, units)
+                by_item = select_critical(dataset, chosen, condition).mean("network")
+                named = list(dict.fromkeys(units.values()))
+                example = named[0] if len(named) == 1 else f"{named[0]}, …"
+                mean, sd = float(by_item.mean()), _compute_sd(by_item, "item")
+                rows.append((estimate, probe, role, example, mean, float(sd)))
+    return pd.DataFrame(rows, columns=["estimate", "probe", "role", "units", "mean", "sd"])
+
+
+def tabulate_words(dataset: xr.Dataset, condition: str, estimate: str) -> pd.DataFrame:
+    """Tabulate activations word by word.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        The activations of a study.
+    condition, estimate : str
+        One of its conditions, and `"mle"` or one of its samplers.
+
+    Returns
+    -------
+    DataFrame
+        A row for each probe, position and series (`list_series`, and the non-relevant units):
+        mean and standard deviation over networks of the items' mean.
+    """
+    values = select_estimate(dataset, estimate)
+    named = {int(p): name_position(dataset, condition, int(p)) for p in dataset["position"].values}
+    parts = []
+    for probe in map(str, dataset["probe"].values):
+        shown = {
+            label: select_answers(values, condition, probe, units)
+            for label, units in list_series(dataset, condition).items()
+        }
+        others = average_non_relevant(dataset, values, condition, probe)
+        if others is not None:
+            shown[NON_RELEVANT] = others
+        for label, answers in shown.items():
+            by_network = answers.mean("item")
+            part = pd.DataFrame(
+                {
+                    "probe": probe,
+                    "position": list(named),
+                    "place": list(named.values()),
+                    "series": label,
+                    "mean": by_network.mean("network").values,
+                    "sd": _compute_sd(by_network, "network").values,
+                }
+            )
+            parts.append(part[part["place"] != ""])  # words that no sentence of the condition has
+    return pd.concat(parts, ignore_index=True)
+
+
+def _compute_sd(values: xr.DataArray, over: str) -> xr.DataArray:
+    """Return the sample standard deviation; NaN, which draws no bar, where there is one value."""
+    return values.std(over, ddof=1) if values.sizes[over] > 1 else values.isel({over: 0}) * np.nan
+
+
+def tabulate_prior_effects(dataset: xr.Dataset) -> pd.DataFrame:
+    """Tabulate Bayesian minus trained activation at the critical word for each prior variance.
+
+    Returns
+    -------
+    DataFrame
+        A row for each condition but the baseline, measure, sampler, prior and network, averaged
+        over items.
+    """
+    table = measures(dataset)
+    others = list_conditions(dataset)[1:] or list_conditions(dataset)
+    chosen = table["condition"].isin(others) & ~table["measure"].str.startswith("plausible")
+    table = table[chosen].assign(effect=lambda rows: rows["mean"] - rows["mle"])
+    keys = ["condition", "measure", "probe", "sampler", "prior", "network"]
+    return table.groupby(keys, sort=False)["effect"].mean().reset_index()
+
+
+def tabulate_entropies(dataset: xr.Dataset) -> pd.DataFrame:
+    """Tabulate entropies after each word, averaged over items, tracked roles and tracked units.
+
+    Returns
+    -------
+    DataFrame
+        A row for each sampler, condition and position: total entropy of the posterior's mean
+        answer with its standard deviation over networks, the part expected once the weights are
+        known (aleatoric), and the entropy of the trained network's answer.
+    """
+    parts = []
+    for sampler in map(str, dataset["sampler"].values):
+        for condition in list_conditions(dataset):
+
+            def average(values: xr.DataArray, of: str = condition) -> xr.DataArray:
+                return _average_tracked(dataset, values, of)
+
+            total = average(_compute_entropy(select_estimate(dataset, sampler)))
+            expected = average(select_estimate(dataset, sampler, name="expected"))
+            positions = [int(position) for position in dataset["position"].values]
+            parts.append(
+                pd.DataFrame(
+                    {
+                        "sampler": sampler,
+                        "condition": condition,
+                        "position": positions,
+                        "place": [name_position(dataset, condition, p) for p in positions],
+                        "total": total.mean("network").values,
+                        "sd": _compute_sd(total, "network").values,
+                        "expected": expected.mean("network").values,
+                        "trained": average(_compute_entropy(dataset["mle"])).mean("network").values,
+                    }
+                )
+            )
+    return pd.concat(parts, ignore_index=True)
+
+
+def _compute_entropy(values: xr.DataArray) -> xr.DataArray:
+    """Return the entropy of a yes-or-no unit, in nats."""
+    return values.copy(data=entr(values.values) + entr(1 - values.values))
+
+
+def _average_tracked(dataset: xr.Dataset, values: xr.DataArray, condition: str) -> xr.DataArray:
+    """Return (network, position): mean over items, tracked roles as probes, and tracked units."""
+    roles = list_roles(dataset)
+    parts = [
+        select_answers(values, condition, probe, units).mean("item")
+        for probe in roles
+        for role in roles
+        if (units := select_units(dataset, condition, role))
+    ]
+    return xr.concat(parts, "part").mean("part").transpose("network", "position")
+
+
+def tabulate_calibration(dataset: xr.Dataset) -> pd.DataFrame:
+    """Tabulate activations by exact probability, where there is one.
+
+    Returns
+    -------
+    DataFrame
+        A row for each estimate and bin of exact probability (zero has its own): mean exact
+        probability `truth`, mean `activation` and its 5 % and 95 % quantile, and the estimate's
+        mean absolute `error` over all bins. Empty where no exact belief is known.
+    """
+    shown = _find_known(dataset)
+    exact = dataset["truth"].transpose(*shown.dims).values[shown.values]
+    group = np.where(exact <= 0, 0, np.ceil(exact * BINS - 1e-6))
+    rows = []
+    for estimate in ["mle", *map(str, dataset["sampler"].values)]:
+        values = select_estimate(dataset, estimate).transpose("network", *shown.dims)
+        picked = values.values[:, shown.values]
+        for number in np.unique(group):
+            chosen = group == number
+            low, high = np.quantile(picked[:, chosen], (0.05, 0.95))
+            mean = picked[:, chosen].mean()
+            error = np.abs(picked - exact).mean()
+            rows.append((estimate, exact[chosen].mean(), mean, low, high, error))
+    return pd.DataFrame(rows, columns=["estimate", "truth", "activation", "low", "high", "error"])
+
+
+def _find_known(dataset: xr.Dataset) -> xr.DataArray:
+    """Find where a belief is known and either not zero or about a tracked unit of the item."""
+    truth, tracked = dataset["truth"], get_tracked(dataset)
+    own = xr.zeros_like(truth, dtype=bool)
+    for item in map(str, dataset["item"].values):
+        units = {unit for rows in tracked.values() for unit in rows[item].values()}
+        own.loc[{"item": item, "unit": list(units)}] = True
+    return truth.notnull() & ((truth > 0) | own)
