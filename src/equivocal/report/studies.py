@@ -99,7 +99,7 @@ def write_report(study: Study) -> Path:
         figures=[(name, _caption(name)) for name in figures_of(study)],
         methods=methods_paragraph(settings, study.run, study.stimuli),
         settings=tomli_w.dumps(settings.model_dump(mode="json", exclude_none=True)),
-        versions=versions("equivocal", "jax", "numpy", "scipy", "statsmodels", "xarray"),
+        versions=versions("equivocal", "jax", "numpy", "scipy", "xarray"),
         notes=_notes(study),
     )
     path = render_report(folder, content)

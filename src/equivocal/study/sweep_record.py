@@ -20,7 +20,7 @@ from equivocal.store.overwrite import announce_overwrite
 __all__ = ["SweepRecord"]
 
 NAME = "varied.toml"  # not sweep.toml, which a user's own file may be called
-PACKAGES = ("equivocal", "jax", "numpy", "scipy", "statsmodels", "xarray")
+PACKAGES = ("equivocal", "jax", "numpy", "scipy", "xarray")
 
 
 @dataclass(frozen=True)

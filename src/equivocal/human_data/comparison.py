@@ -17,18 +17,19 @@ import pandas as pd
 from scipy import stats
 
 from equivocal.human_data.design import (
+    MOST_LEVELS,
     Design,
     Model,
     check_groups,
     check_size,
-    response_of,
-    varying,
+    prepare_response,
+    select_varying,
 )
-from equivocal.human_data.joining import Joined
-from equivocal.human_data.mixed import MixedFit, check_trials, fit_mixed
+from equivocal.human_data.joins import Joined
+from equivocal.mixed_models import MixedFit, check_trials, fit_mixed
 from equivocal.progress import Advance
 
-__all__ = ["Comparison", "Pair", "Prepared", "compare", "fitted", "prepare"]
+__all__ = ["Comparison", "Pair", "Plan", "compare", "fit_models", "plan_models"]
 
 
 class Pair(NamedTuple):
@@ -41,27 +42,23 @@ class Pair(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """Models to fit; whatever is wrong with the trials has been told."""
+class Plan:
+    """Models to fit, of trials that have been checked."""
 
     joined: Joined
     log: bool
     y: np.ndarray  # the response, or its logarithm
     design: Design
-    pairs: list[Pair]
+    pairs: list[Pair]  # a row of the table each
     notes: list[str]
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """What was fitted, and the table of it."""
+class Comparison(Plan):
+    """Models that have been fitted, and the table of them."""
 
-    joined: Joined
-    log: bool
-    pairs: list[Pair]  # a row of the table each
     fits: dict[Model, MixedFit]  # by maximum likelihood
     table: pd.DataFrame
-    notes: list[str]
 
 
 def compare(
@@ -70,52 +67,79 @@ def compare(
     log: bool = False,
     slopes: bool = False,
     advance: Advance = lambda *_: None,
+    most_effects: int = MOST_LEVELS,
 ) -> Comparison:
-    """Fit all models; a row for each measure alone, and for each together with the others."""
-    return fitted(prepare(joined, log=log, slopes=slopes), advance)
+    """Fit models with and without each measure.
+
+    Parameters
+    ----------
+    joined : Joined
+        Trials with their measures, as `join` returns them.
+    log : bool
+        Model the logarithm of the response.
+    slopes : bool
+        Let the effect of each measure differ between participants.
+    advance : callable
+        Told how many models are done, of how many.
+    most_effects : int
+        Refuse models with more random effects than this; memory grows with its square.
+
+    Returns
+    -------
+    Comparison
+        Its `table` has a row for each measure alone, and for each together with the others.
+
+    Raises
+    ------
+    UserError
+        Where the trials cannot be fitted, with the reason.
+    """
+    plan = plan_models(joined, log=log, slopes=slopes, most_effects=most_effects)
+    return fit_models(plan, advance)
 
 
-def prepare(joined: Joined, *, log: bool = False, slopes: bool = False) -> Prepared:
-    """The models to fit, once the trials are known to be fit for them."""
+def plan_models(
+    joined: Joined, *, log: bool = False, slopes: bool = False, most_effects: int = MOST_LEVELS
+) -> Plan:
+    """Return the models to fit, once the trials are known to be fit for them (see `compare`)."""
     trials = joined.trials
-    y = response_of(trials["response"].to_numpy(float), log)
+    y = prepare_response(trials["response"].to_numpy(float), log)
     check_groups(trials)
     notes = list(joined.notes)
-    measures = varying(trials, joined.measures, notes)
-    notes += _on_positions(joined)
+    measures = select_varying(trials, joined.measures, notes)
+    notes += _note_positions(joined)
     design = Design(trials, measures, joined.controls)
-    pairs = _pairs(measures, slopes)
+    pairs = _pair_models(measures, slopes)
     if not design.is_independent(measures):
         notes.append("the measures determine each other, so they are fitted one by one only")
         pairs = [pair for pair in pairs if pair.kind == "alone"]
-    _check_effects(_counts(trials), pairs)
+    _check_effects(_count_groups(trials), pairs, most_effects)
     check_trials(len(y), design.width + max(len(pair.full.measures) for pair in pairs))
-    return Prepared(joined, log, y, design, pairs, notes)
+    return Plan(joined, log, y, design, pairs, notes)
 
 
-def fitted(prepared: Prepared, advance: Advance = lambda *_: None) -> Comparison:
-    """Fit all models, and put what they say into a table."""
-    y, design, pairs = prepared.y, prepared.design, prepared.pairs
-    fits, restricted = _fit_all(y, design, pairs, advance)
-    spread = float(y.std(ddof=1))
+def fit_models(plan: Plan, advance: Advance = lambda *_: None) -> Comparison:
+    """Fit all models of a plan, and put what they say into a table (see `compare`)."""
+    fits, restricted = _fit_all(plan, advance)
+    spread, counts = float(plan.y.std(ddof=1)), _count_groups(plan.joined.trials)
     rows = [
-        {"measure": pair.measure, "model": pair.kind, "trials": len(y)}
-        | _counts(prepared.joined.trials)
-        | _coefficient(pair, restricted[pair.full], design, spread)
-        | _criteria(fits[pair.full], fits[pair.without])
-        | _verdict(fits[pair.full], fits[pair.without], restricted[pair.full])
-        for pair in pairs
+        {"measure": pair.measure, "model": pair.kind, "trials": len(plan.y)}
+        | counts
+        | _describe_coefficient(pair, restricted[pair.full], plan.design, spread)
+        | _compare_criteria(fits[pair.full], fits[pair.without])
+        | _describe_fits(fits[pair.full], fits[pair.without], restricted[pair.full])
+        for pair in plan.pairs
     ]
-    return Comparison(
-        prepared.joined, prepared.log, pairs, fits, pd.DataFrame(rows), prepared.notes
-    )
+    return Comparison(**vars(plan), fits=fits, table=pd.DataFrame(rows))
 
 
-def _counts(trials: pd.DataFrame) -> dict[str, int]:
+def _count_groups(trials: pd.DataFrame) -> dict[str, int]:
+    """Count participants and items."""
     return {f"{name}s": trials[name].nunique() for name in ("participant", "item")}
 
 
-def _on_positions(joined: Joined) -> list[str]:
+def _note_positions(joined: Joined) -> list[str]:
+    """Note where several words of a sentence are analysed together."""
     if "position" not in joined.trials or "position" in joined.controls:
         return []
     places = joined.trials["position"].nunique()
@@ -127,32 +151,33 @@ def _on_positions(joined: Joined) -> list[str]:
     ]
 
 
-def _check_effects(counts: dict[str, int], pairs: list[Pair]) -> None:
+def _check_effects(counts: dict[str, int], pairs: list[Pair], most: int) -> None:
+    """Refuse models with too many random effects, and say which option has fewer."""
     slopes = max(len(pair.full.slopes) for pair in pairs)
     way_out = "keep some of them with --where"
     if slopes:
         way_out = f"choose fewer measures with --measure, leave out --slopes, or {way_out}"
-    check_size(counts["participants"], counts["items"], slopes, way_out)
+    check_size(counts["participants"], counts["items"], slopes, way_out, most)
 
 
-def _fit_all(
-    y: np.ndarray, design: Design, pairs: list[Pair], advance: Advance
-) -> tuple[dict[Model, MixedFit], dict[Model, MixedFit]]:
-    """Every model by maximum likelihood, and those with the measure also by REML."""
+def _fit_all(plan: Plan, advance: Advance) -> tuple[dict[Model, MixedFit], dict[Model, MixedFit]]:
+    """Fit every model by maximum likelihood, and those with the measure also by REML."""
+    y, design, pairs = plan.y, plan.design, plan.pairs
     wanted = dict.fromkeys(model for pair in pairs for model in (pair.without, pair.full))
     holding = dict.fromkeys(pair.full for pair in pairs)
     total = len(wanted) + len(holding)
     fits, restricted = {}, {}
     for done, model in enumerate(wanted, start=1):
-        fits[model] = fit_mixed(y, *design.of(model))
+        fits[model] = fit_mixed(y, *design.build(model))
         advance(done, total, "fitting")
     for done, model in enumerate(holding, start=len(wanted) + 1):
-        restricted[model] = fit_mixed(y, *design.of(model), reml=True)
+        restricted[model] = fit_mixed(y, *design.build(model), reml=True)
         advance(done, total, "fitting")
     return fits, restricted
 
 
-def _pairs(measures: list[str], slopes: bool) -> list[Pair]:
+def _pair_models(measures: list[str], slopes: bool) -> list[Pair]:
+    """Pair the models with and without each measure, alone and together with the others."""
     found = []
     for name in measures:
         random: tuple[str, ...] = (name,) if slopes else ()
@@ -166,25 +191,27 @@ def _pairs(measures: list[str], slopes: bool) -> list[Pair]:
     return found
 
 
-def _coefficient(pair: Pair, fit: MixedFit, design: Design, response: float) -> dict[str, Any]:
-    """Per unit of the measure; and in standard deviations of the `response` per one of it."""
+def _describe_coefficient(
+    pair: Pair, fit: MixedFit, design: Design, response: float
+) -> dict[str, Any]:
+    """Return the coefficient per unit, and in standard deviations of response and measure."""
     k, spread = design.width + pair.full.measures.index(pair.measure), design.spread[pair.measure]
-    estimate, (low, high) = float(fit.coefficients[k]), fit.interval(k)
+    estimate, (low, high) = float(fit.coefficients[k]), map(float, fit.intervals[k])
     return {
         "estimate": estimate / spread,
-        "se": fit.error(k) / spread,
+        "se": float(fit.errors[k]) / spread,
         "low": low / spread,
         "high": high / spread,
         "std_estimate": estimate / response,
         "std_low": low / response,
         "std_high": high / response,
         "df": float(fit.df[k]),
-        "p": fit.p_value(k),
+        "p": float(fit.p_values[k]),
     }
 
 
-def _criteria(full: MixedFit, without: MixedFit) -> dict[str, float]:
-    """`delta_…` is how much lower a criterion is with the measure: above zero favours it."""
+def _compare_criteria(full: MixedFit, without: MixedFit) -> dict[str, float]:
+    """Return how much lower each criterion is with the measure: above zero favours it."""
     # two maxima found to the last digits but one may differ by less than nothing
     chi2 = max(2 * (full.log_likelihood - without.log_likelihood), 0.0)
     return {
@@ -198,8 +225,8 @@ def _criteria(full: MixedFit, without: MixedFit) -> dict[str, float]:
     }
 
 
-def _verdict(full: MixedFit, without: MixedFit, restricted: MixedFit) -> dict[str, Any]:
-    """Spread of the random parts, and whether all three fits can be believed."""
+def _describe_fits(full: MixedFit, without: MixedFit, restricted: MixedFit) -> dict[str, Any]:
+    """Return the spread of the random parts, and whether all three fits can be believed."""
     used = (full, without, restricted)
     notes = dict.fromkeys(fit.note for fit in used if fit.note)
     return {
