@@ -68,7 +68,7 @@ def score_layers(
     truth, pairs = enumerate_truth(run.world), find_reversals(run.world)
     for layers, cuts in cases:
         rounds = None if layers == "last" else num_steps
-        how = {"cuts": cuts, "num_steps": rounds, "tolerance": 0.5}
+        how: dict[str, Any] = {"cuts": cuts, "num_steps": rounds, "tolerance": 0.5}
         made = sample_comprehenders(network, corpus, layers, **how)
         found = compute_scores(made.pool(truth.questions), truth)
         row = {

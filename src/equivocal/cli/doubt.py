@@ -65,7 +65,8 @@ def doubt(
     _show_summary(result.tables["summary"], result.settings["networks"])
     _show_roles(result.tables["roles"])
     out.print(result.summary[0], style="bold", soft_wrap=True)
-    _show_convergence(result.tables["scores"])
+    for verdict in result.summary[1:]:
+        out.print(verdict, style="dim", soft_wrap=True)
     tell_written(chosen, quick=quick)
 
 
@@ -105,11 +106,3 @@ def _show_roles(roles: "pd.DataFrame") -> None:
     for kind, row in means.iterrows():
         table.add_row(str(kind), *(f"{value:.4f}" for value in row))
     show_table(table)
-
-
-def _show_convergence(scores: "pd.DataFrame") -> None:
-    """Print how many posteriors of each kind converged, and the verdict of the first."""
-    for kind, own in scores.dropna(subset="converged").groupby("kind", sort=False):
-        many = int(own["converged"].eq(True).sum())
-        said = f"{kind}: {many} of {len(own)} converged; the first: {own['message'].iloc[0]}"
-        out.print(said, style="dim", soft_wrap=True)

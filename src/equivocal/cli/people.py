@@ -1,7 +1,7 @@
 """`equivocal compare` and `equivocal simulate`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
@@ -12,8 +12,6 @@ from equivocal.errors import UserError
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from equivocal.experiments.human_data import ComparisonResult
 
 __all__ = ["COMPARE_EXAMPLES", "SIMULATE_EXAMPLES", "compare", "simulate"]
 
@@ -27,7 +25,6 @@ SIMULATE_EXAMPLES = (
     "`equivocal simulate --measures measures.csv --measure semantic_update`, "
     "`equivocal simulate --power --participants 20,40,60 --items 12,24 --runs 200`"
 )
-MOST_RUNS = 100_000
 
 Column = Annotated[str, typer.Option(help="Column of the trials.")]
 Where = Annotated[
@@ -84,18 +81,12 @@ def compare(
         word=word,
         response=response,
     )
+    chosen = {"measure": measure or [], "controls": control or [], "where": where or []}
     result = compare_trials(
-        data,
-        measures,
-        folder,
-        columns=columns,
-        measure=measure or [],
-        controls=control or [],
-        where=where or [],
-        log=log,
-        slopes=slopes,
+        data, measures, folder, columns=columns, log=log, slopes=slopes, **chosen
     )
-    _show_trials(result)
+    for line in result.summary:
+        out.print(line, soft_wrap=True)
     _show_models(result.tables["compare"])
     out.print(f"wrote {folder / 'compare.csv'}, figures, lme4.R and brms.R", soft_wrap=True)
 
@@ -126,7 +117,7 @@ def simulate(
     ] = False,
     runs: Annotated[
         int | None,
-        typer.Option(min=1, max=MOST_RUNS, help="Experiments for each point of --power [200]."),
+        typer.Option(min=1, max=100_000, help="Experiments for each point of --power [200]."),
     ] = None,
     slopes: Slopes = False,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same numbers.")] = 0,
@@ -158,14 +149,13 @@ def simulate(
         noise_sd=noise_sd,
         seed=seed,
     )
-    stimuli = {"measures": measures, "measure": measure, "where": where or []}
+    how: dict[str, Any] = {"measures": measures, "measure": measure, "where": where or []}
     if power:
-        how = {"runs": runs or RUNS, "slopes": slopes}
-        found = simulate_power(experiment, *counts, folder, **how, **stimuli)
-        _show_power(found.tables["power"], beta)
+        how |= {"runs": runs or RUNS, "slopes": slopes}
+        _show_power(simulate_power(experiment, *counts, folder, **how).tables["power"], beta)
         out.print(f"wrote {folder / 'power.csv'} and {folder / 'figures'}", soft_wrap=True)
         return
-    out.print(simulate_trials(experiment, folder, **stimuli).summary[0], soft_wrap=True)
+    out.print(simulate_trials(experiment, folder, **how).summary[0], soft_wrap=True)
     out.print(
         f"wrote {folder / 'data.csv'}, measures.csv and truth.toml; analyse it with `equivocal "
         f"compare {folder / 'data.csv'} --measures {folder / 'measures.csv'}`",
@@ -186,22 +176,6 @@ def _parse_counts(text: str, name: str) -> list[int]:
     if not all(part.isdecimal() and len(part) < 6 and int(part) > 1 for part in parts):
         raise UserError(f"--{name} {text!r:.80} must be whole numbers from 2 on, as 20,40.")
     return sorted({int(part) for part in parts})
-
-
-def _show_trials(result: "ComparisonResult") -> None:
-    """Print how many trials were joined, why others were left out, and what to bear in mind."""
-    joined, response = result.comparison.joined, result.settings["columns"]["response"]
-    out.print(
-        f"{len(joined.trials)} of {joined.given} trials joined by {', '.join(joined.keys)}; "
-        f"{joined.trials['participant'].nunique()} participants, "
-        f"{joined.trials['item'].nunique()} items; response "
-        f"{f'log({response})' if result.comparison.log else response}, normal family",
-        soft_wrap=True,
-    )
-    for reason, count in joined.unmatched["reason"].value_counts().items():
-        out.print(f"left out: {count}, {reason}", soft_wrap=True)
-    for note in result.summary:
-        out.print(f"note: {note}", soft_wrap=True)
 
 
 def _show_models(table: "pd.DataFrame") -> None:
@@ -229,6 +203,6 @@ def _show_power(table: "pd.DataFrame", beta: float) -> None:
         shown.add_column(head, justify="right")
     for row in table.to_dict("records"):
         interval = f"{row['low']:.3f} to {row['high']:.3f}"
-        counts = [str(row[name]) for name in ("participants", "items", "not_converged")]
-        shown.add_row(*counts[:2], f"{row['power']:.3f}", interval, counts[2])
+        sizes, lost = (str(row["participants"]), str(row["items"])), str(row["not_converged"])
+        shown.add_row(*sizes, f"{row['power']:.3f}", interval, lost)
     show_table(shown)

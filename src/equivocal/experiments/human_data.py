@@ -184,7 +184,7 @@ def compare_trials(
             name="compare",
             tables={"compare": comparison.table, "unmatched": joined.unmatched, "trials": trials},
             settings=_add_versions(settings),
-            summary=tuple(comparison.notes),
+            summary=_summarise_trials(comparison),
             scripts={"lme4.R": write_lme4(comparison), "brms.R": write_brms(comparison)},
             comparison=comparison,
         )
@@ -315,6 +315,21 @@ def simulate_power(
         )
         result.write(out)
     return result
+
+
+def _summarise_trials(comparison: Comparison) -> tuple[str, ...]:
+    """Say how many trials were joined, why others were left out, and what to bear in mind."""
+    joined = comparison.joined
+    response = joined.columns["response"]
+    response = f"log({response})" if comparison.log else response
+    left_out = joined.unmatched["reason"].value_counts().items()
+    return (
+        f"{len(joined.trials)} of {joined.given} trials joined by {', '.join(joined.keys)}; "
+        f"{joined.trials['participant'].nunique()} participants, "
+        f"{joined.trials['item'].nunique()} items; response {response}, normal family",
+        *(f"left out: {count}, {reason}" for reason, count in left_out),
+        *(f"note: {note}" for note in comparison.notes),
+    )
 
 
 def _find_words() -> Path:

@@ -74,7 +74,8 @@ class UncertaintyResult(Result):
     """The scores of every kind of uncertainty.
 
     `tables` holds "scores" (a row for each kind and network), "roles" (the same by role) and
-    "summary" (a row for each kind, with intervals); `summary` is the answer in words.
+    "summary" (a row for each kind, with intervals); `summary` is the answer in words, and the
+    verdict on each kind of posterior.
     """
 
     def draw(self) -> "dict[str, Figure]":
@@ -147,10 +148,20 @@ def compare_uncertainty(
             tables={"scores": scores, "roles": roles, "summary": summary},
             settings=_describe_run(run, settings, kinds)
             | {"answer": answer, "seconds": round(perf_counter() - began, 3)},
-            summary=(answer,),
+            summary=(answer, *_describe_convergence(scores)),
         )
         result.write(out)
     return result
+
+
+def _describe_convergence(scores: pd.DataFrame) -> list[str]:
+    """Say of each kind of posterior how many converged, and the verdict on the first."""
+    sampled = scores.dropna(subset="converged").groupby("kind", sort=False)
+    return [
+        f"{kind}: {int(own['converged'].eq(True).sum())} of {len(own)} converged; the first: "
+        f"{own['message'].iloc[0]}"
+        for kind, own in sampled
+    ]
 
 
 def _describe_run(run: Run, settings: UncertaintySettings, kinds: Sequence[str]) -> dict[str, Any]:

@@ -163,9 +163,10 @@ def share_weights(model: SentenceGestalt, members: int) -> SentenceGestalt:
 @jax.jit
 def _compute_beliefs(models: SentenceGestalt, questions: Questions) -> Array:
     """Compute beliefs member after member, so that hidden layers of one are held at a time."""
-    return jax.lax.map(
+    beliefs: Array = jax.lax.map(
         lambda model: jax.nn.sigmoid(model.query.logits(features_of(model, questions))), models
     )
+    return beliefs
 
 
 @jax.jit

@@ -20,7 +20,7 @@ from jaxtyping import Array, Float, Int
 
 from equivocal.errors import UserError, did_you_mean, join_names
 from equivocal.gestalt import Network, QueryNetwork, SentenceGestalt
-from equivocal.gestalt.questions import Level, gestalts_of, questions_of
+from equivocal.gestalt.questions import gestalts_of, questions_of
 from equivocal.inference import SamplerSettings, collect_rows, infer_posterior
 from equivocal.sampling import sample_network
 from equivocal.uncertainty.comprehenders import Comprehenders, replace_last_layers, share_weights
@@ -86,7 +86,8 @@ def sample_comprehenders(
         # not validated here, since `sample_posterior` explains mistakes better
         sampler = SamplerSettings.model_construct(method="exact-flow", **how)
         posterior = infer_posterior(rows, sampler, prior_variance, seed)
-        models, passes, info = replace_last_layers(model, posterior.particles), 1, posterior.info
+        models, passes = replace_last_layers(model, posterior.particles), 1
+        message, converged = posterior.info.message, posterior.info.converged
     else:
         found = sample_network(
             *_build_function(model, corpus, layers),
@@ -99,15 +100,16 @@ def sample_comprehenders(
             **how,
         )
         models = _replace_weights(model, found.particles, layers)
-        passes, info = found.info.forward_passes, found.info
+        passes = found.info.forward_passes
+        message, converged = found.info.message, found.info.converged
     return Comprehenders(
         kind=layers,
         models=models,
         world=network.world,
         seconds=perf_counter() - began,
         passes=passes,
-        message=info.message,
-        converged=info.converged,
+        message=message,
+        converged=converged,
     )
 
 
@@ -165,12 +167,12 @@ def _build_function(model: SentenceGestalt, corpus: Corpus, layers: str) -> tupl
 
 def _compute_logits(
     tree: QueryNetwork | SentenceGestalt,
-    heard: Array | tuple[Level, ...],
+    heard: Any,
     probes: Array,
     weights: Array,
     inputs: Inputs,
 ) -> Array:
-    """Compute logits from flat weights; a whole network has to hear the sentences first."""
+    """Compute logits from flat weights, and from gestalts or, of a whole network, from tokens."""
     tree = _unflatten(tree, weights)
     if isinstance(tree, SentenceGestalt):
         heard, tree = gestalts_of(tree, heard), tree.query
@@ -182,7 +184,9 @@ def _cut_into_parts(model: SentenceGestalt, layers: str, cuts: int) -> list[np.n
     tree = _select_weights(model, layers)
     at = _unflatten(tree, np.arange(len(_flatten(tree))))
     query = at.query if isinstance(at, SentenceGestalt) else at
-    into = [(query.gestalt_weight, query.probe_weight, query.hidden_bias[None])]
+    into: list[tuple[Array, ...]] = [
+        (query.gestalt_weight, query.probe_weight, query.hidden_bias[None])
+    ]
     if isinstance(at, SentenceGestalt):
         update = at.update
         into.append((update.token_weight, update.recurrent_weight, update.hidden_bias[None]))
