@@ -81,8 +81,8 @@ def test_more_items_than_there_are() -> None:
     ("change", "message"),
     [
         ({"participants": 1}, "participants must be 2 or more"),
-        ({"noise_sd": 0.0}, "noise must be above zero"),
-        ({"item_sd": -1.0}, "item_sd must not be negative"),
+        ({"noise_sd": 0.0}, "noise_sd must be above zero"),
+        ({"item_sd": -1.0}, "item_sd must be 0 or more, got -1"),
         ({"beta": float("nan")}, "beta must be a finite number"),
     ],
 )

@@ -162,18 +162,14 @@ def _check_effects(counts: dict[str, int], pairs: list[Pair], most: int) -> None
 
 def _fit_all(plan: Plan, advance: Advance) -> tuple[dict[Model, MixedFit], dict[Model, MixedFit]]:
     """Fit every model by maximum likelihood, and those with the measure also by REML."""
-    y, design, pairs = plan.y, plan.design, plan.pairs
-    wanted = dict.fromkeys(model for pair in pairs for model in (pair.without, pair.full))
-    holding = dict.fromkeys(pair.full for pair in pairs)
-    total = len(wanted) + len(holding)
-    fits, restricted = {}, {}
-    for done, model in enumerate(wanted, start=1):
-        fits[model] = fit_mixed(y, *design.build(model))
-        advance(done, total, "fitting")
-    for done, model in enumerate(holding, start=len(wanted) + 1):
-        restricted[model] = fit_mixed(y, *design.build(model), reml=True)
-        advance(done, total, "fitting")
-    return fits, restricted
+    wanted = dict.fromkeys(m for pair in plan.pairs for m in (pair.without, pair.full))
+    tasks = [(model, False) for model in wanted]
+    tasks += [(model, True) for model in dict.fromkeys(pair.full for pair in plan.pairs)]
+    found: dict[bool, dict[Model, MixedFit]] = {False: {}, True: {}}
+    for done, (model, reml) in enumerate(tasks, start=1):
+        found[reml][model] = fit_mixed(plan.y, *plan.design.build(model), reml=reml)
+        advance(done, len(tasks), "fitting")
+    return found[False], found[True]
 
 
 def _pair_models(measures: list[str], slopes: bool) -> list[Pair]:

@@ -27,6 +27,8 @@ __all__ = [
 ]
 
 RIVAL = 0.5  # correlation of the built-in measures
+LEAST = {"participants": 2, "items": 2, "positions": 1}
+LEAST |= {"participant_sd": 0, "item_sd": 0, "slope_sd": 0}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,19 +47,13 @@ class Experiment:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("participants", "items"):
-            if getattr(self, name) < 2:
-                raise UserError(f"{name} must be 2 or more, got {getattr(self, name)}.")
-        if self.positions < 1:
-            raise UserError(f"positions must be 1 or more, got {self.positions}.")
-        if not self.noise_sd > 0:
-            raise UserError(f"the sd of noise must be above zero, got {self.noise_sd:g}.")
-        for name in ("participant_sd", "item_sd", "slope_sd"):
-            if not getattr(self, name) >= 0:
-                raise UserError(f"{name} must not be negative, got {getattr(self, name):g}.")
         for name, value in asdict(self).items():
             if not np.isfinite(value):
                 raise UserError(f"{name} must be a finite number, got {value}.")
+            if value < LEAST.get(name, -np.inf):
+                raise UserError(f"{name} must be {LEAST[name]} or more, got {value:g}.")
+        if not self.noise_sd > 0:
+            raise UserError(f"noise_sd must be above zero, got {self.noise_sd:g}.")
 
 
 @dataclass(frozen=True)
