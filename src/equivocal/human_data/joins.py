@@ -193,11 +193,11 @@ def average_networks(
     if repeated.any():
         raise UserError(_explain_repeated(table, table[repeated].iloc[0], keys, [*several, *names]))
     labels = [name for name in names if not pd.api.types.is_numeric_dtype(table[name])]
-    numbers = {name: convert_to_numbers(table[name]) for name in names if name not in labels}
-    groups = table[keys].assign(**numbers).groupby(keys, sort=False)
+    figures = [name for name in names if name not in labels]
+    values = table[keys].join(table[figures].apply(convert_to_numbers))
+    groups = values.groupby(keys, sort=False)[figures]
     # a word that one network has no value for has no average
-    complete = groups[[*numbers]].count().eq(groups.size(), axis=0)
-    found = groups[[*numbers]].mean().where(complete)
+    found = groups.mean().where(groups.count().eq(groups.size(), axis=0))
     found = found.join(table.groupby(keys, sort=False)[labels].first()) if labels else found
     networks = table[NETWORK].nunique() if NETWORK in table else 1
     notes = [f"measures are averages over {networks} networks"] if networks > 1 else []
