@@ -27,17 +27,17 @@ from equivocal.gestalt import Run, train
 from equivocal.gestalt.runs import split_corpus
 from equivocal.sampling import sample_network, sample_posterior
 from equivocal.store.files import write_text_atomically
-from equivocal.uncertainty import posterior_of, reversals_of, truth_of
-from equivocal.uncertainty.reversals import auroc, doubt_about
-from equivocal.uncertainty.truth import scores
+from equivocal.uncertainty import enumerate_truth, find_reversals, sample_comprehenders
+from equivocal.uncertainty.reversals import compute_auroc, sum_uncertainty
+from equivocal.uncertainty.truth import compute_scores
 
 N, K, D = 60, 5, 4
 LAYERS = [("last", 1), ("query", 1), ("all", 1), ("query", 4)]  # and cuts
 CASES = [(6, True), (6, False), (12, False), (21, False), (40, False)]  # J, by output
 
 
-def linear_errors(num_particles: int, by_output: bool, seed: int) -> tuple[float, float]:
-    """Of means and covariances."""
+def measure_linear_errors(num_particles: int, by_output: bool, seed: int) -> tuple[float, float]:
+    """Return the errors of means and of covariances, for the worst output."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(N, D)).astype(np.float32)
     t = (rng.random((N, K)) < 1 / (1 + np.exp(-x @ rng.normal(size=(D, K))))).astype(float)
@@ -60,16 +60,17 @@ def linear_errors(num_particles: int, by_output: bool, seed: int) -> tuple[float
     return float(np.abs((found.mean.reshape(K, D) - exact.mean) / sd).max()), float(off.max())
 
 
-def layers_table(
+def score_layers(
     run: Run, cases: list[tuple[str, int]], num_steps: int
 ) -> Iterator[dict[str, Any]]:
-    """What more layers and finer parts cost and bring for the first network of a run."""
+    """Yield what more layers and finer parts cost and bring for the first network of a run."""
     network, corpus = run.networks[0], split_corpus(run.world, run.settings)[0]
-    truth, pairs = truth_of(run.world), reversals_of(run.world)
+    truth, pairs = enumerate_truth(run.world), find_reversals(run.world)
     for layers, cuts in cases:
         rounds = None if layers == "last" else num_steps
-        made = posterior_of(network, corpus, layers, cuts=cuts, num_steps=rounds, tolerance=0.5)
-        found = scores(made.together(truth.questions), truth)
+        how: dict[str, Any] = {"cuts": cuts, "num_steps": rounds, "tolerance": 0.5}
+        made = sample_comprehenders(network, corpus, layers, **how)
+        found = compute_scores(made.pool(truth.questions), truth)
         row = {
             "layers": layers,
             "cuts": cuts,
@@ -77,7 +78,7 @@ def layers_table(
             "passes": made.passes,
             **found,
         }
-        seen = auroc(doubt_about(made, pairs)["information"])
+        seen = compute_auroc(sum_uncertainty(made, pairs)["epistemic"])
         yield row | {"auroc": seen, "says": made.message}
 
 
@@ -88,7 +89,10 @@ def main(
     """Both parts, one after the other."""
     linear = []
     for num_particles, by_output in CASES[: 2 if quick else None]:
-        found = [linear_errors(num_particles, by_output, seed) for seed in range(1 if quick else 5)]
+        found = [
+            measure_linear_errors(num_particles, by_output, seed)
+            for seed in range(1 if quick else 5)
+        ]
         mean, covariance = np.median(found, axis=0)
         row = {"J": num_particles, "by_output": by_output}
         linear.append(row | {"mean_error_sd": mean, "covariance_error": covariance})
@@ -99,7 +103,7 @@ def main(
     table: list[dict[str, Any]] = []
     result = {"quick": quick, "linear": linear, "layers": table, "machine": machine_facts()}
     path = RESULTS / ("quick/doubt.json" if quick else "doubt.json")
-    for line in layers_table(trained, LAYERS[: 2 if quick else None], 2 if quick else 10):
+    for line in score_layers(trained, LAYERS[: 2 if quick else None], 2 if quick else 10):
         print(json.dumps(line), flush=True)
         table.append(line)
         write_text_atomically(path, json.dumps(result, indent=1) + "\n")

@@ -2,7 +2,7 @@
 
     θ_k ~ N(θ_k^MLE, v I),    rows: the questions of the training corpus, with their counts
 
-as in §3 of the paper. `collect_last_layer` turns a network and its corpus into rows, and
+as in §3 of the paper. `collect_rows` turns a network and a corpus into rows, and
 `infer_posterior` samples their posterior. Every experiment and every front door comes through here,
 so that "the posterior of a network" means the same thing everywhere.
 """
@@ -17,6 +17,7 @@ from equivocal.gestalt import Network, Run, features
 from equivocal.gestalt.runs import split_corpus
 from equivocal.sampling import Posterior, sample_posterior
 from equivocal.sampling.engine.settings import Observer
+from equivocal.world import Corpus
 
 __all__ = [
     "LastLayer",
@@ -24,6 +25,7 @@ __all__ = [
     "SamplerSettings",
     "SettingsTable",
     "collect_last_layer",
+    "collect_rows",
     "infer_posterior",
 ]
 
@@ -76,7 +78,12 @@ def collect_last_layer(run: Run, network: Network, rows: str = "every word") -> 
     LastLayer
         Features, targets and counts of the distinct rows, and the trained weights.
     """
-    asked = features(network, split_corpus(run.world, run.settings)[0])
+    return collect_rows(network, split_corpus(run.world, run.settings)[0], rows)
+
+
+def collect_rows(network: Network, corpus: Corpus, rows: str = "every word") -> LastLayer:
+    """Collect the rows that a corpus gives a network's last layer (see `collect_last_layer`)."""
+    asked = features(network, corpus)
     if rows == "last word":
         asked = asked.isel(row=asked["last_word"].values)
     return LastLayer(

@@ -25,8 +25,8 @@ from equivocal.study import Study, load_stimuli, load_study
 from equivocal.study.grids import load_grid, load_sweep
 from equivocal.suites.readings_store import MEASURED, Readings, find_readings, keep_readings
 from equivocal.suites.suite import DATA, load_suite
-from equivocal.uncertainty import deep_ensemble
-from equivocal.uncertainty.keeping import load_members, save_members
+from equivocal.uncertainty import make_deep_ensemble
+from equivocal.uncertainty.members import load_members, save_members
 from equivocal.world import World, example_text
 from tests.report import made_up
 from tests.study.test_multiverse import GRID, STIMULI, STUDY
@@ -112,7 +112,7 @@ def kinds(
     datasets = {"activations.nc": made_up.activations(1), "path.nc": path, "nuts.nc": nuts}
     for name, dataset in datasets.items():
         dataset.to_netcdf(folder / name, engine="scipy")
-    save_members(deep_ensemble(small_run.networks), folder / "members.safetensors")
+    save_members(make_deep_ensemble(small_run.networks), folder / "members.safetensors")
     unseal_tensors(folder / "members.safetensors")
     readings = folder / "readings.json"
     keep_readings(readings, Readings(np.full((2, len(MEASURED)), 0.25), True))
@@ -146,7 +146,9 @@ def kinds(
         "packed": kind("trials.csv.gz", "gz", lambda file: read_trials(file, Columns())),
         "measures": kind("measures.csv", "csv", lambda file: read_measures(file, Columns())),
         "members": kind(
-            "members.safetensors", "safetensors", lambda file: load_members(file, small_run, "last")
+            "members.safetensors",
+            "safetensors",
+            lambda file: load_members(file, small_run.networks[0], "last"),
         ),
         "readings": kind("readings.json", "json", lambda file: find_readings(file, 2)),
     }

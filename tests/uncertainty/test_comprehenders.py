@@ -1,4 +1,4 @@
-"""What several networks believe together, and the networks that each kind of doubt is made of."""
+"""What several networks believe together, and the members that each kind of uncertainty has."""
 
 import numpy as np
 import pytest
@@ -8,9 +8,14 @@ from equivocal.errors import UserError
 from equivocal.gestalt import Run, features, train
 from equivocal.gestalt.runs import split_corpus
 from equivocal.sampling import sample_posterior
-from equivocal.uncertainty import Comprehenders, deep_ensemble, mc_dropout, posterior_of
-from equivocal.uncertainty.comprehenders import questions_about
-from equivocal.uncertainty.posteriors import _flat, _parts
+from equivocal.uncertainty import (
+    Comprehenders,
+    make_deep_ensemble,
+    make_mc_dropout,
+    sample_comprehenders,
+)
+from equivocal.uncertainty.comprehenders import build_role_questions
+from equivocal.uncertainty.posteriors import _cut_into_parts, _flatten
 from tests.conftest import SMALL
 
 TEXTS = ["the dog chases the cat", "the boy", "bone finds bone on the lawn"]
@@ -18,37 +23,39 @@ TEXTS = ["the dog chases the cat", "the boy", "bone finds bone on the lawn"]
 
 @pytest.fixture(scope="module")
 def both(small_run: Run) -> Comprehenders:
-    return deep_ensemble(small_run.networks, seconds=3.0)
+    return make_deep_ensemble(small_run.networks, seconds=3.0)
 
 
 def test_each_member_believes_what_its_network_does(small_run: Run, both: Comprehenders) -> None:
-    beliefs = both.beliefs(TEXTS)
+    beliefs = both.compute_beliefs(TEXTS)
     for member, network in enumerate(small_run.networks):
         for number, text in enumerate(TEXTS):
             alone = network.comprehend(text).isel(word=-1)
             np.testing.assert_allclose(beliefs[member, number], alone, atol=1e-6)
 
 
-def test_together_they_believe_the_mean_and_doubt_where_they_differ(both: Comprehenders) -> None:
+def test_together_they_believe_the_mean_and_are_uncertain_where_they_differ(
+    both: Comprehenders,
+) -> None:
     heard = [both.world.parse(text) for text in TEXTS]
-    found = both.together(questions_about(both.world, heard, [len(text) for text in heard]))
-    y = both.beliefs(TEXTS).astype(float).reshape(2, -1, len(both.world.units))
+    found = both.pool(build_role_questions(both.world, heard))
+    y = both.compute_beliefs(TEXTS).astype(float).reshape(2, -1, len(both.world.units))
     entropy = entr(y.mean(axis=0)) + entr(1 - y.mean(axis=0))
     own = (entr(y) + entr(1 - y)).mean(axis=0)
     np.testing.assert_allclose(found.belief, y.mean(axis=0), rtol=1e-4)
-    np.testing.assert_allclose(found.information, entropy - own, atol=1e-5)
-    assert found.information.max() > 0.01
-    alone = both.some([1])
+    np.testing.assert_allclose(found.epistemic, entropy - own, atol=1e-5)
+    assert found.epistemic.max() > 0.01
+    alone = both.select([1])
     assert len(alone) == 1
-    questions = questions_about(both.world, heard, [1, 1, 1])
-    assert alone.together(questions).information.max() < 1e-6
+    questions = build_role_questions(both.world, [text.first(1) for text in heard])
+    assert alone.pool(questions).epistemic.max() < 1e-6
 
 
 def test_layers_have_three_names(small_run: Run) -> None:
     with pytest.raises(UserError, match="one of last, query, all, got 'lst': did you mean 'last'"):
-        posterior_of(small_run.networks[0], small_run.held_out, "lst")
+        sample_comprehenders(small_run.networks[0], small_run.held_out, "lst")
     with pytest.raises(UserError, match="cuts must be a whole number from 1 to 20"):
-        posterior_of(small_run.networks[0], small_run.held_out, "all", cuts=21)
+        sample_comprehenders(small_run.networks[0], small_run.held_out, "all", cuts=21)
 
 
 @pytest.mark.parametrize("layers", ["query", "all"])
@@ -57,8 +64,8 @@ def test_parts_hold_every_weight_once_and_outputs_their_own(
     small_run: Run, layers: str, cuts: int
 ) -> None:
     model = small_run.models[0]
-    weights = _flat(model if layers == "all" else model.query)
-    last, *hidden = _parts(model, layers, cuts)
+    weights = _flatten(model if layers == "all" else model.query)
+    last, *hidden = _cut_into_parts(model, layers, cuts)
     every = np.concatenate([last.ravel(), *hidden])
     assert sorted(every) == list(range(len(weights)))
     assert len(hidden) == cuts * (3 if layers == "all" else 1)
@@ -68,7 +75,7 @@ def test_parts_hold_every_weight_once_and_outputs_their_own(
 
 def test_the_last_layer_goes_through_the_sampler(small_run: Run) -> None:
     network, corpus = small_run.networks[0], split_corpus(small_run.world, small_run.settings)[0]
-    made = posterior_of(network, corpus, "last", num_particles=24)
+    made = sample_comprehenders(network, corpus, "last", num_particles=24)
     asked = features(network, corpus)
     posterior = sample_posterior(
         asked["features"].values,
@@ -81,29 +88,31 @@ def test_the_last_layer_goes_through_the_sampler(small_run: Run) -> None:
     psi = network.probe_features(TEXTS[0], ["agent"]).values[-1, 0]
     logits = psi @ posterior.particles.swapaxes(1, 2)  # units × members
     agent = made.world.roles.index("agent")
-    np.testing.assert_allclose(made.beliefs(TEXTS[:1])[:, 0, agent], expit(logits.T), atol=1e-5)
+    np.testing.assert_allclose(
+        made.compute_beliefs(TEXTS[:1])[:, 0, agent], expit(logits.T), atol=1e-5
+    )
     assert made.message == posterior.info.message
     # what all share is kept once: only the last layer is beyond one network
     assert made.bytes == 23 * 4 * network.last_layer().size
 
 
 @pytest.mark.slow
-def test_whole_networks_agree_with_the_sampler_where_only_the_last_layer_doubts(
+def test_whole_networks_agree_with_the_sampler_where_only_the_last_layer_is_uncertain(
     small_run: Run,
 ) -> None:
     """`query` with next to no prior variance but for the last layer is `last`."""
     from equivocal.sampling import sample_network
-    from equivocal.uncertainty.posteriors import _as_function
+    from equivocal.uncertainty.posteriors import _build_function
 
     network, corpus = small_run.networks[0], split_corpus(small_run.world, small_run.settings)[0]
     asked, query = features(network, corpus), network.model.query
-    variance = np.full(len(_flat(query)), 1e-8)
-    last = _parts(network.model, "query", 1)[0]
+    variance = np.full(len(_flatten(query)), 1e-8)
+    last = _cut_into_parts(network.model, "query", 1)[0]
     variance[last] = 1.0
     found = sample_network(
-        *_as_function(network.model, corpus, "query"),
+        *_build_function(network.model, corpus, "query"),
         asked["targets"].values,
-        _flat(query),
+        _flatten(query),
         prior_variance=variance,
         counts=asked["counts"].values,
         parts=[last],
@@ -125,11 +134,11 @@ def test_whole_networks_agree_with_the_sampler_where_only_the_last_layer_doubts(
 
 
 @pytest.mark.slow
-def test_more_layers_doubt_in_more_weights(small_run: Run) -> None:
+def test_with_more_layers_more_weights_are_uncertain(small_run: Run) -> None:
     network = small_run.networks[0]
     corpus = split_corpus(small_run.world, small_run.settings)[0]
     query, everything = (
-        posterior_of(network, corpus, layers, num_particles=24, num_steps=2)
+        sample_comprehenders(network, corpus, layers, num_particles=24, num_steps=2)
         for layers in ("query", "all")
     )
     assert np.asarray(query.models.update.token_weight).strides[0] == 0
@@ -142,7 +151,7 @@ def test_more_layers_doubt_in_more_weights(small_run: Run) -> None:
 
 def test_a_mask_drops_hidden_units(small_run: Run) -> None:
     network = small_run.networks[0]
-    masked = mc_dropout(network, 0.4, 50, seed=3)
+    masked = make_mc_dropout(network, 0.4, 50, seed=3)
     weight = np.asarray(masked.models.query.output_weight)  # members × hidden × units
     trained = np.asarray(network.model.query.output_weight)
     kept = (weight != 0).any(axis=2)
@@ -151,16 +160,18 @@ def test_a_mask_drops_hidden_units(small_run: Run) -> None:
     np.testing.assert_array_equal(
         np.asarray(masked.models.query.output_bias)[7], network.model.query.output_bias
     )
-    off = mc_dropout(network, 1e-9, 2).beliefs(TEXTS)
-    np.testing.assert_allclose(off[0], deep_ensemble([network]).beliefs(TEXTS)[0], atol=1e-6)
+    off = make_mc_dropout(network, 1e-9, 2).compute_beliefs(TEXTS)
+    np.testing.assert_allclose(
+        off[0], make_deep_ensemble([network]).compute_beliefs(TEXTS)[0], atol=1e-6
+    )
     # 20 hidden units, a bit for each: three bytes a member, and as many for some as they are
-    assert (masked.bytes, masked.some([0, 1]).bytes) == (150, 6)
+    assert (masked.bytes, masked.select([0, 1]).bytes) == (150, 6)
 
 
 @pytest.mark.parametrize("rate", [0, 0.0, 1.0, -0.1, 1.5, float("nan"), "0.1", None])
 def test_a_rate_that_drops_nothing_or_all_is_refused(small_run: Run, rate: object) -> None:
     with pytest.raises(UserError, match=r"rate must lie between 0 and 1, got .*; use the rate"):
-        mc_dropout(small_run.networks[0], rate)
+        make_mc_dropout(small_run.networks[0], rate)
 
 
 @pytest.mark.slow
@@ -172,8 +183,10 @@ def test_dropout_in_training_makes_networks_that_bear_it(small_run: Run) -> None
     def loss(run: Run, index: int) -> float:
         """The mean distance that masks move beliefs by."""
         network = run.networks[index]
-        masked = mc_dropout(network, 0.4, 30, seed=1).beliefs(TEXTS[:1])
-        return float(np.abs(masked - deep_ensemble([network]).beliefs(TEXTS[:1])).mean())
+        masked = make_mc_dropout(network, 0.4, 30, seed=1).compute_beliefs(TEXTS[:1])
+        return float(
+            np.abs(masked - make_deep_ensemble([network]).compute_beliefs(TEXTS[:1])).mean()
+        )
 
     assert all(loss(dropped, i) < loss(small_run, i) for i in range(2))
     with pytest.raises(UserError, match=r"dropout must lie in \[0, 1\)"):
@@ -181,5 +194,5 @@ def test_dropout_in_training_makes_networks_that_bear_it(small_run: Run) -> None
 
 
 def test_an_ensemble_is_of_one_world() -> None:
-    with pytest.raises(UserError, match="networks of one world"):
-        deep_ensemble([])
+    with pytest.raises(UserError, match="all of one world"):
+        make_deep_ensemble([])

@@ -6,30 +6,37 @@ import pytest
 from scipy.special import entr
 
 from equivocal.errors import UserError
+from equivocal.experiments.uncertainty import summarise_in_words
 from equivocal.gestalt import Run
 from equivocal.gestalt.scoring import belief_scores
-from equivocal.report.kind_figures import doubt_figure
-from equivocal.uncertainty import LAYERS, deep_ensemble, reversals_of, truth_of
-from equivocal.uncertainty.comparing import KINDS, SCORES, study_pairs, summary_of
-from equivocal.uncertainty.comprehenders import Together
-from equivocal.uncertainty.reversals import auroc, doubt_about
-from equivocal.uncertainty.telling import answer
-from equivocal.uncertainty.truth import Truth, role_scores, scores
+from equivocal.report.kind_figures import draw_kinds
+from equivocal.uncertainty import (
+    KINDS,
+    LAYERS,
+    enumerate_truth,
+    find_reversals,
+    make_deep_ensemble,
+    summarise_scores,
+)
+from equivocal.uncertainty.comparison import SCORES
+from equivocal.uncertainty.comprehenders import PooledBeliefs
+from equivocal.uncertainty.reversals import compute_auroc, find_study_pairs, sum_uncertainty
+from equivocal.uncertainty.truth import Truth, compute_role_scores, compute_scores
 from equivocal.world import ImpossibleSentenceError, World
 
 
 @pytest.fixture(scope="module")
 def truth(garden: World) -> Truth:
-    return truth_of(garden)
+    return enumerate_truth(garden)
 
 
-def believing(p: np.ndarray) -> Together:
+def believing(p: np.ndarray) -> PooledBeliefs:
     p = np.clip(p, 1e-300, 1 - 1e-16)
-    return Together(np.log(p), np.log1p(-p), np.zeros_like(p))
+    return PooledBeliefs(np.log(p), np.log1p(-p), np.zeros_like(p))
 
 
 def test_the_truth_is_at_the_floor_and_perfectly_calibrated(truth: Truth) -> None:
-    found = scores(believing(truth.targets), truth)
+    found = compute_scores(believing(truth.targets), truth)
     assert abs(found["nll_excess"]) < 1e-9
     t = truth.targets
     floor = truth.weight @ (entr(t) + entr(1 - t)).sum(axis=1)
@@ -42,7 +49,7 @@ def test_the_truth_is_at_the_floor_and_perfectly_calibrated(truth: Truth) -> Non
 
 def test_scores_of_a_known_mistake(truth: Truth) -> None:
     """Half the truth everywhere: off by half of it, always in the same direction."""
-    found = scores(believing(truth.targets / 2), truth)
+    found = compute_scores(believing(truth.targets / 2), truth)
     t, w = truth.targets, truth.weight
     assert found["brier"] == pytest.approx(float(w @ (t**2 / 4).sum(axis=1)), rel=1e-12)
     nll = -(t * np.log(np.maximum(t, 1e-300) / 2) + (1 - t) * np.log1p(-t / 2))
@@ -50,9 +57,9 @@ def test_scores_of_a_known_mistake(truth: Truth) -> None:
     less = entr(t) + entr(1 - t)
     assert found["nll_excess"] == pytest.approx(float(w @ (nll - less).sum(axis=1)), rel=1e-12)
     assert found["calibration_error"] == pytest.approx(found["distance"])
-    by_role = role_scores(believing(truth.targets / 2), truth)
+    by_role = compute_role_scores(believing(truth.targets / 2), truth)
     assert [row["role"] for row in by_role] == list(truth.roles)
-    here, units = truth.role == 1, truth.possible(1)
+    here, units = truth.role == 1, truth.find_possible_units(1)
     mean = (w[here] @ t[here][:, units]).sum() / (w[here].sum() * units.sum())
     assert by_role[1]["distance"] == pytest.approx(mean / 2)
     assert by_role[1]["weight"] == pytest.approx(w[here].sum())
@@ -66,7 +73,7 @@ def test_signs_cancel_in_calibration_and_not_in_distance(truth: Truth) -> None:
     for role in range(len(truth.roles)):
         here = truth.role == role
         p[here] = truth.weight[here] @ truth.targets[here] / truth.weight[here].sum()
-    found = scores(believing(p), truth)
+    found = compute_scores(believing(p), truth)
     assert found["calibration_error"] < 1e-12
     assert found["distance"] > 0.05
 
@@ -74,18 +81,18 @@ def test_signs_cancel_in_calibration_and_not_in_distance(truth: Truth) -> None:
 def test_a_networks_scores_agree_with_those_of_training(small_run: Run, truth: Truth) -> None:
     """`belief_error` is the same distance over the units that are possible at the moment."""
     network = small_run.networks[0]
-    together = deep_ensemble([network]).together(truth.questions)
+    together = make_deep_ensemble([network]).pool(truth.questions)
     queries = small_run.world.all_derivations.queries
     answers = np.zeros((len(queries), len(small_run.world.units)))
     answers[queries.asks_role()] = together.belief
     known = small_run.scores["belief_error"].iloc[0]
     assert belief_scores(answers, queries)["belief_error"] == pytest.approx(known, rel=1e-4)
-    # one network has no doubt of this kind; single precision leaves 1.5e-8
-    assert scores(together, truth)["epistemic_share"] < 1e-6
+    # one network has no epistemic uncertainty; single precision leaves 1.5e-8
+    assert compute_scores(together, truth)["epistemic_share"] < 1e-6
 
 
 def test_reversals_are_impossible_and_what_they_reverse_is_not(garden: World) -> None:
-    pairs = reversals_of(garden)
+    pairs = find_reversals(garden)
     assert len(pairs.congruent) > 5
     for said, turned in zip(*pairs, strict=True):
         garden.true_beliefs(said, "agent")
@@ -96,7 +103,7 @@ def test_reversals_are_impossible_and_what_they_reverse_is_not(garden: World) ->
 
 
 def test_a_marker_stays_with_its_role() -> None:
-    pairs = reversals_of(World.load("word_order"))
+    pairs = find_reversals(World.load("word_order"))
     said = {str(one): str(other) for one, other in zip(*pairs, strict=True)}
     assert said["der hund jagt den fuchs"] == "der fuchs jagt den hund"
     assert said["den hund ruft die frau"] == "die frau ruft der hund"
@@ -106,7 +113,7 @@ def test_what_can_be_said_either_way_is_no_reversal(garden: World) -> None:
     """Where cats chase dogs too, neither "dog chases cat" nor its reverse is odd."""
     text = garden.text.replace('then = "mouse" }', "then = { mouse = 0.5, dog = 0.5 } }", 1)
     said = [
-        [str(one) for one in reversals_of(world).congruent]
+        [str(one) for one in find_reversals(world).congruent]
         for world in (garden, World.from_toml(text, "both.toml"))
     ]
     assert "dog chases cat" in said[0]
@@ -115,9 +122,9 @@ def test_what_can_be_said_either_way_is_no_reversal(garden: World) -> None:
 
 
 def test_the_papers_items_are_among_its_reversals(paper: World, garden: World) -> None:
-    pairs, study = reversals_of(paper), study_pairs(paper)
+    pairs, study = find_reversals(paper), find_study_pairs(paper)
     assert study is not None
-    assert study_pairs(garden) is None
+    assert find_study_pairs(garden) is None
     assert len(study.congruent) == 8
     known = {(said.tokens, turned.tokens) for said, turned in zip(*pairs, strict=True)}
     assert {(a.tokens, b.tokens) for a, b in zip(*study, strict=True)} <= known
@@ -126,27 +133,29 @@ def test_the_papers_items_are_among_its_reversals(paper: World, garden: World) -
 def test_a_world_without_patients_has_no_reversals(garden: World) -> None:
     other = World.from_toml(garden.text.replace("patient", "victim"), "victims.toml")
     with pytest.raises(UserError, match="has no role patient"):
-        reversals_of(other)
+        find_reversals(other)
 
 
 def test_auroc_is_the_share_of_pairs_in_the_right_order(small_run: Run) -> None:
     rng = np.random.default_rng(0)
     low, high = rng.normal(0, 1, 400), rng.normal(1, 1, 400)
     # P(N(1,1) > N(0,1)) = Φ(1/√2) = 0.760; standard error 0.017
-    assert abs(auroc(np.stack([low, high])) - 0.760) < 0.07
-    assert auroc(np.stack([high, low])) == pytest.approx(1 - auroc(np.stack([low, high])))
-    assert auroc(np.ones((2, 3))) == 0.5
+    assert abs(compute_auroc(np.stack([low, high])) - 0.760) < 0.07
+    assert compute_auroc(np.stack([high, low])) == pytest.approx(
+        1 - compute_auroc(np.stack([low, high]))
+    )
+    assert compute_auroc(np.ones((2, 3))) == 0.5
 
 
-def test_doubt_is_added_up_over_roles_and_units(small_run: Run) -> None:
-    both, pairs = deep_ensemble(small_run.networks), reversals_of(small_run.world)
-    doubt = doubt_about(both, pairs)
+def test_uncertainty_is_added_up_over_roles_and_units(small_run: Run) -> None:
+    both, pairs = make_deep_ensemble(small_run.networks), find_reversals(small_run.world)
+    found = sum_uncertainty(both, pairs)
     for row, texts in enumerate(pairs):
-        y = both.beliefs(texts).astype(float)  # members × texts × roles × units
+        y = both.compute_beliefs(texts).astype(float)  # members × texts × roles × units
         total = (entr(y.mean(axis=0)) + entr(1 - y.mean(axis=0))).sum(axis=(1, 2))
         own = (entr(y) + entr(1 - y)).mean(axis=0).sum(axis=(1, 2))
-        np.testing.assert_allclose(doubt["entropy"][row], total, rtol=1e-3)
-        np.testing.assert_allclose(doubt["information"][row], total - own, rtol=1e-2)
+        np.testing.assert_allclose(found["entropy"][row], total, rtol=1e-3)
+        np.testing.assert_allclose(found["epistemic"][row], total - own, rtol=1e-2)
 
 
 def made_up(networks: int = 4) -> pd.DataFrame:
@@ -166,7 +175,7 @@ def made_up(networks: int = 4) -> pd.DataFrame:
 
 def test_the_summary_has_an_interval_over_networks_or_by_the_jackknife() -> None:
     table = made_up()
-    summary = summary_of(table).set_index("kind")
+    summary = summarise_scores(table).set_index("kind")
     assert list(summary.index) == list(KINDS)
     own = table[table["kind"] == "query"]["brier"]
     half = 3.182 * own.std() / 2  # t at 0.975 with three degrees of freedom
@@ -188,7 +197,7 @@ def test_no_interval_goes_where_no_score_can_be() -> None:
         table.loc[rows, ["epistemic_share", "nll_excess"]] = np.column_stack([low, low])
     table.loc[table["network"] == "all", ["auroc", "brier"]] = 0.99
     table.loc[table["network"] == "all", ["epistemic_share", "nll_excess"]] = 0.01
-    summary = summary_of(table).set_index("kind")
+    summary = summarise_scores(table).set_index("kind")
     for kind in ("last", "deep ensemble"):
         row = summary.loc[kind]
         assert row["auroc_high"] == 1
@@ -200,45 +209,48 @@ def test_no_interval_goes_where_no_score_can_be() -> None:
 
 def test_the_answer_names_the_best_its_cost_and_whether_that_is_clear() -> None:
     table = made_up()
-    said = answer(table, summary_of(table), training=1.8)
-    assert said.startswith("Most like the truth: MC dropout, 0.1")
-    assert "next, deep ensemble: 0.2, clearly more" in said
-    assert "come to rest" not in said
+    said = summarise_in_words(table, summarise_scores(table), training=1.8)
+    assert said.startswith("Closest to the truth: MC dropout, 0.1")
+    assert "next, deep ensemble: 0.2, clearly worse" in said
+    assert "not converged" not in said
     # the jackknife's interval of the deep ensemble is now wide enough to reach the other's
     without = table["network"].str.startswith("all but")
     table.loc[without, "nll_excess"] += np.linspace(-0.1, 0.1, 4)
-    assert "next, deep ensemble: 0.2, not clearly more" in answer(table, summary_of(table), 1.8)
+    assert "next, deep ensemble: 0.2, not clearly worse" in summarise_in_words(
+        table, summarise_scores(table), 1.8
+    )
 
 
-def test_the_answer_says_which_had_not_come_to_rest() -> None:
+def test_the_answer_says_which_had_not_converged() -> None:
     table = made_up()
     table = table[table["kind"].isin(["trained", *LAYERS])].reset_index(drop=True)
     table.loc[table["kind"] == "last", "converged"] = [True, False, True, True]
     table.loc[table["kind"] == "query", "converged"] = False
     table.loc[table["kind"] == "all", "converged"] = False  # neither the best nor the next
-    said = answer(table, summary_of(table), training=1.8)
-    assert "truth: last (which had not come to rest for 1 of 4 networks), 0.3" in said
-    assert "next, query (which had not come to rest for 4 of 4 networks): 0.35" in said
-    assert said.count("come to rest") == 2
+    said = summarise_in_words(table, summarise_scores(table), training=1.8)
+    assert "truth: last (not converged for 1 of 4 networks), 0.3" in said
+    assert "next, query (not converged for 4 of 4 networks): 0.35" in said
+    assert said.count("not converged") == 2
 
 
-def test_the_answer_compares_reversals_by_the_same_doubt() -> None:
-    """A single network has entropy alone; others are judged by information beside it."""
+def test_the_answer_compares_reversals_by_the_same_quantity() -> None:
+    """A single network has entropy alone; others also have epistemic uncertainty."""
     table = made_up()
-    summary = summary_of(table)
+    summary = summarise_scores(table)
     rows = {row["kind"]: row for _, row in summary.iterrows()}
     trained, all_layers = rows["trained"], rows["all"]
     ends = [f"{trained[f'auroc_entropy_{end}']:.3f}" for end in ("low", "high")]
     others = [f"{all_layers[f'auroc_{end}']:.3f}" for end in ("low", "high")]
-    said = answer(table, summary, training=1.8)
+    said = summarise_in_words(table, summary, training=1.8)
     assert said.endswith(
-        f"reversals are seen best by trained, by its entropy: AUROC {trained['auroc']:.3f} "
-        f"({' to '.join(ends)}); by information, by all: {all_layers['auroc']:.3f} "
+        f"reversals are detected best by trained, from its entropy: AUROC {trained['auroc']:.3f} "
+        f"({' to '.join(ends)}); from epistemic uncertainty, by all: {all_layers['auroc']:.3f} "
         f"({' to '.join(others)})."
     )
     table.loc[table["kind"] == "query", "auroc"] = [0.9, 0.8, 0.9, 0.8]
-    assert "seen best by query, by its information: AUROC 0.850 (" in answer(
-        table, summary_of(table), training=1.8
+    assert (
+        "detected best by query, from its epistemic uncertainty: AUROC 0.850 ("
+        in summarise_in_words(table, summarise_scores(table), training=1.8)
     )
 
 
@@ -253,19 +265,23 @@ def test_kinds_are_compared_network_by_network() -> None:
         "trained": networks + 1,
     }.items():
         table.loc[table["kind"] == kind, "nll_excess"] = values
-    summary = summary_of(table).set_index("kind")["nll_excess_low"]
+    summary = summarise_scores(table).set_index("kind")["nll_excess_low"]
     assert summary["query"] < networks.mean()  # by intervals alone nothing would be clear
-    assert "next, query: 0.261, clearly more" in answer(table, summary_of(table), 1.8)
+    assert "next, query: 0.261, clearly worse" in summarise_in_words(
+        table, summarise_scores(table), 1.8
+    )
     # the same values in another order have the same intervals, and no clear difference
     shuffled = table.assign(nll_excess=table["nll_excess"].where(table["kind"] != "query"))
     shuffled.loc[shuffled["kind"] == "query", "nll_excess"] = (networks + own)[[1, 0, 3, 2]]
-    assert "next, query: 0.261, not clearly more" in answer(shuffled, summary_of(shuffled), 1.8)
+    assert "next, query: 0.261, not clearly worse" in summarise_in_words(
+        shuffled, summarise_scores(shuffled), 1.8
+    )
 
 
 def test_the_figure_has_a_row_for_each_kind_and_a_panel_for_each_question() -> None:
     table = made_up()
-    summary = summary_of(table)
-    figure = doubt_figure(table, summary)
+    summary = summarise_scores(table)
+    figure = draw_kinds(table, summary)
     first, _, auroc_axes, cost = figure.axes
     assert [text.get_text() for text in first.get_yticklabels()] == list(KINDS)
     dots = [line for line in first.lines if line.get_marker() == "o"]

@@ -1,7 +1,7 @@
-"""What the columns of the trial table are called: as we call them, or as was asked for.
+"""Which column of the trial table is what: by our names for them, or by those that were asked for.
 
-A column that is not there under our name but under one that others use is not passed over: without
-positions every word of a sentence would be joined to one word's measure.
+A column that is missing under our name but present under a common other name is not passed over:
+without positions, every word of a sentence would be joined to the measure of one.
 """
 
 import re
@@ -12,7 +12,14 @@ from pathlib import Path
 
 from equivocal.errors import UserError, did_you_mean, join_names
 
-__all__ = ["PLACES", "Columns", "no_column", "our_names", "place_of", "settled"]
+__all__ = [
+    "PLACES",
+    "Columns",
+    "explain_missing",
+    "find_columns",
+    "guess_place",
+    "translate_controls",
+]
 
 PLACES = ("item", "condition", "position", "word")  # what says which word of which sentence
 NEEDED = ("participant", "item", "response")
@@ -28,19 +35,22 @@ OTHER_NAMES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """What the columns of the trial table are called."""
+    """What the columns of the trial table are called.
+
+    `response` is `rt` unless given, or `response` where that is all there is.
+    """
 
     participant: str = "participant"
     item: str = "item"
     condition: str = "condition"
     position: str = "position"
     word: str = "word"
-    response: str | None = None  # `rt`, or `response` where that is all there is
+    response: str | None = None
 
 
-def settled(path: Path, present: Sequence[str], columns: Columns) -> dict[str, str]:
-    """The column for each of our names, once none that is needed or asked for is missing."""
-    names = asdict(replace(columns, response=columns.response or _response(path, present)))
+def find_columns(path: Path, present: Sequence[str], columns: Columns) -> dict[str, str]:
+    """Return the column for each of our names, once none that is needed or asked for is missing."""
+    names = asdict(replace(columns, response=columns.response or _choose_response(path, present)))
     for name in names.values():
         roles = [f"--{role}" for role in names if names[role] == name]
         if len(roles) > 1:
@@ -50,8 +60,8 @@ def settled(path: Path, present: Sequence[str], columns: Columns) -> dict[str, s
         if name in present:
             continue
         if role in NEEDED or name != role:
-            raise UserError(no_column(path, name, role, present))
-        likely = [other for other in _usual(role, present) if other not in names.values()]
+            raise UserError(explain_missing(path, name, role, present))
+        likely = [other for other in _guess_columns(role, present) if other not in names.values()]
         if likely:
             raise UserError(
                 f"{path} has no column {name!r}; found {likely[0]!r}, so add --{role} "
@@ -60,11 +70,11 @@ def settled(path: Path, present: Sequence[str], columns: Columns) -> dict[str, s
     return names
 
 
-def _response(path: Path, present: Sequence[str]) -> str:
-    """`response` may be a button beside the `RT` of pressing it, but not beside our `rt`."""
+def _choose_response(path: Path, present: Sequence[str]) -> str:
+    """Choose `rt` or `response`; the latter may be a button beside the `RT` of pressing it."""
     if "rt" in present or "response" not in present:
         return "rt"
-    likely = _usual("response", present)
+    likely = _guess_columns("response", present)
     if len(likely) > 1:
         raise UserError(
             f"{path} has {join_names(likely)}, and either may be meant; choose with --response."
@@ -72,39 +82,36 @@ def _response(path: Path, present: Sequence[str]) -> str:
     return "response"
 
 
-def _usual(role: str, present: Sequence[str]) -> list[str]:
-    """Columns that are likely to be meant, whatever their capitals and blanks."""
+def _guess_columns(role: str, present: Sequence[str]) -> list[str]:
+    """Return columns that are likely to be meant, whatever their capitals and blanks."""
     known = (role, *OTHER_NAMES[role])
-    return [name for other in known for name in present if _plain(name) == other]
+    plain = {name: re.sub(r"[\W_]+", "_", name.casefold()).strip("_") for name in present}
+    return [name for other in known for name in present if plain[name] == other]
 
 
-def _plain(name: str) -> str:
-    return re.sub(r"[\W_]+", "_", name.casefold()).strip("_")
+def guess_place(name: str) -> str | None:
+    """Return which of `PLACES` a column is likely to hold.
 
-
-def place_of(name: str) -> str | None:
-    """Which of `PLACES` a column is likely to hold.
-
-    >>> place_of("word_position"), place_of("Word"), place_of("suite")
+    >>> guess_place("word_position"), guess_place("Word"), guess_place("suite")
     ('position', 'word', None)
     """
-    return next((place for place in PLACES if _usual(place, [name])), None)
+    return next((place for place in PLACES if _guess_columns(place, [name])), None)
 
 
-def no_column(
+def explain_missing(
     path: Path, name: str, role: str, present: Sequence[str], *, option: bool = True
 ) -> str:
-    """The sentence for a column that is missing, with the likeliest instead of it."""
+    """Return the sentence for a column that is missing, with the likeliest instead of it."""
     near = did_you_mean(name, present)
     if not near:
-        usual = _usual(role, present)
+        usual = _guess_columns(role, present)
         near = f": did you mean {usual[0]!r}?" if usual else f"; there are {join_names(present)}."
     way_out = f" Name it with --{role}." if option else ""
     return f"{path} has no column {name!r}{near}{way_out}"
 
 
-def our_names(controls: Sequence[str], names: dict[str, str]) -> list[str]:
-    """Controls, called as in the trial table, by the names that a join knows."""
+def translate_controls(controls: Sequence[str], names: dict[str, str]) -> list[str]:
+    """Translate controls, called as in the trial table, to the names that a join knows."""
     ours = {theirs: name for name, theirs in names.items()}
     for control in controls:
         if ours.get(control) in NEEDED:

@@ -1,4 +1,4 @@
-"""What the models are made of: the response, columns of X and Z, and data that none can take."""
+"""Fixed and random effects of the models: columns of X and Z, and data that no model can take."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from equivocal.errors import UserError, join_names
-from equivocal.human_data.mixed import RandomPart
+from equivocal.mixed_models import RandomPart
 
 __all__ = [
     "Design",
@@ -15,8 +15,8 @@ __all__ = [
     "check_groups",
     "check_size",
     "is_numeric",
-    "response_of",
-    "varying",
+    "prepare_response",
+    "select_varying",
 ]
 
 MOST_LEVELS = 5_000  # columns of Z; the fit holds some matrices of that many squared
@@ -30,8 +30,8 @@ class Model:
     slopes: tuple[str, ...] = ()
 
 
-def response_of(values: np.ndarray, log: bool) -> np.ndarray:
-    """Numbers that a linear model can be fitted to, or their logarithms."""
+def prepare_response(values: np.ndarray, log: bool) -> np.ndarray:
+    """Return numbers that a linear model can be fitted to, or their logarithms."""
     distinct = np.unique(values)
     if len(distinct) < 2:
         raise UserError(f"the response is {distinct[0]:g} in every trial; there is nothing to fit.")
@@ -52,7 +52,7 @@ def response_of(values: np.ndarray, log: bool) -> np.ndarray:
 
 
 def check_groups(trials: pd.DataFrame) -> None:
-    """Participants and items must be several, and have several trials."""
+    """Refuse trials of a single participant or item, or a single trial of each."""
     for name in ("participant", "item"):
         levels = trials[name].nunique()
         if levels < 2:
@@ -64,37 +64,40 @@ def check_groups(trials: pd.DataFrame) -> None:
             )
 
 
-def check_size(participants: int, items: int, slopes: int, way_out: str) -> None:
-    """A fit holds an intercept for each of both, and for each participant also the slopes."""
+def check_size(
+    participants: int, items: int, slopes: int, way_out: str, most: int = MOST_LEVELS
+) -> None:
+    """Refuse more random effects than a fit can hold.
+
+    There is an intercept for each participant and item, and for each participant the slopes.
+    """
     columns = items + participants * (1 + slopes)
-    if columns > MOST_LEVELS:
+    if columns > most:
         also = f" (each with {slopes + 1})" if slopes else ""
         raise UserError(
             f"{participants} participants{also} and {items} items make {columns} random effects, "
-            f"and at most {MOST_LEVELS} can be fitted here; {way_out}."
+            f"and at most {most} can be fitted here; {way_out}."
         )
 
 
-def varying(trials: pd.DataFrame, names: Sequence[str], notes: list[str]) -> list[str]:
-    """Measures that are not the same in every trial."""
+def select_varying(trials: pd.DataFrame, names: Sequence[str], notes: list[str]) -> list[str]:
+    """Return the measures that are not the same in every trial, and note the others."""
     constant = [name for name in names if not trials[name].nunique() > 1]
-    left = [name for name in names if name not in constant]
-    if not left:
-        raise UserError(
-            f"{join_names(constant)} is the same in every joined trial; nothing to fit."
-        )
+    said = f"{join_names(constant)} is the same in every joined trial"
+    if len(constant) == len(names):
+        raise UserError(f"{said}; nothing to fit.")
     if constant:
-        notes.append(f"{join_names(constant)} is the same in every joined trial and is left out")
-    return left
+        notes.append(f"{said} and is left out")
+    return [name for name in names if name not in constant]
 
 
 def is_numeric(values: pd.Series) -> bool:
-    """Whether a control is a number in every trial; otherwise each of its values is a level."""
+    """Tell whether a control is a number in every trial; otherwise its values are levels."""
     return bool(pd.to_numeric(values, errors="coerce").notna().all())
 
 
 class Design:
-    """Columns of X and Z for any of the models."""
+    """The columns of X and Z for any of the models."""
 
     def __init__(
         self, trials: pd.DataFrame, measures: Sequence[str], controls: Sequence[str]
@@ -109,7 +112,7 @@ class Design:
         }
         columns = [np.ones(len(trials))]
         for name in controls:
-            columns += _coded(trials[name])
+            columns += _code_control(trials[name])
         self.base = np.column_stack(columns)
         self.width = self.base.shape[1]
         if np.linalg.matrix_rank(self.base) < self.width:
@@ -125,12 +128,12 @@ class Design:
                 )
 
     def is_independent(self, measures: Sequence[str]) -> bool:
-        """Whether the controls and these measures do not determine each other."""
-        X, _ = self.of(Model(tuple(measures)))
+        """Tell whether the controls and these measures do not determine each other."""
+        X, _ = self.build(Model(tuple(measures)))
         return bool(np.linalg.matrix_rank(X) == X.shape[1])
 
-    def of(self, model: Model) -> tuple[np.ndarray, list[RandomPart]]:
-        """X and the random parts."""
+    def build(self, model: Model) -> tuple[np.ndarray, list[RandomPart]]:
+        """Build X and the random parts of a model."""
         X = np.column_stack([self.base, *(self.scaled[name] for name in model.measures)])
         parts = [RandomPart(name, codes) for name, codes in self.codes.items()]
         people = self.codes["participant"]
@@ -138,7 +141,8 @@ class Design:
         return X, parts
 
 
-def _coded(values: pd.Series) -> list[np.ndarray]:
+def _code_control(values: pd.Series) -> list[np.ndarray]:
+    """Return a column for a number, or an indicator for each level but the first."""
     if is_numeric(values):
         number = pd.to_numeric(values).to_numpy(float)
         return [(number - number.mean()) / (number.std() or 1.0)]

@@ -1,4 +1,4 @@
-"""How often an experiment would find an effect: many of them, simulated and analysed.
+"""Statistical power: many experiments, simulated and analysed, and how often the effect is found.
 
 Each is a new sample of participants and noise, and of items where the measures are built in or have
 more items than are wanted. The analysis is that of `equivocal compare`: the measure in standard
@@ -15,16 +15,16 @@ from scipy import stats
 
 from equivocal.errors import UserError
 from equivocal.human_data.design import check_size
-from equivocal.human_data.mixed import LEVEL, MixedFit, RandomPart, fit_mixed
-from equivocal.human_data.simulating import Experiment, Stimuli, built_in_stimuli, draw_trials
+from equivocal.human_data.simulation import Experiment, Stimuli, draw_stimuli, draw_trials
+from equivocal.mixed_models import LEVEL, MixedFit, RandomPart, fit_mixed
 from equivocal.progress import Advance
 
-__all__ = ["analyse_once", "check_counts", "power_curve"]
+__all__ = ["analyse_once", "check_counts", "estimate_power"]
 
 ALPHA = 0.05
 
 
-def power_curve(
+def estimate_power(
     experiment: Experiment,
     participants: Sequence[int],
     items: Sequence[int],
@@ -34,12 +34,31 @@ def power_curve(
     slopes: bool = False,
     advance: Advance = lambda *_: None,
 ) -> pd.DataFrame:
-    """A row for each number of participants and items.
+    """Estimate the power of experiments of several sizes.
 
-    `power` is the share of p < 0.05 and `low` to `high` its interval (Clopper–Pearson, 95 %), so
-    that the number of runs can be seen to be enough; `coverage` is the share of intervals that hold
-    the true beta. Without `stimuli` new ones are drawn for each run. Fits that did not converge
-    count as not significant.
+    Parameters
+    ----------
+    experiment : Experiment
+        The effect, and how much everything varies; its numbers of participants and items are not
+        used.
+    participants, items : sequence of int
+        The numbers to combine.
+    runs : int
+        How many experiments to simulate for each combination.
+    stimuli : Stimuli, optional
+        What is read; drawn anew for each run unless given.
+    slopes : bool
+        Whether the analysis lets the effect differ between participants.
+    advance : callable
+        Told how many runs are done, of how many, and which.
+
+    Returns
+    -------
+    DataFrame
+        A row for each combination. `power` is the share of p < 0.05 and `low` to `high` its
+        interval (Clopper–Pearson, 95 %), which shows whether the number of runs is enough;
+        `coverage` is the share of intervals that hold the true beta. Fits that did not converge
+        count as not significant.
     """
     rows: list[dict[str, Any]] = []
     check_counts(participants, items, slopes=slopes)
@@ -53,12 +72,12 @@ def power_curve(
                 rng = np.random.default_rng([experiment.seed, p, i, run])
                 fits.append(analyse_once(here, rng, stimuli, slopes=slopes))
                 advance(len(rows) * runs + run + 1, total, f"{p} participants, {i} items")
-            rows.append({"participants": p, "items": i} | _summary(fits, experiment.beta))
+            rows.append({"participants": p, "items": i} | _summarise(fits, experiment.beta))
     return pd.DataFrame(rows)
 
 
 def check_counts(participants: Sequence[int], items: Sequence[int], *, slopes: bool) -> None:
-    """The largest experiment must not be too large to fit."""
+    """Refuse experiments that are too large to fit."""
     check_size(max(participants), max(items), int(slopes), "lower --participants or --items")
 
 
@@ -69,9 +88,9 @@ def analyse_once(
     *,
     slopes: bool = False,
 ) -> MixedFit:
-    """One simulated experiment, fitted; coefficient 1 is that of the measure, per unit."""
+    """Simulate one experiment and fit it; coefficient 1 is that of the measure, per unit."""
     if stimuli is None:
-        stimuli = built_in_stimuli(experiment, rng)
+        stimuli = draw_stimuli(experiment, rng)
     participant, item, row, response = draw_trials(experiment, stimuli, rng)
     x = stimuli.values[row]
     if not np.ptp(x) > 0:
@@ -85,11 +104,11 @@ def analyse_once(
     if slopes:
         parts.append(RandomPart("slope", participant, z))
     X = np.column_stack([np.ones(len(z)), z])
-    return _per_unit(fit_mixed(response, X, parts, reml=True), spread)
+    return _convert_units(fit_mixed(response, X, parts, reml=True), spread)
 
 
-def _per_unit(fit: MixedFit, spread: float) -> MixedFit:
-    """The fit in standard deviations of the measure, as it is in the measure's own units."""
+def _convert_units(fit: MixedFit, spread: float) -> MixedFit:
+    """Convert a fit in standard deviations of the measure to the measure's own units."""
     unit = np.array([1.0, 1 / spread])
     return replace(
         fit,
@@ -100,10 +119,11 @@ def _per_unit(fit: MixedFit, spread: float) -> MixedFit:
     )
 
 
-def _summary(fits: list[MixedFit], beta: float) -> dict[str, Any]:
+def _summarise(fits: list[MixedFit], beta: float) -> dict[str, Any]:
+    """Summarise the fits of one number of participants and items."""
     fine = [fit for fit in fits if fit.converged]
-    hits = sum(fit.p_value(1) < ALPHA for fit in fine)
-    held = sum(low <= beta <= high for low, high in (fit.interval(1) for fit in fine))
+    hits = sum(fit.p_values[1] < ALPHA for fit in fine)
+    held = sum(low <= beta <= high for low, high in (fit.intervals[1] for fit in fine))
     low, high = stats.binomtest(hits, len(fits)).proportion_ci(LEVEL, "exact")
     return {
         "runs": len(fits),

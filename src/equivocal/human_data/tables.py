@@ -14,21 +14,19 @@ import numpy as np
 import pandas as pd
 
 from equivocal.errors import UserError, did_you_mean, join_names
-from equivocal.human_data.columns import PLACES, Columns, no_column, settled
+from equivocal.human_data.columns import PLACES, Columns, explain_missing, find_columns
 from equivocal.store import read_table
 
 __all__ = [
     "NETWORK",
     "RESERVED",
-    "as_key",
-    "as_measures",
-    "as_trials",
     "check_where",
     "choose_measures",
-    "numbers",
-    "only_where",
+    "convert_to_numbers",
     "open_table",
     "parse_where",
+    "prepare_measures",
+    "prepare_trials",
     "read_measures",
     "read_trials",
 ]
@@ -38,54 +36,81 @@ WHOLE = 2**53  # beyond that floating point skips whole numbers
 RESERVED = ("row", "participant", "response", "found")  # names of ours in the joined table
 
 
+def open_table(path: Path) -> pd.DataFrame:
+    """Read a table that has rows, as it stands in its file."""
+    table = read_table(path)
+    if table.empty:
+        raise UserError(f"{path} has no rows below its header.")
+    return table.rename(columns=str)
+
+
 def read_trials(
     path: Path, columns: Columns, where: Sequence[str] = ()
 ) -> tuple[pd.DataFrame, dict[str, str]]:
-    """Trials with our names for the columns (`row`: the line of the file); and each one's own."""
+    """Read trials from a CSV file.
+
+    Parameters
+    ----------
+    path : Path
+        A row for each response.
+    columns : Columns
+        What its columns are called.
+    where : sequence of str
+        Keep rows with COLUMN=VALUE only.
+
+    Returns
+    -------
+    trials : DataFrame
+        With our names for the columns; `row` is the line of the file.
+    names : dict
+        What each of our columns is called in the file.
+    """
     table = open_table(path)
     check_where(where, table)
-    return as_trials(path, table, columns, where)
+    return prepare_trials(path, table, columns, where)
 
 
-def as_trials(
+def prepare_trials(
     path: Path, table: pd.DataFrame, columns: Columns, where: Sequence[str]
 ) -> tuple[pd.DataFrame, dict[str, str]]:
-    """The same of a table that has been read from there."""
-    names = settled(path, _header(table), columns)
-    table = only_where(table, where)
+    """Return what `read_trials` does, of a table that has been read from there."""
+    names = find_columns(path, list(table.columns), columns)
+    table = _filter_rows(table, where)
     chosen = {theirs: ours for ours, theirs in names.items()}
     # a column that happens to have one of our names, but is not what was asked for, goes
     clash = [name for name in ("row", *names) if name in table and name not in chosen]
     table = table.drop(columns=clash).rename(columns=chosen)
     table.insert(0, "row", table.index.to_numpy() + 2)  # the header is line 1
-    for name in ("participant", *PLACES):
-        if name in table:
-            table[name] = as_key(table[name])
-    return table, names
+    return _convert_keys(table, ("participant", *PLACES)), names
 
 
 def read_measures(path: Path, columns: Columns, where: Sequence[str] = ()) -> pd.DataFrame:
-    """Measures with our names; columns may be called ours or as in the trial table."""
+    """Read measures from a CSV file, with a column for each.
+
+    Parameters
+    ----------
+    path : Path
+        A row for each item and word, or for each of these and each measure.
+    columns : Columns
+        Item, condition, position and word may be called as in the trial table, or as we call them.
+    where : sequence of str
+        Keep rows with COLUMN=VALUE only.
+    """
     table = open_table(path)
     check_where(where, table)
-    return as_measures(path, table, columns, where)
+    return prepare_measures(path, table, columns, where)
 
 
-def as_measures(
+def prepare_measures(
     path: Path, table: pd.DataFrame, columns: Columns, where: Sequence[str]
 ) -> pd.DataFrame:
-    """The same of a table that has been read from there."""
-    table = only_where(table, where)
-    for place in PLACES:
-        theirs = getattr(columns, place)
-        if place not in table and theirs in table:
-            table = table.rename(columns={theirs: place})
-        if place in table:
-            table[place] = as_key(table[place])
+    """Return what `read_measures` does, of a table that has been read from there."""
+    theirs = {getattr(columns, place): place for place in PLACES if place not in table}
+    table = _convert_keys(_filter_rows(table, where).rename(columns=theirs), PLACES)
     if "item" not in table:
-        raise UserError(no_column(path, "item", "item", _header(table), option=False))
+        raise UserError(explain_missing(path, "item", "item", list(table.columns), option=False))
     if {"measure", "value"} <= set(table.columns):
-        return _a_column_each(table, path)
+        return _spread_measures(table, path)
     if {"measure", "mean"} <= set(table.columns):  # as in the words_summary.csv of suites
         raise UserError(
             f"{path} summarises networks in its column 'mean', and measures are read from 'value'; "
@@ -94,40 +119,39 @@ def as_measures(
     return table
 
 
-def _a_column_each(table: pd.DataFrame, path: Path) -> pd.DataFrame:
-    """A table with a row for each `measure`, as one with a column for each."""
-    table = table.drop(columns=[name for name in ("low", "high") if name in table])
-    rest = [str(name) for name in table.columns if name != "value"]
+def _spread_measures(table: pd.DataFrame, path: Path) -> pd.DataFrame:
+    """Turn a row for each `measure` into a column for each."""
+    table = table.drop(columns=["low", "high"], errors="ignore")
+    rest = [name for name in table.columns if name != "value"]
     if table.duplicated(rest).any():
         raise UserError(f"{path} gives a measure of the same word twice; give each once.")
     if clash := sorted({*map(str, table["measure"].dropna())} & set(rest)):
         raise UserError(f"{path} has a measure called {clash[0]!r}, as a column is; rename it.")
     wide = table.set_index(rest)["value"].unstack("measure")
-    return wide.reset_index().rename_axis(columns=None)
+    return wide.reset_index().rename_axis(columns=None).rename(columns=str)
 
 
-def only_where(table: pd.DataFrame, where: Iterable[str]) -> pd.DataFrame:
-    """Rows in which COLUMN=VALUE holds; a table without that column is left as it is."""
+def _filter_rows(table: pd.DataFrame, where: Iterable[str]) -> pd.DataFrame:
+    """Keep rows in which COLUMN=VALUE holds; a table without that column is left as it is."""
     for name, value in parse_where(where):
-        if name in table:
-            present = as_key(table[name])
-            kept = present == value
-            if not kept.any():
-                kept = present == _one_key(value)
-            if not kept.any():
-                values = list(map(str, present.dropna().unique()))
-                near = did_you_mean(value, values)
-                told = f"{near} Values" if near else "; values"
-                raise UserError(
-                    f"--where {name}={value}: no row has it{told} of {name} are "
-                    f"{join_names(values)}."
-                )
-            table = table[kept]
+        if name not in table:
+            continue
+        present = _convert_to_keys(table[name])
+        number = pd.to_numeric(pd.Series([value]), errors="coerce")
+        kept = next((k for k in (value, _convert_to_keys(number)[0]) if (present == k).any()), None)
+        if kept is None:
+            values = list(map(str, present.dropna().unique()))
+            near = did_you_mean(value, values)
+            raise UserError(
+                f"--where {name}={value}: no row has it{f'{near} Values' if near else '; values'} "
+                f"of {name} are {join_names(values)}."
+            )
+        table = table[present == kept]
     return table
 
 
 def parse_where(where: Iterable[str]) -> list[tuple[str, str]]:
-    """COLUMN=VALUE as columns and values.
+    """Split COLUMN=VALUE into columns and values.
 
     >>> parse_where(["position = 3", "suite=cloze_probability"])
     [('position', '3'), ('suite', 'cloze_probability')]
@@ -142,8 +166,8 @@ def parse_where(where: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def check_where(where: Sequence[str], *tables: pd.DataFrame) -> None:
-    """A column that no table has would be passed over, and all rows be kept."""
-    present = list(dict.fromkeys(name for table in tables for name in _header(table)))
+    """Refuse a column that no table has, since all rows would be kept."""
+    present = list(dict.fromkeys(name for table in tables for name in table.columns))
     for name, value in parse_where(where):
         if name not in present:
             hint = did_you_mean(name, present) or f"; there are {join_names(present)}."
@@ -153,10 +177,9 @@ def check_where(where: Sequence[str], *tables: pd.DataFrame) -> None:
 def choose_measures(
     table: pd.DataFrame, wanted: Sequence[str], controls: Sequence[str]
 ) -> list[str]:
-    """The columns asked for, or every column of numbers that is no key, label or control."""
-    taken = (*PLACES, *RESERVED, NETWORK, *controls)
-    others = [str(c) for c in table.columns if c not in taken]
-    numeric = [name for name in others if _holds_numbers(table[name])]
+    """Return the columns asked for, or every column of numbers that is no key, label or control."""
+    taken = {*PLACES, *RESERVED, NETWORK, *controls}
+    numeric = [n for n in table.select_dtypes("number").columns if n not in taken]
     for name in wanted:
         if name not in table:
             hint = did_you_mean(name, numeric) or f"; there are {join_names(numeric)}."
@@ -173,13 +196,16 @@ def choose_measures(
     return list(dict.fromkeys(wanted)) or numeric
 
 
-def _holds_numbers(values: pd.Series) -> bool:
-    types = pd.api.types
-    return bool(types.is_numeric_dtype(values) and not types.is_bool_dtype(values))
+def _convert_keys(table: pd.DataFrame, names: Iterable[str]) -> pd.DataFrame:
+    """Convert the columns of these names that a table has, so that tables can be joined by them."""
+    return table.assign(**{n: _convert_to_keys(table[n]) for n in names if n in table})
 
 
-def as_key(values: pd.Series) -> pd.Series:
-    """Names as text without blanks around them, whole numbers without a point; empty is missing."""
+def _convert_to_keys(values: pd.Series) -> pd.Series:
+    """Convert names to text without blanks around it, whole numbers without a point.
+
+    Empty cells are missing.
+    """
     missing = values.isna()
     if pd.api.types.is_float_dtype(values):
         there = values.dropna()
@@ -189,30 +215,7 @@ def as_key(values: pd.Series) -> pd.Series:
     return text.mask(missing | (text == ""), None)
 
 
-def numbers(values: pd.Series) -> pd.Series:
-    """As floating point; what is no finite number is missing."""
+def convert_to_numbers(values: pd.Series) -> pd.Series:
+    """Convert to floating point; what is no finite number is missing."""
     found = pd.to_numeric(values, errors="coerce").astype(float)
     return found.where(np.isfinite(found))
-
-
-def _one_key(value: str) -> str:
-    """A number as `as_key` writes it."""
-    if "_" in value:  # `float` would take 1_2 for 12
-        return value
-    try:
-        number = float(value)
-    except ValueError:
-        return value
-    return str(int(number)) if np.isfinite(number) and number % 1 == 0 else str(number)
-
-
-def open_table(path: Path) -> pd.DataFrame:
-    """A table with rows, as it stands in its file."""
-    table = read_table(path)
-    if table.empty:
-        raise UserError(f"{path} has no rows below its header.")
-    return table
-
-
-def _header(table: pd.DataFrame) -> list[str]:
-    return [str(name) for name in table.columns]

@@ -1,4 +1,4 @@
-"""Figures of a comparison and of a power curve; tables in, figure out."""
+"""Figures of a comparison of measures and of statistical power; tables in, figure out."""
 
 import numpy as np
 import pandas as pd
@@ -6,14 +6,14 @@ from matplotlib.figure import Figure
 
 from equivocal.report.style import COLOURS, publication_style
 
-__all__ = ["comparison_figure", "power_figure"]
+__all__ = ["draw_comparison", "draw_power"]
 
 KINDS = {"alone": ("o", COLOURS[0], "added alone"), "together": ("s", COLOURS[1], "beyond others")}
 MARKERS = "osD^vP*X"
 
 
-def comparison_figure(table: pd.DataFrame) -> Figure:
-    """Coefficients with 95 % intervals, and how much each measure lowers the AIC."""
+def draw_comparison(table: pd.DataFrame) -> Figure:
+    """Draw coefficients with 95 % intervals, and how much each measure lowers the AIC."""
     names = list(dict.fromkeys(table["measure"]))
     kinds = list(dict.fromkeys(table["model"]))
     with publication_style():
@@ -46,8 +46,8 @@ def comparison_figure(table: pd.DataFrame) -> Figure:
         return figure
 
 
-def power_figure(table: pd.DataFrame) -> Figure:
-    """Power against participants, a line for each number of items; bars are 95 % intervals."""
+def draw_power(table: pd.DataFrame) -> Figure:
+    """Draw power against participants, a line for each number of items, with 95 % intervals."""
     with publication_style():
         figure = Figure(figsize=(4.8, 3.4))
         axes = figure.subplots()

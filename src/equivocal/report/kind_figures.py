@@ -1,4 +1,7 @@
-"""Kinds of doubt side by side: how like the truth, how calibrated, how watchful, how dear."""
+"""Kinds of uncertainty side by side: distance from the truth, calibration, detection, cost.
+
+Tables in, figure out; `equivocal.uncertainty.comparison` says what the columns hold.
+"""
 
 import numpy as np
 import pandas as pd
@@ -8,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 
 from equivocal.report.style import COLOURS, publication_style
 
-__all__ = ["doubt_figure"]
+__all__ = ["draw_kinds"]
 
 PANELS = {
     "nll_excess": "nats above the truth",
@@ -18,8 +21,14 @@ PANELS = {
 }
 
 
-def doubt_figure(table: pd.DataFrame, summary: pd.DataFrame) -> Figure:
-    """A row for each kind; small points are networks (or all but one), bars 95 % intervals."""
+def draw_kinds(table: pd.DataFrame, summary: pd.DataFrame) -> Figure:
+    """Draw a row for each kind: ticks are networks (or all but one), bars 95 % intervals.
+
+    Parameters
+    ----------
+    table, summary : DataFrame
+        As `score_kinds` and `summarise_scores` return them.
+    """
     kinds = list(summary["kind"])
     with publication_style():
         figure = Figure(figsize=(9.2, 0.9 + 0.34 * len(kinds)))
@@ -27,7 +36,7 @@ def doubt_figure(table: pd.DataFrame, summary: pd.DataFrame) -> Figure:
         for axes, (name, title) in zip(grid, PANELS.items(), strict=True):
             for place, kind in enumerate(kinds):
                 own = table.loc[(table["kind"] == kind) & (table["network"] != "all"), name]
-                _row(axes, place, own.to_numpy(float), summary.iloc[place], name)
+                _draw_row(axes, place, own.to_numpy(float), summary.iloc[place], name)
             axes.set_xlabel(title)
             axes.grid(axis="x", lw=0.4, color="0.85")
         grid[0].set_yticks(range(len(kinds)), kinds)
@@ -43,7 +52,8 @@ def doubt_figure(table: pd.DataFrame, summary: pd.DataFrame) -> Figure:
         return figure
 
 
-def _row(axes: Axes, place: int, own: np.ndarray, kind: pd.Series, name: str) -> None:
+def _draw_row(axes: Axes, place: int, own: np.ndarray, kind: pd.Series, name: str) -> None:
+    """Draw one kind in one panel."""
     colour = COLOURS[place % len(COLOURS)]
     if f"{name}_low" in kind:
         axes.plot(own, np.full(len(own), place + 0.18), "|", color=colour, ms=5, alpha=0.5)

@@ -1,32 +1,30 @@
-"""Kinds of doubt side by side: posteriors over some or all layers, and their rivals.
+"""Kinds of uncertainty side by side: posteriors over some or all layers, ensembles, MC dropout.
 
-comprehenders  networks that differ where they doubt, and what they believe together
-posteriors     posteriors over the last layer, the query network or all of it
-rivals         deep ensembles and MC dropout
+comprehenders  several networks in the place of one, and what they believe together
+posteriors     members sampled from a posterior over the last layer, the query network or all
+baselines      members by deep ensembles and by MC dropout
+members        members in files
 truth          scores against the exact beliefs of the world
-reversals      can doubt tell reversed sentences from congruent ones?
-keeping        ensembles on disk, found again
-record         what shaped a comparison, for its settings file
-comparing      every kind under every score
-telling        which is most like the truth, in one sentence
-figures        all kinds, drawn
+reversals      does uncertainty tell reversed sentences from congruent ones?
+comparison     every kind under every score
 """
 
-from equivocal.uncertainty.comparing import KINDS, compare_kinds
+from equivocal.uncertainty.baselines import make_deep_ensemble, make_mc_dropout
+from equivocal.uncertainty.comparison import KINDS, score_kinds, summarise_scores
 from equivocal.uncertainty.comprehenders import Comprehenders
-from equivocal.uncertainty.posteriors import LAYERS, posterior_of
-from equivocal.uncertainty.reversals import reversals_of
-from equivocal.uncertainty.rivals import deep_ensemble, mc_dropout
-from equivocal.uncertainty.truth import truth_of
+from equivocal.uncertainty.posteriors import LAYERS, sample_comprehenders
+from equivocal.uncertainty.reversals import find_reversals
+from equivocal.uncertainty.truth import enumerate_truth
 
 __all__ = [
     "KINDS",
     "LAYERS",
     "Comprehenders",
-    "compare_kinds",
-    "deep_ensemble",
-    "mc_dropout",
-    "posterior_of",
-    "reversals_of",
-    "truth_of",
+    "enumerate_truth",
+    "find_reversals",
+    "make_deep_ensemble",
+    "make_mc_dropout",
+    "sample_comprehenders",
+    "score_kinds",
+    "summarise_scores",
 ]

@@ -2,12 +2,13 @@
 
 A posterior over weights, an ensemble of trained networks and dropout that stays on all come to the
 same: M networks with the same layers. They are one `SentenceGestalt` whose arrays have an axis of
-members in front. What they believe together is the mean of their beliefs,
+members in front. What they believe together is the mean of their beliefs, and its entropy is the
+sum of aleatoric uncertainty (about the event) and epistemic uncertainty (about the weights),
 
     p̄ = E[y],     H(p̄) = E[H(y)] + I,
 
-and I, the information that an answer would give about which member is right, is their doubt about
-their own knowledge (Depeweg et al. 2018); E[H(y)] is doubt about the event.
+where I is the information that an answer would give about which member is right
+(Depeweg et al. 2018).
 """
 
 from collections.abc import Sequence
@@ -26,49 +27,72 @@ from equivocal.world import Utterance, World, role_unit
 
 __all__ = [
     "Comprehenders",
-    "Together",
-    "questions_about",
-    "shared_by",
-    "with_last_layers",
+    "PooledBeliefs",
+    "build_role_questions",
+    "replace_last_layers",
+    "share_weights",
 ]
 
 
-class Together(NamedTuple):
-    """What all members believe of each question and unit; logarithms keep small beliefs."""
+class PooledBeliefs(NamedTuple):
+    """What all members together believe of each question and unit.
+
+    Logarithms keep beliefs that are too small for p̄ itself.
+    """
 
     log_yes: Float[np.ndarray, "pairs units"]  # log p̄
     log_no: Float[np.ndarray, "pairs units"]  # log (1 − p̄)
-    own_entropy: Float[np.ndarray, "pairs units"]  # E[H(y)]
+    aleatoric: Float[np.ndarray, "pairs units"]  # E[H(y)]
 
     @property
     def belief(self) -> Float[np.ndarray, "pairs units"]:
-        """p̄."""
+        """The mean belief p̄."""
         return np.asarray(np.exp(self.log_yes))
 
     @property
     def entropy(self) -> Float[np.ndarray, "pairs units"]:
-        """H(p̄)."""
+        """The total uncertainty H(p̄)."""
         yes, no = self.log_yes, self.log_no
         return np.asarray(-(np.exp(yes) * yes + np.exp(no) * no))
 
     @property
-    def information(self) -> Float[np.ndarray, "pairs units"]:
-        """I; round-off below zero is none."""
-        return np.asarray(np.maximum(self.entropy - self.own_entropy, 0))
+    def epistemic(self) -> Float[np.ndarray, "pairs units"]:
+        """The epistemic uncertainty I; round-off below zero counts as zero."""
+        return np.asarray(np.maximum(self.entropy - self.aleatoric, 0))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Comprehenders:
-    """M networks of one world, and what it cost to have them instead of one."""
+    """M networks of one world, and what they cost beyond a single one.
+
+    Attributes
+    ----------
+    kind : str
+        What made the members differ.
+    models : SentenceGestalt
+        The members, as one network whose arrays all have a first axis of length M.
+    world : World
+        What they learned.
+    seconds : float
+        Beyond the training of one network.
+    passes : int
+        Of a network over the training corpus, likewise; 0 where passes are not counted.
+    message : str
+        How far to trust them.
+    converged : bool or None
+        Whether sampling converged; None where nothing was sampled.
+    bytes_each : int or None
+        What is needed to store a member, if that is less than its arrays.
+    """
 
     kind: str
-    models: SentenceGestalt  # every array (M, …)
+    models: SentenceGestalt
     world: World
-    seconds: float  # beyond the training of one network
-    passes: int  # of a network over the training corpus, likewise; 0 where that is not counted
-    message: str = ""  # whether to trust them
-    converged: bool | None = None  # whether sampling came to rest; None where there was none
-    bytes_each: int | None = None  # what makes a member of one network, if less than its arrays
+    seconds: float
+    passes: int
+    message: str = ""
+    converged: bool | None = None
+    bytes_each: int | None = None
 
     def __len__(self) -> int:
         return len(self.models.query.output_bias)
@@ -78,68 +102,76 @@ class Comprehenders:
 
     @property
     def bytes(self) -> int:
-        """What there is to keep beyond one network; an array that all members share is no more."""
+        """The storage needed beyond one network; an array that all members share adds nothing."""
         if self.bytes_each is not None:
             return self.bytes_each * len(self)
         leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(self.models)]
         return sum(leaf.nbytes - leaf[0].nbytes for leaf in leaves if leaf.strides[0])
 
-    def some(self, members: Sequence[int]) -> "Comprehenders":
-        """The same with some of the members."""
+    def select(self, members: Sequence[int]) -> "Comprehenders":
+        """Return the same with some of the members, given by their numbers."""
         chosen = jax.tree.map(lambda leaf: np.asarray(leaf)[list(members)], self.models)
         return replace(self, models=chosen)
 
-    def beliefs(self, texts: Sequence[str | Utterance]) -> Float[np.ndarray, "M texts roles units"]:
-        """What each member believes about every role after the last word of each text."""
+    def compute_beliefs(
+        self, texts: Sequence[str | Utterance]
+    ) -> Float[np.ndarray, "M texts roles units"]:
+        """Compute what each member believes about every role after the last word of each text.
+
+        Parameters
+        ----------
+        texts : sequence of str or Utterance
+            Sentences, or beginnings of sentences, in the words of the world.
+
+        Returns
+        -------
+        numpy.ndarray
+            Activations, with axes (member, text, role, unit).
+        """
         heard = [self.world.parse(text) for text in texts]
-        questions = questions_about(self.world, heard, [len(text) for text in heard])
-        found = np.stack(
-            [np.asarray(_beliefs(_member(self.models, m), questions)) for m in range(len(self))]
-        )
+        questions = build_role_questions(self.world, heard)
+        found = np.asarray(_compute_beliefs(jax.tree.map(jnp.asarray, self.models), questions))
         return found.reshape(len(self), len(heard), len(self.world.roles), -1)
 
-    def together(self, questions: Questions) -> Together:
-        """What all of them believe, question by question."""
-        found = _together(jax.tree.map(jnp.asarray, self.models), questions)
-        return Together(*(np.asarray(part, np.float64) for part in found))
+    def pool(self, questions: Questions) -> PooledBeliefs:
+        """Compute what all members together believe, question by question."""
+        found = _pool_beliefs(jax.tree.map(jnp.asarray, self.models), questions)
+        return PooledBeliefs(*(np.asarray(part, np.float64) for part in found))
 
 
-def with_last_layers(
+def replace_last_layers(
     model: SentenceGestalt, particles: Float[np.ndarray, "units M D"]
 ) -> SentenceGestalt:
-    """Members that differ in their last layer (ψ, 1) → units alone."""
+    """Return members that differ in their last layer (ψ, 1) → units alone."""
     theta = np.asarray(particles, np.float32).transpose(1, 2, 0)  # M D units
     members: SentenceGestalt = eqx.tree_at(
         lambda each: (each.query.output_weight, each.query.output_bias),
-        shared_by(model, len(theta)),
+        share_weights(model, len(theta)),
         (theta[:, :-1], theta[:, -1]),
     )
     return members
 
 
-def shared_by(model: SentenceGestalt, members: int) -> SentenceGestalt:
-    """The same arrays for all members, held once."""
-
-    def repeated(leaf: Array) -> np.ndarray:
-        return np.broadcast_to(np.asarray(leaf), (members, *leaf.shape))
-
-    shared: SentenceGestalt = jax.tree.map(repeated, model)
+def share_weights(model: SentenceGestalt, members: int) -> SentenceGestalt:
+    """Return members that all have the same arrays, held in memory once."""
+    shared: SentenceGestalt = jax.tree.map(
+        lambda leaf: np.broadcast_to(np.asarray(leaf), (members, *leaf.shape)), model
+    )
     return shared
 
 
-def _member(models: SentenceGestalt, number: int) -> SentenceGestalt:
-    member: SentenceGestalt = jax.tree.map(lambda leaf: leaf[number], models)
-    return member
+@jax.jit
+def _compute_beliefs(models: SentenceGestalt, questions: Questions) -> Array:
+    """Compute beliefs member after member, so that hidden layers of one are held at a time."""
+    beliefs: Array = jax.lax.map(
+        lambda model: jax.nn.sigmoid(model.query.logits(features_of(model, questions))), models
+    )
+    return beliefs
 
 
 @jax.jit
-def _beliefs(model: SentenceGestalt, questions: Questions) -> Array:
-    return jax.nn.sigmoid(model.query.logits(features_of(model, questions)))
-
-
-@jax.jit
-def _together(models: SentenceGestalt, questions: Questions) -> tuple[Array, Array, Array]:
-    """Member after member, so that only their sums are held."""
+def _pool_beliefs(models: SentenceGestalt, questions: Questions) -> tuple[Array, Array, Array]:
+    """Add up members one after the other, so that only their sums are held."""
 
     def add(
         total: tuple[Array, Array, Array], model: SentenceGestalt
@@ -159,15 +191,16 @@ def _together(models: SentenceGestalt, questions: Questions) -> tuple[Array, Arr
     return mean_yes, mean_no, own / M
 
 
-def questions_about(world: World, heard: Sequence[Utterance], position: Sequence[int]) -> Questions:
-    """Every role, asked after the word at `position` (from 1) of each sentence.
+def build_role_questions(world: World, heard: Sequence[Utterance]) -> Questions:
+    """Build the questions that ask for every role after the last word of each utterance.
 
-    The sentences need not be of the world, so each is a branch of its own.
+    The utterances need not be possible in the world, so each is a branch of its own.
     """
     S, roles = len(heard), len(world.roles)
-    tokens = np.full((max(position), S, 2), -1, np.int32)  # −1, no token, past the end
-    for number, (utterance, last) in enumerate(zip(heard, position, strict=True)):
-        tokens[:last, number] = world.encode(utterance)[:last]
+    lengths = np.array([len(utterance) for utterance in heard])
+    tokens = np.full((max(lengths), S, 2), -1, np.int32)  # −1, no token, past the end
+    for number, utterance in enumerate(heard):
+        tokens[: len(utterance), number] = world.encode(utterance)
     every = np.arange(S)
     parents = [np.zeros(S, int), *[every] * (len(tokens) - 1)]  # all begin in silence
     probes = np.stack([world.lexicon.unit_mask((role_unit(role),)) for role in world.roles])
@@ -177,6 +210,6 @@ def questions_about(world: World, heard: Sequence[Utterance], position: Sequence
             for parent, level in zip(parents, tokens, strict=True)
         ),
         probes=jnp.asarray(probes, jnp.float32),
-        node=jnp.asarray(np.repeat((np.asarray(position) - 1) * S + every, roles)),
+        node=jnp.asarray(np.repeat((lengths - 1) * S + every, roles)),
         probe=jnp.asarray(np.tile(np.arange(roles), S)),
     )

@@ -1,142 +1,147 @@
-"""Posteriors over the last layer, the query network, or the whole network.
+"""Members from posteriors over the last layer, the query network, or the whole network.
 
     "last"    C, b₄                     the paper's: K logistic regressions on fixed features
     "query"   A, B, b₃, C, b₄           what answers a question; listening stays as trained
     "all"     and W, V, b₁, U, b₂       the whole network
 
-(letters of `gestalt.network`). The first goes through `sample_posterior`; the others through
+(letters of `gestalt.network`). The first goes through `infer_posterior`; the others through
 `sample_network`, with the last layer as a part that is read by single outputs and each hidden layer
 cut into `cuts` parts, unit by unit, so that the weights into one unit stay together. The prior is
-about the trained weights, with one variance for all of them.
+centred on the trained weights, with one variance for all of them.
 """
 
-from collections.abc import Callable
 from time import perf_counter
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
-import xarray as xr
 from jax.tree_util import Partial
 from jaxtyping import Array, Float, Int
 
 from equivocal.errors import UserError, did_you_mean, join_names
-from equivocal.gestalt import Network, QueryNetwork, SentenceGestalt, features
-from equivocal.gestalt.questions import Level, gestalts_of, questions_of
-from equivocal.sampling import sample_network, sample_posterior
-from equivocal.uncertainty.comprehenders import Comprehenders, shared_by, with_last_layers
+from equivocal.gestalt import Network, QueryNetwork, SentenceGestalt
+from equivocal.gestalt.questions import gestalts_of, questions_of
+from equivocal.inference import SamplerSettings, collect_rows, infer_posterior
+from equivocal.sampling import sample_network
+from equivocal.uncertainty.comprehenders import Comprehenders, replace_last_layers, share_weights
 from equivocal.world import Corpus
 
-__all__ = ["LAYERS", "PARTICLES", "check_layers", "posterior_of"]
+__all__ = ["LAYERS", "PARTICLES", "check_layers", "sample_comprehenders"]
 
 LAYERS = ("last", "query", "all")
 PARTICLES = 104  # more than the 101 weights of an output of the paper's network
-CUTS = 1
 T = TypeVar("T")
+Inputs = dict[str, Int[Array, " rows"]]
 
 
-class _Sampled(NamedTuple):
-    models: SentenceGestalt
-    passes: int
-    message: str
-    converged: bool
-
-
-def posterior_of(
+def sample_comprehenders(
     network: Network,
     corpus: Corpus,
     layers: str = "last",
     *,
     prior_variance: float = 1.0,
     num_particles: int = PARTICLES,
-    cuts: int = CUTS,
+    cuts: int = 1,
     num_steps: int | None = None,
     tolerance: float = 0.05,
     seed: int = 0,
 ) -> Comprehenders:
-    """Comprehenders from the posterior of one network, given what it was taught."""
+    """Sample comprehenders from the posterior of one network, given what it was taught.
+
+    Parameters
+    ----------
+    network : Network
+        The trained network, on whose weights the prior is centred.
+    corpus : Corpus
+        The sentences it was taught.
+    layers : {"last", "query", "all"}
+        Which weights are uncertain: the last layer, the query network, or every weight.
+    prior_variance : float
+        Of each of these weights.
+    num_particles : int
+        How many members.
+    cuts : int
+        Into how many parts each hidden layer is cut; parts move one after the other.
+    num_steps : int, optional
+        The sampler's usual number where it is not given.
+    tolerance : float
+        How close to the end, in posterior standard deviations, counts as converged.
+    seed : int
+        The same seed gives the same members.
+
+    Raises
+    ------
+    UserError
+        Where an argument is out of its range.
+    """
     check_layers(layers)
     hidden = network.model.query.output_weight.shape[0]
     if not isinstance(cuts, int) or not 1 <= cuts <= hidden:
         raise UserError(f"cuts must be a whole number from 1 to {hidden}, got {cuts!r}.")
     began = perf_counter()
-    asked = features(network, corpus)
-    how: dict[str, Any] = {
-        "counts": asked["counts"].values,
-        "prior_variance": prior_variance,
-        "num_particles": num_particles,
-        "tolerance": tolerance,
-        "seed": seed,
-        **({} if num_steps is None else {"num_steps": num_steps}),
-    }
+    rows, model = collect_rows(network, corpus), network.model
+    how: dict[str, Any] = {"num_particles": num_particles, "tolerance": tolerance}
+    how |= {} if num_steps is None else {"num_steps": num_steps}
     if layers == "last":
-        found = _of_last_layer(network, asked, how)
+        # not validated here, since `sample_posterior` explains mistakes better
+        sampler = SamplerSettings.model_construct(method="exact-flow", **how)
+        posterior = infer_posterior(rows, sampler, prior_variance, seed)
+        models, passes = replace_last_layers(model, posterior.particles), 1
+        message, converged = posterior.info.message, posterior.info.converged
     else:
-        found = _of_network(network, corpus, asked["targets"].values, layers, cuts, how)
+        found = sample_network(
+            *_build_function(model, corpus, layers),
+            rows.targets,
+            _flatten(_select_weights(model, layers)),
+            counts=rows.counts,
+            parts=_cut_into_parts(model, layers, cuts),
+            prior_variance=prior_variance,
+            seed=seed,
+            **how,
+        )
+        models = _replace_weights(model, found.particles, layers)
+        passes = found.info.forward_passes
+        message, converged = found.info.message, found.info.converged
     return Comprehenders(
         kind=layers,
-        models=found.models,
+        models=models,
         world=network.world,
         seconds=perf_counter() - began,
-        passes=found.passes,
-        message=found.message,
-        converged=found.converged,
+        passes=passes,
+        message=message,
+        converged=converged,
     )
-
-
-def _of_last_layer(network: Network, asked: xr.Dataset, how: dict[str, Any]) -> _Sampled:
-    posterior = sample_posterior(
-        asked["features"].values,
-        asked["targets"].values,
-        prior_mean=network.last_layer().values,
-        **how,
-    )
-    models, info = with_last_layers(network.model, posterior.particles), posterior.info
-    return _Sampled(models, 1, info.message, info.converged)
-
-
-def _of_network(
-    network: Network,
-    corpus: Corpus,
-    targets: np.ndarray,
-    layers: str,
-    cuts: int,
-    how: dict[str, Any],
-) -> _Sampled:
-    model = network.model
-    found = sample_network(
-        *_as_function(model, corpus, layers),
-        targets,
-        _flat(model.query if layers == "query" else model),
-        parts=_parts(model, layers, cuts),
-        **how,
-    )
-    models, info = _with_weights_of(model, found.particles, layers), found.info
-    return _Sampled(models, info.forward_passes, info.message, info.converged)
 
 
 def check_layers(layers: object) -> None:
-    """One of the three names."""
+    """Refuse anything but the names in `LAYERS`."""
     if layers not in LAYERS:
         hint = did_you_mean(str(layers), LAYERS) or "."
         raise UserError(f"layers must be one of {join_names(LAYERS)}, got {layers!r}{hint}")
 
 
-def _with_weights_of(
+def _select_weights(model: SentenceGestalt, layers: str) -> QueryNetwork | SentenceGestalt:
+    """Return the part of a network that is uncertain."""
+    return model.query if layers == "query" else model
+
+
+def _replace_weights(
     model: SentenceGestalt, particles: Float[np.ndarray, "M D"], layers: str
 ) -> SentenceGestalt:
+    """Return members with the sampled weights; those that were not sampled are shared."""
     if layers == "all":
-        return _shaped(model, particles)
-    update = shared_by(model, len(particles)).update
-    return SentenceGestalt(update, _shaped(model.query, particles))
+        return _unflatten(model, particles)
+    update = share_weights(model, len(particles)).update
+    return SentenceGestalt(update, _unflatten(model.query, particles))
 
 
-def _flat(tree: QueryNetwork | SentenceGestalt) -> Float[np.ndarray, " D"]:
+def _flatten(tree: QueryNetwork | SentenceGestalt) -> Float[np.ndarray, " D"]:
+    """Return all weights in one vector."""
     return np.concatenate([np.asarray(leaf).ravel() for leaf in jax.tree.leaves(tree)])
 
 
-def _shaped(like: T, weights: Float[Array, "*M D"] | Float[np.ndarray, "*M D"]) -> T:
-    """The reverse of `_flat`; with members in front where there are."""
+def _unflatten(like: T, weights: Float[Array, "*M D"] | Float[np.ndarray, "*M D"]) -> T:
+    """Reverse `_flatten`; an axis of members stays in front."""
     leaves, structure = jax.tree.flatten(like)
     ends = np.cumsum([leaf.size for leaf in leaves])
     cut = [
@@ -147,53 +152,37 @@ def _shaped(like: T, weights: Float[Array, "*M D"] | Float[np.ndarray, "*M D"]) 
     return shaped
 
 
-Inputs = dict[str, Int[Array, " rows"]]
+def _build_function(model: SentenceGestalt, corpus: Corpus, layers: str) -> tuple[Any, Inputs]:
+    """Return the network as a function of its uncertain weights, and the rows it is asked about.
 
-
-def _as_function(
-    model: SentenceGestalt, corpus: Corpus, layers: str
-) -> tuple[Callable[[Array, Inputs], Array], Inputs]:
-    """The network as a function of some of its weights, and the rows it is asked about."""
+    JAX sees the other arrays as arguments (`Partial`), so another network compiles nothing anew.
+    """
     questions = questions_of(corpus)
     asked = np.flatnonzero(corpus.queries.weight > 0)
-    inputs = {"node": questions.node[asked], "probe": questions.probe[asked]}
-    if layers == "all":
-        given = (model, questions.levels, questions.probes)
-        return _partial(_logits_of_all, *given), inputs
-    heard = gestalts_of(model, questions.levels)
-    return _partial(_logits_of_query, model.query, heard, questions.probes), inputs
+    heard = questions.levels if layers == "all" else gestalts_of(model, questions.levels)
+    tree = _select_weights(model, layers)
+    function = Partial(_compute_logits, tree, heard, questions.probes)  # type: ignore[no-untyped-call]
+    return function, {"node": questions.node[asked], "probe": questions.probe[asked]}
 
 
-def _partial(function: Callable[..., Array], *given: Any) -> Callable[[Array, Inputs], Array]:
-    """With arrays that JAX sees as arguments, so that another network compiles nothing anew."""
-    made: Callable[[Array, Inputs], Array] = Partial(function, *given)  # type: ignore[no-untyped-call]
-    return made
-
-
-def _logits_of_query(
-    query: QueryNetwork, heard: Array, probes: Array, weights: Array, inputs: Inputs
-) -> Array:
-    query = _shaped(query, weights)
-    return query.logits(query.features(heard, probes, inputs["node"], inputs["probe"]))
-
-
-def _logits_of_all(
-    model: SentenceGestalt,
-    levels: tuple[Level, ...],
+def _compute_logits(
+    tree: QueryNetwork | SentenceGestalt,
+    heard: Any,
     probes: Array,
     weights: Array,
     inputs: Inputs,
 ) -> Array:
-    model = _shaped(model, weights)
-    heard = gestalts_of(model, levels)
-    query = model.query
-    return query.logits(query.features(heard, probes, inputs["node"], inputs["probe"]))
+    """Compute logits from flat weights, and from gestalts or, of a whole network, from tokens."""
+    tree = _unflatten(tree, weights)
+    if isinstance(tree, SentenceGestalt):
+        heard, tree = gestalts_of(tree, heard), tree.query
+    return tree.logits(tree.features(heard, probes, inputs["node"], inputs["probe"]))
 
 
-def _parts(model: SentenceGestalt, layers: str, cuts: int) -> list[np.ndarray]:
-    """Places of weights: the last layer by output, hidden layers by groups of units."""
-    tree = model.query if layers == "query" else model
-    at = _shaped(tree, np.arange(len(_flat(tree))))
+def _cut_into_parts(model: SentenceGestalt, layers: str, cuts: int) -> list[np.ndarray]:
+    """Return the places of weights: the last layer by output, hidden layers by groups of units."""
+    tree = _select_weights(model, layers)
+    at = _unflatten(tree, np.arange(len(_flatten(tree))))
     query = at.query if isinstance(at, SentenceGestalt) else at
     into: list[tuple[Array, ...]] = [
         (query.gestalt_weight, query.probe_weight, query.hidden_bias[None])

@@ -1,14 +1,14 @@
-"""Can doubt tell a reversed sentence from a congruent one?
+"""Does uncertainty tell a reversed sentence from a congruent one?
 
-A sentence of the world is cut after agent and patient have both been named, and turned round by
+A sentence of the world is cut after agent and patient have both been named, and reversed by
 exchanging the two: "in the evening, the woman drinks the tea" / "… the tea drinks the woman". One
-that the world can say either way is left out. The network has heard nothing like the reversal, and
-doubt about its own knowledge should be larger there. At the last word, over all roles and units,
+that is possible in the world either way is left out. The network has heard nothing like the
+reversal, and epistemic uncertainty should be larger there. At the last word, over roles and units,
 
-    doubt = Σ I,   or Σ H(p̄) for a single network, which has no doubt about its knowledge,
+    uncertainty = Σ I,   or Σ H(p̄) for a single network, which has no epistemic uncertainty,
 
-and AUROC is the probability that a reversal drawn at random raises more doubt than a congruent
-sentence drawn at random (ties count half): 0.5 for a doubt that does not see the difference.
+and AUROC is the probability that a reversal drawn at random is more uncertain than a congruent
+sentence drawn at random (ties count half): 0.5 where uncertainty does not tell them apart.
 """
 
 from dataclasses import replace
@@ -18,12 +18,13 @@ import numpy as np
 from jaxtyping import Float
 
 from equivocal.errors import UserError
-from equivocal.study.stimuli import Stimuli
-from equivocal.uncertainty.comprehenders import Comprehenders, questions_about
+from equivocal.study.settings import load_study
+from equivocal.study.stimuli import load_stimuli
+from equivocal.uncertainty.comprehenders import Comprehenders, build_role_questions
 from equivocal.world import Utterance, World
 from equivocal.world.prefixes import NO_NODE
 
-__all__ = ["Pairs", "auroc", "doubt_about", "pairs_of", "reversals_of"]
+__all__ = ["Pairs", "compute_auroc", "find_reversals", "find_study_pairs", "sum_uncertainty"]
 
 
 class Pairs(NamedTuple):
@@ -33,8 +34,19 @@ class Pairs(NamedTuple):
     reversed: tuple[Utterance, ...]
 
 
-def reversals_of(world: World) -> Pairs:
-    """All of them, each once, in the order of the world's sentences."""
+def find_reversals(world: World) -> Pairs:
+    """Find all pairs of a congruent sentence and its reversal, in the order of the sentences.
+
+    Parameters
+    ----------
+    world : World
+        Must have the roles agent and patient.
+
+    Raises
+    ------
+    UserError
+        Where the world has no such roles, or no sentence becomes impossible when reversed.
+    """
     if lacking := [role for role in ("agent", "patient") if role not in world.roles]:
         raise UserError(
             f"reversals exchange agent and patient, and world {world.name!r} has no role "
@@ -43,22 +55,21 @@ def reversals_of(world: World) -> Pairs:
     everything = world.all_derivations
     fillers = everything.derivations.fillers
     both = [world.roles.index(role) for role in ("agent", "patient")]
-    turned = fillers.copy()
-    turned[:, both] = fillers[:, both[::-1]]  # spelled anew, since a marker belongs to its role
-    texts = zip(
-        everything.texts, world.spell(replace(everything.derivations, fillers=turned)), strict=True
-    )
+    exchanged = fillers.copy()
+    exchanged[:, both] = fillers[:, both[::-1]]
+    # spelled anew, since a case marker belongs to its role
+    reversed_texts = world.spell(replace(everything.derivations, fillers=exchanged))
     found: dict[tuple[tuple[str, ...], ...], tuple[Utterance, Utterance]] = {}
-    for pair, each in zip(texts, fillers[:, both], strict=True):
+    for text, back, each in zip(everything.texts, reversed_texts, fillers[:, both], strict=True):
         names = [world.lexicon.words[filler] for filler in each if filler >= 0]
-        utterance = world.parse(pair[0])
+        utterance = world.parse(text)
         words = [part.word for part in utterance]
         if len(set(names)) < 2 or any(words.count(name) != 1 for name in names):
             continue
         last = max(words.index(name) for name in names) + 1
-        congruent, back = utterance.first(last), world.parse(pair[1]).first(last)
-        if not _can_be_said(world, back):
-            found.setdefault(congruent.tokens, (congruent, back))
+        congruent, turned = utterance.first(last), world.parse(back).first(last)
+        if not _is_possible(world, turned):
+            found.setdefault(congruent.tokens, (congruent, turned))
     if not found:
         raise UserError(
             f"no sentence of world {world.name!r} names agent and patient and becomes impossible "
@@ -67,42 +78,43 @@ def reversals_of(world: World) -> Pairs:
     return Pairs(*zip(*found.values(), strict=True))
 
 
-def pairs_of(stimuli: Stimuli) -> Pairs:
-    """The first and the last condition of a study, up to their critical words."""
-    first, last = stimuli.conditions[0], stimuli.conditions[-1]
+def find_study_pairs(world: World) -> Pairs | None:
+    """Find the sentences of the paper's study, first and last condition; None in other worlds."""
+    settings = load_study("paper")
+    if World.load(settings.world_source).fingerprint != world.fingerprint:
+        return None
+    stimuli = load_stimuli(settings.stimuli_path, world)
+    both = (stimuli.conditions[0], stimuli.conditions[-1])
+    rows = ([stimuli.rows[condition, item] for item in stimuli.items] for condition in both)
+    return Pairs(*(tuple(row.utterance.first(row.critical) for row in own) for own in rows))
 
-    def heard(condition: str) -> tuple[Utterance, ...]:
-        rows = (stimuli.rows[condition, item] for item in stimuli.items)
-        return tuple(row.utterance.first(row.critical) for row in rows)
 
-    return Pairs(heard(first), heard(last))
-
-
-def _can_be_said(world: World, utterance: Utterance) -> bool:
+def _is_possible(world: World, utterance: Utterance) -> bool:
+    """Tell whether a sentence of the world begins so."""
     tokens = [tuple(pair) for pair in world.encode(utterance).tolist()]
     return world.all_derivations.tree.find(tokens) != NO_NODE
 
 
-def doubt_about(
+def sum_uncertainty(
     comprehenders: Comprehenders, pairs: Pairs
 ) -> dict[str, Float[np.ndarray, "2 sentences"]]:
-    """Information and entropy at the last word, for congruent sentences and for reversed ones."""
+    """Sum epistemic uncertainty and entropy at the last word, over all roles and units.
+
+    The first row of each array is of congruent sentences, the second of reversed ones.
+    """
     heard = [*pairs.congruent, *pairs.reversed]
-    questions = questions_about(comprehenders.world, heard, [len(text) for text in heard])
-    together = comprehenders.together(questions)
-
-    def summed(values: np.ndarray) -> np.ndarray:
-        return np.asarray(values.reshape(2, len(pairs.congruent), -1).sum(axis=-1))
-
-    return {"information": summed(together.information), "entropy": summed(together.entropy)}
+    pooled = comprehenders.pool(build_role_questions(comprehenders.world, heard))
+    both = {"epistemic": pooled.epistemic, "entropy": pooled.entropy}
+    shape = (2, len(pairs.congruent), -1)
+    return {name: values.reshape(shape).sum(axis=-1) for name, values in both.items()}
 
 
-def auroc(doubt: Float[np.ndarray, "2 sentences"]) -> float:
-    """How often the second row is the larger, over all pairs of an entry of each.
+def compute_auroc(uncertainty: Float[np.ndarray, "2 sentences"]) -> float:
+    """Compute how often the second row is the larger, over all pairs of an entry of each.
 
-    >>> auroc(np.array([[1.0, 2.0], [3.0, 2.0]]))
+    >>> compute_auroc(np.array([[1.0, 2.0], [3.0, 2.0]]))
     0.875
     """
-    congruent, turned = doubt
+    congruent, turned = uncertainty
     larger = turned[:, None] > congruent
     return float((larger + 0.5 * (turned[:, None] == congruent)).mean())

@@ -1,6 +1,6 @@
 """Beliefs scored against the exact ones of the world, over everything that can be asked in it.
 
-All distinct pairs of a beginning and a role, each with its probability w as weight; t is the true
+All distinct pairs of a prefix and a role, each with its probability w as weight; t is the true
 P(unit = 1), p the belief. Sums over units are in nats, or squared beliefs, for a whole question:
 
     NLL      Σ w Σ_k −t log p − (1−t) log(1−p)         its floor, Σ w Σ_k H(t), is the truth's own
@@ -25,10 +25,10 @@ from scipy.special import entr
 
 from equivocal.errors import UserError
 from equivocal.gestalt.questions import Questions, questions_of
-from equivocal.uncertainty.comprehenders import Together
+from equivocal.uncertainty.comprehenders import PooledBeliefs
 from equivocal.world import World
 
-__all__ = ["BINS", "Truth", "role_scores", "scores", "truth_of"]
+__all__ = ["BINS", "Truth", "compute_role_scores", "compute_scores", "enumerate_truth"]
 
 BINS = 20
 
@@ -43,13 +43,24 @@ class Truth:
     role: Int[np.ndarray, " pairs"]
     roles: tuple[str, ...]
 
-    def possible(self, role: int) -> Bool[np.ndarray, " units"]:
-        """Units that a role can have."""
+    def find_possible_units(self, role: int) -> Bool[np.ndarray, " units"]:
+        """Return a mask of the units that a role can have in this world."""
         return np.asarray((self.targets[self.role == role] > 0).any(axis=0))
 
 
-def truth_of(world: World) -> Truth:
-    """The questions with their exact answers; a world that is only sampled has none."""
+def enumerate_truth(world: World) -> Truth:
+    """Enumerate every question of a world about a role, with its exact answer.
+
+    Parameters
+    ----------
+    world : World
+        Small enough to be enumerated.
+
+    Raises
+    ------
+    UserError
+        Where the world is too large, so that it can only be sampled.
+    """
     if not world.is_exact:
         raise UserError(
             f"world {world.name!r} is too large to enumerate, so nothing is known to score "
@@ -69,26 +80,24 @@ def truth_of(world: World) -> Truth:
     )
 
 
-def scores(found: Together, truth: Truth) -> dict[str, float]:
-    """All scores over all roles: those of each, weighted by how often it is asked about."""
-    w, by_role = truth.weight, role_scores(found, truth)
+def compute_scores(found: PooledBeliefs, truth: Truth) -> dict[str, float]:
+    """Compute all scores: those of each role, weighted by how often it is asked about."""
+    w, by_role = truth.weight, compute_role_scores(found, truth)
     names = [name for name in by_role[0] if name not in ("role", "weight")]
     return {name: sum(row["weight"] * row[name] for row in by_role) for name in names} | {
-        "epistemic_share": float(
-            w @ found.information.sum(axis=1) / (w @ found.entropy.sum(axis=1))
-        )
+        "epistemic_share": float(w @ found.epistemic.sum(axis=1) / (w @ found.entropy.sum(axis=1)))
     }
 
 
-def role_scores(found: Together, truth: Truth) -> list[dict[str, Any]]:
-    """The same for each role, in the order of the world's roles.
+def compute_role_scores(found: PooledBeliefs, truth: Truth) -> list[dict[str, Any]]:
+    """Compute the scores of each role, in the order of the world's roles.
 
     NLL and Brier are over all units, so that roles weighted add up to the whole; calibration and
     distance over those that the role can have.
     """
     rows = []
     for number, name in enumerate(truth.roles):
-        here, units = np.flatnonzero(truth.role == number), truth.possible(number)
+        here, units = np.flatnonzero(truth.role == number), truth.find_possible_units(number)
         p, t = (x[np.ix_(here, units)] for x in (found.belief, truth.targets))
         w = truth.weight[here]
         spread = np.repeat(w / (w.sum() * units.sum()), units.sum())

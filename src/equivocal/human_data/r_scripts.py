@@ -8,24 +8,25 @@ import re
 from collections.abc import Iterable
 
 from equivocal.human_data.columns import PLACES
-from equivocal.human_data.comparing import Comparison
+from equivocal.human_data.comparison import Comparison
 from equivocal.human_data.design import Model, is_numeric
+from equivocal.human_data.joins import Joined
 from equivocal.human_data.tables import RESERVED as TAKEN
 
-__all__ = ["brms_script", "formula", "lme4_script", "r_names"]
+__all__ = ["choose_r_names", "name_columns", "write_brms", "write_formula", "write_lme4"]
 
 RESERVED = {"if", "else", "repeat", "while", "function", "for", "next", "break", "in"}
 RESERVED |= {"TRUE", "FALSE", "NULL", "Inf", "NaN", "NA"}
 OURS = {*PLACES, *TAKEN}  # columns of trials.csv beside measures and controls
 
 
-def r_names(names: Iterable[str]) -> dict[str, str]:
-    """Names that R takes as they are, each different, and none beginning with `z_`.
+def choose_r_names(names: Iterable[str]) -> dict[str, str]:
+    """Choose names that R takes as they are, each different, and none beginning with `z_`.
 
     brms refuses `__` anywhere and `_` at the end.
 
-    >>> r_names(["semantic_update", "paper_1_mean", "0.5 share", "0,5 share", "if"])
-    {'semantic_update': 'semantic_update', 'paper_1_mean': 'paper_1_mean', '0.5 share': 'x0.5_share', '0,5 share': 'x0_5_share', 'if': 'x_if'}
+    >>> choose_r_names(["semantic_update", "0.5 share", "0,5 share", "if"])
+    {'semantic_update': 'semantic_update', '0.5 share': 'x0.5_share', '0,5 share': 'x0_5_share', 'if': 'x_if'}
     """  # noqa: E501
     found: dict[str, str] = {}
     for name in names:
@@ -41,31 +42,37 @@ def r_names(names: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def formula(comparison: Comparison, model: Model) -> str:
-    """As lme4 and brms read it; `z_NAME` is NAME in standard deviations."""
-    names = r_names([*comparison.joined.controls, *comparison.joined.measures])
-    fixed = ["1", *_controls(comparison), *(f"z_{names[name]}" for name in model.measures)]
+def name_columns(joined: Joined) -> dict[str, str]:
+    """Return the names in R of all controls and measures."""
+    return choose_r_names([*joined.controls, *joined.measures])
+
+
+def write_formula(comparison: Comparison, model: Model) -> str:
+    """Write a model as lme4 and brms read it; `z_NAME` is NAME in standard deviations."""
+    names = name_columns(comparison.joined)
+    fixed = ["1", *(names[name] for name in comparison.joined.controls)]
+    fixed += [f"z_{names[name]}" for name in model.measures]
     slopes = [f"(0 + z_{names[name]} | participant)" for name in model.slopes]
     random = ["(1 | participant)", "(1 | item)", *slopes]
     response = "log(response)" if comparison.log else "response"
     return f"{response} ~ {' + '.join([*fixed, *random])}"
 
 
-def lme4_script(comparison: Comparison) -> str:
-    """Every model that was fitted, with the AIC we found, and the differences."""
+def write_lme4(comparison: Comparison) -> str:
+    """Write a script with every model that was fitted, the AIC we found, and the differences."""
     lines = [
         "# The models of `equivocal compare`, fitted again: Rscript lme4.R, beside trials.csv.",
         "# lmerTest adds Satterthwaite's degrees of freedom to lme4's summaries.",
         "library(lmerTest)",
-        *_reading(comparison),
+        *_write_reading(comparison),
     ]
     for number, (model, fit) in enumerate(comparison.fits.items()):
         lines += [
             f"# ours: logLik {fit.log_likelihood:.4f}, AIC {fit.aic:.4f}, BIC {fit.bic:.4f}",
-            f"m{number} <- lmer({formula(comparison, model)}, data = trials, REML = FALSE)",
+            f"m{number} <- lmer({write_formula(comparison, model)}, data = trials, REML = FALSE)",
         ]
-    numbers = {model: number for number, model in enumerate(comparison.fits)}
     lines += ["", "# How much lower AIC and BIC are with the measure, and its coefficient by REML"]
+    numbers = {model: number for number, model in enumerate(comparison.fits)}
     for pair in comparison.pairs:
         a, b = numbers[pair.full], numbers[pair.without]
         lines += [
@@ -78,21 +85,21 @@ def lme4_script(comparison: Comparison) -> str:
     return "\n".join(lines) + "\n"
 
 
-def brms_script(comparison: Comparison) -> str:
-    """The models with measures, as posteriors, and without, for comparison by LOO."""
+def write_brms(comparison: Comparison) -> str:
+    """Write a script with the models as posteriors, compared by LOO."""
     lines = [
         "# The models of `equivocal compare` as posteriors: Rscript brms.R, beside trials.csv.",
         "# Priors are those of brms; set your own before you rely on a Bayes factor.",
         "library(brms)",
-        *_reading(comparison),
+        *_write_reading(comparison),
     ]
     for number, model in enumerate(comparison.fits):
         lines.append(
-            f"b{number} <- add_criterion(brm({formula(comparison, model)}, data = trials, "
+            f"b{number} <- add_criterion(brm({write_formula(comparison, model)}, data = trials, "
             'cores = 4, seed = 1), "loo")'
         )
-    numbers = {model: number for number, model in enumerate(comparison.fits)}
     lines.append("")
+    numbers = {model: number for number, model in enumerate(comparison.fits)}
     for pair in comparison.pairs:
         lines.append(f"print(loo_compare(b{numbers[pair.without]}, b{numbers[pair.full]}))")
     for full in dict.fromkeys(pair.full for pair in comparison.pairs):
@@ -100,22 +107,14 @@ def brms_script(comparison: Comparison) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _reading(comparison: Comparison) -> list[str]:
-    joined = comparison.joined
-    names = r_names([*joined.controls, *joined.measures])
-    lines = [
-        'trials <- read.csv("trials.csv")',
-        "trials$participant <- factor(trials$participant)",
-        "trials$item <- factor(trials$item)",
-    ]
-    for name in joined.controls:
-        if not is_numeric(joined.trials[name]):
-            lines.append(f"trials${names[name]} <- factor(trials${names[name]})")
+def _write_reading(comparison: Comparison) -> list[str]:
+    """Write the lines that read the trials and standardise the measures."""
+    joined, names = comparison.joined, name_columns(comparison.joined)
+    labels = [names[name] for name in joined.controls if not is_numeric(joined.trials[name])]
     used = dict.fromkeys(name for model in comparison.fits for name in model.measures)
-    lines += [f"trials$z_{names[n]} <- as.numeric(scale(trials${names[n]}))" for n in used]
-    return [*lines, ""]
-
-
-def _controls(comparison: Comparison) -> list[str]:
-    names = r_names([*comparison.joined.controls, *comparison.joined.measures])
-    return [names[name] for name in comparison.joined.controls]
+    return [
+        'trials <- read.csv("trials.csv")',
+        *(f"trials${name} <- factor(trials${name})" for name in ("participant", "item", *labels)),
+        *(f"trials$z_{names[n]} <- as.numeric(scale(trials${names[n]}))" for n in used),
+        "",
+    ]

@@ -123,7 +123,7 @@ def test_conditions_that_only_the_measures_have(tmp_path: Path) -> None:
     assert "2 rows for item 1, position 1; they differ in condition" in message
 
 
-def test_other_names_of_columns(tmp_path: Path) -> None:
+def test_othechoose_r_names_of_columns(tmp_path: Path) -> None:
     trials = TRIALS.replace("participant,item", "subject,sentence").replace(",rt", ",RT")
     message = refused(tmp_path, trials=trials)
     assert "has no column 'participant': did you mean 'subject'? Name it with --partic" in message

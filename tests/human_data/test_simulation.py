@@ -8,15 +8,15 @@ import pytest
 from scipy import stats
 
 from equivocal.errors import UserError
-from equivocal.human_data import Experiment, compare, join, power_curve, simulate, stimuli_of
+from equivocal.human_data import Experiment, build_stimuli, compare, estimate_power, join, simulate
 from equivocal.human_data.power import analyse_once
-from equivocal.human_data.simulating import draw_trials
+from equivocal.human_data.simulation import draw_trials
 
 SMALL = Experiment(participants=8, items=6, positions=2)
 
 
 def held(fit, beta: float) -> bool:
-    low, high = fit.interval(1)
+    low, high = fit.intervals[1]
     return fit.converged and low <= beta <= high
 
 
@@ -69,20 +69,20 @@ def test_more_items_than_there_are() -> None:
     measures = pd.DataFrame({"item": list("abc"), "update": [1.0, 2.0, 4.0]})
     with pytest.raises(UserError, match="have 3 items with a value of update, and 6 are wanted"):
         simulate(SMALL, measures)
-    stimuli, _ = stimuli_of(measures)
+    stimuli, _ = build_stimuli(measures)
     fit = analyse_once(SMALL, np.random.default_rng(0), stimuli)
     assert fit.trials == 8 * 6
-    alike, _ = stimuli_of(measures.assign(update=[1.0, 1.0, 2.0]))
+    alike, _ = build_stimuli(measures.assign(update=[1.0, 1.0, 2.0]))
     with pytest.raises(UserError, match="2 items were drawn that all have the same value"):
-        power_curve(SMALL, [8], [2], 20, stimuli=alike)  # one draw of three
+        estimate_power(SMALL, [8], [2], 20, stimuli=alike)  # one draw of three
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"participants": 1}, "participants must be 2 or more"),
-        ({"noise_sd": 0.0}, "noise must be above zero"),
-        ({"item_sd": -1.0}, "item_sd must not be negative"),
+        ({"noise_sd": 0.0}, "noise_sd must be above zero"),
+        ({"item_sd": -1.0}, "item_sd must be 0 or more, got -1"),
         ({"beta": float("nan")}, "beta must be a finite number"),
     ],
 )
@@ -104,7 +104,7 @@ def test_intervals_hold_the_truth_with_few_items() -> None:
 def test_power_grows_and_is_alpha_without_an_effect() -> None:
     """60 runs each; the intervals are Clopper and Pearson's, of the counts in the table."""
     weak = replace(SMALL, beta=16.0)
-    table = power_curve(weak, [6, 30], [6, 18], 60)
+    table = estimate_power(weak, [6, 30], [6, 18], 60)
     power = table.set_index(["participants", "items"])["power"]
     assert power[30, 18] > 0.9
     assert power[6, 6] < 0.5
@@ -115,10 +115,10 @@ def test_power_grows_and_is_alpha_without_an_effect() -> None:
     np.testing.assert_allclose(table["high"], np.where(hits < 60, high, 1))
     assert (table["not_converged"] == 0).all()
     assert table["mean_estimate"].to_numpy() == pytest.approx(16.0, abs=6.0)
-    none = power_curve(replace(weak, beta=0.0), [10], [8], 100).iloc[0]
+    none = estimate_power(replace(weak, beta=0.0), [10], [8], 100).iloc[0]
     assert none["low"] < 0.05 < none["high"]
     # a point does not depend on which others are asked for
-    again = power_curve(weak, [30], [6], 60).iloc[0]
+    again = estimate_power(weak, [30], [6], 60).iloc[0]
     before = table[(table["participants"] == 30) & (table["items"] == 6)].iloc[0]
     assert again["mean_estimate"] == before["mean_estimate"]
 
@@ -134,13 +134,13 @@ def test_units_of_the_measure_change_nothing() -> None:
     truth = Experiment(participants=12, items=12, slope_sd=25.0)
     found = {}
     for unit in (1.0, 1e-3, 1e4):
-        stimuli, _ = stimuli_of(words.assign(update=words["update"] * unit))
+        stimuli, _ = build_stimuli(words.assign(update=words["update"] * unit))
         here = replace(truth, beta=20.0 / unit, slope_sd=25.0 / unit)
         fits = [
             analyse_once(here, np.random.default_rng([5, run]), stimuli, slopes=True)
             for run in range(20)
         ]
-        curve = power_curve(here, [12], [12], 20, stimuli=stimuli, slopes=True).iloc[0]
+        curve = estimate_power(here, [12], [12], 20, stimuli=stimuli, slopes=True).iloc[0]
         found[unit] = fits, curve
         assert curve["mean_estimate"] * unit == pytest.approx(20.0, abs=8.0)
     fits, curve = found[1.0]
@@ -149,7 +149,7 @@ def test_units_of_the_measure_change_nothing() -> None:
         assert [fit.converged for fit in others] == [fit.converged for fit in fits]
         for fit, same in zip(others, fits, strict=True):
             assert fit.df[1] == pytest.approx(same.df[1], rel=1e-3)
-            assert fit.interval(1) == pytest.approx(np.divide(same.interval(1), unit), rel=1e-4)
+            assert fit.intervals[1] == pytest.approx(np.divide(same.intervals[1], unit), rel=1e-4)
             assert fit.sds["slope"] * unit == pytest.approx(same.sds["slope"], rel=1e-3, abs=1e-2)
         for name in ("power", "low", "high", "coverage", "not_converged"):
             assert other[name] == curve[name]
@@ -159,15 +159,15 @@ def test_the_analysis_is_that_of_a_comparison() -> None:
     """The trials of one simulated experiment, through `compare`: the same numbers per unit."""
     rng = np.random.default_rng(2)
     words = pd.DataFrame({"item": [str(i) for i in range(8)], "update": rng.normal(5, 3000, 8)})
-    stimuli, _ = stimuli_of(words)
+    stimuli, _ = build_stimuli(words)
     truth = replace(SMALL, items=8, beta=0.01, slope_sd=0.02)
     fit = analyse_once(truth, np.random.default_rng(4), stimuli, slopes=True)
     participant, _, row, response = draw_trials(truth, stimuli, np.random.default_rng(4))
     trials = words.loc[row, ["item"]].reset_index(drop=True)
     trials = trials.assign(participant=participant.astype(str), response=response, row=row)
     ours = compare(join(trials, words), slopes=True).table.iloc[0]
-    low, high = fit.interval(1)
-    mine = [fit.coefficients[1], fit.error(1), low, high, fit.df[1], fit.p_value(1)]
+    low, high = fit.intervals[1]
+    mine = [fit.coefficients[1], fit.errors[1], low, high, fit.df[1], fit.p_values[1]]
     theirs = ours[["estimate", "se", "low", "high", "df", "p"]].astype(float)
     np.testing.assert_allclose(mine, theirs, rtol=1e-6)
 

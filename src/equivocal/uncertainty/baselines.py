@@ -1,4 +1,4 @@
-"""Rivals of a posterior: networks trained from other seeds, and dropout that stays on.
+"""Baselines beside a posterior: networks trained from other seeds, and dropout that stays on.
 
 Deep ensemble (Lakshminarayanan, Pritzel & Blundell 2017, NeurIPS): networks that differ in where
 their training began. MC dropout (Gal & Ghahramani 2016, ICML): a network trained with dropout, with
@@ -7,8 +7,8 @@ layer at zero,
 
     (ψ ∘ b / (1−ρ)) C = ψ (diag(b) / (1−ρ) C),
 
-a member is again a network, who keeps its mask for whatever it is asked. To keep a member, its mask
-is enough: a bit for each hidden unit.
+a member is again a network, which keeps its mask for whatever it is asked. To store a member, its
+mask is enough: a bit for each hidden unit.
 """
 
 from collections.abc import Sequence
@@ -18,18 +18,31 @@ import numpy as np
 
 from equivocal.errors import UserError
 from equivocal.gestalt import Network
-from equivocal.uncertainty.comprehenders import Comprehenders, with_last_layers
+from equivocal.uncertainty.comprehenders import Comprehenders, replace_last_layers
 from equivocal.uncertainty.posteriors import PARTICLES
 
-__all__ = ["RATE", "deep_ensemble", "mc_dropout"]
+__all__ = ["RATE", "make_deep_ensemble", "make_mc_dropout"]
 
-RATE = 0.1
+RATE = 0.1  # of dropout
 
 
-def deep_ensemble(networks: Sequence[Network], seconds: float = 0.0) -> Comprehenders:
-    """The networks themselves; `seconds` is what it took to train all but one."""
+def make_deep_ensemble(networks: Sequence[Network], seconds: float = 0.0) -> Comprehenders:
+    """Make a deep ensemble of trained networks.
+
+    Parameters
+    ----------
+    networks : sequence of Network
+        The members, all of one world.
+    seconds : float
+        How long it took to train all but one of them.
+
+    Raises
+    ------
+    UserError
+        Where there is no network, or networks of several worlds.
+    """
     if len({network.world.fingerprint for network in networks}) != 1:
-        raise UserError("a deep ensemble needs networks of one world, at least one; train some.")
+        raise UserError("a deep ensemble needs at least one network, all of one world; train some.")
     models = [jax.tree.map(np.asarray, network.model) for network in networks]
     return Comprehenders(
         kind="deep ensemble",
@@ -41,7 +54,7 @@ def deep_ensemble(networks: Sequence[Network], seconds: float = 0.0) -> Comprehe
     )
 
 
-def mc_dropout(
+def make_mc_dropout(
     network: Network,
     rate: float = RATE,
     num_members: int = PARTICLES,
@@ -49,7 +62,26 @@ def mc_dropout(
     seed: int = 0,
     seconds: float = 0.0,
 ) -> Comprehenders:
-    """Members of a network that was trained with `rate`; `seconds` is what that took."""
+    """Draw dropout masks for a network, each of which makes a member.
+
+    Parameters
+    ----------
+    network : Network
+        Should have been trained with dropout at the same rate.
+    rate : float
+        Probability that a hidden unit is dropped, between 0 and 1.
+    num_members : int
+        How many masks to draw.
+    seed : int
+        The same seed gives the same masks.
+    seconds : float
+        How long the network took to train.
+
+    Raises
+    ------
+    UserError
+        Where the rate would drop no unit or all of them.
+    """
     if not (isinstance(rate, int | float) and 0 < rate < 1):
         raise UserError(
             f"rate must lie between 0 and 1, got {rate!r}: at 0 members would not differ, at 1 no "
@@ -61,7 +93,7 @@ def mc_dropout(
     scale = np.pad(np.asarray(kept) / (1 - rate), ((0, 0), (0, 1)), constant_values=1.0)
     return Comprehenders(
         kind="MC dropout",
-        models=with_last_layers(network.model, theta[:, None] * scale),
+        models=replace_last_layers(network.model, theta[:, None] * scale),
         world=network.world,
         seconds=seconds,
         passes=0,

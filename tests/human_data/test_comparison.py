@@ -8,12 +8,17 @@ import pandas as pd
 import pytest
 
 from equivocal.errors import UserError
-from equivocal.human_data import Experiment, compare, join, power_curve, simulate
-from equivocal.human_data import design as limits
-from equivocal.human_data.design import Model
-from equivocal.human_data.mixed import RandomPart, fit_mixed
-from equivocal.human_data.rscripts import brms_script, formula, lme4_script, r_names
-from tests.people.made_up import log_likelihood
+from equivocal.human_data import Experiment, compare, estimate_power, join, simulate
+from equivocal.human_data.design import Model, check_size
+from equivocal.human_data.r_scripts import (
+    choose_r_names,
+    name_columns,
+    write_brms,
+    write_formula,
+    write_lme4,
+)
+from equivocal.mixed_models import RandomPart, fit_mixed
+from tests.human_data.made_up import log_likelihood
 
 TRUTH = Experiment(participants=16, items=12, positions=2, beta=40.0, seed=1)
 
@@ -72,7 +77,7 @@ def test_numbers_follow_from_likelihoods_written_out(comparison) -> None:
     assert row["aic"] == pytest.approx(2 * 5 - 2 * ll[1])
     reml = fit_mixed(y, np.column_stack([ones, x]), parts, reml=True)
     assert row["estimate"] == pytest.approx(reml.coefficients[1], rel=1e-6)
-    assert (row["low"], row["high"]) == pytest.approx(reml.interval(1), rel=1e-5)
+    assert (row["low"], row["high"]) == pytest.approx(reml.intervals[1], rel=1e-5)
     for name in ("estimate", "low", "high"):
         standardised = row[name] * x.std(ddof=1) / y.std(ddof=1)
         assert row[f"std_{name}"] == pytest.approx(standardised)
@@ -140,20 +145,20 @@ def test_data_that_no_model_can_take(changes, message: str) -> None:
         compare(join(trials.assign(**changes), measures))
 
 
-def test_slopes_count_among_what_a_fit_can_hold(monkeypatch) -> None:
+def test_slopes_count_among_what_a_fit_can_hold() -> None:
     """12 items and 16 participants: 28 intercepts, and 16 slopes more for each measure."""
-    monkeypatch.setattr(limits, "MOST_LEVELS", 44)
     trials, measures = made()
-    assert len(compare(join(trials, measures)).table) == 4
-    assert len(compare(join(trials, measures, ["rival"]), slopes=True).table) == 1
+    assert len(compare(join(trials, measures), most_effects=44).table) == 4
+    both, one = join(trials, measures), join(trials, measures, ["rival"])
+    assert len(compare(one, slopes=True, most_effects=44).table) == 1
     message = re.escape("16 participants (each with 3) and 12 items make 60 random effects, and at")
     with pytest.raises(UserError, match=f"{message}.* choose fewer measures with --measure, leave"):
-        compare(join(trials, measures), slopes=True)
-    monkeypatch.setattr(limits, "MOST_LEVELS", 27)
+        compare(both, slopes=True, most_effects=44)
     with pytest.raises(UserError, match="16 participants and 12 items make 28 .*; keep some of"):
-        compare(join(trials, measures))
-    with pytest.raises(UserError, match="; lower --participants or --items"):
-        power_curve(TRUTH, [4, 16], [12], 1)
+        compare(both, most_effects=27)
+    with pytest.raises(UserError, match="5001 random effects.*; lower --participants or --items"):
+        estimate_power(TRUTH, [4, 4989], [12], 1)
+    check_size(4988, 12, 0, "")
 
 
 def test_as_many_coefficients_as_trials() -> None:
@@ -188,9 +193,9 @@ def test_a_fit_that_fails_is_marked() -> None:
 
 
 def test_scripts_hold_the_models_that_were_fitted(comparison) -> None:
-    script = lme4_script(comparison)
+    script = write_lme4(comparison)
     fitted = re.findall(r"^m\d+ <- lmer\((.*), data = trials, REML = FALSE\)$", script, re.M)
-    assert fitted == [formula(comparison, model) for model in comparison.fits]
+    assert fitted == [write_formula(comparison, model) for model in comparison.fits]
     assert fitted == [
         "response ~ 1 + (1 | participant) + (1 | item)",
         "response ~ 1 + z_surprise + (1 | participant) + (1 | item)",
@@ -202,36 +207,32 @@ def test_scripts_hold_the_models_that_were_fitted(comparison) -> None:
     pairs = re.findall(r"^cat\(AIC\(m(\d)\) - AIC\(m(\d)\)", script, re.M)
     deltas = [aics[int(without)] - aics[int(full)] for without, full in pairs]
     np.testing.assert_allclose(deltas, comparison.table["delta_aic"], atol=1e-3)
-    by_brms = re.findall(r"brm\((.*), data = trials,", brms_script(comparison))
+    by_brms = re.findall(r"brm\((.*), data = trials,", write_brms(comparison))
     assert by_brms == fitted
 
 
-def test_every_name_in_a_script_is_a_column_of_its_data(tmp_path) -> None:
+def test_every_name_in_a_script_is_a_column_of_its_data() -> None:
     """Odd names are made into names of R; labels become factors; slopes and logs are in."""
     trials, measures = made(replace(TRUTH, noise_sd=10.0))
     measures = measures.rename(columns={"surprise": "½ surprise", "rival": "rival (2)"})
     measures["my kind"] = np.where(np.arange(len(measures)) % 3 == 0, "noun", "verb")
     found = compare(join(trials, measures, (), ["my kind"]), log=True, slopes=True)
-    script = lme4_script(found)
+    script = write_lme4(found)
     assert "trials$my_kind <- factor(trials$my_kind)" in script
-    assert formula(found, Model(("rival (2)",), ("rival (2)",))) == (
+    assert write_formula(found, Model(("rival (2)",), ("rival (2)",))) == (
         "log(response) ~ 1 + my_kind + z_rival_2 + (1 | participant) + (1 | item) + "
         "(0 + z_rival_2 | participant)"
     )
-    from equivocal.human_data import write_comparison
-
-    write_comparison(tmp_path, found, {})
-    columns = set(pd.read_csv(tmp_path / "trials.csv").columns)
+    columns = set(found.joined.trials.rename(columns=name_columns(found.joined)))
     assert set(re.findall(r"scale\(trials\$([\w.]+)\)", script)) == {"surprise", "rival_2"}
     read = {name for name in re.findall(r"trials\$([\w.]+)", script) if not name.startswith("z_")}
     assert read <= columns
-    assert (tmp_path / "lme4.R").read_text(encoding="utf-8") == script
 
 
 def test_names_that_brms_takes_and_nothing_overwrites() -> None:
     """No `__|_$`, which brms refuses; no `z_surprise`, which R would overwrite with ours."""
     odd = ["surprise (nats)", "a__b", "_", "½", "(item)", "position", "z_surprise", "surprise"]
-    names = r_names(odd)
+    names = choose_r_names(odd)
     assert " ".join(names.values()) == (
         "surprise_nats a_b x x_2 item_2 position x_z_surprise surprise"
     )
@@ -239,6 +240,6 @@ def test_names_that_brms_takes_and_nothing_overwrites() -> None:
     trials, measures = made()
     measures["z_surprise"] = measures["rival"]
     found = compare(join(trials, measures, ["surprise"], ["z_surprise"]))
-    assert formula(found, Model(("surprise",))).startswith(
+    assert write_formula(found, Model(("surprise",))).startswith(
         "response ~ 1 + x_z_surprise + z_surprise + (1"
     )

@@ -1,16 +1,19 @@
-"""`equivocal simulate` and `equivocal compare` as they are typed."""
+"""Simulated and compared trials: the public functions, and the commands as they are typed."""
 
 import tomllib
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from equivocal.cli.people import compare, simulate
 from equivocal.errors import UserError
+from equivocal.experiments.human_data import compare_trials, simulate_power, simulate_trials
+from equivocal.human_data import Experiment
 from tests.cli.test_cli import fails, run
 
+SMALL = Experiment(participants=6, items=4)
 SIMULATE = ["simulate", "--participants", "12", "--items", "8", "--beta", "40"]
 
 
@@ -86,6 +89,29 @@ def test_power_is_written_with_its_figure(tmp_path: Path) -> None:
     }
 
 
+def test_results_hold_the_tables_that_are_written(tmp_path: Path) -> None:
+    made = simulate_trials(SMALL, tmp_path / "sim")
+    assert list(made.tables) == ["data", "measures"]
+    files = (tmp_path / "sim" / "data.csv", tmp_path / "sim" / "measures.csv")
+    found = compare_trials(*files, tmp_path / "cmp", measure=["surprise"])
+    planned = simulate_power(SMALL, [4, 6], [4], tmp_path / "pow", runs=3)
+    for result, folder in ((made, "sim"), (found, "cmp"), (planned, "pow")):
+        for name, table in result.tables.items():
+            written = pd.read_csv(tmp_path / folder / f"{name}.csv")
+            assert written.columns.tolist() == table.columns.tolist()
+            assert len(written) == len(table)
+        for name, text in result.scripts.items():
+            assert (tmp_path / folder / name).read_text(encoding="utf-8") == text
+    assert found.tables["compare"]["measure"].tolist() == ["surprise"]
+    assert planned.tables["power"]["participants"].tolist() == [4, 6]
+    assert set(found.scripts) == {"lme4.R", "brms.R"}
+    assert [list(result.draw()) for result in (made, found, planned)] == [
+        [],
+        ["compare"],
+        ["power"],
+    ]
+
+
 def contents(folder: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
@@ -93,9 +119,11 @@ def contents(folder: Path) -> dict[Path, bytes]:
 def test_results_of_other_settings_are_replaced_and_files_of_a_user_are_not(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    simulate(participants="6", items="4", folder=tmp_path / "sim")
+    simulate_trials(SMALL, tmp_path / "sim")
     data, measures = tmp_path / "sim" / "data.csv", tmp_path / "sim" / "measures.csv"
-    again = partial(compare, data=data, measures=measures, folder=tmp_path / "sim")  # beside them
+    again = partial(
+        compare_trials, data=data, measures=measures, out=tmp_path / "sim"
+    )  # beside them
     again()
     again()
     assert "replaced" not in capsys.readouterr().err
@@ -107,29 +135,31 @@ def test_results_of_other_settings_are_replaced_and_files_of_a_user_are_not(
     moved()
     assert "replaced" not in capsys.readouterr().err  # the same trials, wherever they lie
     before = contents(tmp_path)
-    with pytest.raises(UserError, match=r"mine holds trials\.csv, which would be replaced"):
-        moved(folder=tmp_path / "mine")
+    with pytest.raises(UserError, match=r"mine holds trials\.csv, which would be overwritten"):
+        moved(out=tmp_path / "mine")
     assert contents(tmp_path) == before
     with (tmp_path / "mine" / "trials.csv").open("a") as file:
         file.write("p1,1,1,400\n")
     moved()
     assert "had other inputs.data are replaced" in capsys.readouterr().err
-    simulate(participants="6", items="4", beta=3, folder=tmp_path / "sim")
+    simulate_trials(replace(SMALL, beta=3), tmp_path / "sim")
     assert "had other truth.beta are replaced" in capsys.readouterr().err
 
 
 def test_a_table_that_is_read_is_not_replaced(tmp_path: Path) -> None:
     """Not even where the folder holds an earlier run that wrote it."""
     sim, out = tmp_path / "sim", tmp_path / "out"
-    simulate(participants="6", items="4", folder=sim)
-    compare(data=sim / "data.csv", measures=sim / "measures.csv", folder=out)
+    simulate_trials(SMALL, sim)
+    compare_trials(sim / "data.csv", sim / "measures.csv", out)
     (tmp_path / "link.csv").symlink_to(out / "trials.csv")
     before = contents(tmp_path)
     for data in (out / "trials.csv", sim / ".." / "out" / "trials.csv", tmp_path / "link.csv"):
-        with pytest.raises(UserError, match=rf"{data.name} is read here and would be replaced; "):
-            compare(data=data, measures=sim / "measures.csv", measure=["rival"], folder=out)
-    with pytest.raises(UserError, match=r"measures\.csv is read here and would be replaced; "):
-        simulate(participants="6", items="2", measures=sim / "measures.csv", folder=sim)
+        with pytest.raises(
+            UserError, match=rf"{data.name} is read here and would be overwritten; "
+        ):
+            compare_trials(data, sim / "measures.csv", out, measure=["rival"])
+    with pytest.raises(UserError, match=r"measures\.csv is read here and would be overwritten; "):
+        simulate_trials(replace(SMALL, items=2), sim, measures=sim / "measures.csv")
     assert contents(tmp_path) == before
 
 

@@ -1,4 +1,4 @@
-"""Experiments whose answer is known.
+"""Simulated experiments whose answer is known.
 
     response = intercept + (beta + b_participant) · measure + u_participant + v_item + noise     (1)
 
@@ -14,25 +14,26 @@ import pandas as pd
 
 from equivocal.errors import UserError
 from equivocal.human_data.columns import PLACES
-from equivocal.human_data.joining import one_row_each
+from equivocal.human_data.joins import average_networks
 from equivocal.human_data.tables import choose_measures
 
 __all__ = [
     "Experiment",
     "Stimuli",
-    "built_in_measures",
-    "built_in_stimuli",
+    "build_stimuli",
+    "draw_stimuli",
     "draw_trials",
     "simulate",
-    "stimuli_of",
 ]
 
 RIVAL = 0.5  # correlation of the built-in measures
+LEAST = {"participants": 2, "items": 2, "positions": 1}
+LEAST |= {"participant_sd": 0, "item_sd": 0, "slope_sd": 0}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """The truth behind (1), repeatable from this object and the measures."""
+    """The truth behind (1); together with the measures it repeats an experiment exactly."""
 
     participants: int = 40
     items: int = 24
@@ -46,19 +47,13 @@ class Experiment:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("participants", "items"):
-            if getattr(self, name) < 2:
-                raise UserError(f"{name} must be 2 or more, got {getattr(self, name)}.")
-        if self.positions < 1:
-            raise UserError(f"positions must be 1 or more, got {self.positions}.")
-        if not self.noise_sd > 0:
-            raise UserError(f"the sd of noise must be above zero, got {self.noise_sd:g}.")
-        for name in ("participant_sd", "item_sd", "slope_sd"):
-            if not getattr(self, name) >= 0:
-                raise UserError(f"{name} must not be negative, got {getattr(self, name):g}.")
         for name, value in asdict(self).items():
             if not np.isfinite(value):
                 raise UserError(f"{name} must be a finite number, got {value}.")
+            if value < LEAST.get(name, -np.inf):
+                raise UserError(f"{name} must be {LEAST[name]} or more, got {value:g}.")
+        if not self.noise_sd > 0:
+            raise UserError(f"noise_sd must be above zero, got {self.noise_sd:g}.")
 
 
 @dataclass(frozen=True)
@@ -70,32 +65,43 @@ class Stimuli:
     table: pd.DataFrame
 
 
-def built_in_measures(experiment: Experiment, rng: np.random.Generator) -> pd.DataFrame:
-    """Standard normal numbers: `surprise`, which has the effect, and `rival`, which has none.
+def draw_stimuli(experiment: Experiment, rng: np.random.Generator) -> Stimuli:
+    """Draw new items with two measures: `surprise`, which has the effect, and `rival`.
 
-    They correlate with 0.5, so that `rival` looks good as long as `surprise` is not in the model.
+    Both are standard normal and correlate with 0.5, so that `rival`, which has no effect, looks
+    good as long as `surprise` is not in the model.
     """
     words = np.arange(experiment.items * experiment.positions)
     item, position = np.divmod(words, experiment.positions)
     surprise, other = rng.normal(size=(2, len(item)))
     rival = RIVAL * surprise + np.sqrt(1 - RIVAL**2) * other
-    return pd.DataFrame(
+    table = pd.DataFrame(
         {"item": item + 1, "position": position + 1, "surprise": surprise, "rival": rival}
     ).astype({"item": str, "position": str})
+    rows = words.reshape(experiment.items, 1, experiment.positions)
+    return Stimuli([list(of_item) for of_item in rows], surprise, table)
 
 
-def built_in_stimuli(experiment: Experiment, rng: np.random.Generator) -> Stimuli:
-    """New items, with `surprise` as the measure."""
-    table = built_in_measures(experiment, rng)
-    rows = np.arange(len(table)).reshape(experiment.items, 1, experiment.positions)
-    return Stimuli([list(of_item) for of_item in rows], table["surprise"].to_numpy(), table)
+def build_stimuli(measures: pd.DataFrame, measure: str | None = None) -> tuple[Stimuli, str]:
+    """Build stimuli from a table of measures.
 
+    Parameters
+    ----------
+    measures : DataFrame
+        As `read_measures` returns it.
+    measure : str, optional
+        The measure that has the effect; the first unless given.
 
-def stimuli_of(measures: pd.DataFrame, measure: str | None = None) -> tuple[Stimuli, str]:
-    """The words of a table, and the measure with the effect: the one named, or the first."""
+    Returns
+    -------
+    stimuli : Stimuli
+        The words of the table that have a value of the measure.
+    name : str
+        Of the measure.
+    """
     name = choose_measures(measures, [measure] if measure else [], ())[0]
     keys = [place for place in PLACES if place in measures]
-    table, _ = one_row_each(measures, keys, [name], [])
+    table, _ = average_networks(measures, keys, [name])
     table = table.dropna().reset_index(drop=True)
     if table["item"].nunique() < 2 or table[name].nunique() < 2:
         raise UserError(
@@ -113,7 +119,7 @@ def stimuli_of(measures: pd.DataFrame, measure: str | None = None) -> tuple[Stim
 def draw_trials(
     experiment: Experiment, stimuli: Stimuli, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """(participant, item, row of the stimuli, response) of every trial.
+    """Draw the trials of an experiment: participant, item, row of the stimuli and response of each.
 
     Of a table with more items than are wanted some are drawn; of one with fewer, all are taken and
     some again, as further items with the same measures.
@@ -123,7 +129,7 @@ def draw_trials(
     order = np.concatenate([rng.permutation(given) for _ in range(times)])[: experiment.items]
     order = np.sort(order) if times == 1 else order
     turns = max(len(conditions) for conditions in stimuli.rows)
-    lists = [_one_list(stimuli, order, turn) for turn in range(turns)]
+    lists = [_select_list(stimuli, order, turn) for turn in range(turns)]
     parts = [lists[p % turns] for p in range(P)]
     participant = np.repeat(np.arange(P), [len(item) for item, _ in parts])
     item = np.concatenate([item for item, _ in parts])
@@ -136,8 +142,8 @@ def draw_trials(
     return participant, item, row, experiment.intercept + effect + u[participant] + v[item] + noise
 
 
-def _one_list(stimuli: Stimuli, order: np.ndarray, turn: int) -> tuple[np.ndarray, np.ndarray]:
-    """Items and rows that the participants of one list read."""
+def _select_list(stimuli: Stimuli, order: np.ndarray, turn: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the items and rows that the participants of one list read."""
     read = [stimuli.rows[i] for i in order]
     rows = [conditions[(turn + n) % len(conditions)] for n, conditions in enumerate(read)]
     return np.repeat(np.arange(len(rows)), [len(r) for r in rows]), np.concatenate(rows)
@@ -146,12 +152,34 @@ def _one_list(stimuli: Stimuli, order: np.ndarray, turn: int) -> tuple[np.ndarra
 def simulate(
     experiment: Experiment, measures: pd.DataFrame | None = None, measure: str | None = None
 ) -> tuple[pd.DataFrame, pd.DataFrame, str]:
-    """Trials, the measures they were made from, and the name of the one with the effect."""
+    """Simulate an experiment.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        How many participants and items, the effect, and how much everything varies.
+    measures : DataFrame, optional
+        As `read_measures` returns it; two made-up measures unless given.
+    measure : str, optional
+        The measure that has the effect; the first unless given.
+
+    Returns
+    -------
+    trials, measures : DataFrame
+        The trials, and the measures that they were made from.
+    name : str
+        Of the measure that has the effect.
+
+    Raises
+    ------
+    UserError
+        Where the measures have fewer items than are wanted.
+    """
     rng = np.random.default_rng(experiment.seed)
     if measures is None:
-        stimuli, name = built_in_stimuli(experiment, rng), "surprise"
+        stimuli, name = draw_stimuli(experiment, rng), "surprise"
     else:
-        stimuli, name = stimuli_of(measures, measure)
+        stimuli, name = build_stimuli(measures, measure)
     if experiment.items > len(stimuli.rows):
         raise UserError(
             f"the measures have {len(stimuli.rows)} items with a value of {name}, and "

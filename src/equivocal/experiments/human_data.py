@@ -1,0 +1,380 @@
+"""What `equivocal compare` and `equivocal simulate` do, as three functions.
+
+    compare.toml: compare.csv, unmatched.csv, trials.csv, lme4.R, brms.R, figures/compare
+    truth.toml:   data.csv, measures.csv
+    power.toml:   power.csv, figures/power
+
+The TOML file of a folder is written first: it says whose the other files are, also where a run is
+interrupted among them. A user's own file of one of these names is never overwritten.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import tomli_w
+
+from equivocal.errors import UserError
+from equivocal.experiments.result import Result
+from equivocal.human_data import (
+    Columns,
+    Comparison,
+    Experiment,
+    build_stimuli,
+    estimate_power,
+    join_files,
+    read_measures,
+    simulate,
+)
+from equivocal.human_data.comparison import fit_models, plan_models
+from equivocal.human_data.power import check_counts
+from equivocal.human_data.r_scripts import name_columns, write_brms, write_lme4
+from equivocal.machine import versions
+from equivocal.progress import progress
+from equivocal.store.files import compute_checksum, write_text_atomically
+from equivocal.store.locks import hold_folder
+from equivocal.store.overwrite import announce_overwrite, refuse_foreign_files
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "RUNS",
+    "WORDS",
+    "ComparisonResult",
+    "PowerResult",
+    "TrialsResult",
+    "compare_trials",
+    "simulate_power",
+    "simulate_trials",
+]
+
+RUNS = 200  # experiments for each point of a power curve
+WORDS = Path("runs/suites/tables/words.csv")  # where `equivocal suites run` writes its measures
+WRITTEN = {
+    "compare": (
+        *("compare.csv", "unmatched.csv", "trials.csv", "lme4.R", "brms.R"),
+        *("figures/compare.svg", "figures/compare.png"),
+    ),
+    "truth": ("data.csv", "measures.csv"),
+    "power": ("power.csv", "figures/power.svg", "figures/power.png"),
+}
+PLACES = ("data", "measures")  # where the inputs lie is of no matter, what they hold is
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TrialsResult(Result):
+    """Tables of trials, or of what was found in them; `scripts` are other texts, by file name."""
+
+    scripts: dict[str, str] = field(default_factory=dict)
+
+    def write(self, folder: str | Path) -> None:
+        """Write NAME.toml, then a CSV file for each table with all digits, scripts and figures."""
+        folder = Path(folder)
+        write_text_atomically(folder / f"{self.name}.toml", tomli_w.dumps(self.settings))
+        texts = {f"{name}.csv": table.to_csv(index=False) for name, table in self.tables.items()}
+        for name, text in (texts | self.scripts).items():
+            write_text_atomically(folder / name, text)
+        for name, figure in self.draw().items():
+            from equivocal.report.style import save_figure
+
+            save_figure(figure, folder / "figures", name)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ComparisonResult(TrialsResult):
+    """Mixed models with and without each measure.
+
+    `tables` holds "compare" (a row for each measure alone and together with the others),
+    "unmatched" (trials that were left out) and "trials"; `comparison` the fitted models.
+    """
+
+    comparison: Comparison
+
+    def draw(self) -> "dict[str, Figure]":
+        """Draw coefficients with their intervals, and differences in AIC."""
+        from equivocal.report.human_figures import draw_comparison
+
+        return {"compare": draw_comparison(self.tables["compare"])}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PowerResult(TrialsResult):
+    """Statistical power by participants and items, in the table "power"."""
+
+    def draw(self) -> "dict[str, Figure]":
+        """Draw power against participants, a line for each number of items."""
+        from equivocal.report.human_figures import draw_power
+
+        return {"power": draw_power(self.tables["power"])}
+
+
+def compare_trials(
+    data: str | Path,
+    measures: str | Path | None = None,
+    out: str | Path = "runs/compare",
+    *,
+    columns: Columns | None = None,
+    measure: Sequence[str] = (),
+    controls: Sequence[str] = (),
+    where: Sequence[str] = (),
+    log: bool = False,
+    slopes: bool = False,
+) -> ComparisonResult:
+    """Compare mixed models of people's responses with and without each measure.
+
+    Parameters
+    ----------
+    data : str or Path
+        The trials: a CSV file with a row for each response.
+    measures : str or Path, optional
+        The measures: a CSV file with a row for each item and word. Those that `equivocal suites
+        run` wrote unless given.
+    out : str or Path
+        Folder for the results.
+    columns : Columns, optional
+        What the columns of the trials are called, if not as we call them.
+    measure : sequence of str
+        The measures to compare; every column of numbers unless given.
+    controls : sequence of str
+        Columns of either table that all models hold.
+    where : sequence of str
+        Keep rows with COLUMN=VALUE only, in the tables that have the column.
+    log : bool
+        Model the logarithm of the response.
+    slopes : bool
+        Let the effect of each measure differ between participants.
+
+    Returns
+    -------
+    ComparisonResult
+        Already written to `out`.
+
+    Raises
+    ------
+    UserError
+        Where a file, a column or a value is wrong, no model can be fitted, or a file of the user's
+        would be overwritten.
+    """
+    began, out = monotonic(), Path(out)
+    data, measures = Path(data), _find_words() if measures is None else Path(measures)
+    joined = join_files(data, measures, columns or Columns(), measure, controls, where)
+    plan = plan_models(joined, log=log, slopes=slopes)
+    settings = {
+        "data": str(data),
+        "measures": str(measures),
+        "inputs": _hash_inputs(data=data, measures=measures),
+        "columns": joined.columns,
+        "measure": joined.measures,
+        "where": list(where),
+        "controls": joined.controls,
+        "log": log,
+        "slopes": slopes,
+    }
+    with hold_folder(out):
+        _check_folder(out, "compare", settings)
+        with progress("models") as advance:
+            comparison = fit_models(plan, advance)
+        trials = joined.trials.rename(columns=name_columns(joined))
+        settings["seconds"] = round(monotonic() - began, 3)
+        result = ComparisonResult(
+            name="compare",
+            tables={"compare": comparison.table, "unmatched": joined.unmatched, "trials": trials},
+            settings=_add_versions(settings),
+            summary=_summarise_trials(comparison),
+            scripts={"lme4.R": write_lme4(comparison), "brms.R": write_brms(comparison)},
+            comparison=comparison,
+        )
+        result.write(out)
+    return result
+
+
+def simulate_trials(
+    experiment: Experiment | None = None,
+    out: str | Path = "runs/simulated",
+    *,
+    measures: str | Path | None = None,
+    measure: str | None = None,
+    where: Sequence[str] = (),
+) -> TrialsResult:
+    """Simulate an experiment whose answer is known.
+
+    Parameters
+    ----------
+    experiment : Experiment, optional
+        How many participants and items, the effect, and how much everything varies.
+    out : str or Path
+        Folder for the results.
+    measures : str or Path, optional
+        A CSV file with a row for each item and word; two made-up measures unless given.
+    measure : str, optional
+        The measure that has the effect; the first unless given.
+    where : sequence of str
+        Keep rows of the measures with COLUMN=VALUE only.
+
+    Returns
+    -------
+    TrialsResult
+        Tables "data" and "measures", already written to `out`.
+
+    Raises
+    ------
+    UserError
+        Where the measures cannot be used, or a file of the user's would be overwritten.
+    """
+    experiment, out = experiment or Experiment(), Path(out)
+    table, settings = _read_stimuli(measures, where)
+    trials, used, name = simulate(experiment, table, measure)
+    settings["truth"] = {"measure": name} | asdict(experiment)
+    result = TrialsResult(
+        name="truth",
+        tables={"data": trials, "measures": used},
+        settings=_add_versions(settings),
+        summary=(
+            f"{len(trials)} trials of {experiment.participants} participants and "
+            f"{experiment.items} items; {name} has an effect of {experiment.beta:g} per unit",
+        ),
+    )
+    with hold_folder(out):
+        _check_folder(out, "truth", settings)
+        result.write(out)
+    return result
+
+
+def simulate_power(
+    experiment: Experiment | None = None,
+    participants: Sequence[int] = (Experiment.participants,),
+    items: Sequence[int] = (Experiment.items,),
+    out: str | Path = "runs/simulated",
+    *,
+    runs: int = RUNS,
+    slopes: bool = False,
+    measures: str | Path | None = None,
+    measure: str | None = None,
+    where: Sequence[str] = (),
+) -> PowerResult:
+    """Simulate and analyse many experiments, to see how often the effect is found.
+
+    Parameters
+    ----------
+    experiment : Experiment, optional
+        The effect, and how much everything varies.
+    participants, items : sequence of int
+        The numbers to combine.
+    out : str or Path
+        Folder for the results.
+    runs : int
+        How many experiments to simulate for each combination.
+    slopes : bool
+        Whether the analysis lets the effect differ between participants.
+    measures, measure, where
+        As in `simulate_trials`.
+
+    Returns
+    -------
+    PowerResult
+        The table "power", already written to `out`.
+
+    Raises
+    ------
+    UserError
+        Where an experiment is too large to fit, the measures cannot be used, or a file of the
+        user's would be overwritten.
+    """
+    experiment, out = experiment or Experiment(), Path(out)
+    table, settings = _read_stimuli(measures, where)
+    stimuli, name = (None, "surprise") if table is None else build_stimuli(table, measure)
+    check_counts(participants, items, slopes=slopes)
+    settings |= {
+        "participants": list(participants),
+        "items": list(items),
+        "runs": runs,
+        "slopes": slopes,
+        "measure": name,
+        "truth": {
+            k: v for k, v in asdict(experiment).items() if k not in ("participants", "items")
+        },
+    }
+    with hold_folder(out):
+        _check_folder(out, "power", settings)
+        with progress("power") as advance:
+            found = estimate_power(
+                experiment,
+                participants,
+                items,
+                runs,
+                stimuli=stimuli,
+                slopes=slopes,
+                advance=advance,
+            )
+        result = PowerResult(
+            name="power", tables={"power": found}, settings=_add_versions(settings)
+        )
+        result.write(out)
+    return result
+
+
+def _summarise_trials(comparison: Comparison) -> tuple[str, ...]:
+    """Say how many trials were joined, why others were left out, and what to bear in mind."""
+    joined = comparison.joined
+    response = joined.columns["response"]
+    response = f"log({response})" if comparison.log else response
+    left_out = joined.unmatched["reason"].value_counts().items()
+    return (
+        f"{len(joined.trials)} of {joined.given} trials joined by {', '.join(joined.keys)}; "
+        f"{joined.trials['participant'].nunique()} participants, "
+        f"{joined.trials['item'].nunique()} items; response {response}, normal family",
+        *(f"left out: {count}, {reason}" for reason, count in left_out),
+        *(f"note: {note}" for note in comparison.notes),
+    )
+
+
+def _find_words() -> Path:
+    """Return the measures of the suites, or say how to get some."""
+    if not WORDS.exists():
+        raise UserError(
+            f"there is no {WORDS}, which `equivocal suites run` writes; run that first, or give "
+            "a table of your own with --measures."
+        )
+    return WORDS
+
+
+def _read_stimuli(
+    measures: str | Path | None, where: Sequence[str]
+) -> tuple[pd.DataFrame | None, dict[str, Any]]:
+    """Read the measures that stimuli are made from, if any, and describe them for the settings."""
+    path = None if measures is None else Path(measures)
+    table = None if path is None else read_measures(path, Columns(), where)
+    settings = {"measures": str(path or "built in"), "where": list(where)}
+    return table, settings | {"inputs": _hash_inputs(measures=path)}
+
+
+def _hash_inputs(**paths: Path | None) -> dict[str, str]:
+    """Return the SHA-256 of each table that is read."""
+    return {name: compute_checksum(path) or "" for name, path in paths.items() if path}
+
+
+def _add_versions(settings: dict[str, Any]) -> dict[str, Any]:
+    """Add the versions of the packages that the numbers depend on."""
+    return settings | {"versions": versions("equivocal", "numpy", "pandas", "scipy")}
+
+
+def _check_folder(folder: Path, name: str, settings: dict[str, Any]) -> None:
+    """Refuse to overwrite a file of the user's; announce that other results are overwritten."""
+    mark = folder / f"{name}.toml"
+    refuse_foreign_files(mark, WRITTEN[name])
+    for table in (Path(settings[each]) for each in settings["inputs"]):
+        if any(_is_same_file(table, folder / file) for file in WRITTEN[name]):
+            raise UserError(
+                f"{table} is read here and would be overwritten; choose another --out, or copy it "
+                "to another folder and give that."
+            )
+    announce_overwrite(mark, settings, [each for each in settings if each not in PLACES])
+
+
+def _is_same_file(path: Path, other: Path) -> bool:
+    """Tell whether two paths are one file, by whatever names."""
+    return path.exists() and other.exists() and path.samefile(other)

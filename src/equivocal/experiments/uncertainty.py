@@ -1,0 +1,313 @@
+"""Kinds of uncertainty compared: what `equivocal doubt` does, as one function.
+
+    OUT/networks/, OUT/dropout_RATE/           trained networks, without and with dropout
+    OUT/members/KIND/NN.safetensors            the members of network NN, by posterior
+    OUT/tables/, OUT/figures/, OUT/doubt.toml  what was found, and all that shaped it
+
+Deep ensembles and masks are not stored, since the networks are all they need.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from equivocal.experiments.networks import choose_training, train_or_load
+from equivocal.experiments.result import Result
+from equivocal.gestalt import Run
+from equivocal.gestalt.runs import split_corpus
+from equivocal.gestalt.storage import network_path
+from equivocal.machine import package_version, versions
+from equivocal.progress import progress
+from equivocal.report.formatting import number
+from equivocal.sampling.samplers import network_flow
+from equivocal.store.files import compute_checksum
+from equivocal.store.locks import hold_folder
+from equivocal.store.store import Store, hash_content
+from equivocal.study.statistics import paired
+from equivocal.uncertainty.baselines import RATE, make_deep_ensemble, make_mc_dropout
+from equivocal.uncertainty.comparison import KINDS, score_kinds, summarise_scores
+from equivocal.uncertainty.comprehenders import Comprehenders
+from equivocal.uncertainty.members import load_members, save_members
+from equivocal.uncertainty.posteriors import LAYERS, PARTICLES, check_layers, sample_comprehenders
+from equivocal.uncertainty.reversals import find_reversals
+from equivocal.uncertainty.truth import enumerate_truth
+from equivocal.world import World
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "MemberStore",
+    "UncertaintyResult",
+    "UncertaintySettings",
+    "compare_uncertainty",
+    "describe_score",
+    "hash_members",
+    "summarise_in_words",
+]
+
+PACKAGES = ("equivocal", "jax", "jaxlib", "numpy", "pandas", "scipy")
+
+
+@dataclass(frozen=True, kw_only=True)
+class UncertaintySettings:
+    """Every number that decides what the kinds of uncertainty end with, but for the training."""
+
+    prior_variance: float = 1.0  # the paper's central prior
+    num_particles: int = PARTICLES  # also masks of MC dropout
+    cuts: int = 1  # parts of each hidden layer
+    num_steps: int = 40  # rounds of the network flow, at most
+    tolerance: float = 0.5  # of the network flow, over all directions of a part together
+    last_tolerance: float = 0.01  # of the last layer alone, which converges in a few steps
+    dropout: float = RATE
+    seed: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class UncertaintyResult(Result):
+    """The scores of every kind of uncertainty.
+
+    `tables` holds "scores" (a row for each kind and network), "roles" (the same by role) and
+    "summary" (a row for each kind, with intervals); `summary` is the answer in words, and the
+    verdict on each kind of posterior.
+    """
+
+    def draw(self) -> "dict[str, Figure]":
+        """Draw all kinds side by side."""
+        from equivocal.report.kind_figures import draw_kinds
+
+        return {"doubt": draw_kinds(self.tables["scores"], self.tables["summary"])}
+
+
+def compare_uncertainty(
+    world: str | Path | World = "paper",
+    out: str | Path = "runs/doubt",
+    *,
+    quick: bool = False,
+    networks: int | None = None,
+    seed: int | None = None,
+    layers: Sequence[str] | None = None,
+) -> UncertaintyResult:
+    """Compare posteriors over one or more layers, deep ensembles and MC dropout.
+
+    Networks and members that the folder holds are used again; what is missing is trained or
+    sampled.
+
+    Parameters
+    ----------
+    world : str, Path or World
+        A world's name, the path of a world file, or a world.
+    out : str or Path
+        Folder for networks, members, tables and figures.
+    quick : bool
+        Two small networks, few particles and steps: does it run? Not to be quoted.
+    networks : int, optional
+        How many networks to train; ten unless `quick`.
+    seed : int, optional
+        The same seed gives the same numbers.
+    layers : sequence of {"last", "query", "all"}, optional
+        Which posteriors to compare; all three unless given.
+
+    Returns
+    -------
+    UncertaintyResult
+        Already written to `out`.
+
+    Raises
+    ------
+    UserError
+        Where an argument is wrong, the world cannot be enumerated or has no reversals, or the
+        folder holds networks with other settings.
+    """
+    began, out = perf_counter(), Path(out)
+    for name in layers or ():
+        check_layers(name)
+    kinds = [kind for kind in KINDS if kind not in LAYERS or kind in (layers or LAYERS)]
+    training = choose_training(networks, seed, quick=quick)
+    world = world if isinstance(world, World) else World.load(world)
+    enumerate_truth(world), find_reversals(world)  # what a world lacks is told before the work
+    few = {"num_steps": 2, "num_particles": 24} if quick else {}
+    settings = UncertaintySettings(seed=training.seed, **few)
+    with hold_folder(out):
+        run = train_or_load(world, training, out / "networks")
+        place = out / f"dropout_{settings.dropout:g}"
+        dropped = train_or_load(world, training, place, dropout=settings.dropout)
+        find_members = MemberStore(out, run, dropped, settings).load_or_make
+        with progress("kinds of uncertainty") as advance:
+            scores, roles = score_kinds(world, len(run.networks), find_members, advance, kinds)
+        summary = summarise_scores(scores)
+        answer = summarise_in_words(scores, summary, _count_seconds(run))
+        result = UncertaintyResult(
+            name="doubt",
+            tables={"scores": scores, "roles": roles, "summary": summary},
+            settings=_describe_run(run, settings, kinds)
+            | {"answer": answer, "seconds": round(perf_counter() - began, 3)},
+            summary=(answer, *_describe_convergence(scores)),
+        )
+        result.write(out)
+    return result
+
+
+def _describe_convergence(scores: pd.DataFrame) -> list[str]:
+    """Say of each kind of posterior how many converged, and the verdict on the first."""
+    sampled = scores.dropna(subset="converged").groupby("kind", sort=False)
+    return [
+        f"{kind}: {int(own['converged'].eq(True).sum())} of {len(own)} converged; the first: "
+        f"{own['message'].iloc[0]}"
+        for kind, own in sampled
+    ]
+
+
+def _describe_run(run: Run, settings: UncertaintySettings, kinds: Sequence[str]) -> dict[str, Any]:
+    """Return everything that shaped the tables, ready for TOML."""
+    return {
+        "version": package_version(),
+        "world": run.world.name,
+        "fingerprint": run.world.fingerprint,
+        "networks": len(run.networks),
+        "kinds": list(kinds),
+        "training_seconds_per_network": round(_count_seconds(run), 3),
+        "settings": asdict(settings),
+        "training": asdict(run.settings),
+        "versions": versions(*PACKAGES),
+    }
+
+
+def _count_seconds(run: Run) -> float:
+    """Return how long a network took to train, rounded as in the file of a run that is loaded."""
+    return round(run.seconds, 3) / len(run.networks)
+
+
+@dataclass(frozen=True, eq=False)
+class MemberStore:
+    """The members of every kind in one folder: loaded, or made and saved."""
+
+    folder: Path
+    run: Run
+    dropped: Run  # trained with dropout
+    settings: UncertaintySettings
+
+    def load_or_make(self, kind: str, index: int) -> Comprehenders:
+        """Return the members of a network; of all networks for a deep ensemble."""
+        networks, settings, seed = self.run.networks, self.settings, self.settings.seed + index
+        if kind == "trained":
+            return make_deep_ensemble(networks[index : index + 1])
+        if kind == "deep ensemble":
+            return make_deep_ensemble(networks, _count_seconds(self.run) * (len(networks) - 1))
+        if kind == "MC dropout":
+            network, seconds = self.dropped.networks[index], _count_seconds(self.dropped)
+            how = (settings.dropout, settings.num_particles)
+            return make_mc_dropout(network, *how, seed=seed, seconds=seconds)
+        weights = compute_checksum(network_path(self.folder / "networks", index))
+        constants = {} if kind == "last" else network_flow.constants()
+        return Store(self.folder).load_or_make(
+            f"members/{kind}/{index:02d}",
+            hash_members(weights, kind, index, settings, constants),
+            ".safetensors",
+            load=partial(load_members, network=networks[index], kind=kind),
+            make=lambda: self._sample(kind, index),
+            save=save_members,
+        )
+
+    def _sample(self, kind: str, index: int) -> Comprehenders:
+        run, settings = self.run, self.settings
+        return sample_comprehenders(
+            run.networks[index],
+            split_corpus(run.world, run.settings)[0],
+            kind,
+            prior_variance=settings.prior_variance,
+            num_particles=settings.num_particles,
+            cuts=settings.cuts,
+            num_steps=None if kind == "last" else settings.num_steps,
+            tolerance=settings.last_tolerance if kind == "last" else settings.tolerance,
+            seed=settings.seed + index,
+        )
+
+
+def hash_members(
+    weights: str | None,
+    kind: str,
+    index: int,
+    settings: UncertaintySettings,
+    constants: dict[str, float],
+) -> str:
+    """Return the key of a posterior's members: of all that decides what they are."""
+    decisive = asdict(settings)
+    decisive.pop("dropout")
+    decisive.pop("tolerance" if kind == "last" else "last_tolerance")
+    return hash_content(weights, kind, index, decisive, constants)
+
+
+def summarise_in_words(scores: pd.DataFrame, summary: pd.DataFrame, training: float) -> str:
+    """Say which kind of uncertainty is closest to the truth, and at what cost.
+
+    The next kind is *clearly* worse where the 95 % interval of its difference from the best,
+    network by network, lies above zero: networks differ from each other more than kinds do. A deep
+    ensemble has no networks to be paired with; there the two intervals must not overlap, which
+    asks for more. Posteriors that had not converged are marked.
+
+    Parameters
+    ----------
+    scores, summary : DataFrame
+        As `score_kinds` and `summarise_scores` return them.
+    training : float
+        Seconds that one network took to train.
+    """
+    ranked = summary.sort_values("nll_excess", ignore_index=True)
+    best, second = ranked.iloc[0], ranked.iloc[1]
+    clear = "clearly" if _is_clearly_worse(scores, second, best) else "not clearly"
+    trained = summary[summary["kind"] == "trained"].iloc[0]
+    return (
+        f"Closest to the truth: {_name_kind(scores, best)}, {number(best['nll_excess'])} nats "
+        f"above it (trained network alone: {number(trained['nll_excess'])}; next, "
+        f"{_name_kind(scores, second)}: {number(second['nll_excess'])}, {clear} worse), at "
+        f"{number(best['seconds'])} s and {number(best['megabytes'])} MB beyond one network, which "
+        f"took {number(training)} s to train; reversals are detected best "
+        f"{_describe_detection(summary)}."
+    )
+
+
+def _name_kind(scores: pd.DataFrame, kind: pd.Series) -> str:
+    """Name a kind of a summary, and say for how many networks it had not converged."""
+    own = scores.loc[scores["kind"] == kind["kind"], "converged"]
+    missed = int(own.eq(False).sum())  # None, where nothing was sampled, does not count
+    if not missed:
+        return str(kind["kind"])
+    return f"{kind['kind']} (not converged for {missed} of {len(own)} networks)"
+
+
+def _describe_detection(summary: pd.DataFrame) -> str:
+    """Say which kind detects reversals best, from entropy and from epistemic uncertainty.
+
+    The two are different quantities, so kinds are compared within each, and the better comes first.
+    """
+    several = summary[summary["members"] > 1]
+    best = [("entropy", "auroc_entropy", summary.sort_values("auroc_entropy").iloc[-1])]
+    if len(several):
+        best.append(("epistemic uncertainty", "auroc", several.sort_values("auroc").iloc[-1]))
+    best.sort(key=lambda one: -one[2][one[1]])
+    (by, name, kind), *other = best
+    said = f"by {kind['kind']}, from its {by}: AUROC {describe_score(kind, name)}"
+    for by, name, kind in other:
+        said += f"; from {by}, by {kind['kind']}: {describe_score(kind, name)}"
+    return said
+
+
+def describe_score(kind: pd.Series, name: str) -> str:
+    """Return a score of a row of a summary as text, with its 95 % interval where it has one."""
+    low, high = kind[f"{name}_low"], kind[f"{name}_high"]
+    return f"{kind[name]:.3f}" + ("" if np.isnan(low) else f" ({low:.3f} to {high:.3f})")
+
+
+def _is_clearly_worse(scores: pd.DataFrame, worse: pd.Series, better: pd.Series) -> bool:
+    """Compare two rows of a summary by NLL; what has no interval is not clear."""
+    if "deep ensemble" in (worse["kind"], better["kind"]):
+        return bool(worse["nll_excess_low"] > better["nll_excess_high"])
+    by_network = scores.pivot(index="network", columns="kind", values="nll_excess")
+    return paired(*(by_network[row["kind"]].dropna() for row in (worse, better))).ci_low > 0

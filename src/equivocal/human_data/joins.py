@@ -1,0 +1,272 @@
+"""Measures joined to trials by item and word, with an account of every trial that was left out."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pandas as pd
+
+from equivocal.errors import UserError, did_you_mean, join_names
+from equivocal.human_data.columns import PLACES, Columns, guess_place, translate_controls
+from equivocal.human_data.tables import (
+    NETWORK,
+    RESERVED,
+    check_where,
+    choose_measures,
+    convert_to_numbers,
+    open_table,
+    parse_where,
+    prepare_measures,
+    prepare_trials,
+)
+from equivocal.world.spelling import fold
+
+__all__ = ["Joined", "average_networks", "join", "join_files"]
+
+WORDS = ("position", "word")  # each says which word of a sentence is meant
+NO_WORD = "no such word in the measures"
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Trials that have a response and every measure, and what became of the others."""
+
+    trials: pd.DataFrame  # participant, item, places, response, controls, measures
+    measures: list[str]
+    controls: list[str]
+    keys: list[str]  # what they were joined by
+    given: int  # trials in the table
+    unmatched: pd.DataFrame  # trials left out: row, participant, keys, reason
+    notes: list[str]
+    columns: dict[str, str] = field(default_factory=dict)  # of the trial table, by our names
+
+
+def join_files(
+    data: Path,
+    measures: Path,
+    columns: Columns,
+    chosen: Sequence[str] = (),
+    controls: Sequence[str] = (),
+    where: Sequence[str] = (),
+) -> Joined:
+    """Join the trials and the measures of two CSV files.
+
+    Parameters
+    ----------
+    data, measures : Path
+        The trials, a row for each response; the measures, a row for each item and word.
+    columns : Columns
+        What the columns of the trials are called.
+    chosen : sequence of str
+        The measures to join; every column of numbers unless given.
+    controls : sequence of str
+        Columns of either table that all models hold, called as the trials call them.
+    where : sequence of str
+        Keep rows with COLUMN=VALUE only, in the tables that have the column.
+
+    Raises
+    ------
+    UserError
+        Where a column is missing or ambiguous, or no trial can be joined.
+    """
+    given, words = open_table(data), open_table(measures)
+    check_where(where, given, words)
+    trials, names = prepare_trials(data, given, columns, where)
+    table = prepare_measures(measures, words, columns, where)
+    joined = join(trials, table, chosen, translate_controls(controls, names), where)
+    return replace(joined, columns=names)
+
+
+def join(
+    trials: pd.DataFrame,
+    measures: pd.DataFrame,
+    chosen: Sequence[str] = (),
+    controls: Sequence[str] = (),
+    where: Sequence[str] = (),
+) -> Joined:
+    """Give every trial the measures of its item and word.
+
+    Parameters
+    ----------
+    trials, measures : DataFrame
+        As `read_trials` and `read_measures` return them.
+    chosen, controls, where
+        As in `join_files`, with our names for columns; `where` has been applied to both tables.
+    """
+    keys = _choose_keys(trials, measures)
+    if "word" in keys:
+        trials, measures = (t.assign(word=_fold_words(t["word"])) for t in (trials, measures))
+    names = choose_measures(measures, chosen, controls)
+    _check_controls(trials, measures, controls)
+    by_word = [name for name in controls if name not in trials]
+    averaged, notes = average_networks(measures, keys, list(dict.fromkeys([*names, *by_word])))
+    held = dict.fromkeys(["row", "participant", *PLACES, "response", *controls])
+    # a measure may be called like a column of the trials: theirs are not taken
+    left = trials[[name for name in held if name in trials and name not in names]]
+    left = left.assign(response=convert_to_numbers(left["response"]))
+    both = left.merge(averaged, on=keys, how="left", indicator="found")
+    reasons = _find_reasons(both, trials["response"], keys, names, controls)
+    kept = reasons == ""
+    if not kept.any():
+        raise UserError(_explain_no_match(both, averaged, reasons, keys))
+    unmatched = both.loc[~kept, ["row", "participant", *keys]].assign(reason=reasons[~kept])
+    joined = both[kept].drop(columns=["found"]).reset_index(drop=True)
+    if "word" in measures and "word" in joined and "word" not in keys:
+        notes += _note_other_words(joined, measures, keys)
+    repeated = int(joined.duplicated(["participant", *keys]).sum())
+    notes += _note_one_for_all(where, trials, measures, keys, repeated)
+    if repeated:
+        notes.append(f"{repeated} trials repeat a participant and word; are rows there twice?")
+    return Joined(joined, names, list(controls), keys, len(trials), unmatched, notes)
+
+
+def _choose_keys(trials: pd.DataFrame, measures: pd.DataFrame) -> list[str]:
+    """Return the columns to join by; of position and word, the position."""
+    shared = [place for place in PLACES if place in trials and place in measures]
+    if "position" in shared and "word" in shared:
+        shared.remove("word")  # it is checked instead
+    several = [name for name in WORDS if name in trials and trials[name].nunique() > 1]
+    if several and not {*WORDS} & {*shared}:
+        raise UserError(
+            f"the trials have a column {several[0]} with several values and the measures have "
+            f"none; add it there, or keep one word with --where {several[0]}=VALUE."
+        )
+    return shared
+
+
+def _fold_words(words: pd.Series) -> pd.Series:
+    """Return words as they are compared; a dash or another word without letters stays."""
+    return words.map(lambda word: fold(word) or word, na_action="ignore")
+
+
+def _note_one_for_all(
+    where: Sequence[str],
+    trials: pd.DataFrame,
+    measures: pd.DataFrame,
+    keys: list[str],
+    repeated: int,
+) -> list[str]:
+    """Note what --where chose in the measures only, and refuse that for several words."""
+    known = {*WORDS} if {*WORDS} & {*keys} else set()  # one says both
+    notes = []
+    for name, value in parse_where(where):
+        place = guess_place(name)
+        if not place or place in known or place in trials or name not in measures:
+            continue
+        if repeated:
+            raise UserError(
+                f"--where {name}={value} holds for the measures only, since the trials have no "
+                f"column {place}, and {repeated} of them repeat a participant and "
+                f"{' and '.join(keys)}, so that others would get that measure; name their column "
+                f"with --{place}, or add it."
+            )
+        notes.append(f"the trials have no column {place}; all are taken to have {name}={value}")
+    return notes
+
+
+def _check_controls(trials: pd.DataFrame, measures: pd.DataFrame, controls: Sequence[str]) -> None:
+    """Refuse controls that no table has, or whose names have a meaning of their own."""
+    present = dict.fromkeys([*trials.columns, *measures.columns])
+    known = [name for name in present if name not in RESERVED]
+    for name in controls:
+        if name in ("item", *RESERVED):
+            raise UserError(
+                f"--control {name}: that name is taken, and participants and items are in the "
+                "models already; leave it out, or rename the column."
+            )
+        if name not in known:
+            hint = did_you_mean(name, known) or f"; there are {join_names(known)}."
+            raise UserError(f"neither table has a column {name!r} for --control{hint}")
+
+
+def average_networks(
+    measures: pd.DataFrame, keys: list[str], names: list[str]
+) -> tuple[pd.DataFrame, list[str]]:
+    """Return one row for each key, averaged over networks, with a note where there are several.
+
+    Of columns that are not numbers the first value is taken.
+    """
+    table = measures.dropna(subset=keys)
+    several = [*keys, NETWORK] if NETWORK in table else keys
+    repeated = table.duplicated(several, keep=False)
+    if repeated.any():
+        raise UserError(_explain_repeated(table, table[repeated].iloc[0], keys, [*several, *names]))
+    labels = [name for name in names if not pd.api.types.is_numeric_dtype(table[name])]
+    figures = [name for name in names if name not in labels]
+    values = table[keys].join(table[figures].apply(convert_to_numbers))
+    groups = values.groupby(keys, sort=False)[figures]
+    # a word that one network has no value for has no average
+    found = groups.mean().where(groups.count().eq(groups.size(), axis=0))
+    found = found.join(table.groupby(keys, sort=False)[labels].first()) if labels else found
+    networks = table[NETWORK].nunique() if NETWORK in table else 1
+    notes = [f"measures are averages over {networks} networks"] if networks > 1 else []
+    return found.reset_index()[[*keys, *names]], notes
+
+
+def _explain_repeated(
+    table: pd.DataFrame, first: pd.Series, keys: list[str], known: list[str]
+) -> str:
+    """Return the sentence for measures that have several rows of one word."""
+    same = table[(table[keys] == first[keys]).all(axis=1)]
+    differ = [c for c in table.columns if c not in known and same[c].nunique(dropna=False) > 1]
+    place = ", ".join(f"{key} {first[key]}" for key in keys)
+    way_out = "give each word once"
+    if differ:
+        only = f"{differ[0]}={first[differ[0]]}"
+        way_out = f"they differ in {join_names(differ)}, so keep one kind with --where {only}"
+    return f"the measures have {len(same)} rows for {place}; {way_out}."
+
+
+def _find_reasons(
+    both: pd.DataFrame,
+    response: pd.Series,
+    keys: list[str],
+    names: list[str],
+    controls: Sequence[str],
+) -> pd.Series:
+    """Return why each trial is left out, the first reason that holds; "" where it is kept."""
+    empty = pd.Series(response.isna().to_numpy(), both.index)
+    tests = {
+        **{f"no {key}": both[key].isna() for key in ("participant", *keys)},
+        "no response": empty,
+        "the response is not a number": both["response"].isna(),
+        NO_WORD: both["found"] != "both",
+        **{f"{name} is empty": both[name].isna() for name in (*names, *controls)},
+    }
+    reasons = pd.Series("", both.index, dtype=object)
+    for reason, holds in tests.items():
+        reasons[holds & (reasons == "")] = reason
+    return reasons
+
+
+def _explain_no_match(
+    both: pd.DataFrame, averaged: pd.DataFrame, reasons: pd.Series, keys: list[str]
+) -> str:
+    """Return the sentence for tables of which no trial could be joined."""
+    commonest = str(reasons.value_counts().index[0])
+    if commonest != NO_WORD:
+        return f"no trial is left: in {int((reasons == commonest).sum())}, {commonest}."
+    for key in keys:
+        theirs, ours = both[key].dropna().unique(), averaged[key].unique()
+        if not set(theirs) & set(ours):
+            return (
+                f"no trial joined: {key} is {join_names(theirs, most=3)} in the trials and "
+                f"{join_names(ours, most=3)} in the measures; use the same names in both."
+            )
+    return f"no trial joined: no combination of {', '.join(keys)} is in both tables."
+
+
+def _note_other_words(joined: pd.DataFrame, measures: pd.DataFrame, keys: list[str]) -> list[str]:
+    """Note trials whose word is another one in the measures, as where one counts from zero."""
+    words = measures[[*keys, "word"]].dropna(subset=keys).drop_duplicates(keys)
+    both = joined[[*keys, "word"]].merge(words, on=keys, how="left", suffixes=("", " measured"))
+    pairs = both[["word", "word measured"]].dropna().itertuples(index=False, name=None)
+    other = Counter((mine, theirs) for mine, theirs in pairs if fold(mine) != fold(theirs))
+    if not other:
+        return []
+    (first, second), _ = other.most_common(1)[0]
+    return [
+        f"in {other.total()} joined trials the words differ, most often {first!r} in the trials "
+        f"and {second!r} in the measures; are positions counted alike?"
+    ]
