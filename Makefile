@@ -63,9 +63,9 @@ lint: .venv/.installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# The documentation as pages, in site/. The theme would speak of its successor.
+# The documentation as pages, in site/.
 site: .venv/.installed-dev
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	$(BIN)/python -m properdocs build --strict
 
 # Benchmarks compare with PyTorch, which nothing else here needs.
 bench: .venv/.installed-dev
