@@ -1,7 +1,7 @@
 """Wheel and sdist build, install outside the repository, and answer a question there.
 
-The new environment sees the dependencies of this one through a `.pth` file, whose folders follow its
-own: `equivocal` itself comes from the wheel.
+The new environment sees the dependencies of this one through a `.pth` file, whose folders follow
+its own: `equivocal` itself comes from the wheel.
 """
 
 import json

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from equivocal.cli.console import in_stages, on_device, out, progress
+from equivocal.cli.console import in_stages, name_device, out, progress
 from equivocal.cli.training import Folder, Networks, Seed, show_scores, train_or_reuse
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def _opened(folder: Path) -> "Iterator[Study]":
 
 
 def _infer(study: "Study") -> None:
-    with progress(f"posteriors{on_device()}") as advance:
+    with progress(f"posteriors{name_device()}") as advance:
         study.infer(advance)
 
 
