@@ -220,9 +220,10 @@ def _check_folder(name: str, find: Callable[[], Path], advice: str) -> Finding:
 def _start_jax() -> "subprocess.Popen[str]":
     """Start a process that lists JAX's devices, without taking a GPU's memory for itself."""
     environment = os.environ | {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
-    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    command = [sys.executable, "-c", LIST_DEVICES]
-    return subprocess.Popen(command, env=environment, text=True, errors="replace", **streams)
+    command, pipe = [sys.executable, "-c", LIST_DEVICES], subprocess.PIPE
+    return subprocess.Popen(
+        command, env=environment, stdout=pipe, stderr=pipe, text=True, errors="replace"
+    )
 
 
 def _describe_devices(child: "subprocess.Popen[str]") -> list[Finding]:
