@@ -37,7 +37,7 @@ test-slow: .venv/.installed-dev
 	$(TEST_ENV) EQUIVOCAL_SEEDS=100 $(BIN)/python -m pytest tests/sampling/test_posterior.py -k draws
 	$(TEST_ENV) $(BIN)/python -m pytest -m slow
 
-# LONGER selects some of them.
+# LONGER chooses some of them.
 LONGER := tests/asking tests/benchmarks tests/cli tests/uncertainty tests/fuzz tests/human_data \
 	tests/project tests/study tests/suites tests/sampling/test_placement.py \
 	tests/sampling/test_properties.py tests/sampling/test_rows.py tests/sampling/test_samplers.py \
