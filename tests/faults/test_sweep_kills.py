@@ -108,4 +108,4 @@ def test_fifty_kills_change_nothing_of_a_sweep(
         assert names(out) == names(expected), out.name
         assert left_behind(out) == []
     print(f"seed {SEED}; {len(came)} kills, after so many files: {sorted(came)}")  # noqa: T201
-    assert len(set(came)) >= 5  # in the middle of this and of that
+    assert len(set(came)) >= 3  # in the middle of this and of that
