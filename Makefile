@@ -5,8 +5,8 @@
 #   make test-slow   simulation-based calibration, many seeds, the longer notebook; a quarter of an hour
 # and, when changing what is written to disk:
 #   make test-longer processes and whole commands that are too long for `make test`; some minutes
-#   make test-faults kill -9, Ctrl-C, full disks and more, done to real processes; several minutes
-#   make fuzz        a hundred thousand damaged files for everything that reads one; minutes
+#   make test-faults kill -9, Ctrl-C, full disks and more, on real processes; several minutes
+#   make fuzz        a hundred thousand damaged files for everything that reads files; minutes
 # and, when changing docs:
 #   make site        the documentation as pages, in site/
 # PYTHON chooses the interpreter (3.11 or newer): make test PYTHON=python3.12
@@ -19,13 +19,13 @@ BIN := .venv/bin
 reproduce: .venv/.installed
 	$(BIN)/equivocal reproduce --out runs/paper
 
-# The tests spend their time on compiling: what one worker has compiled the other finds in the cache,
-# and two of XLA's flags make programs that are a little slower and compiled in two thirds of the time.
+# The tests spend their time on compilation: the workers share a cache of compiled programs, and two of
+# XLA's flags give programs that are a little slower but compile in two thirds of the time.
 TEST_ENV := JAX_PLATFORMS=cpu JAX_COMPILATION_CACHE_DIR=$(CURDIR)/.venv/jax-cache \
 	JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0 \
 	XLA_FLAGS="--xla_backend_optimization_level=1 --xla_cpu_use_fusion_emitters=false"
 
-# Side by side: the type checker uses one core, and tests sometimes wait.
+# In parallel: the type checker uses one core, and tests sometimes wait.
 test: .venv/.installed-dev
 	$(MAKE) --jobs 2 lint tests
 
@@ -46,8 +46,8 @@ LONGER := tests/asking tests/benchmarks tests/cli tests/uncertainty tests/fuzz t
 test-longer: .venv/.installed-dev
 	$(TEST_ENV) $(BIN)/python -m pytest -n 2 -m slow $(LONGER)
 
-# Real processes killed, stopped and starved; see docs/surviving.md. Mounting and faketime are skipped
-# where they are not to be had.
+# Real processes killed, interrupted and starved; see docs/surviving.md. Tests that mount disks or need
+# faketime are skipped where these are not available.
 FAULTS := tests/faults
 
 test-faults: .venv/.installed-dev
@@ -63,11 +63,11 @@ lint: .venv/.installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# The documentation as pages, in site/. The theme would speak of its successor.
+# The documentation as pages, in site/.
 site: .venv/.installed-dev
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	$(BIN)/python -m properdocs build --strict
 
-# Benchmarks compare with PyTorch, which nothing else here needs.
+# Benchmarks compare with PyTorch, which nothing else here requires.
 bench: .venv/.installed-dev
 	$(BIN)/pip install --quiet --constraint constraints.txt "torch==2.13.0"
 	$(BIN)/python -m benchmarks.training

@@ -69,8 +69,10 @@ def made_once(
             while not finished.exists():
                 time.sleep(0.1)
         else:
-            make(folder)
-            finished.touch()
+            try:
+                make(folder)
+            finally:  # or the others would wait for ever
+                finished.touch()
         return folder
 
     return fill

@@ -8,8 +8,8 @@
 # %% [markdown]
 # # A world of your own in ten cells
 #
-# Write a world, look at what is true in it, teach it to a network, ask the network. Open this in
-# Jupyter with jupytext.
+# Write a world, look up what is true in it, train a network in it, and ask the network. Open this
+# in Jupyter with jupytext.
 
 # %%
 from pathlib import Path
@@ -19,7 +19,7 @@ from equivocal.world import example_text
 
 # %% [markdown]
 # A world is one file of words, events and constructions. Start from the example and change it: here
-# the mouse learns to chase the cat, now and then.
+# the mouse sometimes chases the cat.
 
 # %%
 chasers = "dog = 0.6, cat = 0.3, boy = 0.1"
@@ -31,7 +31,7 @@ world = equivocal.World.load("upside_down.toml")
 print([sentence.text for sentence in world.sentences[:5]])
 
 # %% [markdown]
-# What is true after every word is known exactly.
+# The truth after every word is known exactly.
 
 # %%
 world.true_beliefs("the mouse chases", "patient").nlargest(2)
@@ -45,7 +45,7 @@ print(answer.summary)
 answer
 
 # %% [markdown]
-# What never happens here is still heard and answered, with doubt.
+# Sentences that describe no event of this world are answered too, with more uncertainty.
 
 # %%
 odd = equivocal.ask("the ball chases the dog", world=world)

@@ -9,8 +9,8 @@
 # # The paper's story in twenty cells
 #
 # People who hear "during dinner, the pizza eats…" waver between what the syntax says and what makes
-# sense. A trained network does not. This notebook follows the article's way out, a posterior over
-# the last layer, and looks at what it depends on. Open it in Jupyter with jupytext.
+# sense. A trained network does not. This notebook follows the article's solution, a posterior over
+# the last layer, and shows what it depends on. Open it in Jupyter with jupytext.
 
 # %%
 from functools import partial
@@ -24,14 +24,14 @@ from equivocal.gestalt import train
 # %% [markdown]
 # ## A world that is known exactly
 #
-# Everything that can happen is written in one file, so what is true after every word is known too.
+# One file defines everything that can happen, so the truth after every word is known too.
 
 # %%
 world = equivocal.World.load("paper")
 print(world.true_beliefs("during dinner, the woman eats", "patient").nlargest(3))
 
 # %% [markdown]
-# After "during dinner, the pizza" there is no truth to know: no pizza ever comes first.
+# After "during dinner, the pizza" there is no truth: no sentence of this world begins so.
 
 # %%
 try:
@@ -42,8 +42,8 @@ except equivocal.UserError as error:
 # %% [markdown]
 # ## A sentence that makes sense
 #
-# A small network is enough to tell the story; leave `run` out and the default one is asked, with
-# 100 units in each layer. Posteriors are sampled when they are first asked for, and kept.
+# A small network is enough to tell the story; without `run`, the default network with 100 units in
+# each layer is asked. Posteriors are sampled when they are first needed, and cached.
 
 # %%
 train("paper", networks=1, hidden=30, gestalt=30).save("small")
@@ -55,7 +55,7 @@ congruent
 # %% [markdown]
 # ## Its reversal
 #
-# Word order makes the pizza the agent. The network has never heard of such a thing.
+# Word order makes the pizza the agent. The network has never encountered such an event.
 
 # %%
 reversal = ask("during dinner, the pizza eats the woman")
@@ -65,8 +65,8 @@ reversal.plot()
 print(reversal.summary)
 
 # %% [markdown]
-# The trained network answers with certainty. How far does the ensemble doubt it? The converged
-# posterior has nearly as little doubt, since thousands of sentences leave little room for any.
+# The trained network answers with certainty. How uncertain is the ensemble? The converged
+# posterior is nearly as certain, since thousands of sentences leave little room for doubt.
 
 # %%
 for role, filler in (("agent", "woman"), ("agent", "pizza"), ("patient", "pizza")):
@@ -76,8 +76,8 @@ for role, filler in (("agent", "woman"), ("agent", "pizza"), ("patient", "pizza"
 # %% [markdown]
 # ## Where the sampler stops
 #
-# The article takes 17 steps. The ensemble starts at its prior, which is full of doubt, and moves to
-# the posterior, which has little: the size of the effect depends on where it is stopped.
+# The article takes 17 steps. The ensemble starts at its prior, which is very uncertain, and moves
+# to the posterior, which is not: the size of the effect depends on when the sampler is stopped.
 
 # %%
 steps = (0, 1, 2, 4, 8, 12, 17, 25, 40, 60)
@@ -96,8 +96,8 @@ axes.legend()
 # %% [markdown]
 # ## What the prior does
 #
-# The wider the prior about the trained weights, the more room for doubt there is; once the data
-# have spoken, at convergence, little is left of it (`step=17` shows the article's side).
+# The wider the prior around the trained weights, the more room for uncertainty there is; at
+# convergence the data leave little of it (`step=17` shows the article's setting).
 
 # %%
 for variance in (0.01, 1.0, 5.0):
@@ -108,7 +108,7 @@ for variance in (0.01, 1.0, 5.0):
 # %% [markdown]
 # ## How much of the uncertainty is epistemic?
 #
-# Entropy of the mean answer, and the part of it that the members of the ensemble disagree about.
+# The entropy of the mean answer, and the part of it that comes from disagreement in the ensemble.
 
 # %%
 for answer in (congruent, reversal):

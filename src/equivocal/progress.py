@@ -1,6 +1,6 @@
 """Progress on standard error: a bar with the time left on a terminal, plain lines elsewhere.
 
-Plain lines keep the logs of batch jobs readable. What is done within two seconds says nothing.
+Plain lines keep the logs of batch jobs readable. Work that ends within two seconds reports nothing.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,23 +12,23 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 __all__ = ["Advance", "announce", "err", "in_stages", "progress"]
 
-# No markup: square brackets are tables of a world file here, and names are anybody's.
+# No markup: square brackets are tables of a world file here, and names may contain anything.
 err = Console(stderr=True, highlight=False, markup=False)
 
 SECONDS_BETWEEN_LINES = 10.0
-QUIET_SECONDS = 2.0  # what is done by then needs no word
+QUIET_SECONDS = 2.0  # work that ends by then reports nothing
 
 Advance = Callable[[int, int, str], None]  # done, of how many, a word on how it stands
 
 
 def announce(text: str) -> None:
-    """One line before something long begins."""
+    """Print one line before something long begins."""
     err.print(text, soft_wrap=True)
 
 
 @contextmanager
-def progress(what: str) -> Iterator[Advance]:
-    """A function to report progress with, for as long as the block runs."""
+def progress(what: str, *, quiet: float = QUIET_SECONDS) -> Iterator[Advance]:
+    """Yield a function that reports progress; plain lines begin after `quiet` seconds."""
     if err.is_terminal:
         columns = (
             TextColumn("{task.description}"),
@@ -43,18 +43,21 @@ def progress(what: str) -> Iterator[Advance]:
                 task, completed=done, total=total, state=state
             )
         return
-    yield _plain_lines(what)
+    yield _print_lines(what, quiet)
 
 
-def in_stages(what: str, stages: dict[str, Callable[[], object]]) -> None:
-    """Do one thing after the other, with progress."""
-    with progress(what) as advance:
+def in_stages(
+    what: str, stages: dict[str, Callable[[], object]], *, quiet: float = QUIET_SECONDS
+) -> None:
+    """Run the stages one after the other and report progress."""
+    with progress(what, quiet=quiet) as advance:
         for done, (name, work) in enumerate(stages.items(), start=1):
             work()
             advance(done, len(stages), name)
 
 
-def _plain_lines(what: str) -> Advance:
+def _print_lines(what: str, quiet: float) -> Advance:
+    """Return a function that prints a line at the first and last step and every ten seconds."""
     began, last = monotonic(), 0.0
     first: tuple[int, float] | None = None
 
@@ -63,7 +66,7 @@ def _plain_lines(what: str) -> Advance:
         now = monotonic()
         if done > 0 and first is None:
             first = done, now  # the first step is slower than the others (it compiles)
-        if now - began < QUIET_SECONDS:
+        if now - began < quiet:
             return
         if done in (1, total) or now - last >= SECONDS_BETWEEN_LINES:
             last = now

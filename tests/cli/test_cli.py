@@ -291,7 +291,7 @@ def test_ctrl_c_is_a_clean_stop(trained: Path) -> None:
         process.send_signal(signal.SIGINT)
         rest = process.stderr.read()
         assert process.wait() == 130
-    assert "stopped;" in rest
+    assert "interrupted;" in rest
     assert "Traceback" not in rest
 
 

@@ -2,21 +2,18 @@
 
 import pytest
 
-from equivocal import progress
-from equivocal.cli import worlds
+from equivocal.progress import in_stages, progress
 
 
-def test_long_commands_say_how_far_they_are(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(progress, "QUIET_SECONDS", 0.0)  # as if everything took long
-    worlds.show("paper")
+def test_long_work_reports_each_stage(capsys: pytest.CaptureFixture[str]) -> None:
+    stages = {"sentences": lambda: None, "questions": lambda: None}
+    in_stages("enumerating the world", stages, quiet=0.0)
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == "working out the world: 1/3, sentences"
-    assert lines[-1] == "working out the world: 3/3, questions"
+    assert lines[0] == "enumerating the world: 1/2, sentences"
+    assert lines[-1] == "enumerating the world: 2/2, questions"
 
 
-def test_quick_commands_say_nothing_of_it(capsys: pytest.CaptureFixture[str]) -> None:
-    with progress.progress("blinking") as advance:
+def test_quick_work_reports_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress("blinking") as advance:
         advance(1, 1, "done")
     assert capsys.readouterr().err == ""

@@ -1,4 +1,4 @@
-"""`equivocal doctor` as a process, on machines with something wrong."""
+"""`equivocal doctor` as a process, on machines where something is wrong."""
 
 import json
 import os
@@ -69,8 +69,8 @@ def test_a_backend_that_jax_does_not_have() -> None:
     result = doctor(JAX_PLATFORMS="nonsense")
     assert result.returncode == 1
     assert "Unable to initialize backend 'nonsense'" in result.stdout
-    assert "→ JAX_PLATFORMS is 'nonsense'; unset it, or set it to cpu" in result.stdout
-    assert result.stdout.endswith("something is wrong; see `problem` above\n")
+    assert "JAX_PLATFORMS is 'nonsense'" in result.stdout
+    assert "something is wrong" in result.stdout.splitlines()[-1]
     assert "Traceback" not in result.stdout + result.stderr
 
 

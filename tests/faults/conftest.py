@@ -65,12 +65,14 @@ def tiny(tmp_path: Path) -> Tiny:
 
 
 @pytest.fixture(scope="session")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the tiny study comes to when nothing happens to it."""
-    study = Tiny(tmp_path_factory.mktemp("undisturbed"))
-    done = study.run("out")
-    assert done.returncode == 0, done.stderr
-    return study.folder / "out"
+def undisturbed(made_once: Callable[[str, Callable[[Path], None]], Path]) -> Path:
+    """What the tiny study comes to when nothing happens to it; one worker makes it for all."""
+
+    def make(folder: Path) -> None:
+        done = Tiny(folder).run("out")
+        assert done.returncode == 0, done.stderr
+
+    return made_once("undisturbed", make) / "out"
 
 
 Mount = Callable[[str], Path]

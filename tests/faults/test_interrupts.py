@@ -54,7 +54,7 @@ def test_a_command_that_does_not_resume_says_that_nothing_is_left(
 ) -> None:
     train = [*COMMAND, "train", "--sentences", "1000", "--out", "out"]
     code, said = stopped_at(train, moment, cwd=tmp_path)
-    assert (code, said) == (130, "stopped; nothing half-written is left behind.\n")
+    assert (code, said) == (130, "interrupted; no partial results are left behind.\n")
     assert not (tmp_path / "out").exists() or not names(tmp_path / "out")
 
 
@@ -99,14 +99,14 @@ def test_an_interrupt_at_any_step_of_writing_leaves_nothing_half_written(tmp_pat
 def test_a_plain_kill_is_as_clean(tiny: Tiny) -> None:
     code, said = stopped_at(tiny.reproduce("out"), 0.3, cwd=tiny.folder, number=signal.SIGTERM)
     assert code == 143
-    assert said == "stopped; run the same command again, and it goes on where it was.\n"
+    assert said == "interrupted; run the same command again to resume.\n"
 
 
 @pytest.mark.slow
 def test_a_study_is_stopped_again_and_again_and_ends_the_same(
     undisturbed: Path, tiny: Tiny
 ) -> None:
-    last = "stopped; run the same command again, and it goes on where it was."
+    last = "interrupted; run the same command again to resume."
     for moment in (1.5, 3.0, 5.0, 7.0, 9.0):
         code, said = stopped_at(tiny.reproduce("out"), moment, cwd=tiny.folder)
         if code == 0 and moment > 5:  # a fast machine was done

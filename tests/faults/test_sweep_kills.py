@@ -20,13 +20,13 @@ from tests.faults.damage import killed_at
 from tests.faults.test_kills import KILLED, SEED
 from tests.study.test_sweep import left_behind, written
 
-KILLS, IN_ONE_FOLDER = 50, 14  # a few may come too late, after a sweep has ended
+SWEEPS, KILLS = 4, 13  # kills of each; the four run side by side where there are workers for it
 LATER = 0.5  # seconds
 SWEEP = """
 study = "study.toml"
 [vary]
 training.seed = [0, 1]
-inference.seed = [0, 1, 2]
+inference.seed = [0, 1]
 """
 
 
@@ -71,18 +71,32 @@ def number_of_files(folder: Path) -> int:
     return sum(path.name[0] != "." and path.is_file() for path in found)
 
 
+@pytest.fixture(scope="session")
+def undisturbed_sweep(made_once: Callable[[str, Callable[[Path], None]], Path]) -> Path:
+    """A folder with a sweep that nothing happened to, and the seconds that its start takes."""
+
+    def make(folder: Path) -> None:
+        tiny = Tiny(folder)
+        (folder / "sweep.toml").write_text(SWEEP)
+        run(tiny, "out")
+        (folder / "start").write_text(str(run(tiny, "out")))  # all is there
+
+    return made_once("undisturbed-sweep", make)
+
+
 @pytest.mark.slow
-def test_fifty_kills_change_nothing_of_a_sweep(tiny: Tiny) -> None:
+@pytest.mark.parametrize("number", range(SWEEPS))
+def test_fifty_kills_change_nothing_of_a_sweep(
+    number: int, undisturbed_sweep: Path, tiny: Tiny
+) -> None:
     (tiny.folder / "sweep.toml").write_text(SWEEP)
-    run(tiny, "undisturbed")
-    start = run(tiny, "undisturbed")  # all is there
-    expected = tiny.folder / "undisturbed"
+    expected, start = undisturbed_sweep / "out", float((undisturbed_sweep / "start").read_text())
     total = number_of_files(expected)
-    rng = random.Random(SEED)
+    rng = random.Random(f"{SEED} {number}")
     came: list[int] = []
-    while len(came) < KILLS:
+    while len(came) < KILLS:  # again in a new folder where some came after the end of a sweep
         out = tiny.folder / f"after_{len(came)}_kills"
-        for files in sorted(rng.randrange(total) for _ in range(IN_ONE_FOLDER)):
+        for files in sorted(rng.randrange(total) for _ in range(KILLS - len(came))):
             there = number_of_files(out)
             later = rng.uniform(0, start if there >= files else LATER)
             moment = after(out, files, later)
@@ -95,4 +109,4 @@ def test_fifty_kills_change_nothing_of_a_sweep(tiny: Tiny) -> None:
         assert names(out) == names(expected), out.name
         assert left_behind(out) == []
     print(f"seed {SEED}; {len(came)} kills, after so many files: {sorted(came)}")  # noqa: T201
-    assert len(set(came)) >= 8  # in the middle of this and of that
+    assert len(set(came)) >= 3  # in the middle of this and of that

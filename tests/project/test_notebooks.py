@@ -14,7 +14,7 @@ NOTEBOOKS = Path(__file__).resolve().parents[2] / "docs" / "notebooks"
 @pytest.mark.parametrize(
     ("name", "cells", "printed"),
     [
-        pytest.param("paper_story", 20, "the pizza as agent", marks=pytest.mark.slow),
+        pytest.param("paper_story", 20, "the pizza", marks=pytest.mark.slow),
         pytest.param("own_world", 10, "mouse as agent", marks=pytest.mark.slow),
     ],
 )

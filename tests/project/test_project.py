@@ -14,7 +14,7 @@ MODULES = sorted((ROOT / "src").rglob("*.py"))
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT / "src")))
-def test_every_module_says_what_it_is_for_and_what_it_offers(path: Path) -> None:
+def test_every_module_has_a_docstring_and_lists_its_exports(path: Path) -> None:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     assert ast.get_docstring(tree), "no module docstring"
     names = {
@@ -29,7 +29,7 @@ def test_every_module_says_what_it_is_for_and_what_it_offers(path: Path) -> None
 
 
 def test_sampling_needs_only_jax_and_numpy() -> None:
-    """It is imported where nothing else of ours is installed: what it loads is what those load."""
+    """It must import where nothing else is installed: it may load only what those two load."""
     code = "import sys, jax, numpy; before = set(sys.modules); import equivocal.sampling; "
     code += "print(*sorted({name.split('.')[0] for name in set(sys.modules) - before}))"
     result = subprocess.run(

@@ -1,8 +1,7 @@
-"""The documentation site: built strictly, whole, and without a request to anywhere else."""
+"""The documentation site: a strict build, complete, that fetches nothing from elsewhere."""
 
 import ast
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -14,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 import typer
-from docs.making.gallery import ROOT, commands_of, entries
+from docs.tools.gallery import ROOT, find_entries, parse_commands
 
 from equivocal.cli.app import app
 
@@ -25,7 +24,7 @@ MEGABYTE = 1 << 20
 
 
 class Parts(HTMLParser):
-    """Anchors of a page, what it links to, and what a browser fetches for it."""
+    """A page's anchors, its links, and what a browser fetches for it."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -35,7 +34,7 @@ class Parts(HTMLParser):
         self.feed(path.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        """Called by `feed`."""
+        """Collect one tag; called by `feed`."""
         given = dict(attributes)
         self.anchors |= {given[key] for key in ("id", "name") if given.get(key)}
         if tag == "a" and given.get("href"):
@@ -45,24 +44,23 @@ class Parts(HTMLParser):
 
 
 def build(folder: Path) -> None:
-    """Into `folder`/site; what went wrong stands in `folder`/log, or a second worker would wait."""
-    program = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", f"{folder}/site"]
+    """Build into `folder`/site; errors go to `folder`/log, or a second worker would wait."""
+    program = [sys.executable, "-m", "properdocs", "build", "--strict"]
     result = subprocess.run(
-        program,
+        [*program, "--site-dir", f"{folder}/site"],
         cwd=ROOT,
         capture_output=True,
         text=True,
-        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},  # the theme speaks of its successor
         timeout=300,
         check=False,
     )
-    wrong = result.returncode != 0 or "WARNING" in result.stderr
-    (folder / "log").write_text(result.stderr if wrong else "", encoding="utf-8")
+    failed = result.returncode != 0 or "WARNING" in result.stderr
+    (folder / "log").write_text(result.stderr if failed else "", encoding="utf-8")
 
 
 @pytest.fixture(scope="session")
 def built(made_once: Callable[[str, Callable[[Path], None]], Path]) -> Path:
-    """The folder of the site."""
+    """Return the folder of the built site."""
     folder = made_once("built", build)
     log = (folder / "log").read_text(encoding="utf-8")
     assert not log, log
@@ -71,12 +69,12 @@ def built(made_once: Callable[[str, Callable[[Path], None]], Path]) -> Path:
 
 @pytest.fixture(scope="session")
 def pages(built: Path) -> dict[Path, Parts]:
-    """Every page of the site."""
+    """Return every page of the site."""
     return {path: Parts(path) for path in sorted(built.rglob("*.html")) if path.stem != "404"}
 
 
 def test_every_link_and_picture_leads_somewhere(pages: dict[Path, Parts]) -> None:
-    assert len(pages) > 35
+    assert len(pages) > 30
     for path, parts in pages.items():
         for address in [*parts.links, *parts.fetched]:
             split = urlsplit(address)
@@ -98,19 +96,16 @@ def test_nothing_is_fetched_from_elsewhere(built: Path, pages: dict[Path, Parts]
         assert not found, style.name
 
 
-def test_reference_holds_every_room_name_and_command(pages: dict[Path, Parts]) -> None:
+def test_reference_holds_every_public_name_and_command(pages: dict[Path, Parts]) -> None:
     there = {path.stem: parts for path, parts in pages.items() if path.parent.name == "reference"}
-    for init in sorted((ROOT / "src" / "equivocal").glob("*/__init__.py")):
-        room = init.parent.name
-        if room == "cli":
+    source = ROOT / "src"
+    for module in sorted((source / "equivocal").rglob("*.py")):
+        place = module.relative_to(source).with_suffix("").parts
+        if "cli" in place or module.stem.startswith("__"):
             continue
-        names = {
-            f"equivocal.{room}.{module.stem}.{name}"
-            for module in init.parent.glob("*.py")
-            if module.stem != "__init__"
-            for name in public_names(module)
-        }
-        assert names <= there[room].anchors, names - there[room].anchors
+        page = there[place[1] if len(place) > 2 else "equivocal"]
+        names = {".".join([*place, name]) for name in public_names(module)}
+        assert names <= page.anchors, names - page.anchors
     group = typer.main.get_command(app)
     for words in (["ask"], ["suites", "run"], ["world", "new"]):
         assert "-".join(["equivocal", *words]) in there["commands"].anchors
@@ -118,7 +113,7 @@ def test_reference_holds_every_room_name_and_command(pages: dict[Path, Parts]) -
 
 
 def public_names(module: Path) -> list[str]:
-    """Classes and functions that a module's `__all__` lists."""
+    """Return the classes and functions that a module's `__all__` lists."""
     tree = ast.parse(module.read_text(encoding="utf-8"))
     defined = [n.name for n in tree.body if isinstance(n, ast.ClassDef | ast.FunctionDef)]
     for node in tree.body:
@@ -134,7 +129,7 @@ def test_search_finds_what_is_written(built: Path) -> None:
 
 
 def test_every_picture_is_in_the_gallery_with_its_command() -> None:
-    shown = {image for entry in entries(GALLERY) for image in entry.images}
+    shown = {image for entry in find_entries(GALLERY) for image in entry.images}
     assert shown == set((DOCS / "images").rglob("*.png"))
     assert sum(image.stat().st_size for image in shown) < 6 * MEGABYTE
 
@@ -149,8 +144,8 @@ def test_every_figure_of_the_package_is_in_the_gallery() -> None:
 
 
 def test_commands_of_the_gallery_exist() -> None:
-    for entry in entries(GALLERY):
-        for program, *words in commands_of(entry.block):
+    for entry in find_entries(GALLERY):
+        for program, *words in parse_commands(entry.block):
             assert program in {"equivocal", "python"}
             if program == "python":
                 assert words[0] == "-c" or (ROOT / words[0]).is_file()

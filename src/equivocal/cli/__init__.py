@@ -1,4 +1,8 @@
-"""The command line: parse, call one function of a room, show or save what it gives back."""
+"""The command line: parse arguments, call one public function, print or save its result.
+
+This file handles interrupts. Commands are registered in `app.py`; each has a module of its own. A
+command that resumes after an interruption must be listed in `RESUMING`.
+"""
 
 import io
 import os
@@ -10,7 +14,7 @@ from types import FrameType
 
 __all__ = ["main"]
 
-# Commands that keep what is finished; the others leave nothing behind when they are stopped.
+# Commands that keep finished results; the others leave nothing behind when they are interrupted.
 RESUMING = {
     *("reproduce", "infer", "probe", "analyse", "report", "multiverse", "sweep"),
     *("suites", "constructions", "doubt"),
@@ -18,37 +22,39 @@ RESUMING = {
 
 
 def main() -> None:
-    """Run the command line; Ctrl-C and `kill` are a clean stop, also while Python is importing."""
-    stops = _watched_stops()
+    """Run the command line; Ctrl-C and `kill` end it cleanly, also while Python is importing."""
+    signals = _catch_interrupts()
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a terminal that lacks a sign shows a "?" for it
+        if isinstance(stream, io.TextIOWrapper):  # show "?" where the terminal lacks a sign
             stream.reconfigure(errors="replace")
     code = 1
     try:
         from equivocal.cli.app import run
 
         code = run()
-    except BaseException:  # a stop in the middle of an import may come out as anything
-        if not stops:
+    except BaseException:  # an interrupted import may raise anything
+        if not signals:
             raise
-    if stops and code != 0:
+    if signals and code != 0:
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_DFL)  # whoever insists is obeyed at once
-        sys.stderr.write(f"stopped; {_what_now()}.\n")
+            signal.signal(number, signal.SIG_DFL)  # a second Ctrl-C ends it at once
+        sys.stderr.write(f"interrupted; {_describe_consequence()}.\n")
         sys.stderr.flush()
         # Not sys.exit: Python ends itself by SIGINT if an interrupt once passed through exec("…"),
         # as dataclasses use it, even though it was caught.
-        os._exit(128 + stops[0])  # as shells have it
+        os._exit(128 + signals[0])  # as shells do
     sys.exit(code)
 
 
-def _what_now() -> str:
+def _describe_consequence() -> str:
+    """Return what the user may do after an interruption."""
     if sys.argv[1:2] and sys.argv[1] in RESUMING:
-        return "run the same command again, and it goes on where it was"
-    return "nothing half-written is left behind"
+        return "run the same command again to resume"
+    return "no partial results are left behind"
 
 
 def _is_importing(frame: FrameType | None) -> bool:
+    """Return whether the interrupted code was importing a module."""
     while frame is not None:
         if frame.f_globals.get("__name__") == "importlib._bootstrap":
             return True
@@ -56,19 +62,19 @@ def _is_importing(frame: FrameType | None) -> bool:
     return False
 
 
-def _watched_stops() -> list[int]:
-    """The signals that asked for a stop; each also raises `KeyboardInterrupt`.
+def _catch_interrupts() -> list[int]:
+    """Return a list that collects interrupt signals; each also raises `KeyboardInterrupt`.
 
-    Not in the middle of an import, though: modules written in C take that badly, up to a crash. It
-    is then raised as soon as the import has ended.
+    An interrupt during an import is raised as soon as the import has ended: modules written in C
+    may crash when they are interrupted.
     """
-    stops: list[int] = []
+    signals: list[int] = []
 
-    def stop(number: int, frame: FrameType | None) -> None:
-        if number not in stops:
-            stops.append(number)
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        if number not in signals:
+            signals.append(number)
         importing = _is_importing(frame)
-        # Some code written in C swallows what is raised while it calls back: ask again, later.
+        # Some C code swallows exceptions of its callbacks: interrupt again, later.
         again = threading.Timer(0.05 if importing else 10.0, interrupt_main, (number,))
         again.daemon = True
         again.start()
@@ -77,14 +83,14 @@ def _watched_stops() -> list[int]:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
-            signal.signal(number, stop)
+            signal.signal(number, interrupt)
 
-    def lost(what: "sys.UnraisableHookArgs") -> None:
-        # In a callback of the garbage collector (JAX has one) Python would print and forget it.
+    def interrupt_again(what: "sys.UnraisableHookArgs") -> None:
+        # Python only prints exceptions of garbage-collector callbacks, and JAX has such a callback.
         if what.exc_type is KeyboardInterrupt:
             threading.Timer(0.05, interrupt_main).start()
         else:
             sys.__unraisablehook__(what)
 
-    sys.unraisablehook = lost
-    return stops
+    sys.unraisablehook = interrupt_again
+    return signals

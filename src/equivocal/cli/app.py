@@ -1,4 +1,7 @@
-"""`equivocal`: the commands, their help, and the place where a user's mistake becomes exit 2."""
+"""`equivocal`: register the commands, and turn a user's mistake into one sentence and exit code 2.
+
+To add a command, write its function in a module of this folder and register it below.
+"""
 
 import errno
 import sys
@@ -30,7 +33,7 @@ from equivocal.errors import UserError
 __all__ = ["app", "run"]
 
 BAD_INPUT = 2
-RULES = {  # by pydantic's name of what is wrong with a value
+RULES = {  # by pydantic's type of error
     "int_parsing": "is not a whole number",
     "int_parsing_size": "has too many digits",
     "float_parsing": "is not a number",
@@ -88,13 +91,19 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """A warning as one line: the place in our code that raised it is of no use to the reader."""
+    """Print a warning as one line; where in our code it was raised does not help the reader."""
     del category, filename, lineno, file, line
     err.print(Text.assemble(("note: ", "yellow"), str(message)), soft_wrap=True)
 
 
 def run() -> int:
-    """Run the command line and return its exit code; bad input is one sentence and a 2."""
+    """Run the command line.
+
+    Returns
+    -------
+    int
+        The exit code: 2 after bad input, which is explained in one sentence on standard error.
+    """
     warnings.showwarning = _show_warning
     try:
         code: int | None = app(standalone_mode=False)
@@ -106,14 +115,14 @@ def run() -> int:
     except UserError as error:
         return _complain(str(error))
     except TyperException as error:
-        if type(error).__name__ != "NoArgsIsHelpError":  # the help is on the screen already
-            _complain(f"{_in_our_words(error)} (`--help` shows how it is used)")
+        if type(error).__name__ != "NoArgsIsHelpError":  # the help has been printed
+            _complain(f"{_explain_usage(error)} (`--help` shows the usage)")
         return BAD_INPUT
     return code or 0
 
 
-def _in_our_words(error: TyperException) -> str:
-    """Typer passes on what pydantic says of a value; instead of that the value, and its rule."""
+def _explain_usage(error: TyperException) -> str:
+    """Say which value of an option is wrong and why, where Typer would repeat pydantic's text."""
     from pydantic import ValidationError
 
     if isinstance(error.__cause__, ValidationError):
@@ -125,5 +134,6 @@ def _in_our_words(error: TyperException) -> str:
 
 
 def _complain(message: str) -> int:
+    """Print an error and return the exit code for it."""
     err.print(Text.assemble(("error: ", "bold red"), message), soft_wrap=True)
     return BAD_INPUT

@@ -1,4 +1,7 @@
-"""Where the command line speaks: results to standard output, all else to standard error."""
+"""The consoles of the command line: results to standard output, everything else to standard error.
+
+Commands print through `out` and `show_table`, and report progress through `progress`.
+"""
 
 from rich.console import Console
 from rich.measure import Measurement
@@ -6,14 +9,14 @@ from rich.table import Table
 
 from equivocal.progress import Advance, err, in_stages, progress
 
-__all__ = ["Advance", "err", "in_stages", "on_device", "out", "progress", "show_table"]
+__all__ = ["Advance", "err", "in_stages", "name_device", "out", "progress", "show_table"]
 
-# No markup: square brackets are tables of a world file here, and names are anybody's.
+# No markup: square brackets are tables of a world file here, and names may contain anything.
 out = Console(highlight=False, markup=False)
 
 
-def on_device() -> str:
-    """`" on NVIDIA H200"` where JAX found more than a CPU, which goes without saying."""
+def name_device() -> str:
+    """Return `" on NVIDIA H200"` for such a GPU, and nothing where JAX computes on the CPU."""
     import jax
 
     device = jax.devices()[0]
@@ -21,6 +24,6 @@ def on_device() -> str:
 
 
 def show_table(table: Table) -> None:
-    """As wide as its cells need, whatever the terminal: a number cut short is another number."""
+    """Print a table as wide as its cells need: a truncated number would be a different number."""
     needed = Measurement.get(out, out.options.update(max_width=1_000), table).maximum
     Console(highlight=False, markup=False, width=max(out.width, needed)).print(table)

@@ -1,4 +1,4 @@
-"""`equivocal doctor`."""
+"""`equivocal doctor`: print what `equivocal.doctor` finds; change here only how it is shown."""
 
 import json
 from dataclasses import asdict
@@ -21,9 +21,9 @@ SOMETHING_WRONG = 1
 
 
 def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="The same for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
-    """Look at this machine: versions, devices, memory, folders, extras, and what to do about each.
+    """Check versions, devices, memory, folders and extras, with advice on every problem.
 
     Exit code 0: all is well, though optional parts may be missing; 1: something is wrong.
     """
@@ -35,13 +35,14 @@ def doctor(
         content = {"well": well, "findings": [asdict(finding) for finding in findings]}
         out.print(json.dumps(content, indent=1), soft_wrap=True)
     else:
-        _show(findings)
+        _print_findings(findings)
         out.print("\nall is well" if well else "\nsomething is wrong; see `problem` above")
     if not well:
         raise typer.Exit(SOMETHING_WRONG)
 
 
-def _show(findings: "list[Finding]") -> None:
+def _print_findings(findings: "list[Finding]") -> None:
+    """Print the findings by section, each with its advice."""
     width = max(len(finding.name) for finding in findings)
     for section, entries in groupby(findings, key=lambda finding: finding.section):
         out.print(section, style="bold")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from equivocal.cli.console import on_device, out, progress, show_table
+from equivocal.cli.console import name_device, out, progress, show_table
 from equivocal.errors import UserError, join_names
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def train_or_reuse(world: "World", settings: "TrainingSettings", folder: Path) -
     with progress(what) as advance:
         run = train(world, settings, on_epoch=_reporting(advance))
     run.save(folder)
-    out.print(f"trained {settings.networks} in {run.seconds:.0f} s{on_device()}")
+    out.print(f"trained {settings.networks} in {run.seconds:.0f} s{name_device()}")
     return run
 
 

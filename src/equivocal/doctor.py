@@ -1,0 +1,264 @@
+"""Find what may keep equivocal from working on this machine, and say what to do about it.
+
+Everything is examined from outside: JAX starts in a process of its own, which may fail, crash or
+hang without taking the answer with it, and libraries are looked up, not imported. To examine one
+more thing, yield one more `Finding`; thresholds and the purposes of the extras may be changed.
+"""
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib import metadata, util
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from equivocal.machine import available_cores, cache_folder, total_memory
+from equivocal.store.unreadable import format_size
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+
+__all__ = ["Finding", "State", "examine", "is_well"]
+
+LITTLE_MEMORY = 2 << 30  # the whole reproduction takes 1.83 GB at its peak (see README)
+LITTLE_ROOM = 1 << 30  # a full reproduction writes 0.7 GiB
+PROBE = bytes(1 << 16)  # a full disk still accepts empty files
+STARTUP_TIMEOUT = 60.0  # seconds; a GPU's driver may take ten
+MODULES = {"scikit-learn": "sklearn"}  # modules that are not named like their package
+PURPOSES = {  # of each extra
+    "arviz": "posteriors as ArviZ reads them",
+    "cluster": "sweeps over several processes or machines",
+    "cuda": "an NVIDIA GPU",
+    "nuts": "the exact posterior, for comparison",
+    "sklearn": "estimators for scikit-learn",
+    "torch": "posteriors of PyTorch models",
+    "web": "`equivocal serve`",
+}
+LIST_DEVICES = """
+import json, jax
+memory = lambda device: (device.memory_stats() or {}).get("bytes_limit")
+print(json.dumps([(each.platform, each.device_kind, memory(each)) for each in jax.devices()]))
+"""
+
+
+class State(StrEnum):
+    """How serious a finding is: only a problem is wrong; a note is something one may want."""
+
+    OK = "ok"
+    NOTE = "note"
+    PROBLEM = "problem"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was examined: what was found and, unless it is well, what to do."""
+
+    section: str
+    name: str
+    found: str
+    state: State = State.OK
+    advice: str = ""
+
+
+def examine() -> list[Finding]:
+    """Examine versions, machine, devices, folders and extras.
+
+    Returns
+    -------
+    list of Finding
+        In the order in which they are shown.
+    """
+    with _start_jax() as child:  # it takes a second, in which the first ones are examined
+        try:
+            before = [*_check_versions(), *_check_machine()]
+            return [*before, *_describe_devices(child), *_check_folders(), *_check_extras()]
+        finally:
+            child.kill()
+
+
+def is_well(findings: Iterable[Finding]) -> bool:
+    """Return whether nothing is wrong; optional parts may be missing."""
+    return all(finding.state is not State.PROBLEM for finding in findings)
+
+
+def _check_versions() -> Iterator[Finding]:
+    """Yield Python, equivocal, and every library that it requires."""
+    yield Finding("versions", "python", platform.python_version())
+    try:
+        yield Finding("versions", "equivocal", metadata.version("equivocal"))
+    except metadata.PackageNotFoundError:
+        advice = "pip install equivocal"
+        yield Finding("versions", "equivocal", "not installed", State.PROBLEM, advice)
+        return
+    for required in (*_list_requirements("equivocal"), *_list_requirements("jax", only="jaxlib")):
+        if problem := _find_problem(required):
+            advice = f"pip install '{required.name}{required.specifier}'"
+            yield Finding("versions", required.name, problem, State.PROBLEM, advice)
+        else:
+            yield Finding("versions", required.name, metadata.version(required.name))
+
+
+def _check_extras() -> Iterator[Finding]:
+    """Yield each optional part: present, or the command that installs it."""
+    for extra, purpose in PURPOSES.items():
+        if not any(map(_find_problem, _list_requirements("equivocal", extra))):
+            yield Finding("extras", extra, f"present, for {purpose}")
+        elif extra == "cuda" and not _has_nvidia_gpu():
+            found = f"missing, and there is no NVIDIA GPU here; for {purpose}"
+            yield Finding("extras", extra, found, State.NOTE)
+        else:
+            advice = f"pip install 'equivocal[{extra}]'"
+            yield Finding("extras", extra, f"missing; for {purpose}", State.NOTE, advice)
+
+
+def _list_requirements(package: str, extra: str = "", only: str = "") -> "Iterator[Requirement]":
+    """Yield what a package requires on this machine: always, or only with one of its extras."""
+    from packaging.requirements import Requirement
+
+    try:
+        texts = metadata.requires(package) or []
+    except metadata.PackageNotFoundError:
+        return
+    for required in map(Requirement, texts):
+        marker = required.marker
+        always = marker is None or marker.evaluate({"extra": ""})
+        with_extra = marker is None or marker.evaluate({"extra": extra})
+        if with_extra and always == (not extra) and only in ("", required.name):
+            yield required
+
+
+def _find_problem(required: "Requirement") -> str:
+    """Return why a requirement is not met, or nothing where it is."""
+    try:
+        found = metadata.version(required.name)
+    except metadata.PackageNotFoundError:
+        return f"missing, {required.specifier} is needed"
+    if not required.specifier.contains(found, prereleases=True):
+        return f"{found}, but {required.specifier} is needed"
+    # NVIDIA's own wheels hold libraries, and no module of their name
+    if not required.name.startswith("nvidia-") and not _can_import(required.name):
+        return f"{found}, but it cannot be imported"
+    parts = (part for extra in required.extras for part in _list_requirements(required.name, extra))
+    return next(filter(None, map(_find_problem, parts)), "")
+
+
+def _can_import(package: str) -> bool:
+    """Return whether a package's module can be found, without importing it."""
+    try:
+        return util.find_spec(MODULES.get(package, package.replace("-", "_"))) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def _check_machine() -> Iterator[Finding]:
+    """Yield cores and memory."""
+    yield Finding("machine", "cores", f"{available_cores()} of {os.cpu_count()}")
+    total, free = total_memory(), _measure_free_memory()
+    known = f"{format_size(min(free, total))} free of " if free is not None else ""
+    little = free is not None and free < LITTLE_MEMORY
+    advice = "close other programs, or use smaller settings (--quick)" if little else ""
+    state = State.NOTE if little else State.OK
+    yield Finding("machine", "memory", known + format_size(total), state, advice)
+
+
+def _measure_free_memory() -> int | None:
+    """Return the free bytes of this machine or its container; None where that is not known."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        free = next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable"))
+    except (OSError, ValueError, StopIteration):
+        return None
+    try:
+        group = Path("/sys/fs/cgroup")
+        limit = int((group / "memory.max").read_text(encoding="ascii"))
+        return min(free, limit - int((group / "memory.current").read_text(encoding="ascii")))
+    except (OSError, ValueError):  # no container, or one without a limit
+        return free
+
+
+def _check_folders() -> Iterator[Finding]:
+    """Yield the folders that are written to."""
+    advice = "set EQUIVOCAL_CACHE to a folder that is writable"
+    yield _check_folder("cache folder", cache_folder, advice)
+    advice = "change to another folder, or use --out elsewhere"
+    yield _check_folder("current folder", Path.cwd, advice)
+    advice = "set TMPDIR to a folder that is writable"
+    yield _check_folder("temporary folder", _find_temporary_folder, advice)
+
+
+def _find_temporary_folder() -> Path:
+    return Path(os.environ.get("TMPDIR") or tempfile.gettempdir())
+
+
+def _check_folder(name: str, find: Callable[[], Path], advice: str) -> Finding:
+    """Write to a folder, or to the nearest existing one above it."""
+    path: Path | None = None
+    try:
+        path = find().absolute()
+        existing = next(above for above in (path, *path.parents) if above.exists())
+        with tempfile.TemporaryFile(dir=existing) as file:
+            file.write(PROBE)
+            file.flush()
+        room = shutil.disk_usage(existing).free
+    except (OSError, ImportError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        found = f"{path or 'unknown'}: cannot be written ({reason})"
+        return Finding("folders", name, found, State.PROBLEM, advice)
+    found = f"{path}: {format_size(room)} free" + ", created when needed" * (existing != path)
+    if room < LITTLE_ROOM:
+        return Finding("folders", name, found, State.NOTE, f"make room, or {advice}")
+    return Finding("folders", name, found)
+
+
+def _start_jax() -> "subprocess.Popen[str]":
+    """Start a process that lists JAX's devices, without taking a GPU's memory for itself."""
+    environment = os.environ | {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+    command, pipe = [sys.executable, "-c", LIST_DEVICES], subprocess.PIPE
+    return subprocess.Popen(
+        command, env=environment, stdout=pipe, stderr=pipe, text=True, errors="replace"
+    )
+
+
+def _describe_devices(child: "subprocess.Popen[str]") -> list[Finding]:
+    """Wait for JAX and return what it computes on, or why it does not start."""
+    try:
+        printed, complaint = child.communicate(timeout=STARTUP_TIMEOUT)
+    except subprocess.TimeoutExpired:
+        return [_describe_failure(f"did not start within {STARTUP_TIMEOUT:.0f} seconds")]
+    try:
+        devices = json.loads(printed.splitlines()[-1])
+    except (ValueError, IndexError):
+        lines = [line.strip() for line in complaint.splitlines() if line.strip()]
+        lines = lines or [f"ended with code {child.returncode}"]
+        return [_describe_failure(f"does not start: {lines[-1]}")]
+    backend = devices[0][0]
+    findings = [Finding("devices", "backend", f"jax computes on {backend}")]
+    for number, (kind, name, memory) in enumerate(devices):
+        found = f"{name}, {format_size(memory)}" if memory else name
+        findings.append(Finding("devices", f"{kind} {number}", found))
+    if _has_nvidia_gpu() and backend == "cpu":
+        chosen = "cuda" not in (os.environ.get("JAX_PLATFORMS") or "cuda")
+        found = "unused, as JAX_PLATFORMS says" if chosen else "present, but jax does not use it"
+        advice = "" if chosen else "pip install 'equivocal[cuda]'"
+        findings.append(Finding("devices", "NVIDIA GPU", found, State.NOTE, advice))
+    return findings
+
+
+def _has_nvidia_gpu() -> bool:
+    """Return whether the driver of an NVIDIA GPU is installed, whatever JAX can do with it."""
+    return Path("/proc/driver/nvidia/version").exists() or shutil.which("nvidia-smi") is not None
+
+
+def _describe_failure(reason: str) -> Finding:
+    """Explain why JAX does not start."""
+    named = os.environ.get("JAX_PLATFORMS")
+    mend = f"JAX_PLATFORMS is {named!r}; unset it, or set it to cpu"
+    advice = mend if named else "install it again: pip install --force-reinstall jax jaxlib"
+    return Finding("devices", "jax", f"{reason:.400}", State.PROBLEM, advice)
