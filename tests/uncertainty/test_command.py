@@ -15,8 +15,8 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 from equivocal.cli.doubt import doubt
-from equivocal.cli.experiments import SMALL
 from equivocal.errors import UserError
+from equivocal.experiments.networks import QUICK as SMALL
 from equivocal.gestalt import Run, TrainingSettings
 from equivocal.gestalt.storage import named_arrays
 from equivocal.sampling.engine import network_moves

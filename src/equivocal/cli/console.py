@@ -1,12 +1,24 @@
 """Where the command line speaks: results to standard output, all else to standard error."""
 
+from collections.abc import Iterable
+from pathlib import Path
+
 from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
 
 from equivocal.progress import Advance, err, in_stages, progress
 
-__all__ = ["Advance", "err", "in_stages", "on_device", "out", "progress", "show_table"]
+__all__ = [
+    "Advance",
+    "err",
+    "in_stages",
+    "on_device",
+    "out",
+    "progress",
+    "show_results",
+    "show_table",
+]
 
 # No markup: square brackets are tables of a world file here, and names are anybody's.
 out = Console(highlight=False, markup=False)
@@ -18,6 +30,15 @@ def on_device() -> str:
 
     device = jax.devices()[0]
     return "" if device.platform == "cpu" else f" on {device.device_kind}"
+
+
+def show_results(summary: Iterable[str], folder: Path, *, quick: bool) -> None:
+    """Print what an experiment found and where its results are."""
+    for line in summary:
+        out.print(line, soft_wrap=True)
+    out.print(f"wrote {folder / 'tables'} and {folder / 'figures'}", soft_wrap=True)
+    if quick:
+        out.print("Results of small networks show that it runs; they are not to be quoted.")
 
 
 def show_table(table: Table) -> None:

@@ -8,9 +8,9 @@ import typer
 from rich import box
 from rich.table import Table
 
-from equivocal.cli.console import out, progress, show_table
-from equivocal.cli.experiments import Quick, tell_written, training_of, write_tables
-from equivocal.cli.training import Networks, Seed, train_or_reuse
+from equivocal.cli.console import out, progress, show_results, show_table
+from equivocal.cli.training import Networks, Quick, Seed, train_or_reuse
+from equivocal.experiments.result import write_tables
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,6 +62,7 @@ def doubt(
 
     Trains the networks first, or uses those that are there. Writes tables/ and figures/.
     """
+    from equivocal.experiments.networks import choose_training
     from equivocal.store.locks import hold_folder
     from equivocal.uncertainty.keeping import DoubtSettings
     from equivocal.uncertainty.reversals import reversals_of
@@ -69,14 +70,14 @@ def doubt(
     from equivocal.world import World
 
     began, kinds = perf_counter(), _kinds(layers)
-    training = training_of(networks, seed, quick=quick)
+    training = choose_training(networks, seed, quick=quick)
     the_world = World.load(world)
     truth_of(the_world), reversals_of(the_world)  # what a world may lack is told before the work
     chosen = folder or (QUICK if quick else USUAL)
     settings = DoubtSettings(seed=training.seed, **(FEW if quick else {}))
     with hold_folder(chosen):
         _compare(_trained(the_world, training, chosen, settings), kinds, began)
-    tell_written(chosen, quick=quick)
+    show_results((), chosen, quick=quick)
 
 
 def _kinds(layers: list[str] | None) -> list[str]:

@@ -1,6 +1,6 @@
-"""The items of the nine suites, made from a world; `data/*.csv` is what this makes of `sg2018`.
+"""The items of the nine paradigms, made from a world; `data/*.csv` is what this makes of `sg2018`.
 
-    python -m equivocal.suites.making FOLDER        writes them all
+    python -m equivocal.suites.paradigm_items FOLDER        writes them all
 
 A *frame* is a kind of event that leaves little open: an action, with its situation if it has
 several, whose patients are few. It has a probable patient, an improbable one, and a *stranger*: a
@@ -18,11 +18,11 @@ from itertools import cycle
 from pathlib import Path
 
 from equivocal.store.files import write_text_atomically
-from equivocal.suites.items import COLUMNS
 from equivocal.world import World
+from equivocal.world.items import COLUMNS
 from equivocal.world.spelling import verb_form
 
-__all__ = ["MAKERS", "Frame", "frames_of", "in_blocks", "items_csv"]
+__all__ = ["MAKERS", "Frame", "find_frames", "format_csv", "make_csv"]
 
 ADULTS, CHILDREN = ("man", "woman"), ("boy", "girl")
 FEW_PATIENTS = 2
@@ -41,7 +41,7 @@ Row = tuple[str, str, str, str]  # condition, item, sentence, critical word
 
 @dataclass(frozen=True)
 class Frame:
-    """A kind of event, as an adult has part in it."""
+    """A kind of event with an adult as its agent."""
 
     name: str  # of the item
     action: str
@@ -55,17 +55,17 @@ class Frame:
 
     @property
     def setting(self) -> str:
-        """The beginning that names the situation."""
+        """The phrase that names the situation, at the beginning of a sentence."""
         return f"{BEFORE[self.situation]} {self.situation}, " if self.situation else ""
 
-    def up_to_verb(self, *, agent: str = "", verb: str = "", always: bool = False) -> str:
-        """Agent and verb, after the situation where it is needed, or `always`."""
+    def say_up_to_verb(self, *, agent: str = "", verb: str = "", always: bool = False) -> str:
+        """Return agent and verb, after the situation where it is needed, or `always`."""
         setting = self.setting if always or self.one_of_several else ""
         return f"{setting}the {agent or self.agent} {verb or self.verb}"
 
 
-def frames_of(world: World) -> tuple[Frame, ...]:
-    """All frames, in the order of the world's actions and then of its situations."""
+def find_frames(world: World) -> tuple[Frame, ...]:
+    """Find all frames, in the order of the world's actions and then of its situations."""
     known: dict[tuple[str, str | None], dict[str, float]] = {}
     for event in world.events:
         roles = event.roles
@@ -78,7 +78,7 @@ def frames_of(world: World) -> tuple[Frame, ...]:
     order = sorted(
         chosen, key=lambda key: (words.index(key[0]), words.index(key[1]) if key[1] else -1)
     )
-    strangers = _strangers(world, {word for row in chosen.values() for word in row})
+    strangers = _list_strangers(world, {word for row in chosen.values() for word in row})
     agents = cycle(ADULTS)
     frames = []
     for action, situation in order:
@@ -95,26 +95,26 @@ def frames_of(world: World) -> tuple[Frame, ...]:
                 one_of_several=several,
                 probable=probable,
                 improbable=improbable,
-                stranger=next(strangers[_class_of(world, probable)]),
+                stranger=next(strangers[_find_class(world, probable)]),
             )
         )
     return tuple(frames)
 
 
-def _class_of(world: World, word: str) -> str:
+def _find_class(world: World, word: str) -> str:
     return next(cls for cls, words in world.file.words.items() if word in words)
 
 
-def _strangers(world: World, patients: set[str]) -> dict[str, Iterator[str]]:
-    """By class, the words that are no patient of any frame."""
+def _list_strangers(world: World, patients: set[str]) -> dict[str, Iterator[str]]:
+    """List, by class, the words that are no patient of any frame."""
     return {
         cls: iter([word for word in words if word not in patients])
         for cls, words in world.file.words.items()
     }
 
 
-def _elsewhere(world: World, frames: tuple[Frame, ...]) -> dict[Frame, Frame]:
-    """The frame from which each takes what is unrelated to it."""
+def _find_unrelated(world: World, frames: tuple[Frame, ...]) -> dict[Frame, Frame]:
+    """Return the frame from which each takes what is unrelated to it."""
     features = [
         set(world.lexicon.features[world.lexicon.words.index(f.probable)].nonzero()[0].tolist())
         for f in frames
@@ -126,24 +126,29 @@ def _elsewhere(world: World, frames: tuple[Frame, ...]) -> dict[Frame, Frame]:
     raise ValueError("no two frames of this world are unrelated throughout")
 
 
-def _semantic_incongruity(world: World) -> Iterator[Row]:
-    frames = frames_of(world)
-    other = _elsewhere(world, frames)
+def _make_semantic_incongruity(world: World) -> Iterator[Row]:
+    frames = find_frames(world)
+    other = _find_unrelated(world, frames)
     for frame in frames:
-        yield "congruent", frame.name, f"{frame.up_to_verb()} the {frame.probable}", frame.probable
+        yield (
+            "congruent",
+            frame.name,
+            f"{frame.say_up_to_verb()} the {frame.probable}",
+            frame.probable,
+        )
         word = other[frame].probable
-        yield "incongruent", frame.name, f"{frame.up_to_verb()} the {word}", word
+        yield "incongruent", frame.name, f"{frame.say_up_to_verb()} the {word}", word
 
 
-def _cloze_probability(world: World) -> Iterator[Row]:
-    for frame in frames_of(world):
+def _make_cloze_probability(world: World) -> Iterator[Row]:
+    for frame in find_frames(world):
         for condition, word in (("probable", frame.probable), ("improbable", frame.improbable)):
-            yield condition, frame.name, f"{frame.up_to_verb()} the {word}", word
+            yield condition, frame.name, f"{frame.say_up_to_verb()} the {word}", word
 
 
-def _categorical_relatedness(world: World) -> Iterator[Row]:
-    frames = frames_of(world)
-    other = _elsewhere(world, frames)
+def _make_categorical_relatedness(world: World) -> Iterator[Row]:
+    frames = find_frames(world)
+    other = _find_unrelated(world, frames)
     for frame in frames:
         words = (
             ("congruent", frame.probable),
@@ -151,31 +156,33 @@ def _categorical_relatedness(world: World) -> Iterator[Row]:
             ("unrelated", other[frame].stranger),
         )
         for condition, word in words:
-            yield condition, frame.name, f"{frame.up_to_verb()} the {word}", word
+            yield condition, frame.name, f"{frame.say_up_to_verb()} the {word}", word
 
 
-def _sentence_position(world: World) -> Iterator[Row]:
-    for frame in (f for f in frames_of(world) if f.situation):
-        sentence = f"{frame.up_to_verb(always=True)} the {frame.probable}"
+def _make_sentence_position(world: World) -> Iterator[Row]:
+    for frame in (f for f in find_frames(world) if f.situation):
+        sentence = f"{frame.say_up_to_verb(always=True)} the {frame.probable}"
         critical = (str(frame.situation), frame.agent, frame.verb, frame.probable)
         for condition, word in zip(("first", "second", "third", "fourth"), critical, strict=True):
             yield condition, frame.name, sentence, word
 
 
-def _lexical_frequency(world: World) -> Iterator[Row]:
+def _make_lexical_frequency(world: World) -> Iterator[Row]:
     pairs = [*zip(ADULTS, CHILDREN, strict=True)]
-    pairs += [(frame.probable, frame.improbable) for frame in frames_of(world)]
+    pairs += [(frame.probable, frame.improbable) for frame in find_frames(world)]
     for frequent, rare in pairs:
         yield "frequent", frequent, frequent, frequent
         yield "rare", frequent, rare, rare
 
 
-def _primed(condition: str, prime_of: Callable[[Frame], str]) -> Callable[[World], Iterator[Row]]:
-    """A prime and the probable patient as target, one after the other from silence."""
+def _make_primed(
+    condition: str, prime_of: Callable[[Frame], str]
+) -> Callable[[World], Iterator[Row]]:
+    """Return a maker of primes, each followed by the probable patient as its target."""
 
     def make(world: World) -> Iterator[Row]:
-        frames = frames_of(world)
-        other = _elsewhere(world, frames)
+        frames = find_frames(world)
+        other = _find_unrelated(world, frames)
         for frame in frames:
             target = frame.probable
             yield condition, frame.name, f"{prime_of(frame)} {target}", target
@@ -184,9 +191,9 @@ def _primed(condition: str, prime_of: Callable[[Frame], str]) -> Callable[[World
     return make
 
 
-def _reversal_anomaly(world: World) -> Iterator[Row]:
-    frames = tuple(f for f in frames_of(world) if f.situation)
-    other = _elsewhere(world, frames)
+def _make_reversal_anomaly(world: World) -> Iterator[Row]:
+    frames = tuple(f for f in find_frames(world) if f.situation)
+    other = _find_unrelated(world, frames)
     for frame in frames:
         rows = (
             ("congruent", frame.agent, frame.verb),
@@ -194,30 +201,30 @@ def _reversal_anomaly(world: World) -> Iterator[Row]:
             ("incongruent", frame.agent, other[frame].verb),
         )
         for condition, agent, verb in rows:
-            sentence = frame.up_to_verb(agent=agent, verb=verb, always=True)
+            sentence = frame.say_up_to_verb(agent=agent, verb=verb, always=True)
             yield condition, frame.name, sentence, verb
 
 
 MAKERS: dict[str, Callable[[World], Iterator[Row]]] = {
-    "semantic_incongruity": _semantic_incongruity,
-    "cloze_probability": _cloze_probability,
-    "categorical_relatedness": _categorical_relatedness,
-    "sentence_position": _sentence_position,
-    "lexical_frequency": _lexical_frequency,
-    "semantic_priming": _primed("related", lambda frame: frame.improbable),
-    "associative_priming": _primed("related", lambda frame: frame.action),
-    "repetition_priming": _primed("repeated", lambda frame: frame.probable),
-    "reversal_anomaly": _reversal_anomaly,
+    "semantic_incongruity": _make_semantic_incongruity,
+    "cloze_probability": _make_cloze_probability,
+    "categorical_relatedness": _make_categorical_relatedness,
+    "sentence_position": _make_sentence_position,
+    "lexical_frequency": _make_lexical_frequency,
+    "semantic_priming": _make_primed("related", lambda frame: frame.improbable),
+    "associative_priming": _make_primed("related", lambda frame: frame.action),
+    "repetition_priming": _make_primed("repeated", lambda frame: frame.probable),
+    "reversal_anomaly": _make_reversal_anomaly,
 }
 
 
-def items_csv(name: str, world: World) -> str:
-    """The item file of one suite."""
-    return in_blocks(COLUMNS, MAKERS[name](world))
+def make_csv(name: str, world: World) -> str:
+    """Make the item file of one paradigm."""
+    return format_csv((*COLUMNS, "critical_word"), MAKERS[name](world))
 
 
-def in_blocks(columns: Sequence[str], made: Iterable[Sequence[str]]) -> str:
-    """Rows as CSV, those of a condition (the first column) together."""
+def format_csv(columns: Sequence[str], made: Iterable[Sequence[str]]) -> str:
+    """Format rows as CSV, those of a condition (the first column) together."""
     rows = list(made)
     order = list(dict.fromkeys(row[0] for row in rows))
     text = io.StringIO()
@@ -230,4 +237,4 @@ def in_blocks(columns: Sequence[str], made: Iterable[Sequence[str]]) -> str:
 if __name__ == "__main__":
     for suite in MAKERS:
         path = Path(sys.argv[1]) / f"{suite}.csv"
-        write_text_atomically(path, items_csv(suite, World.load("sg2018")))
+        write_text_atomically(path, make_csv(suite, World.load("sg2018")))
