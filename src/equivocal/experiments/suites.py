@@ -25,23 +25,20 @@ from equivocal.store.locks import hold_folder
 from equivocal.store.overwrite import announce_overwrite
 from equivocal.store.store import Store
 from equivocal.study.word_measures import MEASURES, check_measures
-from equivocal.suites import CONSTRUCTIONS, PARADIGMS, Construction, Suite
-from equivocal.suites.construction import load_construction
-from equivocal.suites.construction_tables import (
-    select_usual,
-    tabulate_beliefs,
-    tabulate_curves,
-    tabulate_shares,
+from equivocal.suites import (
+    CONSTRUCTIONS,
+    PARADIGMS,
+    Construction,
+    Reader,
+    Suite,
+    construction_tables,
+    findings,
+    load_construction,
+    load_suite,
+    measure_words,
 )
-from equivocal.suites.findings import (
-    tabulate_conditions,
-    tabulate_findings,
-    tabulate_networks,
-    tabulate_words,
-)
-from equivocal.suites.measurement import SURPRISE, measure_words
+from equivocal.suites.measurement import SURPRISE
 from equivocal.suites.particles import sample_particles
-from equivocal.suites.reading import Reader
 from equivocal.suites.settings import (
     COMPARED,
     describe_construction,
@@ -49,7 +46,6 @@ from equivocal.suites.settings import (
     list_posteriors,
     needs_posterior,
 )
-from equivocal.suites.suite import load_suite
 from equivocal.suites.summaries import summarise_construction, summarise_findings
 
 if TYPE_CHECKING:
@@ -255,17 +251,10 @@ def _run_paradigms(
     """Measure and judge paradigms."""
     began = perf_counter()
     words = _measure_suites(suites, trained, measures, beliefs, by_role=by_role)
-    findings = tabulate_findings(words, suites)
-    tables = {
-        "words": words,
-        "words_summary": tabulate_words(words),
-        "networks": tabulate_networks(words, suites),
-        "conditions": tabulate_conditions(words, suites),
-        "findings": findings,
-    }
+    tables = findings.tabulate_all(words, suites)
     settings = describe_suites(suites, measures, beliefs, trained.training, by_role=by_role)
     settings["seconds"] = round(perf_counter() - began, 3)
-    summary = tuple(summarise_findings(findings))
+    summary = tuple(summarise_findings(tables["findings"]))
     return Result(name="suites", tables=tables, settings=settings, summary=summary)
 
 
@@ -312,14 +301,10 @@ def _run_construction(construction: Construction, trained: _Networks, followed: 
     """Read a construction, with curves of the first `followed` networks."""
     began = perf_counter()
     readings = _read_construction(construction, trained, followed)
-    usual, name = select_usual(readings), construction.name
-    tables = {
-        "readings": readings,
-        "shares": tabulate_shares(usual),
-        "beliefs": tabulate_beliefs(usual),
-    }
-    if construction.curves:
-        tables["curves"] = tabulate_curves(readings, construction, followed)
+    tables, name = (
+        construction_tables.tabulate_all(readings, construction, followed),
+        construction.name,
+    )
     settings = describe_construction(construction, trained.training, followed)
     settings["seconds"] = round(perf_counter() - began, 3)
     summary = tuple(summarise_construction(construction, tables))
@@ -353,8 +338,8 @@ def _remove_earlier(folder: Path) -> None:
     """
     from equivocal.report.style import KINDS
 
-    tables = ("words", "words_summary", "networks", "conditions", "findings")
-    earlier = [folder / "suites.toml", *(folder / "tables" / f"{name}.csv" for name in tables)]
+    earlier = [folder / "suites.toml"]
+    earlier += [folder / "tables" / f"{name}.csv" for name in findings.TABLES]
     earlier += [folder / "figures" / f"{name}.{kind}" for name in PARADIGMS for kind in KINDS]
     for path in earlier:
         with explain_write_errors(path):

@@ -156,7 +156,7 @@ def draw_curves(shares: pd.DataFrame, construction: Construction) -> Figure:
     Parameters
     ----------
     shares : DataFrame
-        Shares of particles alone, as returned by `tabulate_curves`.
+        Shares of particles alone, `curves` of `tabulate_all`.
     construction : Construction
         What was read.
     """

@@ -27,7 +27,7 @@ from equivocal.suites.construction import Construction
 from equivocal.suites.particles import VARIANCE
 from equivocal.suites.reading import READINGS
 
-__all__ = ["select_usual", "tabulate_beliefs", "tabulate_curves", "tabulate_shares"]
+__all__ = ["select_usual", "tabulate_all", "tabulate_beliefs", "tabulate_shares"]
 
 CELLS = ["construction", "condition", "beliefs", "variance", "heard"]
 NAN = float("nan")
@@ -41,12 +41,21 @@ def select_usual(readings: pd.DataFrame) -> pd.DataFrame:
     return chosen
 
 
-def tabulate_curves(
-    readings: pd.DataFrame, construction: Construction, networks: int
-) -> pd.DataFrame:
-    """Return the shares along prior variances and sentences heard, of the first `networks`."""
-    particles = readings["beliefs"].eq("posterior") & readings["network"].lt(networks)
-    return tabulate_shares(readings[particles & readings["condition"].isin(construction.curves)])
+def tabulate_all(
+    readings: pd.DataFrame, construction: Construction, curve_networks: int
+) -> dict[str, pd.DataFrame]:
+    """Return the tables of a construction by name: readings, shares, beliefs and perhaps curves.
+
+    The curves are shares along prior variances and sentences heard, of the first networks.
+    """
+    usual = select_usual(readings)
+    tables = {"readings": readings, "shares": tabulate_shares(usual)}
+    tables["beliefs"] = tabulate_beliefs(usual)
+    if construction.curves:
+        chosen = readings["beliefs"].eq("posterior") & readings["network"].lt(curve_networks)
+        chosen &= readings["condition"].isin(construction.curves)
+        tables["curves"] = tabulate_shares(readings[chosen])
+    return tables
 
 
 def tabulate_shares(readings: pd.DataFrame) -> pd.DataFrame:

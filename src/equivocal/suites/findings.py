@@ -36,15 +36,27 @@ from equivocal.suites.published import (
 from equivocal.suites.suite import Finding, Suite
 
 __all__ = [
+    "TABLES",
     "VERDICTS",
     "judge_effect",
+    "tabulate_all",
     "tabulate_conditions",
     "tabulate_findings",
     "tabulate_networks",
     "tabulate_words",
 ]
 
+TABLES = ("words", "words_summary", "networks", "conditions", "findings")
 VERDICTS = ("held", "direction only", "missed", "reversed", "not defined")
+
+
+def tabulate_all(words: pd.DataFrame, suites: Sequence[Suite]) -> dict[str, pd.DataFrame]:
+    """Return all `TABLES` of words that `measure_words` gave, by name."""
+    made = (
+        tabulate(words, suites)
+        for tabulate in (tabulate_networks, tabulate_conditions, tabulate_findings)
+    )
+    return dict(zip(TABLES, (words, tabulate_words(words), *made), strict=True))
 
 
 def tabulate_words(words: pd.DataFrame) -> pd.DataFrame:

@@ -182,10 +182,10 @@ def _measure_network(
     """Compute all measures of one network, by name."""
     plain = {name: m for name, m in asked.items() if m.reads == "gestalt"}
     others = {name: m for name, m in asked.items() if name not in plain}
-    found = {name: _leave_interval_open(m.of(gestalts)) for name, m in plain.items()}
+    found = {name: _add_no_interval(m.of(gestalts)) for name, m in plain.items()}
     if others and ensemble is None:
         logits = compute_logits(network, gestalts, network.last_layer().values.astype(np.float64))
-        found |= {name: _leave_interval_open(m.of(logits)) for name, m in others.items()}
+        found |= {name: _add_no_interval(m.of(logits)) for name, m in others.items()}
     elif others and ensemble is not None:
         chunks = [
             measure_particles(others, compute_logits(network, gestalts[i : i + CHUNK], ensemble))
@@ -197,6 +197,6 @@ def _measure_network(
     return found
 
 
-def _leave_interval_open(value: np.ndarray) -> MeasuredWords:
+def _add_no_interval(value: np.ndarray) -> MeasuredWords:
     nothing = np.full_like(value, np.nan)
     return MeasuredWords(value, nothing, nothing)

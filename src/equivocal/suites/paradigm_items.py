@@ -53,174 +53,138 @@ class Frame:
     improbable: str
     stranger: str
 
-    @property
-    def setting(self) -> str:
-        """The phrase that names the situation, at the beginning of a sentence."""
+    def say_situation(self) -> str:
+        """Return the phrase that names the situation, for the beginning of a sentence."""
         return f"{BEFORE[self.situation]} {self.situation}, " if self.situation else ""
 
-    def say_up_to_verb(self, *, agent: str = "", verb: str = "", always: bool = False) -> str:
-        """Return agent and verb, after the situation where it is needed, or `always`."""
-        setting = self.setting if always or self.one_of_several else ""
-        return f"{setting}the {agent or self.agent} {verb or self.verb}"
+    def say_with(self, patient: str) -> str:
+        """Return a sentence with a patient, and with the situation where it is needed."""
+        situation = self.say_situation() if self.one_of_several else ""
+        return f"{situation}the {self.agent} {self.verb} the {patient}"
 
 
-def find_frames(world: World) -> tuple[Frame, ...]:
+Maker = Callable[[Frame, Frame], Iterator[Row]]  # of a frame and one that is unrelated to it
+
+
+def find_frames(world: World) -> list[Frame]:
     """Find all frames, in the order of the world's actions and then of its situations."""
     known: dict[tuple[str, str | None], dict[str, float]] = {}
     for event in world.events:
         roles = event.roles
         if roles.get("agent") in ADULTS:
             patients = known.setdefault((roles["action"], roles.get("situation")), {})
-            patient = roles["patient"]
-            patients[patient] = patients.get(patient, 0.0) + event.probability
+            patients[roles["patient"]] = patients.get(roles["patient"], 0.0) + event.probability
     chosen = {key: row for key, row in known.items() if len(row) == FEW_PATIENTS}
-    words = list(world.lexicon.words)
-    order = sorted(
-        chosen, key=lambda key: (words.index(key[0]), words.index(key[1]) if key[1] else -1)
-    )
-    strangers = _list_strangers(world, {word for row in chosen.values() for word in row})
-    agents = cycle(ADULTS)
+    rank: dict[str | None, int] = {word: n for n, word in enumerate(world.lexicon.words)}
+    order = sorted(chosen, key=lambda key: (rank[key[0]], rank.get(key[1], -1)))
+    taken = {word for patients in chosen.values() for word in patients}
+    strangers = [(w for w in words if w not in taken) for words in world.file.words.values()]
     frames = []
-    for action, situation in order:
+    for (action, situation), agent in zip(order, cycle(ADULTS), strict=False):
         patients = chosen[action, situation]
         probable, improbable = sorted(patients, key=patients.__getitem__, reverse=True)
         several = sum(other == action for other, _ in order) > 1
-        frames.append(
-            Frame(
-                name=f"{action} ({situation})" if several else action,
-                action=action,
-                verb=verb_form(action, "third", world.file.verbs.get(action)),
-                agent=next(agents),
-                situation=situation,
-                one_of_several=several,
-                probable=probable,
-                improbable=improbable,
-                stranger=next(strangers[_find_class(world, probable)]),
-            )
+        own_class = next(n for n, w in enumerate(world.file.words.values()) if probable in w)
+        frame = Frame(
+            name=f"{action} ({situation})" if several else action,
+            action=action,
+            verb=verb_form(action, "third", world.file.verbs.get(action)),
+            agent=agent,
+            situation=situation,
+            one_of_several=several,
+            probable=probable,
+            improbable=improbable,
+            stranger=next(strangers[own_class]),
         )
-    return tuple(frames)
+        frames.append(frame)
+    return frames
 
 
-def _find_class(world: World, word: str) -> str:
-    return next(cls for cls, words in world.file.words.items() if word in words)
-
-
-def _list_strangers(world: World, patients: set[str]) -> dict[str, Iterator[str]]:
-    """List, by class, the words that are no patient of any frame."""
-    return {
-        cls: iter([word for word in words if word not in patients])
-        for cls, words in world.file.words.items()
-    }
-
-
-def _find_unrelated(world: World, frames: tuple[Frame, ...]) -> dict[Frame, Frame]:
-    """Return the frame from which each takes what is unrelated to it."""
-    features = [
-        set(world.lexicon.features[world.lexicon.words.index(f.probable)].nonzero()[0].tolist())
-        for f in frames
-    ]
+def _pair_frames(world: World, frames: list[Frame]) -> Iterator[tuple[Frame, Frame]]:
+    """Pair each frame with the one from which it takes what is unrelated to it."""
+    index, features = world.lexicon.words.index, world.lexicon.features
+    own = [set(features[index(frame.probable)].nonzero()[0].tolist()) for frame in frames]
     for shift in range(1, len(frames)):
-        moved = features[shift:] + features[:shift]
-        if not any(a & b for a, b in zip(features, moved, strict=True)):
-            return dict(zip(frames, frames[shift:] + frames[:shift], strict=True))
+        moved = own[shift:] + own[:shift]
+        if not any(a & b for a, b in zip(own, moved, strict=True)):
+            return zip(frames, frames[shift:] + frames[:shift], strict=True)
     raise ValueError("no two frames of this world are unrelated throughout")
 
 
-def _make_semantic_incongruity(world: World) -> Iterator[Row]:
-    frames = find_frames(world)
-    other = _find_unrelated(world, frames)
-    for frame in frames:
-        yield (
-            "congruent",
-            frame.name,
-            f"{frame.say_up_to_verb()} the {frame.probable}",
-            frame.probable,
-        )
-        word = other[frame].probable
-        yield "incongruent", frame.name, f"{frame.say_up_to_verb()} the {word}", word
+def _vary_patient(choose: Callable[[Frame, Frame], dict[str, str]]) -> Maker:
+    """Return a maker of sentences whose last word depends on the condition."""
 
-
-def _make_cloze_probability(world: World) -> Iterator[Row]:
-    for frame in find_frames(world):
-        for condition, word in (("probable", frame.probable), ("improbable", frame.improbable)):
-            yield condition, frame.name, f"{frame.say_up_to_verb()} the {word}", word
-
-
-def _make_categorical_relatedness(world: World) -> Iterator[Row]:
-    frames = find_frames(world)
-    other = _find_unrelated(world, frames)
-    for frame in frames:
-        words = (
-            ("congruent", frame.probable),
-            ("related", frame.stranger),
-            ("unrelated", other[frame].stranger),
-        )
-        for condition, word in words:
-            yield condition, frame.name, f"{frame.say_up_to_verb()} the {word}", word
-
-
-def _make_sentence_position(world: World) -> Iterator[Row]:
-    for frame in (f for f in find_frames(world) if f.situation):
-        sentence = f"{frame.say_up_to_verb(always=True)} the {frame.probable}"
-        critical = (str(frame.situation), frame.agent, frame.verb, frame.probable)
-        for condition, word in zip(("first", "second", "third", "fourth"), critical, strict=True):
-            yield condition, frame.name, sentence, word
-
-
-def _make_lexical_frequency(world: World) -> Iterator[Row]:
-    pairs = [*zip(ADULTS, CHILDREN, strict=True)]
-    pairs += [(frame.probable, frame.improbable) for frame in find_frames(world)]
-    for frequent, rare in pairs:
-        yield "frequent", frequent, frequent, frequent
-        yield "rare", frequent, rare, rare
-
-
-def _make_primed(
-    condition: str, prime_of: Callable[[Frame], str]
-) -> Callable[[World], Iterator[Row]]:
-    """Return a maker of primes, each followed by the probable patient as its target."""
-
-    def make(world: World) -> Iterator[Row]:
-        frames = find_frames(world)
-        other = _find_unrelated(world, frames)
-        for frame in frames:
-            target = frame.probable
-            yield condition, frame.name, f"{prime_of(frame)} {target}", target
-            yield "unrelated", frame.name, f"{prime_of(other[frame])} {target}", target
+    def make(frame: Frame, other: Frame) -> Iterator[Row]:
+        for condition, word in choose(frame, other).items():
+            yield condition, frame.name, frame.say_with(word), word
 
     return make
 
 
-def _make_reversal_anomaly(world: World) -> Iterator[Row]:
-    frames = tuple(f for f in find_frames(world) if f.situation)
-    other = _find_unrelated(world, frames)
-    for frame in frames:
-        rows = (
-            ("congruent", frame.agent, frame.verb),
-            ("reversal", frame.probable, frame.verb),
-            ("incongruent", frame.agent, other[frame].verb),
-        )
-        for condition, agent, verb in rows:
-            sentence = frame.say_up_to_verb(agent=agent, verb=verb, always=True)
-            yield condition, frame.name, sentence, verb
+def _vary_prime(condition: str, choose: Callable[[Frame], str]) -> Maker:
+    """Return a maker of primes, own or unrelated, each followed by the probable patient."""
+
+    def make(frame: Frame, other: Frame) -> Iterator[Row]:
+        target = frame.probable
+        yield condition, frame.name, f"{choose(frame)} {target}", target
+        yield "unrelated", frame.name, f"{choose(other)} {target}", target
+
+    return make
 
 
-MAKERS: dict[str, Callable[[World], Iterator[Row]]] = {
-    "semantic_incongruity": _make_semantic_incongruity,
-    "cloze_probability": _make_cloze_probability,
-    "categorical_relatedness": _make_categorical_relatedness,
-    "sentence_position": _make_sentence_position,
-    "lexical_frequency": _make_lexical_frequency,
-    "semantic_priming": _make_primed("related", lambda frame: frame.improbable),
-    "associative_priming": _make_primed("related", lambda frame: frame.action),
-    "repetition_priming": _make_primed("repeated", lambda frame: frame.probable),
-    "reversal_anomaly": _make_reversal_anomaly,
+def _vary_position(frame: Frame, _: Frame) -> Iterator[Row]:
+    sentence = f"{frame.say_situation()}the {frame.agent} {frame.verb} the {frame.probable}"
+    critical = (str(frame.situation), frame.agent, frame.verb, frame.probable)
+    for condition, word in zip(("first", "second", "third", "fourth"), critical, strict=True):
+        yield condition, frame.name, sentence, word
+
+
+def _vary_verb(frame: Frame, other: Frame) -> Iterator[Row]:
+    for condition, agent, verb in (
+        ("congruent", frame.agent, frame.verb),
+        ("reversal", frame.probable, frame.verb),
+        ("incongruent", frame.agent, other.verb),
+    ):
+        yield condition, frame.name, f"{frame.say_situation()}the {agent} {verb}", verb
+
+
+def _compare_frequency(frequent: str, rare: str) -> Iterator[Row]:
+    yield "frequent", frequent, frequent, frequent
+    yield "rare", frequent, rare, rare
+
+
+MAKERS: dict[str, Maker] = {
+    "semantic_incongruity": _vary_patient(
+        lambda frame, other: {"congruent": frame.probable, "incongruent": other.probable}
+    ),
+    "cloze_probability": _vary_patient(
+        lambda frame, _: {"probable": frame.probable, "improbable": frame.improbable}
+    ),
+    "categorical_relatedness": _vary_patient(
+        lambda frame, other: {
+            "congruent": frame.probable,
+            "related": frame.stranger,
+            "unrelated": other.stranger,
+        }
+    ),
+    "sentence_position": _vary_position,
+    "lexical_frequency": lambda frame, _: _compare_frequency(frame.probable, frame.improbable),
+    "semantic_priming": _vary_prime("related", lambda frame: frame.improbable),
+    "associative_priming": _vary_prime("related", lambda frame: frame.action),
+    "repetition_priming": _vary_prime("repeated", lambda frame: frame.probable),
+    "reversal_anomaly": _vary_verb,
 }
+WITH_SITUATION = ("sentence_position", "reversal_anomaly")
 
 
 def make_csv(name: str, world: World) -> str:
     """Make the item file of one paradigm."""
-    return format_csv((*COLUMNS, "critical_word"), MAKERS[name](world))
+    frames = [f for f in find_frames(world) if f.situation or name not in WITH_SITUATION]
+    rows = [row for pair in _pair_frames(world, frames) for row in MAKERS[name](*pair)]
+    if name == "lexical_frequency":  # people first, who are in no frame's patients
+        people = zip(ADULTS, CHILDREN, strict=True)
+        rows = [row for pair in people for row in _compare_frequency(*pair)] + rows
+    return format_csv((*COLUMNS, "critical_word"), rows)
 
 
 def format_csv(columns: Sequence[str], made: Iterable[Sequence[str]]) -> str:

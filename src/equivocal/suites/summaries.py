@@ -1,6 +1,6 @@
 """Results in words: findings of paradigms, beliefs and readings of constructions.
 
-Each function takes tables of this room and yields lines of text.
+Each function takes tables of this room and yields lines, or whole tables, of text.
 """
 
 from collections.abc import Hashable, Iterator
@@ -57,8 +57,11 @@ def summarise_construction(
         `readings`, `shares`, `beliefs` and, where there are curves, `curves`.
     """
     yield construction.title
-    yield from _tabulate_beliefs(construction, tables["beliefs"])
-    yield from _tabulate_readings(construction, tables["shares"])
+    own = tables["beliefs"].query("beliefs == 'trained'").set_index("condition")
+    numbers = own.loc[list(construction.conditions), ["items", "exact", "belief", "error"]]
+    numbers = numbers.rename_axis(index=None, columns="condition")
+    yield numbers.to_string(float_format="{:.3f}".format, na_rep=NOTHING) + "\n"
+    yield _tabulate_readings(construction, tables["shares"]).to_string() + "\n"
     for condition, share in construction.people.items():
         yield f"people, {condition}: about {100 * share:.0f} % ({construction.sources[0]})"
     networks = tables["shares"]["networks"].iloc[0]
@@ -76,58 +79,30 @@ def summarise_construction(
         yield from _tabulate_curves(tables["curves"])
 
 
-def _tabulate_beliefs(construction: Construction, beliefs: pd.DataFrame) -> Iterator[str]:
-    own = beliefs[beliefs["beliefs"] == "trained"].set_index("condition")
-    numbers = own.loc[list(construction.conditions), ["exact", "belief", "error"]]
-    rows = [
-        (str(condition), str(own.loc[condition, "items"]), *map(_format_belief, row))
-        for condition, row in zip(numbers.index, numbers.to_numpy(), strict=True)
-    ]
-    return _format_table(("condition", "items", "exact", "belief", "error"), *rows)
-
-
-def _tabulate_readings(construction: Construction, shares: pd.DataFrame) -> Iterator[str]:
-    cells = {(r["beliefs"], r["reading"], r["condition"]): r for r in shares.to_dict("records")}
-    rows = [
-        (
-            condition,
-            _format_percent(cells["trained", "rival", condition]["share"]),
-            *_format_share(cells["posterior", "rival", condition]),
-            _format_percent(cells["posterior", "neither", condition]["share"]),
-        )
-        for condition in construction.conditions
-    ]
-    header = ("rival %", "trained", "particles", "over networks", "over items", "neither")
-    return _format_table(header, *rows)
+def _tabulate_readings(construction: Construction, shares: pd.DataFrame) -> pd.DataFrame:
+    """Return the shares of each condition, formatted, one row each."""
+    by_cell = shares.set_index(["beliefs", "reading", "condition"])["share"]
+    cells = by_cell.map(_format_percent).unstack("condition").T
+    rival = shares.query("beliefs == 'posterior' and reading == 'rival'").set_index("condition")
+    trained, neither = cells["trained", "rival"], cells["posterior", "neither"]
+    table = pd.DataFrame({"trained": trained, **_format_shares(rival), "neither": neither})
+    return table.loc[list(construction.conditions)].rename_axis(index=None, columns="rival %")
 
 
 def _tabulate_curves(shares: pd.DataFrame) -> Iterator[str]:
     """Yield the share of the rival reading along prior variances, then along sentences heard."""
     rival = shares[shares["reading"] == "rival"]
-    all_heard = rival[rival["heard"] == rival["heard"].max()]
-    usual = rival[rival["variance"] == VARIANCE]
     yield f"Curves, of {shares['networks'].iloc[0]} networks:"
-    for column, title, table in (
-        ("variance", "prior variance", all_heard),
-        ("heard", "sentences heard", usual),
+    for column, title, rows in (
+        ("variance", "prior variance", rival[rival["heard"] == rival["heard"].max()]),
+        ("heard", "sentences heard", rival[rival["variance"] == VARIANCE]),
     ):
-        rows = [
-            (row["condition"], f"{row[column]:,g}", *_format_share(row))
-            for row in table.sort_values(["condition", column]).to_dict("records")
-        ]
-        yield from _format_table(
-            ("rival %", title, "particles", "over networks", "over items"), *rows
+        ordered = rows.sort_values(["condition", column]).set_index("condition")
+        along = {title: ordered[column].map("{:,g}".format)}
+        table = pd.DataFrame(along | _format_shares(ordered)).rename_axis(
+            index=None, columns="rival %"
         )
-
-
-def _format_table(*rows: tuple[str, ...]) -> Iterator[str]:
-    """Yield lines with words on the left and numbers on the right, between empty lines."""
-    first, *others = (max(map(len, column)) for column in zip(*rows, strict=True))
-    yield ""
-    for label, *cells in rows:
-        numbers = (cell.rjust(width) for cell, width in zip(cells, others, strict=True))
-        yield "   ".join(("  " + label.ljust(first), *numbers))
-    yield ""
+        yield table.to_string() + "\n"
 
 
 def _describe_effect(row: Row) -> str:
@@ -160,20 +135,16 @@ def _format_interval(low: float, high: float) -> str:
     return "no interval" if isnan(low) else f"{_format_number(low)} to {_format_number(high)}"
 
 
-def _format_belief(value: float) -> str:
-    return NOTHING if isnan(value) else f"{value:.3f}"
-
-
 def _format_percent(share: float) -> str:
     """Format a share, without decimals where it is exactly 0 or 1, to tell these from nearly so."""
     return f"{100 * share:.{0 if share in (0, 1) else 1}f}"
 
 
-def _format_share(row: Row) -> tuple[str, str, str]:
-    """Format a share with its intervals over networks and over items."""
-    ends = ((row[f"share_{over}_low"], row[f"share_{over}_high"]) for over in ("network", "item"))
-    networks, items = (
-        NOTHING if isnan(low) else f"{_format_percent(low)} to {_format_percent(high)}"
-        for low, high in ends
-    )
-    return _format_percent(row["share"]), networks, items
+def _format_shares(rows: pd.DataFrame) -> dict[str, "pd.Series[str]"]:
+    """Format the shares of particles with their intervals over networks and over items."""
+    columns = {"particles": rows["share"].map(_format_percent)}
+    for over in ("network", "item"):
+        low, high = (rows[f"share_{over}_{end}"].map(_format_percent) for end in ("low", "high"))
+        known = rows[f"share_{over}_low"].notna()
+        columns[f"over {over}s"] = (low + " to " + high).where(known, NOTHING)
+    return columns

@@ -122,10 +122,10 @@ def test_the_summary_has_a_line_for_every_condition() -> None:
     readings.loc[0, "converged"] = False
     tables = {"readings": readings, "shares": tabulate_shares(readings)}
     tables["beliefs"] = tabulate_beliefs(readings)
-    lines = list(summarise_construction(attachment, tables))
+    lines = "\n".join(summarise_construction(attachment, tables)).splitlines()
     assert lines[0] == attachment.title
     for condition in attachment.conditions:
-        beliefs, shares = (line.split() for line in lines if line.startswith(f"  {condition} "))
+        beliefs, shares = (line.split() for line in lines if line.startswith(f"{condition} "))
         assert beliefs[-3:] == ["0.300", "0.300", "0.000"]
         assert shares[-1] == "30.0"
     assert any("did not converge" in line for line in lines)
