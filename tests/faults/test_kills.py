@@ -8,6 +8,7 @@ folder.
 EQUIVOCAL_KILL_SEED draws other moments.
 """
 
+import json
 import os
 import random
 import resource

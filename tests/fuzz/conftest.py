@@ -1,7 +1,6 @@
 """Whole files of every kind that is read, made once, and what reads each of them."""
 
 import gzip
-import json
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from equivocal.store import SEAL, read_tensors
 from equivocal.store.store import Store
 from equivocal.study import Study, load_stimuli, load_study
 from equivocal.study.grids import load_grid, load_sweep
-from equivocal.suites.readings_store import MEASURED, Readings, find_readings, keep_readings
+from equivocal.suites.reading import Readings, load_readings, save_readings
 from equivocal.suites.suite import DATA, load_suite
 from equivocal.uncertainty import make_deep_ensemble
 from equivocal.uncertainty.members import load_members, save_members
@@ -115,8 +114,7 @@ def kinds(
     save_members(make_deep_ensemble(small_run.networks), folder / "members.safetensors")
     unseal_tensors(folder / "members.safetensors")
     readings = folder / "readings.json"
-    keep_readings(readings, Readings(np.full((2, len(MEASURED)), 0.25), True))
-    readings.write_text(json.dumps(json.loads(readings.read_text()) | {"sha256": None}))
+    save_readings(Readings(np.full((2, 5), 0.25), True), readings)
     Store(folder).record("made", KEY, [folder / "garden.csv"])
 
     def kind(name: str, form: str, load: Callable[[Path], object]) -> Kind:
@@ -150,7 +148,7 @@ def kinds(
             "safetensors",
             lambda file: load_members(file, small_run.networks[0], "last"),
         ),
-        "readings": kind("readings.json", "json", lambda file: find_readings(file, 2)),
+        "readings": kind("readings.json", "json", lambda file: load_readings(file, 2)),
     }
     for name in datasets:
         found[name] = kind(name, "netcdf", lambda file: study.read(file.name))

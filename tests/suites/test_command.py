@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tomllib
 from importlib import metadata
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -13,16 +14,15 @@ import pandas as pd
 import pytest
 import tomli_w
 
-from equivocal.cli import suites as command
-from equivocal.cli.console import out
 from equivocal.cli.suites import run
 from equivocal.errors import UserError
+from equivocal.experiments.suites import SuitesResult, run_suites
 from equivocal.gestalt import TrainingSettings
-from equivocal.report.suite_figures import overview_figure, suite_figure
+from equivocal.report.suite_figures import draw_overview, draw_suite
 from equivocal.store.overwrite import announce_overwrite
-from equivocal.suites import SHIPPED, Suite, finding_table, load_suite, network_means
-from equivocal.suites.settings import COMPARED, settings_of
-from equivocal.suites.telling import told
+from equivocal.suites import PARADIGMS, Suite, load_suite, tabulate_findings, tabulate_networks
+from equivocal.suites.settings import COMPARED, describe_suites
+from equivocal.suites.summaries import summarise_findings
 from tests.suites.test_findings import made_up
 
 
@@ -61,11 +61,11 @@ def test_all_measures_of_a_suite_and_again_from_what_is_there(
     assert made_of["posterior"]["particles"] == 64
     assert made_of["posterior"]["prior_variance"] == 1
     assert made_of["versions"]["jax"] == metadata.version("jax")
-    (posteriors,) = out.glob("networks/*/posteriors/*")
+    (posteriors,) = out.glob("posteriors/*")
     (posteriors / ".00.0a1b2c3d.tmp").write_bytes(b"")  # by a run that was killed
     other = (*arguments, "--measure", "bayesian_surprise", "--beliefs", "posterior")
     again = suites(*other, cwd=tmp_path)
-    assert "holds this run already" in again.stdout, again.stderr
+    assert "holds this run already" in again.stderr
     assert "results in out that had other measures, beliefs are replaced" in again.stderr
     words = pd.read_csv(out / "tables" / "words.csv")
     assert words[words["position"] > 1]["low"].notna().all()
@@ -77,8 +77,10 @@ def test_all_measures_of_a_suite_and_again_from_what_is_there(
     [
         ({"names": ["reversal"]}, r"did you mean 'reversal_anomaly'\?"),
         ({"measures": ["n400"]}, "unknown measure 'n400'"),
+        ({"names": ["pasive"]}, r"did you mean 'passive'\?"),
         ({"names": ["a/x.toml"]}, "cannot read a/x.toml"),
-        ({"by_role": True}, "--by-role is of bayesian_surprise; add --measure bayesian_surprise"),
+        ({"names": ["passive"], "networks": 2, "curve_networks": 3}, "3 is more than the 2"),
+        ({"by_role": True}, "--by-role.* needs .*add --measure bayesian_surprise"),
         ({"networks": 20_000}, "networks must be from 1 to 10,000"),
     ],
 )
@@ -101,7 +103,7 @@ def settings(chase: Suite, **changes: object) -> dict:
     """Of a quick run with two measures."""
     training = TrainingSettings(networks=2, epochs=10, sentences=1_000)
     measures = ["semantic_update", "bayesian_surprise"]
-    made = settings_of([chase], measures, "trained", training, by_role=False, sampled=False)
+    made = describe_suites([chase], measures, "trained", training, by_role=False)
     return made | changes
 
 
@@ -132,57 +134,93 @@ def test_results_of_another_run_are_not_replaced_silently(
     assert "cannot be read; the results in" in capsys.readouterr().err
 
 
-def closed(*_: object, **__: object) -> None:
-    """Prints into a pipe that nobody reads any more."""
-    raise BrokenPipeError
+class FullDisk(StringIO):
+    """A standard output that cannot be written to."""
+
+    def write(self, _: str) -> int:
+        """Fail."""
+        raise OSError("no space left on device")
+
+
+@pytest.fixture(scope="module")
+def finished(chase_file: Path, tmp_path_factory: pytest.TempPathFactory) -> SuitesResult:
+    """A quick run, written to the folder that its `settings` name."""
+    folder = tmp_path_factory.mktemp("finished")
+    result = run_suites([chase_file], folder, quick=True)
+    result.settings["folder"] = folder
+    return result
+
+
+def copy(finished: SuitesResult, folder: Path) -> None:
+    shutil.copytree(finished.settings["folder"], folder, dirs_exist_ok=True)
+
+
+def test_a_run_returns_what_it_writes(finished: SuitesResult) -> None:
+    assert list(finished.tables) == ["words", "words_summary", "networks", "conditions", "findings"]
+    folder = finished.settings["folder"]
+    for name, table in finished.tables.items():
+        pd.testing.assert_frame_equal(
+            pd.read_csv(folder / "tables" / f"{name}.csv", keep_default_na=True),
+            table.replace("", np.nan),
+            check_dtype=False,
+            rtol=1e-5,
+        )
+    assert set(finished.draw()) == {"overview", "chase"}
+    assert {path.stem for path in (folder / "figures").iterdir()} == {"overview", "chase"}
+    made_of = tomllib.loads((folder / "suites.toml").read_text())
+    assert made_of == finished.settings["suites"]
+    assert finished.summary[0].startswith("semantic_update: ")
 
 
 def test_a_run_is_whole_before_its_results_are_printed(
     chase_file: Path,
-    chase: Suite,
+    finished: SuitesResult,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    words = made_up(chase, np.ones((2, 2, 2))).assign(position=1, word="bone")
-    monkeypatch.setattr(command, "_heard", lambda *_: words)
+    arguments: dict = {"names": [str(chase_file)], "quick": True, "folder": tmp_path}
+    copy(finished, tmp_path)
+    (tmp_path / "suites.toml").unlink()
     with monkeypatch.context() as patch:
-        patch.setattr(out, "print", closed)
-        with pytest.raises(BrokenPipeError):
-            run(names=[str(chase_file)], folder=tmp_path)
+        patch.setattr(sys, "stdout", FullDisk())
+        with pytest.raises(OSError, match="no space left"):
+            run(**arguments)
     assert (tmp_path / "suites.toml").exists()
-    run(names=[str(chase_file)], folder=tmp_path)
-    assert "quoted" not in capsys.readouterr().out
-    run(names=[str(chase_file)], folder=tmp_path, quick=True)
-    told = capsys.readouterr()
-    assert told.out.endswith("small networks show that it runs; they are not to be quoted.\n")
-    assert "are replaced" in told.err
+    capsys.readouterr()
+    run(**arguments, measures=["bayesian_surprise"])
+    printed = capsys.readouterr()
+    assert printed.out.endswith("small networks show that it runs; they are not to be quoted.\n")
+    assert "other measures are replaced" in printed.err
 
 
 def test_results_that_stay_are_not_said_to_be_replaced(
     chase_file: Path,
+    finished: SuitesResult,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def refuse(*_: object) -> None:
-        raise UserError("other networks")
-
-    monkeypatch.setattr(command, "train_or_reuse", refuse)
-    (tmp_path / "suites.toml").write_text('beliefs = "posterior"\n')
-    with pytest.raises(UserError, match="other networks"):
-        run(names=[str(chase_file)], folder=tmp_path)
-    assert not capsys.readouterr().err
-    assert (tmp_path / "suites.toml").exists()
+    """Networks with another seed are refused before anything is replaced."""
+    copy(finished, tmp_path)
+    before = (tmp_path / "suites.toml").read_bytes()
+    with pytest.raises(UserError, match="seed"):
+        run(names=[str(chase_file)], quick=True, seed=3, folder=tmp_path)
+    assert "replaced" not in capsys.readouterr().err
+    assert (tmp_path / "suites.toml").read_bytes() == before
 
 
-@pytest.mark.slow
-def test_a_run_that_is_stopped_leaves_no_mark_and_the_same_command_goes_on(
-    chase_file: Path, tmp_path: Path
+def test_beliefs_are_trained_or_posterior(chase_file: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="'exact'"):
+        run_suites([chase_file], tmp_path / "out", beliefs="exact")
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_interrupted_run_leaves_no_record_and_resumes(
+    chase_file: Path, finished: SuitesResult, tmp_path: Path
 ) -> None:
     """A file in the place of the folder of figures stops it between tables and `suites.toml`."""
     arguments: dict = {"names": [str(chase_file)], "quick": True, "folder": tmp_path}
-    run(**arguments)
+    copy(finished, tmp_path)
     first = tomllib.loads((tmp_path / "suites.toml").read_text())
     assert first["seconds"] > 0
     tables = {path.name: path.read_text() for path in (tmp_path / "tables").iterdir()}
@@ -207,7 +245,7 @@ def test_a_run_that_is_stopped_leaves_no_mark_and_the_same_command_goes_on(
 def two_measures() -> tuple[pd.DataFrame, list]:
     """Made-up words of all nine suites; entropies fall where updates rise."""
     rng, parts = np.random.default_rng(0), []
-    loaded = [load_suite(name) for name in SHIPPED]
+    loaded = [load_suite(name) for name in PARADIGMS]
     for suite in loaded:
         shape = (3, len(suite.conditions), len(suite.items))
         values = 2 + np.arange(shape[1])[:, None] + rng.normal(0, 0.1, shape)
@@ -216,9 +254,9 @@ def two_measures() -> tuple[pd.DataFrame, list]:
     return pd.concat(parts), loaded
 
 
-def test_what_is_told_names_source_and_published_direction_and_why_there_is_no_ratio() -> None:
+def test_the_summary_names_source_and_published_direction_and_why_there_is_no_ratio() -> None:
     words, loaded = two_measures()
-    printed = [text for text, _ in told(finding_table(words, loaded))]
+    printed = list(summarise_findings(tabulate_findings(words, loaded)))
     at = printed.index(
         "held            reversal_anomaly: reversal > congruent – "
         "Rabovsky, Hansen & McClelland (2018)"
@@ -232,8 +270,8 @@ def test_what_is_told_names_source_and_published_direction_and_why_there_is_no_r
 def test_a_suites_figure_shows_every_network_their_mean_and_2018() -> None:
     words, loaded = two_measures()
     suite = loaded[-1]
-    means = network_means(words, [suite])
-    figure = suite_figure(means, list(suite.conditions), suite.title)
+    means = tabulate_networks(words, [suite])
+    figure = draw_suite(means, list(suite.conditions), suite.title)
     ours, published, entropies = figure.axes
     assert [axes.get_title() for axes in figure.axes] == [
         "3 networks",
@@ -253,8 +291,8 @@ def test_a_suites_figure_shows_every_network_their_mean_and_2018() -> None:
 
 def test_the_overview_has_a_row_for_each_finding_and_a_mark_for_each_verdict() -> None:
     words, loaded = two_measures()
-    findings = finding_table(words, loaded)
-    ratios, verdicts = overview_figure(findings, {s.name: s.title for s in loaded}).axes
+    findings = tabulate_findings(words, loaded)
+    ratios, verdicts = draw_overview(findings, {s.name: s.title for s in loaded}).axes
     labels = [t.get_text() for t in ratios.get_yticklabels()]
     assert len(labels) == findings[["suite", "contrast"]].drop_duplicates().shape[0] == 15
     assert labels[0] == "Semantic incongruity:  incongruent > congruent"
@@ -270,4 +308,4 @@ def test_the_overview_has_a_row_for_each_finding_and_a_mark_for_each_verdict() -
     ]
     assert "exploratory" not in ratios.get_xlabel()
     others = findings[findings["measure"] == "entropy_reduction"]
-    assert "(exploratory)" in overview_figure(others, {}).axes[0].get_xlabel()
+    assert "(exploratory)" in draw_overview(others, {}).axes[0].get_xlabel()

@@ -7,13 +7,13 @@ import pytest
 from equivocal.study.statistics import one_sample
 from equivocal.suites import (
     Suite,
-    condition_table,
-    finding_table,
     load_suite,
-    network_means,
-    word_table,
+    tabulate_conditions,
+    tabulate_findings,
+    tabulate_networks,
+    tabulate_words,
 )
-from equivocal.suites.findings import verdict
+from equivocal.suites.findings import judge_effect
 
 
 def made_up(suite: Suite, values: np.ndarray, measure: str = "semantic_update") -> pd.DataFrame:
@@ -40,7 +40,7 @@ def test_effect_intervals_and_ratio_by_hand(chase: Suite) -> None:
     """Three networks, two items: effects 1, 2, 3 over networks and 1, 3 over items."""
     likely = np.array([[2.0, 2.0], [2.0, 2.0], [2.0, 2.0]])
     odd = likely + np.array([[0.0, 2.0], [1.0, 3.0], [2.0, 4.0]])
-    (row,) = finding_table(made_up(chase, np.stack([likely, odd], axis=1)), [chase]).to_dict(
+    (row,) = tabulate_findings(made_up(chase, np.stack([likely, odd], axis=1)), [chase]).to_dict(
         "records"
     )
     assert row["effect"] == pytest.approx(2)
@@ -61,7 +61,7 @@ def test_a_contrast_of_three_conditions_by_hand() -> None:
     suite = load_suite("reversal_anomaly")
     rng = np.random.default_rng(0)
     values = np.array([2.0, 3.0, 7.0])[None, :, None] + rng.normal(0, 1e-3, (4, 3, 8))
-    table = finding_table(made_up(suite, values), [suite]).set_index("contrast")
+    table = tabulate_findings(made_up(suite, values), [suite]).set_index("contrast")
     nearer = table.loc["incongruent + congruent > 2 reversal"]
     assert nearer["effect"] == pytest.approx(3, abs=0.01)
     assert nearer["ratio"] == pytest.approx(1.5, abs=0.01)
@@ -74,7 +74,7 @@ def test_a_reversal_below_the_congruent_verb_is_told() -> None:
     suite = load_suite("reversal_anomaly")
     rng = np.random.default_rng(0)
     values = np.array([3.0, 2.0, 7.0])[None, :, None] + rng.normal(0, 1e-3, (4, 3, 8))
-    table = finding_table(made_up(suite, values), [suite]).set_index("contrast")
+    table = tabulate_findings(made_up(suite, values), [suite]).set_index("contrast")
     missed = table.loc["reversal > congruent"]
     assert missed["verdict"] == "reversed"
     assert missed["source"] == "Rabovsky, Hansen & McClelland (2018)"  # people show no difference
@@ -95,7 +95,7 @@ def test_what_rotated_primes_give_cancels_in_the_effect_and_stays_between_items(
         gives = {word: spread * rng.normal() for word in primes["related"]}
         by_prime = np.array([[gives[word] for word in row] for row in primes.values()])
         values = 20 + np.array([0.0, 1.0])[:, None] + by_prime + noise
-        (row,) = finding_table(made_up(suite, values), [suite]).to_dict("records")
+        (row,) = tabulate_findings(made_up(suite, values), [suite]).to_dict("records")
         assert row["effect"] == pytest.approx(1, abs=0.02)
         halves.append((row["item_high"] - row["item_low"]) / 2)
     assert halves[0] < 0.02
@@ -105,7 +105,7 @@ def test_what_rotated_primes_give_cancels_in_the_effect_and_stays_between_items(
 def test_each_word_has_its_mean_and_an_interval_over_networks(chase: Suite) -> None:
     values = np.arange(12.0).reshape(3, 2, 2)  # a word's values are v, v + 4, v + 8
     words = made_up(chase, values).assign(position=3, word="bone")
-    table = word_table(words)
+    table = tabulate_words(words)
     critical = table[table["critical"]].set_index(["condition", "item"])
     assert len(table) == 8
     row = critical.loc[("odd", "cat")]
@@ -122,13 +122,13 @@ def test_each_word_has_its_mean_and_an_interval_over_networks(chase: Suite) -> N
 
 def test_the_published_ratio_is_that_of_the_published_means() -> None:
     suite = load_suite("cloze_probability")
-    table = finding_table(made_up(suite, np.ones((2, 2, 12))), [suite])
+    table = tabulate_findings(made_up(suite, np.ones((2, 2, 12))), [suite])
     # means over ten networks in `semantic_update_2018.csv`: 1.2074 and 0.9694, so about 1.245
     assert table["published_ratio"].item() == pytest.approx(1.2409, abs=1e-4)
     assert table["published_ratio_low"].item() < 1.2409 < table["published_ratio_high"].item()
-    conditions = condition_table(made_up(suite, np.ones((2, 2, 12))), [suite])
+    conditions = tabulate_conditions(made_up(suite, np.ones((2, 2, 12))), [suite])
     assert conditions["published_mean"].tolist() == pytest.approx([0.969413, 1.207424], abs=1e-5)
-    means = network_means(made_up(suite, np.ones((2, 2, 12))), [suite])
+    means = tabulate_networks(made_up(suite, np.ones((2, 2, 12))), [suite])
     assert means.groupby("published").size().to_dict() == {False: 4, True: 20}
 
 
@@ -137,7 +137,7 @@ def test_what_has_no_value_is_not_defined_and_nothing_else_is_lost() -> None:
     suite = load_suite("sentence_position")
     values = np.random.default_rng(0).uniform(21, 22, (3, 4, 8)) - 4 * np.arange(4)[:, None]
     values[:, 0] = np.nan
-    table = finding_table(made_up(suite, values, "entropy_reduction"), [suite])
+    table = tabulate_findings(made_up(suite, values, "entropy_reduction"), [suite])
     assert table["verdict"].tolist() == ["not defined", "held", "held"]
     assert table["ratio"].isna().all()  # positive here, but the measure has a sign
     reasons = ["the measure has no value at a critical word", *["the measure can be negative"] * 2]
@@ -159,4 +159,4 @@ def test_what_has_no_value_is_not_defined_and_nothing_else_is_lost() -> None:
     ],
 )
 def test_verdicts(networks: list[float], items: list[float], wanted: str) -> None:
-    assert verdict(one_sample(networks), one_sample(items)) == wanted
+    assert judge_effect(one_sample(networks), one_sample(items)) == wanted

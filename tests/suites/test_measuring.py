@@ -1,5 +1,6 @@
 """What small trained networks do with each word, against the networks' own answers."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,12 +10,11 @@ from scipy.special import expit, logit
 
 from equivocal.errors import UserError
 from equivocal.gestalt import Run
-from equivocal.sampling import Posterior
+from equivocal.store.store import Store
 from equivocal.study.word_measures import MEASURES
-from equivocal.suites import Suite, load_suite, measure_words, posteriors
-from equivocal.suites.measuring import hear, logits_of
-from equivocal.suites.particles import of_particles
-from equivocal.suites.posteriors import PARTICLES, SAMPLER, particles_of, sample_posteriors
+from equivocal.suites import Suite, load_suite, measure_words
+from equivocal.suites.measurement import compute_logits, hear
+from equivocal.suites.particles import PARTICLES, SAMPLER, measure_particles, sample_particles
 
 
 def of(words, condition: str, item: str, network: int = 1) -> np.ndarray:
@@ -40,7 +40,7 @@ def test_sentences_of_all_lengths_are_heard_as_the_network_hears_them(
 def test_beliefs_are_the_networks_answers(small_run: Run, chase: Suite) -> None:
     network, row = small_run.networks[0], chase.rows["likely", "cat"]
     gestalts = hear(network.model, chase.world.encode(row.utterance)[None])
-    logits = logits_of(network, gestalts, network.last_layer().values)
+    logits = compute_logits(network, gestalts, network.last_layer().values)
     np.testing.assert_allclose(expit(logits[0]), network.comprehend(row.utterance), atol=1e-5)
 
 
@@ -68,7 +68,7 @@ def test_surprise_and_entropy_of_particles_are_those_of_their_mean_belief() -> N
     """Two who change places: each is surprised, together they believe 0.5 before and after."""
     y = np.array([[0.9, 0.1, 0.9], [0.1, 0.9, 0.3]])[..., None, None]  # particles, words
     chosen = ("bayesian_surprise", "entropy_reduction")
-    found = of_particles({name: MEASURES[name] for name in chosen}, logit(y))
+    found = measure_particles({name: MEASURES[name] for name in chosen}, logit(y))
     own = 0.9 * np.log(9) - 0.1 * np.log(9)  # KL(0.9 ‖ 0.1) = KL(0.1 ‖ 0.9)
     surprise = found["bayesian_surprise"]
     assert surprise.value[1] == pytest.approx(0, abs=1e-12)
@@ -84,7 +84,7 @@ def test_surprise_and_entropy_of_particles_are_those_of_their_mean_belief() -> N
 def test_the_mean_belief_stays_exact_far_out() -> None:
     """From all at logit 80 to all at −80, as one: 80 nats; probabilities would say infinity."""
     logits = np.tile(np.array([80.0, -80.0])[:, None, None], (3, 1, 1, 1))
-    found = of_particles({"bayesian_surprise": MEASURES["bayesian_surprise"]}, logits)
+    found = measure_particles({"bayesian_surprise": MEASURES["bayesian_surprise"]}, logits)
     assert found["bayesian_surprise"].value[1] == pytest.approx(80)
 
 
@@ -101,7 +101,7 @@ def test_surprise_by_role_sums_to_the_surprise(small_run: Run, chase: Suite) -> 
 
 
 def test_a_measure_of_an_ensemble_needs_one(small_run: Run, chase: Suite) -> None:
-    with pytest.raises(UserError, match="epistemic_share is of an ensemble"):
+    with pytest.raises(UserError, match="epistemic_share needs particles"):
         measure_words(small_run.networks, [chase], ["epistemic_share"])
 
 
@@ -121,8 +121,8 @@ def test_particles_are_the_first_axis_and_keep_their_units(small_run: Run, chase
     gestalts = hear(network.model, chase.world.encode(row.utterance)[None])
     trained = network.last_layer().values
     mixed = np.stack([trained, -2 * trained, 0 * trained], axis=1)
-    logits = logits_of(network, gestalts, mixed)
-    alone = logits_of(network, gestalts, trained)
+    logits = compute_logits(network, gestalts, mixed)
+    alone = compute_logits(network, gestalts, trained)
     for particle, factor in zip(logits, (1, -2, 0), strict=True):
         np.testing.assert_allclose(particle, factor * alone, rtol=1e-4, atol=1e-4)
 
@@ -130,41 +130,46 @@ def test_particles_are_the_first_axis_and_keep_their_units(small_run: Run, chase
 @pytest.fixture(scope="module")
 def sampled(small_run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("run")
-    small_run.save(folder)
-    sample_posteriors(small_run, folder, lambda *_: None)
+    for index in (0, 1):
+        sample_particles(small_run, index, Store(folder))
     return folder
 
 
-def test_posteriors_are_kept_and_known_by_their_network(small_run: Run, sampled: Path) -> None:
-    files = sorted((sampled / "posteriors").rglob("*.safetensors"))
-    assert len(files) == 2
-    assert particles_of(sampled, 0).shape[:2] == (len(small_run.world.units), PARTICLES)
-    before = [file.stat().st_mtime_ns for file in files]
-    sample_posteriors(small_run, sampled, lambda *_: None)
-    assert [file.stat().st_mtime_ns for file in files] == before
-    first, second = (sampled / "networks" / f"0{index}.safetensors" for index in (0, 1))
-    own = first.read_bytes()
-    first.write_bytes(second.read_bytes())  # as if trained anew
-    with pytest.raises(UserError, match="cannot read a posterior"):
-        particles_of(sampled, 0)
-    first.write_bytes(own)
+def times(folder: Path) -> list[int]:
+    """When each stored posterior was written."""
+    return [file.stat().st_mtime_ns for file in sorted((folder / "posteriors").rglob("0*"))]
 
 
-def test_a_damaged_posterior_is_named_and_sampled_again(small_run: Run, sampled: Path) -> None:
-    first = min((sampled / "posteriors").rglob("*.safetensors"))
-    whole = first.read_bytes()
-    first.write_bytes(whole[:1000])
-    with pytest.warns(UserWarning, match=r"00-.*it is sampled again"):
-        sample_posteriors(small_run, sampled, lambda *_: None)
-    assert particles_of(sampled, 0).shape[1] == PARTICLES
+def test_posteriors_are_stored_and_belong_to_their_network(
+    small_run: Run, sampled: Path, tmp_path: Path
+) -> None:
+    before = times(sampled)
+    assert len(before) == 2
+    found = sample_particles(small_run, 0, Store(sampled))
+    assert found.shape[:2] == (len(small_run.world.units), PARTICLES)
+    assert times(sampled) == before
+    shutil.copytree(sampled, tmp_path, dirs_exist_ok=True)
+    other = replace(small_run, models=small_run.models[::-1])  # as if trained anew
+    assert not np.array_equal(sample_particles(other, 0, Store(tmp_path)), found)
 
 
-def test_a_posterior_has_doubts_and_intervals(small_run: Run, sampled: Path, chase: Suite) -> None:
+def test_a_damaged_posterior_is_named_and_sampled_again(
+    small_run: Run, sampled: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(sampled, tmp_path, dirs_exist_ok=True)
+    first = min((tmp_path / "posteriors").rglob("0*"))
+    first.write_bytes(first.read_bytes()[:1000])
+    with pytest.warns(UserWarning, match=f"{first.name}.*made again"):
+        found = sample_particles(small_run, 0, Store(tmp_path))
+    np.testing.assert_array_equal(found, sample_particles(small_run, 0, Store(sampled)))
+
+
+def test_particles_have_doubts_and_intervals(small_run: Run, sampled: Path, chase: Suite) -> None:
     words = measure_words(
         small_run.networks,
         [chase],
         ["bayesian_surprise", "epistemic_share"],
-        lambda n: particles_of(sampled, n),
+        lambda n: sample_particles(small_run, n, Store(sampled)),
     )
     shares = words[words["measure"] == "epistemic_share"]
     assert ((shares["value"] > 0) & (shares["value"] < 1)).all()
@@ -173,20 +178,16 @@ def test_a_posterior_has_doubts_and_intervals(small_run: Run, sampled: Path, cha
     assert ((heard["low"] < heard["high"]) & (heard["value"] < heard["high"])).all()
 
 
-def test_another_sampler_gets_posteriors_of_its_own(
-    sampled: Path, monkeypatch: pytest.MonkeyPatch
+def test_another_sampler_gets_a_posterior_of_its_own(
+    small_run: Run, sampled: Path, tmp_path: Path
 ) -> None:
-    assert particles_of(sampled, 0).shape[1] == PARTICLES
-    monkeypatch.setattr(posteriors, "SAMPLER", SAMPLER.model_copy(update={"tolerance": 0.1}))
-    with pytest.raises(UserError, match="cannot read a posterior"):
-        particles_of(sampled, 0)
+    shutil.copytree(sampled, tmp_path, dirs_exist_ok=True)
+    fewer = SAMPLER.model_copy(update={"num_particles": 32})
+    assert sample_particles(small_run, 0, Store(tmp_path), fewer).shape[1] == 32
 
 
-def test_a_posterior_that_did_not_come_to_rest_is_named(small_run: Run, sampled: Path) -> None:
-    first = min((sampled / "posteriors").rglob("*.safetensors"))
-    at_rest = first.read_bytes()
-    posterior = Posterior.load(first)
-    replace(posterior, info=replace(posterior.info, converged=False)).save(first)
-    with pytest.warns(UserWarning, match="posterior of network 0 did not come to rest"):
-        sample_posteriors(small_run, sampled, lambda *_: None)
-    first.write_bytes(at_rest)
+def test_a_posterior_that_did_not_converge_is_named(small_run: Run, tmp_path: Path) -> None:
+    one_step = SAMPLER.model_copy(update={"num_steps": 1, "tolerance": 1e-9})
+    for _ in range(2):  # sampled, then loaded
+        with pytest.warns(UserWarning, match="posterior of network 0 did not converge"):
+            sample_particles(small_run, 0, Store(tmp_path), one_step)

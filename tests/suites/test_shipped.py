@@ -8,8 +8,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from equivocal.suites import SHIPPED, Suite, load_suite, published_means
-from equivocal.suites.making import MAKERS, items_csv
+from equivocal.suites import PARADIGMS, Suite, load_published_means, load_suite
+from equivocal.suites.paradigm_items import MAKERS, make_csv
 from equivocal.suites.suite import DATA
 from equivocal.world import ImpossibleSentenceError, World
 
@@ -18,7 +18,7 @@ REFERENCE = Path(__file__).resolve().parents[3] / "shared" / "world" / "semantic
 
 @pytest.fixture(scope="module")
 def suites() -> dict[str, Suite]:
-    return {name: load_suite(name) for name in SHIPPED}
+    return {name: load_suite(name) for name in PARADIGMS}
 
 
 def cloze(suite: Suite, condition: str, item: str) -> float:
@@ -39,21 +39,21 @@ def words_of(suite: Suite, condition: str, item: str) -> tuple[str, ...]:
 
 def test_all_that_is_shipped_is_listed_and_made(suites: dict[str, Suite]) -> None:
     files = {Path(entry.name).stem for entry in DATA.iterdir() if entry.name.endswith(".toml")}
-    assert files == set(SHIPPED) == set(MAKERS)
-    assert len(SHIPPED) == 9
+    assert files == set(PARADIGMS) == set(MAKERS)
+    assert len(PARADIGMS) == 9
 
 
-@pytest.mark.parametrize("name", SHIPPED)
+@pytest.mark.parametrize("name", PARADIGMS)
 def test_items_are_what_the_world_makes(name: str, sg2018: World) -> None:
-    assert (DATA / f"{name}.csv").read_text(encoding="utf-8") == items_csv(name, sg2018)
+    assert (DATA / f"{name}.csv").read_text(encoding="utf-8") == make_csv(name, sg2018)
 
 
-@pytest.mark.parametrize("name", SHIPPED)
+@pytest.mark.parametrize("name", PARADIGMS)
 def test_every_condition_was_published_and_every_suite_has_sources(
     name: str, suites: dict[str, Suite]
 ) -> None:
     suite = suites[name]
-    assert set(suite.conditions.values()) <= set(published_means())
+    assert set(suite.conditions.values()) <= set(load_published_means())
     assert any("Rabovsky, Hansen & McClelland (2018)" in source for source in suite.sources)
     assert len(suite.sources) >= 2
     assert suite.note
@@ -165,7 +165,7 @@ def test_published_means_are_those_of_the_published_items() -> None:
     items = pd.read_csv(REFERENCE)
     items = items[items["model_family"] == "standard"]
     means = items.groupby(["model", "condition"])["semantic_update"].mean().unstack()
-    shipped = published_means()
+    shipped = load_published_means()
     pd.testing.assert_frame_equal(
         means[shipped.columns], shipped, check_names=False, atol=1e-6, rtol=0
     )

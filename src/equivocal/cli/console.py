@@ -3,13 +3,25 @@
 Commands print through `out` and `show_table`, and report progress through `progress`.
 """
 
+from collections.abc import Iterable
+from pathlib import Path
+
 from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
 
 from equivocal.progress import Advance, err, in_stages, progress
 
-__all__ = ["Advance", "err", "in_stages", "name_device", "out", "progress", "show_table"]
+__all__ = [
+    "Advance",
+    "err",
+    "in_stages",
+    "name_device",
+    "out",
+    "progress",
+    "show_results",
+    "show_table",
+]
 
 # No markup: square brackets are tables of a world file here, and names may contain anything.
 out = Console(highlight=False, markup=False)
@@ -21,6 +33,15 @@ def name_device() -> str:
 
     device = jax.devices()[0]
     return "" if device.platform == "cpu" else f" on {device.device_kind}"
+
+
+def show_results(summary: Iterable[str], folder: Path, *, quick: bool) -> None:
+    """Print what an experiment found and where its results are."""
+    for line in summary:
+        out.print(line, soft_wrap=True)
+    out.print(f"wrote {folder / 'tables'} and {folder / 'figures'}", soft_wrap=True)
+    if quick:
+        out.print("Results of small networks show that it runs; they are not to be quoted.")
 
 
 def show_table(table: Table) -> None:

@@ -7,9 +7,8 @@ import typer
 from rich import box
 from rich.table import Table
 
-from equivocal.cli.console import out, show_table
-from equivocal.cli.experiments import Quick, tell_written
-from equivocal.cli.training import Networks, Seed
+from equivocal.cli.console import out, show_results, show_table
+from equivocal.cli.training import Networks, Quick, Seed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,7 +66,7 @@ def doubt(
     out.print(result.summary[0], style="bold", soft_wrap=True)
     for verdict in result.summary[1:]:
         out.print(verdict, style="dim", soft_wrap=True)
-    tell_written(chosen, quick=quick)
+    show_results((), chosen, quick=quick)
 
 
 def _show_summary(summary: "pd.DataFrame", networks: int) -> None:

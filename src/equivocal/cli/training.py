@@ -17,7 +17,16 @@ if TYPE_CHECKING:
     from equivocal.gestalt import EpochReport, OnEpoch, Run, TrainingSettings
     from equivocal.world import World
 
-__all__ = ["TRAIN_EXAMPLES", "Folder", "Networks", "Seed", "show_scores", "train", "train_or_reuse"]
+__all__ = [
+    "TRAIN_EXAMPLES",
+    "Folder",
+    "Networks",
+    "Quick",
+    "Seed",
+    "show_scores",
+    "train",
+    "train_or_reuse",
+]
 
 TRAIN_EXAMPLES = (
     "Examples: `equivocal train --world paper --networks 10 --seed 0 --out runs/ten`, "
@@ -30,6 +39,9 @@ Networks = Annotated[
     int | None, typer.Option(min=1, help="How many networks, trained side by side [ten].")
 ]
 Seed = Annotated[int | None, typer.Option(min=0, help="The same seed gives the same networks [0].")]
+Quick = Annotated[
+    bool, typer.Option("--quick", help="Two small networks: does it run? Not to be quoted.")
+]
 
 
 def train(

@@ -1,6 +1,7 @@
 """Figures of constructions: how sentences are read, beliefs beside exact ones, and the curves.
 
-Each takes tables of `suites.construction_tables` or rows of `Reader`s and returns a figure.
+Each function takes tables of `equivocal.suites.construction_tables` or rows of `Reader`s and
+returns a figure.
 """
 
 from typing import Any
@@ -13,10 +14,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator, PercentFormatter
 
 from equivocal.report.style import COLOURS, publication_style
-from equivocal.suites.construction_items import Construction
-from equivocal.suites.posteriors import VARIANCE
+from equivocal.suites import Construction
+from equivocal.suites.construction_tables import select_usual
+from equivocal.suites.particles import VARIANCE
 
-__all__ = ["curve_figure", "reading_figure"]
+__all__ = ["draw_construction", "draw_curves", "draw_readings"]
 
 LOOK = {  # colour and hatch, so that colour is never alone; from the left
     "rival": (COLOURS[1], "////"),
@@ -33,30 +35,58 @@ MARKS = ("o", "s", "^", "D")
 OPEN = (0.001, 0.999)  # exact beliefs in between are worth a panel of their own
 
 
-def reading_figure(
+def draw_construction(
+    construction: Construction, tables: dict[str, pd.DataFrame]
+) -> dict[str, Figure]:
+    """Draw the readings and, where there are any, the curves of a construction, by name.
+
+    Parameters
+    ----------
+    construction : Construction
+        What was read.
+    tables : dict of str to DataFrame
+        `readings`, `shares` and perhaps `curves`.
+    """
+    name, readings = construction.name, select_usual(tables["readings"])
+    figures = {name: draw_readings(tables["shares"], readings, construction)}
+    if "curves" in tables:
+        figures[f"{name}_curves"] = draw_curves(tables["curves"], construction)
+    return figures
+
+
+def draw_readings(
     shares: pd.DataFrame, readings: pd.DataFrame, construction: Construction
 ) -> Figure:
-    """Shares of readings in each condition and, where truth is open, beliefs beside exact ones.
+    """Draw shares of readings and, where both readings happen, beliefs beside exact ones.
 
     For each condition the upper bar is of the trained networks, the lower one of particles; lines
     are 95 % intervals of the share of the rival reading, over networks.
+
+    Parameters
+    ----------
+    shares : DataFrame
+        As returned by `tabulate_shares`.
+    readings : DataFrame
+        The rows of `Reader`s behind them.
+    construction : Construction
+        What was read.
     """
     open_ones = readings[readings["exact"].between(*OPEN)]
     with publication_style():
         width = 10.5 if len(open_ones) else 7
         figure = Figure(figsize=(width, 2.3 + 0.55 * len(construction.conditions)))
         grid = figure.subplots(1, 2 if len(open_ones) else 1, squeeze=False)[0]
-        _bars(grid[0], shares, construction)
+        _draw_bars(grid[0], shares, construction)
         if len(open_ones):
-            _scatter(grid[1], open_ones)
+            _draw_beliefs(grid[1], open_ones)
             grid[0].set_title("a  how sentences are read", loc="left", fontsize=9)
             grid[1].set_title("b  beliefs where both readings happen", loc="left", fontsize=9)
         figure.suptitle(construction.title, fontsize=10)
-        figure.legend(**_legend(grid[0]), loc="outside lower center", ncols=2)
+        figure.legend(**_sort_legend(grid[0]), loc="outside lower center", ncols=2)
         return figure
 
 
-def _bars(axes: Axes, shares: pd.DataFrame, construction: Construction) -> None:
+def _draw_bars(axes: Axes, shares: pd.DataFrame, construction: Construction) -> None:
     conditions = list(construction.conditions)
     called = construction.readings | {"neither": NEITHER}
     if shares.loc[shares["reading"] == "neither", "share"].max() < 0.001:  # nobody would see it
@@ -78,7 +108,7 @@ def _bars(axes: Axes, shares: pd.DataFrame, construction: Construction) -> None:
     y, low, high = (np.concatenate(ends) for ends in zip(*lines, strict=True))
     axes.hlines(y, low, high, color="black", lw=1.2, label=INTERVAL)
     for condition, share in construction.people.items():
-        k, label = conditions.index(condition), _people(construction, share)
+        k, label = conditions.index(condition), _name_people(construction, share)
         axes.vlines(share, k - 0.46, k + 0.46, color="white", lw=5)  # hatches would hide the line
         axes.vlines(share, k - 0.46, k + 0.46, color="black", ls="--", lw=2, label=label)
     examples = (construction.conditions[condition].partition(":")[0] for condition in conditions)
@@ -89,19 +119,19 @@ def _bars(axes: Axes, shares: pd.DataFrame, construction: Construction) -> None:
     axes.set_xlabel("share of trained networks (upper bar)\nand of simulated comprehenders (lower)")
 
 
-def _legend(axes: Axes) -> dict[str, list[Any]]:
-    """Handles and labels, bars and curves first."""
+def _sort_legend(axes: Axes) -> dict[str, list[Any]]:
+    """Return handles and labels, bars and curves first."""
     handles, labels = axes.get_legend_handles_labels()
     order = sorted(range(len(labels)), key=lambda k: not isinstance(handles[k], Container))
     return {"handles": [handles[k] for k in order], "labels": [labels[k] for k in order]}
 
 
-def _people(construction: Construction, share: float) -> str:
+def _name_people(construction: Construction, share: float) -> str:
     source = construction.sources[0].partition("),")[0].replace("(", "")
     return f"people: about {share:.0%} ({source})".replace("%", " %")
 
 
-def _scatter(axes: Axes, readings: pd.DataFrame) -> None:
+def _draw_beliefs(axes: Axes, readings: pd.DataFrame) -> None:
     axes.plot([0, 1], [0, 1], color="0.6", lw=0.8, zorder=0, label="belief = exact probability")
     for kind, (mark, colour, shift, label) in KINDS.items():
         part = readings[readings["beliefs"] == kind].groupby(["condition", "item"], sort=False)
@@ -118,10 +148,17 @@ def _scatter(axes: Axes, readings: pd.DataFrame) -> None:
     axes.legend(loc="upper left", fontsize=8, title="a point is a sentence", title_fontsize=8)
 
 
-def curve_figure(shares: pd.DataFrame, construction: Construction) -> Figure:
-    """Share of the rival reading against prior variance, and against sentences heard.
+def draw_curves(shares: pd.DataFrame, construction: Construction) -> Figure:
+    """Draw the share of the rival reading against prior variance, and against sentences heard.
 
-    `shares` are rows of particles alone; bars are 95 % intervals over networks.
+    Bars are 95 % intervals over networks.
+
+    Parameters
+    ----------
+    shares : DataFrame
+        Shares of particles alone, `curves` of `tabulate_all`.
+    construction : Construction
+        What was read.
     """
     rival = shares[shares["reading"] == "rival"]
     all_heard = rival[rival["heard"] == rival["heard"].max()]
@@ -135,9 +172,9 @@ def curve_figure(shares: pd.DataFrame, construction: Construction) -> Figure:
         figure = Figure(figsize=(7.4, 3.6))
         grid = figure.subplots(1, 2, sharey=True)
         for axes, (column, table, title, label) in zip(grid, panels, strict=True):
-            _curves(axes, table, column)
+            _draw_lines(axes, table, column)
             for share in construction.people.values():
-                called = _people(construction, share)
+                called = _name_people(construction, share)
                 axes.axhline(share, color="0.3", ls=":", lw=1.6, label=called)
             axes.set_title(title, loc="left", fontsize=9)
             axes.set_xlabel(label)
@@ -145,12 +182,12 @@ def curve_figure(shares: pd.DataFrame, construction: Construction) -> Figure:
         grid[0].set_ylim(bottom=0)
         grid[0].yaxis.set_major_formatter(PercentFormatter(1, 0, " %"))
         figure.suptitle(construction.title, fontsize=10)
-        figure.legend(**_legend(grid[0]), loc="outside lower center", ncols=3)
+        figure.legend(**_sort_legend(grid[0]), loc="outside lower center", ncols=3)
         return figure
 
 
-def _curves(axes: Axes, table: pd.DataFrame, column: str) -> None:
-    """A line for each condition, moved a little to the side, so that none hides another."""
+def _draw_lines(axes: Axes, table: pd.DataFrame, column: str) -> None:
+    """Draw a line for each condition, shifted a little, so that none hides another."""
     for number, (condition, part) in enumerate(table.groupby("condition", sort=False)):
         own = part.sort_values(column)
         share = own["share"].to_numpy()

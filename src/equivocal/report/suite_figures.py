@@ -1,7 +1,7 @@
-"""Figures of paradigm suites: one for each suite, and an overview of what held.
+"""Figures of paradigms: one for each suite, and an overview of which findings held.
 
-Each takes tables of `equivocal.suites.findings` and returns a figure. Measures that are exploratory
-are marked so.
+Each function takes tables of `equivocal.suites.findings` and returns a figure. Exploratory measures
+are marked.
 """
 
 from collections.abc import Sequence
@@ -14,8 +14,9 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from equivocal.report.style import COLOURS, publication_style
 from equivocal.study.word_measures import MEASURES
+from equivocal.suites import Suite
 
-__all__ = ["overview_figure", "suite_figure"]
+__all__ = ["draw_overview", "draw_suite", "draw_suites"]
 
 OURS, PUBLISHED = COLOURS[0], COLOURS[1]
 LOOK = {  # mark and colour, so that colour is never alone
@@ -27,38 +28,63 @@ LOOK = {  # mark and colour, so that colour is never alone
 }
 
 
-def suite_figure(means: pd.DataFrame, conditions: Sequence[str], title: str) -> Figure:
-    """Condition means of one suite: thin lines are networks, the thick one their mean.
+def draw_suites(
+    findings: pd.DataFrame, means: pd.DataFrame, suites: Sequence[Suite]
+) -> dict[str, Figure]:
+    """Draw the overview and each suite, by name.
 
-    A panel for each measure and, where there are any, one for the networks of 2018. `means` is
-    `network_means` of the suite.
+    Parameters
+    ----------
+    findings, means : DataFrame
+        As returned by `tabulate_findings` and `tabulate_networks`.
+    suites : sequence of Suite
+        Those that were measured.
+    """
+    figures = {"overview": draw_overview(findings, {suite.name: suite.title for suite in suites})}
+    for suite in suites:
+        own = means[means["suite"] == suite.name]
+        figures[suite.name] = draw_suite(own, list(suite.conditions), suite.title)
+    return figures
+
+
+def draw_suite(means: pd.DataFrame, conditions: Sequence[str], title: str) -> Figure:
+    """Draw condition means of one suite: thin lines are networks, the thick one their mean.
+
+    There is a panel for each measure and, where there are any, one for the networks of 2018.
+
+    Parameters
+    ----------
+    means : DataFrame
+        The suite's rows of `tabulate_networks`.
+    conditions : sequence of str
+        From left to right.
+    title : str
+        Of the suite.
     """
     panels = [
-        (measure, published)
-        for measure in means["measure"].unique()
-        for published in (False, True)
-        if ((means["measure"] == measure) & (means["published"] == published)).any()
+        (str(measure), own)
+        for (measure, _), own in means.groupby(["measure", "published"], sort=False)
     ]
     with publication_style():
         width = 1.1 + 0.62 * len(conditions)
         figure = Figure(figsize=(max(width * len(panels), 3.4), 3.1))
         grid = figure.subplots(1, len(panels), squeeze=False)[0]
-        for axes, (measure, published) in zip(grid, panels, strict=True):
-            chosen = (means["measure"] == measure) & (means["published"] == published)
-            table = means[chosen].pivot(index="condition", columns="network", values="mean")
-            _panel(axes, table.reindex(list(conditions)), PUBLISHED if published else OURS)
+        for axes, (measure, own) in zip(grid, panels, strict=True):
+            published = own["published"].all()
+            table = own.pivot(index="condition", columns="network", values="mean")
+            _draw_means(axes, table.reindex(list(conditions)), PUBLISHED if published else OURS)
             count = f"{table.shape[1]} networks"
             axes.set_title(f"2018, {count}" if published else count, fontsize=9)
-            axes.set_ylabel(MEASURES[measure].title + _mark(measure))
+            axes.set_ylabel(MEASURES[measure].title + _mark_exploratory(measure))
         figure.suptitle(title, fontsize=10)
         return figure
 
 
-def _mark(measure: str, before: str = "\n") -> str:
+def _mark_exploratory(measure: str, before: str = "\n") -> str:
     return f"{before}(exploratory)" if MEASURES[measure].exploratory else ""
 
 
-def _panel(axes: Axes, table: pd.DataFrame, colour: str) -> None:
+def _draw_means(axes: Axes, table: pd.DataFrame, colour: str) -> None:
     x = np.arange(len(table))
     axes.plot(x, table.to_numpy(), color=colour, lw=0.7, alpha=0.35)
     axes.plot(x, table.mean(axis=1), "o-", color=colour, lw=2, ms=5)
@@ -69,23 +95,29 @@ def _panel(axes: Axes, table: pd.DataFrame, colour: str) -> None:
     axes.yaxis.set_major_locator(MaxNLocator(5))
 
 
-def overview_figure(findings: pd.DataFrame, titles: dict[str, str]) -> Figure:
-    """All findings: ratios of condition means beside those of 2018, and every measure's verdict.
+def draw_overview(findings: pd.DataFrame, titles: dict[str, str]) -> Figure:
+    """Draw the ratios of all findings beside those of 2018, and the verdict of every measure.
 
-    `findings` is `finding_table`; `titles` names the suites. The ratios are those of the measure
-    that was published, or else of the first that has any.
+    The ratios are those of the measure that was published, or else of the first that has any.
+
+    Parameters
+    ----------
+    findings : DataFrame
+        As returned by `tabulate_findings`.
+    titles : dict of str to str
+        The titles of the suites, by name.
     """
     measures = list(findings["measure"].unique())
     rows = list(dict.fromkeys(zip(findings["suite"], findings["contrast"], strict=True)))
     height = {row: number for number, row in enumerate(rows)}
     place = [height[row] for row in zip(findings["suite"], findings["contrast"], strict=True)]
     findings = findings.assign(height=place)
-    shown = _with_ratios(findings, measures)
+    shown = _select_ratios(findings, measures)
     with publication_style():
         figure = Figure(figsize=(7.0 + 0.9 * len(measures), 1.5 + 0.27 * len(rows)))
         left, right = figure.subplots(1, 2, sharey=True, width_ratios=(4, len(measures) - 0.4))
-        _ratios(left, shown)
-        _verdicts(right, findings, measures)
+        _draw_ratios(left, shown)
+        _draw_verdicts(right, findings, measures)
         labels, last = [], ""
         for suite, contrast in rows:
             name = titles.get(suite, suite)
@@ -99,7 +131,7 @@ def overview_figure(findings: pd.DataFrame, titles: dict[str, str]) -> Figure:
         return figure
 
 
-def _with_ratios(findings: pd.DataFrame, measures: Sequence[str]) -> pd.DataFrame:
+def _select_ratios(findings: pd.DataFrame, measures: Sequence[str]) -> pd.DataFrame:
     published = findings[findings["published_ratio"].notna()]["measure"].unique()
     rated = findings[findings["ratio"].notna()]["measure"].unique()
     chosen = [*published, *rated, measures[0]][0]
@@ -107,7 +139,7 @@ def _with_ratios(findings: pd.DataFrame, measures: Sequence[str]) -> pd.DataFram
     return shown
 
 
-def _ratios(axes: Axes, table: pd.DataFrame) -> None:
+def _draw_ratios(axes: Axes, table: pd.DataFrame) -> None:
     ours = (OURS, "o", -0.14, "ratio", "these networks")
     theirs = (PUBLISHED, "s", 0.14, "published_ratio", "2018")
     for colour, mark, shift, name, label in (ours, theirs):
@@ -123,17 +155,17 @@ def _ratios(axes: Axes, table: pd.DataFrame) -> None:
     ticks = [t for t in (0.25, 0.5, 0.7, 1, 1.4, 2, 3, 5, 10, 100, 1000) if low <= t <= high]
     axes.set_xticks(ticks)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    mark = _mark(str(table["measure"].iloc[0]), " ")
+    mark = _mark_exploratory(str(table["measure"].iloc[0]), " ")
     axes.set_xlabel(f"ratio of condition means{mark}, 95 % over networks\n(above 1: as predicted)")
 
 
-def _verdicts(axes: Axes, findings: pd.DataFrame, measures: Sequence[str]) -> None:
+def _draw_verdicts(axes: Axes, findings: pd.DataFrame, measures: Sequence[str]) -> None:
     for verdict, (mark, colour) in LOOK.items():
         part = findings[findings["verdict"] == verdict]
         if len(part):
             x = [list(measures).index(measure) for measure in part["measure"]]
             axes.plot(x, part["height"], mark, color=colour, ms=6.5, ls="", label=verdict)
-    names = [measure.replace("_", "\n") + _mark(measure) for measure in measures]
+    names = [measure.replace("_", "\n") + _mark_exploratory(measure) for measure in measures]
     axes.set_xticks(range(len(measures)), names, fontsize=7.5)
     axes.set_xlim(-0.6, len(measures) - 0.4)
     axes.tick_params(axis="y", length=0, labelleft=False)

@@ -1,27 +1,41 @@
-"""Paradigm suites: experiments as data files, heard by trained networks and judged word by word.
+"""Suites: experiments as data files, heard by trained networks.
 
-Knows nothing of drawing; `equivocal.report.suite_figures` draws its tables.
+A paradigm (`load_suite`) is judged word by word: which findings of people hold for the networks? A
+construction (`load_construction`) has sentences with two readings: which do networks prefer? Both
+have items in the format of `equivocal.world.items`. `equivocal.experiments.suites.run_suites` runs
+them from end to end, and `equivocal.report.suite_figures` draws their tables.
 """
 
+from equivocal.suites.construction import CONSTRUCTIONS, Construction, load_construction
+from equivocal.suites.construction_tables import tabulate_beliefs, tabulate_shares
 from equivocal.suites.findings import (
-    condition_table,
-    finding_table,
-    network_means,
-    word_table,
+    tabulate_conditions,
+    tabulate_findings,
+    tabulate_networks,
+    tabulate_words,
 )
-from equivocal.suites.measuring import measure_words
-from equivocal.suites.reference import published_means
-from equivocal.suites.suite import SHIPPED, Finding, Suite, load_suite
+from equivocal.suites.measurement import measure_words
+from equivocal.suites.published import load_published_means
+from equivocal.suites.reading import READINGS, Reader, compute_exact_beliefs
+from equivocal.suites.suite import PARADIGMS, Finding, Suite, load_suite
 
 __all__ = [
-    "SHIPPED",
+    "CONSTRUCTIONS",
+    "PARADIGMS",
+    "READINGS",
+    "Construction",
     "Finding",
+    "Reader",
     "Suite",
-    "condition_table",
-    "finding_table",
+    "compute_exact_beliefs",
+    "load_construction",
+    "load_published_means",
     "load_suite",
     "measure_words",
-    "network_means",
-    "published_means",
-    "word_table",
+    "tabulate_beliefs",
+    "tabulate_conditions",
+    "tabulate_findings",
+    "tabulate_networks",
+    "tabulate_shares",
+    "tabulate_words",
 ]

@@ -1,109 +1,125 @@
-"""A construction as data: `NAME.toml` says what it is about, `NAME.csv` holds its sentences.
+"""The items of the constructions, made from their worlds; `constructions/*.csv` is what this makes.
 
-    condition,item,sentence,question,answer,rival
-    implausible passive,eat egg,the man was eaten by the egg,agent,egg,man
-    implausible passive,eat egg,the man was eaten by the egg,patient,man,egg
+    python -m equivocal.suites.construction_items FOLDER        writes them all
 
-A sentence has two readings. Each question tells them apart: when it is asked, the unit `answer` is
-on in the one and the unit `rival` in the other. A question is a role ("who is the agent?") or a
-word of the sentence ("what part does the telescope play?"). Rows with the same condition and item
-are questions to one sentence; it may be the beginning of one. The CSV files are made from the
-worlds by `equivocal.suites.construction_making`.
+Passives come from the frames of the paradigms (`equivocal.suites.paradigm_items`) that have one,
+each with both of its patients. Word order and attachment take all that their small worlds offer.
 """
 
-from dataclasses import dataclass
-from functools import cached_property
-from importlib import resources
+import sys
+from collections.abc import Callable, Iterator
+from itertools import permutations, product
 from pathlib import Path
 
-from equivocal.errors import UserError, did_you_mean, join_names
-from equivocal.store import read_table, read_toml
-from equivocal.world import Utterance, World
+from equivocal.store.files import write_text_atomically
+from equivocal.suites.paradigm_items import find_frames, format_csv
+from equivocal.world import ImpossibleSentenceError, World, role_unit
+from equivocal.world.items import COLUMNS
+from equivocal.world.spelling import verb_form
 
-__all__ = ["COLUMNS", "DATA", "SHIPPED", "Construction", "Item", "Question", "load_construction"]
+__all__ = ["MAKERS", "make_csv"]
 
-DATA = resources.files("equivocal.suites") / "constructions"
-SHIPPED = ("passive", "word_order", "attachment")
-COLUMNS = ("condition", "item", "sentence", "question", "answer", "rival")
-
-
-@dataclass(frozen=True)
-class Question:
-    """What is asked, and the units that would say the one or the other."""
-
-    probe: str  # a role or a word
-    answer: str
-    rival: str
+Row = tuple[str, str, str, str, str]  # condition, item, sentence, tracked units, rival units
+AGENT, PATIENT = role_unit("agent"), role_unit("patient")
+INSTRUMENT, ATTRIBUTE = role_unit("instrument"), role_unit("attribute")
 
 
-@dataclass(frozen=True)
-class Item:
-    """One sentence with its questions; it is asked when its last word has been heard."""
-
-    condition: str
-    name: str
-    utterance: Utterance
-    questions: tuple[Question, ...]
-
-    @property
-    def probes(self) -> list[str]:
-        """What is asked."""
-        return [question.probe for question in self.questions]
-
-
-@dataclass(frozen=True, eq=False)
-class Construction:
-    """Sentences of one kind, in conditions."""
-
-    name: str
-    title: str
-    world: World
-    sources: tuple[str, ...]
-    readings: dict[str, str]  # what figures call `answer` and `rival`
-    conditions: dict[str, str]  # name: an example, and after a colon what is special about it
-    curves: tuple[str, ...]  # conditions followed over prior variances and sentences heard
-    people: dict[str, float]  # condition: share of people who took the rival reading, as published
-    items: tuple[Item, ...]
-
-    @cached_property
-    def units(self) -> tuple[str, ...]:
-        """Every unit that some question compares, in the order of the world."""
-        asked = {u for i in self.items for q in i.questions for u in (q.answer, q.rival)}
-        return tuple(unit for unit in self.world.units if unit in asked)
+def _make_passive(world: World) -> Iterator[Row]:
+    passive = next(c for c in world.file.constructions if c.name == "passive")
+    for frame in find_frames(world):
+        if frame.action not in (passive.actions or ()):
+            continue
+        done = verb_form(frame.action, "participle", world.file.verbs.get(frame.action))
+        for patient in (frame.probable, frame.improbable):
+            name = f"{frame.action} {patient}"
+            for how, (who, whom) in (
+                ("plausible", (frame.agent, patient)),
+                ("implausible", (patient, frame.agent)),
+            ):
+                units, active = _ask_roles(who, whom), f"the {who} {frame.verb} the {whom}"
+                yield f"{how} active", name, active, *units
+                yield f"{how} passive", name, f"the {whom} was {done} by the {who}", *units
 
 
-def load_construction(name: str) -> Construction:
-    """One that comes with the package."""
-    if name not in SHIPPED:
-        hint = did_you_mean(name, SHIPPED) or f"; there are {join_names(SHIPPED)}."
-        raise UserError(f"there is no construction {name!r}{hint}")
-    about = read_toml(Path(str(DATA / f"{name}.toml")))
-    world = World.load(about["world"])
-    path = Path(str(DATA / f"{name}.csv"))
-    return Construction(
-        name=name,
-        title=about["title"],
-        world=world,
-        sources=tuple(about["sources"]),
-        readings=about["readings"],
-        conditions=about["conditions"],
-        curves=tuple(about.get("curves", ())),
-        people=about.get("people", {}),
-        items=_items(path, world),
-    )
+def _ask_roles(agent: str, patient: str) -> tuple[str, str]:
+    """Return the units of both roles, and those of the rival reading, which exchanges them."""
+    return f"agent={agent}; patient={patient}", f"agent={patient}; patient={agent}"
 
 
-def _items(path: Path, world: World) -> tuple[Item, ...]:
-    rows = read_table(path)
-    return tuple(
-        Item(
-            condition=str(condition),
-            name=str(name),
-            utterance=world.parse(str(asked["sentence"].iloc[0])),
-            questions=tuple(
-                Question(str(row.question), str(row.answer), str(row.rival))
-                for row in asked.itertuples()
-            ),
-        )
-        for (condition, name), asked in rows.groupby(["condition", "item"], sort=False)
-    )
+def _ask_part(word: str, answer: str, rival: str) -> tuple[str, str]:
+    """Return the roles of a word under both readings."""
+    return f"{word}={answer}", f"{word}={rival}"
+
+
+def _make_word_order(world: World) -> Iterator[Row]:
+    unit = {word: has[-1] for words in world.file.words.values() for word, has in words.items()}
+    masculine, feminine = world.file.words["masculine"], world.file.words["feminine"]
+    for noun in masculine:
+        yield "first noun der", noun, f"der {noun}", *_ask_part(noun, AGENT, PATIENT)
+        yield "first noun den", noun, f"den {noun}", *_ask_part(noun, PATIENT, AGENT)
+    for noun in feminine:
+        yield "first noun die", noun, f"die {noun}", *_ask_part(noun, AGENT, PATIENT)
+    happens = {(e.roles["agent"], e.roles["action"], e.roles["patient"]) for e in world.events}
+    for verb, (who, whom) in product(world.file.actions, permutations([*masculine, *feminine], 2)):
+        forth, back = (who, verb, whom) in happens, (whom, verb, who) in happens
+        says = verb_form(verb, "third", world.file.verbs.get(verb))
+        acts = f"{'der' if who in masculine else 'die'} {who}"
+        suffers = f"{'den' if whom in masculine else 'die'} {whom}"
+        said: dict[str, str] = {}  # condition: sentence in which `who` acts, by case or first
+        if who in feminine and whom in feminine:
+            kind = "undecided" if forth and back else "decided by the world"
+            said = {kind: f"{acts} {says} {suffers}"} if forth or back else {}
+        elif forth and whom in masculine:
+            said["subject first"] = f"{acts} {says} {suffers}"
+            said["object first"] = f"{suffers} {says} {acts}"
+        elif forth:
+            said["object first, told late"] = f"{suffers} {says} {acts}"
+        elif back:
+            said["impossible, subject first"] = f"{acts} {says} {suffers}"
+            said["impossible, object first"] = f"{suffers} {says} {acts}"
+        for condition, sentence in said.items():
+            turned = condition == "decided by the world" and back
+            agent, patient = (whom, who) if turned else (who, whom)
+            name = f"{verb} {who} {whom}"
+            yield condition, name, sentence, *_ask_roles(unit[agent], unit[patient])
+
+
+def _make_attachment(world: World) -> Iterator[Row]:
+    words = world.file.words
+    events = product(world.file.actions, words["children"], words["adults"], words["things"])
+    for verb, agent, patient, thing in events:
+        says = verb_form(verb, "third", world.file.verbs.get(verb))
+        clause, name = f"the {agent} {says} the {patient}", f"{agent} {verb} {patient} {thing}"
+        plain = f"{clause} with the {thing}"
+        try:
+            chance = world.true_beliefs(plain, filler=thing)[INSTRUMENT]
+        except ImpossibleSentenceError:
+            continue
+        kind = "undecided" if 0 < chance < 1 else "decided by the world"
+        readings = (INSTRUMENT, ATTRIBUTE) if chance > 0 else (ATTRIBUTE, INSTRUMENT)
+        yield kind, name, plain, *_ask_part(thing, *readings)
+        if chance > 0:
+            fronted = f"with the {thing}, {clause}"
+            yield "instrument by place", name, fronted, *_ask_part(thing, INSTRUMENT, ATTRIBUTE)
+        if chance < 1:
+            relative = f"{clause} who has the {thing}"
+            yield "attribute by word", name, relative, *_ask_part(thing, ATTRIBUTE, INSTRUMENT)
+
+
+MAKERS: dict[str, Callable[[World], Iterator[Row]]] = {
+    "passive": _make_passive,
+    "word_order": _make_word_order,
+    "attachment": _make_attachment,
+}
+WORLDS = {"passive": "sg2018"}  # the others have a world of the same name
+
+
+def make_csv(name: str) -> str:
+    """Make the item file of one construction."""
+    columns = (*COLUMNS, "tracked_units", "rival_units")
+    return format_csv(columns, MAKERS[name](World.load(WORLDS.get(name, name))))
+
+
+if __name__ == "__main__":
+    for construction in MAKERS:
+        write_text_atomically(Path(sys.argv[1]) / f"{construction}.csv", make_csv(construction))

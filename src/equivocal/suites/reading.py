@@ -1,31 +1,33 @@
 """How sentences are read: by the trained network, by simulated comprehenders, by the world itself.
 
-A comprehender is a last layer θ. Asked a question with the features ψ, it prefers the answer where
+A comprehender is a last layer θ. Asked a probe with the features ψ, it prefers the answer where
 
     θ_answerᵀψ > θ_rivalᵀψ                                                               (1)
 
-and it reads the sentence as `answer` if (1) holds for every question to it, as `rival` if the
-opposite does, and as `neither` otherwise: if, say, the man is both the likelier agent and the
-likelier patient. The order of two activations is that of their logits, so nothing is lost to
-rounding near 0. The trained network is one comprehender. A posterior is many, its particles:
+and it reads the sentence as `answer` (the tracked units) if (1) holds for every probe, as `rival`
+if the opposite does, and as `neither` otherwise: if, say, the man is both the likelier agent and
+the likelier patient. Logits are compared, so nothing is lost to rounding near 0. The trained
+network is one comprehender. A posterior is many, its particles:
 
     θ_k ~ posterior( N(θ_k^trained, v I), questions of the first n sentences )
 
 v is the prior variance. n is the number of *sentences heard*: the rows of the posterior, while the
 network, and with it ψ and the centre of the prior, stays as trained on all. So n says how much
-evidence narrows the doubt about one and the same network; a network trained on fewer sentences
-would also have other features, and the two could not be told apart. Of the n sentences a tenth is
-left out, drawn anew for each n: of all sentences the tenth that training held out, of fewer another
-one, so that some of those that training held out are then among the rows. Units are independent
-under this posterior, so only those that are asked for are sampled.
+evidence narrows the uncertainty about one and the same network; a network trained on fewer
+sentences would also have other features, and the two effects could not be separated. Of the n
+sentences a tenth is left out, drawn anew for each n: of all sentences the tenth that training held
+out, of fewer another one, so that some of those that training held out are then among the rows.
+Units are independent under this posterior, so only those that are asked for are sampled.
 
 Ferreira (2003, Cognitive Psychology 47, 164–203) asked people who did what; the `rival` reading of
 an implausible passive is what she counts as error. That particles stand for people is a hypothesis.
 """
 
+import json
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -33,90 +35,131 @@ from scipy.special import expit
 
 from equivocal.gestalt import Run
 from equivocal.inference import SamplerSettings, collect_last_layer, infer_posterior
-from equivocal.suites.construction_items import Construction
-from equivocal.suites.readings_store import (
-    MEASURED,
-    Readings,
-    find_readings,
-    keep_readings,
-    kept_path,
-)
+from equivocal.store import UnreadableError, read_json
+from equivocal.store.store import Store, hash_content
+from equivocal.suites.construction import Construction
+from equivocal.suites.particles import ROWS, hash_network
 from equivocal.world import ImpossibleSentenceError
 
-__all__ = ["PARTICLES", "READINGS", "Reader", "exact_beliefs", "reading_shares"]
+__all__ = [
+    "READINGS",
+    "SAMPLER",
+    "Reader",
+    "Readings",
+    "compute_exact_beliefs",
+    "count_readings",
+    "load_readings",
+    "save_readings",
+]
 
-PARTICLES = 200
-SAMPLER = SamplerSettings(method="exact-flow", num_particles=PARTICLES, tolerance=0.01)
+SAMPLER = SamplerSettings(method="exact-flow", num_particles=200, tolerance=0.01)
 READINGS = ("answer", "rival", "neither")
+MEASURED = (*READINGS, "belief", "rival_belief")
 NAN = float("nan")
 
 
+class Readings(NamedTuple):
+    """What comprehenders made of every item."""
+
+    values: np.ndarray  # (items, MEASURED), each between 0 and 1
+    converged: bool  # whether the sampler of their posterior converged
+
+
 class Reader:
-    """One network of a run that has heard every sentence of a construction."""
+    """One network of a run that has heard every sentence of a construction.
+
+    Parameters
+    ----------
+    construction : Construction
+        What is read.
+    run : Run
+        Networks trained in the construction's world.
+    index : int
+        Which of them.
+    store : Store, optional
+        Keeps the readings of posteriors, as readings/CONSTRUCTION/NN_vVARIANCE_nHEARD.json.
+    """
 
     def __init__(
-        self, construction: Construction, run: Run, index: int, folder: Path | None = None
+        self, construction: Construction, run: Run, index: int, store: Store | None = None
     ) -> None:
-        """Readings of posteriors are kept in `folder`, where one is given."""
         self.construction, self.run, self.index = construction, run, index
-        self.folder, self.network = folder, run.networks[index]
-        self._psi = [  # (questions, D) after the last word of each item
-            self.network.probe_features(item.utterance, item.probes).values[-1]
+        self.store, self.network = store, run.networks[index]
+        self._psi = [  # (probes, D) after the last word of each item
+            self.network.probe_features(item.utterance, list(item.tracked)).values[-1]
             for item in construction.items
         ]
 
-    def trained(self) -> pd.DataFrame:
-        """A row for each item: shares of `READINGS`, belief in answer and rival, the exact ones.
+    def read_trained(self) -> pd.DataFrame:
+        """Read every item with the trained network.
 
-        Beliefs are those of the item's first question; exact ones are NaN where the world never
-        says the sentence.
+        Returns
+        -------
+        DataFrame
+            A row for each item: shares of `READINGS`, belief in answer and rival for its first
+            probe, and the exact beliefs, which are NaN where the world never says the sentence.
         """
         layer = self.network.last_layer().sel(unit=list(self.construction.units)).values
         readings = Readings(self._read(layer[:, None]), converged=True)
-        return self._rows(readings, beliefs="trained", variance=0.0, heard=self._all)
+        return self._tabulate(
+            readings, beliefs="trained", variance=0.0, heard=self.run.settings.sentences
+        )
 
-    def posterior(self, variance: float, heard: int | None = None) -> pd.DataFrame:
-        """The same for particles of the network's posterior; `heard`: n, all where not given."""
-        heard = heard or self._all
+    def read_posterior(self, variance: float, heard: int | None = None) -> pd.DataFrame:
+        """Read every item with particles of the network's posterior.
+
+        Parameters
+        ----------
+        variance : float
+            v, the prior variance.
+        heard : int, optional
+            n, the number of sentences heard; all of the corpus where not given.
+
+        Returns
+        -------
+        DataFrame
+            As `read_trained`, with shares of particles.
+        """
+        heard = heard or self.run.settings.sentences
         about = {"beliefs": "posterior", "variance": variance, "heard": heard}
-        if self.folder is None:
-            return self._rows(self._sampled(variance, heard), **about)
-        settings = about | {"sampler": SAMPLER.model_dump()}
-        path = kept_path(self.folder, self.construction, self.run, self.index, settings)
-        readings = find_readings(path, len(self.construction.items))
-        if readings is None:
-            readings = self._sampled(variance, heard)
-            keep_readings(path, readings)
-        return self._rows(readings, **about)
+        if self.store is None:
+            return self._tabulate(self._sample(variance, heard), **about)
+        items = self.construction.items
+        asked = [(str(i.utterance), [*i.tracked.items()], [*i.rivals.items()]) for i in items]
+        readings = self.store.load_or_make(
+            f"readings/{self.construction.name}/{self.index:02d}_v{variance:g}_n{heard}",
+            hash_content(hash_network(self.run, self.index), asked, about, SAMPLER.model_dump()),
+            ".json",
+            load=lambda path: load_readings(path, len(items)),
+            make=lambda: self._sample(variance, heard),
+            save=save_readings,
+        )
+        return self._tabulate(readings, **about)
 
-    @property
-    def _all(self) -> int:
-        return self.run.settings.sentences
-
-    def _sampled(self, variance: float, heard: int) -> Readings:
-        so_far = replace(self.run, settings=replace(self.run.settings, sentences=heard))
-        layer = collect_last_layer(so_far, self.network, "every word")
+    def _sample(self, variance: float, heard: int) -> Readings:
+        shorter = replace(self.run, settings=replace(self.run.settings, sentences=heard))
+        layer = collect_last_layer(shorter, self.network, ROWS)
         units = [self.network.world.units.index(unit) for unit in self.construction.units]
         seed = self.run.settings.seed + self.index
         posterior = infer_posterior(layer.select(units), SAMPLER, variance, seed)
         return Readings(self._read(np.asarray(posterior.particles)), posterior.info.converged)
 
     def _read(self, layers: np.ndarray) -> np.ndarray:
-        """(items, `MEASURED`), of layers (units of the construction, comprehenders, D)."""
+        """Return (items, `MEASURED`) of last layers (units of the construction, J, D)."""
         number = {unit: k for k, unit in enumerate(self.construction.units)}
         rows = []
         for item, psi in zip(self.construction.items, self._psi, strict=True):
-            answers = layers[[number[question.answer] for question in item.questions]]
-            rivals = layers[[number[question.rival] for question in item.questions]]
-            z_answer = np.einsum("qjd,qd->qj", answers, psi)
-            z_rival = np.einsum("qjd,qd->qj", rivals, psi)
-            beliefs = expit(z_answer[0]).mean(), expit(z_rival[0]).mean()
-            rows.append([*reading_shares(z_answer, z_rival), *beliefs])
+            z_answer, z_rival = (
+                np.einsum("qjd,qd->qj", layers[[number[units[p]] for p in item.tracked]], psi)
+                for units in (item.tracked, item.rivals)
+            )
+            beliefs = (expit(z[0]).mean() for z in (z_answer, z_rival))
+            rows.append([*count_readings(z_answer, z_rival), *beliefs])
         return np.array(rows, float)
 
-    def _rows(self, readings: Readings, **about: object) -> pd.DataFrame:
-        """A row for each item, with its names and exact beliefs."""
-        items, exact = self.construction.items, np.array(exact_beliefs(self.construction))
+    def _tabulate(self, readings: Readings, **about: object) -> pd.DataFrame:
+        """Return a row for each item, with its names and exact beliefs."""
+        items, exact = self.construction.items, np.array(compute_exact_beliefs(self.construction))
         return pd.DataFrame(
             {
                 "construction": self.construction.name,
@@ -132,11 +175,11 @@ class Reader:
         )
 
 
-def reading_shares(z_answer: np.ndarray, z_rival: np.ndarray) -> tuple[float, float, float]:
-    """Shares of `READINGS` among comprehenders, from logits (questions, comprehenders).
+def count_readings(z_answer: np.ndarray, z_rival: np.ndarray) -> tuple[float, float, float]:
+    """Return the shares of `READINGS` among comprehenders, from logits (probes, comprehenders).
 
-    >>> two_questions_to_four = np.array([[1, 1, -1, -1], [1, -1, -1, -1]])
-    >>> reading_shares(two_questions_to_four, np.zeros((2, 4)))
+    >>> two_probes_to_four = np.array([[1, 1, -1, -1], [1, -1, -1, -1]])
+    >>> count_readings(two_probes_to_four, np.zeros((2, 4)))
     (0.25, 0.5, 0.25)
     """
     answer = (z_answer > z_rival).all(axis=0)
@@ -145,16 +188,47 @@ def reading_shares(z_answer: np.ndarray, z_rival: np.ndarray) -> tuple[float, fl
 
 
 @cache
-def exact_beliefs(construction: Construction) -> tuple[tuple[float, float], ...]:
-    """P(answer) and P(rival) of every item's first question; NaN where the world never says it."""
+def compute_exact_beliefs(construction: Construction) -> tuple[tuple[float, float], ...]:
+    """Compute the exact probability of answer and rival for the first probe of every item.
+
+    Parameters
+    ----------
+    construction : Construction
+        Whose world gives the probabilities.
+
+    Returns
+    -------
+    tuple of pairs of float
+        In the order of the items; NaN where the world never says the sentence.
+    """
     world, found = construction.world, []
     for item in construction.items:
-        question = item.questions[0]
-        asked = "role" if question.probe in world.roles else "filler"
+        probe = next(iter(item.tracked))
+        asked = "role" if probe in world.roles else "filler"
         try:
-            truth = world.true_beliefs(item.utterance, **{asked: question.probe})
+            truth = world.true_beliefs(item.utterance, **{asked: probe})
         except ImpossibleSentenceError:
             found.append((NAN, NAN))
         else:
-            found.append((float(truth[question.answer]), float(truth[question.rival])))
+            found.append((float(truth[item.tracked[probe]]), float(truth[item.rivals[probe]])))
     return tuple(found)
+
+
+def save_readings(readings: Readings, path: Path) -> None:
+    """Write readings as JSON, with every digit."""
+    content = {"converged": readings.converged, "values": readings.values.tolist()}
+    path.write_text(json.dumps(content) + "\n", encoding="utf-8")
+
+
+def load_readings(path: Path, items: int) -> Readings:
+    """Load the readings of so many items, or raise an `UnreadableError`."""
+    try:
+        content = read_json(path)
+        values, converged = np.array(content["values"], float), content["converged"]
+    except (ValueError, KeyError, TypeError, OverflowError) as error:
+        raise UnreadableError(path, f"it does not hold readings ({error!s:.80})") from None
+    if values.shape != (items, len(MEASURED)) or not ((values >= 0) & (values <= 1)).all():
+        raise UnreadableError(path, "it does not hold shares and beliefs of every item")
+    if not isinstance(converged, bool):
+        raise UnreadableError(path, "it does not say whether the sampler converged")
+    return Readings(values, converged)

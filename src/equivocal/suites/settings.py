@@ -1,7 +1,7 @@
-"""All that shaped the tables of a run of suites: its `suites.toml`, the last file it writes.
+"""Everything that shaped the results of a run of suites, for suites.toml and constructions.toml.
 
-A folder without that file holds no finished run. With it, it holds the results of one run, until
-another replaces them and says so.
+`suites.toml` is the last file that a run of paradigms writes: a folder without it holds no finished
+run. `constructions.toml` has a table for each construction, so that they can be run one by one.
 """
 
 from collections.abc import Sequence
@@ -11,50 +11,100 @@ from typing import Any
 from equivocal import __version__
 from equivocal.gestalt import TrainingSettings
 from equivocal.machine import versions
-from equivocal.suites.measuring import asked_measures
-from equivocal.suites.posteriors import PARTICLES, ROWS, SAMPLER, VARIANCE
+from equivocal.study.word_measures import MEASURES
+from equivocal.suites import particles, reading
+from equivocal.suites.construction import Construction
+from equivocal.suites.measurement import choose_measures
+from equivocal.suites.particles import VARIANCE
 from equivocal.suites.suite import Suite
 
-__all__ = ["COMPARED", "PACKAGES", "settings_of"]
+__all__ = [
+    "COMPARED",
+    "PACKAGES",
+    "describe_construction",
+    "describe_suites",
+    "list_posteriors",
+    "needs_posterior",
+]
 
 PACKAGES = ("equivocal", "jax", "jaxlib", "numpy", "pandas", "scipy")
 # what makes a run another one; versions and the time it took do not
 COMPARED = ("suites", "measures", "beliefs", "worlds", "networks", "seed", "training", "posterior")
+VARIANCES = (0.1, 0.3, 1.0, 3.0, 10.0)
+HEARD = (100, 300, 1_000, 3_000, 10_000)  # sentences; no more than the networks were trained on
 
 
-def settings_of(
+def needs_posterior(measure: str, beliefs: str) -> bool:
+    """Tell whether a measure is computed from particles, given whose `beliefs` are measured."""
+    reads = MEASURES[measure].reads
+    return reads == "ensemble" or (reads == "beliefs" and beliefs == "posterior")
+
+
+def describe_suites(
     suites: Sequence[Suite],
     measures: Sequence[str],
     beliefs: str,
     training: TrainingSettings,
     *,
     by_role: bool,
-    sampled: bool,
 ) -> dict[str, Any]:
-    """Ready for TOML; the posterior is told of where one was `sampled`.
-
-    Without `measures` they are those that the suites name.
-    """
-    told = [
-        asked_measures(measures or [suite.measure], suite.world.roles if by_role else ())
+    """Return what shaped a run of paradigms; without `measures` they are the suites' own."""
+    by_suite = [
+        choose_measures(measures or [suite.measure], suite.world.roles if by_role else ())
         for suite in suites
     ]
     posterior = {
-        "particles": PARTICLES,
+        "particles": particles.PARTICLES,
         "prior_variance": VARIANCE,
-        "rows": ROWS,
+        "rows": particles.ROWS,
         "seed": training.seed,  # of the first network; each has the next
-        "sampler": SAMPLER.model_dump(exclude_none=True),
+        "sampler": particles.SAMPLER.model_dump(exclude_none=True),
     }
+    sampled = any(
+        needs_posterior(name, beliefs) for suite in suites for name in measures or [suite.measure]
+    )
     return {
         "version": __version__,
         "suites": [suite.name for suite in suites],
-        "measures": list(dict.fromkeys(name for names in told for name in names)),
+        "measures": list(dict.fromkeys(name for chosen in by_suite for name in chosen)),
         "beliefs": beliefs,
         "networks": training.networks,
         "seed": training.seed,
         "worlds": {suite.world.name: suite.world.fingerprint for suite in suites},
         "training": asdict(training),
         **({"posterior": posterior} if sampled else {}),
+        "versions": versions(*PACKAGES),
+    }
+
+
+def list_posteriors(construction: Construction, sentences: int) -> list[tuple[float, int]]:
+    """List prior variance and sentences heard of each posterior, the usual one first."""
+    usual = [(VARIANCE, sentences)]
+    if not construction.curves:
+        return usual
+    usual += [(variance, sentences) for variance in VARIANCES if variance != VARIANCE]
+    return usual + [(VARIANCE, heard) for heard in HEARD if heard < sentences]
+
+
+def describe_construction(
+    construction: Construction, training: TrainingSettings, curve_networks: int
+) -> dict[str, Any]:
+    """Return what shaped the tables and figures of one construction."""
+    posteriors = list_posteriors(construction, training.sentences)
+    curves = {
+        "conditions": list(construction.curves),
+        "networks": curve_networks,  # the first ones
+        "prior_variances": sorted(v for v, heard in posteriors if heard == training.sentences),
+        "sentences_heard": sorted(heard for v, heard in posteriors if v == VARIANCE),
+    }
+    return {
+        "version": __version__,
+        "world": construction.world.name,
+        "fingerprint": construction.world.fingerprint,
+        "items": len(construction.items),
+        "prior_variance": VARIANCE,  # of all tables and figures but the curves
+        **({"curves": curves} if construction.curves else {}),
+        "training": asdict(training),
+        "sampler": reading.SAMPLER.model_dump(exclude_none=True),
         "versions": versions(*PACKAGES),
     }

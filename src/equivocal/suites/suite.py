@@ -14,16 +14,16 @@
     larger = "incongruent"
     smaller = "congruent"
 
-A finding that is no pair gives a `contrast` instead: weights that sum to zero, predicted to be
-above it. One that does not come from the suite's first source names its own `source`. The items
-stand in `NAME.csv` beside `NAME.toml`; see `equivocal.suites.items`.
+A finding that compares more than two conditions gives a `contrast` instead: weights that sum to
+zero, whose weighted sum of means is predicted to be positive. A finding that does not come from the
+suite's first source names its own `source`. The items are in `NAME.csv` beside `NAME.toml`, in the
+format of `equivocal.world.items`, with a critical word in each row.
 """
 
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -31,14 +31,14 @@ from equivocal.errors import UserError, did_you_mean, explain_validation, join_n
 from equivocal.store import is_plain_name, read_toml, resolve_inside
 from equivocal.study.settings import find_named_file
 from equivocal.study.word_measures import check_measures
-from equivocal.suites.items import Item, load_items
-from equivocal.suites.reference import check_published
+from equivocal.suites.published import check_published
 from equivocal.world import World, shipped_worlds
+from equivocal.world.items import Item, load_items
 
-__all__ = ["DATA", "SHIPPED", "Finding", "Suite", "load_suite"]
+__all__ = ["DATA", "PARADIGMS", "Finding", "Suite", "load_suite"]
 
 DATA = resources.files("equivocal.suites") / "data"
-SHIPPED = (  # in the order of the 2018 article's argument: sentences, single words, pairs, roles
+PARADIGMS = (  # in the order of the 2018 article's argument: sentences, single words, pairs, roles
     "semantic_incongruity",
     "cloze_probability",
     "categorical_relatedness",
@@ -53,7 +53,7 @@ SHIPPED = (  # in the order of the 2018 article's argument: sentences, single wo
 
 @dataclass(frozen=True)
 class Finding:
-    """What people showed, and what the measure should: a contrast of conditions above zero."""
+    """What people showed: a contrast of conditions that the measure should make positive."""
 
     says: str
     contrast: dict[str, float]  # weight by condition; they sum to zero
@@ -78,7 +78,7 @@ class Suite:
     @property
     def after(self) -> str:
         """The first source in short."""
-        return _short(self.sources[0]) if self.sources else ""
+        return _shorten(self.sources[0]) if self.sources else ""
 
 
 class _FindingFile(BaseModel):
@@ -104,19 +104,24 @@ class _SuiteFile(BaseModel):
 
 
 def load_suite(name_or_path: str | Path) -> Suite:
-    """A suite that comes with the package, by name, or one of your own, a path ending in .toml."""
+    """Load a paradigm.
+
+    Parameters
+    ----------
+    name_or_path : str or Path
+        One of `PARADIGMS`, or the path of a TOML file of your own with its CSV file beside it.
+
+    Raises
+    ------
+    UserError
+        For any mistake in either file, with the file, the place and what to change.
+    """
     path = find_named_file(name_or_path, DATA, "suite")
-    file = _read(path)
-    if not is_plain_name(path.stem):
-        raise UserError(f"{path}: its name becomes part of others; give it a shorter, plain one.")
-    for name, what, least in (("conditions", "conditions", 2), ("findings", "finding", 1)):
-        if len(getattr(file, name)) < least:
-            raise UserError(f"{path}: a suite needs at least {least} {what}; add to [{name}].")
-    check_measures([file.measure], f"{path}: ")
-    for name, known_as in file.conditions.items():
-        check_published(known_as, f"{path}, condition {name!r:.80}")
-    world = _world(path, file.world)
-    items, rows = load_items(path.with_suffix(".csv"), world, tuple(file.conditions))
+    file = _read_file(path)
+    world = _load_world(path, file.world)
+    items = load_items(
+        path.with_suffix(".csv"), world, needs=("critical_word",), conditions=file.conditions
+    )
     return Suite(
         name=path.stem,
         title=file.title,
@@ -125,29 +130,43 @@ def load_suite(name_or_path: str | Path) -> Suite:
         sources=tuple(file.sources),
         note=" ".join(file.note.split()),
         conditions=file.conditions,
-        findings=tuple(_finding(finding, file, path) for finding in file.findings),
-        items=items,
-        rows=rows,
+        findings=tuple(_parse_finding(finding, file, path) for finding in file.findings),
+        items=items.items,
+        rows=items.rows,
     )
 
 
-def _world(path: Path, name: str) -> World:
+def _read_file(path: Path) -> _SuiteFile:
+    try:
+        file = _SuiteFile(**read_toml(path))
+    except ValidationError as error:
+        raise UserError(f"{path}: {explain_validation(error, _SuiteFile, 'key')}") from None
+    if not is_plain_name(path.stem):
+        raise UserError(f"{path}: figures are named after it; give it a shorter, plain name.")
+    for name, what, least in (("conditions", "conditions", 2), ("findings", "finding", 1)):
+        if len(getattr(file, name)) < least:
+            raise UserError(f"{path}: a suite needs at least {least} {what}; add to [{name}].")
+    check_measures([file.measure], f"{path}: ")
+    for name, published in file.conditions.items():
+        check_published(published, f"{path}, condition {name!r:.80}")
+    return file
+
+
+def _load_world(path: Path, name: str) -> World:
     if name in shipped_worlds():
-        return _shipped_world(name)
+        return _load_shipped_world(name)
     return World.load(resolve_inside(path.parent, name, f"{path}, world"))
 
 
 @cache
-def _shipped_world(name: str) -> World:
+def _load_shipped_world(name: str) -> World:
     return World.load(name)  # nine suites share one
 
 
-def _finding(finding: _FindingFile, file: _SuiteFile, path: Path) -> Finding:
+def _parse_finding(finding: _FindingFile, file: _SuiteFile, path: Path) -> Finding:
     where = f"{path}, finding {finding.says!r:.80}"
-    weights = dict(finding.contrast)
-    if (finding.larger is None) != (finding.smaller is None) or bool(weights) == bool(
-        finding.larger
-    ):
+    pair, weights = (finding.larger, finding.smaller), finding.contrast
+    if (pair == (None, None)) == (not weights) or (None in pair and any(pair)):
         raise UserError(f"{where}: give larger and smaller, or a contrast, one of the two.")
     if finding.larger is not None and finding.smaller is not None:
         if finding.larger == finding.smaller:
@@ -158,21 +177,15 @@ def _finding(finding: _FindingFile, file: _SuiteFile, path: Path) -> Finding:
             known = list(file.conditions)
             hint = did_you_mean(name, known) or f"; conditions are {join_names(known)}."
             raise UserError(f"{where}: unknown condition {name!r}{hint}")
-    if not abs(sum(weights.values())) < 1e-9 or not any(weights.values()):  # nor may it be NaN
-        raise UserError(f"{where}: the weights of a contrast must sum to zero and not all be it.")
-    source = _short(finding.source or next(iter(file.sources), ""))
+    if not abs(sum(weights.values())) < 1e-9 or not any(weights.values()):  # NaN is refused too
+        raise UserError(
+            f"{where}: the weights of a contrast must sum to zero and must not all be zero."
+        )
+    source = _shorten(finding.source or next(iter(file.sources), ""))
     return Finding(finding.says, {name: w for name, w in weights.items() if w}, source)
 
 
-def _short(source: str) -> str:
-    """Authors and year of a source, or all of it where they cannot be told."""
+def _shorten(source: str) -> str:
+    """Return authors and year of a source, or all of it where they cannot be recognised."""
     authors, sign, _ = source.partition("),")
     return f"{authors})" if sign else source
-
-
-def _read(path: Path) -> _SuiteFile:
-    content: dict[str, Any] = read_toml(path)
-    try:
-        return _SuiteFile(**content)
-    except ValidationError as error:
-        raise UserError(f"{path}: {explain_validation(error, _SuiteFile, 'key')}") from None

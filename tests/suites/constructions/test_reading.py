@@ -1,6 +1,5 @@
 """Readings: the trained network's against its activations, the posterior's against its limits."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,17 +8,19 @@ import pandas as pd
 import pytest
 from scipy.special import logit
 
+from equivocal.errors import UserError
 from equivocal.gestalt import Run
-from equivocal.suites.construction import READINGS, Construction, Item, Question, Reader
-from equivocal.suites.reading import exact_beliefs, reading_shares
-from equivocal.suites.readings_store import (
-    MEASURED,
+from equivocal.store.store import Store
+from equivocal.suites import READINGS, Construction, Reader
+from equivocal.suites.reading import (
     Readings,
-    find_readings,
-    keep_readings,
-    kept_path,
+    compute_exact_beliefs,
+    count_readings,
+    load_readings,
+    save_readings,
 )
 from equivocal.world import World
+from equivocal.world.items import Item
 
 SENTENCES = {
     "possible": ("dog chases cat", "cat chases mouse", "boy chases ball"),
@@ -34,25 +35,25 @@ def chase(garden: World) -> Construction:
     for condition, sentences in SENTENCES.items():
         for sentence in sentences:
             who, _, whom = sentence.split()
-            roles = (Question("agent", who, whom), Question("patient", whom, who))
-            items.append(Item(condition, sentence, garden.parse(sentence), roles))
-    ball = (Question("ball", "role:patient", "role:agent"),)
-    items.append(Item("a word is asked", "boy ball", garden.parse("boy chases ball"), ball))
+            said, asked = {"agent": who, "patient": whom}, {"agent": whom, "patient": who}
+            items.append(Item(condition, sentence, garden.parse(sentence), 3, said, asked))
+    ball = {"ball": "role:patient"}, {"ball": "role:agent"}
+    items.append(Item("a word is asked", "boy ball", garden.parse("boy chases ball"), 3, *ball))
     conditions = dict.fromkeys([*SENTENCES, "a word is asked"], "")
     return Construction("chase", "Chase", garden, (), {}, conditions, (), {}, tuple(items))
 
 
 @pytest.fixture(scope="module")
 def trained(chase: Construction, small_run: Run) -> pd.DataFrame:
-    return Reader(chase, small_run, 0).trained().set_index(["condition", "item"])
+    return Reader(chase, small_run, 0).read_trained().set_index(["condition", "item"])
 
 
 def test_a_reading_needs_every_question() -> None:
     """Four comprehenders, two questions: both right, both wrong, one of each, a tie."""
     z = np.array([[2.0, -1.0, 2.0, 0.0], [3.0, -9.0, -1.0, 1.0]])
-    assert reading_shares(z, np.zeros_like(z)) == (0.25, 0.25, 0.5)
-    assert reading_shares(-z, np.zeros_like(z)) == (0.25, 0.25, 0.5)
-    assert reading_shares(z[:1], np.zeros_like(z[:1])) == (0.5, 0.25, 0.25)
+    assert count_readings(z, np.zeros_like(z)) == (0.25, 0.25, 0.5)
+    assert count_readings(-z, np.zeros_like(z)) == (0.25, 0.25, 0.5)
+    assert count_readings(z[:1], np.zeros_like(z[:1])) == (0.5, 0.25, 0.25)
 
 
 def test_the_trained_network_reads_as_its_activations_say(
@@ -60,10 +61,10 @@ def test_the_trained_network_reads_as_its_activations_say(
 ) -> None:
     """`comprehend` is another way to the same numbers."""
     for item in chase.items:
-        last = small_run.networks[0].comprehend(item.utterance, item.probes).isel(word=-1)
+        last = small_run.networks[0].comprehend(item.utterance, list(item.tracked)).isel(word=-1)
         pairs = [
-            tuple(float(last.sel(probe=q.probe, unit=unit)) for unit in (q.answer, q.rival))
-            for q in item.questions
+            tuple(float(last.sel(probe=p, unit=units[p])) for units in (item.tracked, item.rivals))
+            for p in item.tracked
         ]
         row = trained.loc[(item.condition, item.name)]
         assert row["belief"] == pytest.approx(pairs[0][0], rel=1e-4)
@@ -81,22 +82,22 @@ def test_possible_sentences_are_read_as_they_are_meant(trained: pd.DataFrame) ->
 def test_exact_beliefs_are_those_of_the_world_and_none_where_it_never_says_so(
     chase: Construction, garden: World
 ) -> None:
-    exact = dict(zip(chase.items, exact_beliefs(chase), strict=True))
-    for item, pair in exact.items():
+    for item, pair in zip(chase.items, compute_exact_beliefs(chase), strict=True):
         if item.condition == "impossible":
             assert np.isnan(pair).all()
         else:
             assert pair == (1, 0)
-    half = Item("", "", garden.parse("dog chases"), (Question("patient", "cat", "ball"),))
+    patient = {"patient": "cat"}, {"patient": "ball"}
+    half = Item("", "", garden.parse("dog chases"), 2, *patient)
     made = Construction("x", "X", garden, (), {}, {}, (), {}, (half,))
-    assert exact_beliefs(made)[0] == pytest.approx((0.8, 0.2))
+    assert compute_exact_beliefs(made)[0] == pytest.approx((0.8, 0.2))
 
 
 def test_without_doubt_particles_read_as_the_trained_network(
     chase: Construction, small_run: Run, trained: pd.DataFrame
 ) -> None:
     """Prior variance 1e-8 about the trained weights: D = 21 features move a logit by 5e-4."""
-    rows = Reader(chase, small_run, 0).posterior(1e-8).set_index(["condition", "item"])
+    rows = Reader(chase, small_run, 0).read_posterior(1e-8).set_index(["condition", "item"])
     pd.testing.assert_frame_equal(rows[list(READINGS)], trained[list(READINGS)])
     moved = logit(rows["belief"]) - logit(trained["belief"])
     assert moved.abs().max() < 2e-3
@@ -108,40 +109,46 @@ def test_the_fewer_sentences_are_heard_the_more_particles_differ(
 ) -> None:
     """Where the trained network is sure of a reading, doubt takes some of it away."""
     reader = Reader(chase, small_run, 0)
-    many, few = (reader.posterior(10.0, heard) for heard in (400, 4))
+    many, few = (reader.read_posterior(10.0, heard) for heard in (400, 4))
     assert list(many["heard"].unique()) == [400]
     assert list(few["heard"].unique()) == [4]
     sure = many["condition"] == "possible"
     assert few.loc[sure, "answer"].mean() < many.loc[sure, "answer"].mean() - 0.1
-    again = Reader(chase, small_run, 0).posterior(10.0, 4)
+    again = Reader(chase, small_run, 0).read_posterior(10.0, 4)
     pd.testing.assert_frame_equal(few, again)
 
 
-def test_what_particles_read_is_kept_to_the_last_digit(
+def test_what_particles_read_is_stored_to_the_last_digit(
     chase: Construction, small_run: Run, tmp_path: Path
 ) -> None:
-    """A file that another reader finds is believed; the key tells settings and networks apart."""
-    reader = Reader(chase, small_run, 0, tmp_path)
-    first = reader.posterior(1.0)
-    (path,) = tmp_path.rglob("*.json")
-    assert path.parent == tmp_path / "readings" / "chase"
-    again = Reader(chase, small_run, 0, tmp_path).posterior(1.0)
+    first = Reader(chase, small_run, 0, Store(tmp_path)).read_posterior(1.0)
+    (path,) = (tmp_path / "readings" / "chase").iterdir()
+    written = path.stat().st_mtime_ns
+    again = Reader(chase, small_run, 0, Store(tmp_path)).read_posterior(1.0)
     pd.testing.assert_frame_equal(again, first, check_exact=True)
-    pd.testing.assert_frame_equal(first, Reader(chase, small_run, 0).posterior(1.0))
-    content = json.loads(path.read_text())
-    del content["sha256"]
-    content["values"][0] = [0.25, 0.5, 0.25, 0.125, 0.75]
-    path.write_text(json.dumps(content))
-    found = Reader(chase, small_run, 0, tmp_path).posterior(1.0).iloc[0]
-    assert list(found[list(MEASURED)]) == [0.25, 0.5, 0.25, 0.125, 0.75]
-    settings = {"variance": 1.0}
-    twice = [kept_path(tmp_path, chase, small_run, 0, settings) for _ in range(2)]
-    others = [
-        kept_path(tmp_path, chase, small_run, 0, {"variance": 3.0}),
-        kept_path(tmp_path, replace(chase, items=chase.items[1:]), small_run, 0, settings),
-        kept_path(tmp_path, chase, replace(small_run, models=small_run.models[::-1]), 0, settings),
-    ]
-    assert len({*twice, *others}) == 4
+    pd.testing.assert_frame_equal(first, Reader(chase, small_run, 0).read_posterior(1.0))
+    assert path.stat().st_mtime_ns == written
+    path.write_text(path.read_text().replace("0.", "0.1", 1))
+    with pytest.warns(UserWarning, match=rf"{path.name}: checksum mismatch"):
+        mended = Reader(chase, small_run, 0, Store(tmp_path)).read_posterior(1.0)
+    pd.testing.assert_frame_equal(mended, first, check_exact=True)
+
+
+def test_other_items_and_other_weights_are_read_anew(
+    chase: Construction, small_run: Run, tmp_path: Path
+) -> None:
+    """Stored readings are of the same sentences, probes and weights, or they are not used."""
+    store = Store(tmp_path)
+    Reader(chase, small_run, 0, store).read_posterior(1.0)
+    swapped = [replace(i, tracked=i.rivals, rivals=i.tracked) for i in chase.items]
+    for construction, run in (
+        (replace(chase, items=chase.items[1:]), small_run),
+        (replace(chase, items=tuple(swapped)), small_run),
+        (chase, replace(small_run, models=small_run.models[::-1])),
+    ):
+        alone = Reader(construction, run, 0).read_posterior(1.0)
+        found = Reader(construction, run, 0, store).read_posterior(1.0)
+        pd.testing.assert_frame_equal(found, alone)
 
 
 @pytest.mark.parametrize(
@@ -157,18 +164,13 @@ def test_what_particles_read_is_kept_to_the_last_digit(
         '{"values": [[1, 0, 0, 0.5, 0.5]], "converged": "no"}',
     ],
 )
-def test_kept_readings_that_are_damaged_are_sampled_again(text: str, tmp_path: Path) -> None:
-    path = tmp_path / "00-key.json"
-    assert find_readings(path, 1) is None
+def test_readings_that_cannot_be_read_are_named(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "readings.json"
     path.write_text(text)
-    with pytest.warns(UserWarning, match="it is sampled again"):
-        assert find_readings(path, 1) is None
+    with pytest.raises(UserError, match=r"cannot read .*readings\.json"):
+        load_readings(path, 1)
     whole = Readings(np.array([[1, 0, 0, 1 / 3, 0.5]]), converged=False)
-    keep_readings(path, whole)
-    found = find_readings(path, 1)
-    assert found is not None
+    save_readings(whole, path)
+    found = load_readings(path, 1)
     np.testing.assert_array_equal(found.values, whole.values)
     assert found.converged is False
-    path.write_text(path.read_text().replace("0.5", "0.6"))
-    with pytest.warns(UserWarning, match="it is not as it was written"):
-        assert find_readings(path, 1) is None

@@ -8,8 +8,8 @@ import pytest
 from scipy import stats
 from scipy.special import betainc
 
-from equivocal.report.construction_figures import curve_figure, reading_figure
-from equivocal.suites.construction import READINGS, Construction, belief_table, share_table
+from equivocal.report.construction_figures import draw_curves, draw_readings
+from equivocal.suites import READINGS, Construction, tabulate_beliefs, tabulate_shares
 from equivocal.world import World
 
 NETWORKS, ITEMS = 4, 5
@@ -50,7 +50,7 @@ def readings() -> pd.DataFrame:
 
 
 def test_shares_have_intervals_over_networks_and_over_items(readings: pd.DataFrame) -> None:
-    table = share_table(readings).set_index(["beliefs", "condition", "reading"])
+    table = tabulate_shares(readings).set_index(["beliefs", "condition", "reading"])
     assert len(table) == 2 * 2 * 3
     row = table.loc[("posterior", "said", "rival")]
     chosen = (readings["beliefs"] == "posterior") & (readings["condition"] == "said")
@@ -69,7 +69,7 @@ def test_shares_have_intervals_over_networks_and_over_items(readings: pd.DataFra
 def test_intervals_of_shares_that_are_counts_are_exact_binomial_ones() -> None:
     readings = made_up("trained", 0.0)
     readings["rival"] = (readings["network"] == 0).astype(float)  # one of four networks
-    row = share_table(readings).query("condition == 'said' and reading == 'rival'").iloc[0]
+    row = tabulate_shares(readings).query("condition == 'said' and reading == 'rival'").iloc[0]
     exact = stats.binomtest(1, 4).proportion_ci(0.95, "exact")
     ends = row["share_network_low"], row["share_network_high"]
     assert ends == pytest.approx((exact.low, exact.high))
@@ -92,13 +92,13 @@ def test_where_all_agree_the_interval_is_the_exact_binomial_one(
     rows = pd.DataFrame({"network": np.repeat(range(10), 20), "item": np.tile(range(20), 10)})
     about = {"construction": "x", "condition": "c", "beliefs": "posterior", "heard": 1}
     rows = rows.assign(**about, variance=1.0, answer=1 - share, rival=share, neither=0.0)
-    row = share_table(rows).query("reading == 'rival'").iloc[0]
+    row = tabulate_shares(rows).query("reading == 'rival'").iloc[0]
     assert tuple(row[["share_network_low", "share_network_high"]]) == pytest.approx(
         networks, abs=1e-6
     )
     assert tuple(row[["share_item_low", "share_item_high"]]) == pytest.approx(items, abs=1e-6)
     rows.loc[0, "rival"] = abs(share - 0.02)  # of 200 cells: 99.99 %, and nothing jumps
-    near = share_table(rows).query("reading == 'rival'").iloc[0]
+    near = tabulate_shares(rows).query("reading == 'rival'").iloc[0]
     for over in ("network", "item"):
         for end in (f"share_{over}_low", f"share_{over}_high"):
             assert near[end] == pytest.approx(row[end], abs=1e-3)
@@ -113,7 +113,7 @@ def test_intervals_of_shares_hold_the_mean_at_least_as_often_as_they_say() -> No
     ]
     about = {"construction": "x", "beliefs": "posterior", "heard": 1, "variance": 1.0}
     frame = pd.DataFrame(rows).assign(**about, neither=0.0)
-    table = share_table(frame.assign(answer=1 - frame["rival"])).query("reading != 'neither'")
+    table = tabulate_shares(frame.assign(answer=1 - frame["rival"])).query("reading != 'neither'")
     p = np.linspace(0.001, 0.999, 999)
     for a, reading in product(sizes, ("rival", "answer")):
         own = table[table["reading"] == reading].set_index("condition")
@@ -128,21 +128,21 @@ def test_intervals_of_shares_hold_the_mean_at_least_as_often_as_they_say() -> No
 
 def test_a_single_network_has_no_interval() -> None:
     rows = made_up("trained", 0.0).query("network == 0").assign(answer=1.0, rival=0.0, neither=0.0)
-    table = share_table(rows)
+    table = tabulate_shares(rows)
     assert (table["networks"] == 1).all()
     assert table[["share_network_low", "share_network_high"]].isna().all(axis=None)
     assert table["share_item_high"].notna().all()
 
 
 def test_belief_error_is_the_mean_distance_of_answer_and_rival(readings: pd.DataFrame) -> None:
-    table = belief_table(readings).set_index(["beliefs", "condition"])
+    table = tabulate_beliefs(readings).set_index(["beliefs", "condition"])
     said = table.loc[("trained", "said")]
     assert said["error"] == pytest.approx(0.05)  # the answer is 0.1 off, the rival exact
     assert said["correlation"] == pytest.approx(1)
     assert (said["exact_low"], said["exact_high"]) == pytest.approx((0.1, 0.9))
     noisy = readings.query("beliefs == 'trained' and condition == 'said'").copy()
     noisy["belief"] = noisy["item"].map({"i0": 0, "i1": 0.5, "i2": 0.25, "i3": 0.75, "i4": 1})
-    row = belief_table(noisy).iloc[0]
+    row = tabulate_beliefs(noisy).iloc[0]
     assert row["correlation"] == pytest.approx(0.9)
     ends = np.tanh(np.arctanh(0.9) + np.array([-1, 1]) * stats.norm.ppf(0.975) / np.sqrt(2))
     assert (row["correlation_item_low"], row["correlation_item_high"]) == pytest.approx(ends)
@@ -169,8 +169,8 @@ def construction(garden: World) -> Construction:
 def test_the_figure_shows_every_share_and_the_people(
     readings: pd.DataFrame, construction: Construction
 ) -> None:
-    shares = share_table(readings)
-    figure = reading_figure(shares, readings, construction)
+    shares = tabulate_shares(readings)
+    figure = draw_readings(shares, readings, construction)
     bars, scatter = figure.axes
     assert [t.get_text() for t in bars.get_yticklabels()] == [
         "said\n“the dog chases the cat”",
@@ -197,7 +197,7 @@ def test_the_figure_shows_every_share_and_the_people(
     np.testing.assert_allclose(points.get_ydata(), np.arange(5) / 5 + 0.2)
     both = readings.assign(answer=readings["answer"] + readings["neither"], neither=0.0)
     closed = both[both["exact"].isna()]
-    alone = reading_figure(share_table(both), closed, construction)
+    alone = draw_readings(tabulate_shares(both), closed, construction)
     assert len(alone.axes) == 1  # nothing is open, so nothing to compare with
     assert "neither" not in " ".join(t.get_text() for t in alone.legends[0].get_texts())
 
@@ -205,8 +205,8 @@ def test_the_figure_shows_every_share_and_the_people(
 def test_curves_run_over_variances_and_over_sentences(construction: Construction) -> None:
     grid = [(0.1, 1000), (1.0, 1000), (10.0, 1000), (1.0, 100)]
     parts = [made_up("posterior", v, n, seed=i) for i, (v, n) in enumerate(grid)]
-    shares = share_table(pd.concat(parts))
-    figure = curve_figure(shares, construction)
+    shares = tabulate_shares(pd.concat(parts))
+    figure = draw_curves(shares, construction)
     left, right = figure.axes
     lines = [line for line in left.lines if line.get_linestyle() == "-"]
     drawn = [np.array(line.get_xdata(), float) for line in lines]
@@ -227,8 +227,8 @@ def test_a_curve_of_a_single_network_has_no_bars(construction: Construction) -> 
     parts = [made_up("posterior", v) for v in (0.1, 1.0, 10.0)]
     readings = pd.concat(parts)
     for networks in (1, 2):
-        shares = share_table(readings[readings["network"] < networks])
-        drawn = curve_figure(shares, construction).axes[0].containers
+        shares = tabulate_shares(readings[readings["network"] < networks])
+        drawn = draw_curves(shares, construction).axes[0].containers
         assert len(drawn) == 2  # conditions
         for line, caps, (bars,) in drawn:
             assert np.isfinite(line.get_ydata()).all()

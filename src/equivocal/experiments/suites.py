@@ -1,0 +1,356 @@
+"""Suites from end to end: train or load networks, hear paradigms and constructions, judge, draw.
+
+`run_suites` is the function behind `equivocal suites run` and `equivocal constructions run`. What a
+measure, a verdict or a reading is, is defined in `equivocal.suites`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import tomli_w
+
+from equivocal.errors import UserError, did_you_mean, join_names
+from equivocal.experiments.networks import choose_training, train_or_load
+from equivocal.experiments.result import Result, write_tables
+from equivocal.gestalt import Run, TrainingSettings
+from equivocal.progress import announce, progress
+from equivocal.store import UnreadableError, is_plain_name, read_toml
+from equivocal.store.files import explain_write_errors, write_text_atomically
+from equivocal.store.locks import hold_folder
+from equivocal.store.overwrite import announce_overwrite
+from equivocal.store.store import Store
+from equivocal.study.word_measures import MEASURES, check_measures
+from equivocal.suites import (
+    CONSTRUCTIONS,
+    PARADIGMS,
+    Construction,
+    Reader,
+    Suite,
+    construction_tables,
+    findings,
+    load_construction,
+    load_suite,
+    measure_words,
+)
+from equivocal.suites.measurement import SURPRISE
+from equivocal.suites.particles import sample_particles
+from equivocal.suites.settings import (
+    COMPARED,
+    describe_construction,
+    describe_suites,
+    list_posteriors,
+    needs_posterior,
+)
+from equivocal.suites.summaries import summarise_construction, summarise_findings
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from equivocal.world import World
+
+__all__ = ["BELIEFS", "SuitesResult", "run_suites"]
+
+BELIEFS = ("trained", "posterior")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SuitesResult(Result):
+    """What networks made of paradigms and constructions.
+
+    Attributes
+    ----------
+    suites : tuple of Suite
+        The paradigms; `tables` has words, words_summary, networks, conditions and findings.
+    constructions : tuple of Construction
+        For each, `tables` has NAME_readings, NAME_shares, NAME_beliefs and perhaps NAME_curves.
+    settings : dict
+        By the name of the TOML file that records them: "suites", "constructions".
+    """
+
+    suites: tuple[Suite, ...] = ()
+    constructions: tuple[Construction, ...] = ()
+
+    def draw(self) -> "dict[str, Figure]":
+        """Draw an overview and each paradigm, and readings and curves of each construction."""
+        from equivocal.report.construction_figures import draw_construction
+        from equivocal.report.suite_figures import draw_suites
+
+        figures: dict[str, Figure] = {}
+        if self.suites:
+            figures |= draw_suites(self.tables["findings"], self.tables["networks"], self.suites)
+        for construction in self.constructions:
+            figures |= draw_construction(construction, self._select(construction))
+        return figures
+
+    def write(self, folder: str | Path) -> None:
+        """Write tables, figures and, last, the settings; other results of a folder are replaced.
+
+        Constructions replace their own results only, and a user's own figures stay.
+        """
+        from equivocal.report import save_figure
+
+        folder, settings = Path(folder), dict(self.settings)
+        if self.suites:
+            announce_overwrite(folder / "suites.toml", settings["suites"], COMPARED)
+            _remove_earlier(folder)
+        write_tables(folder / "tables", self.tables)
+        for name, figure in self.draw().items():
+            save_figure(figure, folder / "figures", name)
+        if self.constructions:
+            earlier = _load_constructions_settings(folder / "constructions.toml")
+            settings["constructions"] = earlier | settings["constructions"]
+        for name, content in settings.items():
+            write_text_atomically(folder / f"{name}.toml", tomli_w.dumps(content))
+
+    def _select(self, construction: Construction) -> dict[str, pd.DataFrame]:
+        start = f"{construction.name}_"
+        return {k.removeprefix(start): t for k, t in self.tables.items() if k.startswith(start)}
+
+
+def run_suites(
+    names: Sequence[str | Path] | None = None,
+    out: str | Path = "runs/suites",
+    *,
+    quick: bool = False,
+    networks: int | None = None,
+    seed: int | None = None,
+    measures: Sequence[str] = (),
+    beliefs: str = "trained",
+    by_role: bool = False,
+    curve_networks: int | None = None,
+) -> SuitesResult:
+    """Let trained networks hear suites, and judge what they make of them.
+
+    Parameters
+    ----------
+    names : sequence of str or Path, optional
+        Paradigms, constructions, or paths of suite files that end in .toml; without them, the nine
+        paradigms of `equivocal.suites.PARADIGMS`.
+    out : str or Path
+        Folder for networks, tables and figures. Networks, posteriors and readings that are there
+        are used again, so that an interrupted run resumes.
+    quick : bool
+        Train two small networks, to see that it runs; the results are not to be quoted.
+    networks, seed : int, optional
+        How many networks are trained, and from which seed.
+    measures : sequence of str
+        Of paradigms: names in `equivocal.study.word_measures.MEASURES`, or "all"; without them,
+        what each suite says.
+    beliefs : {"trained", "posterior"}
+        Of paradigms: whether beliefs are those of the trained last layer or of particles of its
+        posterior.
+    by_role : bool
+        Of paradigms: whether the Bayesian surprise is also measured about each role.
+    curve_networks : int, optional
+        Of constructions: how many networks the curves are computed from, which take several
+        posteriors each; all by default.
+
+    Returns
+    -------
+    SuitesResult
+        With `.tables`; it has been written to `out`.
+
+    Raises
+    ------
+    UserError
+        For unknown names, mistakes in a suite file, or a folder that holds other networks.
+    """
+    suites, constructions = _load_suites(names or PARADIGMS)
+    measures = _check_measures(suites, measures, beliefs, by_role=by_role)
+    training = choose_training(networks, seed, quick=quick)
+    if curve_networks is not None and curve_networks > training.networks:
+        raise UserError(
+            f"curve_networks (--curve-networks) = {curve_networks} is more than the "
+            f"{training.networks} networks that are trained; lower it, or raise networks."
+        )
+    trained = _Networks(Path(out), training)
+    with hold_folder(trained.folder):
+        parts, settings = [], dict[str, Any]()
+        if suites:
+            parts.append(_run_paradigms(suites, trained, measures, beliefs, by_role=by_role))
+            settings["suites"] = parts[0].settings
+        for construction in constructions:
+            followed = curve_networks or training.networks
+            parts.append(_run_construction(construction, trained, followed))
+            settings.setdefault("constructions", {})[construction.name] = parts[-1].settings
+        result = SuitesResult(
+            name="suites",
+            tables={name: table for part in parts for name, table in part.tables.items()},
+            settings=settings,
+            summary=tuple(line for part in parts for line in part.summary),
+            suites=tuple(suites),
+            constructions=tuple(constructions),
+        )
+        result.write(trained.folder)
+    return result
+
+
+def _load_suites(names: Sequence[str | Path]) -> tuple[list[Suite], list[Construction]]:
+    """Load suites of both kinds by their names or paths."""
+    suites, constructions = [], []
+    for name in dict.fromkeys(map(str, names)):
+        if name in CONSTRUCTIONS:
+            constructions.append(load_construction(name))
+        elif name in PARADIGMS or name.endswith(".toml"):
+            suites.append(load_suite(name))
+        else:
+            known = (*PARADIGMS, *CONSTRUCTIONS)
+            hint = did_you_mean(name, known)
+            hint = hint or f"; there are {join_names(known)}, and a file of yours ends in .toml."
+            raise UserError(f"there is no suite {name!r:.80}{hint}")
+    taken = [suite.name for suite in suites] + [one.name for one in constructions]
+    if len(set(taken)) < len(taken):
+        raise UserError("two suites have the same name; rename the file of one.")
+    return suites, constructions
+
+
+def _check_measures(
+    suites: Sequence[Suite], measures: Sequence[str], beliefs: str, *, by_role: bool
+) -> list[str]:
+    """Return the measures that were asked for, each once; none stands for the suites' own."""
+    if beliefs not in BELIEFS:
+        raise UserError(f"beliefs must be {' or '.join(BELIEFS)}, got {beliefs!r:.80}.")
+    asked = list(MEASURES) if "all" in measures else list(dict.fromkeys(measures))
+    check_measures(asked)
+    if by_role and SURPRISE not in (asked or [suite.measure for suite in suites]):
+        raise UserError(
+            f"by_role (--by-role) needs the measure {SURPRISE}; add --measure {SURPRISE}."
+        )
+    return asked
+
+
+class _Networks:
+    """The networks of a run's folder, trained or loaded once for each world."""
+
+    def __init__(self, folder: Path, training: TrainingSettings) -> None:
+        self.folder, self.training, self.store = folder, training, Store(folder)
+        self._runs: dict[str, Run] = {}
+
+    def train(self, world: "World") -> Run:
+        if not is_plain_name(world.name):
+            raise UserError(f"the world's name {world.name!r:.80} cannot name a folder; rename it.")
+        if world.fingerprint not in self._runs:
+            place = self.folder / "networks" / world.name
+            self._runs[world.fingerprint] = train_or_load(world, self.training, place)
+        return self._runs[world.fingerprint]
+
+
+def _run_paradigms(
+    suites: Sequence[Suite],
+    trained: _Networks,
+    measures: Sequence[str],
+    beliefs: str,
+    *,
+    by_role: bool,
+) -> Result:
+    """Measure and judge paradigms."""
+    began = perf_counter()
+    words = _measure_suites(suites, trained, measures, beliefs, by_role=by_role)
+    tables = findings.tabulate_all(words, suites)
+    settings = describe_suites(suites, measures, beliefs, trained.training, by_role=by_role)
+    settings["seconds"] = round(perf_counter() - began, 3)
+    summary = tuple(summarise_findings(tables["findings"]))
+    return Result(name="suites", tables=tables, settings=settings, summary=summary)
+
+
+def _measure_suites(
+    suites: Sequence[Suite],
+    trained: _Networks,
+    measures: Sequence[str],
+    beliefs: str,
+    *,
+    by_role: bool,
+) -> pd.DataFrame:
+    """Measure all words; suites of one world with the same measures are heard together."""
+    worlds = list(dict.fromkeys(suite.world.fingerprint for suite in suites))
+    groups: dict[tuple[int, tuple[str, ...]], list[Suite]] = {}
+    for suite in sorted(suites, key=lambda suite: worlds.index(suite.world.fingerprint)):
+        key = worlds.index(suite.world.fingerprint), tuple(measures or [suite.measure])
+        groups.setdefault(key, []).append(suite)
+    parts = []
+    for (_, asked), own in groups.items():
+        run = trained.train(own[0].world)
+        sampled = [measure for measure in asked if needs_posterior(measure, beliefs)]
+        if plain := [measure for measure in asked if measure not in sampled]:
+            parts.append(measure_words(run.networks, own, plain, by_role=by_role))
+        if sampled:
+            particles = _sample_posteriors(run, trained.store)
+            words = measure_words(
+                run.networks, own, sampled, particles.__getitem__, by_role=by_role
+            )
+            parts.append(words)
+    return pd.concat(parts, ignore_index=True)
+
+
+def _sample_posteriors(run: Run, store: Store) -> list[np.ndarray]:
+    """Load or sample the particles of every network."""
+    particles = []
+    with progress("posteriors") as advance:
+        for index in range(len(run.networks)):
+            particles.append(sample_particles(run, index, store))
+            advance(index + 1, len(run.networks), "sampled")
+    return particles
+
+
+def _run_construction(construction: Construction, trained: _Networks, followed: int) -> Result:
+    """Read a construction, with curves of the first `followed` networks."""
+    began = perf_counter()
+    readings = _read_construction(construction, trained, followed)
+    tables, name = (
+        construction_tables.tabulate_all(readings, construction, followed),
+        construction.name,
+    )
+    settings = describe_construction(construction, trained.training, followed)
+    settings["seconds"] = round(perf_counter() - began, 3)
+    summary = tuple(summarise_construction(construction, tables))
+    named = {f"{name}_{what}": table for what, table in tables.items()}
+    return Result(name=name, tables=named, settings=settings, summary=summary)
+
+
+def _read_construction(
+    construction: Construction, trained: _Networks, followed: int
+) -> pd.DataFrame:
+    """Read every item with every network and with particles of its posteriors."""
+    run = trained.train(construction.world)
+    readers = [
+        Reader(construction, run, index, trained.store) for index in range(len(run.networks))
+    ]
+    usual, *curves = list_posteriors(construction, run.settings.sentences)
+    parts = [reader.read_trained() for reader in readers]
+    tasks = [(reader, usual) for reader in readers]
+    tasks += [(reader, posterior) for reader in readers[:followed] for posterior in curves]
+    with progress(f"{construction.name}: posteriors") as advance:
+        for number, (reader, posterior) in enumerate(tasks, start=1):
+            parts.append(reader.read_posterior(*posterior))
+            advance(number, len(tasks), f"network {reader.index}")
+    return pd.concat(parts, ignore_index=True)
+
+
+def _remove_earlier(folder: Path) -> None:
+    """Remove an earlier run of paradigms, its record first, so that no results are ever mixed.
+
+    Figures of a user's own suites stay: they cannot be told from other pictures.
+    """
+    from equivocal.report.style import KINDS
+
+    earlier = [folder / "suites.toml"]
+    earlier += [folder / "tables" / f"{name}.csv" for name in findings.TABLES]
+    earlier += [folder / "figures" / f"{name}.{kind}" for name in PARADIGMS for kind in KINDS]
+    for path in earlier:
+        with explain_write_errors(path):
+            path.unlink(missing_ok=True)
+
+
+def _load_constructions_settings(path: Path) -> dict[str, Any]:
+    """Load what a folder records of constructions that were run before."""
+    try:
+        found = read_toml(path) if path.exists() else {}
+    except UnreadableError:
+        announce(f"{path} cannot be read; its records of other constructions are lost")
+        return {}
+    return {name: table for name, table in found.items() if name in CONSTRUCTIONS}

@@ -1,0 +1,216 @@
+"""Sentences to be heard, as data: a CSV file with one row for each condition and item.
+
+    condition,item,sentence,critical_word,tracked_units,rival_units
+    congruent,dinner,"during dinner, the woman eats the pizza",eats,agent=woman; patient=pizza,
+    reversal,dinner,"during dinner, the pizza eats the woman",eats,agent=pizza; patient=woman,
+
+The stimuli of a study, the items of a paradigm and those of a construction are all such files; each
+says which of the last three columns it needs, and may leave out the others.
+
+`sentence` is any known words in any order; it may be the beginning of one. `critical_word` is one
+of its words: the last occurrence counts, and where none is given, the last word of the sentence.
+`tracked_units` are the units that the sentence's syntax indicates, as `probe=unit; probe=unit`; a
+probe is a role ("who is the agent?") or a word ("what part does the telescope play?").
+`rival_units` are those of another reading, for the same probes.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from equivocal.errors import UserError, did_you_mean, join_names
+from equivocal.store import is_plain_name, read_cells
+from equivocal.world.parsing import Utterance
+from equivocal.world.world import World
+
+__all__ = ["COLUMNS", "MAX_BYTES", "Item", "Items", "load_items"]
+
+COLUMNS = ("condition", "item", "sentence")
+MAX_BYTES = 16 << 20  # the paper's sixteen sentences have 2 KB
+MOST_WORDS = 30  # far longer than any sentence of a world
+
+
+@dataclass(frozen=True)
+class Item:
+    """One sentence in one condition.
+
+    Attributes
+    ----------
+    condition, name : str
+        An item has the same name in every condition.
+    utterance : Utterance
+        The parsed sentence.
+    critical : int
+        The position of the critical word, counted from 1.
+    tracked, rivals : dict of str to str
+        The unit of each probe under the indicated reading, and under its rival.
+    """
+
+    condition: str
+    name: str
+    utterance: Utterance
+    critical: int
+    tracked: dict[str, str] = field(default_factory=dict)
+    rivals: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Items:
+    """The sentences of a file, by condition and item."""
+
+    conditions: tuple[str, ...]  # in a study the first is the baseline
+    items: tuple[str, ...]
+    rows: dict[tuple[str, str], Item]
+
+    @property
+    def longest(self) -> int:
+        """The number of words in the longest sentence."""
+        return max(len(row.utterance) for row in self.rows.values())
+
+    @property
+    def tracked_units(self) -> list[str]:
+        """All tracked units, each once, in the order of the file."""
+        return list(dict.fromkeys(u for row in self.rows.values() for u in row.tracked.values()))
+
+
+def load_items(
+    path: str | Path,
+    world: World,
+    *,
+    needs: Collection[str] = (),
+    conditions: Collection[str] | None = None,
+    balanced: bool = True,
+) -> Items:
+    """Load and check a file of items.
+
+    Parameters
+    ----------
+    path : str or Path
+        The CSV file.
+    world : World
+        Whose words and units the file uses.
+    needs : collection of str
+        Columns that must be filled, besides condition, item and sentence.
+    conditions : collection of str, optional
+        The conditions there are; without them, those of the file.
+    balanced : bool
+        Whether every item must be in every condition, with the same probes.
+
+    Raises
+    ------
+    UserError
+        For any mistake, with the file, the row and what to change.
+    """
+    required, rows = (*COLUMNS, *needs), dict[tuple[str, str], Item]()
+    for number, texts in read_cells(path, required, MAX_BYTES):
+        cells, where = {k: (v or "").strip() for k, v in texts.items()}, f"{path}, row {number}"
+        if empty := [name for name in required if not cells[name]]:
+            raise UserError(f"{where}: {empty[0]} is empty; fill in the cell.")
+        _check_names(cells, conditions, where)
+        item = _parse_item(cells, world, where)
+        if (item.condition, item.name) in rows:
+            raise UserError(
+                f"{where}: item {item.name!r} appears twice in condition {item.condition!r}; give "
+                "each item once per condition."
+            )
+        rows[item.condition, item.name] = item
+    found = conditions or dict.fromkeys(condition for condition, _ in rows)
+    items = Items(tuple(found), tuple(dict.fromkeys(name for _, name in rows)), rows)
+    if balanced:
+        _check_balance(items, path)
+    return items
+
+
+def _check_names(cells: dict[str, str], conditions: Collection[str] | None, where: str) -> None:
+    """Check the condition and the item, which become part of the names of figures."""
+    if conditions and cells["condition"] not in conditions:
+        hint = did_you_mean(cells["condition"], conditions)
+        hint = hint or f"; conditions are {join_names(conditions)}."
+        raise UserError(f"{where}: unknown condition {cells['condition']!r:.80}{hint}")
+    for name in ("item",) if conditions else ("condition", "item"):
+        if not is_plain_name(cells[name]):
+            raise UserError(
+                f"{where}: {name} {cells[name]!r:.80} has a slash, a colon or a control character, "
+                "or more than 100 letters; rename it."
+            )
+
+
+def _parse_item(cells: dict[str, str], world: World, where: str) -> Item:
+    """Parse the sentence and what is said of it."""
+    try:
+        utterance = world.parse(cells["sentence"])
+    except UserError as error:
+        raise UserError(f"{where}: {error}") from None
+    if len(utterance) > MOST_WORDS:
+        raise UserError(f"{where}: a sentence has at most {MOST_WORDS} words; shorten it.")
+    tracked, rivals = (
+        _parse_units(cells.get(column, ""), world, f"{where}: {column}")
+        for column in ("tracked_units", "rival_units")
+    )
+    if rivals and rivals.keys() != tracked.keys():
+        raise UserError(
+            f"{where}: rival_units asks {join_names(rivals)} and tracked_units "
+            f"{join_names(tracked)}; give both for the same probes."
+        )
+    critical = _find_critical(cells.get("critical_word", ""), utterance, world, where)
+    return Item(cells["condition"], cells["item"], utterance, critical, tracked, rivals)
+
+
+def _find_critical(text: str, utterance: Utterance, world: World, where: str) -> int:
+    """Return the last position of a word, whatever its inflection; without one, the last."""
+    if not text:
+        return len(utterance)
+    try:
+        wanted = world.parse(text).constituents[-1].word
+    except UserError as error:
+        raise UserError(f"{where}: critical_word: {error}") from None
+    places = [place for place, part in enumerate(utterance, start=1) if part.word == wanted]
+    if not places:
+        raise UserError(
+            f"{where}: critical_word {text!r:.80} is not in the sentence; give one of its words: "
+            f"{join_names(utterance.words)}."
+        )
+    return places[-1]
+
+
+def _parse_units(text: str, world: World, where: str) -> dict[str, str]:
+    """Parse `probe=unit; probe=unit`."""
+    units = {}
+    for pair in filter(None, (part.strip() for part in text.split(";"))):
+        probe, sign, unit = (part.strip() for part in pair.partition("="))
+        if not sign:
+            raise UserError(f"{where}: write probe=unit; probe=unit, not {pair!r:.80}.")
+        _check_probe(probe, world, where)
+        if unit not in world.units:
+            hint = did_you_mean(unit, world.units) or f"; units are {join_names(world.units)}."
+            raise UserError(f"{where}: unknown unit {unit!r:.80}{hint}")
+        units[probe] = unit
+    return units
+
+
+def _check_probe(probe: str, world: World, where: str) -> None:
+    if probe in world.roles:
+        return
+    try:
+        world.filler_units(probe)
+    except UserError:
+        hint = did_you_mean(probe, (*world.roles, *world.lexicon.words))
+        hint = (
+            hint or f"; roles are {join_names(world.roles)}, and any word of the world is a probe."
+        )
+        raise UserError(f"{where}: unknown role or word {probe!r:.80}{hint}") from None
+
+
+def _check_balance(items: Items, path: str | Path) -> None:
+    """Check that conditions can be compared item by item."""
+    for item in items.items:
+        if lacking := [c for c in items.conditions if (c, item) not in items.rows]:
+            raise UserError(
+                f"{path}: item {item!r} has no row in condition {join_names(lacking)}; every item "
+                "must be in every condition."
+            )
+        if len({tuple(sorted(items.rows[c, item].tracked)) for c in items.conditions}) > 1:
+            raise UserError(
+                f"{path}: item {item!r} does not have the same probes in all conditions; track the "
+                "same ones in each."
+            )
