@@ -72,16 +72,16 @@ def doubt(
 def _show_summary(summary: "pd.DataFrame", networks: int) -> None:
     """Print the scores and costs of each kind."""
     from equivocal.experiments.uncertainty import describe_score
-    from equivocal.report.formatting import number
+    from equivocal.report.formatting import format_number
 
     table = Table(box=box.SIMPLE)
     table.add_column("kind", no_wrap=True)
     for title in (*COLUMNS.values(), "seconds", "passes", "MB"):
         table.add_column(title, justify="right")
     for _, line in summary.iterrows():
-        scores = [number(line[name]) for name in COLUMNS if name != "auroc"]
+        scores = [format_number(line[name]) for name in COLUMNS if name != "auroc"]
         passes = f"{line['passes']:,.0f}" if line["passes"] else "–"
-        cost = [number(line["seconds"]), passes, number(line["megabytes"])]
+        cost = [format_number(line["seconds"]), passes, format_number(line["megabytes"])]
         table.add_row(str(line["kind"]), *scores, describe_score(line, "auroc"), *cost)
     show_table(table)
     out.print(

@@ -41,11 +41,11 @@ class MultiverseResult(Result):
 
     def draw(self) -> "dict[str, Figure]":
         """Draw a specification curve for each role."""
-        from equivocal.report import specification_curve
+        from equivocal.report import draw_specification_curve
 
         table = self.tables["multiverse"]
         return {
-            "specification_curve" + (f"_{role}" if number else ""): specification_curve(
+            "specification_curve" + (f"_{role}" if number else ""): draw_specification_curve(
                 make_curve_table(table, role)
             )
             for number, role in enumerate(list_roles(table))

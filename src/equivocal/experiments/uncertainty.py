@@ -24,7 +24,7 @@ from equivocal.gestalt.runs import split_corpus
 from equivocal.gestalt.storage import network_path
 from equivocal.machine import package_version, versions
 from equivocal.progress import progress
-from equivocal.report.formatting import number
+from equivocal.report.formatting import format_number
 from equivocal.sampling.samplers import network_flow
 from equivocal.store.files import compute_checksum
 from equivocal.store.locks import hold_folder
@@ -263,13 +263,13 @@ def summarise_in_words(scores: pd.DataFrame, summary: pd.DataFrame, training: fl
     best, second = ranked.iloc[0], ranked.iloc[1]
     clear = "clearly" if _is_clearly_worse(scores, second, best) else "not clearly"
     trained = summary[summary["kind"] == "trained"].iloc[0]
+    excess = [format_number(kind["nll_excess"]) for kind in (best, trained, second)]
     return (
-        f"Closest to the truth: {_name_kind(scores, best)}, {number(best['nll_excess'])} nats "
-        f"above it (trained network alone: {number(trained['nll_excess'])}; next, "
-        f"{_name_kind(scores, second)}: {number(second['nll_excess'])}, {clear} worse), at "
-        f"{number(best['seconds'])} s and {number(best['megabytes'])} MB beyond one network, which "
-        f"took {number(training)} s to train; reversals are detected best "
-        f"{_describe_detection(summary)}."
+        f"Closest to the truth: {_name_kind(scores, best)}, {excess[0]} nats above it (trained "
+        f"network alone: {excess[1]}; next, {_name_kind(scores, second)}: {excess[2]}, {clear} "
+        f"worse), at {format_number(best['seconds'])} s and {format_number(best['megabytes'])} MB "
+        f"beyond one network, which took {format_number(training)} s to train; reversals are "
+        f"detected best {_describe_detection(summary)}."
     )
 
 

@@ -9,10 +9,10 @@ import pandas as pd
 import xarray as xr
 from scipy.special import entr
 
-from equivocal.study.measures import measures
+from equivocal.study.activations import get_tracked
+from equivocal.study.measures import compute_measures
 from equivocal.study.readings import (
     average_non_relevant,
-    get_tracked,
     list_conditions,
     list_roles,
     list_series,
@@ -130,7 +130,7 @@ def tabulate_prior_effects(dataset: xr.Dataset) -> pd.DataFrame:
         A row for each condition but the baseline, measure, sampler, prior and network, averaged
         over items.
     """
-    table = measures(dataset)
+    table = compute_measures(dataset)
     others = list_conditions(dataset)[1:] or list_conditions(dataset)
     chosen = table["condition"].isin(others) & ~table["measure"].str.startswith("plausible")
     table = table[chosen].assign(effect=lambda rows: rows["mean"] - rows["mle"])
