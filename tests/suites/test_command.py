@@ -242,6 +242,17 @@ def test_an_interrupted_run_leaves_no_record_and_resumes(
     assert again | {"seconds": 0} == first | {"seconds": 0}
 
 
+@pytest.mark.slow
+def test_paradigms_and_constructions_run_together(chase_file: Path, tmp_path: Path) -> None:
+    result = run_suites([chase_file, "attachment"], tmp_path, quick=True)
+    names = {"attachment_readings", "attachment_shares", "attachment_beliefs"}
+    assert names | {"words", "findings"} <= result.tables.keys()
+    assert result.draw().keys() == {"overview", "chase", "attachment"}
+    for name in ("suites", "constructions"):
+        assert (tmp_path / f"{name}.toml").exists()
+    assert "Attachment of a prepositional phrase" in result.summary
+
+
 def two_measures() -> tuple[pd.DataFrame, list]:
     """Made-up words of all nine suites; entropies fall where updates rise."""
     rng, parts = np.random.default_rng(0), []

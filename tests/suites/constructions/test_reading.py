@@ -142,9 +142,9 @@ def test_other_items_and_other_weights_are_read_anew(
     Reader(chase, small_run, 0, store).read_posterior(1.0)
     swapped = [replace(i, tracked=i.rivals, rivals=i.tracked) for i in chase.items]
     for construction, run in (
+        (chase, replace(small_run, models=small_run.models[::-1])),
         (replace(chase, items=chase.items[1:]), small_run),
         (replace(chase, items=tuple(swapped)), small_run),
-        (chase, replace(small_run, models=small_run.models[::-1])),
     ):
         alone = Reader(construction, run, 0).read_posterior(1.0)
         found = Reader(construction, run, 0, store).read_posterior(1.0)
