@@ -122,7 +122,7 @@ def _march(
         for i in range(1, num_steps + 1):
             step_keys = jax.vmap(lambda key, i=i: jax.random.fold_in(key, i))(keys)
             moved, stop = advance(step_keys, state, rows)
-            keep = jnp.asarray(finished)
+            keep = jnp.asarray(finished)  # may be read later, so `finished` is never written to
             state = jax.tree.map(
                 lambda new, old, keep=keep: jnp.where(
                     keep.reshape(-1, *[1] * (new.ndim - 1)), old, new

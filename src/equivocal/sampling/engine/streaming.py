@@ -233,7 +233,10 @@ class FromDisk:
         self.rows = Streamed(jnp.arange(self._reader.chunks), self._reader)
 
     def load(self, slots: np.ndarray, outputs: np.ndarray) -> None:
-        """Give slots to other outputs."""
+        """Give slots to other outputs.
+
+        The compiled sums call the reader while they run, so whoever calls this has waited for them.
+        """
         self._reader.outputs[slots] = outputs
 
 
