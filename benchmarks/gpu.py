@@ -34,14 +34,14 @@ import numpy as np
 
 from equivocal.machine import versions
 from equivocal.sampling import Posterior, sample_posterior
-from equivocal.sampling.engine import bernoulli, flow
-from equivocal.sampling.engine.flow_rule import FlowRule
-from equivocal.sampling.engine.products import Precision, product
+from equivocal.sampling.engine import flow, likelihoods
+from equivocal.sampling.engine.likelihoods import FlowRule
+from equivocal.sampling.engine.products import Precision
 from equivocal.sampling.engine.rows import Rows
 from equivocal.sampling.samplers.mean_field import init
 
 Numbers = dict[str, Any]
-RULE = FlowRule(bernoulli.variance, bernoulli.by_quadrature)
+RULE = FlowRule(likelihoods.compute_variance, likelihoods.average_by_quadrature)
 
 
 def timed(work: Callable[[], Any]) -> tuple[float, Any]:

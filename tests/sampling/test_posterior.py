@@ -13,7 +13,7 @@ from arviz_stats.base import array_stats
 
 from equivocal.errors import UserError
 from equivocal.sampling import Posterior, sample_posterior
-from equivocal.sampling.diagnostics import pareto_shape
+from equivocal.sampling.diagnostics import fit_pareto_shape
 from tests.faults.damage import flip
 from tests.sampling.problems import SEEDS, small
 
@@ -234,11 +234,11 @@ def test_pareto_shape_agrees_with_arviz(seed: int) -> None:
     rng = np.random.default_rng(seed)
     log_weights = rng.exponential(np.array([[0.1], [0.5], [1.2]]), (3, 2000))
     theirs = [float(array_stats.psislw(-row)[1]) for row in log_weights]
-    np.testing.assert_allclose(pareto_shape(log_weights), theirs, atol=1e-9)
+    np.testing.assert_allclose(fit_pareto_shape(log_weights), theirs, atol=1e-9)
 
 
 def test_constant_weights_have_no_tail() -> None:
-    assert pareto_shape(np.zeros((2, 500))).tolist() == [-np.inf, -np.inf]
+    assert fit_pareto_shape(np.zeros((2, 500))).tolist() == [-np.inf, -np.inf]
 
 
 def test_precision_follows_the_features_whatever_jax_is_set_to() -> None:

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from equivocal.sampling import sample_network, sample_posterior
-from equivocal.sampling.engine.ensembles import run_ensemble
+from equivocal.sampling.engine.ensembles import Dynamics, run_ensemble
 from equivocal.sampling.engine.plan import Plan
 from equivocal.sampling.engine.problem import Likelihood, Problem
 from equivocal.sampling.engine.settings import RunSettings
@@ -66,8 +66,8 @@ def test_an_output_that_stops_has_taken_its_last_step() -> None:
     """Output 0 of each group stops at step 2, output 1 at step 3, while JAX's queue is long.
 
     With `finished |= stop` in place of a new array, half of the hand-overs (those of arrays that
-    JAX does not copy at once, because of where in memory they lie) are read too late; with 32 groups
-    at different places a step goes missing in every run.
+    JAX does not copy at once, because of where in memory they lie) are read too late; with 32
+    groups at different places a step goes missing in every run.
     """
     K, steps = 64, 3
     problem = Problem(
@@ -99,7 +99,8 @@ def test_an_output_that_stops_has_taken_its_last_step() -> None:
             np.array([taken >= 2, taken >= steps]),
         )
 
-    outcome = run_ensemble(problem, plan, settings, start, advance, steps, "the steps ran out")
+    dynamics = Dynamics(start, advance, steps, "the steps ran out")
+    outcome = run_ensemble(problem, plan, settings, dynamics)
     expected = np.tile([2.0, 3.0], K // 2)
     np.testing.assert_array_equal(outcome.time, expected)
     np.testing.assert_array_equal(outcome.particles[:, 0, 0], expected)
@@ -129,8 +130,8 @@ def _sample_network() -> np.ndarray:
     ).particles
 
 
-# NUTS is left out: NumPyro draws all of an output's chains in one compiled call, which holds none of
-# our arrays, and 5,000 of them take hours.
+# NUTS is left out: NumPyro draws all of an output's chains in one compiled call, after which none
+# of its arrays is written to, and 5,000 of them take hours.
 SAMPLERS = {
     "exact-flow": _sample("exact-flow"),
     "exact-flow, ensemble": _sample("exact-flow", expectations="ensemble", num_particles=8),

@@ -24,7 +24,7 @@ except ImportError as error:
 
 from equivocal.errors import join_names
 from equivocal.sampling import Entropies, Posterior, sample_posterior
-from equivocal.sampling.engine.inputs import checked_bool, checked_int, fail
+from equivocal.sampling.engine.inputs import check_bool, check_int, fail
 from equivocal.sklearn.rows import Seen, merged
 
 __all__ = ["EnsembleKalmanBase"]
@@ -165,9 +165,9 @@ class EnsembleKalmanBase(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"{type(self).__name__} needs at least two classes, got one class: "
                 f"{self.classes_[0]}; for a stream, name all in partial_fit(classes=...)."
             )
-        checked_bool(self.fit_intercept, "fit_intercept")
+        check_bool(self.fit_intercept, "fit_intercept")
         if self.max_rows is not None:
-            checked_int(self.max_rows, "max_rows", least=0)
+            check_int(self.max_rows, "max_rows", least=0)
         self._softmax = self._wants_softmax() and len(self.classes_) > 2
         self._prior = Prior(0.0, self.prior_variance)
         self.folded_rows_ = 0

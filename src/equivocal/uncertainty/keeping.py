@@ -83,7 +83,7 @@ class Kept:
         weights = compute_checksum(network_path(self.folder / "networks", index))
         settings = asdict(self.settings)
         settings.pop("dropout")  # of no concern to a posterior
-        constants = {"CLOSE": CLOSE} if kind == "last" else network_flow.constants()
+        constants = {"CLOSE": CLOSE} if kind == "last" else network_flow.list_constants()
         key = hash_content(weights, kind, index, settings, constants)
         return self.folder / "members" / kind / f"{index:02d}-{key}.safetensors"
 
