@@ -77,7 +77,7 @@ bench: .venv/.installed-dev
 	$(BIN)/pip install --quiet --constraint constraints.txt "torch==2.13.0"
 	$(BIN)/python -m benchmarks.training
 	$(BIN)/python -m benchmarks.large_world
-	$(BIN)/python -m benchmarks.sampling
+	$(BIN)/python -m benchmarks.sampling --full --record
 	$(BIN)/python -m benchmarks.reproduction
 	$(BIN)/python -m benchmarks.serving
 	$(BIN)/python -m benchmarks.scaling

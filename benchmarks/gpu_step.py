@@ -8,7 +8,7 @@ wait for their result, after one that compiles:
 
     gemm         rates of matrix products: large square ones, and batches shaped like the step's,
                  in float32 ("highest"), with TF32 inside, and as JAX multiplies by default
-    step         one `flow_step` and its parts (`_propose`, `corrected`, `sum_rows`, `_judge`),
+    step         one `flow_step` and its parts (`_propose`, `correct_mean`, `sum_rows`, `_judge`),
                  with and without mean corrections and for averages over J particles; beside each
                  the floor: its matrix products' arithmetic over the best float32 rate
     blocks       `flow_step` for rows cut into blocks of several sizes: what a plan should choose

@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from benchmarks.sampler.lines import Findings, Goal, Line
-from benchmarks.sampler.literal import literal_step
+from benchmarks.sampler.literal import take_literal_step
 from benchmarks.sampler.problems import Data
 from benchmarks.sampler.running import Workbench
 from benchmarks.sampler.settings import BenchSettings
@@ -57,7 +57,7 @@ class Start:
     def literal(self, k: int) -> np.ndarray:
         """The particles of output k after a literal step."""
         assert self.config.step_size is not None
-        return literal_step(
+        return take_literal_step(
             self.particles[k], self.features, self.targets[:, k], self.config.step_size
         )
 

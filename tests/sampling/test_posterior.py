@@ -271,3 +271,18 @@ print(sample_posterior(x, [0, 0, 1]).predict_proba(x).round(3).tolist())
     )
     probabilities = np.array(json.loads(done.stdout))
     assert (np.diff(probabilities[:, 0]) > 0).all()
+
+
+def test_a_generator_draws_the_seed() -> None:
+    """Two generators in the same state give the same bits, and the seed drawn can be used again."""
+    first, second = (
+        sample_posterior(*small(), seed=np.random.default_rng(3), num_particles=20)
+        for _ in range(2)
+    )
+    np.testing.assert_array_equal(first.particles, second.particles)
+    again = sample_posterior(*small(), seed=first.info.settings["seed"], num_particles=20)
+    np.testing.assert_array_equal(first.particles, again.particles)
+    generator = np.random.default_rng(3)
+    generator.integers(2**32)
+    other = sample_posterior(*small(), seed=generator, num_particles=20)
+    assert not np.array_equal(first.particles, other.particles)

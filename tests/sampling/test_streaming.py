@@ -13,7 +13,7 @@ from equivocal.sampling import Posterior, sample_posterior
 from equivocal.sampling.engine.plan import Plan, make_plan
 from equivocal.sampling.engine.problem import Likelihood, Problem, sample_rows
 from equivocal.sampling.engine.settings import RunSettings
-from equivocal.sampling.engine.streaming import CHUNK, StreamedProblem
+from equivocal.sampling.engine.streaming import CHUNK, StreamedProblem, is_streamed, iterate_outputs
 from equivocal.sampling.samplers.mean_field import RULE, run_gaussian
 from tests.sampling.problems import Data, small
 
@@ -141,12 +141,12 @@ def test_outputs_in_turn_share_a_reader_and_so_a_program(tmp_path: Path, data: D
     problem = StreamedProblem.open(*given, Likelihood.BERNOULLI, None)
     plan = Plan(block_rows=512, slots=1, num_features=8)
     readers = set()
-    for (output,), rows in streaming.rows_by_outputs(problem, plan, 1):
+    for (output,), rows in iterate_outputs(problem, plan, 1):
         readers.add(rows.reader)
-        _, _, targets, _ = rows.reader.chunk(0)
+        _, _, targets, _ = rows.reader.read_chunk(0)
         np.testing.assert_array_equal(targets.reshape(-1)[:4_001], data.targets[:, output])
     assert len(readers) == 1
-    *_, (last, rows) = streaming.rows_by_outputs(problem, plan, 2)
+    *_, (last, rows) = iterate_outputs(problem, plan, 2)
     assert (last, rows.reader.outputs.tolist()) == (range(2, 3), [2])
 
 
@@ -156,7 +156,7 @@ def test_what_is_not_streamed_fits(tmp_path: Path, budget: int) -> None:
     features, targets = small(num_outputs=2, num_rows=4_000, num_features=4)
     there = mapped(tmp_path, features.astype(np.float32))
     given = (there, targets, None, 0.0, 1.0, Likelihood.BERNOULLI, None)
-    streamed = streaming.is_streamed(there, None, budget)
+    streamed = is_streamed(there, None, budget)
     problem = StreamedProblem.open(*given) if streamed else Problem.build(*given)
     sizes = {"per_output": 8 * 12**2, "per_row": 36}  # of `mean_field`
     assert make_plan(problem, budget, **sizes, pad=True).slots >= 1
