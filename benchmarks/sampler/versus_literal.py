@@ -115,7 +115,7 @@ def _start(data: Data, settings: BenchSettings, K: int, dtype: Any) -> Start:
         features=psi,
         targets=targets,
         rows=lay_out(problem, slice(0, K), min(BLOCK_ROWS, N), num_features=wide),
-        state=dropout_deterministic.filled_up(state, wide),
+        state=dropout_deterministic.fill_up(state, wide),
         keys=keys,
         config=dropout_deterministic.DropoutConfig(
             dropout_rate=0.0, step_size=float(0.5 / (stiff + 1))

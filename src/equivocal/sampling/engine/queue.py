@@ -50,8 +50,11 @@ def run_flow(
     K = problem.num_outputs
     start_of = start_of or start_near_prior(problem, plan.num_features)
     slots = K if rule.joint else plan.slots
-    streamed = isinstance(problem, StreamedProblem)
-    data = FromDisk(problem, plan, slots) if streamed else InMemory(problem, plan, slots)
+    data: InMemory | FromDisk = (
+        FromDisk(problem, plan, slots)
+        if isinstance(problem, StreamedProblem)
+        else InMemory(problem, plan, slots)
+    )
     state = _start(range(slots), K, start_of)
     nodes = None if nodes_of is None else jnp.stack([nodes_of(k % K) for k in range(slots)])
     held = np.array([k if k < K else -1 for k in range(slots)])  # which output each slot works on

@@ -117,8 +117,8 @@ def _put(every: Array, some: Array, first: Int[Array, ""]) -> Array:
 
 def load_outputs(rows: Rows, problem: Problem, outputs: slice) -> Rows:
     """Return the same rows with the targets and offsets of other outputs."""
-    targets, offsets = problem.targets[:, outputs], problem.compute_offsets(outputs)
-    targets, offsets = (_turn(problem, part, rows.counts.shape[1]) for part in (targets, offsets))
+    parts = problem.targets[:, outputs], problem.compute_offsets(outputs)
+    targets, offsets = (_turn(problem, part, rows.counts.shape[1]) for part in parts)
     return rows._replace(targets=targets, offsets=offsets)
 
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+__all__ = ["Array", "Bool", "Float", "Int", "PRNGKey"]
+
 Array = jax.Array
 PRNGKey = jax.Array
 

@@ -11,12 +11,14 @@ With a softmax likelihood the curvature between classes is left out.
 """
 
 from dataclasses import dataclass
-from functools import partial
 
 from equivocal.sampling.engine import likelihoods
+from equivocal.sampling.engine.flow import FlowInfo, FlowState
 from equivocal.sampling.engine.likelihoods import FlowRule, make_softmax_rule
 from equivocal.sampling.engine.problem import Likelihood, Problem
+from equivocal.sampling.engine.rows import Rows
 from equivocal.sampling.engine.settings import Outcome, RunSettings
+from equivocal.sampling.engine.shapes import PRNGKey
 from equivocal.sampling.samplers import mean_field
 from equivocal.sampling.samplers.mean_field import init, run_gaussian
 
@@ -29,12 +31,18 @@ RULE = FlowRule(
     largest_damping=1.0,
     corrections=0,
 )
-step = partial(mean_field.step, rule=RULE)  # one Newton step with line search
 
 
 @dataclass(frozen=True, kw_only=True)
 class LaplaceConfig:
     """Nothing to choose."""
+
+
+def step(
+    key: PRNGKey, state: FlowState, rows: Rows, rule: FlowRule = RULE
+) -> tuple[FlowState, FlowInfo]:
+    """Take one Newton step with line search; it is deterministic, the key is not used."""
+    return mean_field.step(key, state, rows, rule)
 
 
 def run(problem: Problem, config: LaplaceConfig, settings: RunSettings) -> Outcome:
