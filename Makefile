@@ -3,6 +3,7 @@
 #   make test        lint, types, import rules, tests, doctests, README commands
 # and, when changing samplers:
 #   make test-slow   simulation-based calibration, many seeds, the longer notebook; a quarter of an hour
+#   make stress      every sampler 5,000 times on busy cores, bit-equal every time; an hour or two
 # and, when changing what is written to disk:
 #   make test-longer processes and whole commands that are too long for `make test`; some minutes
 #   make test-faults kill -9, Ctrl-C, full disks and more, on real processes; several minutes
@@ -14,7 +15,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: reproduce test tests test-slow test-longer test-faults fuzz lint site bench lock clean
+.PHONY: reproduce test tests test-slow stress test-longer test-faults fuzz lint site bench lock clean
 
 reproduce: .venv/.installed
 	$(BIN)/equivocal reproduce --out runs/paper
@@ -36,6 +37,10 @@ tests: .venv/.installed-dev
 test-slow: .venv/.installed-dev
 	$(TEST_ENV) EQUIVOCAL_SEEDS=100 $(BIN)/python -m pytest tests/sampling/test_posterior.py -k draws
 	$(TEST_ENV) $(BIN)/python -m pytest -m slow
+
+# The same seed gives the same bits under load; `make test` tries 25 runs of each sampler.
+stress: .venv/.installed-dev
+	$(TEST_ENV) EQUIVOCAL_STRESS=5000 $(BIN)/python -m pytest tests/sampling/test_stress.py
 
 # LONGER chooses some of them.
 LONGER := tests/asking tests/benchmarks tests/cli tests/uncertainty tests/fuzz tests/human_data \
@@ -72,7 +77,7 @@ bench: .venv/.installed-dev
 	$(BIN)/pip install --quiet --constraint constraints.txt "torch==2.13.0"
 	$(BIN)/python -m benchmarks.training
 	$(BIN)/python -m benchmarks.large_world
-	$(BIN)/python -m benchmarks.sampling
+	$(BIN)/python -m benchmarks.sampling --full --record
 	$(BIN)/python -m benchmarks.reproduction
 	$(BIN)/python -m benchmarks.serving
 	$(BIN)/python -m benchmarks.scaling

@@ -34,14 +34,14 @@ import numpy as np
 
 from equivocal.machine import versions
 from equivocal.sampling import Posterior, sample_posterior
-from equivocal.sampling.engine import bernoulli, flow
-from equivocal.sampling.engine.flow_rule import FlowRule
-from equivocal.sampling.engine.products import Precision, product
+from equivocal.sampling.engine import flow, likelihoods
+from equivocal.sampling.engine.likelihoods import FlowRule
+from equivocal.sampling.engine.products import Precision, multiply
 from equivocal.sampling.engine.rows import Rows
 from equivocal.sampling.samplers.mean_field import init
 
 Numbers = dict[str, Any]
-RULE = FlowRule(bernoulli.variance, bernoulli.by_quadrature)
+RULE = FlowRule(likelihoods.compute_variance, likelihoods.average_by_quadrature)
 
 
 def timed(work: Callable[[], Any]) -> tuple[float, Any]:
@@ -111,14 +111,14 @@ def step(sizes: Numbers) -> Numbers:
     G = jnp.zeros((K, D, D)) + jnp.eye(D)
     for how in Precision:
         rule = RULE._replace(precision=how)
-        multiply = jax.jit(partial(product, precision=how))
+        rounded = jax.jit(partial(multiply, precision=how))
         with jax.default_matmul_precision("highest"):
             state, _ = flow.flow_step(init(K, D), rows, rule)
             again = partial(flow.flow_step, state, rows, rule)
             again()  # compiled now
             seconds = median(timed(again)[0] for _ in range(5))
-            multiply(B, G).block_until_ready()
-            alone = median(timed(partial(multiply, B, G))[0] for _ in range(10))
+            rounded(B, G).block_until_ready()
+            alone = median(timed(partial(rounded, B, G))[0] for _ in range(10))
         flops = 6.0 * N * K * D * D  # B twice (spread, sums) and BᵀrB
         found[str(how)] = {
             "seconds": seconds,

@@ -8,7 +8,7 @@ wait for their result, after one that compiles:
 
     gemm         rates of matrix products: large square ones, and batches shaped like the step's,
                  in float32 ("highest"), with TF32 inside, and as JAX multiplies by default
-    step         one `flow_step` and its parts (`_propose`, `corrected`, `row_sums`, `_judge`),
+    step         one `flow_step` and its parts (`_propose`, `correct_mean`, `sum_rows`, `_judge`),
                  with and without mean corrections and for averages over J particles; beside each
                  the floor: its matrix products' arithmetic over the best float32 rate
     blocks       `flow_step` for rows cut into blocks of several sizes: what a plan should choose
@@ -33,21 +33,23 @@ import jax.numpy as jnp
 import numpy as np
 
 from equivocal.sampling import sample_posterior
-from equivocal.sampling.engine import bernoulli, flow
-from equivocal.sampling.engine.corrections import corrected
-from equivocal.sampling.engine.draws import noise_for
-from equivocal.sampling.engine.flow_rule import FlowRule
+from equivocal.sampling.engine import flow, likelihoods
+from equivocal.sampling.engine.corrections import correct_mean
+from equivocal.sampling.engine.draws import draw_noise
+from equivocal.sampling.engine.likelihoods import FlowRule
 from equivocal.sampling.engine.plan import LANES
 from equivocal.sampling.engine.problem import Likelihood, Problem
 from equivocal.sampling.engine.rows import Rows, lay_out
 
 PRECISIONS = ("highest", "default")  # of the sampler; what "default" is, the device decides
 GEMM_PRECISIONS = ("highest", "tensorfloat32", "default")
-RULE = FlowRule(bernoulli.variance, bernoulli.by_quadrature)
+RULE = FlowRule(likelihoods.compute_variance, likelihoods.average_by_quadrature)
 RULES = {
     "corrections=3": RULE,
     "corrections=0": RULE._replace(corrections=0),
-    "ensemble": FlowRule(bernoulli.deviations, bernoulli.over_ensemble, slack=1.0, symmetric=True),
+    "ensemble": FlowRule(
+        likelihoods.compute_deviations, likelihoods.average_over_ensemble, slack=1.0, symmetric=True
+    ),
 }
 
 Numbers = dict[str, Any]
@@ -166,12 +168,14 @@ def step_flops(sizes: Sizes, rule: FlowRule) -> Numbers:
     particles = 2.0 * K * N * D * sizes.J if rule.symmetric else 0.0
     parts = {
         "propose": 2 * 2.0 * K * D**3 + (4 if rule.symmetric else 2 / 3) * K * D**3,
-        "corrected": 0.0,
-        "row_sums": 2 * 2.0 * K * N * D**2 + 2 * 2.0 * K * N * D + particles,
+        "correct_mean": 0.0,
+        "sum_rows": 2 * 2.0 * K * N * D**2 + 2 * 2.0 * K * N * D + particles,
         "judge": 0.0,
     }
     if rule.corrections:  # B once, then three products with vectors for each
-        parts["corrected"] = 2.0 * K * N * D**2 + 3 * rule.corrections * 2.0 * K * N * D + particles
+        parts["correct_mean"] = (
+            2.0 * K * N * D**2 + 3 * rule.corrections * 2.0 * K * N * D + particles
+        )
     return parts | {"step": sum(parts.values())}
 
 
@@ -208,23 +212,23 @@ def _time_parts(sizes: Sizes, rows: Rows, rule: FlowRule) -> Numbers:
     """Seconds of a whole step and of each part alone."""
     nodes = None
     if rule.symmetric:
-        noise = noise_for(0, range(sizes.K), sizes.J, sizes.wide)
+        noise = draw_noise(0, range(sizes.K), sizes.J, sizes.wide)
         nodes = jnp.asarray(noise.astype(np.float32))
     state = on_the_way(sizes, rows, rule, nodes)
     proposal = flow._propose(state, rule)
     mean, factor = proposal.mean, proposal.factor
-    sums = flow.row_sums(rows, mean, factor, rule, nodes)
+    sums = flow.sum_rows(rows, mean, factor, rule, nodes)
     parts: dict[str, Callable[[], Any]] = {
         "step": lambda: flow.flow_step(state, rows, rule, nodes),
         "propose": lambda: flow._propose(state, rule),
-        "corrected": lambda: corrected(
+        "correct_mean": lambda: correct_mean(
             rows, mean, factor, proposal.damping, state.refused, rule, nodes
         ),
-        "row_sums": lambda: flow.row_sums(rows, mean, factor, rule, nodes),
+        "sum_rows": lambda: flow.sum_rows(rows, mean, factor, rule, nodes),
         "judge": lambda: flow._judge(state, proposal, mean, sums, rule),
     }
     if not rule.corrections:
-        del parts["corrected"]
+        del parts["correct_mean"]
     times: Numbers = {}
     for name, work in parts.items():
         times[name] = attempt(lambda: {"seconds": median_seconds(work, sizes.repeats)})  # noqa: B023

@@ -1,14 +1,16 @@
-"""Posteriors against scikit-learn, NUTS and the literal algorithm, for the record.
+"""Posteriors against scikit-learn, NUTS and the literal algorithm, measured on this machine.
 
-    python -m benchmarks.sampling                  everything, a million rows included
-    python -m benchmarks.sampling --quick          does it still work? about a minute
-    python -m benchmarks.sampling --run runs/ten   rows of other networks than runs/paper's
+    python -m benchmarks.sampling --quick                   does it still work? about a minute
+    python -m benchmarks.sampling                           all comparisons
+    python -m benchmarks.sampling --full --record           a million rows too, for the record
+    python -m benchmarks.sampling --only sklearn --json -   one comparison, as JSON
 
-The same as `equivocal bench --full`; what is compared with what, and what is counted, stands in the
-modules of `benchmarks.sampler`. Run it on a machine that does nothing else. Prints the table and
-writes `benchmarks/results/sampling.json` (`--quick`: `quick/sampling.json`).
+What is compared with what, and what is counted, is described in the modules of
+`benchmarks.sampler`. Close other programs first: the times are those of this machine as it is now.
 """
 
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -17,28 +19,85 @@ from rich.console import Console
 
 from benchmarks.machine import RESULTS
 from benchmarks.sampler import BenchSettings, run_bench
-from equivocal.store.files import write_text_atomically
+from equivocal.errors import UserError
+from equivocal.store.files import ensure_writable, write_text_atomically
 
 # Without this folder, and no other named, rows are made up; the table says which.
 PAPER = Path("runs/paper")
 
+Only = Annotated[
+    list[str] | None,
+    typer.Option(help="sklearn, nuts, literal or linearity; may be repeated [all]."),
+]
+Json = Annotated[
+    str | None, typer.Option(help="Write all numbers to this file; `-` is standard output.")
+]
+Folder = Annotated[
+    Path | None,
+    typer.Option(help=f"Trained networks whose rows to use [{PAPER}; made-up if --quick]."),
+]
 
-def main(
-    quick: Annotated[bool, typer.Option(help="Small sizes, to see that it runs.")] = False,
-    run: Annotated[Path, typer.Option(help="Trained networks to take rows from.")] = PAPER,
+
+def measure(
+    quick: Annotated[bool, typer.Option("--quick", help="Small sizes: does it run?")] = False,
+    full: Annotated[bool, typer.Option("--full", help="A million rows, too.")] = False,
+    only: Only = None,
+    json: Json = None,
+    run: Folder = None,
+    nuts_outputs: Annotated[
+        int | None, typer.Option(min=1, help="Outputs that NUTS is timed on [3].")
+    ] = None,
+    record: Annotated[
+        bool, typer.Option("--record", help="Overwrite benchmarks/results/sampling.json.")
+    ] = False,
 ) -> None:
-    """Measure, print the table and write the results."""
-    console = Console(highlight=False, markup=False)
-    settings = BenchSettings.quick() if quick else BenchSettings.full()
+    """Measure the samplers against scikit-learn, NUTS and the literal algorithm.
+
+    Takes some minutes, most of them for NUTS. Example: python -m benchmarks.sampling --quick
+    """
+    if quick and full:
+        raise UserError("--quick and --full exclude each other; give one of them.")
+    settings = BenchSettings.quick() if quick else BenchSettings.full() if full else BenchSettings()
+    if nuts_outputs is not None:
+        settings = replace(settings, nuts_outputs=nuts_outputs)
+    _check_writable(json)
+    if run is None and not quick and (PAPER / "run.toml").exists():
+        run = PAPER
+    to_err = Console(highlight=False, markup=False, stderr=True)
+    to_out = Console(highlight=False, markup=False)
     report = run_bench(
         settings,
-        run=None if run == PAPER and not run.exists() else run,
-        on_progress=lambda done, total, state: console.print(f"{done}/{total}, {state}"),
+        run=run,
+        only=only or (),
+        on_progress=lambda done, total, state: to_err.print(f"{done}/{total}, {state}"),
     )
-    console.print(report.table())
-    path = RESULTS / ("quick/sampling.json" if quick else "sampling.json")
-    write_text_atomically(path, report.to_json())
+    (to_err if json == "-" else to_out).print(report.table())
+    if json == "-":
+        to_out.print(report.to_json(), end="", soft_wrap=True)
+    elif json is not None:
+        write_text_atomically(json, report.to_json())
+        to_out.print(f"wrote {json}", soft_wrap=True)
+    if record:
+        write_text_atomically(RESULTS / "sampling.json", report.to_json())
+
+
+def _check_writable(json: str | None) -> None:
+    """Complain before the work rather than after it."""
+    if json is None or json == "-":
+        return
+    if Path(json).exists():
+        raise UserError(f"{json} exists already; choose another name or remove it first.")
+    ensure_writable(Path(json).parent)
+
+
+def main() -> None:
+    """Run the command; a user's mistake gets one sentence and exit code 2."""
+    try:
+        typer.run(measure)
+    except UserError as error:
+        print(error, file=sys.stderr)
+        raise SystemExit(2) from None
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    main()

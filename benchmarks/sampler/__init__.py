@@ -1,4 +1,4 @@
-"""Speed, measured against others on the spot: what `equivocal bench` runs.
+"""Speed, measured against others on the spot: what `python -m benchmarks.sampling` runs.
 
 A front door beside the command line. Each comparison is a section with a module of its own:
 `versus_sklearn`, `versus_nuts`, `versus_literal`, `linearity`. `run_bench` runs them in one process

@@ -17,8 +17,7 @@ from benchmarks.sampler.problems import plain_rows
 from benchmarks.sampler.timing import timed
 from equivocal.sampling import METHODS, sample_posterior
 from equivocal.sampling.engine.problem import Likelihood, Problem
-from equivocal.sampling.engine.result import Outcome
-from equivocal.sampling.engine.settings import RunSettings
+from equivocal.sampling.engine.settings import Outcome, RunSettings
 
 __all__ = ["main"]
 

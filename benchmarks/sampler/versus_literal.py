@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from benchmarks.sampler.lines import Findings, Goal, Line
-from benchmarks.sampler.literal import literal_step
+from benchmarks.sampler.literal import take_literal_step
 from benchmarks.sampler.problems import Data
 from benchmarks.sampler.running import Workbench
 from benchmarks.sampler.settings import BenchSettings
@@ -57,7 +57,7 @@ class Start:
     def literal(self, k: int) -> np.ndarray:
         """The particles of output k after a literal step."""
         assert self.config.step_size is not None
-        return literal_step(
+        return take_literal_step(
             self.particles[k], self.features, self.targets[:, k], self.config.step_size
         )
 
@@ -115,7 +115,7 @@ def _start(data: Data, settings: BenchSettings, K: int, dtype: Any) -> Start:
         features=psi,
         targets=targets,
         rows=lay_out(problem, slice(0, K), min(BLOCK_ROWS, N), num_features=wide),
-        state=dropout_deterministic.filled_up(state, wide),
+        state=dropout_deterministic.fill_up(state, wide),
         keys=keys,
         config=dropout_deterministic.DropoutConfig(
             dropout_rate=0.0, step_size=float(0.5 / (stiff + 1))

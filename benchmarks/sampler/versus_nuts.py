@@ -110,7 +110,7 @@ def _differences(
     # draw i of every chain stands before draw i + 1
     by_chain = np.stack(
         [
-            _mean_probability(data.held_out, nuts.particles[:, c :: nuts.chains])
+            _average_probability(data.held_out, nuts.particles[:, c :: nuts.chains])
             for c in range(nuts.chains)
         ]
     )
@@ -118,7 +118,7 @@ def _differences(
     return gap.max(axis=0), error.max(axis=0)
 
 
-def _mean_probability(rows: np.ndarray, particles: np.ndarray) -> np.ndarray:
+def _average_probability(rows: np.ndarray, particles: np.ndarray) -> np.ndarray:
     """(M, K) from (M, D) and (K, J, D)."""
     return np.stack([expit(rows @ each.T).mean(axis=1) for each in particles], axis=1)
 

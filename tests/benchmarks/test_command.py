@@ -1,17 +1,43 @@
-"""`equivocal bench` in real processes, at small sizes."""
+"""`python -m benchmarks.sampling` in real processes, at small sizes."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from equivocal.gestalt import Run
-from tests.cli.test_cli import fails, run
 
 FACTS = {"cpu", "cores", "system", "load_average", "versions", "commit"}
 pytestmark = pytest.mark.slow  # whole benchmarks from the command line; `make test-longer`
 
-SMALL = ["bench", "--quick", "--only"]
+SMALL = ["--quick", "--only"]
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run the command in a process of its own."""
+    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    own = {"COLUMNS": "160", "NO_COLOR": "1", "JAX_PLATFORMS": "cpu", "PYTHONPATH": path}
+    return subprocess.run(
+        [sys.executable, "-m", "benchmarks.sampling", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env=os.environ | own,
+        timeout=300,
+        check=False,
+    )
+
+
+def fails(*arguments: object, cwd: Path | None = None) -> str:
+    """Return the complaint about a user's mistake."""
+    result = run(*arguments, cwd=cwd)
+    assert result.returncode == 2, result.stderr
+    assert "Traceback" not in result.stderr
+    return result.stderr
 
 
 @pytest.fixture(scope="module")
@@ -89,11 +115,11 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     ],
 )
 def test_mistakes_get_one_sentence_and_exit_code_2(options: list[str], message: str) -> None:
-    assert message in fails("bench", *options)
+    assert message in fails(*options)
 
 
 def test_help_has_examples() -> None:
-    text = run("bench", "--help").stdout
+    text = run("--help").stdout
     assert "Example" in text
     for option in ("--quick", "--full", "--only", "--json", "--run", "--nuts-outputs"):
         assert option in text

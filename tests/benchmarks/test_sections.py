@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from benchmarks.sampler import BenchSettings, linearity, run_bench, versus_nuts, versus_sklearn
-from benchmarks.sampler.literal import literal_step
+from benchmarks.sampler.literal import take_literal_step
 from benchmarks.sampler.problems import Data
 from benchmarks.sampler.running import Workbench
 from benchmarks.sampler.timing import compile_spans, covered
@@ -83,7 +83,7 @@ def test_literal_step_by_hand() -> None:
     m = half.mean()
     P = ((half - m) ** 2).sum()
     wanted = half - dt / 2 * P / (dt * P + 1) * (half + m) + dt / 2 * (half - m)
-    np.testing.assert_allclose(literal_step(theta, psi, t, dt), wanted, rtol=1e-14)
+    np.testing.assert_allclose(take_literal_step(theta, psi, t, dt), wanted, rtol=1e-14)
 
 
 def said_by_children(

@@ -15,7 +15,7 @@ import numpy as np
 from equivocal.sampling import sample_posterior
 from tests.sampling.problems import small
 
-# large enough for jaxlib to deal a LAPACK call out to threads: see `placement.one_by_one`
+# large enough for jaxlib to deal a LAPACK call out to threads: see `placement.apply_one_by_one`
 PROBLEM = {"num_outputs": 40, "num_rows": 601, "num_features": 40}
 
 

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from benchmarks.sampler.literal import take_literal_step
 from scipy.integrate import solve_ivp
 
 from equivocal.sampling import Snapshot, sample_posterior
@@ -16,10 +17,23 @@ from equivocal.sampling.samplers.dropout_deterministic import (
     init,
     step,
 )
-from tests.sampling.literal import literal_step, ode_right_hand_side
 from tests.sampling.problems import Data, rows_of, small
 
 MANY, FEW = 12, 3  # particles: more and fewer than the 4 features
+
+
+def ode_right_hand_side(
+    theta: np.ndarray, features: np.ndarray, targets: np.ndarray, prior_variance: np.ndarray
+) -> np.ndarray:
+    """Return docs/maths.md (7) for prior mean zero, particles as rows."""
+    J = len(theta)
+    m = theta.mean(axis=0)
+    d = theta - m
+    P = d.T @ d / (J - 1)
+    y = 1 / (1 + np.exp(-features @ theta.T))
+    H = features.T @ ((y * (1 - y)).mean(axis=1)[:, None] * features)
+    g = features.T @ (y.mean(axis=1) - targets)
+    return -0.5 * (d @ H + 2 * g) @ P - 0.5 * ((theta + m) / prior_variance) @ P + 0.5 * d
 
 
 def start(particles: np.ndarray) -> DropoutState:
@@ -45,8 +59,14 @@ def test_step_is_the_printed_one(num_particles: int, taming: str) -> None:
         keys = jax.random.split(jax.random.key(0), 2)
         moved, _ = step(keys, start(w), rows, config)
     for k in range(2):
-        literal = literal_step(
-            m0 + np.sqrt(v) * w[k], data.features, data.targets[:, k], m0, v, 0.05, taming
+        literal = take_literal_step(
+            m0 + np.sqrt(v) * w[k],
+            data.features,
+            data.targets[:, k],
+            0.05,
+            prior_mean=m0,
+            prior_variance=v,
+            taming=taming,
         )
         # Round-off: the literal N×N inverse has a condition number of at most 1e4 here.
         np.testing.assert_allclose(
@@ -95,12 +115,12 @@ def test_printed_taming_does_not_tend_to_the_equation() -> None:
 
 def test_dropout_covariance_is_unbiased_and_leaves_the_subspace() -> None:
     """Over many masks P̂ has diagonal P (1/(1−ρ) makes up for what is dropped)."""
-    from equivocal.sampling.samplers.dropout_deterministic import _dropped
+    from equivocal.sampling.samplers.dropout_deterministic import _drop
 
     with jax.enable_x64(True):
         deviations = np.repeat(ensemble(FEW, 1) - ensemble(FEW, 1).mean(axis=1), 4000, axis=0)
         keys = jax.random.split(jax.random.key(0), 4000)
-        F = np.asarray(_dropped(keys, jnp.asarray(deviations), 0.3))
+        F = np.asarray(_drop(keys, jnp.asarray(deviations), 0.3))
     covariance = np.matmul(F.swapaxes(1, 2), F)
     exact = deviations[0].T @ deviations[0] / (FEW - 1)
     error = covariance.std(axis=0) / np.sqrt(4000)

@@ -7,7 +7,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.special import expit
 
-from equivocal.sampling.engine.expectations import gaussian_moments, kolmogorov_nodes
+from equivocal.sampling.engine.expectations import compute_moments, make_kolmogorov_nodes
 
 MEANS = [0.0, 0.3, -2.0, 7.0, -15.0, 40.0]
 SDS = [0.0, 0.1, 1.0, 4.0, 25.0, 1e3]
@@ -30,7 +30,7 @@ def test_moments_match_adaptive_integration(dtype: str, tolerance: float) -> Non
     """Tolerance: the trapezoid's own error (2e-15, 3e-9) plus round-off of 27 or 16 terms."""
     mean, sd = (grid.ravel() for grid in np.meshgrid(MEANS, SDS))
     with jax.enable_x64(dtype == "float64"):
-        moments = gaussian_moments(jnp.asarray(mean, dtype), jnp.asarray(sd**2, dtype))
+        moments = compute_moments(jnp.asarray(mean, dtype), jnp.asarray(sd**2, dtype))
         moments = [np.asarray(leaf, np.float64) for leaf in moments]
     for i, (mu, s) in enumerate(zip(mean, sd, strict=True)):
         assert abs(moments[0][i] - integrate(expit, -abs(mu), s)) < tolerance
@@ -42,7 +42,7 @@ def test_moments_match_adaptive_integration(dtype: str, tolerance: float) -> Non
 
 def test_nodes_are_a_probability() -> None:
     for dtype, tolerance in ((np.float64, 4e-15), (np.float32, 1e-6)):
-        scales, weights = kolmogorov_nodes(dtype)
+        scales, weights = make_kolmogorov_nodes(dtype)
         assert (weights > 0).all()
         assert (np.diff(scales) > 0).all()
         assert abs(weights.sum() - 1) < tolerance
@@ -53,7 +53,7 @@ def test_slope_is_the_derivative_of_the_probability() -> None:
     with jax.enable_x64(True):
         variance = jnp.asarray([0.0, 0.5, 30.0])
         mean = jnp.asarray([0.7, -1.0, 5.0])
-        tail = jax.vmap(jax.grad(lambda mu, v: gaussian_moments(mu[None], v[None]).tail[0]))
+        tail = jax.vmap(jax.grad(lambda mu, v: compute_moments(mu[None], v[None]).tail[0]))
         slopes = -jnp.sign(mean) * tail(mean, variance)  # the tail is E σ(−a) where μ > 0
-        direct = gaussian_moments(mean, variance).slope
+        direct = compute_moments(mean, variance).slope
         np.testing.assert_allclose(slopes, direct, rtol=1e-12)

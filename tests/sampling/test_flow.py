@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from equivocal.sampling import sample_posterior
-from equivocal.sampling.engine.draws import noise_for
+from equivocal.sampling.engine.draws import draw_noise
 from equivocal.sampling.engine.flow import flow_step, start_flow
-from equivocal.sampling.samplers.exact_flow import particles
+from equivocal.sampling.samplers.exact_flow import compute_particles
 from equivocal.sampling.samplers.mean_field import RULE
 from tests.sampling.problems import rows_of, small
 
@@ -75,11 +75,11 @@ def test_symmetric_step_is_the_ensemble_transform() -> None:
     rows = rows_of(small())
     J, s = 9, 0.99
     with jax.enable_x64(True):
-        noise = noise_for(0, range(2), J, 4)
+        noise = draw_noise(0, range(2), J, 4)
         state = start_flow(jnp.zeros((2, 4)), jnp.broadcast_to(jnp.eye(4), (2, 4, 4)))
         state, _ = flow_step(state, rows, SYMMETRIC)  # evaluates
         moved, _ = flow_step(state, rows, SYMMETRIC)  # takes s = 0.99
-        theta = np.asarray(particles(moved, jnp.asarray(noise)))
+        theta = np.asarray(compute_particles(moved, jnp.asarray(noise)))
     assert float(moved.damping[0]) == s
     for k in range(2):
         y, r = moments_at(np.zeros(4), np.eye(4), x)

@@ -10,9 +10,8 @@ from jax.tree_util import Partial
 
 from equivocal.errors import UserError
 from equivocal.sampling import Posterior, sample_network, sample_posterior
-from equivocal.sampling.engine.network_moves import move_part
-from equivocal.sampling.engine.network_sums import Ensemble
-from equivocal.sampling.network_posterior import NetworkPosterior
+from equivocal.sampling.engine.network_moves import Ensemble, move_part
+from equivocal.sampling.samplers.network_flow import NetworkPosterior
 
 N, K, D = 60, 5, 4  # a last layer of 20 weights in all
 BY_OUTPUT = [np.arange(K * D).reshape(K, D)]

@@ -13,7 +13,7 @@ from arviz_stats.base import array_stats
 
 from equivocal.errors import UserError
 from equivocal.sampling import Posterior, sample_posterior
-from equivocal.sampling.diagnostics import pareto_shape
+from equivocal.sampling.diagnostics import fit_pareto_shape
 from tests.faults.damage import flip
 from tests.sampling.problems import SEEDS, small
 
@@ -234,11 +234,11 @@ def test_pareto_shape_agrees_with_arviz(seed: int) -> None:
     rng = np.random.default_rng(seed)
     log_weights = rng.exponential(np.array([[0.1], [0.5], [1.2]]), (3, 2000))
     theirs = [float(array_stats.psislw(-row)[1]) for row in log_weights]
-    np.testing.assert_allclose(pareto_shape(log_weights), theirs, atol=1e-9)
+    np.testing.assert_allclose(fit_pareto_shape(log_weights), theirs, atol=1e-9)
 
 
 def test_constant_weights_have_no_tail() -> None:
-    assert pareto_shape(np.zeros((2, 500))).tolist() == [-np.inf, -np.inf]
+    assert fit_pareto_shape(np.zeros((2, 500))).tolist() == [-np.inf, -np.inf]
 
 
 def test_precision_follows_the_features_whatever_jax_is_set_to() -> None:
@@ -271,3 +271,18 @@ print(sample_posterior(x, [0, 0, 1]).predict_proba(x).round(3).tolist())
     )
     probabilities = np.array(json.loads(done.stdout))
     assert (np.diff(probabilities[:, 0]) > 0).all()
+
+
+def test_a_generator_draws_the_seed() -> None:
+    """Two generators in the same state give the same bits, and the seed drawn can be used again."""
+    first, second = (
+        sample_posterior(*small(), seed=np.random.default_rng(3), num_particles=20)
+        for _ in range(2)
+    )
+    np.testing.assert_array_equal(first.particles, second.particles)
+    again = sample_posterior(*small(), seed=first.info.settings["seed"], num_particles=20)
+    np.testing.assert_array_equal(first.particles, again.particles)
+    generator = np.random.default_rng(3)
+    generator.integers(2**32)
+    other = sample_posterior(*small(), seed=generator, num_particles=20)
+    assert not np.array_equal(first.particles, other.particles)

@@ -8,20 +8,19 @@ import numpy as np
 import pytest
 from benchmarks.sampler import BenchSettings, linearity
 
-from equivocal.sampling import rows
-from equivocal.sampling.engine.ensembles import repaired
+from equivocal.sampling.engine.ensembles import repair
 from equivocal.sampling.engine.problem import Likelihood, Problem
+from equivocal.sampling.engine.rows import lay_out
 from tests.sampling.problems import small
 
 
-def test_features_handed_over_in_parts_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_features_handed_over_in_parts_are_the_same() -> None:
     """60 rows in 8 blocks, of which three, three and two go together; the last is filled up."""
     data = small()
     with jax.enable_x64(True):
         problem = Problem.build(*data, None, 0.0, [1, 4, 9, 16], Likelihood.BERNOULLI, "float64")
-        whole = rows.lay_out(problem, slice(None), 8, num_features=6)
-        monkeypatch.setattr(rows, "HANDED_OVER", 3 * 8 * 6 * 8)
-        parts = rows.lay_out(problem, slice(None), 8, num_features=6)
+        whole = lay_out(problem, slice(None), 8, num_features=6)
+        parts = lay_out(problem, slice(None), 8, num_features=6, handed_over=3 * 8 * 6 * 8)
     np.testing.assert_array_equal(parts.features, whole.features)
     flat = np.asarray(parts.features).reshape(64, 6)
     np.testing.assert_array_equal(flat[:60, :4], data.features * [1, 2, 3, 4])
@@ -41,6 +40,6 @@ def test_memory_stays_within_the_budget() -> None:
 def test_particles_that_left_the_numbers_go_back() -> None:
     old = np.zeros((1, 4, 2))
     new = np.array([[[1.0, 1.0], [np.nan, 0.0], [np.inf, 0.0], [50.0, 0.0]]])
-    kept, lost = repaired(jnp.asarray(new), jnp.asarray(old), radius=10.0)
+    kept, lost = repair(jnp.asarray(new), jnp.asarray(old), radius=10.0)
     np.testing.assert_array_equal(lost, [[False, True, True, True]])
     np.testing.assert_array_equal(kept[0], [[1, 1], [0, 0], [0, 0], [0, 0]])

@@ -6,17 +6,8 @@ import jax
 import numpy as np
 import pytest
 
-from equivocal.sampling import (
-    METHODS,
-    Posterior,
-    Snapshot,
-    aldi,
-    exact_flow,
-    homotopy,
-    laplace,
-    mean_field,
-    sample_posterior,
-)
+from equivocal.sampling import METHODS, Posterior, Snapshot, sample_posterior
+from equivocal.sampling.samplers import aldi, exact_flow, homotopy, laplace, mean_field
 from equivocal.sampling.samplers import nuts as nuts_module
 from equivocal.sampling.samplers.aldi import AldiConfig
 from equivocal.sampling.samplers.homotopy import HomotopyConfig

@@ -9,9 +9,12 @@ import pytest
 import zarr
 
 from equivocal.errors import UserError
-from equivocal.sampling import Posterior, mean_field, sample_posterior, streaming
+from equivocal.sampling import Posterior, sample_posterior
 from equivocal.sampling.engine.plan import Plan, make_plan
-from equivocal.sampling.engine.problem import Likelihood, Problem, sample_of_rows
+from equivocal.sampling.engine.problem import Likelihood, Problem, sample_rows
+from equivocal.sampling.engine.settings import RunSettings
+from equivocal.sampling.engine.streaming import CHUNK, StreamedProblem, is_streamed, iterate_outputs
+from equivocal.sampling.samplers.mean_field import RULE, run_gaussian
 from tests.sampling.problems import Data, small
 
 SMALL_BUDGET = 200_000  # bytes; 4,001 rows of 8 features are 128 kB, of which two copies are held
@@ -41,25 +44,46 @@ def assert_same(found: Posterior, expected: Posterior) -> None:
     np.testing.assert_allclose(found.covariance, expected.covariance, rtol=2e-3, atol=1e-6)
 
 
-def test_a_memory_mapped_file_is_read_in_chunks(
-    tmp_path: Path, data: Data, in_memory: Posterior, monkeypatch: pytest.MonkeyPatch
+class Stored:
+    """Rows in a file, as far as a sampler can tell; it notes how many are read at once."""
+
+    chunks = (512, 8)
+
+    def __init__(self, rows: np.ndarray) -> None:
+        self.shape, self.dtype, self._rows = rows.shape, rows.dtype, rows
+        self.read: list[int] = []
+
+    def __getitem__(self, some: slice) -> np.ndarray:
+        self.read.append(some.stop - some.start)
+        return self._rows[some]
+
+
+CHUNK_ROWS = CHUNK // (8 * 4)
+
+
+@pytest.fixture(scope="module")
+def large() -> Data:
+    """A chunk and ten rows."""
+    features, targets = small(num_outputs=1, num_rows=CHUNK_ROWS + 10, num_features=8)
+    return Data(features.astype(np.float32), targets)
+
+
+def test_a_file_is_read_in_chunks(large: Data) -> None:
+    """The second chunk holds ten rows and is filled up."""
+    stored, few = Stored(large.features), {"num_particles": 20, "num_steps": 8}
+    found = sample_posterior(stored, large.targets, memory_budget=8_000_000, **few)
+    assert_same(found, sample_posterior(*large, **few))
+    assert len(stored.read) > 2 * 2  # one pass of checks, and the sums
+    assert max(stored.read) == CHUNK_ROWS
+
+
+def test_a_memory_mapped_file_gives_the_same_posterior(
+    tmp_path: Path, data: Data, in_memory: Posterior
 ) -> None:
-    """Chunks of 512 rows, so that there are eight and the last is filled up."""
-    monkeypatch.setattr(streaming, "CHUNK", 512 * 8 * 4)
-    read = []
-    whole = streaming.StreamedProblem.read
-
-    def noting(self: streaming.StreamedProblem, start: int, stop: int) -> object:
-        read.append(stop - start)
-        return whole(self, start, stop)
-
-    monkeypatch.setattr(streaming.StreamedProblem, "read", noting)
     found = sample_posterior(
         mapped(tmp_path, data.features), data.targets, num_particles=20, memory_budget=SMALL_BUDGET
     )
     assert_same(found, in_memory)
-    assert len(read) > 2 * 8  # one pass of checks, and the sums
-    assert max(read) == 512
 
 
 @pytest.mark.slow
@@ -93,15 +117,11 @@ def test_what_is_wrong_in_a_file_is_found_before_any_work(tmp_path: Path, data: 
         sample_posterior(features, data.targets, likelihood="softmax", memory_budget=SMALL_BUDGET)
 
 
-def test_a_row_of_a_later_chunk_is_told_by_the_chunk_it_is_in(
-    tmp_path: Path, data: Data, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(streaming, "CHUNK", 512 * 8 * 4)
-    spoilt = data.features.copy()
-    spoilt[1_030, 2] = np.inf
-    features = mapped(tmp_path, spoilt)
-    with pytest.raises(UserError, match=r"\(6, 2\).*counted here from row 1,024 of the file"):
-        sample_posterior(features, data.targets, memory_budget=SMALL_BUDGET)
+def test_a_row_of_a_later_chunk_is_named_by_the_chunk_it_is_in(large: Data) -> None:
+    spoilt = large.features.copy()
+    spoilt[CHUNK_ROWS + 6, 2] = np.inf
+    with pytest.raises(UserError, match=rf"\(6, 2\).*from row {CHUNK_ROWS:,} of the file"):
+        sample_posterior(Stored(spoilt), large.targets, memory_budget=8_000_000)
 
 
 def test_what_was_changed_in_a_private_map_is_read_and_kept(tmp_path: Path, data: Data) -> None:
@@ -110,7 +130,7 @@ def test_what_was_changed_in_a_private_map_is_read_and_kept(tmp_path: Path, data
     features = np.load(tmp_path / "array.npy", mmap_mode="c")
     features[:] = data.features
     given = (features, data.targets, None, 0.0, 1.0, Likelihood.BERNOULLI, None)
-    problem = streaming.StreamedProblem.open(*given)
+    problem = StreamedProblem.open(*given)
     for start in (0, 1_000, 0):  # pages that were read are forgotten
         psi, _, _ = problem.read(start, start + 500)
         np.testing.assert_array_equal(psi, data.features[start : start + 500])
@@ -118,15 +138,15 @@ def test_what_was_changed_in_a_private_map_is_read_and_kept(tmp_path: Path, data
 
 def test_outputs_in_turn_share_a_reader_and_so_a_program(tmp_path: Path, data: Data) -> None:
     given = (mapped(tmp_path, data.features), data.targets, None, 0.0, 1.0)
-    problem = streaming.StreamedProblem.open(*given, Likelihood.BERNOULLI, None)
+    problem = StreamedProblem.open(*given, Likelihood.BERNOULLI, None)
     plan = Plan(block_rows=512, slots=1, num_features=8)
     readers = set()
-    for (output,), rows in streaming.rows_by_outputs(problem, plan, 1):
+    for (output,), rows in iterate_outputs(problem, plan, 1):
         readers.add(rows.reader)
-        _, _, targets, _ = rows.reader.chunk(0)
+        _, _, targets, _ = rows.reader.read_chunk(0)
         np.testing.assert_array_equal(targets.reshape(-1)[:4_001], data.targets[:, output])
     assert len(readers) == 1
-    *_, (last, rows) = streaming.rows_by_outputs(problem, plan, 2)
+    *_, (last, rows) = iterate_outputs(problem, plan, 2)
     assert (last, rows.reader.outputs.tolist()) == (range(2, 3), [2])
 
 
@@ -136,8 +156,8 @@ def test_what_is_not_streamed_fits(tmp_path: Path, budget: int) -> None:
     features, targets = small(num_outputs=2, num_rows=4_000, num_features=4)
     there = mapped(tmp_path, features.astype(np.float32))
     given = (there, targets, None, 0.0, 1.0, Likelihood.BERNOULLI, None)
-    streamed = streaming.is_streamed(there, None, budget)
-    problem = streaming.StreamedProblem.open(*given) if streamed else Problem.build(*given)
+    streamed = is_streamed(there, None, budget)
+    problem = StreamedProblem.open(*given) if streamed else Problem.build(*given)
     sizes = {"per_output": 8 * 12**2, "per_row": 36}  # of `mean_field`
     assert make_plan(problem, budget, **sizes, pad=True).slots >= 1
     assert streamed == (budget < 350_000)
@@ -181,24 +201,30 @@ def test_memory_stays_small_however_large_the_file(tmp_path: Path) -> None:
     assert int(child.stdout) < 60_000
 
 
-def test_many_rows_begin_with_a_share_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_rows_begin_with_a_share_of_them() -> None:
     """The same fixed point, in fewer steps over all rows; rare answers take most from the prior."""
     rng = np.random.default_rng(0)
     x = np.concatenate([np.ones((4_001, 1)), rng.normal(size=(4_001, 7))], axis=1)
     t = (rng.random(4_001) < 1 / (1 + np.exp(6 - 3 * x[:, 1]))).astype(float)
-    data = Data(x.astype(np.float32), np.stack([t] * 3, axis=1))
-    expected = sample_posterior(*data, num_particles=20, prior_variance=100.0)
-    monkeypatch.setattr(mean_field, "MANY_ROWS", 4_000)
-    monkeypatch.setattr(mean_field, "SHARE", 2)
-    found = sample_posterior(*data, num_particles=20, prior_variance=100.0)
-    assert_same(found, expected)
-    assert found.info.steps.max() < expected.info.steps.max()
+    problem = Problem.build(
+        x.astype(np.float32), np.stack([t] * 3, 1), None, 0.0, 100.0, Likelihood.BERNOULLI, None
+    )
+    settings = RunSettings(
+        num_particles=20, num_steps=None, tolerance=5e-4, seed=0, memory_budget=None
+    )
+    expected = run_gaussian(problem, RULE, settings)
+    found = run_gaussian(problem, RULE, settings, many_rows=4_000, share=2)
+    assert found.converged.all()
+    assert found.steps.max() < expected.steps.max()
+    sd = np.linalg.norm(expected.factor, axis=2)
+    assert (np.abs(found.mean - expected.mean) / sd).max() < 1e-3
+    np.testing.assert_allclose(np.linalg.norm(found.factor, axis=2), sd, rtol=1e-3)
 
 
 def test_a_share_of_the_rows_counts_for_all() -> None:
     features, targets = small(num_outputs=3, num_rows=4_001, num_features=8)
     problem = Problem.build(features, targets, None, 0.0, 1.0, Likelihood.BERNOULLI, None)
-    few = sample_of_rows(problem, 4)
+    few = sample_rows(problem, 4)
     assert 900 < few.num_rows < 1_100
     assert few.total_count == pytest.approx(4_001, rel=0.05)
     np.testing.assert_array_equal(few.targets[64], 4 * targets[256])

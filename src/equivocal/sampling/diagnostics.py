@@ -2,18 +2,20 @@
 
     log w(θ) = log p(t | θ) + log N(θ; m₀, P₀) − log N(θ; m, P),     θ ~ N(m, P)
 
+This is docs/maths.md (25).
+
 Two readings of S such weights:
 
 - Pareto-k: shape of a generalised Pareto tail fitted to the largest weights (Vehtari, Simpson,
   Gelman, Yao and Gabry 2024, J. Mach. Learn. Res. 25:72; the fit is that of Zhang and Stephens
   2009, Technometrics 51:316). Above 0.7 the tails of q are too thin to mend by reweighting. It
   speaks of tails alone: with nearly constant weights it can be large and mean nothing.
-- Covariance shift 3 Var(log w) / D: how far, relatively, the posterior's variances are from q's,
-  averaged over directions. At the variational optimum log w has no linear and no quadratic part;
-  if u, its cubic part, is small, E[u² (zzᵀ − I)]/2 is the shift in coordinates z where q is
-  N(0, I), and its trace is 3 Var(u). Above `TOO_FAR` the verdict says that a Gaussian is not
-  enough. Where the truth is known it lies between one and four times the relative Frobenius
-  distance of the covariances (tests/sampling/test_references.py).
+- Covariance shift 3 Var(log w) / D, docs/maths.md (26): how far, relatively, the posterior's
+  variances are from q's, averaged over directions. At the variational optimum log w has no linear
+  and no quadratic part; if u, its cubic part, is small, E[u² (zzᵀ − I)]/2 is the shift in
+  coordinates z where q is N(0, I), and its trace is 3 Var(u). Above `TOO_FAR` the verdict says that
+  a Gaussian is not enough. Where the truth is known it lies between one and four times the relative
+  Frobenius distance of the covariances (tests/sampling/test_references.py).
 """
 
 from functools import partial
@@ -22,15 +24,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equivocal.sampling.engine.placement import largest_anywhere
+from equivocal.sampling.engine.placement import find_largest_anywhere
 from equivocal.sampling.engine.plan import Plan
 from equivocal.sampling.engine.problem import Likelihood, Problem
 from equivocal.sampling.engine.rows import Block, Blocks, Rows, sum_over_blocks
-from equivocal.sampling.engine.settings import output_keys
+from equivocal.sampling.engine.settings import make_keys
 from equivocal.sampling.engine.shapes import Array, Float, PRNGKey
-from equivocal.sampling.engine.streaming import rows_by_outputs
+from equivocal.sampling.engine.streaming import iterate_outputs
 
-__all__ = ["TOO_FAR", "importance_diagnostics", "pareto_shape"]
+__all__ = ["TOO_FAR", "diagnose_gaussian", "fit_pareto_shape"]
 
 TOO_FAR = 0.08
 FEWEST_DRAWS, MOST_DRAWS = 128, 4096
@@ -38,9 +40,9 @@ BLURRED = 0.02  # nats of round-off in log w beyond which it says nothing
 WORK = 4e8  # rows × outputs × draws to spend: a second or two on two cores
 
 
-def number_of_draws(problem: Problem) -> int:
-    """As many as are cheap, a power of two."""
-    affordable = WORK / (float(largest_anywhere(problem.num_rows)) * problem.num_outputs)
+def choose_number_of_draws(problem: Problem) -> int:
+    """Return as many as are cheap, a power of two."""
+    affordable = WORK / (float(find_largest_anywhere(problem.num_rows)) * problem.num_outputs)
     return 1 << int(np.log2(np.clip(affordable, FEWEST_DRAWS, MOST_DRAWS)))
 
 
@@ -53,7 +55,7 @@ def _log_weights(
     num_draws: int,
     softmax: bool,
 ) -> Float[Array, "_ S"]:
-    """Log w up to a constant, one row per output; for a softmax of all classes together, (1, S)."""
+    """Return log w up to a constant, one row per output; for a softmax (1, S), of all classes."""
     rank = factor.shape[-1]
     half = jax.vmap(lambda key: jax.random.normal(key, (rank, num_draws // 2)))(keys)
     z = jnp.concatenate([half, -half], axis=-1)  # antithetic: odd parts of log w average out
@@ -72,19 +74,19 @@ def _log_weights(
     return log_w.sum(axis=0, keepdims=True) if softmax else log_w
 
 
-def importance_diagnostics(
+def diagnose_gaussian(
     problem: Problem, mean: np.ndarray, factor: np.ndarray, seed: int, plan: Plan
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Pareto-k and covariance shift of each output, for Gaussians of full rank."""
+    """Return Pareto-k and covariance shift of each output, for Gaussians of full rank."""
     K, D = mean.shape
     softmax = problem.likelihood is Likelihood.SOFTMAX
-    S = number_of_draws(problem)
+    S = choose_number_of_draws(problem)
     # The working space is rows × outputs × draws: keep it as small as the flow's own.
     together = K if softmax else max(1, min(plan.slots, plan.slots * 3 * D // S))
     shape, shift = np.zeros(K), np.zeros(K)
-    for some, rows in rows_by_outputs(problem, plan, together):
+    for some, rows in iterate_outputs(problem, plan, together):
         outputs = slice(some.start, some.stop)
-        keys = output_keys(seed + 1, some)  # other draws than the particles
+        keys = make_keys(seed + 1, some)  # other draws than the particles
         log_w = np.asarray(
             _log_weights(keys, rows, mean[outputs], factor[outputs], S, softmax), np.float64
         )
@@ -93,15 +95,15 @@ def importance_diagnostics(
         # log w is a sum over all rows: past a point its variance is that of its last digits
         blurred = np.abs(log_w).max(axis=1) * np.finfo(problem.dtype).eps > BLURRED
         shift[outputs] = np.where(blurred, np.nan, shift[outputs])
-        shape[outputs] = pareto_shape(log_w)
+        shape[outputs] = fit_pareto_shape(log_w)
     return shape, shift
 
 
-def pareto_shape(log_weights: np.ndarray) -> np.ndarray:
-    """Shape k of the generalised Pareto distribution fitted to the largest weights of each row.
+def fit_pareto_shape(log_weights: np.ndarray) -> np.ndarray:
+    """Fit the shape k of a generalised Pareto distribution to the largest weights of each row.
 
     >>> rng = np.random.default_rng(0)
-    >>> pareto_shape(rng.exponential(0.5, (1, 100_000))).round(1)  # tails like w^(−2)
+    >>> fit_pareto_shape(rng.exponential(0.5, (1, 100_000))).round(1)  # tails like w^(−2)
     array([0.5])
     """
     S = log_weights.shape[1]
@@ -113,12 +115,12 @@ def pareto_shape(log_weights: np.ndarray) -> np.ndarray:
     has_tail = (positive >= 5) & (excess[:, -1] >= 1e-12)
     for n in np.unique(positive[has_tail]):
         alike = has_tail & (positive == n)
-        shape[alike] = _pareto_fit(excess[alike, -n:])
+        shape[alike] = _fit_pareto(excess[alike, -n:])
     return shape
 
 
-def _pareto_fit(x: np.ndarray) -> np.ndarray:
-    """Zhang and Stephens' estimate for rows of rising exceedances, drawn to ½ by ten of them."""
+def _fit_pareto(x: np.ndarray) -> np.ndarray:
+    """Return Zhang and Stephens' estimate for rows of rising exceedances, drawn to ½ by ten."""
     n = x.shape[1]
     candidates = 30 + int(np.sqrt(n))
     b = 1 - np.sqrt(candidates / (np.arange(1, candidates + 1) - 0.5))

@@ -1,10 +1,13 @@
-"""`sample_posterior`: one function in front of all samplers."""
+"""`sample_posterior`: one function in front of all samplers, and the table of methods.
+
+A new sampler is a file in `samplers/` and a line in `METHODS`.
+"""
 
 import inspect
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import jax
@@ -12,24 +15,28 @@ import numpy as np
 
 from equivocal.errors import did_you_mean
 from equivocal.machine import total_memory, versions
-from equivocal.sampling.diagnostics import importance_diagnostics
+from equivocal.sampling.diagnostics import diagnose_gaussian
 from equivocal.sampling.engine.draws import draw
 from equivocal.sampling.engine.inputs import (
     check_choice,
     check_dtype,
-    checked_int,
-    checked_positive,
+    check_int,
+    check_positive,
+    choose_seed,
+    describe_int,
     fail,
-    shown,
 )
-from equivocal.sampling.engine.placement import chosen_devices, spread_over
+from equivocal.sampling.engine.placement import (
+    check_same,
+    choose_devices,
+    refuse_together,
+    spread_over,
+)
 from equivocal.sampling.engine.plan import make_plan
 from equivocal.sampling.engine.problem import Likelihood, Problem, collapse
 from equivocal.sampling.engine.products import Precision
-from equivocal.sampling.engine.result import Outcome
-from equivocal.sampling.engine.settings import Observer, RunSettings
+from equivocal.sampling.engine.settings import Observer, Outcome, RunSettings
 from equivocal.sampling.engine.streaming import StreamedProblem, is_streamed
-from equivocal.sampling.engine.together import check_same, refused_together
 from equivocal.sampling.info import make_info
 from equivocal.sampling.posterior import Posterior
 from equivocal.sampling.samplers import (
@@ -45,13 +52,13 @@ from equivocal.sampling.samplers import (
 __all__ = ["METHODS", "Method", "sample_posterior"]
 
 FEWEST_PARTICLES = 200
-LARGEST_SEED = 2**32 - 1  # what JAX takes in either precision
 MOST_STEPS = 10**9
+RECORDED = ("num_particles", "num_steps", "tolerance", "seed")  # settings kept in `info`
 
 
 @dataclass(frozen=True)
 class Method:
-    """A sampler as the front sees it."""
+    """A sampler as `sample_posterior` sees it."""
 
     config: type
     run: Callable[[Problem, Any, RunSettings], Outcome]
@@ -85,7 +92,7 @@ def sample_posterior(
     num_particles: int | None = None,
     num_steps: int | None = None,
     tolerance: float | None = None,
-    seed: int = 0,
+    seed: int | np.random.Generator = 0,
     dtype: Any = None,
     memory_budget: int | None = None,
     devices: Any = None,
@@ -93,7 +100,7 @@ def sample_posterior(
     observe: Observer | None = None,
     **options: Any,
 ) -> Posterior:
-    """Posterior over the weights of K logistic outputs that share one feature matrix.
+    """Sample the posterior over the weights of K logistic outputs that share one feature matrix.
 
     Parameters
     ----------
@@ -120,8 +127,9 @@ def sample_posterior(
     tolerance : float, optional
         Residual of the fixed-point equations, in posterior standard deviations, at which a flow has
         converged; 5e-4 in float32 and 1e-7 in float64 by default.
-    seed : int
-        The same seed gives the same bits; from 0 to 2³² − 1.
+    seed : int or numpy.random.Generator
+        The same seed, from 0 to 2³² − 1, gives the same bits. From a generator one seed is drawn;
+        `info.settings["seed"]` holds it.
     dtype : "float32" or "float64", optional
         By default that of the features; whole numbers are taken as float64.
     memory_budget : int, optional
@@ -132,11 +140,22 @@ def sample_posterior(
         processes (`jax.distributed`) "all" means those of all processes, and each hands in rows of
         its own.
     precision : "full", "tf32" or "bf16"
-        Of the large products of a flow's step; see `equivocal.sampling.engine.products`.
+        How many digits the operands of a flow's large products keep; see
+        `equivocal.sampling.engine.products`.
     observe : callable, optional
         Called with a `Snapshot` after every step of a method that moves an ensemble along τ.
     **options
         What the method alone knows: `taming`, `dropout_rate`, `step_size`, `expectations`, …
+
+    Returns
+    -------
+    Posterior
+        Particles, mean, covariance and predictions; `info.message` says whether to trust them.
+
+    Raises
+    ------
+    equivocal.errors.UserError
+        If an argument is not what it should be; the message names it and a way out.
 
     Examples
     --------
@@ -149,48 +168,67 @@ def sample_posterior(
     (3, 1)
     """
     began = time.perf_counter()
-    over = chosen_devices(devices)
+    over = choose_devices(devices)
     with spread_over(over):
-        with refused_together():
+        with refuse_together():
             check_choice(method, "method", list(METHODS))
             check_choice(likelihood, "likelihood", list(Likelihood))
             check_choice(precision, "precision", list(Precision))
             chosen, kind = METHODS[method], Likelihood(likelihood)
-            config = _configured(chosen.config, method, options)
+            config = _configure(chosen.config, method, options)
             _check_observable(observe, method)
             budget = None
             if memory_budget is not None:
-                budget = int(checked_positive(memory_budget, "memory_budget"))
+                budget = int(check_positive(memory_budget, "memory_budget"))
             if precision != Precision.FULL:
-                dtype = _rounded_dtype(dtype, precision)
+                dtype = _choose_rounded_dtype(dtype, precision)
             streamed = is_streamed(features, dtype, budget)
             _check_served(method, streamed=streamed, several=len(over) > 1, precision=precision)
             given = (features, targets, counts, prior_mean, prior_variance, kind, dtype)
             problem = StreamedProblem.open(*given) if streamed else collapse(Problem.build(*given))
             settings = RunSettings(
-                num_particles=_particle_number(num_particles, chosen, problem),
-                num_steps=None
-                if num_steps is None
-                else checked_int(num_steps, "num_steps", least=1, most=MOST_STEPS),
-                tolerance=_tolerance(tolerance, problem, precision),
-                seed=checked_int(seed, "seed", least=0, most=LARGEST_SEED),
+                num_particles=_choose_particle_number(num_particles, chosen, problem),
+                num_steps=_check_num_steps(num_steps),
+                tolerance=_choose_tolerance(tolerance, problem, precision),
+                seed=choose_seed(seed),
                 memory_budget=budget,
                 observe=observe,
                 precision=Precision(precision),
             )
-        check_same(problem, method, config, settings)
+        check_same(_list_asked(problem, method, config, settings))
         problem.check_range()
         # On GPUs float32 products would otherwise lose half their digits to TF32: nothing converges
         with jax.enable_x64(problem.dtype == np.float64), jax.default_matmul_precision("highest"):
             outcome = chosen.run(problem, config, settings)
-            reach = _importance(problem, outcome, settings)
+            reach = _diagnose(problem, outcome, settings)
     # what follows is small: every process does all of it, on one device
     with jax.enable_x64(problem.dtype == np.float64), jax.default_matmul_precision("highest"):
-        return _finished(problem, outcome, reach, chosen, method, config, settings, over, began)
+        return _finish(problem, outcome, reach, chosen, method, config, settings, over, began)
 
 
-def _rounded_dtype(dtype: Any, precision: str) -> str:
-    """Products of a few digits go with float32."""
+def _list_asked(
+    problem: Problem, method: str, config: Any, settings: RunSettings
+) -> dict[str, Any]:
+    """List what processes that sample together must agree on."""
+    # an observer is the caller's own, and may be anything; processes may have unequal memory
+    own = asdict(replace(settings, memory_budget=None, observe=None)) | asdict(config)
+    return {
+        "the number of outputs": problem.num_outputs,
+        "the number of features": problem.num_features,
+        "dtype": problem.dtype,
+        "likelihood": problem.likelihood,
+        "prior_mean": problem.prior_mean,
+        "prior_variance": problem.prior_scale,
+        "method": method,
+    } | {name: own[name] for name in sorted(own)}
+
+
+def _check_num_steps(given: int | None) -> int | None:
+    return None if given is None else check_int(given, "num_steps", least=1, most=MOST_STEPS)
+
+
+def _choose_rounded_dtype(dtype: Any, precision: str) -> str:
+    """Return float32, which is all that goes with rounded products."""
     check_dtype(dtype)
     if dtype is not None and np.dtype(dtype) == np.float64:
         fail(f"precision={precision!r} goes with float32; leave out dtype, or use 'full'.")
@@ -198,7 +236,7 @@ def _rounded_dtype(dtype: Any, precision: str) -> str:
 
 
 def _check_served(method: str, *, streamed: bool, several: bool, precision: str) -> None:
-    """Whether a method works where the rows are, and as was asked."""
+    """Check that the method works where the rows are, and as was asked."""
     flows = ", ".join(name for name, other in METHODS.items() if other.gaussian)
     if streamed and not METHODS[method].gaussian:
         fail(
@@ -219,7 +257,7 @@ def _check_observable(observe: Observer | None, method: str) -> None:
         fail(f"method {method!r} cannot be observed along τ; these can: {watched}.")
 
 
-def _configured(kind: type, method: str, options: dict[str, Any]) -> Any:
+def _configure(kind: type, method: str, options: dict[str, Any]) -> Any:
     known = [field.name for field in fields(kind)]
     for name in options:
         if name not in known:
@@ -230,40 +268,40 @@ def _configured(kind: type, method: str, options: dict[str, Any]) -> Any:
     return kind(**options)
 
 
-def _particle_number(given: int | None, method: Method, problem: Problem) -> int:
+def _choose_particle_number(given: int | None, method: Method, problem: Problem) -> int:
     if given is None:
         return method.draws or max(FEWEST_PARTICLES, 2 * problem.num_features)
-    J = checked_int(given, "num_particles", least=2)
+    J = check_int(given, "num_particles", least=2)
     size = J * problem.num_outputs * problem.num_features * problem.dtype.itemsize
     if size > (memory := total_memory()):
         fail(
             f"num_particles must fit into the {memory / 2**30:.3g} GiB of this machine, got "
-            f"{shown(J)} × {problem.num_outputs} outputs × {problem.num_features} features; use "
-            f"at most {memory * J // size}."
+            f"{describe_int(J)} × {problem.num_outputs} outputs × {problem.num_features} features; "
+            f"use at most {memory * J // size}."
         )
     return J
 
 
-def _tolerance(given: float | None, problem: Problem, precision: str) -> float:
+def _choose_tolerance(given: float | None, problem: Problem, precision: str) -> float:
     if given is None:
         full = 1e-7 if problem.dtype == np.float64 else 5e-4
         # A is then I to about half a rounding in each direction: no residual falls below that
         return float(max(full, Precision(precision).unit * np.sqrt(problem.num_features)))
-    return checked_positive(given, "tolerance")
+    return check_positive(given, "tolerance")
 
 
-def _importance(
+def _diagnose(
     problem: Problem, outcome: Outcome, settings: RunSettings
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Pareto-k and covariance shift, where the answer is a Gaussian of full rank."""
+    """Return Pareto-k and covariance shift, where the answer is a Gaussian of full rank."""
     K, D = outcome.mean.shape
     if outcome.factor is None or outcome.factor.shape[-1] < D:
         return np.full(K, np.nan), np.full(K, np.nan)
     plan = make_plan(problem, settings.memory_budget, per_output=D * D, per_row=D, pad=False)
-    return importance_diagnostics(problem, outcome.mean, outcome.factor, settings.seed, plan)
+    return diagnose_gaussian(problem, outcome.mean, outcome.factor, settings.seed, plan)
 
 
-def _finished(
+def _finish(
     problem: Problem,
     outcome: Outcome,
     reach: tuple[np.ndarray, np.ndarray],
@@ -274,30 +312,26 @@ def _finished(
     over: tuple[jax.Device, ...],
     began: float,
 ) -> Posterior:
-    """From coordinates w back to weights, with diagnostics."""
-    J, D = settings.num_particles, problem.num_features
+    """Go from coordinates w back to weights, with diagnostics."""
     if outcome.particles is None:
         assert outcome.factor is not None, "a method gives particles or a factor"
-        outcome.particles = draw(outcome.mean, outcome.factor, J, settings.seed)
+        given = (settings.num_particles, settings.seed)
+        outcome.particles = draw(outcome.mean, outcome.factor, *given)
     particles = problem.to_weights(outcome.particles)
-    covariance = _covariance(problem, outcome)
+    covariance = _compute_covariance(problem, outcome)
     info = make_info(
         outcome,
         particles,
         covariance,
         *reach,
         method=method,
-        confined=J <= D and outcome.in_subspace,
         settings={
             **asdict(config),
-            "num_particles": J,
-            "num_steps": settings.num_steps,
-            "tolerance": settings.tolerance,
-            "seed": settings.seed,
+            **{name: getattr(settings, name) for name in RECORDED},
             "likelihood": str(problem.likelihood),
             "dtype": str(problem.dtype),
             "precision": str(settings.precision),
-            "device": _named(over or jax.devices()[:1]),
+            "device": _name_devices(over or jax.devices()[:1]),
         },
         versions=versions("equivocal", "jax", "jaxlib", "numpy"),
         seconds=time.perf_counter() - began,
@@ -313,14 +347,14 @@ def _finished(
     )
 
 
-def _named(devices: Sequence[jax.Device]) -> str:
-    """For example "cpu", or "8 × NVIDIA H200"."""
+def _name_devices(devices: Sequence[jax.Device]) -> str:
+    """Name devices, for example "cpu" or "8 × NVIDIA H200"."""
     kinds = Counter(device.device_kind for device in devices)
     return ", ".join(kind if n == 1 else f"{n} × {kind}" for kind, n in kinds.items())
 
 
-def _covariance(problem: Problem, outcome: Outcome) -> np.ndarray:
-    """Of the Gaussian, of the whole run, or of the particles, whichever says most."""
+def _compute_covariance(problem: Problem, outcome: Outcome) -> np.ndarray:
+    """Return the covariance of the Gaussian, the whole run or the particles, in this order."""
     if outcome.factor is not None:
         scaled = outcome.factor * problem.prior_scale[:, None]
         return np.matmul(scaled, scaled.swapaxes(1, 2))

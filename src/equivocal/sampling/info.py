@@ -1,4 +1,8 @@
-"""How a run went and whether to trust it, in numbers and in one sentence."""
+"""How a run went and whether to trust it, in numbers and in one sentence.
+
+The words of every verdict are in `_describe`; docs/maths.md, "Diagnostics", says what the numbers
+mean.
+"""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -7,9 +11,9 @@ import jax
 import numpy as np
 
 from equivocal.sampling.diagnostics import TOO_FAR
-from equivocal.sampling.engine.result import Outcome
+from equivocal.sampling.engine.settings import Outcome
 
-__all__ = ["Info", "effective_rank", "make_info"]
+__all__ = ["Info", "compute_effective_rank", "make_info"]
 
 PER_OUTPUT = (
     "output_converged",
@@ -39,22 +43,20 @@ class Info:
     mean_residual: np.ndarray  # of the fixed-point equations, in posterior sd
     covariance_residual: np.ndarray  # relative, worst direction
     effective_rank: np.ndarray  # of the ensemble: exp(entropy of the covariance's spectrum)
-    pareto_k: (
-        np.ndarray
-    )  # tail of the weights from the Gaussian to the posterior; NaN: not Gaussian
+    pareto_k: np.ndarray  # tail of the weights from Gaussian to posterior; NaN: not Gaussian
     covariance_shift: np.ndarray  # estimated relative error of the Gaussian's variances; likewise
     settings: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for a file's header."""
+        """Return plain values, for a file's header."""
         values = asdict(self)
         return values | {name: values[name].tolist() for name in PER_OUTPUT}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Info":
-        """The reverse of `to_dict`."""
+        """Build the info that `to_dict` described."""
         arrays = {
             name: np.array([np.nan if v is None else v for v in values[name]])
             for name in PER_OUTPUT
@@ -62,35 +64,35 @@ class Info:
         return cls(**(values | arrays))
 
 
-def effective_rank(particles: np.ndarray) -> np.ndarray:
-    """Exp of the entropy of the normalised spectrum of each ensemble's covariance, (K,)."""
+def compute_effective_rank(particles: np.ndarray) -> np.ndarray:
+    """Return exp of the entropy of the normalised spectrum of each ensemble's covariance, (K,)."""
     deviations = particles.astype(np.float64)
     deviations -= deviations.mean(axis=1, keepdims=True)
     J, D = particles.shape[1:]
     if J >= D:
-        return rank_of_covariance(np.matmul(deviations.swapaxes(1, 2), deviations))
+        return compute_rank(np.matmul(deviations.swapaxes(1, 2), deviations))
     scale = np.sqrt((deviations**2).mean(axis=(0, 1)))
     deviations = deviations / np.where(scale > 0, scale, 1)
-    return _rank(np.matmul(deviations, deviations.swapaxes(1, 2)))
+    return _compute_rank_of(np.matmul(deviations, deviations.swapaxes(1, 2)))
 
 
-def rank_of_covariance(covariance: np.ndarray) -> np.ndarray:
-    """The same from covariances, up to a factor: what a Gaussian's many draws would give."""
+def compute_rank(covariance: np.ndarray) -> np.ndarray:
+    """Return the same from covariances, up to a factor: what a Gaussian's many draws give."""
     scale = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2).mean(axis=0))
     scale = np.where(scale > 0, scale, 1).astype(np.float64)
-    return _rank(covariance / np.outer(scale, scale))
+    return _compute_rank_of(covariance / np.outer(scale, scale))
 
 
-def _rank(matrices: np.ndarray) -> np.ndarray:
-    spectrum = _eigenvalues(matrices)
+def _compute_rank_of(matrices: np.ndarray) -> np.ndarray:
+    spectrum = _compute_eigenvalues(matrices)
     share = np.maximum(spectrum, 0) / np.maximum(spectrum.sum(axis=1, keepdims=True), 1e-300)
     entropy = -(share * np.log(np.where(share > 0, share, 1))).sum(axis=1)
     rank: np.ndarray = np.exp(entropy)
     return rank
 
 
-def _eigenvalues(matrices: np.ndarray) -> np.ndarray:
-    """Of each; where there is a GPU it takes a hundredth of the time."""
+def _compute_eigenvalues(matrices: np.ndarray) -> np.ndarray:
+    """Return eigenvalues of a stack of symmetric matrices, on the GPU where there is one."""
     if jax.default_backend() == "cpu":
         return np.linalg.eigvalsh(matrices)
     with jax.enable_x64(True):
@@ -103,25 +105,17 @@ def make_info(
     covariance: np.ndarray,
     pareto_k: np.ndarray,
     covariance_shift: np.ndarray,
-    *,
-    method: str,
-    confined: bool,
-    settings: dict[str, Any],
-    versions: dict[str, str],
-    seconds: float,
+    **about: Any,
 ) -> Info:
-    """Gather the numbers and find the words."""
-    converged = bool(outcome.converged.all())
+    """Gather the numbers of a run and its verdict; `about` are the fields that it cannot know."""
     J, D = particles.shape[1:]
     gaussian = outcome.factor is not None and J > D  # particles have the covariance, to round-off
-    rank = rank_of_covariance(covariance) if gaussian else effective_rank(particles)
     with np.errstate(invalid="ignore"):
         far = covariance_shift > TOO_FAR
-    message = _verdict(outcome, particles, covariance_shift, far, confined)
+    confined = J <= D and outcome.in_subspace
     return Info(
-        method=method,
-        converged=converged,
-        message=message,
+        converged=bool(outcome.converged.all()),
+        message=_describe(outcome, particles.shape, covariance_shift, far, confined),
         gaussian_enough=not far.any(),
         confined=confined,
         repaired=outcome.repaired,
@@ -130,33 +124,24 @@ def make_info(
         time=outcome.time,
         mean_residual=outcome.mean_residual,
         covariance_residual=outcome.covariance_residual,
-        effective_rank=rank,
+        effective_rank=compute_rank(covariance) if gaussian else compute_effective_rank(particles),
         pareto_k=pareto_k,
         covariance_shift=covariance_shift,
-        settings=settings,
-        versions=versions,
-        seconds=seconds,
+        **about,
     )
 
 
-def _verdict(
-    outcome: Outcome,
-    particles: np.ndarray,
-    shift: np.ndarray,
-    far: np.ndarray,
-    confined: bool,
+def _describe(
+    outcome: Outcome, shape: tuple[int, ...], shift: np.ndarray, far: np.ndarray, confined: bool
 ) -> str:
-    """One line a person can act on."""
-    K, J, D = particles.shape
+    """Return one line that a person can act on."""
+    K, J, D = shape
     missed = int((~outcome.converged).sum())
     count = int(np.median(outcome.steps))
-    steps = f"{count} step{'s' * (count != 1)}"
-    parts = []
+    parts = [f"converged in {count} step{'s' * (count != 1)}"]
     if missed:
         which = f"{missed} of {K} outputs" if K > 1 else "it"
-        parts.append(f"do not trust this yet: {which} did not converge ({outcome.stop_reason})")
-    else:
-        parts.append(f"converged in {steps}")
+        parts = [f"do not trust this yet: {which} did not converge ({outcome.stop_reason})"]
     if outcome.repaired:
         parts.append(
             f"{outcome.repaired} particles left all reach and were put back, so the step was too "

@@ -14,12 +14,18 @@ from typing import Any
 
 import numpy as np
 
-from equivocal.sampling.engine.inputs import checked_bool, checked_counts, checked_int, fail
+from equivocal.sampling.engine.inputs import (
+    check_bool,
+    check_counts,
+    check_int,
+    encode_classes,
+    fail,
+)
 from equivocal.sampling.engine.problem import Likelihood
 from equivocal.sampling.front import sample_posterior
 from equivocal.sampling.info import Info
 from equivocal.sampling.posterior import Entropies, Posterior
-from equivocal.sampling.torch_features import BATCH_SIZE, TorchFeatures, as_array
+from equivocal.sampling.torch_features import BATCH_SIZE, TorchFeatures, read_array
 
 __all__ = ["LastLayerPosterior", "TorchFeatures", "from_torch", "last_layer_posterior"]
 
@@ -43,19 +49,65 @@ class LastLayerPosterior:
         return self.posterior.info
 
     def features(self, inputs: Any) -> np.ndarray:
-        """ψ of raw inputs, (N, D), as the posterior takes them."""
-        return _features(self.feature_map, inputs, self.intercept)
+        """Return ψ of raw inputs, as the posterior takes them.
+
+        Parameters
+        ----------
+        inputs
+            Whatever the feature map takes.
+
+        Returns
+        -------
+        numpy.ndarray
+            (N, D).
+        """
+        return _compute_features(self.feature_map, inputs, self.intercept)
 
     def predict_proba(self, inputs: Any) -> np.ndarray:
-        """E[y] for each input and output, (N, K)."""
+        """Return the probability E[y] of each input and output.
+
+        Parameters
+        ----------
+        inputs
+            Whatever the feature map takes.
+
+        Returns
+        -------
+        numpy.ndarray
+            (N, K).
+        """
         return self.posterior.predict_proba(self.features(inputs))
 
     def predict_interval(self, inputs: Any, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper end of the central `level` of y over the posterior, each (N, K)."""
+        """Return the ends of the central `level` of y over the posterior.
+
+        Parameters
+        ----------
+        inputs
+            Whatever the feature map takes.
+        level : float
+            Share of the posterior between the two ends, in (0, 1).
+
+        Returns
+        -------
+        low, high : numpy.ndarray
+            Each (N, K).
+        """
         return self.posterior.predict_interval(self.features(inputs), level)
 
     def entropies(self, inputs: Any) -> Entropies:
-        """Total, expected and epistemic uncertainty of each input's prediction."""
+        """Return the total, aleatoric and epistemic uncertainty of each prediction, in nats.
+
+        Parameters
+        ----------
+        inputs
+            Whatever the feature map takes.
+
+        Returns
+        -------
+        Entropies
+            `total`, `expected` (aleatoric) and `information` (epistemic).
+        """
         return self.posterior.entropies(self.features(inputs))
 
 
@@ -70,7 +122,7 @@ def last_layer_posterior(
     likelihood: str | None = None,
     **options: Any,
 ) -> LastLayerPosterior:
-    """Posterior over a last layer on top of `feature_map`.
+    """Sample the posterior over a last layer on top of `feature_map`.
 
     Parameters
     ----------
@@ -91,6 +143,16 @@ def last_layer_posterior(
     **options
         What `sample_posterior` takes: `prior_variance`, `method`, `counts`, `seed`, …
 
+    Returns
+    -------
+    LastLayerPosterior
+        The feature map with the posterior on top of it; it takes raw inputs.
+
+    Raises
+    ------
+    equivocal.errors.UserError
+        If an argument is not what it should be; the message names it and a way out.
+
     Examples
     --------
     >>> import numpy as np
@@ -106,15 +168,17 @@ def last_layer_posterior(
             f"feature_map must be callable, got {type(feature_map).__name__}; for rows of features "
             "that are there already use sample_posterior."
         )
-    checked_bool(intercept, "intercept")
-    psi = _features(feature_map, inputs, intercept)
-    mean = _prior_mean(weights, bias, psi.shape[1] - intercept, intercept)
+    check_bool(intercept, "intercept")
+    psi = _compute_features(feature_map, inputs, intercept)
+    mean = _choose_prior_mean(weights, bias, psi.shape[1] - intercept, intercept)
     if mean is not None:
         if "prior_mean" in options:
             fail("give either weights or prior_mean: trained weights are the mean of the prior.")
         options["prior_mean"] = mean
     num_outputs = None if mean is None else len(mean)
-    targets, likelihood = _agreed(targets, num_outputs, likelihood, options.get("counts"))
+    targets, likelihood = _agree_on_likelihood(
+        targets, num_outputs, likelihood, options.get("counts")
+    )
     posterior = sample_posterior(psi, targets, likelihood=likelihood, **options)
     return LastLayerPosterior(posterior=posterior, feature_map=feature_map, intercept=intercept)
 
@@ -129,7 +193,7 @@ def from_torch(
     batch_size: int = BATCH_SIZE,
     **options: Any,
 ) -> LastLayerPosterior:
-    """Posterior over the last layer of a PyTorch module that ends in `torch.nn.Linear`.
+    """Sample the posterior over the last layer of a PyTorch module that ends in `torch.nn.Linear`.
 
     ψ is what that layer is given, in evaluation mode; its weights and biases are the mean of the
     prior. A layer without biases gets no intercept. The module is not changed, and not copied
@@ -151,6 +215,16 @@ def from_torch(
         Inputs that go through the module at a time, here and in predictions.
     **options
         What `sample_posterior` takes; `prior_mean` replaces the trained weights.
+
+    Returns
+    -------
+    LastLayerPosterior
+        The module's features with the posterior on top of them; it takes raw inputs.
+
+    Raises
+    ------
+    equivocal.errors.UserError
+        If the module does not end in a linear layer, or an argument is not what it should be.
     """
     for name in ("weights", "bias", "intercept"):
         if name in options:
@@ -158,13 +232,15 @@ def from_torch(
                 f"from_torch reads {name} from the module; leave it out, or replace the mean of "
                 "the prior with prior_mean."
             )
-    feature_map = TorchFeatures(module, checked_int(batch_size, "batch_size", least=1))
-    layer = feature_map.last_linear(inputs)
-    weights = as_array(layer.weight, "weights")
-    bias = None if layer.bias is None else as_array(layer.bias, "bias")
+    feature_map = TorchFeatures(module, check_int(batch_size, "batch_size", least=1))
+    layer = feature_map.find_last_linear(inputs)
+    weights = read_array(layer.weight, "weights")
+    bias = None if layer.bias is None else read_array(layer.bias, "bias")
     if "prior_mean" not in options:
         options.update(weights=weights, bias=bias)
-    targets, likelihood = _agreed(targets, len(weights), likelihood, options.get("counts"))
+    targets, likelihood = _agree_on_likelihood(
+        targets, len(weights), likelihood, options.get("counts")
+    )
     return last_layer_posterior(
         feature_map,
         inputs,
@@ -176,8 +252,10 @@ def from_torch(
     )
 
 
-def _features(feature_map: Callable[[Any], Any], inputs: Any, intercept: bool) -> np.ndarray:
-    psi = as_array(feature_map(inputs), "features")
+def _compute_features(
+    feature_map: Callable[[Any], Any], inputs: Any, intercept: bool
+) -> np.ndarray:
+    psi = read_array(feature_map(inputs), "features")
     if psi.ndim != 2:
         fail(f"feature_map must return one row per input, (N, D), got shape {psi.shape}.")
     if not intercept:
@@ -185,13 +263,15 @@ def _features(feature_map: Callable[[Any], Any], inputs: Any, intercept: bool) -
     return np.concatenate([psi, np.ones_like(psi[:, :1])], axis=1)
 
 
-def _prior_mean(weights: Any, bias: Any, num_features: int, intercept: bool) -> np.ndarray | None:
-    """(K, D), the bias last where there is an intercept; None without weights."""
+def _choose_prior_mean(
+    weights: Any, bias: Any, num_features: int, intercept: bool
+) -> np.ndarray | None:
+    """Return (K, D), the bias last where there is an intercept; None without weights."""
     if weights is None:
         if bias is not None:
             fail("bias without weights has no meaning: give both, or use prior_mean.")
         return None
-    W = as_array(weights, "weights")
+    W = read_array(weights, "weights")
     if W.ndim != 2 or W.shape[1] != num_features:
         fail(
             f"weights must have shape (K, {num_features}), one column per feature without the "
@@ -201,17 +281,17 @@ def _prior_mean(weights: Any, bias: Any, num_features: int, intercept: bool) -> 
         if bias is not None:
             fail("bias needs intercept=True: it is the prior mean of the intercept.")
         return W
-    b = np.zeros(len(W), W.dtype) if bias is None else as_array(bias, "bias")
+    b = np.zeros(len(W), W.dtype) if bias is None else read_array(bias, "bias")
     if b.shape != (len(W),):
         fail(f"bias must have shape ({len(W)},), one per row of weights, got {b.shape}.")
     return np.concatenate([W, b[:, None]], axis=1)
 
 
-def _agreed(
+def _agree_on_likelihood(
     targets: Any, num_outputs: int | None, likelihood: str | None, counts: Any
 ) -> tuple[np.ndarray, str]:
-    """Targets with a column for each output, where their number is known, and their likelihood."""
-    t, K = as_array(targets, "targets"), num_outputs
+    """Return targets, with a column per output if their number is known, and the likelihood."""
+    t, K = read_array(targets, "targets"), num_outputs
     classes = K is not None and K > 1 and t.ndim == 1
     if likelihood is None:
         likelihood = str(Likelihood.SOFTMAX if classes else Likelihood.BERNOULLI)
@@ -226,16 +306,6 @@ def _agreed(
             f"targets of shape (N,) are class numbers, which need likelihood='softmax'; for yes/no "
             f"outputs give shape (N, {K})."
         )
-    return _one_hot(t, K, counts), likelihood
-
-
-def _one_hot(labels: np.ndarray, num_classes: int, counts: Any) -> np.ndarray:
-    """(N, K) rows that sum to the counts; a class may be absent from the labels."""
-    known = np.isin(labels, np.arange(num_classes))
-    if not known.all():
-        fail(
-            f"targets must be class numbers 0 … {num_classes - 1}, one for each output, got "
-            f"{labels[~known][0]}."
-        )
-    repeated = checked_counts(counts, len(labels), np.dtype("float64"))
-    return np.eye(num_classes)[labels.astype(int)] * repeated[:, None]
+    assert K is not None
+    c = check_counts(counts, len(t), np.dtype("float64"))
+    return encode_classes(t, c, K), likelihood

@@ -1,4 +1,4 @@
-"""The answer: a posterior over last-layer weights that predicts, doubts, and says how it was found.
+"""A posterior over last-layer weights: predictions, their uncertainty, and how it was found.
 
 For a new row ψ the logits are ψ·θ_k. With y = σ(ψ·θ_k) (or a softmax over k):
 
@@ -8,6 +8,8 @@ For a new row ψ the logits are ψ·θ_k. With y = σ(ψ·θ_k) (or a softmax ov
     entropies    total        H(E[y])            uncertainty of the prediction
                  expected     E[H(y)]            what more rows would not remove (aleatoric)
                  information  H(E[y]) − E[H(y)]  mutual information with the weights (epistemic)
+
+This is docs/maths.md (27).
 
 A Gaussian posterior gives these in closed form, however few particles there are: with a ~ N(μ, v),
 E[H(y)] = E log(1+e^a) − μ E σ(a) − v E σ'(a) by Stein's identity. Others average over particles.
@@ -28,15 +30,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equivocal.sampling.engine.expectations import Moments, gaussian_moments
+from equivocal.sampling.engine.expectations import Moments, compute_moments
 from equivocal.sampling.engine.inputs import (
-    checked_bool,
-    checked_features,
-    checked_int,
-    checked_positive,
+    check_bool,
+    check_features,
+    check_int,
+    check_positive,
     fail,
 )
-from equivocal.sampling.engine.plan import power_of_two
+from equivocal.sampling.engine.plan import round_to_power_of_two
 from equivocal.sampling.engine.problem import Likelihood
 from equivocal.sampling.engine.shapes import Array, Float
 from equivocal.sampling.info import PER_OUTPUT, Info
@@ -77,29 +79,87 @@ class Posterior:
         return f"<Posterior of {size}, {self.info.method}: {self.info.message}>"
 
     def predict_proba(self, features: Any) -> np.ndarray:
-        """E[y] for each row and output, (N, K)."""
-        return self._by_rows(features, self._mean_probability)
+        """Return the probability E[y] of each row and output.
+
+        Parameters
+        ----------
+        features : (N, D)
+            Rows as the posterior was made with; no intercept is added.
+
+        Returns
+        -------
+        numpy.ndarray
+            (N, K).
+        """
+        return self._apply_by_rows(features, self._average_probability)
 
     def predict_interval(self, features: Any, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper end of the central `level` of y over the posterior, each (N, K)."""
-        checked_positive(level, "level", below=1.0)
-        both = self._by_rows(features, partial(self._quantiles, level=level))
+        """Return the ends of the central `level` of y over the posterior.
+
+        Parameters
+        ----------
+        features : (N, D)
+            Rows as the posterior was made with; no intercept is added.
+        level : float
+            Share of the posterior between the two ends, in (0, 1).
+
+        Returns
+        -------
+        low, high : numpy.ndarray
+            Each (N, K).
+        """
+        check_positive(level, "level", below=1.0)
+        both = self._apply_by_rows(features, partial(self._compute_quantiles, level=level))
         return both[..., 0], both[..., 1]
 
     def predict_sd(self, features: Any) -> np.ndarray:
-        """Standard deviation of y over the posterior, (N, K)."""
-        return self._by_rows(features, self._sd)
+        """Return the standard deviation of y over the posterior.
+
+        Parameters
+        ----------
+        features : (N, D)
+            Rows as the posterior was made with; no intercept is added.
+
+        Returns
+        -------
+        numpy.ndarray
+            (N, K).
+        """
+        return self._apply_by_rows(features, self._compute_sd)
 
     def entropies(self, features: Any) -> Entropies:
-        """Total, expected and epistemic uncertainty of each row's prediction."""
-        stacked = self._by_rows(features, self._entropies)
+        """Return the total, aleatoric and epistemic uncertainty of each prediction, in nats.
+
+        Parameters
+        ----------
+        features : (N, D)
+            Rows as the posterior was made with; no intercept is added.
+
+        Returns
+        -------
+        Entropies
+            `total`, `expected` (aleatoric) and `information` (epistemic), each (N, K), or (N, 1)
+            for a softmax.
+        """
+        stacked = self._apply_by_rows(features, self._compute_entropies)
         return Entropies(*np.moveaxis(stacked, -1, 0))
 
     def logits(self, features: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and standard deviation of ψ·θ_k, each (N, K)."""
-        psi = self._checked(features)
+        """Return the mean and standard deviation of the logits ψ·θ_k.
+
+        Parameters
+        ----------
+        features : (N, D)
+            Rows as the posterior was made with; no intercept is added.
+
+        Returns
+        -------
+        mean, sd : numpy.ndarray
+            Each (N, K).
+        """
+        psi = self._check_features(features)
         with np.errstate(over="ignore"):
-            found = _logit_moments(psi, self.mean, self.covariance, np.inf)
+            found = _compute_logit_moments(psi, self.mean, self.covariance, np.inf)
             mean, sd = (part.astype(psi.dtype) for part in found)
         if not (np.isfinite(mean).all() and np.isfinite(sd).all()):
             fail(
@@ -108,8 +168,8 @@ class Posterior:
             )
         return mean, sd
 
-    def _checked(self, features: Any) -> np.ndarray:
-        psi = checked_features(features, self.mean.dtype)
+    def _check_features(self, features: Any) -> np.ndarray:
+        psi = check_features(features, self.mean.dtype)
         if psi.shape[1] != self.mean.shape[1]:
             fail(
                 f"features must have {self.mean.shape[1]} columns, as the posterior was made with, "
@@ -117,8 +177,8 @@ class Posterior:
             )
         return psi
 
-    def _by_rows(self, features: Any, function: Any) -> np.ndarray:
-        psi = self._checked(features)
+    def _apply_by_rows(self, features: Any, function: Any) -> np.ndarray:
+        psi = self._check_features(features)
         K, J, D = self.particles.shape
         width = K * (J if self._by_particles else D)
         rows = max(1, CHUNK // width)
@@ -130,80 +190,91 @@ class Posterior:
     def _by_particles(self) -> bool:
         return not self.gaussian or self.likelihood is Likelihood.SOFTMAX
 
-    def _particle_probabilities(self, psi: np.ndarray) -> Array:
-        """(K, J, n)."""
+    def _predict_by_particle(self, psi: np.ndarray) -> Array:
+        """Return what each particle says, (K, J, n)."""
         # so that no sum overflows; logits of this size are certain whatever they are
         heaviest = max(float(np.abs(self.particles).max()), 1.0)
         most = float(np.finfo(psi.dtype).max) / 16 / psi.shape[1] / heaviest
         largest = np.abs(psi).max(axis=1, keepdims=True)
         if largest.max() > most:
             psi = psi * (most / np.maximum(largest, most))
-        logits = _particle_logits(psi, self.particles)
+        logits = _compute_particle_logits(psi, self.particles)
         if self.likelihood is Likelihood.SOFTMAX:
             return jax.nn.softmax(logits, axis=0)
         return jax.nn.sigmoid(logits)
 
-    def _mean_probability(self, psi: np.ndarray) -> Array:
+    def _average_probability(self, psi: np.ndarray) -> Array:
         if self._by_particles:
-            return self._particle_probabilities(psi).mean(axis=1).T
-        mu, sd = self._logits(psi, psi.dtype)
-        tail = jnp.clip(_moments(mu, sd**2).tail, 0, 1)
+            return self._predict_by_particle(psi).mean(axis=1).T
+        mu, sd = self._compute_logits(psi, psi.dtype)
+        tail = jnp.clip(_compute_moments(mu, sd**2).tail, 0, 1)
         return jnp.where(mu > 0, 1 - tail, tail)
 
-    def _sd(self, psi: np.ndarray) -> np.ndarray:
+    def _compute_sd(self, psi: np.ndarray) -> np.ndarray:
         if self._by_particles:
-            return np.asarray(self._particle_probabilities(psi).std(axis=1).T)
-        mu, sd = self._logits(psi)
+            return np.asarray(self._predict_by_particle(psi).std(axis=1).T)
+        mu, sd = self._compute_logits(psi)
         with jax.enable_x64(True):  # Var y = E y (1 − E y) − E y(1 − y), which cancels
-            moments = _moments(mu, sd**2)
+            moments = _compute_moments(mu, sd**2)
             variance = np.asarray(moments.tail * (1 - moments.tail) - moments.slope)
         return np.sqrt(np.maximum(variance, 0)).astype(psi.dtype)
 
-    def _quantiles(self, psi: np.ndarray, level: float) -> Array:
+    def _compute_quantiles(self, psi: np.ndarray, level: float) -> Array:
         ends = jnp.asarray([(1 - level) / 2, (1 + level) / 2], self.mean.dtype)
         if self._by_particles:
-            quantiles = jnp.quantile(self._particle_probabilities(psi), ends, axis=1)
+            quantiles = jnp.quantile(self._predict_by_particle(psi), ends, axis=1)
             return jnp.moveaxis(quantiles, 0, -1).swapaxes(0, 1)
-        mu, sd = self._logits(psi, psi.dtype)
+        mu, sd = self._compute_logits(psi, psi.dtype)
         z = jax.scipy.special.ndtri(ends)
         return jax.nn.sigmoid(mu[..., None] + sd[..., None] * z)
 
-    def _entropies(self, psi: np.ndarray) -> np.ndarray:
+    def _compute_entropies(self, psi: np.ndarray) -> np.ndarray:
         if self._by_particles:
-            total, expected = map(np.asarray, self._particle_entropies(psi))
+            total, expected = map(np.asarray, self._compute_particle_entropies(psi))
         else:
-            total, expected = self._gaussian_entropies(psi)
+            total, expected = self._compute_gaussian_entropies(psi)
         expected = np.clip(expected, 0, total)
         return np.stack([total, expected, total - expected], axis=-1).astype(psi.dtype)
 
-    def _gaussian_entropies(self, psi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        mu, sd = self._logits(psi)
+    def _compute_gaussian_entropies(self, psi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        mu, sd = self._compute_logits(psi)
         v = sd**2
         with jax.enable_x64(True):
-            moments = _moments(mu, v)
-            total = np.asarray(_binary_entropy(moments.tail))
+            moments = _compute_moments(mu, v)
+            total = np.asarray(_compute_binary_entropy(moments.tail))
             tail, slope, excess = map(np.asarray, moments)
         # E log(1+e^a) − μ E σ − v E σ'; written for −|μ|, whose terms do not cancel
         by_parts = excess + np.abs(mu) * tail - v * slope
         return total, np.where(v > WIDE, np.pi**2 / 3 * slope, by_parts)
 
-    def _logits(
+    def _compute_logits(
         self, psi: np.ndarray, dtype: np.typing.DTypeLike = np.float64
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and standard deviation of a logit, drawn in alike where the logit is a step."""
-        mu, sd = _logit_moments(psi, self.mean, self.covariance, STEEP)
+        """Return mean and sd of a logit, both drawn in where the logistic function is a step."""
+        mu, sd = _compute_logit_moments(psi, self.mean, self.covariance, STEEP)
         return mu.astype(dtype), sd.astype(dtype)
 
-    def _particle_entropies(self, psi: np.ndarray) -> tuple[Array, Array]:
-        y = self._particle_probabilities(psi)
+    def _compute_particle_entropies(self, psi: np.ndarray) -> tuple[Array, Array]:
+        y = self._predict_by_particle(psi)
         if self.likelihood is Likelihood.SOFTMAX:
             entropy = jax.scipy.special.entr
             total = entropy(y.mean(axis=1)).sum(axis=0)
             return total[:, None], entropy(y).sum(axis=0).mean(axis=0)[:, None]
-        return _binary_entropy(y.mean(axis=1)).T, _binary_entropy(y).mean(axis=1).T
+        return _compute_binary_entropy(y.mean(axis=1)).T, _compute_binary_entropy(y).mean(axis=1).T
 
     def to_arviz(self) -> Any:
-        """An `xarray.DataTree` for ArviZ with group `posterior`; needs the extra `arviz`."""
+        """Return the draws as an `xarray.DataTree` for ArviZ; needs the extra `arviz`.
+
+        Returns
+        -------
+        xarray.DataTree
+            With a group `posterior` that holds `weights` by chain, draw, output and feature.
+
+        Raises
+        ------
+        equivocal.errors.UserError
+            If ArviZ is not installed.
+        """
         try:
             import arviz_base
         except ImportError:
@@ -219,7 +290,18 @@ class Posterior:
         )
 
     def save(self, path: str | Path) -> None:
-        """Write everything to one safetensors file; a killed save leaves nothing half-written."""
+        """Write everything to one safetensors file; an interrupted save leaves nothing behind.
+
+        Parameters
+        ----------
+        path : str or pathlib.Path
+            The file; it is overwritten.
+
+        Raises
+        ------
+        equivocal.errors.UserError
+            If the file cannot be written.
+        """
         from safetensors.numpy import save_file
 
         header = {
@@ -230,7 +312,7 @@ class Posterior:
             "info": json.dumps(self.info.to_dict()),
         }
         arrays = {name: np.ascontiguousarray(getattr(self, name)) for name in ARRAYS}
-        path = _checked_path(path)
+        path = _check_path(path)
         try:
             with write_atomically(path) as temporary:
                 save_file(arrays, temporary, metadata=add_tensor_checksum(header, arrays))
@@ -239,8 +321,24 @@ class Posterior:
 
     @classmethod
     def load(cls, path: str | Path) -> "Posterior":
-        """Read what `save` wrote."""
-        path = _checked_path(path)
+        """Load what `save` wrote.
+
+        Parameters
+        ----------
+        path : str or pathlib.Path
+            The file.
+
+        Returns
+        -------
+        Posterior
+            The same arrays and info, bit for bit.
+
+        Raises
+        ------
+        equivocal.errors.UserError
+            If the file is missing, damaged, or no posterior.
+        """
+        path = _check_path(path)
         try:
             return cls._from_file(*read_tensors(path, _check_shapes, ARRAYS))
         except UnreadableError as error:
@@ -253,15 +351,15 @@ class Posterior:
 
     @classmethod
     def _from_file(cls, header: dict[str, str], arrays: dict[str, np.ndarray]) -> "Posterior":
-        """Any error means that the file is not one of ours."""
+        """Build a posterior; any error means that the file is not one of ours."""
         K, J, _ = arrays["particles"].shape
         dtype = arrays["mean"].dtype
         if any(array.dtype != dtype or not np.isfinite(array).all() for array in arrays.values()):
             raise ValueError
         info = Info.from_dict(parse_json(header["info"]))
         gaussian, chains = parse_json(header["gaussian"]), parse_json(header["chains"])
-        checked_bool(gaussian, "gaussian")
-        checked_int(chains, "chains", least=1)
+        check_bool(gaussian, "gaussian")
+        check_int(chains, "chains", least=1)
         per_output = (getattr(info, name) for name in PER_OUTPUT)
         if any(values.shape != (K,) or values.dtype.kind not in "bif" for values in per_output):
             raise ValueError
@@ -280,7 +378,7 @@ ARRAYS = ("particles", "mean", "covariance")
 
 
 def _check_shapes(header: dict[str, str], shapes: Shapes) -> None:
-    """Before an array is read: all three are there, of one posterior."""
+    """Check, before an array is read, that all three are there and of one posterior."""
     K, J, D = shapes["particles"]
     if header["format"] != FORMAT or shapes != dict(
         zip(ARRAYS, [(K, J, D), (K, D), (K, D, D)], strict=True)
@@ -288,16 +386,16 @@ def _check_shapes(header: dict[str, str], shapes: Shapes) -> None:
         raise ValueError
 
 
-def _checked_path(path: Any) -> Path:
+def _check_path(path: Any) -> Path:
     if not isinstance(path, str | os.PathLike) or not str(path) or "\0" in str(path):
         fail(f"path must name a file, as a str or pathlib.Path, got {path!r:.60}.")
     return Path(path)
 
 
-def _logit_moments(
+def _compute_logit_moments(
     psi: np.ndarray, mean: np.ndarray, covariance: np.ndarray, most: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """ψ·m_k and √(ψᵀP_kψ), each (n, K), in double precision, since ψᵀPψ cancels.
+    """Return ψ·m_k and √(ψᵀP_kψ), each (n, K), in double precision, since ψᵀPψ cancels.
 
     A row is taken out of powers of two first, so that no square overflows. Where the logit would be
     larger than `most`, both are scaled down to it alike.
@@ -314,23 +412,23 @@ def _logit_moments(
     return mu * factor, sd * factor
 
 
-def _moments(mu: np.ndarray, v: np.ndarray) -> Moments:
-    """Expectations over a ~ N(μ, v), filled up so that nearby sizes share a compiled program."""
-    size = max(64, power_of_two(mu.size))
+def _compute_moments(mu: np.ndarray, v: np.ndarray) -> Moments:
+    """Return expectations over a ~ N(μ, v), filled up so that nearby sizes share a program."""
+    size = max(64, round_to_power_of_two(mu.size))
     filled = (np.resize(x, size) for x in (mu, v))
-    return jax.tree.map(lambda x: x[: mu.size].reshape(mu.shape), _compiled_moments(*filled))
+    return jax.tree.map(lambda x: x[: mu.size].reshape(mu.shape), _average(*filled))
 
 
-_compiled_moments = jax.jit(gaussian_moments)
+_average = jax.jit(compute_moments)
 
 
 @jax.jit
-def _particle_logits(
+def _compute_particle_logits(
     psi: Float[Array, "n D"], particles: Float[Array, "K J D"]
 ) -> Float[Array, "K J n"]:
     return jnp.matmul(particles, psi.T)
 
 
-def _binary_entropy(p: Float[Array, "*n"]) -> Float[Array, "*n"]:
+def _compute_binary_entropy(p: Float[Array, "*n"]) -> Float[Array, "*n"]:
     p = jnp.clip(p, 0, 1)
     return jax.scipy.special.entr(p) + jax.scipy.special.entr(1 - p)

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from equivocal.sampling.engine.inputs import checked_numbers, fail
+from equivocal.sampling.engine.inputs import check_numbers, fail
 
-__all__ = ["BATCH_SIZE", "TorchFeatures", "as_array"]
+__all__ = ["BATCH_SIZE", "TorchFeatures", "read_array"]
 
 BATCH_SIZE = 1024
 # Modules that change no value in evaluation mode, so they may stand behind the last layer.
@@ -23,7 +23,7 @@ class TorchFeatures:
     """ψ of a PyTorch module: what its last linear layer is given."""
 
     def __init__(self, module: Any, batch_size: int = BATCH_SIZE) -> None:
-        if not isinstance(module, _torch().nn.Module):
+        if not isinstance(module, _import_torch().nn.Module):
             fail(
                 f"module must be a torch.nn.Module, got {type(module).__name__}; "
                 "for another callable use last_layer_posterior."
@@ -33,32 +33,32 @@ class TorchFeatures:
         self._layer: Any = None
 
     def __call__(self, inputs: Any) -> np.ndarray:
-        """(N, D), batch by batch; the module is left as it was."""
-        layer = self.last_linear(inputs)
+        """Return ψ, (N, D), batch by batch; the module is left as it was."""
+        layer = self.find_last_linear(inputs)
         seen: list[Any] = []
         parts = []
-        with _evaluating(self.module):
+        with _evaluate(self.module):
             hook = layer.register_forward_pre_hook(
                 lambda _, given, named: seen.extend((*given, *named.values())), with_kwargs=True
             )
             try:
-                for batch in self._batches(inputs):
+                for batch in self._cut_batches(inputs):
                     seen.clear()
-                    _returned(self.module, batch)
-                    parts.append(_checked_batch(seen, len(batch)))
+                    _call(self.module, batch)
+                    parts.append(_check_batch(seen, len(batch)))
             finally:
                 hook.remove()
         return np.concatenate(parts)
 
-    def last_linear(self, inputs: Any) -> Any:
-        """The layer whose output the module returns, found by one pass with the first batch."""
+    def find_last_linear(self, inputs: Any) -> Any:
+        """Return the layer whose output the module returns, found with the first batch."""
         if self._layer is None:
-            with _evaluating(self.module):
-                self._layer = _last_linear(self.module, next(self._batches(inputs)))
+            with _evaluate(self.module):
+                self._layer = _find_last_linear(self.module, next(self._cut_batches(inputs)))
         return self._layer
 
-    def _batches(self, inputs: Any) -> Iterator[Any]:
-        inputs = _as_tensor(inputs)
+    def _cut_batches(self, inputs: Any) -> Iterator[Any]:
+        inputs = _read_tensor(inputs)
         if inputs.ndim == 0 or len(inputs) == 0:
             fail(f"inputs must hold at least one row, got shape {tuple(inputs.shape)}.")
         like = next((p for p in self.module.parameters() if p.is_floating_point()), inputs)
@@ -67,7 +67,7 @@ class TorchFeatures:
             yield batch.to(like.device, kind)
 
 
-def _torch() -> Any:
+def _import_torch() -> Any:
     try:
         import torch
     except ImportError:
@@ -76,21 +76,21 @@ def _torch() -> Any:
 
 
 @contextmanager
-def _evaluating(module: Any) -> Iterator[None]:
-    """Evaluation mode without gradients; every submodule gets its own mode back."""
+def _evaluate(module: Any) -> Iterator[None]:
+    """Switch to evaluation mode without gradients; every submodule gets its own mode back."""
     modes = [(part, part.training) for part in module.modules()]
     try:
         module.eval()
-        with _torch().no_grad():
+        with _import_torch().no_grad():
             yield
     finally:
         for part, mode in modes:
             part.training = mode
 
 
-def _last_linear(module: Any, batch: Any) -> Any:
-    """The `Linear` reached last in a pass, if what the module returns is what it computes."""
-    returned, reached = _traced(module, batch)
+def _find_last_linear(module: Any, batch: Any) -> Any:
+    """Return the `Linear` reached last in a pass, if the module returns what it computes."""
+    returned, reached = _trace(module, batch)
     if not hasattr(returned, "numel"):
         fail(
             f"module must return a tensor of logits, got {type(returned).__name__}; "
@@ -107,7 +107,9 @@ def _last_linear(module: Any, batch: Any) -> Any:
     if sum(part is layer for part, _ in reached) > 1:
         fail("the last layer must be used once in a pass; its weights serve several places here.")
     # By value, since a view (a squeeze, a flatten) of the logits is still the logits.
-    if returned.numel() != logits.numel() or not _torch().equal(returned.ravel(), logits.ravel()):
+    if returned.numel() != logits.numel() or not _import_torch().equal(
+        returned.ravel(), logits.ravel()
+    ):
         fail(
             "the module must return what its last torch.nn.Linear computes, but something changes "
             "it after that: leave the activation off, so that the module returns logits."
@@ -115,9 +117,9 @@ def _last_linear(module: Any, batch: Any) -> Any:
     return layer
 
 
-def _traced(module: Any, batch: Any) -> tuple[Any, list[tuple[Any, Any]]]:
-    """What the module returns, and its layers in the order of a pass: logits of linear ones."""
-    Linear = _torch().nn.Linear
+def _trace(module: Any, batch: Any) -> tuple[Any, list[tuple[Any, Any]]]:
+    """Return a module's result and its layers in the order of a pass, linear ones with logits."""
+    Linear = _import_torch().nn.Linear
     reached: list[tuple[Any, Any]] = []
 
     def note(layer: Any, _: Any, result: Any) -> None:
@@ -127,14 +129,14 @@ def _traced(module: Any, batch: Any) -> tuple[Any, list[tuple[Any, Any]]]:
     layers = [p for p in module.modules() if isinstance(p, Linear) or not list(p.children())]
     hooks = [layer.register_forward_hook(note) for layer in layers]
     try:
-        return _returned(module, batch), reached
+        return _call(module, batch), reached
     finally:
         for hook in hooks:
             hook.remove()
 
 
-def _returned(module: Any, batch: Any) -> Any:
-    """What the module makes of a batch; PyTorch's own complaint is handed on."""
+def _call(module: Any, batch: Any) -> Any:
+    """Return what the module makes of a batch; hand on PyTorch's own complaint."""
     try:
         return module(batch)
     except (RuntimeError, IndexError) as error:
@@ -145,18 +147,18 @@ def _returned(module: Any, batch: Any) -> Any:
         )
 
 
-def _checked_batch(seen: list[Any], length: int) -> np.ndarray:
+def _check_batch(seen: list[Any], length: int) -> np.ndarray:
     if len(seen) != 1 or seen[0].ndim != 2 or len(seen[0]) != length:
         shape = tuple(seen[0].shape) if seen else "nothing"
         fail(
             f"the last layer must be given one row of features per input, ({length}, D), got "
             f"{shape}; pool or flatten other axes before it."
         )
-    return as_array(seen[0], "features")
+    return read_array(seen[0], "features")
 
 
-def _as_tensor(inputs: Any) -> Any:
-    torch = _torch()
+def _read_tensor(inputs: Any) -> Any:
+    torch = _import_torch()
     if isinstance(inputs, torch.Tensor):
         return inputs
     try:
@@ -169,10 +171,10 @@ def _as_tensor(inputs: Any) -> Any:
         )
 
 
-def as_array(value: Any, name: str) -> np.ndarray:
-    """Finite numbers; a tensor from wherever it lives, half precision as float32."""
+def read_array(value: Any, name: str) -> np.ndarray:
+    """Return finite numbers; a tensor from wherever it lives, half precision as float32."""
     if hasattr(value, "detach"):
         value = value.detach().cpu()
         value = value.float() if value.is_floating_point() and value.itemsize < 4 else value
         value = value.numpy()
-    return checked_numbers(value, name)
+    return check_numbers(value, name)

@@ -7,7 +7,7 @@ that of `equivocal.sampling.sample_posterior`, and every prediction averages ove
 
 import warnings
 from numbers import Integral
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -23,20 +23,14 @@ except ImportError as error:
     ) from error
 
 from equivocal.errors import join_names
-from equivocal.sampling import Entropies, Posterior, sample_posterior
-from equivocal.sampling.engine.inputs import checked_bool, checked_int, fail
-from equivocal.sklearn.rows import Seen, merged
+from equivocal.sampling import Entropies, sample_posterior
+from equivocal.sampling.engine.inputs import check_bool, check_choice, check_int, fail
+from equivocal.sklearn.rows import Seen, merge_rows
 
 __all__ = ["EnsembleKalmanBase"]
 
 FLOATS = (np.float64, np.float32)
-
-
-class Prior(NamedTuple):
-    """N(mean, diag(variance)), as `sample_posterior` takes it."""
-
-    mean: Any
-    variance: Any
+MULTI_CLASS = ["softmax", "one-vs-rest"]
 
 
 # scikit-learn has no types, so its classes are Any to mypy
@@ -44,6 +38,7 @@ class EnsembleKalmanBase(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Bayesian logistic regression with scikit-learn's interface; use one of its subclasses."""
 
     _takes_labels: ClassVar[bool]  # whether y may be (N, K)
+    multi_class = "one-vs-rest"
 
     def __init__(
         self,
@@ -65,10 +60,24 @@ class EnsembleKalmanBase(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn from these rows alone; a weight of 2 is the same as the row given twice."""
-        X, y = self._validated(X, y, reset=True)
+        """Learn from these rows alone.
+
+        Parameters
+        ----------
+        X : (N, D)
+            Features, without an intercept.
+        y : (N,) or (N, K)
+            Classes, or labels of 0 and 1.
+        sample_weight : (N,), optional
+            A weight of 2 is the same as the row given twice.
+
+        Returns
+        -------
+        self
+        """
+        X, y = self._validate(X, y, reset=True)
         self._start(y, None)
-        return self._learn(self._counted(X, y, sample_weight))
+        return self._learn(self._count(X, y, sample_weight))
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn from these rows and from all that came since `fit` or the first call.
@@ -79,7 +88,7 @@ class EnsembleKalmanBase(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         will ever come; without it they are those of the first call. Labels (N, K) do not need it.
         """
         first = not hasattr(self, "posterior_")
-        X, y = self._validated(X, y, reset=first)
+        X, y = self._validate(X, y, reset=first)
         if first:
             self._start(y, classes)
         if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
@@ -87,19 +96,41 @@ class EnsembleKalmanBase(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"classes must stay {join_names(map(str, self.classes_))}, as at the first call, "
                 f"got {join_names(map(str, np.unique(classes)))}; call fit to start afresh."
             )
-        new = self._counted(X, y, sample_weight)
-        return self._learn(new if first else merged(self._seen, new))
+        new = self._count(X, y, sample_weight)
+        return self._learn(new if first else merge_rows(self._seen, new))
 
     def predict(self, X: Any) -> np.ndarray:
-        """The most probable class of each row, (N,), or the labels above ½, (N, K)."""
+        """Return the most probable class of each row, or the labels above ½.
+
+        Parameters
+        ----------
+        X : (N, D)
+            Rows as given to `fit`.
+
+        Returns
+        -------
+        numpy.ndarray
+            (N,), or (N, K) for labels.
+        """
         probability = self.predict_proba(X)
         if self._labels:
             return (probability > 0.5).astype(int)
         return np.asarray(self.classes_[probability.argmax(axis=1)])
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probability of each class or label, averaged over the posterior, (N, K)."""
-        psi = self._design(X)
+        """Return the probability of each class or label, averaged over the posterior.
+
+        Parameters
+        ----------
+        X : (N, D)
+            Rows as given to `fit`.
+
+        Returns
+        -------
+        numpy.ndarray
+            (N, K).
+        """
+        psi = self._make_design(X)
         y = self.posterior_.predict_proba(psi)
         if self._labels or self._softmax:
             return y
@@ -109,13 +140,13 @@ class EnsembleKalmanBase(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return y / y.sum(axis=1, keepdims=True)
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Mean of the logits, X·coef_ + intercept_; (N,) for two classes, else (N, K).
+        """Return the mean of the logits, X·coef_ + intercept_; (N,) for two classes, else (N, K).
 
         It says nothing of how sure the posterior is of them. `predict` and `predict_proba` do, so
         that the largest logit need not be the most probable class; with two classes and a Gaussian
         posterior it is.
         """
-        psi = self._design(X)
+        psi = self._make_design(X)
         with np.errstate(over="ignore", invalid="ignore"):
             logits = psi @ self.posterior_.mean.T
         if not np.isfinite(logits).all():
@@ -123,26 +154,26 @@ class EnsembleKalmanBase(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return logits[:, 0] if logits.shape[1] == 1 else logits
 
     def predict_interval(self, X: Any, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
-        """Ends of the central `level` of each probability over the posterior, each (N, K).
+        """Return the ends of the central `level` of each probability, each (N, K).
 
         With one-vs-rest these are of each class against the rest, before normalising.
         """
-        psi = self._design(X)
+        psi = self._make_design(X)
         low, high = self.posterior_.predict_interval(psi, level)
         if low.shape[1] > 1:
             return low, high
         return np.hstack([1 - high, low]), np.hstack([1 - low, high])
 
     def entropies(self, X: Any) -> Entropies:
-        """Uncertainty in nats: total, expected (aleatoric) and information (epistemic).
+        """Return total, aleatoric (`expected`) and epistemic (`information`) uncertainty, in nats.
 
         Each is (N,); for labels and for one-vs-rest it is (N, K), each output by itself.
         """
-        psi = self._design(X)
+        psi = self._make_design(X)
         found = self.posterior_.entropies(psi)
         return Entropies(*(part[:, 0] if part.shape[1] == 1 else part for part in found))
 
-    def _validated(self, X: Any, y: Any, *, reset: bool) -> tuple[np.ndarray, np.ndarray]:
+    def _validate(self, X: Any, y: Any, *, reset: bool) -> tuple[np.ndarray, np.ndarray]:
         X, y = validate_data(self, X, y, reset=reset, dtype=FLOATS, multi_output=self._takes_labels)
         y = y.toarray() if hasattr(y, "toarray") else y  # labels may come as a sparse array
         if y.ndim == 2 and y.shape[1] > 1:
@@ -165,18 +196,16 @@ class EnsembleKalmanBase(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"{type(self).__name__} needs at least two classes, got one class: "
                 f"{self.classes_[0]}; for a stream, name all in partial_fit(classes=...)."
             )
-        checked_bool(self.fit_intercept, "fit_intercept")
+        check_bool(self.fit_intercept, "fit_intercept")
         if self.max_rows is not None:
-            checked_int(self.max_rows, "max_rows", least=0)
-        self._softmax = self._wants_softmax() and len(self.classes_) > 2
-        self._prior = Prior(0.0, self.prior_variance)
+            check_int(self.max_rows, "max_rows", least=0)
+        check_choice(self.multi_class, "multi_class", MULTI_CLASS)
+        self._softmax = self.multi_class == "softmax" and len(self.classes_) > 2
+        self._prior = {"prior_mean": 0.0, "prior_variance": self.prior_variance}
         self.folded_rows_ = 0
 
-    def _wants_softmax(self) -> bool:
-        return False
-
-    def _counted(self, X: np.ndarray, y: np.ndarray, sample_weight: Any) -> Seen:
-        """Rows that weigh something, with targets times weight."""
+    def _count(self, X: np.ndarray, y: np.ndarray, sample_weight: Any) -> Seen:
+        """Return the rows that weigh something, with targets times weight."""
         weight = _check_sample_weight(sample_weight, X, dtype=X.dtype)
         if (weight < 0).any() or not weight.any():
             fail(
@@ -184,11 +213,11 @@ class EnsembleKalmanBase(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"{weight.min():g} to {weight.max():g}."
             )
         kept = weight > 0
-        targets = self._targets(y).astype(X.dtype) * weight[:, None]
-        return merged(Seen(X[kept], targets[kept], weight[kept]))
+        targets = self._encode_targets(y).astype(X.dtype) * weight[:, None]
+        return merge_rows(Seen(X[kept], targets[kept], weight[kept]))
 
-    def _targets(self, y: np.ndarray) -> np.ndarray:
-        """(N, outputs) of zeros and ones."""
+    def _encode_targets(self, y: np.ndarray) -> np.ndarray:
+        """Return (N, outputs) of zeros and ones."""
         if (y.ndim == 2) != self._labels or (self._labels and y.shape[1] != len(self.classes_)):
             wanted = f"(N, {len(self.classes_)})" if self._labels else "(N,)"
             fail(f"y must have shape {wanted}, as at the first call, got {y.shape}.")
@@ -204,51 +233,47 @@ class EnsembleKalmanBase(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return hits[:, 1:] if len(self.classes_) == 2 else hits
 
     def _learn(self, seen: Seen) -> Self:
-        """The posterior given these rows and the prior; afterwards rows beyond the bound fold."""
+        """Sample the posterior of these rows; fold rows beyond the bound into the prior."""
         posterior = sample_posterior(
-            self._with_intercept(seen.rows),
+            self._add_intercept(seen.rows),
             seen.targets,
             counts=seen.counts,
-            prior_mean=self._prior.mean,
-            prior_variance=self._prior.variance,
+            **self._prior,
             likelihood="softmax" if self._softmax else "bernoulli",
             method=self.method,
             num_particles=self.num_particles,
             num_steps=self.num_steps,
-            seed=_seed(self.random_state),
+            seed=_choose_seed(self.random_state),
         )
         if not posterior.info.converged:
             warnings.warn(posterior.info.message, ConvergenceWarning, stacklevel=3)
-        self._seen = seen
-        self._keep(posterior)
-        if self.max_rows is not None and len(seen.rows) > self.max_rows:
-            self._fold()
-        return self
-
-    def _keep(self, posterior: Posterior) -> None:
-        self.posterior_ = posterior
+        self._seen, self.posterior_ = seen, posterior
         self.coef_ = posterior.mean[:, : self.n_features_in_]
         beyond = posterior.mean[:, self.n_features_in_ :]
         self.intercept_ = beyond[:, 0] if self.fit_intercept else np.zeros(len(beyond))
         self.n_iter_ = int(posterior.info.steps.max())
+        if self.max_rows is not None and len(seen.rows) > self.max_rows:
+            self._fold()
+        return self
 
     def _fold(self) -> None:
         """Let the posterior stand for its rows: its mean, and variances that outputs share."""
         variances = np.diagonal(self.posterior_.covariance, axis1=1, axis2=2)
-        self._prior = Prior(self.posterior_.mean, variances.mean(axis=0))
+        shared = variances.mean(axis=0)
+        self._prior = {"prior_mean": self.posterior_.mean, "prior_variance": shared}
         self.folded_rows_ += len(self._seen.rows)
-        self._seen = self._seen.emptied()
+        self._seen = self._seen.empty()
 
-    def _design(self, X: Any) -> np.ndarray:
+    def _make_design(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        return self._with_intercept(validate_data(self, X, reset=False, dtype=FLOATS))
+        return self._add_intercept(validate_data(self, X, reset=False, dtype=FLOATS))
 
-    def _with_intercept(self, X: np.ndarray) -> np.ndarray:
+    def _add_intercept(self, X: np.ndarray) -> np.ndarray:
         return np.hstack([X, np.ones((len(X), 1), X.dtype)]) if self.fit_intercept else X
 
 
-def _seed(random_state: Any) -> int:
-    """A whole number is the seed itself; anything else is drawn from."""
+def _choose_seed(random_state: Any) -> int:
+    """Return a whole number as the seed itself; draw one from anything else."""
     if isinstance(random_state, Integral):
         return int(random_state)
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))

@@ -2,13 +2,9 @@
 
 from typing import Any
 
-from equivocal.sampling import Likelihood
-from equivocal.sampling.engine.inputs import check_choice
 from equivocal.sklearn.base import EnsembleKalmanBase
 
 __all__ = ["EnsembleKalmanClassifier", "EnsembleKalmanMultilabel"]
-
-MULTI_CLASS = ["softmax", "one-vs-rest"]
 
 
 class EnsembleKalmanClassifier(EnsembleKalmanBase):
@@ -70,10 +66,6 @@ class EnsembleKalmanClassifier(EnsembleKalmanBase):
             random_state=random_state,
         )
         self.multi_class = multi_class
-
-    def _wants_softmax(self) -> bool:
-        check_choice(self.multi_class, "multi_class", MULTI_CLASS)
-        return self.multi_class == Likelihood.SOFTMAX
 
 
 class EnsembleKalmanMultilabel(EnsembleKalmanBase):

@@ -4,26 +4,26 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Seen", "merged"]
+__all__ = ["Seen", "merge_rows"]
 
 
 class Seen(NamedTuple):
-    """Rows with their targets and weights; after `merged` no row stands twice."""
+    """Rows with their targets and weights; after `merge_rows` no row stands twice."""
 
     rows: np.ndarray  # (N, D)
     targets: np.ndarray  # (N, K), summed over repetitions
     counts: np.ndarray  # (N,), summed likewise
 
-    def emptied(self) -> "Seen":
-        """No rows, of the same shape and precision."""
+    def empty(self) -> "Seen":
+        """Return no rows, of the same shape and precision."""
         return Seen(*(part[:0] for part in self))
 
 
-def merged(*parts: Seen) -> Seen:
-    """All parts as distinct rows, in an order that does not depend on how they were cut.
+def merge_rows(*parts: Seen) -> Seen:
+    """Merge all parts into distinct rows, in an order that does not depend on how they were cut.
 
     >>> once = Seen(np.array([[1.0], [2.0]]), np.array([[1.0], [0.0]]), np.ones(2))
-    >>> merged(once, once).targets
+    >>> merge_rows(once, once).targets
     array([[0.],
            [2.]])
     """

@@ -1,4 +1,5 @@
-"""The mean made to follow a new covariance: a few Newton steps along P g̃, each looked at.
+"""Corrections that make the mean follow a new covariance: a few Newton steps along P g̃ of
+docs/maths.md (5), each kept only if it lowers the loss.
 
 One product of N·D² for how the logits scatter, then N·D for each step; see `flow` for why they are
 needed.
@@ -11,8 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equivocal.sampling.engine.flow_rule import FlowRule
-from equivocal.sampling.engine.products import product
+from equivocal.sampling.engine.likelihoods import FlowRule
+from equivocal.sampling.engine.products import multiply
 from equivocal.sampling.engine.rows import (
     Block,
     Blocks,
@@ -22,8 +23,6 @@ from equivocal.sampling.engine.rows import (
     sum_over_blocks,
 )
 from equivocal.sampling.engine.shapes import Array, Bool, Float, Int
-
-__all__ = ["corrected"]
 
 # In Newton steps of P; where rows are saturated the curvature says nothing.
 LONGEST_CORRECTION = 4.0
@@ -41,7 +40,7 @@ class Line(NamedTuple):
 
 
 @partial(jax.jit, static_argnames="rule")
-def corrected(
+def correct_mean(
     rows: Rows | Blocks,
     mean: Float[Array, "K D"],
     factor: Float[Array, "K D r"],
@@ -50,7 +49,7 @@ def corrected(
     rule: FlowRule,
     nodes: Any,
 ) -> Float[Array, "K D"]:
-    """Steps m ← m − α P g̃(m); α is Newton's along the line, since P may be far too wide.
+    """Take steps m ← m − α P g̃(m); α is Newton's along the line, since P may be far too wide.
 
     For fixed P the loss −E log p + ½|m|² is convex in m, so a step that raised it was too long: it
     is taken again at a quarter of its length. The last step is the only one not looked at, and left
@@ -58,12 +57,12 @@ def corrected(
     """
 
     def spread_of(block: Block) -> Array:
-        return rule.spread(product(block.features[None], factor, rule.precision), nodes)
+        return rule.spread(multiply(block.features[None], factor, rule.precision), nodes)
 
     spreads = map_over_blocks(spread_of, rows)
 
     def evaluate(m: Float[Array, "K D"]) -> tuple[Array, Array, Array]:
-        """Loss and g̃ at m, and what each row weighs in the curvature there."""
+        """Return the loss and g̃ at m, and what each row weighs in the curvature there."""
 
         def of_block(block: Block, spread: Array) -> tuple[tuple[Array, Array], Array]:
             terms = rule.expectation(m @ block.features.T + block.offsets, spread, block)
@@ -77,7 +76,7 @@ def corrected(
         return loss, gradient + m, weights
 
     def newton(gradient: Float[Array, "K D"], weights: Array) -> tuple[Array, Array]:
-        """P g̃ and how far to go along it."""
+        """Return P g̃ and how far to go along it."""
 
         def curvature_along(block: Block, weights: Array) -> Array:
             logits = direction @ block.features.T

@@ -1,11 +1,11 @@
 """Averages of the logistic function over a Gaussian logit, for every mean and variance at once.
 
 A logistic variable is a normal one with a random scale 2λ, λ Kolmogorov–Smirnov distributed
-(Andrews and Mallows 1974, J. R. Stat. Soc. B 36:99). With density f of λ,
+(Andrews and Mallows 1974, J. R. Stat. Soc. B 36:99). With density f of λ, docs/maths.md (17),
 
     σ(a) = ∫ Φ(a / 2λ) f(λ) dλ,
 
-and Φ averages over a Gaussian in closed form. For a ~ N(μ, v), κ² = v + (2λ)², z = μ/κ:
+and Φ averages over a Gaussian in closed form. For a ~ N(μ, v), κ² = v + (2λ)², z = μ/κ, (18):
 
     E σ(a)          = ∫ Φ(z) f dλ
     E σ'(a)         = ∫ φ(z)/κ f dλ
@@ -24,8 +24,6 @@ import numpy as np
 
 from equivocal.sampling.engine.shapes import Array, Float, Int
 
-__all__ = ["Moments", "gaussian_moments", "kolmogorov_nodes"]
-
 
 class Moments(NamedTuple):
     """Expectations over the distribution of a logit a."""
@@ -35,19 +33,20 @@ class Moments(NamedTuple):
     excess: Float[Array, "..."]  # E log(1 + e^a) − max(μ, 0), which keeps its digits for large |μ|
 
 
-def _kolmogorov_density(lam: np.ndarray) -> np.ndarray:
-    """f(λ), by the series that converges fast on either side of λ = 1."""
+def _compute_kolmogorov_density(lam: np.ndarray) -> np.ndarray:
+    """Return f(λ), by the series that converges fast on either side of λ = 1."""
     k = np.arange(1, 30)[:, None]
     large = 8 * ((-1.0) ** (k + 1) * k**2 * lam * np.exp(-2 * (k * lam) ** 2)).sum(axis=0)
-    c = ((2 * k - 1) * np.pi) ** 2 / 8
-    small = np.sqrt(2 * np.pi) * (np.exp(-c / lam**2) * (2 * c / lam**4 - lam**-2)).sum(axis=0)
+    rate = ((2 * k - 1) * np.pi) ** 2 / 8
+    terms = np.exp(-rate / lam**2) * (2 * rate / lam**4 - lam**-2)
+    small = np.sqrt(2 * np.pi) * terms.sum(axis=0)
     return np.where(lam < 1, small, large)
 
 
-def kolmogorov_nodes(dtype: np.typing.DTypeLike) -> tuple[np.ndarray, np.ndarray]:
-    """Scales 2λ and weights of the trapezoid sum; as many as the precision can show.
+def make_kolmogorov_nodes(dtype: np.typing.DTypeLike) -> tuple[np.ndarray, np.ndarray]:
+    """Return scales 2λ and weights of the trapezoid sum; as many as the precision can show.
 
-    >>> scales, weights = kolmogorov_nodes(np.float64)
+    >>> scales, weights = make_kolmogorov_nodes(np.float64)
     >>> bool(abs(weights.sum() - 1) < 1e-14)
     True
     """
@@ -56,13 +55,13 @@ def kolmogorov_nodes(dtype: np.typing.DTypeLike) -> tuple[np.ndarray, np.ndarray
     spacing, low, high = (0.125, 0.17, 5.0) if np.dtype(dtype) == np.float64 else (0.2, 0.2, 4.2)
     steps = np.arange(np.ceil(np.log(low) / spacing), np.floor(np.log(high) / spacing) + 1)
     lam = np.exp(steps * spacing)
-    return (2 * lam).astype(dtype), (spacing * lam * _kolmogorov_density(lam)).astype(dtype)
+    return (2 * lam).astype(dtype), (spacing * lam * _compute_kolmogorov_density(lam)).astype(dtype)
 
 
-def gaussian_moments(mean: Float[Array, "*n"], variance: Float[Array, "*n"]) -> Moments:
-    """Expectations for a ~ N(mean, variance)."""
+def compute_moments(mean: Float[Array, "*n"], variance: Float[Array, "*n"]) -> Moments:
+    """Return the expectations of (18) for a ~ N(mean, variance)."""
     size = jnp.abs(mean)
-    scales, weights = map(jnp.asarray, kolmogorov_nodes(mean.dtype))
+    scales, weights = map(jnp.asarray, make_kolmogorov_nodes(mean.dtype))
     constant = mean.dtype.type
 
     def add(i: Int[Array, ""], total: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:

@@ -1,28 +1,30 @@
 """One damped step of Gaussian variational inference: the exact flow with frozen H and g.
 
 The deterministic sampler (arXiv:2309.04742) moves the mean m and the deviations of an ensemble by
+docs/maths.md (7), here with the prior N(0, I),
 
-    dθ/dτ = −½ P (H (θ − m) + 2g) − ½ P (θ + m) + ½ (θ − m)                    prior N(0, I)
+    dθ/dτ = −½ P (H (θ − m) + 2g) − ½ P (θ + m) + ½ (θ − m)
 
-with g = Ψᵀ(c E[y] − t), H = Ψᵀ diag(c E[y(1−y)]) Ψ. With H and g held fixed this is solved in
-closed form. Let P = G Gᵀ, A = H + I, GᵀAG = V Λ Vᵀ, g̃ = g + m, s = 1 − e^(−Δτ):
+with g = Ψᵀ(c E[y] − t), H = Ψᵀ diag(c E[y(1−y)]) Ψ of (6). With H and g held fixed this is solved
+in closed form. Let P = G Gᵀ, A = H + I, S = GᵀAG = V Λ Vᵀ, g̃ = g + m, s = 1 − e^(−Δτ):
 
-    m ← m − G V diag(s / (1 − s + sΛ)) Vᵀ Gᵀ g̃      G ← G V diag((1 − s + sΛ)^(−½)) Vᵀ      (1)
+    m ← m − G V diag(s / (1 − s + sΛ)) Vᵀ Gᵀ g̃      G ← G V diag((1 − s + sΛ)^(−½)) Vᵀ     (15)
 
-that is P⁻¹ ← (1−s) P⁻¹ + s A. Stable for every s in (0, 1]; its fixed point is P⁻¹ = A, g̃ = 0.
-An ensemble m + √(J−1) G E with E Eᵀ = I, E 1 = 0 follows the same flow with E unchanged, because
-the symmetric root in (1) multiplies G from the right. Where no particle is watched any other root
-C, C Cᵀ = ((1−s) I + s GᵀAG)⁻¹, gives the same P; a Cholesky factor costs a tenth of V and Λ.
+that is P⁻¹ ← (1−s) P⁻¹ + s A, docs/maths.md (14). Stable for every s in (0, 1]; its fixed point is
+P⁻¹ = A, g̃ = 0. An ensemble m + √(J−1) G E with E Eᵀ = I, E 1 = 0 (16) follows the same flow with E
+unchanged, because the symmetric root in (15) multiplies G from the right. Where no particle is
+watched any other root C, C Cᵀ = ((1−s) I + s S)⁻¹, gives the same P; a Cholesky factor costs a
+tenth of V and Λ.
 
-Three additions make it converge in about ten steps where (1) alone needs fifty:
+Three additions make it converge in about ten steps where (15) alone needs fifty:
 
-- Line search on s with the evidence bound as merit,
-      L(m, P) = Σ_n E[log p(t_n | θ)] − ½ (tr P + |m|²) + ½ log det P.                      (2)
+- Line search on s with the evidence bound, docs/maths.md (4), as merit,
+      L(m, P) = Σ_n E[log p(t_n | θ)] − ½ (tr P + |m|²) + ½ log det P + const.
 - Mean corrections m ← m − α P g̃(m) at the new P (`corrections`), which cost N·D each after
   one product of N·D²; the loss they lower is watched, and a step that raised it is taken again,
   shorter. On nearly separable rows E[y(1−y)] hangs on μ/√v, and m and P overshoot each other unless
   m follows P at once.
-- Aitken's relaxation: s is chosen so that it would have cancelled the change of GᵀAG − I.
+- Aitken's relaxation: s is chosen so that it would have cancelled the change of S − I.
 
 Everything is kept in coordinates of G (B = ΨG, GᵀHG = Bᵀ diag(r) B), where no digits cancel: in
 float32 ψᵀPψ computed from P loses all of them once data and prior differ by 10⁴ in precision.
@@ -35,14 +37,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equivocal.sampling.engine.corrections import corrected
-from equivocal.sampling.engine.flow_rule import FlowRule
-from equivocal.sampling.engine.placement import one_by_one
-from equivocal.sampling.engine.products import product
+from equivocal.sampling.engine.corrections import correct_mean
+from equivocal.sampling.engine.likelihoods import FlowRule
+from equivocal.sampling.engine.placement import apply_one_by_one
+from equivocal.sampling.engine.products import multiply
 from equivocal.sampling.engine.rows import Block, Blocks, Rows, sum_over_blocks
 from equivocal.sampling.engine.shapes import Array, Bool, Float
-
-__all__ = ["FlowInfo", "FlowState", "Sums", "flow_step", "start_flow"]
 
 FIRST_DAMPING, GROWTH, SHRINKAGE = 0.99, 1.5, 0.5
 LONGEST = 0.999_999  # s that still has a finite Δτ
@@ -64,16 +64,15 @@ class FlowState(NamedTuple):
     sums: Sums  # at (m, G)
     bound: Float[Array, " K"]  # L; −∞ until `sums` are known
     log_det: Float[Array, " K"]  # log det P, up to a constant
-    damping: Float[
-        Array, " K"
-    ]  # s of the last step, or of the next if that was refused; 0 at the start
+    # s of the last step, or of the next if that was refused; 0 at the start
+    damping: Float[Array, " K"]
     refused: Bool[Array, " K"]
-    misfit: Float[Array, "K r r"]  # GᵀAG − I at the step before
+    misfit: Float[Array, "K r r"]  # S − I at the step before
     time: Float[Array, " K"]  # τ
 
 
 class Proposal(NamedTuple):
-    """Where (1) would go, and how far from the fixed point it starts."""
+    """Where (15) would go, and how far from the fixed point it starts."""
 
     mean: Float[Array, "K D"]
     factor: Float[Array, "K D r"]
@@ -88,13 +87,13 @@ class FlowInfo(NamedTuple):
     """What a driver or a diagnostic may want; `flow_step` never reads it."""
 
     mean_residual: Float[Array, " K"]  # |Cᵀ Gᵀ g̃|, the distance to go in posterior sd
-    covariance_residual: Float[Array, " K"]  # ‖GᵀAG − I‖, bounds every variance's relative error
+    covariance_residual: Float[Array, " K"]  # ‖S − I‖, bounds every variance's relative error
     refused: Bool[Array, " K"]
 
 
 @jax.jit
 def start_flow(mean: Float[Array, "K D"], factor: Float[Array, "K D r"]) -> FlowState:
-    """A state whose sums are unknown; its first step only evaluates them."""
+    """Return a state whose sums are unknown; its first step only evaluates them."""
     K, _, r = factor.shape
     zero = jnp.zeros(K, mean.dtype)
     sums = Sums(jnp.zeros((K, r, r), mean.dtype), jnp.zeros((K, r), mean.dtype), zero)
@@ -102,22 +101,22 @@ def start_flow(mean: Float[Array, "K D"], factor: Float[Array, "K D r"]) -> Flow
 
 
 @partial(jax.jit, static_argnames="rule")
-def row_sums(
+def sum_rows(
     rows: Rows | Blocks,
     mean: Float[Array, "K D"],
     factor: Float[Array, "K D r"],
     rule: FlowRule,
     nodes: Any,
 ) -> Sums:
-    """Curvature, gradient and log-likelihood of all rows at N(m, GGᵀ)."""
+    """Return curvature, gradient and log-likelihood of all rows at N(m, GGᵀ)."""
 
     def of_block(block: Block) -> Sums:
-        B = product(block.features[None], factor, rule.precision)
+        B = multiply(block.features[None], factor, rule.precision)
         mu = mean @ block.features.T + block.offsets
         terms = rule.expectation(mu, rule.spread(B, nodes), block)
         weighted = B * (block.counts * terms.slope)[..., None]
         return Sums(
-            curvature=product(weighted.swapaxes(1, 2), B, rule.precision),
+            curvature=multiply(weighted.swapaxes(1, 2), B, rule.precision),
             gradient=jnp.matmul(terms.error[:, None], B)[:, 0],
             log_likelihood=terms.log_likelihood.sum(axis=1),
         )
@@ -125,10 +124,10 @@ def row_sums(
     return sum_over_blocks(of_block, rows)
 
 
-def _next_damping(
+def _choose_damping(
     state: FlowState, misfit: Float[Array, "K r r"], rule: FlowRule
 ) -> Float[Array, " K"]:
-    """s: 0 to evaluate, then 0.99, then Aitken's; after a refusal what `damping` says."""
+    """Return s: 0 to evaluate, then 0.99, then Aitken's; after a refusal what `damping` says."""
     s, change = state.damping, misfit - state.misfit
     best = -s * (state.misfit * change).sum(axis=(1, 2)) / (change**2).sum(axis=(1, 2))
     relaxed = jnp.where(best > 0, jnp.clip(best, SHRINKAGE * s, GROWTH * s), GROWTH * s)
@@ -137,22 +136,22 @@ def _next_damping(
     return jnp.where(known, jnp.where(state.refused, s, relaxed), 0)
 
 
-def _symmetric_root(
-    A: Float[Array, "K r r"], s: Float[Array, " K"]
+def _take_symmetric_root(
+    S: Float[Array, "K r r"], s: Float[Array, " K"]
 ) -> tuple[Float[Array, "K r r"], Float[Array, " K"]]:
-    """((1−s) I + s A)^(−½) and its log det: the root that particles follow."""
-    lam, V = jnp.linalg.eigh(A)
+    """Return ((1−s) I + s S)^(−½) and its log det: the root that particles follow."""
+    lam, V = jnp.linalg.eigh(S)
     shrink = 1 / (1 - s[:, None] + s[:, None] * jnp.maximum(lam, np.finfo(lam.dtype).tiny))
     root = jnp.matmul(V * jnp.sqrt(shrink)[:, None], V.swapaxes(1, 2))
     return root, 0.5 * jnp.log(shrink).sum(axis=1)
 
 
-def _triangular_root(
-    A: Float[Array, "K r r"], s: Float[Array, " K"]
+def _take_triangular_root(
+    S: Float[Array, "K r r"], s: Float[Array, " K"]
 ) -> tuple[Float[Array, "K r r"], Float[Array, " K"]]:
-    """C with C Cᵀ = ((1−s) I + s A)⁻¹ and its log det: enough where only P matters, and cheap."""
-    identity = jnp.broadcast_to(jnp.eye(A.shape[-1], dtype=A.dtype), A.shape)
-    L = jnp.linalg.cholesky((1 - s)[:, None, None] * identity + s[:, None, None] * A)
+    """Return C with C Cᵀ = ((1−s) I + s S)⁻¹ and its log det: cheap, and enough for P alone."""
+    identity = jnp.broadcast_to(jnp.eye(S.shape[-1], dtype=S.dtype), S.shape)
+    L = jnp.linalg.cholesky((1 - s)[:, None, None] * identity + s[:, None, None] * S)
     root = jax.lax.linalg.triangular_solve(
         L, identity, left_side=True, lower=True, transpose_a=True
     )
@@ -161,15 +160,16 @@ def _triangular_root(
 
 @partial(jax.jit, static_argnames="rule")
 def _propose(state: FlowState, rule: FlowRule) -> Proposal:
-    """(1) from the sums at hand; no rows are read. m − G C (s Cᵀ Gᵀ g̃) with the root C."""
+    """Apply (15) to the sums at hand, m − G C (s Cᵀ Gᵀ g̃) with the root C; no rows are read."""
     G = state.factor
-    A = state.sums.curvature + jnp.matmul(G.swapaxes(1, 2), G)
-    misfit = A - jnp.eye(A.shape[-1], dtype=A.dtype)
+    S = state.sums.curvature + jnp.matmul(G.swapaxes(1, 2), G)
+    misfit = S - jnp.eye(S.shape[-1], dtype=S.dtype)
     gradient = state.sums.gradient + jnp.matmul(state.mean[:, None], G)[:, 0]  # Gᵀg̃
-    s = _next_damping(state, misfit, rule)
+    s = _choose_damping(state, misfit, rule)
     if rule.joint:
         s = jnp.broadcast_to(s.min(), s.shape)
-    root, log_det = one_by_one(_symmetric_root if rule.symmetric else _triangular_root, A, s)
+    take_root = _take_symmetric_root if rule.symmetric else _take_triangular_root
+    root, log_det = apply_one_by_one(take_root, S, s)
     factor = jnp.matmul(G, root)
     newton = jnp.matmul(gradient[:, None], root)[:, 0]
     return Proposal(
@@ -193,7 +193,7 @@ def _judge(
     bound = sums.log_likelihood - 0.5 * ((mean**2).sum(axis=1) + spread)
     if rule.joint:
         bound = jnp.broadcast_to(bound.sum(), bound.shape)
-    # Round-off of sums whose terms have one sign, which is what (2) consists of.
+    # Round-off of sums whose terms have one sign, which is what the bound consists of.
     noise = 16 * np.finfo(s.dtype).eps * (jnp.abs(bound) + jnp.abs(log_det) + mean.shape[1])
     refused = ~(bound >= state.bound - rule.slack - noise)  # NaN is refused too
     time = state.time - jnp.log1p(-jnp.minimum(s, LONGEST))
@@ -217,7 +217,7 @@ def _judge(
 def flow_step(
     state: FlowState, rows: Rows | Blocks, rule: FlowRule, nodes: Any = None
 ) -> tuple[FlowState, FlowInfo]:
-    """Try (1); keep it if the merit does not fall, else stay: with care first, then with half s.
+    """Try (15); keep it if the merit does not fall, else stay: with care first, then with half s.
 
     Compiled in parts on purpose: in one piece XLA's CPU compiler re-lays G inside the loop over
     blocks, and the step takes half as long again.
@@ -226,9 +226,9 @@ def flow_step(
     mean = proposal.mean
     if rule.corrections:
         moved = proposal.damping, state.refused
-        mean = corrected(rows, mean, proposal.factor, *moved, rule, nodes)
+        mean = correct_mean(rows, mean, proposal.factor, *moved, rule, nodes)
     if rule.joint:
         # adding one vector to all classes changes no probability; the prior wants it zero
         mean = mean - mean.mean(axis=0)
-    sums = row_sums(rows, mean, proposal.factor, rule, nodes)
+    sums = sum_rows(rows, mean, proposal.factor, rule, nodes)
     return _judge(state, proposal, mean, sums, rule)

@@ -11,23 +11,8 @@ import numpy as np
 
 from equivocal.errors import UserError, did_you_mean, join_names
 
-__all__ = [
-    "check_choice",
-    "check_dtype",
-    "checked_bool",
-    "checked_counts",
-    "checked_features",
-    "checked_int",
-    "checked_numbers",
-    "checked_positive",
-    "checked_prior_mean",
-    "checked_prior_variance",
-    "checked_targets",
-    "fail",
-    "shown",
-]
-
 CHECKED_AT_ONCE = 1 << 12  # rows
+LARGEST_SEED = 2**32 - 1  # what JAX takes in either precision
 
 
 def fail(message: str) -> NoReturn:
@@ -35,8 +20,8 @@ def fail(message: str) -> NoReturn:
     raise UserError(message)
 
 
-def _plain(value: Any, name: str) -> np.ndarray:
-    """Any array-like as NumPy's; what NumPy would misread is refused."""
+def _read_array(value: Any, name: str) -> np.ndarray:
+    """Read any array-like as a NumPy array; refuse what NumPy would misread."""
     if hasattr(value, "toarray"):
         fail(f"{name} must be a dense array, got a sparse {type(value).__name__}; use .toarray().")
     if isinstance(value, np.ma.MaskedArray) and np.ma.getmaskarray(value).any():
@@ -46,7 +31,7 @@ def _plain(value: Any, name: str) -> np.ndarray:
     except (TypeError, ValueError, RuntimeError) as error:  # ragged; a tensor that has gradients
         if hasattr(value, "chunks"):  # zarr, HDF5
             fail(f"{name} cannot be read ({error}); restore the file.")
-        fail(f"{name} must be one array of numbers, with rows of equal length: {_said(error)}")
+        fail(f"{name} must be one array of numbers, with rows of equal length: {_quote(error)}")
     if array.dtype != object:
         return array
     for entry in array.flat:  # a data frame of several kinds of numbers, nullable ones
@@ -56,17 +41,17 @@ def _plain(value: Any, name: str) -> np.ndarray:
         try:
             return array.astype(np.float64)
         except OverflowError as error:
-            fail(f"{name} must fit into float64: {_said(error)}")
+            fail(f"{name} must fit into float64: {_quote(error)}")
 
 
-def _said(error: Exception) -> str:
-    """The first sentence of someone else's error."""
+def _quote(error: Exception) -> str:
+    """Return the first sentence of another library's error."""
     return str(error).split("\n")[0].split(". ")[0].rstrip(".") + "."
 
 
-def checked_numbers(value: object, name: str) -> np.ndarray:
-    """A real array of finite numbers."""
-    array = _plain(value, name)
+def check_numbers(value: object, name: str) -> np.ndarray:
+    """Return a real array of finite numbers."""
+    array = _read_array(value, name)
     if not (np.issubdtype(array.dtype, np.number) or array.dtype == bool):
         if isinstance(value, str):
             fail(f"{name} must be an array, got {value!r:.60}; np.load(…, mmap_mode='r') opens it.")
@@ -84,21 +69,26 @@ def checked_numbers(value: object, name: str) -> np.ndarray:
     return array
 
 
-def checked_features(features: object, dtype: Any) -> np.ndarray:
-    """(N, D) in float32 or float64: as given, whole numbers and half precision become float64."""
+def check_features(features: object, dtype: Any) -> np.ndarray:
+    """Return (N, D) in the precision given; whole numbers and half precision become float64."""
     check_dtype(dtype)
-    psi = checked_numbers(features, "features")
+    psi = check_numbers(features, "features")
     if psi.ndim != 2:
         fail(f"features must have shape (N, D), got {psi.shape}; reshape one column to (N, 1).")
     if 0 in psi.shape:
         fail(f"features must have at least one row and one column, got shape {psi.shape}.")
-    kind = np.dtype(dtype) if dtype is not None else psi.dtype
-    wanted = np.dtype("float32") if kind == np.float32 else np.dtype("float64")
-    return _converted(psi, "features", wanted)
+    return _convert(psi, "features", choose_dtype(psi, dtype))
+
+
+def choose_dtype(features: Any, dtype: Any) -> np.dtype:
+    """Return the precision of a run: as asked for, or that of the features."""
+    check_dtype(dtype)
+    kind = np.dtype(features.dtype if dtype is None else dtype)
+    return np.dtype("float32") if kind == np.float32 else np.dtype("float64")
 
 
 def check_dtype(dtype: Any) -> None:
-    """One of the two precisions, or none."""
+    """Check that the precision is one of two, or left open."""
     if dtype is None:
         return
     try:
@@ -109,8 +99,8 @@ def check_dtype(dtype: Any) -> None:
         fail(f"dtype must be float32 or float64, got {dtype!r}.")
 
 
-def _converted(array: np.ndarray, name: str, dtype: np.dtype) -> np.ndarray:
-    """In the precision of the run, where all must still be finite."""
+def _convert(array: np.ndarray, name: str, dtype: np.dtype) -> np.ndarray:
+    """Convert to the precision of the run, where all must still be finite."""
     with np.errstate(over="ignore", under="ignore"):
         converted: np.ndarray = array.astype(dtype, copy=False)
     if converted.size and not (np.isfinite(converted.min()) and np.isfinite(converted.max())):
@@ -122,32 +112,32 @@ def _converted(array: np.ndarray, name: str, dtype: np.dtype) -> np.ndarray:
     return converted
 
 
-def checked_counts(counts: object, num_rows: int, dtype: np.dtype) -> np.ndarray:
-    """(N,) how often each row was seen; ones where None."""
+def check_counts(counts: object, num_rows: int, dtype: np.dtype) -> np.ndarray:
+    """Return how often each row was seen, (N,); ones where None."""
     if counts is None:
         return np.ones(num_rows, dtype)
-    c = checked_numbers(counts, "counts")
+    c = check_numbers(counts, "counts")
     if c.shape != (num_rows,):
         fail(f"counts must have shape ({num_rows},), one per row of features, got {c.shape}.")
     if (c < 0).any():
         row = int(np.argmax(c < 0))
         fail(f"counts must be ≥ 0, got {c[row]} in row {row}; leave the row out instead.")
-    return _converted(c, "counts", dtype)
+    return _convert(c, "counts", dtype)
 
 
-def checked_targets(targets: object, counts: np.ndarray, *, softmax: bool) -> np.ndarray:
-    """(N, K), each target between 0 and its row's count."""
-    t = checked_numbers(targets, "targets")
+def check_targets(targets: object, counts: np.ndarray, *, softmax: bool) -> np.ndarray:
+    """Return (N, K) targets, each between 0 and its row's count."""
+    t = check_numbers(targets, "targets")
     if t.ndim == 1 and softmax:
-        t = _one_hot(t, counts)
+        t = encode_classes(t, counts)
     elif t.ndim == 1:
         t = t[:, None]
     if t.ndim != 2 or t.shape[1] == 0:
         fail(f"targets must have shape (N,) or (N, K) with K ≥ 1, got {np.asarray(targets).shape}.")
     if len(t) != len(counts):
         fail(f"targets must have one row per row of features, got {len(t)} for {len(counts)}.")
-    t = _converted(t, "targets", counts.dtype)
-    t = _below_counts(t, counts)
+    t = _convert(t, "targets", counts.dtype)
+    t = _clip_to_counts(t, counts)
     if softmax and t.shape[1] < 2:
         fail("softmax needs at least 2 classes, got 1; use likelihood='bernoulli'.")
     if softmax and (np.abs(t.sum(axis=1) - counts) > 1e-5 * np.maximum(counts, 1)).any():
@@ -159,8 +149,8 @@ def checked_targets(targets: object, counts: np.ndarray, *, softmax: bool) -> np
     return t
 
 
-def _below_counts(t: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Targets between 0 and their counts; what round-off added to sums of fractions is cut off."""
+def _clip_to_counts(t: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Check targets against 0 and their counts; cut off what round-off added to sums."""
     most = counts[:, None]
     slack = 8 * np.finfo(counts.dtype).eps * np.maximum(most, 1)
     above = False
@@ -179,13 +169,19 @@ def _below_counts(t: np.ndarray, counts: np.ndarray) -> np.ndarray:
     return np.minimum(t, most) if above else t
 
 
-def _one_hot(labels: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    if (labels != np.floor(labels)).any() or (labels < 0).any():
+def encode_classes(
+    labels: np.ndarray, counts: np.ndarray, num_classes: int | None = None
+) -> np.ndarray:
+    """Return (N, K) rows that sum to the counts, from class numbers; a class may be absent."""
+    most = np.inf if num_classes is None else num_classes
+    wrong = (labels != np.floor(labels)) | (labels < 0) | (labels >= most)
+    if wrong.any():
+        last = "K−1" if num_classes is None else num_classes - 1
         fail(
-            "targets of a softmax must be class numbers 0 … K−1 (one per row) or an (N, K) array, "
-            f"got {labels[(labels != np.floor(labels)) | (labels < 0)][0]}."
+            f"targets of a softmax must be class numbers 0 … {last} (one per row) or an (N, K) "
+            f"array, got {labels[wrong][0]}."
         )
-    classes = int(labels.max(initial=-1)) + 1
+    classes = num_classes or int(labels.max(initial=-1)) + 1
     if classes > 65_536:
         fail(f"targets name class {classes - 1}; number the classes from 0 without gaps.")
     if len(labels) != len(counts):
@@ -193,9 +189,9 @@ def _one_hot(labels: np.ndarray, counts: np.ndarray) -> np.ndarray:
     return np.eye(classes)[labels.astype(int)] * counts[:, None]
 
 
-def checked_prior_variance(variance: object, num_features: int, dtype: np.dtype) -> np.ndarray:
-    """(D,) from a scalar or one per coordinate; the run's precision must hold it."""
-    v = checked_numbers(variance, "prior_variance").astype(np.float64)
+def check_prior_variance(variance: object, num_features: int, dtype: np.dtype) -> np.ndarray:
+    """Return (D,) variances from one or D numbers; the run's precision must hold them."""
+    v = check_numbers(variance, "prior_variance").astype(np.float64)
     if v.shape not in ((), (num_features,)):
         fail(
             f"prior_variance must be a number or have shape ({num_features},), one per feature, "
@@ -217,11 +213,11 @@ def checked_prior_variance(variance: object, num_features: int, dtype: np.dtype)
     return np.broadcast_to(v, (num_features,))
 
 
-def checked_prior_mean(
+def check_prior_mean(
     mean: object, num_outputs: int, num_features: int, dtype: np.dtype
 ) -> np.ndarray:
-    """(K, D), or (1, D) where all outputs share it."""
-    m = _converted(checked_numbers(mean, "prior_mean"), "prior_mean", dtype)
+    """Return (K, D), or (1, D) where all outputs share it."""
+    m = _convert(check_numbers(mean, "prior_mean"), "prior_mean", dtype)
     shapes = {(), (num_features,), (1, num_features), (num_outputs, num_features)}
     if m.shape not in shapes:
         fail(
@@ -231,34 +227,43 @@ def checked_prior_mean(
     return np.broadcast_to(m, (len(m) if m.ndim == 2 else 1, num_features))
 
 
-def checked_int(value: object, name: str, *, least: int, most: int | None = None) -> int:
-    """A whole number of at least `least`, and of at most `most`."""
+def check_int(value: object, name: str, *, least: int, most: int | None = None) -> int:
+    """Return a whole number from `least` to `most`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         fail(f"{name} must be a whole number ≥ {least}, got {value!r}.")
     if most is not None and value > most:
-        fail(f"{name} must be a whole number between {least} and {most}, got {shown(value)}.")
+        fail(
+            f"{name} must be a whole number between {least} and {most}, got {describe_int(value)}."
+        )
     return int(value)
 
 
-def shown(n: int | np.integer) -> str:
-    """A whole number in full, or how large it is.
+def describe_int(n: int | np.integer) -> str:
+    """Write a whole number in full, or how large it is.
 
-    >>> shown(3), shown(10**40)
+    >>> describe_int(3), describe_int(10**40)
     ('3', 'about 1e40')
     """
     n = int(n)
     return str(n) if n.bit_length() < 80 else f"about 1e{round((n.bit_length() - 1) * np.log10(2))}"
 
 
-def checked_bool(value: object, name: str) -> bool:
-    """True or False, not a word for it."""
+def choose_seed(seed: object) -> int:
+    """Return the seed of a run: the whole number given, or one drawn from a generator."""
+    if isinstance(seed, np.random.Generator):
+        return int(seed.integers(LARGEST_SEED + 1))
+    return check_int(seed, "seed", least=0, most=LARGEST_SEED)
+
+
+def check_bool(value: object, name: str) -> bool:
+    """Return True or False; a word for it is refused."""
     if not isinstance(value, bool | np.bool_):
         fail(f"{name} must be True or False, got {value!r}.")
     return bool(value)
 
 
-def checked_positive(value: Any, name: str, *, below: float = np.inf) -> float:
-    """A finite number in (0, below)."""
+def check_positive(value: Any, name: str, *, below: float = np.inf) -> float:
+    """Return a finite number in (0, below)."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
         fail(f"{name} must be a number, got {value!r}.")
     if not 0 < value < below:  # `below` is at most infinity; NaN is not below it
@@ -271,7 +276,7 @@ def checked_positive(value: Any, name: str, *, below: float = np.inf) -> float:
 
 
 def check_choice(value: object, name: str, options: Iterable[str]) -> None:
-    """One of a few names; the nearest is suggested."""
+    """Check that a value is one of a few names; suggest the nearest."""
     choices = [str(option) for option in options]
     if value not in choices:
         hint = did_you_mean(str(value), choices)

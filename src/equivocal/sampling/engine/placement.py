@@ -2,14 +2,18 @@
 
 Rows are data; everything else (weights, covariances, draws) is small and is kept whole on every
 device. So a sampler needs one collective, the sum over rows, and this file is all it knows of
-devices: `spread_over` opens a mesh with one axis, `placed` cuts an array's leading axis over it,
+devices: `spread_over` opens a mesh with one axis, `place` cuts an array's leading axis over it,
 and `rows.sum_over_blocks` adds up what the devices found.
 
 In a program of several processes (`jax.distributed.initialize`) every process hands in rows of its
 own, and all ask for the same thing at the same time. What is computed on the host from all rows
-(how many there are, how large) goes through `largest_anywhere` and `sum_everywhere`.
+(how many there are, how large) goes through `find_largest_anywhere` and `sum_everywhere`. A process
+that stops alone would leave the others waiting in their next collective for ever, so each finds out
+what is wrong with its own part inside `refuse_together`, before the first sum over all, and says
+what it asks for in `check_same`.
 """
 
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -19,32 +23,17 @@ import jax
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from equivocal.sampling.engine.inputs import checked_int, fail
+from equivocal.errors import join_names
+from equivocal.sampling.engine.inputs import check_int, fail
 from equivocal.sampling.engine.shapes import Array
-
-__all__ = [
-    "AXIS",
-    "CUT",
-    "WHOLE",
-    "chosen_devices",
-    "largest_anywhere",
-    "local_shards",
-    "num_hosts",
-    "num_shards",
-    "one_by_one",
-    "placed",
-    "placed_by_device",
-    "spread_over",
-    "sum_everywhere",
-]
 
 T = TypeVar("T")
 AXIS = "equivocal_rows"  # a name no caller's own mesh has
 WHOLE, CUT = PartitionSpec(), PartitionSpec(AXIS)  # type: ignore[no-untyped-call]
 
 
-def chosen_devices(devices: Any) -> tuple[jax.Device, ...]:
-    """The devices to cut rows over; none where one device does it all."""
+def choose_devices(devices: Any) -> tuple[jax.Device, ...]:
+    """Return the devices to cut rows over; none where one device does it all."""
     if devices is None:
         return ()
     if isinstance(devices, str):
@@ -64,7 +53,7 @@ def chosen_devices(devices: Any) -> tuple[jax.Device, ...]:
             fail("devices must hold equally many of every process; use 'all', or one process's.")
         return chosen
     here = jax.local_devices()
-    number = checked_int(devices, "devices", least=1)
+    number = check_int(devices, "devices", least=1)
     if number > len(here):
         fail(
             f"devices must be at most {len(here)}, as many as JAX sees here, got {number}; for "
@@ -84,76 +73,104 @@ def spread_over(devices: tuple[jax.Device, ...]) -> Iterator[None]:
         yield
 
 
-def num_shards() -> int:
-    """Devices that rows are cut over; under `jit` too."""
+def count_shards() -> int:
+    """Count the devices that rows are cut over; under `jit` too."""
     mesh = jax.sharding.get_abstract_mesh()
     return int(mesh.shape[AXIS]) if AXIS in mesh.axis_names else 1
 
 
-def _mesh() -> Mesh:
+def _get_mesh() -> Mesh:
     mesh: Mesh = jax.sharding.get_mesh()
     return mesh
 
 
-def local_shards() -> int:
-    """Those of them that belong to this process."""
-    return len(_mesh().local_devices) if num_shards() > 1 else 1
+def count_local_shards() -> int:
+    """Count those of them that belong to this process."""
+    return len(_get_mesh().local_devices) if count_shards() > 1 else 1
 
 
-def num_hosts() -> int:
-    """Processes that hold rows."""
-    return num_shards() // local_shards()
+def count_hosts() -> int:
+    """Count the processes that hold rows."""
+    return count_shards() // count_local_shards()
 
 
-def placed(array: np.ndarray) -> Array:
-    """An array, or the part of it that this process has, its leading axis cut over the devices."""
-    if num_shards() == 1:
+def place(array: np.ndarray) -> Array:
+    """Cut the leading axis of an array, or of this process' part of it, over the devices."""
+    if count_shards() == 1:
         return jax.numpy.asarray(array)
-    sharding = NamedSharding(_mesh(), CUT)
+    sharding = NamedSharding(_get_mesh(), CUT)
     whole: Array = jax.make_array_from_process_local_data(sharding, array)  # type: ignore[no-untyped-call]
     return whole
 
 
-def placed_by_device(parts: Iterator[np.ndarray]) -> Array:
-    """As `placed`, of one part for each device of this process, made when its turn comes."""
-    mesh = _mesh()
+def place_by_device(parts: Iterator[np.ndarray]) -> Array:
+    """Do the same with one part for each device of this process, made when its turn comes."""
+    mesh = _get_mesh()
     pairs = zip(parts, mesh.local_devices, strict=True)
     arrays = [jax.device_put(part, device) for part, device in pairs]
-    shape = (num_shards() * len(arrays[0]), *arrays[0].shape[1:])
+    shape = (count_shards() * len(arrays[0]), *arrays[0].shape[1:])
     sharding = NamedSharding(mesh, CUT)
     return jax.make_array_from_single_device_arrays(shape, sharding, arrays)
 
 
-def one_by_one(function: Callable[..., T], *stacks: Array) -> T:
-    """A function of stacked matrices; matrix by matrix where several CPU devices do the same work.
+def apply_one_by_one(function: Callable[..., T], *stacks: Array) -> T:
+    """Apply a function to stacked matrices, one by one where several CPU devices do the same.
 
     jaxlib deals the matrices of a LAPACK call out to a pool of threads and waits for them in one of
     those threads. Several devices share the pool: with all of its threads waiting, none works, for
     ever. A single matrix is done by the thread that asks.
     """
-    if num_shards() == 1 or jax.default_backend() != "cpu":
+    if count_shards() == 1 or jax.default_backend() != "cpu":
         return function(*stacks)
     found = jax.lax.map(lambda one: function(*(leaf[None] for leaf in one)), stacks)
     without: T = jax.tree.map(lambda leaf: leaf[:, 0], found)
     return without
 
 
-def largest_anywhere(values: np.ndarray | float | int) -> np.ndarray:
-    """The maximum over all processes, entry by entry."""
-    return np.asarray(_gathered(values).max(axis=0))
+def find_largest_anywhere(values: np.ndarray | float | int) -> np.ndarray:
+    """Return the maximum over all processes, entry by entry."""
+    return np.asarray(_gather(values).max(axis=0))
 
 
 def sum_everywhere(values: np.ndarray | float | int) -> np.ndarray:
-    """The sum over all processes, entry by entry."""
-    return np.asarray(_gathered(values).sum(axis=0))
+    """Return the sum over all processes, entry by entry."""
+    return np.asarray(_gather(values).sum(axis=0))
 
 
-def _gathered(values: np.ndarray | float | int) -> np.ndarray:
+def _gather(values: np.ndarray | float | int) -> np.ndarray:
     found = np.asarray(values, np.float64)
-    if num_hosts() == 1:
+    if count_hosts() == 1:
         return found[None]
     from jax.experimental import multihost_utils
 
     bits = np.ascontiguousarray(found).reshape(-1).view(np.uint32)  # float64 whatever x64 says
     every = np.asarray(multihost_utils.process_allgather(bits))
     return every.view(np.float64).reshape(-1, *found.shape)
+
+
+@contextmanager
+def refuse_together() -> Iterator[None]:
+    """Make all processes give up where one does. Nothing inside may wait for other processes."""
+    try:
+        yield
+    except Exception:  # too little memory, or a file that cannot be read
+        find_largest_anywhere(1)
+        raise
+    if find_largest_anywhere(0):
+        fail("another process of this run gave up, and said why; mend that, and start all again.")
+
+
+def check_same(asked: dict[str, Any]) -> None:
+    """Refuse processes that would compute different things, and name what differs."""
+    numbers = np.array([_hash(value) for value in asked.values()])
+    # gathered once, or who sees no difference would wait
+    most, least = np.split(find_largest_anywhere(np.concatenate([numbers, -numbers])), 2)
+    if (most != -least).any():
+        differing = [name for name, here in zip(asked, most != -least, strict=True) if here]
+        fail(f"all processes must agree on {join_names(differing)}.")
+
+
+def _hash(value: Any) -> float:
+    """Return a few bytes of a hash, exact as a float."""
+    content = value.tobytes() if isinstance(value, np.ndarray) else repr(value).encode()
+    return float(int.from_bytes(hashlib.sha256(content).digest()[:6]))

@@ -15,11 +15,9 @@ from dataclasses import dataclass
 import jax
 
 from equivocal.machine import total_memory
-from equivocal.sampling.engine.inputs import checked_positive, fail
-from equivocal.sampling.engine.placement import largest_anywhere, local_shards
+from equivocal.sampling.engine.inputs import check_positive, fail
+from equivocal.sampling.engine.placement import count_local_shards, find_largest_anywhere
 from equivocal.sampling.engine.problem import Problem
-
-__all__ = ["Plan", "default_budget", "least_in_memory", "make_plan", "power_of_two"]
 
 CPU_BLOCK_ROWS, CPU_SLOTS = 512, 16
 GPU_BLOCK_ROWS, GPU_SLOTS = 16_384, 256
@@ -45,20 +43,20 @@ def make_plan(
     per_row_kept: int = KEPT,
     pad: bool,
 ) -> Plan:
-    """The largest sizes that fit, given what a method keeps (in numbers, not bytes).
+    """Choose the largest sizes that fit, given what a method keeps (in numbers, not bytes).
 
     `per_output`: state of one output. `per_row`: working space of one output and block row.
     `per_row_kept`: what one output keeps for every row.
     """
-    own = default_budget() if budget is None else int(checked_positive(budget, "memory_budget"))
-    limit = -int(largest_anywhere(-own))  # the least of all processes: they plan alike
+    own = find_budget() if budget is None else int(check_positive(budget, "memory_budget"))
+    limit = -int(find_largest_anywhere(-own))  # the least of all processes: they plan alike
     size = problem.dtype.itemsize
     # of one device; of the process that has most, so that all plan alike
-    num_rows = -(-int(largest_anywhere(problem.num_rows)) // local_shards())
-    D = _padded(problem.num_features) if pad else problem.num_features
+    num_rows = -(-int(find_largest_anywhere(problem.num_rows)) // count_local_shards())
+    D = _pad(problem.num_features) if pad else problem.num_features
     if jax.default_backend() == "cpu":
-        block = min(CPU_BLOCK_ROWS, power_of_two(num_rows))
-        slots = min(CPU_SLOTS, power_of_two(problem.num_outputs))
+        block = min(CPU_BLOCK_ROWS, round_to_power_of_two(num_rows))
+        slots = min(CPU_SLOTS, round_to_power_of_two(problem.num_outputs))
     else:
         block, slots = min(GPU_BLOCK_ROWS, num_rows), min(GPU_SLOTS, problem.num_outputs)
 
@@ -83,24 +81,24 @@ def make_plan(
     return Plan(block_rows=block, slots=slots, num_features=D)
 
 
-def least_in_memory(num_rows: int, num_features: int, itemsize: int) -> int:
-    """Bytes of a flow whose rows are in memory, with one output in flight and small blocks."""
-    D, block = _padded(num_features), 16
+def estimate_memory(num_rows: int, num_features: int, itemsize: int) -> int:
+    """Return the bytes of a flow with rows in memory, one output in flight and small blocks."""
+    D, block = _pad(num_features), 16
     rows = -(-num_rows // block) * block
     state = 8 * (D + 8) ** 2 + block * (3 * D + 24)
     return itemsize * (rows * (2 * D + 1 + KEPT) + state)
 
 
-def _padded(num_features: int) -> int:
+def _pad(num_features: int) -> int:
     return -(-num_features // LANES) * LANES
 
 
-def default_budget() -> int:
-    """A quarter of what the device has."""
+def find_budget() -> int:
+    """Return a quarter of what the device has."""
     stats = jax.local_devices()[0].memory_stats() or {}
-    return (stats.get("bytes_limit") or total_memory() // local_shards()) // 4
+    return (stats.get("bytes_limit") or total_memory() // count_local_shards()) // 4
 
 
-def power_of_two(n: int) -> int:
-    """The next one, so that nearby sizes share a compiled program."""
+def round_to_power_of_two(n: int) -> int:
+    """Return the next power of two, so that nearby sizes share a compiled program."""
     return 1 << max(0, n - 1).bit_length()

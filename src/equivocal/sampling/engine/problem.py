@@ -2,9 +2,10 @@
 
     t_nk ~ Bernoulli(σ(ψ_n · θ_k))  or  t_n ~ Softmax((ψ_n · θ_k)_k),    θ_k ~ N(m₀ₖ, diag(v))
 
-with w_k = (θ_k − m₀ₖ)/√v this has the prior N(0, I), features ψ_n √v and logits
-ψ_n·m₀ₖ + (ψ_n √v)·w_k. Samplers work on w, so that the size of a prior or of a feature is never a
-number they have to cope with; `Problem.to_weights` brings their answer back.
+docs/maths.md (1). With w_k = (θ_k − m₀ₖ)/√v, docs/maths.md (3), this has the prior N(0, I),
+features ψ_n √v and logits ψ_n·m₀ₖ + (ψ_n √v)·w_k. Samplers work on w, so that the size of a prior
+or of a feature is never a number they have to cope with; `Problem.to_weights` brings their answer
+back.
 """
 
 from dataclasses import dataclass
@@ -15,16 +16,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from equivocal.sampling.engine.inputs import (
-    checked_counts,
-    checked_features,
-    checked_prior_mean,
-    checked_prior_variance,
-    checked_targets,
+    check_counts,
+    check_features,
+    check_prior_mean,
+    check_prior_variance,
+    check_targets,
     fail,
 )
-from equivocal.sampling.engine.placement import largest_anywhere, sum_everywhere
-
-__all__ = ["Likelihood", "Problem", "collapse", "sample_of_rows"]
+from equivocal.sampling.engine.placement import find_largest_anywhere, sum_everywhere
 
 
 class Likelihood(StrEnum):
@@ -34,7 +33,7 @@ class Likelihood(StrEnum):
     SOFTMAX = "softmax"  # one of K classes per row
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Problem:
     """Data and prior after every check. Arrays are NumPy's, in the precision of the run."""
 
@@ -61,20 +60,13 @@ class Problem:
 
         Sizes alone are left to `check_range`, for which processes have to meet.
         """
-        psi = checked_features(features, dtype)
-        c = checked_counts(counts, len(psi), psi.dtype)
-        t = checked_targets(targets, c, softmax=likelihood is Likelihood.SOFTMAX)
-        variance = checked_prior_variance(prior_variance, psi.shape[1], psi.dtype)
+        psi = check_features(features, dtype)
+        c = check_counts(counts, len(psi), psi.dtype)
+        t = check_targets(targets, c, softmax=likelihood is Likelihood.SOFTMAX)
+        variance = check_prior_variance(prior_variance, psi.shape[1], psi.dtype)
         scale = np.sqrt(variance).astype(psi.dtype)
-        m0 = checked_prior_mean(prior_mean, t.shape[1], psi.shape[1], psi.dtype)
-        return cls(
-            features=psi,
-            targets=t,
-            counts=c,
-            prior_mean=m0,
-            prior_scale=scale,
-            likelihood=likelihood,
-        )
+        m0 = check_prior_mean(prior_mean, t.shape[1], psi.shape[1], psi.dtype)
+        return cls(psi, t, c, m0, scale, likelihood)
 
     @property
     def num_rows(self) -> int:
@@ -103,37 +95,38 @@ class Problem:
         The mode has ½|w|² ≤ −log p(t | w = 0) ≤ Σ c (log 2 + |ψ·m₀|); √D + 5 is the prior's own
         reach about it.
         """
-        worst = np.log(2) + np.abs(self.offsets()).max(axis=1)
+        worst = np.log(2) + np.abs(self.compute_offsets()).max(axis=1)
         loss = float(sum_everywhere((self.counts * worst).sum()))
         return 10 * float(np.sqrt(2 * loss) + np.sqrt(self.num_features) + 5)
 
     @cached_property
     def largest(self) -> np.ndarray:
         """The largest size of each feature, (D,)."""
-        return largest_anywhere(np.abs(self.features).max(axis=0)).astype(self.dtype)
+        return find_largest_anywhere(np.abs(self.features).max(axis=0)).astype(self.dtype)
 
     @property
     def total_count(self) -> float:
         """Σ c over all rows."""
         return float(sum_everywhere(self.counts.sum(dtype=np.float64)))
 
-    def offsets(self) -> np.ndarray:
-        """Logits of the prior mean, (N, K) or (N, 1)."""
-        return self.features @ self.prior_mean.T
+    def compute_offsets(self, outputs: slice | np.ndarray = slice(None)) -> np.ndarray:
+        """Return the logits of the prior mean for some outputs, (N, K) or (N, 1)."""
+        m0 = self.prior_mean if len(self.prior_mean) == 1 else self.prior_mean[outputs]
+        return self.features @ m0.T
 
     def to_weights(self, w: np.ndarray, outputs: slice = slice(None)) -> np.ndarray:
-        """θ = m₀ + √v w for w of shape (k, ..., D)."""
+        """Return θ = m₀ + √v w for w of shape (k, ..., D)."""
         m0 = self.prior_mean if len(self.prior_mean) == 1 else self.prior_mean[outputs]
         theta = self.prior_scale * w
         theta += m0.reshape(len(m0), *[1] * (w.ndim - 2), -1)
         return theta
 
     def read(self, start: int, stop: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Features (n, D), targets (n, K) and counts (n,) of some rows."""
+        """Return features (n, D), targets (n, K) and counts (n,) of some rows."""
         return self.features[start:stop], self.targets[start:stop], self.counts[start:stop]
 
     def check_range(self) -> None:
-        """The square of a logit under the prior, summed over rows, must fit into the precision."""
+        """Check that squared logits under the prior, summed over rows, fit the precision."""
         greatest = float(np.finfo(self.dtype).max)
         rows = self.largest.astype(np.float64)
         scale, m0 = (
@@ -160,7 +153,7 @@ class Problem:
 
 
 def collapse(problem: Problem) -> Problem:
-    """The same likelihood with equal rows merged: targets and counts are summed.
+    """Merge equal rows, which leaves the likelihood as it is: targets and counts are summed.
 
     Rows are compared through one random projection, then in full, so that this costs a sort of N
     numbers. Where fewer than a tenth of the rows would go, the problem comes back as it is.
@@ -176,18 +169,17 @@ def collapse(problem: Problem) -> Problem:
     if len(first) > 0.9 * len(psi) or not np.array_equal(psi[first][group], psi):
         return problem
     order = np.argsort(group, kind="stable")
-    return Problem(
-        features=psi[first],
-        targets=_sums_of_runs(problem.targets[order], sizes),
-        counts=_sums_of_runs(problem.counts[order], sizes),
-        prior_mean=problem.prior_mean,
-        prior_scale=problem.prior_scale,
-        likelihood=problem.likelihood,
-    )
+    t, c = (_sum_runs(part[order], sizes) for part in (problem.targets, problem.counts))
+    return _replace_rows(problem, psi[first], t, c)
 
 
-def _sums_of_runs(rows: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Of each run of so many rows, neighbours first: `np.add.reduceat` takes twice as long."""
+def _replace_rows(problem: Problem, psi: np.ndarray, t: np.ndarray, c: np.ndarray) -> Problem:
+    """Return the same regression with other rows, in memory."""
+    return Problem(psi, t, c, problem.prior_mean, problem.prior_scale, problem.likelihood)
+
+
+def _sum_runs(rows: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Sum each run of so many rows, neighbours first: `np.add.reduceat` takes twice as long."""
     while sizes.max() > 1:
         odd = (np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes)) % 2 == 1
         second = np.flatnonzero(odd)
@@ -196,17 +188,10 @@ def _sums_of_runs(rows: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     return rows
 
 
-def sample_of_rows(problem: Problem, share: int) -> Problem:
-    """About every `share`-th row, in runs spread evenly over all, counted `share` times."""
+def sample_rows(problem: Problem, share: int) -> Problem:
+    """Take about every `share`-th row, in runs spread evenly over all, counted `share` times."""
     N, run = problem.num_rows, 64
     starts = range(0, N, run * share)
     parts = [problem.read(start, min(start + run, N)) for start in starts]
     psi, t, c = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return Problem(
-        features=psi,
-        targets=t * share,
-        counts=c * share,
-        prior_mean=problem.prior_mean,
-        prior_scale=problem.prior_scale,
-        likelihood=problem.likelihood,
-    )
+    return _replace_rows(problem, psi, t * share, c * share)

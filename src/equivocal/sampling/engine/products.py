@@ -18,11 +18,9 @@ from jax.lax import DotAlgorithmPreset
 
 from equivocal.sampling.engine.shapes import Array
 
-__all__ = ["Precision", "product"]
-
 
 class Precision(StrEnum):
-    """Of the operands; sums are in the run's own."""
+    """How many bits the operands of a matrix product keep; sums use the run's precision."""
 
     FULL = "full"
     TF32 = "tf32"
@@ -30,7 +28,7 @@ class Precision(StrEnum):
 
     @property
     def bits(self) -> int:
-        """Of the mantissa, beside the leading one; none are cut off at full precision."""
+        """Bits of the mantissa beside the leading one; 0 means that none are cut off."""
         return {"full": 0, "tf32": 10, "bf16": 7}[self.value]
 
     @property
@@ -45,8 +43,8 @@ ON_TENSOR_CORES = {
 }
 
 
-def product(a: Array, b: Array, precision: Precision) -> Array:
-    """`a @ b`, batched as `jnp.matmul` batches."""
+def multiply(a: Array, b: Array, precision: Precision) -> Array:
+    """Return `a @ b`, batched as `jnp.matmul` batches."""
     if a.dtype == jnp.float32 and precision in ON_TENSOR_CORES and _has_tensor_cores():
         how = ON_TENSOR_CORES[precision]
         return jnp.matmul(a, b, precision=how, preferred_element_type=jnp.float32)
@@ -56,7 +54,7 @@ def product(a: Array, b: Array, precision: Precision) -> Array:
 
 
 def _has_tensor_cores() -> bool:
-    """Ampere and newer know all three ways."""
+    """Tell whether the GPU rounds operands itself, as Ampere and newer do."""
     device = jax.devices()[0]
     if device.platform != "gpu" or "nvidia" not in device.device_kind.lower():
         return False

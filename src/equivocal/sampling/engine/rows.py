@@ -21,29 +21,15 @@ from equivocal.sampling.engine.placement import (
     AXIS,
     CUT,
     WHOLE,
-    largest_anywhere,
-    local_shards,
-    num_shards,
-    placed,
-    placed_by_device,
+    count_local_shards,
+    count_shards,
+    find_largest_anywhere,
+    place,
+    place_by_device,
 )
+from equivocal.sampling.engine.plan import Plan
 from equivocal.sampling.engine.problem import Problem
 from equivocal.sampling.engine.shapes import Array, Float, Int
-
-__all__ = [
-    "Block",
-    "Blocks",
-    "Rows",
-    "for_outputs",
-    "in_blocks",
-    "lay_out",
-    "local_blocks",
-    "map_over_blocks",
-    "offsets_of",
-    "scan_blocks",
-    "sum_over_blocks",
-    "turned",
-]
 
 T = TypeVar("T")
 HANDED_OVER = 1 << 25  # bytes of features at a time
@@ -67,52 +53,57 @@ class Block(NamedTuple):
     offsets: Float[Array, "... rows"]
 
 
-def local_blocks(problem: Problem, block_rows: int) -> int:
-    """Blocks of this process: as many as any process needs, and equally many for each device."""
-    fewest = int(largest_anywhere(-(-problem.num_rows // block_rows)))
-    return -(-fewest // local_shards()) * local_shards()
+def count_local_blocks(problem: Problem, block_rows: int) -> int:
+    """Count the blocks of this process: as many as any needs, equally many for each device."""
+    fewest = int(find_largest_anywhere(-(-problem.num_rows // block_rows)))
+    return -(-fewest // count_local_shards()) * count_local_shards()
 
 
 def lay_out(
-    problem: Problem, outputs: slice, block_rows: int, *, num_features: int | None = None
+    problem: Problem,
+    outputs: slice,
+    block_rows: int,
+    *,
+    num_features: int | None = None,
+    handed_over: int = HANDED_OVER,
 ) -> Rows:
     """Cut a problem into blocks, for some of its outputs; extra features are columns of zeros."""
-    blocks = local_blocks(problem, block_rows)
+    blocks = count_local_blocks(problem, block_rows)
     rows = Rows(
-        features=_features_in_blocks(problem, blocks, block_rows, num_features),
-        counts=placed(in_blocks(problem.counts[:, None], blocks, block_rows)[..., 0]),
+        features=_cut_features(problem, blocks, block_rows, num_features, handed_over),
+        counts=place(cut_into_blocks(problem.counts[:, None], blocks, block_rows)[..., 0]),
         targets=jnp.zeros(0),
         offsets=jnp.zeros(0),
     )
-    return for_outputs(rows, problem, outputs)
+    return load_outputs(rows, problem, outputs)
 
 
-def _features_in_blocks(
-    problem: Problem, blocks: int, block_rows: int, num_features: int | None
+def _cut_features(
+    problem: Problem, blocks: int, block_rows: int, num_features: int | None, handed_over: int
 ) -> Array:
-    """ψ √v, the largest array of a run, handed over a part at a time: JAX copies what it is given.
+    """Lay out ψ √v, the largest array of a run, a part at a time: JAX copies what it is given.
 
     Its CPU backend holds three copies while it does so.
     """
     wide = num_features or problem.num_features
-    if num_shards() > 1:
-        each = blocks // local_shards()
+    if count_shards() > 1:
+        each = blocks // count_local_shards()
         starts = range(0, blocks, each)
-        return placed_by_device(
-            _some_blocks(problem, range(i, i + each), block_rows, wide) for i in starts
+        return place_by_device(
+            _fill_blocks(problem, range(i, i + each), block_rows, wide) for i in starts
         )
-    together = max(1, HANDED_OVER // (block_rows * wide * problem.dtype.itemsize))
+    together = max(1, handed_over // (block_rows * wide * problem.dtype.itemsize))
     if together >= blocks:
-        return jnp.asarray(_some_blocks(problem, range(blocks), block_rows, wide))
+        return jnp.asarray(_fill_blocks(problem, range(blocks), block_rows, wide))
     features = jnp.zeros((blocks, block_rows, wide), problem.dtype)
     for first in range(0, blocks, together):
         some = range(first, min(first + together, blocks))
-        part = _some_blocks(problem, some, block_rows, wide)
+        part = _fill_blocks(problem, some, block_rows, wide)
         features = _put(features, part, first).block_until_ready()
     return features
 
 
-def _some_blocks(problem: Problem, some: range, block_rows: int, wide: int) -> np.ndarray:
+def _fill_blocks(problem: Problem, some: range, block_rows: int, wide: int) -> np.ndarray:
     rows = problem.features[some.start * block_rows : some.stop * block_rows]
     filled = np.zeros((len(some) * block_rows, wide), problem.dtype)
     np.multiply(rows, problem.prior_scale, out=filled[: len(rows), : problem.num_features])
@@ -124,43 +115,61 @@ def _put(every: Array, some: Array, first: Int[Array, ""]) -> Array:
     return jax.lax.dynamic_update_slice_in_dim(every, some, first, axis=0)
 
 
-def for_outputs(rows: Rows, problem: Problem, outputs: slice) -> Rows:
-    """The same rows with the targets and offsets of other outputs."""
-    block_rows = rows.counts.shape[1]
-    blocks = local_blocks(problem, block_rows)
-    return rows._replace(
-        targets=turned(in_blocks(problem.targets[:, outputs], blocks, block_rows)),
-        offsets=turned(in_blocks(offsets_of(problem, outputs), blocks, block_rows)),
-    )
+def load_outputs(rows: Rows, problem: Problem, outputs: slice) -> Rows:
+    """Return the same rows with the targets and offsets of other outputs."""
+    parts = problem.targets[:, outputs], problem.compute_offsets(outputs)
+    targets, offsets = (_turn(problem, part, rows.counts.shape[1]) for part in parts)
+    return rows._replace(targets=targets, offsets=offsets)
 
 
-def offsets_of(problem: Problem, outputs: slice | np.ndarray) -> np.ndarray:
-    """Logits of the prior mean for some outputs."""
-    m0 = problem.prior_mean if len(problem.prior_mean) == 1 else problem.prior_mean[outputs]
-    return problem.features @ m0.T
-
-
-def in_blocks(columns: np.ndarray, blocks: int, block_rows: int) -> np.ndarray:
-    """(N, K) as (blocks, rows, K), filled up with zeros."""
+def cut_into_blocks(columns: np.ndarray, blocks: int, block_rows: int) -> np.ndarray:
+    """Return (N, K) as (blocks, rows, K), filled up with zeros."""
     padded = np.zeros((blocks * block_rows, columns.shape[1]), columns.dtype)
     padded[: len(columns)] = columns
     return padded.reshape(blocks, block_rows, -1)
 
 
-def turned(blocks: np.ndarray) -> Array:
-    """(blocks, rows, K) as (blocks, K, rows) where the sums are made.
+def _turn(problem: Problem, columns: np.ndarray, block_rows: int) -> Array:
+    """Turn (N, K) into (blocks, K, rows), placed where the sums are made.
 
     With a thousand outputs, turning takes a host long; a GPU does it at once.
     On a CPU the host's way holds one copy less.
     """
+    blocks = cut_into_blocks(columns, count_local_blocks(problem, block_rows), block_rows)
     if jax.default_backend() == "cpu":
-        return placed(np.ascontiguousarray(blocks.swapaxes(1, 2)))
-    return _turned(placed(blocks))
+        return place(np.ascontiguousarray(blocks.swapaxes(1, 2)))
+    return place(blocks).swapaxes(1, 2)
 
 
-@jax.jit
-def _turned(blocks: Array) -> Array:
-    return blocks.swapaxes(1, 2)
+class InMemory:
+    """The rows of the outputs in flight, and how a slot gets another output."""
+
+    def __init__(self, problem: Problem, plan: Plan, slots: int) -> None:
+        self._problem = problem
+        rows = lay_out(problem, slice(0, slots), plan.block_rows, num_features=plan.num_features)
+        # slots beyond the outputs hold rows without targets; offsets get their own columns
+        targets, offsets = (
+            jnp.pad(columns, ((0, 0), (0, slots - columns.shape[1]), (0, 0)))
+            for columns in (rows.targets, rows.offsets)
+        )
+        offsets = rows.offsets if rows.offsets.shape[1] == 1 else offsets
+        self.rows = rows._replace(targets=targets, offsets=offsets)
+
+    def load(self, slots: np.ndarray, outputs: np.ndarray) -> None:
+        """Give slots to other outputs."""
+        problem, (_, block_rows) = self._problem, self.rows.counts.shape
+        columns = {"targets": problem.targets[:, outputs]}
+        if len(problem.prior_mean) > 1:
+            columns["offsets"] = problem.compute_offsets(outputs)
+        for name, new in columns.items():
+            turned = _turn(problem, new, block_rows)
+            set_in = _set_columns(getattr(self.rows, name), slots, turned)
+            self.rows = self.rows._replace(**{name: set_in})
+
+
+@partial(jax.jit, donate_argnums=0)
+def _set_columns(stacked: Array, slots: Int[Array, " n"], columns: Array) -> Array:
+    return stacked.at[:, slots].set(columns)
 
 
 @runtime_checkable
@@ -178,7 +187,7 @@ class Blocks(Protocol):
 def scan_blocks(
     function: Callable[..., tuple[T, Any]], rows: "Rows | Blocks", *beside: Array
 ) -> tuple[T, Any]:
-    """Σ over blocks of the first part of a function's answer, and the second parts stacked.
+    """Sum the first part of a function's answer over blocks, and stack the second parts.
 
     What stands `beside` the rows (leading axis: blocks) is handed to the function block by block;
     one block is in memory at a time. Where blocks are cut over devices, sums are added over them
@@ -202,7 +211,7 @@ def scan_blocks(
 
         return jax.lax.scan(add, zero, leaves)
 
-    if num_shards() == 1:
+    if count_shards() == 1:
         return on_device(*leaves)
 
     def on_each(*leaves: Array) -> tuple[T, Any]:
@@ -214,11 +223,11 @@ def scan_blocks(
 
 
 def sum_over_blocks(function: Callable[..., T], rows: "Rows | Blocks", *beside: Array) -> T:
-    """Σ over blocks of a function that gives arrays."""
+    """Sum over blocks a function that gives arrays."""
     return scan_blocks(lambda *block: (function(*block), None), rows, *beside)[0]
 
 
 def map_over_blocks(function: Callable[[Block], Array], rows: "Rows | Blocks") -> Array:
-    """A function of each block, stacked."""
+    """Apply a function to each block and stack the results."""
     stacked: Array = scan_blocks(lambda block: ((), function(block)), rows)[1]
     return stacked

@@ -1,7 +1,10 @@
-"""What a run is told, whatever its method: sizes, seed, budget, and who wants to watch."""
+"""What every run is given and what it hands back, whatever its method.
+
+What one method alone needs is in that method's own config.
+"""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import jax
@@ -9,11 +12,9 @@ import numpy as np
 
 from equivocal.sampling.engine.products import Precision
 
-__all__ = ["Observer", "RunSettings", "Snapshot", "output_keys"]
-
 
 class Snapshot(NamedTuple):
-    """An ensemble on its way, in the caller's coordinates."""
+    """An ensemble at one step of a run, in the caller's coordinates."""
 
     outputs: range  # which of the K outputs
     step: int
@@ -26,7 +27,7 @@ Observer = Callable[[Snapshot], None]
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings:
-    """The same for all methods; what one method alone needs is in its own config."""
+    """Settings that all methods share."""
 
     num_particles: int  # J
     num_steps: int | None  # None: the method's own limit
@@ -37,11 +38,36 @@ class RunSettings:
     precision: Precision = Precision.FULL
 
 
-def output_keys(seed: int, outputs: range) -> jax.Array:
-    """One key per output, so that no result depends on which outputs run together."""
-    return _folded(jax.random.key(seed), np.array(outputs, np.uint32))
+@dataclass(kw_only=True, eq=False)
+class Outcome:
+    """What a method found, in the coordinates w of `problem`, for all K outputs.
+
+    A Gaussian method fills `factor`, and particles are drawn from N(mean, factor factorᵀ) later;
+    the others fill `particles`.
+    """
+
+    mean: np.ndarray  # (K, D)
+    covariance: np.ndarray | None = None  # (K, D, D) where it is not that of the particles
+    factor: np.ndarray | None = None  # (K, D, r)
+    particles: np.ndarray | None = None  # (K, J, D)
+    converged: np.ndarray  # (K,) bool
+    steps: np.ndarray  # (K,)
+    time: np.ndarray  # (K,) τ reached
+    mean_residual: np.ndarray  # (K,) in posterior sd; NaN where the method has none
+    covariance_residual: np.ndarray  # (K,)
+    repaired: int = 0  # particles that left all reach and were put back
+    remedy: str = "use a narrower prior, rescaled features or method='exact-flow'"  # where so
+    stop_reason: str = ""  # why it stopped where it did not converge
+    notes: list[str] = field(default_factory=list)
+    in_subspace: bool = False  # particles are combinations of those at the start
+    chains: int = 1
+
+
+def make_keys(seed: int, outputs: range) -> jax.Array:
+    """Return one key per output, so that no result depends on which outputs run together."""
+    return _fold_in(jax.random.key(seed), np.array(outputs, np.uint32))
 
 
 @jax.jit
-def _folded(root: jax.Array, numbers: jax.Array) -> jax.Array:
+def _fold_in(root: jax.Array, numbers: jax.Array) -> jax.Array:
     return jax.vmap(lambda k: jax.random.fold_in(root, k))(numbers)

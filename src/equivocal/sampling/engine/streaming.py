@@ -21,43 +21,35 @@ import numpy as np
 
 from equivocal.errors import UserError
 from equivocal.sampling.engine.inputs import (
-    check_dtype,
-    checked_counts,
-    checked_features,
-    checked_prior_mean,
-    checked_prior_variance,
-    checked_targets,
+    check_counts,
+    check_features,
+    check_prior_mean,
+    check_prior_variance,
+    check_targets,
+    choose_dtype,
     fail,
 )
-from equivocal.sampling.engine.plan import Plan, default_budget, least_in_memory
+from equivocal.sampling.engine.plan import Plan, estimate_memory, find_budget
 from equivocal.sampling.engine.problem import Likelihood, Problem
-from equivocal.sampling.engine.rows import Blocks, Rows, for_outputs, in_blocks, lay_out
+from equivocal.sampling.engine.rows import Blocks, Rows, cut_into_blocks, lay_out, load_outputs
 from equivocal.sampling.engine.shapes import Array, Int
-
-__all__ = ["FromDisk", "StreamedProblem", "is_streamed", "rows_by_outputs"]
 
 CHUNK = 1 << 22  # bytes of features that are read at once
 
 
 def is_streamed(features: Any, dtype: Any, memory_budget: int | None) -> bool:
-    """Whether features lie outside memory and should stay there."""
+    """Tell whether features lie outside memory and should stay there."""
     lazy = isinstance(features, np.memmap) or all(
         hasattr(features, name) for name in ("shape", "dtype", "chunks")
     )
     if not lazy or len(features.shape) != 2:
         return False
     N, D = features.shape
-    least = least_in_memory(N, D, _run_dtype(features, dtype).itemsize)
-    return least > (default_budget() if memory_budget is None else memory_budget)
+    least = estimate_memory(N, D, choose_dtype(features, dtype).itemsize)
+    return least > (find_budget() if memory_budget is None else memory_budget)
 
 
-def _run_dtype(features: Any, dtype: Any) -> np.dtype:
-    check_dtype(dtype)
-    kind = np.dtype(dtype if dtype is not None else features.dtype)
-    return np.dtype("float32") if kind == np.float32 else np.dtype("float64")
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class StreamedProblem(Problem):
     """As `Problem`, but `features`, `targets` and `counts` are wherever the caller keeps them."""
 
@@ -82,22 +74,16 @@ class StreamedProblem(Problem):
         if likelihood is Likelihood.SOFTMAX:
             fail("rows are read from disk for likelihood='bernoulli' alone; load them for softmax.")
         N, D = features.shape
-        kind = _run_dtype(features, dtype)
+        kind = choose_dtype(features, dtype)
         targets = targets if hasattr(targets, "shape") else np.asarray(targets)
         if len(targets.shape) not in (1, 2) or targets.shape[0] != N:
             fail(f"targets must have one row for each of the {N} features, got {targets.shape}.")
         if counts is not None and np.shape(counts) != (N,):
             fail(f"counts must have shape ({N},), one per row of features, got {np.shape(counts)}.")
         K = targets.shape[1] if len(targets.shape) == 2 else 1
-        return cls(
-            features=features,
-            targets=targets,
-            counts=counts,
-            prior_mean=checked_prior_mean(prior_mean, K, D, kind),
-            prior_scale=np.sqrt(checked_prior_variance(prior_variance, D, kind)).astype(kind),
-            likelihood=likelihood,
-            kind=kind,
-        )
+        m0 = check_prior_mean(prior_mean, K, D, kind)
+        scale = np.sqrt(check_prior_variance(prior_variance, D, kind)).astype(kind)
+        return cls(features, targets, counts, m0, scale, likelihood, kind)
 
     @property
     def dtype(self) -> np.dtype:
@@ -136,13 +122,13 @@ class StreamedProblem(Problem):
         return self._checked[1]
 
     def read(self, start: int, stop: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Features (n, D), targets (n, K) and counts (n,) of some rows, checked."""
-        psi, t = _some(self.features, start, stop), _some(self.targets, start, stop)
-        counts = None if self.counts is None else _some(self.counts, start, stop)
+        """Return features (n, D), targets (n, K) and counts (n,) of some rows, checked."""
+        psi, t = _read_rows(self.features, start, stop), _read_rows(self.targets, start, stop)
+        counts = None if self.counts is None else _read_rows(self.counts, start, stop)
         try:
-            psi = checked_features(psi, self.dtype)
-            c = checked_counts(counts, len(psi), self.dtype)
-            t = checked_targets(t, c, softmax=False)
+            psi = check_features(psi, self.dtype)
+            c = check_counts(counts, len(psi), self.dtype)
+            t = check_targets(t, c, softmax=False)
         except UserError as error:
             where = f" Rows are counted here from row {start:,} of the file." if start else ""
             raise UserError(f"{error}{where}") from None
@@ -153,8 +139,8 @@ class StreamedProblem(Problem):
         return found
 
 
-def _some(array: Any, start: int, stop: int) -> np.ndarray:
-    """Rows of an array that lies in a file; every kind of file has errors of its own."""
+def _read_rows(array: Any, start: int, stop: int) -> np.ndarray:
+    """Read rows of an array that lies in a file; every kind of file has errors of its own."""
     try:
         return np.asarray(array[start:stop])
     except Exception as error:
@@ -163,7 +149,7 @@ def _some(array: Any, start: int, stop: int) -> np.ndarray:
 
 
 def _forget_pages(array: Any) -> None:
-    """Pages of a memory-mapped file that were read stay in the process' memory until told."""
+    """Release the pages of a memory-mapped file, which otherwise stay in the process' memory."""
     mapped = getattr(array, "_mmap", None)
     if getattr(array, "mode", "") == "c":  # private pages hold the caller's own changes
         return
@@ -183,13 +169,13 @@ class Reader:
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Of what `chunk` gives, the fields of `Rows`."""
+        """Of what `read_chunk` gives, the fields of `Rows`."""
         n, r, slots = self.together, self.block_rows, len(self.outputs)
         own = 1 if len(self.problem.prior_mean) == 1 else slots
         return (n, r, self.wide), (n, r), (n, slots, r), (n, own, r)
 
-    def chunk(self, number: Any) -> tuple[np.ndarray, ...]:
-        """One chunk; rows past the end count zero times."""
+    def read_chunk(self, number: Any) -> tuple[np.ndarray, ...]:
+        """Read one chunk; rows past the end count zero times."""
         problem, size = self.problem, self.together * self.block_rows
         start = int(number) * size
         psi, t, c = problem.read(start, min(start + size, problem.num_rows))
@@ -201,9 +187,9 @@ class Reader:
         blocks = (self.together, self.block_rows)
         return (
             features.reshape(*blocks, self.wide),
-            in_blocks(c[:, None], *blocks)[..., 0],
-            in_blocks(targets.astype(problem.dtype, copy=False), *blocks).swapaxes(1, 2),
-            in_blocks(psi @ m0.T, *blocks).swapaxes(1, 2),
+            cut_into_blocks(c[:, None], *blocks)[..., 0],
+            cut_into_blocks(targets.astype(problem.dtype, copy=False), *blocks).swapaxes(1, 2),
+            cut_into_blocks(psi @ m0.T, *blocks).swapaxes(1, 2),
         )
 
 
@@ -215,10 +201,10 @@ class Streamed:
     reader: Reader
 
     def fetch(self, number: Int[Array, ""]) -> Rows:
-        """One chunk, by a call from the compiled program to the host."""
+        """Fetch one chunk by a call from the compiled program to the host."""
         kind = self.reader.problem.dtype
         shapes = [jax.ShapeDtypeStruct(shape, kind) for shape in self.reader.shapes]  # type: ignore[no-untyped-call]
-        return Rows(*jax.pure_callback(lambda n: [*self.reader.chunk(n)], shapes, number))
+        return Rows(*jax.pure_callback(lambda n: [*self.reader.read_chunk(n)], shapes, number))
 
 
 jax.tree_util.register_dataclass(Streamed, data_fields=["numbers"], meta_fields=["reader"])
@@ -233,21 +219,22 @@ class FromDisk:
         self.rows = Streamed(jnp.arange(self._reader.chunks), self._reader)
 
     def load(self, slots: np.ndarray, outputs: np.ndarray) -> None:
-        """Give slots to other outputs."""
+        """Give slots to other outputs.
+
+        The compiled sums call the reader while they run, so whoever calls this has waited for them.
+        """
         self._reader.outputs[slots] = outputs
 
 
-def rows_by_outputs(
+def iterate_outputs(
     problem: Problem, plan: Plan, together: int
 ) -> Iterator[tuple[range, Rows | Blocks]]:
-    """The rows of some outputs after the other, from wherever they are.
+    """Yield outputs in groups, each with its rows from wherever they are.
 
     What is asked of the rows must be answered before the next ones are taken.
     """
-    groups = [
-        range(first, min(first + together, problem.num_outputs))
-        for first in range(0, problem.num_outputs, together)
-    ]
+    K = problem.num_outputs
+    groups = [range(first, min(first + together, K)) for first in range(0, K, together)]
     if isinstance(problem, StreamedProblem):
         reader = Reader(problem, plan, np.array(groups[0]))
         for some in groups:
@@ -258,5 +245,5 @@ def rows_by_outputs(
         return
     rows = lay_out(problem, slice(0), plan.block_rows, num_features=plan.num_features)
     for some in groups:
-        rows = for_outputs(rows, problem, slice(some.start, some.stop))
+        rows = load_outputs(rows, problem, slice(some.start, some.stop))
         yield some, rows

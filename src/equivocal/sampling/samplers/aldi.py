@@ -1,10 +1,10 @@
 """ALDI: Langevin dynamics preconditioned by the ensemble's own covariance.
 
-    dθ_j = [ C ∇log π(θ_j) + (D+1)/J (θ_j − m) ] dt + √2 C^{1/2} dW_j                        (1)
+    dθ_j = [ C ∇log π(θ_j) + (D+1)/J (θ_j − m) ] dt + √2 C^{1/2} dW_j       docs/maths.md (22)
 
 θ_j: particle j of J in ℝᴰ.  m: ensemble mean.  C = (1/J) Σ_j (θ_j − m)(θ_j − m)ᵀ.
 C^{1/2} is the D×J matrix of θ_j − m over √J, so W_j ∈ ℝᴶ and no matrix root is taken.
-π: the posterior, with ∇log π = Ψ(t − c y) − P₀⁻¹(θ − m₀).
+π: the posterior, with ∇log π = Ψᵀ(t − c y) − P₀⁻¹(θ − m₀).
 Garbuno-Inigo, Nüsken and Reich (2020), arXiv:1912.02859.
 
 Its long-run law is the exact posterior (J > D + 1), up to the O(Δt) bias of the Euler–Maruyama
@@ -26,14 +26,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equivocal.sampling.engine.draws import standard_noise
-from equivocal.sampling.engine.ensembles import repaired, require_bernoulli, run_ensemble
-from equivocal.sampling.engine.inputs import checked_positive, fail
+from equivocal.sampling.engine.draws import draw_standard_noise
+from equivocal.sampling.engine.ensembles import (
+    Dynamics,
+    repair,
+    require_bernoulli,
+    run_ensemble,
+)
+from equivocal.sampling.engine.inputs import check_positive, fail
 from equivocal.sampling.engine.plan import make_plan
 from equivocal.sampling.engine.problem import Problem
-from equivocal.sampling.engine.result import Outcome
 from equivocal.sampling.engine.rows import Block, Rows, sum_over_blocks
-from equivocal.sampling.engine.settings import RunSettings
+from equivocal.sampling.engine.settings import Outcome, RunSettings
 from equivocal.sampling.engine.shapes import Array, Float, Int, PRNGKey
 from equivocal.sampling.samplers.mean_field import MeanFieldConfig
 from equivocal.sampling.samplers.mean_field import run as run_mean_field
@@ -52,7 +56,7 @@ class AldiConfig:
     step_size: float = 0.02  # Δt; variances come out about Δt/2 too large
 
     def __post_init__(self) -> None:
-        checked_positive(self.step_size, "step_size", below=1.0)
+        check_positive(self.step_size, "step_size", below=1.0)
 
 
 class AldiState(NamedTuple):
@@ -75,7 +79,7 @@ class AldiInfo(NamedTuple):
 
 
 def init(particles: Float[Array, "K J D"]) -> AldiState:
-    """From any ensemble of J > D + 1 particles."""
+    """Start from any ensemble of J > D + 1 particles."""
     K, _, D = particles.shape
     zero, zeros = jnp.zeros(K, particles.dtype), jnp.zeros((K, D), particles.dtype)
     count = jnp.zeros(K, int)
@@ -93,7 +97,7 @@ def step(
     num_steps: int,
     radius: Float[Array, ""] | float = jnp.inf,
 ) -> tuple[AldiState, AldiInfo]:
-    """One Euler–Maruyama step of (1); `num_steps` says where the quarters of the run end."""
+    """Take one Euler–Maruyama step of (22); `num_steps` says where the quarters of the run end."""
     theta, dt = state.particles, config.step_size
     J, D = theta.shape[1:]
 
@@ -103,12 +107,12 @@ def step(
 
     grad = sum_over_blocks(gradient, rows) - theta
     m = theta.mean(axis=1, keepdims=True)
-    A = theta - m  # rows θ_j − m, so C = AᵀA / J
-    C = jnp.matmul(A.swapaxes(1, 2), A) / J
-    drift = jnp.matmul(grad, C) + (D + 1) / J * A
+    d = theta - m  # rows θ_j − m, so C = dᵀd / J
+    C = jnp.matmul(d.swapaxes(1, 2), d) / J
+    drift = jnp.matmul(grad, C) + (D + 1) / J * d
     # noise lives in ensemble space (J×J), so one key gives one path in any coordinates
-    noise = jnp.matmul(standard_noise(keys, J, J), A) / jnp.sqrt(J)
-    new, lost = repaired(theta + dt * drift + jnp.sqrt(2 * dt) * noise, theta, radius)
+    noise = jnp.matmul(draw_standard_noise(keys, J, J), d) / jnp.sqrt(J)
+    new, lost = repair(theta + dt * drift + jnp.sqrt(2 * dt) * noise, theta, radius)
 
     count = state.steps[0]
     third = jnp.where((count >= num_steps // 2) & (count < 3 * num_steps // 4), 1, 0)
@@ -123,11 +127,11 @@ def step(
         fourth=state.fourth + fourth * new.mean(axis=1),
         second_moment=state.second_moment + (third + fourth) * moment,
     )
-    return moved, AldiInfo(m[:, 0], (A**2).sum(axis=(1, 2)) / J)
+    return moved, AldiInfo(m[:, 0], (d**2).sum(axis=(1, 2)) / J)
 
 
 def run(problem: Problem, config: AldiConfig, settings: RunSettings) -> Outcome:
-    """ALDI for all outputs, from the Gaussian of `mean_field`."""
+    """Run ALDI for all outputs, from the Gaussian of `mean_field`."""
     require_bernoulli(problem, "aldi")
     D, J = problem.num_features, settings.num_particles
     num_steps = settings.num_steps or NUM_STEPS
@@ -150,7 +154,7 @@ def run(problem: Problem, config: AldiConfig, settings: RunSettings) -> Outcome:
 
     def start(keys: PRNGKey, outputs: range) -> AldiState:
         some = slice(outputs.start, outputs.stop)
-        noise = standard_noise(keys, J, D)
+        noise = draw_standard_noise(keys, J, D)
         moved = jnp.matmul(factor[some], noise).swapaxes(1, 2)
         return init(jnp.asarray(gaussian.mean)[some, None] + moved)
 
@@ -162,19 +166,19 @@ def run(problem: Problem, config: AldiConfig, settings: RunSettings) -> Outcome:
         return state, jnp.full(len(state.steps), done)
 
     unfinished = "the number of steps ran out"  # cannot be seen: `advance` stops at num_steps
-    outcome = run_ensemble(problem, plan, settings, start, advance, num_steps, unfinished)
+    dynamics = Dynamics(start, advance, num_steps, unfinished)
+    outcome = run_ensemble(problem, plan, settings, dynamics)
     outcome.remedy = "make step_size smaller, the prior narrower, or use method='exact-flow'"
     _summarise(outcome, last, num_steps, num_steps * config.step_size)
     return outcome
 
 
 def _summarise(outcome: Outcome, last: list[AldiState], num_steps: int, time: float) -> None:
-    """Averages over the second half, and whether its two quarters agree and tell enough."""
+    """Average over the second half, and say whether its two quarters agree and tell enough."""
     third_size = 3 * num_steps // 4 - num_steps // 2
     fourth_size = num_steps - 3 * num_steps // 4
-    third = np.concatenate([np.asarray(state.third) for state in last])
-    fourth = np.concatenate([np.asarray(state.fourth) for state in last])
-    moment = np.concatenate([np.asarray(state.second_moment) for state in last])
+    sums = ((state.third, state.fourth, state.second_moment) for state in last)
+    third, fourth, moment = (np.concatenate(part) for part in zip(*sums, strict=True))
     size = third_size + fourth_size
     outcome.mean = (third + fourth) / size
     outer = outcome.mean[:, :, None] * outcome.mean[:, None, :]

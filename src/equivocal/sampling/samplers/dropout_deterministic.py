@@ -3,19 +3,21 @@ human language comprehension" (its equations are named by label below), after ar
 
 An ensemble θ¹ … θᴶ with mean m follows, by Trotter splitting with step Δτ,
 
-    θ' = θ − ½Δτ P̂ Ψ ( M Ψᵀ(θ − m) + 2 (μ[y] − t) )                          eqn:homotopy_stepping
-    θ" = θ' − ½Δτ P̂' (Δτ diag(P̂') + P₀)⁻¹ (θ' + m' − 2m₀) + ½Δτ (θ' − m')     eqn:sampler_stepping
+    θ' = θ − ½Δτ P̂ Ψᵀ ( M Ψ(θ − m) + 2 (μ[y] − t) )                    (9), eqn:homotopy_stepping
+    θ" = θ' − ½Δτ P̂' (Δτ diag(P̂') + P₀)⁻¹ (θ' + m' − 2m₀) + ½Δτ (θ' − m')
+                                                                      (10), eqn:sampler_stepping
 
-where P̂ = Θ̂Θ̂ᵀ / ((1−ρ)(J−1)) (eqn:dropout_cov) is the covariance of deviations of which a fraction
-ρ is set to zero, redrawn for each half step; μ[·] averages over the ensemble, R holds y(1−y).
+of docs/maths.md, where P̂ = Θ̂Θ̂ᵀ / ((1−ρ)(J−1)) (11, eqn:dropout_cov) is the covariance of
+deviations of which a fraction ρ is set to zero, redrawn for each half step; μ[·] averages over the
+ensemble, R holds y(1−y), and Ψ has a row for each row of data (the article's Ψ is its transpose).
 Inverting the diagonal alone in the second line is the article's choice. It stops when the relative
 change of P̂ from step to step, ‖P̂_{s+1} − P̂_s‖₂ / ‖P̂_s‖₂, falls below ε.
 
-M tames the deviations (eqn:K). `taming="consistent"` is M = (Δτ ΨᵀP̂Ψ + μ[R]⁻¹)⁻¹, which tends to
-μ[R] as Δτ → 0, as the equation needs. `taming="printed"` is the article's M = (Δτ ΨᵀP̂Ψ + μ[R])⁻¹,
-which tends to μ[R]⁻¹. No N×N matrix is built: with F = Θ̂/√c the first line needs
-F (I + Δτ FᵀHF)⁻¹ FᵀH(θ − m) with H = Ψ W Ψᵀ, W = μ[R] or μ[R]⁻¹; where J > D the same is
-P̂ (I + Δτ H P̂)⁻¹ H (θ − m).
+M tames the deviations (12, eqn:K). `taming="consistent"` is M = (Δτ ΨP̂Ψᵀ + μ[R]⁻¹)⁻¹, which tends
+to μ[R] as Δτ → 0, as the equation needs. `taming="printed"` is the article's M = (Δτ ΨP̂Ψᵀ +
+μ[R])⁻¹, which tends to μ[R]⁻¹. No N×N matrix is built: with P̂ = FFᵀ, docs/maths.md (13), the first
+line needs F (I + Δτ FᵀHF)⁻¹ FᵀH(θ − m) with H = Ψᵀ W Ψ, W = μ[R] or μ[R]⁻¹; where J > D the same
+is P̂ (I + Δτ H P̂)⁻¹ H (θ − m).
 
 Only the deviations are tamed: the mean's step is explicit and needs Δτ λ_max(P̂H) < 2. With
 `step_size=None` each step takes Δτ = ½ / (λ_max(P̂H) + λ_max(P̂P₀⁻¹)), at most ½. A fixed step that
@@ -33,19 +35,19 @@ import jax
 import jax.numpy as jnp
 
 from equivocal.sampling.engine.ensembles import (
-    largest_eigenvalue,
-    prior_ensemble,
-    repaired,
+    Dynamics,
+    draw_prior_ensemble,
+    find_largest_eigenvalue,
+    repair,
     require_bernoulli,
     run_ensemble,
 )
-from equivocal.sampling.engine.inputs import check_choice, checked_positive, fail
-from equivocal.sampling.engine.placement import one_by_one
+from equivocal.sampling.engine.inputs import check_choice, check_positive, fail
+from equivocal.sampling.engine.placement import apply_one_by_one
 from equivocal.sampling.engine.plan import make_plan
 from equivocal.sampling.engine.problem import Problem
-from equivocal.sampling.engine.result import Outcome
 from equivocal.sampling.engine.rows import Block, Rows, sum_over_blocks
-from equivocal.sampling.engine.settings import RunSettings
+from equivocal.sampling.engine.settings import Outcome, RunSettings
 from equivocal.sampling.engine.shapes import Array, Float, Int, PRNGKey
 
 __all__ = [
@@ -53,7 +55,7 @@ __all__ = [
     "DropoutInfo",
     "DropoutState",
     "Taming",
-    "filled_up",
+    "fill_up",
     "init",
     "run",
     "step",
@@ -67,8 +69,8 @@ LONGEST_STEP, SAFETY = 0.5, 0.5
 class Taming(StrEnum):
     """Which M damps the deviations."""
 
-    CONSISTENT = "consistent"  # (Δτ ΨᵀP̂Ψ + μ[R]⁻¹)⁻¹, which the equation asks for
-    PRINTED = "printed"  # (Δτ ΨᵀP̂Ψ + μ[R])⁻¹, as the article has it
+    CONSISTENT = "consistent"  # (Δτ ΨP̂Ψᵀ + μ[R]⁻¹)⁻¹, which the equation asks for
+    PRINTED = "printed"  # (Δτ ΨP̂Ψᵀ + μ[R])⁻¹, as the article has it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,8 +86,8 @@ class DropoutConfig:
         if not (isinstance(self.dropout_rate, int | float) and 0 <= self.dropout_rate < 1):
             fail(f"dropout_rate must lie in [0, 1), got {self.dropout_rate!r}.")
         if self.step_size is not None:
-            checked_positive(self.step_size, "step_size")
-        checked_positive(self.threshold, "threshold")
+            check_positive(self.step_size, "step_size")
+        check_positive(self.threshold, "threshold")
         check_choice(self.taming, "taming", list(Taming))
 
 
@@ -106,22 +108,20 @@ class DropoutInfo(NamedTuple):
 
 
 def init(keys: PRNGKey, num_particles: int, num_features: int) -> DropoutState:
-    """θ_j ~ N(m₀, P₀), one key per output."""
-    theta = prior_ensemble(keys, num_particles, num_features)
+    """Draw θ_j ~ N(m₀, P₀), one key per output."""
+    theta = draw_prior_ensemble(keys, num_particles, num_features)
     zero = jnp.zeros(len(theta), theta.dtype)
     return DropoutState(theta, zero, jnp.zeros_like(theta), jnp.zeros(len(theta), int))
 
 
-def filled_up(state: DropoutState, num_features: int) -> DropoutState:
-    """The same with weights on columns of zeros, which stay at zero."""
+def fill_up(state: DropoutState, num_features: int) -> DropoutState:
+    """Return the same state with weights on columns of zeros, which stay at zero."""
     pad = ((0, 0), (0, 0), (0, num_features - state.particles.shape[-1]))
     return jax.tree.map(lambda leaf: jnp.pad(leaf, pad) if leaf.ndim == 3 else leaf, state)
 
 
-def _dropped(
-    keys: PRNGKey, deviations: Float[Array, "K J D"], rate: float
-) -> Float[Array, "K J D"]:
-    """F, with P̂ = FᵀF: deviations with a fraction `rate` of entries at zero, over √c."""
+def _drop(keys: PRNGKey, deviations: Float[Array, "K J D"], rate: float) -> Float[Array, "K J D"]:
+    """Return Fᵀ, rows of deviations with a fraction `rate` of entries at zero; P̂ = F Fᵀ."""
     J = deviations.shape[1]
     if rate == 0:  # random numbers are a fifth of a step's time
         return deviations / jnp.sqrt(jnp.asarray(J - 1, deviations.dtype))
@@ -130,18 +130,18 @@ def _dropped(
 
 
 @partial(jax.jit, static_argnames="config")
-def _row_sums(
+def _sum_rows(
     rows: Rows, theta: Float[Array, "K J D"], F: Float[Array, "K J D"], config: DropoutConfig
 ) -> tuple[Float[Array, "K D"], Float[Array, "K _ D"]]:
-    """The gradient g = Ψ(μ[y] − t), and F H where J ≤ D, else H = Ψ W Ψᵀ, with row counts."""
+    """Return g = Ψᵀ(μ[y] − t), and FᵀH where J ≤ D, else H = ΨᵀWΨ, with row counts."""
     J, D = F.shape[1:]
 
     def of_block(block: Block) -> tuple[Array, Array]:
         logits = jnp.matmul(theta, block.features.T) + block.offsets[:, None]
         e = jnp.exp(-jnp.abs(logits))  # one exponential for both y and y(1 − y), no digits lost
-        s = 1 / (1 + e)
-        y = jnp.where(logits > 0, s, e * s)
-        R = (e * s * s).mean(axis=1)
+        larger = 1 / (1 + e)
+        y = jnp.where(logits > 0, larger, e * larger)
+        R = (e * larger * larger).mean(axis=1)
         W = R if config.taming == Taming.CONSISTENT else 1 / jnp.maximum(R, 1e-12)
         left = jnp.matmul(F, block.features.T) if J <= D else block.features.T
         weighted = left * (block.counts * W)[:, None]
@@ -151,63 +151,65 @@ def _row_sums(
     return sum_over_blocks(of_block, rows)
 
 
-def _tamed(
+def _tame(
     F: Float[Array, "K J D"],
     basis_H: Float[Array, "K r D"],
     deviations: Float[Array, "K J D"],
     dt: Float[Array, "K 1 1"],
 ) -> Float[Array, "K J D"]:
-    """Rows P̂ΨMΨᵀ(θ_j − m), from F H where J ≤ D, else from H itself."""
+    """Return rows P̂ΨᵀMΨ(θ_j − m), from FᵀH where J ≤ D, else from H itself."""
     J, D = F.shape[1:]
     if J <= D:
         FH = basis_H
         S = jnp.eye(J, dtype=F.dtype) + dt * jnp.matmul(FH, F.swapaxes(1, 2))
-        inner = one_by_one(jnp.linalg.solve, S, jnp.matmul(FH, deviations.swapaxes(1, 2)))
+        inner = apply_one_by_one(jnp.linalg.solve, S, jnp.matmul(FH, deviations.swapaxes(1, 2)))
         return jnp.matmul(inner.swapaxes(1, 2), F)
     H, P = basis_H, jnp.matmul(F.swapaxes(1, 2), F)
     S = jnp.eye(D, dtype=F.dtype) + dt * jnp.matmul(H, P)
-    inner = one_by_one(jnp.linalg.solve, S, H)  # for D right-hand sides rather than J
+    inner = apply_one_by_one(jnp.linalg.solve, S, H)  # for D right-hand sides rather than J
     return jnp.matmul(deviations, jnp.matmul(inner.swapaxes(1, 2), P))
 
 
 def _apply_covariance(F: Float[Array, "K J D"], x: Float[Array, "K D"]) -> Float[Array, "K D"]:
-    """P̂ x."""
+    """Return P̂ x."""
     return jnp.matmul(jnp.matmul(x[:, None], F.swapaxes(1, 2)), F)[:, 0]
 
 
-def _stable_step(F: Float[Array, "K J D"], basis_H: Float[Array, "K r D"]) -> Float[Array, " K"]:
-    """Δτ that keeps the explicit step of the mean stable."""
+def _choose_stable_step(
+    F: Float[Array, "K J D"], basis_H: Float[Array, "K r D"]
+) -> Float[Array, " K"]:
+    """Return the Δτ that keeps the explicit step of the mean stable."""
     if F.shape[1] <= F.shape[2]:  # P̂H and FHFᵀ share their largest eigenvalue
         S = jnp.matmul(basis_H, F.swapaxes(1, 2))
-        stiff = largest_eigenvalue(lambda x: jnp.matmul(S, x[..., None])[..., 0], F[:, :, 0])
+        stiff = find_largest_eigenvalue(lambda x: jnp.matmul(S, x[..., None])[..., 0], F[:, :, 0])
     else:
-        stiff = largest_eigenvalue(
+        stiff = find_largest_eigenvalue(
             lambda x: _apply_covariance(F, jnp.matmul(basis_H, x[..., None])[..., 0]), F[:, 0]
         )
-    prior = largest_eigenvalue(lambda x: _apply_covariance(F, x), F[:, 0])
+    prior = find_largest_eigenvalue(lambda x: _apply_covariance(F, x), F[:, 0])
     return jnp.minimum(SAFETY / (stiff + prior), LONGEST_STEP)
 
 
-def _change(F: Float[Array, "K J D"], before: Float[Array, "K J D"]) -> Float[Array, " K"]:
-    """‖P̂ − P̂_before‖₂ / ‖P̂_before‖₂."""
+def _measure_change(F: Float[Array, "K J D"], before: Float[Array, "K J D"]) -> Float[Array, " K"]:
+    """Return ‖P̂ − P̂_before‖₂ / ‖P̂_before‖₂."""
     P, P_before = (jnp.matmul(x.swapaxes(1, 2), x) for x in (F, before))
 
     def norm(A: Float[Array, "K D D"]) -> Float[Array, " K"]:
-        return largest_eigenvalue(lambda x: jnp.matmul(A, x[..., None])[..., 0], F[:, 0])
+        return find_largest_eigenvalue(lambda x: jnp.matmul(A, x[..., None])[..., 0], F[:, 0])
 
     difference, size = norm(P - P_before), norm(P_before)
     return jnp.where(size > 0, difference / jnp.maximum(size, 1e-30), jnp.inf)
 
 
 @partial(jax.jit, static_argnames="config")
-def _first_dropout(
+def _drop_first(
     keys: PRNGKey, theta: Float[Array, "K J D"], config: DropoutConfig
 ) -> Float[Array, "K J D"]:
-    return _dropped(keys, theta - theta.mean(axis=1, keepdims=True), config.dropout_rate)
+    return _drop(keys, theta - theta.mean(axis=1, keepdims=True), config.dropout_rate)
 
 
 @partial(jax.jit, static_argnames="config")
-def _moved(
+def _move(
     keys: PRNGKey,
     state: DropoutState,
     F: Float[Array, "K J D"],
@@ -216,25 +218,25 @@ def _moved(
     config: DropoutConfig,
     radius: Float[Array, ""] | float,
 ) -> tuple[DropoutState, DropoutInfo]:
-    """Both half steps from the sums over rows."""
+    """Take both half steps, given the sums over rows."""
     theta = state.particles
     if config.step_size is None:
-        dt = _stable_step(F, basis_H)
+        dt = _choose_stable_step(F, basis_H)
     else:
         dt = jnp.full(len(F), config.step_size, F.dtype)
     h = dt[:, None, None]
 
     m = theta.mean(axis=1, keepdims=True)
     push = _apply_covariance(F, g)[:, None]
-    half = theta - h / 2 * (_tamed(F, basis_H, theta - m, h) + 2 * push)
+    half = theta - h / 2 * (_tame(F, basis_H, theta - m, h) + 2 * push)
 
     m = half.mean(axis=1, keepdims=True)
-    F2 = _dropped(keys, half - m, config.dropout_rate)
+    F2 = _drop(keys, half - m, config.dropout_rate)
     diagonal = h * (F2**2).sum(axis=1, keepdims=True) + 1  # Δτ diag(P̂) + P₀, prior N(0, I)
     pull = jnp.matmul((half + m) / diagonal, jnp.matmul(F2.swapaxes(1, 2), F2))
-    new, lost = repaired(half - h / 2 * pull + h / 2 * (half - m), theta, radius)
+    new, lost = repair(half - h / 2 * pull + h / 2 * (half - m), theta, radius)
     moved = DropoutState(new, state.time + dt, F, state.lost + lost.sum(axis=1))
-    return moved, DropoutInfo(dt, _change(F, state.factor))
+    return moved, DropoutInfo(dt, _measure_change(F, state.factor))
 
 
 def step(
@@ -244,15 +246,15 @@ def step(
     config: DropoutConfig,
     radius: Float[Array, ""] | float = jnp.inf,
 ) -> tuple[DropoutState, DropoutInfo]:
-    """Both half steps, with fresh dropout in each; compiled in parts, as `flow_step` is."""
+    """Take both half steps, with fresh dropout in each; compiled in parts, as `flow_step` is."""
     halves = jax.vmap(jax.random.split)(keys)
-    F = _first_dropout(halves[:, 0], state.particles, config)
-    g, basis_H = _row_sums(rows, state.particles, F, config)
-    return _moved(halves[:, 1], state, F, g, basis_H, config, radius)
+    F = _drop_first(halves[:, 0], state.particles, config)
+    g, basis_H = _sum_rows(rows, state.particles, F, config)
+    return _move(halves[:, 1], state, F, g, basis_H, config, radius)
 
 
 def run(problem: Problem, config: DropoutConfig, settings: RunSettings) -> Outcome:
-    """Algorithm 1 for all outputs."""
+    """Run Algorithm 1 for all outputs."""
     require_bernoulli(problem, "dropout-deterministic")
     D, J = problem.num_features, settings.num_particles
     plan = make_plan(
@@ -264,7 +266,7 @@ def run(problem: Problem, config: DropoutConfig, settings: RunSettings) -> Outco
     )
 
     def start(keys: PRNGKey, _: range) -> DropoutState:
-        return filled_up(init(keys, J, D), plan.num_features)
+        return fill_up(init(keys, J, D), plan.num_features)
 
     def advance(keys: PRNGKey, state: DropoutState, rows: Rows) -> tuple[DropoutState, Array]:
         moved, info = step(keys, state, rows, config, problem.radius)
@@ -272,7 +274,8 @@ def run(problem: Problem, config: DropoutConfig, settings: RunSettings) -> Outco
 
     num_steps = settings.num_steps or NUM_STEPS
     unfinished = f"P̂ still changed by more than {config.threshold:g} per step"
-    outcome = run_ensemble(problem, plan, settings, start, advance, num_steps, unfinished)
+    dynamics = Dynamics(start, advance, num_steps, unfinished)
+    outcome = run_ensemble(problem, plan, settings, dynamics)
     outcome.in_subspace = config.dropout_rate == 0
     if config.step_size is not None:
         outcome.remedy = "leave step_size to the automatic rule or make it smaller"

@@ -1,18 +1,18 @@
 """Exact flow: the ensemble moved by the closed-form solution of its frozen equation.
 
-    θ_j = m + √(J−1) G e_j,   E Eᵀ = I,  E 1 = 0,   and (m, G) by (1) of `flow.py`
+    θ_j = m + √(J−1) G e_j,   E Eᵀ = I,  E 1 = 0          docs/maths.md (16), (m, G) moved by (15)
 
-One step solves the deterministic sampler's equation (arXiv:2309.04742) exactly for frozen g and H;
-it is an ensemble transform with the symmetric square root, d ← d V diag(√((1+c)/(1+cΛ))) Vᵀ with
-c = s/(1−s), written for a factor G of the deviations d, so that it costs N·D² however many
+One step solves the deterministic sampler's equation (arXiv:2309.04742), docs/maths.md (7), exactly
+for frozen H; it is an ensemble transform with the symmetric square root, d ← d V diag((1 − s +
+sΛ)^(−½)) Vᵀ, written for a factor G of the deviations d, so that it costs N·D² however many
 particles there are.
 
 `expectations="quadrature"` (default): a row's logit is N(ψᵀm, ψᵀPψ), so its averages are integrals
 in one variable. The result is that of `mean_field` at every J; particles are handed out at the end,
 with exactly its moments where J > D.
 `expectations="ensemble"`: averages over the particles, as in the article, from a start with the
-prior's moments (see `near_prior` in `queue`). The fixed point then lies O(J^(−1/2)) away. With
-J ≤ D the ensemble cannot leave the subspace it starts in; `info` says so.
+prior's moments (see `start_near_prior` in `queue`). The fixed point then lies O(J^(−1/2)) away.
+With J ≤ D the ensemble cannot leave the subspace it starts in; `info` says so.
 """
 
 from dataclasses import dataclass
@@ -20,21 +20,32 @@ from enum import StrEnum
 
 import numpy as np
 
-from equivocal.sampling.engine import bernoulli
-from equivocal.sampling.engine.draws import noise_for
-from equivocal.sampling.engine.flow import FlowInfo, FlowState, flow_step, start_flow
-from equivocal.sampling.engine.flow_rule import FlowRule
+from equivocal.sampling.engine.draws import draw_noise
+from equivocal.sampling.engine.flow import FlowState, start_flow
 from equivocal.sampling.engine.inputs import check_choice, fail
+from equivocal.sampling.engine.likelihoods import (
+    FlowRule,
+    average_over_ensemble,
+    compute_deviations,
+)
 from equivocal.sampling.engine.plan import make_plan
 from equivocal.sampling.engine.problem import Likelihood, Problem
 from equivocal.sampling.engine.queue import run_flow
-from equivocal.sampling.engine.result import Outcome
-from equivocal.sampling.engine.rows import Rows
-from equivocal.sampling.engine.settings import RunSettings
-from equivocal.sampling.engine.shapes import Array, Float, PRNGKey
-from equivocal.sampling.samplers.mean_field import NUM_STEPS, rule_for, run_gaussian
+from equivocal.sampling.engine.settings import Outcome, RunSettings
+from equivocal.sampling.engine.shapes import Array, Float
+from equivocal.sampling.samplers.mean_field import NUM_STEPS, choose_rule, run_gaussian, step
 
-__all__ = ["ExactFlowConfig", "Expectations", "init", "particles", "run", "simplex", "step"]
+__all__ = [
+    "ExactFlowConfig",
+    "Expectations",
+    "compute_particles",
+    "init",
+    "make_simplex",
+    "run",
+    "step",
+]
+
+init = start_flow  # an ensemble about `mean` with covariance `factor` `factor`ᵀ
 
 
 class Expectations(StrEnum):
@@ -54,32 +65,15 @@ class ExactFlowConfig:
         check_choice(self.expectations, "expectations", list(Expectations))
 
 
-def init(mean: Float[Array, "K D"], factor: Float[Array, "K D r"]) -> FlowState:
-    """An ensemble about `mean` with covariance `factor` `factor`ᵀ."""
-    return start_flow(mean, factor)
-
-
-def step(
-    key: PRNGKey,
-    state: FlowState,
-    rows: Rows,
-    rule: FlowRule,
-    noise: Float[Array, "K r J"] | None = None,
-) -> tuple[FlowState, FlowInfo]:
-    """One step of the flow; deterministic, the key is not used."""
-    del key
-    return flow_step(state, rows, rule, noise)
-
-
-def particles(state: FlowState, noise: Float[Array, "K r J"]) -> Float[Array, "K J D"]:
-    """θ_j for `noise` √(J−1) E."""
+def compute_particles(state: FlowState, noise: Float[Array, "K r J"]) -> Float[Array, "K J D"]:
+    """Return the particles θ_j of docs/maths.md (16) for `noise` √(J−1) E."""
     return state.mean[:, None] + (state.factor @ noise).swapaxes(1, 2)
 
 
 def run(problem: Problem, config: ExactFlowConfig, settings: RunSettings) -> Outcome:
     """Flow all outputs from the prior to the fixed point."""
     if config.expectations == Expectations.QUADRATURE:
-        return run_gaussian(problem, rule_for(problem), settings)
+        return run_gaussian(problem, choose_rule(problem), settings)
     if problem.likelihood is Likelihood.SOFTMAX:
         fail(
             "expectations='ensemble' is for likelihood='bernoulli'; "
@@ -89,17 +83,17 @@ def run(problem: Problem, config: ExactFlowConfig, settings: RunSettings) -> Out
 
 
 def _run_ensemble(problem: Problem, settings: RunSettings) -> Outcome:
-    """Averages over particles. Where J ≤ D, G holds the J − 1 directions the ensemble spans."""
+    """Average over particles. Where J ≤ D, G holds the J − 1 directions the ensemble spans."""
     D, J = problem.num_features, settings.num_particles
     rank = min(J - 1, D)
     confined = J <= D
 
     def start_of(k: int) -> tuple[np.ndarray, np.ndarray]:
-        spanned = noise_for(settings.seed, range(k, k + 1), rank, D)[0] / np.sqrt(rank)
+        spanned = draw_noise(settings.seed, range(k, k + 1), rank, D)[0] / np.sqrt(rank)
         return np.zeros(D, problem.dtype), spanned.astype(problem.dtype)
 
     def noise_of(k: int) -> np.ndarray:
-        noise = simplex(J) if confined else noise_for(settings.seed, range(k, k + 1), J, D)[0]
+        noise = make_simplex(J) if confined else draw_noise(settings.seed, range(k, k + 1), J, D)[0]
         return noise.astype(problem.dtype)
 
     plan = make_plan(
@@ -114,7 +108,7 @@ def _run_ensemble(problem: Problem, settings: RunSettings) -> Outcome:
         problem,
         plan,
         # averages over J particles miss the bound that the line search watches by about D/2J nats
-        FlowRule(bernoulli.deviations, bernoulli.over_ensemble, slack=D / J, symmetric=True),
+        FlowRule(compute_deviations, average_over_ensemble, slack=D / J, symmetric=True),
         tolerance=settings.tolerance,
         num_steps=settings.num_steps or NUM_STEPS,
         nodes_of=noise_of,
@@ -127,7 +121,7 @@ def _run_ensemble(problem: Problem, settings: RunSettings) -> Outcome:
     return outcome
 
 
-def simplex(J: int) -> np.ndarray:
-    """√(J−1) E for an ensemble that is its own basis: J corners in J − 1 dimensions."""
+def make_simplex(J: int) -> np.ndarray:
+    """Return √(J−1) E for an ensemble that is its own basis: J corners in J − 1 dimensions."""
     basis, _ = np.linalg.qr(np.eye(J)[:, : J - 1] - 1 / J)
     return np.sqrt(J - 1) * basis.T

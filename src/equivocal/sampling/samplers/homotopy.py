@@ -1,12 +1,12 @@
 """The homotopy method: from the prior at τ = 0 to the posterior at τ = 1, likelihood half alone.
 
-    dθ/dτ = −½ P Ψ ( μ[R] Ψᵀ(θ − m) + 2 (μ[y] − t) )
+    dθ/dτ = −½ P Ψᵀ ( μ[R] Ψ(θ − m) + 2 (μ[y] − t) )                        docs/maths.md (20)
 
 Pidstrigach and Reich, arXiv:2104.08061 (there with dropout and a tamed step). Over a step
-H = Ψ μ[R] Ψᵀ is held fixed and g moves with m by H; with d = deviations/√(J−1) and
-S = dᵀHd = V Λ Vᵀ this is solved by
+H = Ψᵀ μ[R] Ψ is held fixed and g moves with m by H; with d = deviations/√(J−1), Z = Ψd and
+S = ZᵀRZ = dᵀHd = V Λ Vᵀ this is solved by
 
-    m ← m − d V diag(Δτ / (1 + ΔτΛ)) Vᵀ dᵀ g        d ← d V diag((1 + ΔτΛ)^(−½)) Vᵀ
+    m ← m − d V diag(Δτ / (1 + ΔτΛ)) Vᵀ dᵀ g        d ← d V diag((1 + ΔτΛ)^(−½)) Vᵀ        (21)
 
 A step is Δτ = κ/λ_max(S), so that each changes the ensemble by about the same share; early steps
 are as short as the data are strong. It stops at τ = 1 and cannot correct itself there: an
@@ -27,18 +27,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from equivocal.sampling.engine.ensembles import (
-    prior_ensemble,
-    repaired,
+    Dynamics,
+    draw_prior_ensemble,
+    repair,
     require_bernoulli,
     run_ensemble,
 )
-from equivocal.sampling.engine.inputs import checked_positive
-from equivocal.sampling.engine.placement import one_by_one
+from equivocal.sampling.engine.inputs import check_positive
+from equivocal.sampling.engine.placement import apply_one_by_one
 from equivocal.sampling.engine.plan import make_plan
 from equivocal.sampling.engine.problem import Problem
-from equivocal.sampling.engine.result import Outcome
 from equivocal.sampling.engine.rows import Block, Rows, sum_over_blocks
-from equivocal.sampling.engine.settings import RunSettings
+from equivocal.sampling.engine.settings import Outcome, RunSettings
 from equivocal.sampling.engine.shapes import Array, Float, Int, PRNGKey
 
 __all__ = ["HomotopyConfig", "HomotopyInfo", "HomotopyState", "init", "run", "step"]
@@ -54,9 +54,8 @@ class HomotopyConfig:
     step_size: float = 0.2  # κ, in units of 1/λ_max
 
     def __post_init__(self) -> None:
-        checked_positive(
-            self.step_size, "step_size", below=1.0
-        )  # one whole step would not resolve the fastest rate
+        # one whole step would not resolve the fastest rate
+        check_positive(self.step_size, "step_size", below=1.0)
 
 
 class HomotopyState(NamedTuple):
@@ -75,8 +74,8 @@ class HomotopyInfo(NamedTuple):
 
 
 def init(keys: PRNGKey, num_particles: int, num_features: int) -> HomotopyState:
-    """θ_j ~ N(m₀, P₀), one key per output."""
-    theta = prior_ensemble(keys, num_particles, num_features)
+    """Draw θ_j ~ N(m₀, P₀), one key per output."""
+    theta = draw_prior_ensemble(keys, num_particles, num_features)
     zero = jnp.zeros(len(theta), theta.dtype)
     return HomotopyState(theta, zero, jnp.zeros(len(theta), int), zero)
 
@@ -89,7 +88,7 @@ def step(
     config: HomotopyConfig,
     radius: Float[Array, ""] | float = jnp.inf,
 ) -> tuple[HomotopyState, HomotopyInfo]:
-    """One step towards τ = 1; deterministic, the keys are not used."""
+    """Take one step towards τ = 1; it is deterministic, the keys are not used."""
     del keys
     theta = state.particles
     J = theta.shape[1]
@@ -100,12 +99,12 @@ def step(
         logits = jnp.matmul(theta, block.features.T) + block.offsets[:, None]
         y = jax.nn.sigmoid(logits)
         R = (y * jax.nn.sigmoid(-logits)).mean(axis=1)
-        A = jnp.matmul(d, block.features.T)
-        S = jnp.matmul(A * (block.counts * R)[:, None], A.swapaxes(1, 2))
-        return S, jnp.matmul(A, (block.counts * y.mean(axis=1) - block.targets)[..., None])[..., 0]
+        Z = jnp.matmul(d, block.features.T)  # rows are particles: Zᵀ of the docstring
+        S = jnp.matmul(Z * (block.counts * R)[:, None], Z.swapaxes(1, 2))
+        return S, jnp.matmul(Z, (block.counts * y.mean(axis=1) - block.targets)[..., None])[..., 0]
 
     S, dg = sum_over_blocks(of_block, rows)
-    lam, V = one_by_one(jnp.linalg.eigh, S)
+    lam, V = apply_one_by_one(jnp.linalg.eigh, S)
     lam = jnp.maximum(lam, 0)
     steepest = jnp.maximum(lam[:, -1], np.finfo(lam.dtype).tiny)
     dt = jnp.minimum(1 - state.time, config.step_size / steepest)
@@ -114,7 +113,7 @@ def step(
     push = jnp.matmul(V, (dt[:, None] * shrink * along)[..., None])[..., 0]
     root = jnp.matmul(V * jnp.sqrt(shrink)[:, None], V.swapaxes(1, 2))
     m = m - jnp.matmul(push[:, None], d)[:, 0]
-    new, lost = repaired(m[:, None] + jnp.sqrt(J - 1) * jnp.matmul(root, d), theta, radius)
+    new, lost = repair(m[:, None] + jnp.sqrt(J - 1) * jnp.matmul(root, d), theta, radius)
     moved = HomotopyState(
         particles=new,
         time=state.time + dt,
@@ -125,7 +124,7 @@ def step(
 
 
 def run(problem: Problem, config: HomotopyConfig, settings: RunSettings) -> Outcome:
-    """From prior to posterior for all outputs."""
+    """Carry all outputs from the prior to the posterior."""
     require_bernoulli(problem, "homotopy")
     D, J = problem.num_features, settings.num_particles
     plan = make_plan(
@@ -143,12 +142,13 @@ def run(problem: Problem, config: HomotopyConfig, settings: RunSettings) -> Outc
         state, _ = step(keys, state, rows, config, problem.radius)
         return state, state.time >= 1 - 1e-6
 
-    def leapt(state: HomotopyState) -> Array:
+    def find_leaps(state: HomotopyState) -> Array:
         return ~(state.longest <= LONGEST_MOVE)
 
     num_steps = settings.num_steps or NUM_STEPS
     unfinished = "the number of steps ran out before τ = 1"
-    outcome = run_ensemble(problem, plan, settings, start, advance, num_steps, unfinished, leapt)
+    dynamics = Dynamics(start, advance, num_steps, unfinished, find_leaps)
+    outcome = run_ensemble(problem, plan, settings, dynamics)
     outcome.in_subspace = True
     if not outcome.converged.all() and not outcome.repaired:
         outcome.notes.append(f"it may help to {outcome.remedy}")

@@ -1,6 +1,6 @@
 """The limit of infinitely many particles: the Gaussian N(m, P) that fits the posterior best.
 
-Fixed point, with expectations over θ ~ N(m, P) taken by quadrature along each row's logit:
+Its fixed point is docs/maths.md (5), with g and H of (6) by quadrature along each row's logit:
 
     P⁻¹ = Ψᵀ diag(c E[y(1−y)]) Ψ + P₀⁻¹          Ψᵀ(c E[y] − t) + P₀⁻¹ (m − m₀) = 0
 
@@ -17,22 +17,20 @@ from dataclasses import dataclass, replace
 import jax.numpy as jnp
 import numpy as np
 
-from equivocal.sampling.engine import bernoulli
+from equivocal.sampling.engine import likelihoods
 from equivocal.sampling.engine.flow import FlowInfo, FlowState, flow_step, start_flow
-from equivocal.sampling.engine.flow_rule import FlowRule
-from equivocal.sampling.engine.placement import largest_anywhere
+from equivocal.sampling.engine.likelihoods import FlowRule, make_softmax_rule
+from equivocal.sampling.engine.placement import find_largest_anywhere
 from equivocal.sampling.engine.plan import make_plan
-from equivocal.sampling.engine.problem import Likelihood, Problem, sample_of_rows
+from equivocal.sampling.engine.problem import Likelihood, Problem, sample_rows
 from equivocal.sampling.engine.queue import Start, run_flow
-from equivocal.sampling.engine.result import Outcome
 from equivocal.sampling.engine.rows import Rows
-from equivocal.sampling.engine.settings import RunSettings
+from equivocal.sampling.engine.settings import Outcome, RunSettings
 from equivocal.sampling.engine.shapes import PRNGKey
-from equivocal.sampling.engine.softmax import softmax_rule
 
-__all__ = ["MeanFieldConfig", "init", "rule_for", "run", "step"]
+__all__ = ["MeanFieldConfig", "choose_rule", "init", "run", "step"]
 
-RULE = FlowRule(bernoulli.variance, bernoulli.by_quadrature)
+RULE = FlowRule(likelihoods.compute_variance, likelihoods.average_by_quadrature)
 NUM_STEPS = 1_000  # what is not astronomical needs about ten
 MANY_ROWS, SHARE, ROUGH = 100_000, 16, 0.05
 
@@ -42,15 +40,15 @@ class MeanFieldConfig:
     """Nothing to choose."""
 
 
-def rule_for(problem: Problem) -> FlowRule:
-    """Exact expectations of the problem's likelihood."""
+def choose_rule(problem: Problem) -> FlowRule:
+    """Return the rule with exact expectations for the problem's likelihood."""
     if problem.likelihood is Likelihood.SOFTMAX:
-        return softmax_rule(problem.num_outputs)
+        return make_softmax_rule(problem.num_outputs)
     return RULE
 
 
 def init(num_outputs: int, num_features: int) -> FlowState:
-    """The prior, in coordinates where it is N(0, I)."""
+    """Start at the prior, in coordinates where it is N(0, I)."""
     identity = jnp.broadcast_to(jnp.eye(num_features), (num_outputs, num_features, num_features))
     return start_flow(jnp.zeros((num_outputs, num_features)), identity)
 
@@ -58,7 +56,7 @@ def init(num_outputs: int, num_features: int) -> FlowState:
 def step(
     key: PRNGKey, state: FlowState, rows: Rows, rule: FlowRule = RULE
 ) -> tuple[FlowState, FlowInfo]:
-    """One damped step; deterministic, the key is not used."""
+    """Take one damped step; it is deterministic, the key is not used."""
     del key
     return flow_step(state, rows, rule)
 
@@ -66,14 +64,22 @@ def step(
 def run(problem: Problem, config: MeanFieldConfig, settings: RunSettings) -> Outcome:
     """Flow all outputs from the prior to the fixed point."""
     del config
-    return run_gaussian(problem, rule_for(problem), settings)
+    return run_gaussian(problem, choose_rule(problem), settings)
 
 
-def run_gaussian(problem: Problem, rule: FlowRule, settings: RunSettings) -> Outcome:
-    """The flow with a full covariance and no nodes; Laplace is a case of it too.
+def run_gaussian(
+    problem: Problem,
+    rule: FlowRule,
+    settings: RunSettings,
+    *,
+    many_rows: int = MANY_ROWS,
+    share: int = SHARE,
+) -> Outcome:
+    """Run the flow with a full covariance and no nodes; Laplace is a case of it too.
 
-    Many rows are begun with a sixteenth of them: the steps that find the way are then cheap, and
-    all rows are needed only for the last few. A given number of steps is taken from the prior.
+    From `many_rows` on it begins with about every `share`-th row: the steps that find the way are
+    then cheap, and all rows are needed only for the last few. A given number of steps is taken from
+    the prior.
     """
     D = problem.num_features
     plan = make_plan(
@@ -84,10 +90,10 @@ def run_gaussian(problem: Problem, rule: FlowRule, settings: RunSettings) -> Out
         pad=True,
     )
     start_of = None
-    if settings.num_steps is None and largest_anywhere(problem.num_rows) >= MANY_ROWS:
-        few = sample_of_rows(problem, SHARE)
+    if settings.num_steps is None and find_largest_anywhere(problem.num_rows) >= many_rows:
+        few = sample_rows(problem, share)
         roughly = replace(settings, tolerance=max(ROUGH, settings.tolerance))
-        start_of = _starting_from(run_gaussian(few, rule, roughly), plan.num_features)
+        start_of = _start_from(run_gaussian(few, rule, roughly), plan.num_features)
     return run_flow(
         problem,
         plan,
@@ -99,8 +105,8 @@ def run_gaussian(problem: Problem, rule: FlowRule, settings: RunSettings) -> Out
     )
 
 
-def _starting_from(found: Outcome, wide: int) -> Start:
-    """Where another run of the flow ended, filled up to `wide` columns."""
+def _start_from(found: Outcome, wide: int) -> Start:
+    """Start where another run of the flow ended, filled up to `wide` columns."""
     assert found.factor is not None, "a flow gives a factor"
     mean, factor = found.mean, found.factor
     fill = wide - mean.shape[1]

@@ -1,12 +1,12 @@
 """Network flow: the exact flow for all weights of a network, without a derivative of it.
 
 Any network is a function f from its D weights to the logits of all rows and outputs. An ensemble
-θ_j = m + √(J−1) d_j about the trained weights m₀ follows (1) of `flow.py`, with the deviations of
-the network's own logits in the place of Ψᵀd:
+θ_j = m + √(J−1) d_j about the trained weights m₀ follows docs/maths.md (15), with the deviations of
+the network's own logits in the place of Ψd:
 
     z_j = ( f(θ_j) − mean f(θ) ) / √(J−1)                                        rows × outputs
-    S = Zᵀ R Z + dᵀ P₀⁻¹ d = V Λ Vᵀ,     g = Zᵀ (c E[y] − t) + dᵀ P₀⁻¹ (m − m₀)
-    m ← m − d V diag(s / (1−s+sΛ)) Vᵀ g          d ← d V diag((1−s+sΛ)^(−½)) Vᵀ              (1)
+    S = Zᵀ R Z + dᵀ P₀⁻¹ d = V Λ Vᵀ,     dᵀg̃ = Zᵀ (c E[y] − t) + dᵀ P₀⁻¹ (m − m₀)           (23)
+    m ← m − d V diag(s / (1−s+sΛ)) Vᵀ dᵀg̃        d ← d V diag((1−s+sΛ)^(−½)) Vᵀ             (24)
 
 with s = 1 − e^(−Δτ) and R = c E[y(1−y)]. A row's logit is taken as Gaussian with the ensemble's
 mean and variance, so E[·] is a quadrature (`expectations`). Where there are more particles than
@@ -17,46 +17,119 @@ An ensemble cannot leave the J − 1 directions it starts in. The data then tell
 J − 1 things where they could tell D, and since each of those directions is hit by all data at once,
 the spread collapses: Σ R var(logit) ends at J − 1 instead of at D. Dropping entries of d, the
 article's cure, turns the directions but lifts that sum by 1/(1−ρ) only, so we localise: weights are
-cut into parts, one after the other moved by (1) with the deviations that this part alone causes.
+cut into parts, one after the other moved by (24) with the deviations that this part alone causes.
 Each part has J − 1 directions of its own, and a part read by single outputs (a last layer) has them
 for every output, because S and g then fall apart by output. Between parts the posterior is taken as
 independent. The price is 2J passes through the network for each part.
 
 s is chosen for each part (and output, where a part has one) by Aitken's relaxation of S − I, as in
-`flow.py`, from ½ on and at most 0.95; it is halved as long as the evidence bound, (2) of `flow.py`
+`flow.py`, from ½ on and at most 0.95; it is halved as long as the evidence bound, docs/maths.md (4)
 with log det over the spanned directions, would fall by more than `SLACK` a direction. Particles
 start close together, because far from the trained weights differences of logits say nothing of
 slopes near them.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
 
 from equivocal.sampling.engine import network_moves
-from equivocal.sampling.engine.inputs import checked_int, checked_positive
-from equivocal.sampling.engine.network_moves import FIRST, advance
+from equivocal.sampling.engine.inputs import check_int, check_positive, choose_seed
+from equivocal.sampling.engine.network_moves import (
+    FIRST,
+    Ensemble,
+    Given,
+    advance,
+    compute_terms,
+    measure_bend,
+)
 from equivocal.sampling.engine.network_rows import (
     check_outputs,
-    checked_parts,
-    checked_prior,
-    checked_rows,
+    check_parts,
+    check_prior,
+    check_rows,
 )
-from equivocal.sampling.engine.network_sums import Ensemble, Given, bend_of, expectations
-from equivocal.sampling.network_posterior import NetworkPosterior, summed_up
-from equivocal.sampling.samplers.exact_flow import simplex
+from equivocal.sampling.samplers.exact_flow import make_simplex
 
-__all__ = ["constants", "sample_network"]
+__all__ = ["NetworkInfo", "NetworkPosterior", "list_constants", "sample_network"]
 
 NUM_STEPS = 60
 START = 0.05  # of the prior's standard deviation
 MEMORY = 256 << 20  # bytes for the logits of one block of rows
 
 Logits = Callable[[Any, Any], Any]  # weights (D,), inputs of n rows: (n, K)
+TOO_BENT = 0.5  # of a logit's standard deviation, on average
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NetworkInfo:
+    """What a run says about itself. Arrays have one entry per part."""
+
+    converged: bool
+    message: str  # the verdict, in words
+    steps: int  # rounds through all parts
+    refused: int  # steps that the evidence bound refused, taken again shorter
+    forward_passes: int  # of the network over all rows
+    time: np.ndarray  # τ reached
+    mean_residual: np.ndarray  # in posterior sd, in the spanned directions
+    covariance_residual: np.ndarray  # relative, likewise
+    directions: np.ndarray  # spanned by the ensemble, for each output where a part has one
+    weights: np.ndarray  # of the part, likewise
+    bend: float  # distance of the mean logit from the mean's logit, in sd: 0 is linear
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class NetworkPosterior:
+    """J networks as rows of weights."""
+
+    particles: np.ndarray  # (J, D)
+    mean: np.ndarray  # (D,)
+    logits: Logits
+    info: NetworkInfo
+
+    def __repr__(self) -> str:
+        J, D = self.particles.shape
+        return f"<NetworkPosterior of {D:,} weights, {J} particles: {self.info.message}>"
+
+    def predict_logits(self, inputs: Any) -> np.ndarray:
+        """Return the logits of every particle, one particle after the other.
+
+        Parameters
+        ----------
+        inputs : array or tree of arrays
+            N rows, as for `sample_network`.
+
+        Returns
+        -------
+        numpy.ndarray
+            (J, N, K).
+        """
+        ask = jax.jit(self.logits)
+        return np.stack([np.asarray(ask(particle, inputs)) for particle in self.particles])
+
+    def predict_proba(self, inputs: Any) -> np.ndarray:
+        """Return the probability E[y] of each output, averaged over the particles.
+
+        Parameters
+        ----------
+        inputs : array or tree of arrays
+            N rows, as for `sample_network`.
+
+        Returns
+        -------
+        numpy.ndarray
+            (N, K).
+        """
+        ask = jax.jit(lambda weights, inputs: jax.nn.sigmoid(self.logits(weights, inputs)))
+        total = sum(np.asarray(ask(particle, inputs), np.float64) for particle in self.particles)
+        return np.asarray(total / len(self.particles))
 
 
 def sample_network(
@@ -71,10 +144,10 @@ def sample_network(
     num_particles: int = 128,
     num_steps: int = NUM_STEPS,
     tolerance: float = 0.05,
-    seed: int = 0,
+    seed: int | np.random.Generator = 0,
     memory_budget: int = MEMORY,
 ) -> NetworkPosterior:
-    """Posterior over the weights of a network with yes/no outputs.
+    """Sample the posterior over the weights of a network with yes/no outputs.
 
     Parameters
     ----------
@@ -100,10 +173,20 @@ def sample_network(
         Rounds through all parts, at most.
     tolerance : float
         On means (in posterior sd) and on variances (relative) in the spanned directions.
-    seed : int
-        Of the directions that the ensemble starts in.
+    seed : int or numpy.random.Generator
+        Decides the directions that the ensemble starts in; a generator draws the seed.
     memory_budget : int
         Bytes for logits held at once; rows are taken in blocks that fit.
+
+    Returns
+    -------
+    NetworkPosterior
+        The networks as rows of weights; `info.message` says whether to trust them.
+
+    Raises
+    ------
+    equivocal.errors.UserError
+        If an argument is not what it should be; the message names it and a way out.
 
     Examples
     --------
@@ -114,42 +197,41 @@ def sample_network(
     ((128, 3), True)
     """
     began = perf_counter()
-    J = checked_int(num_particles, "num_particles", least=3)
-    checked_int(num_steps, "num_steps", least=1)
-    checked_positive(tolerance, "tolerance")
-    prior = checked_prior(prior_mean, prior_variance)
-    indices = checked_parts(parts, len(prior.mean))
+    J = check_int(num_particles, "num_particles", least=3)
+    check_int(num_steps, "num_steps", least=1)
+    check_positive(tolerance, "tolerance")
+    prior = check_prior(prior_mean, prior_variance)
+    indices = check_parts(parts, len(prior.mean))
     is_tree = isinstance(logits, Partial)
     network = logits if is_tree else Partial(logits)  # type: ignore[no-untyped-call]
-    rows = checked_rows(network, inputs, targets, counts, prior, J, memory_budget)
+    rows = check_rows(network, inputs, targets, counts, prior, J, memory_budget)
     check_outputs(network, indices, rows, prior)
-    checked_int(seed, "seed", least=0, most=2**32 - 1)
-    ensemble = _start(seed, J, indices, len(prior.mean))
+    ensemble = _start(choose_seed(seed), J, indices, len(prior.mean))
     given = Given(network, rows, prior)
     ensemble, record = _flow(given, ensemble, indices, num_steps, tolerance)
-    bend = float(bend_of(*given, ensemble))
+    bend = float(measure_bend(given, ensemble))
+    weights = np.array([index.shape[1] for index in indices])
     return NetworkPosterior(
         particles=np.asarray(prior.mean + prior.scale * (ensemble.mean + ensemble.deviations)),
         mean=np.asarray(prior.mean + prior.scale * ensemble.mean),
         logits=network,
-        info=summed_up(record, indices, J, bend, tolerance, perf_counter() - began),
+        info=_summarise(record, weights, J, bend, tolerance, began),
     )
 
 
-def constants() -> dict[str, float]:
-    """The numbers beside its arguments that decide where a run ends, for the key of a kept one."""
-    of_moves = ("FIRST", "GROWTH", "SHRINKAGE", "LARGEST", "SLACK", "TRIES", "ROUND_OFF")
-    return {"START": START} | {name: getattr(network_moves, name) for name in of_moves}
+def list_constants() -> dict[str, float]:
+    """Return the numbers beside its arguments that decide where a run ends, for a store's key."""
+    return {"START": START} | network_moves.list_constants()
 
 
 def _flow(
     given: Given, ensemble: Ensemble, indices: list[np.ndarray], num_steps: int, tolerance: float
 ) -> tuple[Ensemble, dict[str, Any]]:
-    """Round after round through the parts; the record says how it went."""
+    """Move the parts in turn, round after round; the record says how it went."""
     J, parts = len(ensemble.deviations), len(indices)
     s = [np.full(len(index), FIRST) for index in indices]
     before: list[np.ndarray | None] = [None] * parts
-    terms = expectations(*given, ensemble)
+    terms = compute_terms(given, ensemble)
     passes, refused, rounds = J, 0, 0
     time, worst = np.zeros(parts), np.full((parts, 2), np.inf)
     while rounds < num_steps and (worst > tolerance).any():
@@ -163,18 +245,18 @@ def _flow(
             time[b] -= np.log1p(-s[b]).mean()
             s[b] = np.where(s[b] > 0, s[b], FIRST)
             worst[b] = taken.mean_residual.max(), taken.covariance_residual.max()
-    record = {
+    return ensemble, {
         "steps": rounds,
-        "time": time,
         "refused": refused,
-        "passes": passes,
-        "residuals": worst,
+        "forward_passes": passes,
+        "time": time,
+        "mean_residual": worst[:, 0],
+        "covariance_residual": worst[:, 1],
     }
-    return ensemble, record
 
 
 def _start(seed: int, J: int, indices: list[np.ndarray], D: int) -> Ensemble:
-    """Close to the trained weights, and equally far in all directions a part can have.
+    """Start close to the trained weights, and equally far in all directions a part can have.
 
     Plain random numbers would nearly miss some: the least singular value of 104 × 101 of them is a
     hundredth of the largest, and what starts as round-off does not grow.
@@ -188,6 +270,40 @@ def _start(seed: int, J: int, indices: list[np.ndarray], D: int) -> Ensemble:
             d = d * np.sqrt(J - 1)
         else:
             frame, _ = np.linalg.qr(rng.normal(size=(B, size, J - 1)))
-            d = np.matmul(frame, simplex(J)).swapaxes(1, 2) * np.sqrt(size / (J - 1))
+            d = np.matmul(frame, make_simplex(J)).swapaxes(1, 2) * np.sqrt(size / (J - 1))
         deviations[:, index] = START * d.swapaxes(0, 1)
     return Ensemble(jnp.zeros(D), jnp.asarray(deviations))
+
+
+def _summarise(
+    record: dict[str, Any], weights: np.ndarray, J: int, bend: float, tolerance: float, began: float
+) -> NetworkInfo:
+    """Put the record of a run into words."""
+    mean, covariance = record["mean_residual"], record["covariance_residual"]
+    converged = bool(np.maximum(mean, covariance).max() <= tolerance)
+    rounds = f"{record['steps']} round{'s' * (record['steps'] != 1)}"
+    words = [f"converged in {rounds}"]
+    if not converged:
+        words = [
+            f"do not trust this yet: after {rounds} means were up to {mean.max():.2g} sd and "
+            f"variances up to {covariance.max():.0%} from the fixed point; give more num_steps"
+        ]
+    if (confined := weights >= J).any():
+        words.append(
+            f"{J} particles span {J - 1} directions of a part with {weights[confined].max():,} "
+            "weights, whose uncertainty is understated: cut it into smaller parts or use more "
+            "particles"
+        )
+    if bend > TOO_BENT:
+        words.append(
+            f"the network bends within the ensemble's spread ({bend:.1f} sd): a Gaussian is rough"
+        )
+    return NetworkInfo(
+        **record,
+        converged=converged,
+        message="; ".join(words) + ".",
+        directions=np.minimum(weights, J - 1),
+        weights=weights,
+        bend=bend,
+        seconds=perf_counter() - began,
+    )

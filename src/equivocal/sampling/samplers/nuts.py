@@ -18,11 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from equivocal.sampling.engine.ensembles import require_bernoulli
-from equivocal.sampling.engine.inputs import checked_bool, checked_int, checked_positive, fail
+from equivocal.sampling.engine.inputs import check_bool, check_int, check_positive, fail
 from equivocal.sampling.engine.problem import Problem
-from equivocal.sampling.engine.result import Outcome
-from equivocal.sampling.engine.rows import offsets_of
-from equivocal.sampling.engine.settings import RunSettings, output_keys
+from equivocal.sampling.engine.settings import Outcome, RunSettings, make_keys
 from equivocal.sampling.samplers import mean_field
 from equivocal.sampling.samplers.mean_field import MeanFieldConfig
 
@@ -41,12 +39,12 @@ class NutsConfig:
     preconditioned: bool = False
 
     def __post_init__(self) -> None:
-        checked_int(self.num_chains, "num_chains", least=1)
-        checked_positive(self.target_accept, "target_accept", below=1.0)
-        checked_bool(self.preconditioned, "preconditioned")
+        check_int(self.num_chains, "num_chains", least=1)
+        check_positive(self.target_accept, "target_accept", below=1.0)
+        check_bool(self.preconditioned, "preconditioned")
 
 
-def _numpyro() -> Any:
+def _import_numpyro() -> Any:
     try:
         import numpyro
         import numpyro.diagnostics
@@ -57,7 +55,7 @@ def _numpyro() -> Any:
     return numpyro
 
 
-def _model(
+def _define_model(
     features: jax.Array,
     counts: jax.Array,
     targets: jax.Array,
@@ -66,7 +64,7 @@ def _model(
     factor: jax.Array,
 ) -> None:
     """One output: w = m + G z has the prior N(0, I), and z is sampled."""
-    numpyro = _numpyro()
+    numpyro = _import_numpyro()
     standard = numpyro.distributions.Normal(jnp.zeros(features.shape[1], features.dtype), 1)
     z = numpyro.sample("z", standard.to_event(1))
     w = mean + factor @ z
@@ -75,22 +73,22 @@ def _model(
     numpyro.factor("log_posterior", log_likelihood - 0.5 * (w @ w) + 0.5 * (z @ z))
 
 
-def _kernel(config: NutsConfig) -> Any:
-    return _numpyro().infer.NUTS(_model, target_accept_prob=config.target_accept)
+def _make_kernel(config: NutsConfig) -> Any:
+    return _import_numpyro().infer.NUTS(_define_model, target_accept_prob=config.target_accept)
 
 
 def init(
     key: jax.Array, data: tuple[jax.Array, ...], config: NutsConfig, num_warmup: int
 ) -> tuple[Any, Any]:
-    """A kernel and its first state, ready for `step`."""
-    kernel = _kernel(config)
+    """Return a kernel and its first state, ready for `step`."""
+    kernel = _make_kernel(config)
     return kernel, kernel.init(key, num_warmup, None, data, {})
 
 
 def step(
     key: jax.Array, state: tuple[Any, Any], data: tuple[jax.Array, ...]
 ) -> tuple[tuple[Any, Any], dict[str, Any]]:
-    """One trajectory; NumPyro's state carries its own key, so this one is not used."""
+    """Run one trajectory; NumPyro's state carries its own key, so this one is not used."""
     del key
     kernel, chain = state
     moved = kernel.sample(chain, data, {})
@@ -98,23 +96,23 @@ def step(
 
 
 def run(problem: Problem, config: NutsConfig, settings: RunSettings) -> Outcome:
-    """J draws of every output."""
+    """Draw J times from every output's posterior."""
     require_bernoulli(problem, "nuts")
     K, D, J = problem.num_outputs, problem.num_features, settings.num_particles
     per_chain = -(-J // config.num_chains)
     num_warmup = settings.num_steps or NUM_WARMUP
     particles = np.empty((K, J, D), problem.dtype)
     rhat, divergences = np.full(K, np.inf), 0
-    mean, factor = _coordinates(problem, config, settings)
+    mean, factor = _choose_coordinates(problem, config, settings)
     for k in range(K):
-        key = output_keys(settings.seed, range(k, k + 1))[0]
-        data = (*_data_of(problem, k), jnp.asarray(mean[k]), jnp.asarray(factor[k]))
-        drawn, diverging = _chains(key, data, config, num_warmup, per_chain)
+        key = make_keys(settings.seed, range(k, k + 1))[0]
+        data = (*_collect_data(problem, k), jnp.asarray(mean[k]), jnp.asarray(factor[k]))
+        drawn, diverging = _run_chains(key, data, config, num_warmup, per_chain)
         chains = np.asarray(drawn)
         particles[k] = chains.swapaxes(0, 1).reshape(-1, D)[:J]  # any leading part is balanced
         divergences += int(np.asarray(diverging).sum())
         if per_chain > 3:
-            rhat[k] = np.max(_numpyro().diagnostics.split_gelman_rubin(chains))
+            rhat[k] = np.max(_import_numpyro().diagnostics.split_gelman_rubin(chains))
     return Outcome(
         mean=particles.mean(axis=1),
         particles=particles,
@@ -129,10 +127,10 @@ def run(problem: Problem, config: NutsConfig, settings: RunSettings) -> Outcome:
     )
 
 
-def _coordinates(
+def _choose_coordinates(
     problem: Problem, config: NutsConfig, settings: RunSettings
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and factor of every output: those of the prior, or of the mean-field posterior."""
+    """Return mean and factor of every output: the prior's, or the mean-field posterior's."""
     K, D = problem.num_outputs, problem.num_features
     if not config.preconditioned:
         identity = np.broadcast_to(np.eye(D, dtype=problem.dtype), (K, D, D))
@@ -143,19 +141,19 @@ def _coordinates(
 
 
 @partial(jax.jit, static_argnames=("config", "num_warmup", "per_chain"))
-def _chains(
+def _run_chains(
     key: jax.Array,
     data: tuple[jax.Array, ...],
     config: NutsConfig,
     num_warmup: int,
     per_chain: int,
 ) -> tuple[jax.Array, jax.Array]:
-    """(chains, draws, D) of one output, and which trajectories diverged.
+    """Draw (chains, draws, D) for one output, and tell which trajectories diverged.
 
     Compiled as a whole: left to itself, NumPyro's driver compiles anew for every output.
     """
-    mcmc = _numpyro().infer.MCMC(
-        _kernel(config),
+    mcmc = _import_numpyro().infer.MCMC(
+        _make_kernel(config),
         num_warmup=num_warmup,
         num_samples=per_chain,
         num_chains=config.num_chains,
@@ -168,11 +166,11 @@ def _chains(
     return draws, mcmc.get_extra_fields(group_by_chain=True)["diverging"]
 
 
-def _data_of(problem: Problem, k: int) -> tuple[jax.Array, ...]:
-    """Rows, counts, targets and offsets of output k."""
+def _collect_data(problem: Problem, k: int) -> tuple[jax.Array, ...]:
+    """Return rows, counts, targets and offsets of output k."""
     return (
         jnp.asarray(problem.features * problem.prior_scale),
         jnp.asarray(problem.counts),
         jnp.asarray(problem.targets[:, k]),
-        jnp.asarray(offsets_of(problem, slice(k, k + 1))[:, 0]),
+        jnp.asarray(problem.compute_offsets(slice(k, k + 1))[:, 0]),
     )

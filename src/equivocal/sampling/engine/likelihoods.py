@@ -1,0 +1,171 @@
+"""The likelihoods, and the averages over Gaussian logits that tell the users of `flow_step` apart.
+
+Bernoulli: K outputs, each yes or no; docs/maths.md (2), written as a sum of terms of one sign,
+
+    log p(t | a) = t a − c log(1 + e^a)
+                 = −( t max(−a, 0) + (c − t) max(a, 0) + c log(1 + e^(−|a|)) ),
+
+which keeps its digits. Three ways to average it over a ~ N(μ, v): exactly
+(`average_by_quadrature`), over an ensemble (`average_over_ensemble`), or not at all
+(`evaluate_at_mean`).
+
+Softmax: one of K classes; docs/maths.md (19). Under q(θ) = Π_k N(m_k, P_k), never a K·D × K·D
+matrix, the flow of each class is that of a Bernoulli output with E[y_k] and E[y_k(1−y_k)] taken
+under q, all classes moving together under one evidence bound. Curvature between classes enters
+through the expectations only, so that probabilities are a little less sure than the exact
+posterior's (for K = 2 the variance of a difference of logits can come out up to twice as large).
+Expectations are averages over Q fixed points z in ℝᴷ, antithetic and whitened: exact for
+polynomials of degree three in the logits.
+
+Another likelihood is another `FlowRule`, which is hashable and therefore static under jit.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equivocal.sampling.engine.expectations import compute_moments
+from equivocal.sampling.engine.products import Precision
+from equivocal.sampling.engine.rows import Block
+from equivocal.sampling.engine.shapes import Array, Float
+
+
+class RowTerms(NamedTuple):
+    """Expectations for each output and row of a block, over N(m, GGᵀ)."""
+
+    error: Float[Array, "K rows"]  # c E y − t
+    slope: Float[Array, "K rows"]  # E y(1 − y)
+    log_likelihood: Float[Array, "K rows"]  # E log p(t | θ), counts included
+
+
+# How the logits of a block scatter about their means: from B = ΨG and the rule's own nodes.
+Spread = Callable[[Float[Array, "K rows r"], Any], Float[Array, "K rows *J"]]
+# The averages over that scatter: from the means μ of the logits and their spread.
+Expectation = Callable[[Float[Array, "K rows"], Float[Array, "K rows *J"], Block], RowTerms]
+
+
+class FlowRule(NamedTuple):
+    """What distinguishes the users of `flow_step`: exact flow, mean field, Laplace, softmax."""
+
+    spread: Spread
+    expectation: Expectation
+    merit_has_spread: bool = True  # the evidence bound; False: the log posterior at m (Laplace)
+    joint: bool = False  # outputs share one likelihood (softmax), hence one bound and one s
+    largest_damping: float = 0.99
+    corrections: int = 3  # of the mean, after each step
+    symmetric: bool = False  # take the symmetric root, which particles need
+    slack: float = 0.0  # a fall of the merit that is let pass, beside round-off
+    precision: Precision = Precision.FULL  # of the products that cost N·D²
+
+
+def _compute_log_likelihood(
+    logit: Float[Array, "K rows ..."], excess: Float[Array, "K rows ..."], block: Block
+) -> Float[Array, "K rows ..."]:
+    """Return log p(t | a), given the excess log(1 + e^(−|a|)) or its average."""
+    c, t = block.counts, block.targets
+    if logit.ndim == 3:  # one more axis, of particles
+        c, t = c[:, None], t[..., None]
+    return -(t * jnp.maximum(-logit, 0) + (c - t) * jnp.maximum(logit, 0) + c * excess)
+
+
+def _compute_error(
+    mu: Float[Array, "K rows"], tail: Float[Array, "K rows"], block: Block
+) -> Float[Array, "K rows"]:
+    """Return c E[y] − t from the less likely answer: c(1 − 1e-8) − c alone would be noise."""
+    c, t = block.counts, block.targets
+    return jnp.where(mu > 0, (c - t) - c * tail, c * tail - t)
+
+
+def compute_variance(B: Float[Array, "K rows r"], nodes: None) -> Float[Array, "K rows"]:
+    """Return the variance v = |b|² of each logit."""
+    del nodes
+    return (B * B).sum(axis=-1)
+
+
+def average_by_quadrature(
+    mu: Float[Array, "K rows"], v: Float[Array, "K rows"], block: Block
+) -> RowTerms:
+    """Average over N(μ, v), exact to round-off; see `expectations`."""
+    moments = compute_moments(mu, v)
+    log_likelihood = _compute_log_likelihood(mu, moments.excess, block)
+    return RowTerms(_compute_error(mu, moments.tail, block), moments.slope, log_likelihood)
+
+
+def evaluate_at_mean(
+    mu: Float[Array, "K rows"], v: Float[Array, "K rows"], block: Block
+) -> RowTerms:
+    """Return the log-likelihood at m and its derivatives, as if there were no spread."""
+    del v
+    tail = jax.nn.sigmoid(-jnp.abs(mu))
+    log_likelihood = _compute_log_likelihood(mu, jnp.log1p(jnp.exp(-jnp.abs(mu))), block)
+    return RowTerms(_compute_error(mu, tail, block), tail * (1 - tail), log_likelihood)
+
+
+def compute_deviations(
+    B: Float[Array, "K rows r"], nodes: Float[Array, "K r J"]
+) -> Float[Array, "K rows J"]:
+    """Return the logits of the particles m + G `nodes`, less their mean."""
+    return jnp.matmul(B, nodes)
+
+
+def average_over_ensemble(
+    mu: Float[Array, "K rows"], deviation: Float[Array, "K rows J"], block: Block
+) -> RowTerms:
+    """Average over particles, as the article does."""
+    logits = mu[..., None] + deviation
+    y, not_y = jax.nn.sigmoid(logits), jax.nn.sigmoid(-logits)
+    tail = jnp.where(mu > 0, not_y.mean(axis=-1), y.mean(axis=-1))
+    excess = jnp.log1p(jnp.exp(-jnp.abs(logits)))
+    log_likelihood = _compute_log_likelihood(logits, excess, block).mean(axis=-1)
+    return RowTerms(_compute_error(mu, tail, block), (y * not_y).mean(axis=-1), log_likelihood)
+
+
+def _compute_softmax_terms(
+    mu: Float[Array, "K rows"], logits: Float[Array, "K rows"], block: Block
+) -> RowTerms:
+    """Return the terms at one point a = `logits`; μ stands where the average is linear in a."""
+    top = mu.max(axis=0)
+    y = jax.nn.softmax(logits, axis=0)
+    log_partition = jax.nn.logsumexp(logits - top, axis=0)
+    # t (μ − log Σ e^a), whose average over a is what the bound wants
+    log_likelihood = block.targets * (mu - top - log_partition)
+    return RowTerms(block.counts * y - block.targets, y * (1 - y), log_likelihood)
+
+
+def _evaluate_softmax_at_mean(
+    mu: Float[Array, "K rows"], v: Float[Array, "K rows"], block: Block
+) -> RowTerms:
+    del v
+    return _compute_softmax_terms(mu, mu, block)
+
+
+def _average_softmax(
+    mu: Float[Array, "K rows"], v: Float[Array, "K rows"], block: Block, *, points: np.ndarray
+) -> RowTerms:
+    sd = jnp.sqrt(v)
+
+    def add(total: RowTerms, z: Float[Array, " K"]) -> tuple[RowTerms, None]:
+        terms = _compute_softmax_terms(mu, mu + sd * z[:, None], block)
+        return jax.tree.map(jnp.add, total, terms), None
+
+    zero = RowTerms(*[jnp.zeros_like(mu)] * 3)
+    total, _ = jax.lax.scan(add, zero, jnp.asarray(points, mu.dtype))
+    return jax.tree.map(lambda leaf: leaf / len(points), total)
+
+
+@lru_cache(maxsize=32)
+def make_softmax_rule(num_classes: int, *, at_mean: bool = False) -> FlowRule:
+    """Return the rule of a softmax: averages over fixed points, or none at all for Laplace."""
+    if at_mean:
+        rule = FlowRule(compute_variance, _evaluate_softmax_at_mean, joint=True)
+        return rule._replace(merit_has_spread=False)
+    half = max(64, 2 * num_classes)
+    z = np.random.default_rng(0).standard_normal((half, num_classes))
+    z = np.linalg.solve(np.linalg.cholesky(z.T @ z / half), z.T).T
+    expectation = partial(_average_softmax, points=np.concatenate([z, -z]))
+    # nats: the sums over points are not quite the gradient of the bound over them
+    return FlowRule(compute_variance, expectation, joint=True, slack=0.1)
