@@ -23,7 +23,7 @@ from equivocal.asking.source import Source, altered_file
 from equivocal.asking.vocabulary import Vocabulary
 from equivocal.errors import UserError
 from equivocal.progress import Advance, announce, progress
-from equivocal.store import SEAL, Shapes, UnreadableError, add_tensor_checksum, read_tensors
+from equivocal.store import CHECKSUM, Shapes, UnreadableError, add_tensor_checksum, read_tensors
 from equivocal.store.files import write_atomically
 from equivocal.store.locks import hold_folder
 
@@ -141,6 +141,6 @@ def _read(file: Path, shapes: Shapes) -> Arrays:
             raise UnreadableError(file, "it holds something else")
 
     about, arrays = read_tensors(file, check, tuple(shapes))
-    if SEAL not in about:
+    if CHECKSUM not in about:
         raise UnreadableError(file, "it is not as it was written")
     return arrays

@@ -10,7 +10,7 @@ from typing import Any
 
 from equivocal.doctor.finding import Finding, State
 from equivocal.doctor.packages import has_nvidia_gpu
-from equivocal.store.unreadable import format_size
+from equivocal.store import format_size
 
 __all__ = ["devices"]
 

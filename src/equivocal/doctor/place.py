@@ -8,7 +8,7 @@ from pathlib import Path
 
 from equivocal.doctor.finding import Finding, State
 from equivocal.machine import available_cores, cache_folder, total_memory
-from equivocal.store.unreadable import format_size
+from equivocal.store import format_size
 
 __all__ = ["folders", "machine"]
 
