@@ -19,8 +19,8 @@ from equivocal.gestalt.storage import load_network, read_run
 from equivocal.human_data.columns import Columns
 from equivocal.human_data.tables import read_measures, read_trials
 from equivocal.sampling import Posterior, sample_posterior
-from equivocal.store import CHECKSUM, read_tensors
-from equivocal.store.keyed import Store
+from equivocal.store import CHECKSUM, Store, read_tensors
+from equivocal.store.keyed import Store as KeyedStore
 from equivocal.store.stages import Stages
 from equivocal.study import Study, load_stimuli, load_study
 from equivocal.study.specifications import load_grid
@@ -121,7 +121,8 @@ def kinds(
     readings = folder / "readings.json"
     keep_readings(readings, Readings(np.full((2, len(MEASURED)), 0.25), True))
     readings.write_text(json.dumps(json.loads(readings.read_text()) | {"sha256": None}))
-    Store(folder).put("abcd", {"numbers": [1.0, float("nan")], "text": "x"})
+    Store(folder).record("made", KEY, [folder / "garden.csv"])
+    KeyedStore(folder).put("abcd", {"numbers": [1.0, float("nan")], "text": "x"})
 
     def kind(name: str, form: str, load: Callable[[Path], object]) -> Kind:
         return Kind(folder / name, form, lambda: load(folder / name))
@@ -144,7 +145,8 @@ def kinds(
         ),
         "posterior": kind("posterior.safetensors", "safetensors", Posterior.load),
         "stages": kind("stages.json", "json", lambda _: Stages(folder).finished("train", KEY)),
-        "store": kind("results/abcd.json", "json", lambda _: Store(folder).get("abcd")),
+        "record": kind("records/made.json", "json", lambda _: Store(folder).find("made", KEY)),
+        "store": kind("results/abcd.json", "json", lambda _: KeyedStore(folder).get("abcd")),
         "suite": kind("suite.toml", "toml", load_suite),
         "items": kind("suite.csv", "csv", lambda file: load_suite(file.with_suffix(".toml"))),
         "trials": kind("trials.csv", "csv", lambda file: read_trials(file, Columns())),

@@ -23,33 +23,13 @@ from tests.fuzz.damage import STEPS, VALUES, damaged, replaced
 
 TOTAL = int(os.environ.get("EQUIVOCAL_FUZZ", "1000"))
 NAMES = [
-    *(
-        "world",
-        "stimuli",
-        "study",
-        "grid",
-        "sweep",
-        "run",
-        "curves",
-        "network",
-        "asked",
-        "posterior",
-    ),
-    *("stages", "store", "activations.nc", "path.nc", "nuts.nc"),
+    *("world", "stimuli", "study", "grid", "sweep", "run", "curves", "network", "asked"),
+    *("posterior", "record", "stages", "store", "activations.nc", "path.nc", "nuts.nc"),
     *("suite", "items", "trials", "packed", "measures", "members", "readings"),
 ]
 PARSED = [
-    "world",
-    "study",
-    "grid",
-    "sweep",
-    "run",
-    "network",
-    "asked",
-    "posterior",
-    "stages",
-    "store",
-    *("suite", "members", "readings"),
+    *("world", "study", "grid", "sweep", "run", "network", "asked", "posterior", "record"),
+    *("stages", "store", "suite", "members", "readings"),
 ]
 SHARE = -(-TOTAL // (len(NAMES) + len(PARSED)))
 MEMORY = 1 << 30

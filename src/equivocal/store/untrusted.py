@@ -89,10 +89,10 @@ def resolve_inside(folder: str | Path, name: str, where: str, *, links: bool = F
     try:
         path = folder / name
         path.exists()
-        outside |= not links and not path.resolve().is_relative_to(folder.resolve())
+        leaves = not path.resolve().is_relative_to(folder.resolve())
     except (OSError, RuntimeError, ValueError):  # a name too long, a link to itself, a NUL
         raise UserError(f"{where} = {name!r:.80} cannot be looked up; rename the file.") from None
-    if not name or outside:
+    if not name or outside or (leaves and not links):
         why = "leads out of its folder" if name else "names no file"
         raise UserError(
             f"{where} = {name!r:.200} {why}; put the file itself beside the one that names it, or "
