@@ -1,15 +1,22 @@
-"""What this machine has."""
+"""What this machine has: cores, memory, devices, versions, a place for caches."""
 
 import os
 import platform
 from importlib import metadata
 from pathlib import Path
 
-__all__ = ["available_cores", "cache_folder", "package_version", "total_memory", "versions"]
+__all__ = [
+    "available_cores",
+    "cache_folder",
+    "describe_device",
+    "package_version",
+    "total_memory",
+    "versions",
+]
 
 
 def cache_folder() -> Path:
-    """Where networks, ensembles and compiled programs are kept."""
+    """Return where networks, ensembles and compiled programs are kept."""
     import platformdirs
 
     named = os.environ.get("EQUIVOCAL_CACHE")
@@ -17,19 +24,27 @@ def cache_folder() -> Path:
 
 
 def package_version() -> str:
-    """The version of this package, which is part of every key of the store."""
+    """Return the version of this package, which is part of every key of the store."""
     return metadata.version("equivocal")
 
 
+def describe_device() -> str:
+    """Return `" on NVIDIA H200"` where JAX has more than a CPU, which goes without saying."""
+    import jax
+
+    device = jax.devices()[0]
+    return "" if device.platform == "cpu" else f" on {device.device_kind}"
+
+
 def available_cores() -> int:
-    """Cores this process may use; fewer than the machine's where it is confined to some."""
+    """Count the cores that this process may use, which may be fewer than the machine has."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def total_memory() -> int:
-    """Bytes of memory this process may use: the machine's, or its container's where less."""
+    """Return the bytes of memory this process may use: the machine's or its container's."""
     if not hasattr(os, "sysconf"):
         return 8 << 30  # a cautious guess where the system does not say
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -40,7 +55,7 @@ def total_memory() -> int:
 
 
 def versions(*packages: str) -> dict[str, str]:
-    """Of Python and packages, for files that say what they were made with."""
+    """Return the versions of Python and packages, for files that say what they were made with."""
     found = {"python": platform.python_version()}
     for package in packages:
         try:

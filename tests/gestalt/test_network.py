@@ -10,7 +10,7 @@ import pytest
 from equivocal.gestalt import Network, Run
 from equivocal.gestalt.network import new_sentence_gestalt
 from equivocal.gestalt.questions import answers_of, gestalts_of, questions_of
-from equivocal.gestalt.training import _cross_entropy
+from equivocal.gestalt.training import _compute_cross_entropy
 from equivocal.world import World
 from equivocal.world.prefixes import constituents_of
 
@@ -127,7 +127,9 @@ def test_collapsed_loss_is_the_loss_of_all_single_rows(small_run: Run) -> None:
     network = Network(model, world)
     gestalts = gestalts_of(model, questions.levels)
     psi = model.query.features(gestalts, questions.probes, questions.node, questions.probe)
-    collapsed = float(answers.weight @ _cross_entropy(model.query.logits(psi), answers.target))
+    collapsed = float(
+        answers.weight @ _compute_cross_entropy(model.query.logits(psi), answers.target)
+    )
 
     total, asked = 0.0, 0
     words = world.lexicon.words

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from equivocal.cli.console import out, progress, show_table
 from equivocal.cli.experiments import Quick, tell_written, training_of, write_tables
-from equivocal.cli.training import Networks, Seed, train_or_reuse
+from equivocal.cli.training import Networks, Seed
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -102,10 +102,11 @@ def _read(
     """Every item, read by every network and by particles of its posteriors."""
     import pandas as pd
 
+    from equivocal.experiments.networks import train_or_load
     from equivocal.suites.construction import Reader
     from equivocal.suites.construction_settings import posteriors_of
 
-    trained = train_or_reuse(
+    trained = train_or_load(
         construction.world, training, place / "networks" / construction.world.name
     )
     readers = [Reader(construction, trained, index, place) for index in range(training.networks)]

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from equivocal.cli.console import out, progress, show_table
 from equivocal.cli.experiments import Quick, tell_written, training_of, write_tables
-from equivocal.cli.training import Networks, Seed, train_or_reuse
+from equivocal.cli.training import Networks, Seed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,9 +93,10 @@ def _trained(
     world: "World", training: "TrainingSettings", folder: Path, settings: "DoubtSettings"
 ) -> "Kept":
     """Networks with and without dropout."""
+    from equivocal.experiments.networks import train_or_load
     from equivocal.uncertainty.keeping import Kept, trained_with_dropout
 
-    run = train_or_reuse(world, training, folder / "networks")
+    run = train_or_load(world, training, folder / "networks")
     place = folder / f"dropout_{settings.dropout:g}"
     with progress("training with dropout") as advance:
         dropped = trained_with_dropout(

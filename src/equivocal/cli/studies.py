@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from equivocal.cli.console import in_stages, on_device, out, progress
-from equivocal.cli.training import Folder, Networks, Seed, show_scores, train_or_reuse
+from equivocal.cli.training import Folder, Networks, Seed, show_scores
 
 if TYPE_CHECKING:
     from equivocal.study import Study
@@ -59,6 +59,7 @@ def reproduce(
     What is there already is used again: a run that was stopped goes on where it was, and a changed
     setting repeats only what depends on it.
     """
+    from equivocal.experiments.networks import train_or_load
     from equivocal.store.locks import hold_folder
     from equivocal.study.opening import prepare
     from equivocal.study.settings import load_study, parse_changes
@@ -71,7 +72,7 @@ def reproduce(
     chosen = folder or (QUICK if quick else PAPER)
     with hold_folder(chosen):
         the_study = prepare(settings, chosen)
-        show_scores(train_or_reuse(the_study.world, settings.training_settings, chosen))
+        show_scores(train_or_load(the_study.world, settings.training_settings, chosen))
         _infer(the_study)
         _probe(the_study)
         _analyse(the_study)

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from equivocal.cli.console import out, progress
 from equivocal.cli.experiments import Quick, tell_written, training_of, write_tables
-from equivocal.cli.training import Networks, Seed, train_or_reuse
+from equivocal.cli.training import Networks, Seed
 from equivocal.errors import UserError
 
 if TYPE_CHECKING:
@@ -150,6 +150,7 @@ def _heard(
     """All words of all suites; networks are trained once for each world."""
     import pandas as pd
 
+    from equivocal.experiments.networks import train_or_load
     from equivocal.store import is_plain_name
 
     parts = []
@@ -157,7 +158,7 @@ def _heard(
         if not is_plain_name(world.name):
             raise UserError(f"the world's name {world.name!r:.80} cannot name a folder; rename it.")
         place = folder / "networks" / world.name
-        run = train_or_reuse(world, training, place)
+        run = train_or_load(world, training, place)
         together: dict[tuple[str, ...], list[Suite]] = {}
         for suite in suites:
             if suite.world.fingerprint == world.fingerprint:

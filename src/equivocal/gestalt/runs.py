@@ -20,7 +20,6 @@ from equivocal.gestalt.network import SentenceGestalt
 from equivocal.gestalt.probing import Network
 from equivocal.gestalt.questions import answers_of, questions_of
 from equivocal.gestalt.scoring import score
-from equivocal.gestalt.settings import TrainingSettings
 from equivocal.gestalt.storage import (
     TRAIN_AGAIN,
     find_damaged,
@@ -32,7 +31,7 @@ from equivocal.gestalt.storage import (
     start_run,
     write_run,
 )
-from equivocal.gestalt.training import EpochReport, OnEpoch, fit
+from equivocal.gestalt.training import EpochReport, OnEpoch, TrainingSettings, fit
 from equivocal.store import read_table
 from equivocal.store.files import ensure_writable, write_text_atomically
 from equivocal.world import Corpus, World

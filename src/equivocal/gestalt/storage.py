@@ -25,7 +25,7 @@ from safetensors.numpy import save_file
 
 from equivocal.errors import UserError, join_names
 from equivocal.gestalt.network import SentenceGestalt, new_sentence_gestalt
-from equivocal.gestalt.settings import TrainingSettings
+from equivocal.gestalt.training import TrainingSettings
 from equivocal.machine import available_cores, versions
 from equivocal.store import Shapes, UnreadableError, parse_json, read_tensors, read_toml
 from equivocal.store.files import (
