@@ -178,14 +178,31 @@ class World:
         texts = everything.take(first[order]).texts
         return tuple(map(Sentence, texts, weight[order].tolist()))
 
-    def sample(self, n: int, seed: int = 0) -> Corpus:
-        """`n` sentences drawn at random; the same seed gives the same corpus."""
+    def sample(self, n: int, seed: int | np.random.Generator = 0) -> Corpus:
+        """Draw sentences at random.
+
+        Parameters
+        ----------
+        n : int
+            How many.
+        seed : int or numpy.random.Generator
+            The same seed gives the same corpus, and a longer sample begins with a shorter one. A
+            generator goes on from where it is.
+
+        Returns
+        -------
+        Corpus
+            The sentences with the events behind them.
+        """
         if not isinstance(n, (int, np.integer)) or not 1 <= n <= MAX_SAMPLE:
             raise UserError(
                 f"n must be a whole number of sentences from 1 to {MAX_SAMPLE:,}, got {n!r}."
             )
-        if not isinstance(seed, (int, np.integer)) or seed < 0:
-            raise UserError(f"seed must be a whole number, 0 or more, got {seed!r}.")
+        whole = isinstance(seed, (int, np.integer)) and seed >= 0
+        if not whole and not isinstance(seed, np.random.Generator):
+            raise UserError(
+                f"seed must be a whole number, 0 or more, or a generator, got {seed!r}."
+            )
         rng = np.random.default_rng(seed)
         with naming_uncovered_events(self.lexicon, self.source):
             return Corpus(self, draw_derivations(self.grammar, int(n), rng))
