@@ -1,5 +1,6 @@
-"""How words are spelled in running text: English inflection by rule, exceptions from the file.
+"""How words are spelled in running text, which `parsing` reads and `spell_sentences` writes.
 
+English inflection goes by rule, with exceptions from the file.
 Regular forms are made here so that a world file needs only its irregular ones. Two words that
 happen to share a *regular* form give it up; a *declared* clash is an error.
 """
@@ -9,9 +10,21 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Iterator
 
+import numpy as np
+
+from equivocal.world.derivations import Derivations
+from equivocal.world.grammar import NO_FILLER, Construction, Grammar
+from equivocal.world.lexicon import Lexicon
 from equivocal.world.schema import VerbForms, WorldFile
 
-__all__ = ["declared_spellings", "fold", "known_spellings", "verb_form", "words_in"]
+__all__ = [
+    "declared_spellings",
+    "fold",
+    "known_spellings",
+    "spell_sentences",
+    "verb_form",
+    "words_in",
+]
 
 _VOWELS = "aeiou"
 
@@ -125,3 +138,35 @@ def known_spellings(file: WorldFile) -> dict[str, str]:
         owners[fold(spelling)].add(word)
     regular = {spelling: next(iter(words)) for spelling, words in owners.items() if len(words) == 1}
     return regular | declared
+
+
+def spell_sentences(
+    derivations: Derivations, file: WorldFile, grammar: Grammar, lexicon: Lexicon
+) -> tuple[str, ...]:
+    """Put each derivation into words that the parser reads back."""
+    pieces = [
+        _spell_roles(construction, file, grammar, lexicon) for construction in grammar.constructions
+    ]
+    columns = (derivations.fillers, derivations.said, derivations.construction)
+    return tuple(
+        " ".join(words[filler[role]] for role, words in pieces[number] if said[role])
+        for filler, said, number in zip(*(column.tolist() for column in columns), strict=True)
+    )
+
+
+def _spell_roles(
+    construction: Construction, file: WorldFile, grammar: Grammar, lexicon: Lexicon
+) -> list[tuple[int, list[str]]]:
+    """Return (role, the text of every word in that role) in the construction's order."""
+    pieces = []
+    for role in construction.order:
+        words = list(lexicon.words)
+        if role == grammar.action_role:
+            form = construction.verb_form
+            words = [verb_form(word, form, file.verbs.get(word)) for word in words]
+        every = np.arange(len(words), dtype=np.int32)
+        for number, token in enumerate(construction.marker_of(role, every).tolist()):
+            if token != NO_FILLER:
+                words[number] = f"{file.markers[lexicon.tokens[token]][0]} {words[number]}"
+        pieces.append((role, words))
+    return pieces

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivocal.errors import UserError, did_you_mean, join_names
+from equivocal.world.checks import find_unused_parts, name_uncovered_events
 from equivocal.world.corpus import Corpus
-from equivocal.world.coverage import naming_uncovered_events, unused_parts
 from equivocal.world.derivations import (
     Derivations,
     collapse,
@@ -30,7 +30,7 @@ from equivocal.world.parsing import Parser, Utterance
 from equivocal.world.prefixes import NO_NODE
 from equivocal.world.queries import PLUS
 from equivocal.world.schema import WorldFile
-from equivocal.world.wording import spell
+from equivocal.world.spelling import spell_sentences
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,9 +70,9 @@ class World:
         self.text = text  # the file as written, to be kept with whatever is made from it
         self.lexicon: Lexicon = build_lexicon(file)
         self.grammar: Grammar = build_grammar(file, self.lexicon)
-        with naming_uncovered_events(self.lexicon, source):
+        with name_uncovered_events(self.lexicon, source):
             events = enumerate_derivations(self.grammar) if self.is_exact else None
-        problems = unused_parts(file, self.lexicon, self.grammar, events)
+        problems = find_unused_parts(file, self.lexicon, self.grammar, events)
         if problems:
             raise WorldError(source, problems)
         self._enumerated = events
@@ -204,12 +204,12 @@ class World:
                 f"seed must be a whole number, 0 or more, or a generator, got {seed!r}."
             )
         rng = np.random.default_rng(seed)
-        with naming_uncovered_events(self.lexicon, self.source):
+        with name_uncovered_events(self.lexicon, self.source):
             return Corpus(self, draw_derivations(self.grammar, int(n), rng))
 
     def spell(self, derivations: Derivations) -> tuple[str, ...]:
         """The sentence of each row, in words that `parse` understands."""
-        return spell(derivations, self.file, self.grammar, self.lexicon)
+        return spell_sentences(derivations, self.file, self.grammar, self.lexicon)
 
     # ---- text in, truth out
 
