@@ -138,7 +138,7 @@ def _find_netcdf_problem(file: BinaryIO, size: int) -> str:
         """Lets no attribute replace one of SciPy's own, which is what it does with attributes."""
 
         def _read_att_array(self) -> dict[str, Any]:
-            found: dict[str, Any] = super()._read_att_array()
+            found: dict[str, Any] = super()._read_att_array()  # type: ignore[misc]
             for name, value in found.items():
                 if hasattr(netcdf_file, name) or name in FIELDS or not _is_plain(name):
                     raise ValueError(f"it has an attribute called {name!r:.60}")

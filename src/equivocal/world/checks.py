@@ -243,15 +243,14 @@ def find_unused_parts(
         for word in words
         if word not in used
     ]
-    parts = [("roles", "action fills the role", by_role)]
-    parts += [("[markers]", "construction uses the marker", words_behind_markers(grammar, lexicon))]
-    problems += [
-        Problem(table, f"no {what} {name!r}; use it or remove it.")
-        for table, what, users in parts
-        for name, words in users.items()
-        if not words
+    roles = [role for role, fillers in by_role.items() if not fillers]
+    introduced = words_behind_markers(grammar, lexicon).items()
+    markers = [marker for marker, words in introduced if not words]
+    parts = [("roles", "action fills the role", role) for role in roles]
+    parts += [("[markers]", "construction uses the marker", marker) for marker in markers]
+    return problems + [
+        Problem(table, f"no {what} {name!r}; use it or remove it.") for table, what, name in parts
     ]
-    return problems
 
 
 @contextmanager
