@@ -53,8 +53,8 @@ class Answers(NamedTuple):
     target: Float[Array, "pairs units"]  # mean answer
 
 
-def _levels_of(tree: PrefixTree) -> tuple[Level, ...]:
-    """The tree cut by depth, parents renumbered within their level."""
+def _split_levels(tree: PrefixTree) -> tuple[Level, ...]:
+    """Cut the tree by depth, with parents renumbered within their level."""
     start = np.searchsorted(tree.depth, np.arange(1, tree.depth[-1] + 2))
     return tuple(
         Level(
@@ -66,10 +66,10 @@ def _levels_of(tree: PrefixTree) -> tuple[Level, ...]:
 
 
 def questions_of(corpus: Corpus) -> Questions:
-    """The questions to a corpus."""
+    """Collect the questions to a corpus."""
     queries = corpus.queries
     return Questions(
-        levels=_levels_of(corpus.tree),
+        levels=_split_levels(corpus.tree),
         probes=jnp.asarray(queries.probe_units, dtype=jnp.float32),
         node=jnp.asarray(queries.node),
         probe=jnp.asarray(queries.probe),
@@ -77,7 +77,7 @@ def questions_of(corpus: Corpus) -> Questions:
 
 
 def answers_of(corpus: Corpus) -> Answers:
-    """The answers to `questions_of` the same corpus, in the same order."""
+    """Collect the answers to the same corpus, in the same order."""
     queries = corpus.queries
     size = len(queries) * queries.answer_units.shape[1] * 4
     if size > MAX_TARGET_BYTES:
@@ -95,7 +95,7 @@ def answers_of(corpus: Corpus) -> Answers:
 def gestalts_of(
     network: SentenceGestalt, levels: tuple[Level, ...]
 ) -> Float[Array, "nodes gestalt"]:
-    """The gestalt of every beginning, in the order of the tree's nodes."""
+    """Compute the gestalt of every beginning, in the order of the tree's nodes."""
     before = jnp.zeros((1, *network.update.gestalt_bias.shape))  # silence, parent of all
     every = []
     for level in levels:
@@ -105,6 +105,6 @@ def gestalts_of(
 
 
 def features_of(network: SentenceGestalt, questions: Questions) -> Float[Array, "pairs hidden"]:
-    """ψ for every pair of a node and a probe."""
+    """Compute ψ for every pair of a node and a probe."""
     gestalts = gestalts_of(network, questions.levels)
     return network.query.features(gestalts, questions.probes, questions.node, questions.probe)

@@ -49,14 +49,14 @@ def _activations(model: SentenceGestalt, questions: Questions) -> jax.Array:
 def activations(
     models: Sequence[SentenceGestalt], corpus: Corpus
 ) -> Iterator[Float[np.ndarray, "pairs units"]]:
-    """Answers to every question about a corpus, network by network."""
+    """Compute the answers to every question about a corpus, network by network."""
     questions = questions_of(corpus)
     for model in models:
         yield np.asarray(_activations(model, questions))
 
 
 def score(models: Sequence[SentenceGestalt], held_out: Corpus) -> pd.DataFrame:
-    """One row per network with all the measures above."""
+    """Score networks: one row per network with all the measures above."""
     queries = held_out.queries
     share = queries.weight / queries.weight.sum()
     target = queries.targets()
@@ -81,20 +81,20 @@ def score(models: Sequence[SentenceGestalt], held_out: Corpus) -> pd.DataFrame:
 
 
 def exact_match_ceiling(queries: Queries) -> float:
-    """Weight of the most probable answer to each question."""
+    """Compute the weight of the most probable answer to each question."""
     first = np.flatnonzero(np.diff(queries.triple_pair, prepend=-1))  # triples are sorted by pair
     return float(np.maximum.reduceat(queries.triple_weight, first).sum() / queries.weight.sum())
 
 
 def exact_match(answer: Float[np.ndarray, "pairs units"], queries: Queries) -> float:
-    """Weight of the answers whose every unit is on the right side of ½."""
+    """Compute the weight of the answers whose every unit is on the right side of ½."""
     said = answer[queries.triple_pair] > 0.5
     hit = (said == queries.answer_units[queries.triple_answer]).all(axis=1)
     return float(queries.triple_weight @ hit / queries.triple_weight.sum())
 
 
 def belief_scores(answer: Float[np.ndarray, "pairs units"], queries: Queries) -> dict[str, float]:
-    """`belief_error` and `certain_right` of one network; `queries` are those of the whole world."""
+    """Compute `belief_error` and `certain_right` of one network, over the whole world."""
     asked = queries.asks_role()
     truth, answer = queries.targets()[asked], answer[asked]
     weight = queries.weight[asked]

@@ -30,7 +30,7 @@ _VOWELS = "aeiou"
 
 
 def words_in(text: str) -> list[str]:
-    """The words of a text as they are compared: no capitals, no punctuation, hyphens as blanks.
+    """Split a text into words as they are compared: no capitals or punctuation, hyphens as blanks.
 
     >>> words_in("At the X-ray, Tom's dog…")
     ['at', 'the', 'x', 'ray', "tom's", 'dog']
@@ -42,7 +42,7 @@ def words_in(text: str) -> list[str]:
 
 
 def fold(spelling: str) -> str:
-    """The form in which spellings are compared."""
+    """Return the form in which spellings are compared."""
     return " ".join(words_in(spelling))
 
 
@@ -51,18 +51,18 @@ def _ends_in_consonant_y(word: str) -> bool:
 
 
 def _doubles_last(word: str) -> bool:
-    """Short words such as chop and hug double their last letter before -ed and -ing."""
+    """Tell whether a word doubles its last letter before -ed and -ing, as chop and hug do."""
     return bool(re.fullmatch(r"[^aeiou]*[aeiou][^aeiouwxy]", word))
 
 
-def _with_s(word: str) -> str:
+def _add_s(word: str) -> str:
     if _ends_in_consonant_y(word):
         return word[:-1] + "ies"
     hissing = word.endswith(("s", "x", "z", "ch", "sh"))
     return word + ("es" if hissing or re.search(r"[^aeiou]o$", word) else "s")
 
 
-def _with_ed(word: str) -> str:
+def _add_ed(word: str) -> str:
     if _ends_in_consonant_y(word):
         return word[:-1] + "ied"
     if word.endswith("e"):
@@ -70,7 +70,7 @@ def _with_ed(word: str) -> str:
     return word + (word[-1] if _doubles_last(word) else "") + "ed"
 
 
-def _with_ing(word: str) -> str:
+def _add_ing(word: str) -> str:
     if word.endswith("ie"):
         return word[:-2] + "ying"
     if word.endswith("e") and not word.endswith(("ee", "oe", "ye")):
@@ -79,7 +79,7 @@ def _with_ing(word: str) -> str:
 
 
 def verb_form(word: str, form: str, irregular: VerbForms | None = None) -> str:
-    """A form of a verb; of a phrase such as "look at", its first word is inflected.
+    """Inflect a verb; of a phrase such as "look at", the first word is inflected.
 
     >>> verb_form("look at", "third"), verb_form("like", "progressive"), verb_form("carry", "past")
     ('looks at', 'liking', 'carried')
@@ -95,12 +95,12 @@ def verb_form(word: str, form: str, irregular: VerbForms | None = None) -> str:
     if given is not None:
         return str(given)
     head, _, rest = word.partition(" ")
-    rules = {"third": _with_s, "past": _with_ed, "participle": _with_ed, "progressive": _with_ing}
+    rules = {"third": _add_s, "past": _add_ed, "participle": _add_ed, "progressive": _add_ing}
     return " ".join(filter(None, [rules[form](head) if form in rules else head, rest]))
 
 
 def declared_spellings(file: WorldFile) -> Iterator[tuple[str, str, str]]:
-    """(table, spelling, word) for every spelling the file itself gives."""
+    """Yield (table, spelling, word) for every spelling the file itself gives."""
     for cls, words in file.words.items():
         for word in words:
             yield f"[words.{cls}]", word, word
@@ -112,13 +112,13 @@ def declared_spellings(file: WorldFile) -> Iterator[tuple[str, str, str]]:
             yield "[verbs]", spelling, word
 
 
-def _regular_spellings(file: WorldFile) -> Iterator[tuple[str, str]]:
+def _list_regular_spellings(file: WorldFile) -> Iterator[tuple[str, str]]:
     verbs = {spec.action or name for name, spec in file.actions.items()}
     for words in file.words.values():
         for word in words:
             if word not in verbs:
                 for noun in (word, *file.forms.get(word, ())):
-                    yield _with_s(noun), word
+                    yield _add_s(noun), word
                     yield f"{noun}s", word  # photos, whatever potatoes do
                 continue
             irregular = file.verbs.get(word)
@@ -131,10 +131,10 @@ def _regular_spellings(file: WorldFile) -> Iterator[tuple[str, str]]:
 
 
 def known_spellings(file: WorldFile) -> dict[str, str]:
-    """Every spelling the parser understands, folded, and the word it stands for."""
+    """Return every spelling the parser understands, folded, and the word it stands for."""
     declared = {fold(spelling): word for _, spelling, word in declared_spellings(file)}
     owners: dict[str, set[str]] = defaultdict(set)
-    for spelling, word in _regular_spellings(file):
+    for spelling, word in _list_regular_spellings(file):
         owners[fold(spelling)].add(word)
     regular = {spelling: next(iter(words)) for spelling, words in owners.items() if len(words) == 1}
     return regular | declared

@@ -1,4 +1,7 @@
-"""`World`: the front of this room. Load one, enumerate it, sample it, ask it what is true."""
+"""`World`: load a world, enumerate it, sample it, parse sentences, ask it what is true.
+
+The limits of what is enumerated and sampled may be changed here; what a file may say, in `schema`.
+"""
 
 import hashlib
 import json
@@ -79,12 +82,23 @@ class World:
 
     @classmethod
     def load(cls, name_or_path: str | Path) -> "World":
-        """A world that comes with the package ("paper", "sg2018") or one of your own (a path)."""
+        """Load a world of the package or one of your own.
+
+        Parameters
+        ----------
+        name_or_path : str or Path
+            A name, such as "paper" or "sg2018", or the path of a world file.
+
+        Raises
+        ------
+        UserError
+            Where there is no such world, or (`WorldError`) with everything wrong with its file.
+        """
         return cls.from_toml(*read_world(name_or_path))
 
     @classmethod
     def from_toml(cls, text: str, source: str = "<text>") -> "World":
-        """A world from the text of a world file; `source` is how errors call it."""
+        """Build a world from the text of a world file; `source` is how errors call it."""
         return cls(parse_world_file(text, source), source, text)
 
     def __repr__(self) -> str:
@@ -208,7 +222,7 @@ class World:
             return Corpus(self, draw_derivations(self.grammar, int(n), rng))
 
     def spell(self, derivations: Derivations) -> tuple[str, ...]:
-        """The sentence of each row, in words that `parse` understands."""
+        """Put derivations into sentences that `parse` understands."""
         return spell_sentences(derivations, self.file, self.grammar, self.lexicon)
 
     # ---- text in, truth out
@@ -219,11 +233,27 @@ class World:
         return Parser(self.file, usual, self.source)
 
     def parse(self, text: str | Utterance) -> Utterance:
-        """The constituents of a sentence, or of the beginning of one, in any order of words."""
+        """Parse a sentence or the beginning of one, in any order of words.
+
+        Parameters
+        ----------
+        text : str or Utterance
+            Articles, capitals, inflection and punctuation do not matter.
+
+        Returns
+        -------
+        Utterance
+            The constituents: words with their markers.
+
+        Raises
+        ------
+        UnknownWordError
+            For a word that the world does not know; the nearest known words are named.
+        """
         return text if isinstance(text, Utterance) else self._parser.parse(text)
 
     def encode(self, text: str | Utterance) -> NDArray[np.int32]:
-        """(constituents, 2): word and marker token numbers; -1 where there is no marker."""
+        """Return (constituents, 2): word and marker token numbers; -1 where there is no marker."""
         number = {token: index for index, token in enumerate(self.tokens)}
         return np.array(
             [
@@ -234,7 +264,7 @@ class World:
         )
 
     def filler_units(self, filler: str) -> NDArray[np.bool_]:
-        """(units,): the units of a word used as a probe.
+        """Return (units,): the units of a word used as a probe.
 
         What a construction adds to a filler is added by name: "woman + passive voice".
         """
@@ -255,14 +285,30 @@ class World:
     def true_beliefs(
         self, text: str | Utterance, role: str | None = None, *, filler: str | None = None
     ) -> "pd.Series[float]":
-        """The exact P(unit = 1 | words so far, probe) for every output unit (see `is_exact`).
+        """Compute the exact P(unit = 1 | words so far, probe) for every output unit.
 
-        The probe is a role ("who is the agent?") or, with `filler=`, a word ("what is the pizza
-        in this event?"; see `filler_units`). It is asked only about events that have the role, or
-        the filler, as it is when a network is trained; the belief is conditioned on that too.
+        The probe is asked only about events that have the role, or the filler, as it is when a
+        network is trained; the belief is conditioned on that too. See `is_exact` for large worlds.
 
-        Raises `ImpossibleSentenceError` where no event can be told with these words, or none of
-        those that can is asked so: there is then no truth to know.
+        Parameters
+        ----------
+        text : str or Utterance
+            The words so far.
+        role : str, optional
+            The probe: "who is the agent?"
+        filler : str, optional
+            A word as the probe instead: "what is the pizza in this event?" (see `filler_units`).
+
+        Returns
+        -------
+        Series
+            A probability for each output unit.
+
+        Raises
+        ------
+        ImpossibleSentenceError
+            Where no event can be told with these words, or none of those that can is asked so:
+            there is then no truth to know.
         """
         import pandas as pd
 
@@ -270,8 +316,8 @@ class World:
         utterance = self.parse(text)
         node = everything.tree.find([tuple(pair) for pair in self.encode(utterance).tolist()])
         if node == NO_NODE:
-            raise self._unheard_of(utterance)
-        pair = everything.queries.find(node, self._probe(role, filler))
+            raise self._explain_unheard(utterance)
+        pair = everything.queries.find(node, self._find_probe(role, filler))
         if pair is None:
             asked = everything.queries.probes_after(node)
             raise ImpossibleSentenceError(
@@ -281,7 +327,7 @@ class World:
         (beliefs,) = everything.queries.targets(slice(pair, pair + 1))
         return pd.Series(beliefs, index=pd.Index(self.units, name="unit"), name=role or filler)
 
-    def _unheard_of(self, utterance: Utterance) -> ImpossibleSentenceError:
+    def _explain_unheard(self, utterance: Utterance) -> ImpossibleSentenceError:
         if not self.is_exact:
             return ImpossibleSentenceError(
                 f"none of {FALLBACK_SAMPLE:,} sentences sampled from world {self.name!r} begins "
@@ -293,8 +339,8 @@ class World:
             "there is no true belief about it; a trained network can still be asked."
         )
 
-    def _probe(self, role: str | None, filler: str | None) -> int:
-        """The number of a probe in the world's queries; -1 for a pattern that is never asked."""
+    def _find_probe(self, role: str | None, filler: str | None) -> int:
+        """Find the number of a probe in the world's queries; -1 for one that is never asked."""
         if (role is None) == (filler is None):
             raise UserError("ask with a role or with filler=, one of the two.")
         if role is None:
