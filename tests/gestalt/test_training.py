@@ -12,17 +12,17 @@ import pytest
 
 from equivocal.errors import UserError
 from equivocal.gestalt import Run, TrainingSettings, cross_validate, train
-from equivocal.gestalt.network import SentenceGestalt, new_sentence_gestalt
-from equivocal.gestalt.questions import answers_of, features_of, questions_of
+from equivocal.gestalt.network import SentenceGestalt, create_network
+from equivocal.gestalt.questions import collect_answers, collect_questions, compute_features
 from equivocal.gestalt.training import _compute_cross_entropy, _draw, _keep_best, _run_epoch, _State
 from equivocal.world import World
 from tests.conftest import SMALL
 
 
 def held_out_loss(run: Run, index: int) -> float:
-    questions, answers = questions_of(run.held_out), answers_of(run.held_out)
+    questions, answers = collect_questions(run.held_out), collect_answers(run.held_out)
     model = run.models[index]
-    logits = model.query.logits(features_of(model, questions))
+    logits = model.query.logits(compute_features(model, questions))
     return float(answers.weight @ _compute_cross_entropy(logits, answers.target))
 
 
@@ -80,7 +80,7 @@ def test_returned_weights_are_those_of_the_best_epoch(small_run: Run) -> None:
 def test_early_stopping_keeps_each_networks_own_best() -> None:
     """Losses by epoch; patience 2. The first network stops after epoch 3 and must not restart."""
     losses = np.array([[3.0, 3.0], [4.0, 2.0], [5.0, 1.5], [1.0, 2.5], [1.0, 1.0]], np.float32)
-    one = new_sentence_gestalt(jax.random.key(0), num_tokens=1, num_units=1, hidden=1, gestalt=1)
+    one = create_network(jax.random.key(0), num_tokens=1, num_units=1, hidden=1, gestalt=1)
 
     def after(epoch: int) -> SentenceGestalt:  # both networks, every weight the epoch's number
         return jax.tree.map(lambda leaf: jnp.full((2, *leaf.shape), float(epoch)), one)

@@ -18,7 +18,7 @@ from equivocal.cli.doubt import doubt
 from equivocal.cli.experiments import SMALL
 from equivocal.errors import UserError
 from equivocal.gestalt import Run, TrainingSettings
-from equivocal.gestalt.storage import named_arrays
+from equivocal.gestalt.storage import name_arrays
 from equivocal.sampling.engine import network_moves
 from equivocal.sampling.samplers import network_flow
 from equivocal.uncertainty import LAYERS, compare_kinds, keeping, mc_dropout
@@ -44,8 +44,8 @@ def test_members_are_read_back_as_they_were(small_run: Run, tmp_path: Path) -> N
     last = (made.models.query.output_weight, made.models.query.output_bias)
     differ = sum(np.asarray(leaf).nbytes for leaf in last)
     assert differ < path.stat().st_size < differ + 50_000  # shared arrays are there once
-    for name, array in named_arrays(made.models).items():
-        np.testing.assert_array_equal(named_arrays(found.models)[name], array)
+    for name, array in name_arrays(made.models).items():
+        np.testing.assert_array_equal(name_arrays(found.models)[name], array)
     assert (found.seconds, found.message) == (made.seconds, made.message)
     assert found.converged is False
 

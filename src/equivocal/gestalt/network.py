@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-__all__ = ["QueryNetwork", "SentenceGestalt", "UpdateNetwork", "new_sentence_gestalt"]
+__all__ = ["QueryNetwork", "SentenceGestalt", "UpdateNetwork", "create_network"]
 
 
 class UpdateNetwork(eqx.Module):
@@ -84,7 +84,7 @@ class SentenceGestalt(eqx.Module):
         return jax.lax.scan(hear, silence, tokens)[1]
 
 
-def new_sentence_gestalt(
+def create_network(
     key: Key[Array, ""], *, num_tokens: int, num_units: int, hidden: int, gestalt: int
 ) -> SentenceGestalt:
     """Create a network with random weights.

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from equivocal.errors import UserError, did_you_mean
 from equivocal.gestalt.network import SentenceGestalt
-from equivocal.gestalt.questions import features_of, questions_of
+from equivocal.gestalt.questions import collect_questions, compute_features
 from equivocal.gestalt.storage import load_network
 from equivocal.world import Corpus, UnknownWordError, Utterance, World, role_unit
 
@@ -203,7 +203,7 @@ def features(network: Network, corpus: Corpus) -> xr.Dataset:
             f"{network.world.name!r}; sample the corpus from `network.world`."
         )
     queries = corpus.queries
-    psi = _add_bias(_compute_features(network.model, questions_of(corpus)))
+    psi = _add_bias(_compute_features(network.model, collect_questions(corpus)))
     asked = queries.weight > 0
     node, probe, counts = queries.node[asked], queries.probe[asked], queries.weight[asked]
     ends = np.ones(len(corpus.tree.parent), bool)  # beginnings that no sentence continues
@@ -224,4 +224,4 @@ def features(network: Network, corpus: Corpus) -> xr.Dataset:
     )
 
 
-_compute_features = jax.jit(features_of)
+_compute_features = jax.jit(compute_features)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from equivocal.errors import UserError, join_names
 from equivocal.gestalt.network import SentenceGestalt
 from equivocal.gestalt.probing import Network
-from equivocal.gestalt.questions import answers_of, questions_of
+from equivocal.gestalt.questions import collect_answers, collect_questions
 from equivocal.gestalt.scoring import score
 from equivocal.gestalt.storage import (
     TRAIN_AGAIN,
@@ -279,9 +279,9 @@ def _fit(
 ) -> tuple[tuple[SentenceGestalt, ...], list[EpochReport]]:
     """Train on one part of a corpus and report on both."""
     stacked, reports = fit(
-        questions_of(kept),
-        answers_of(kept),
-        answers_of(held_out),
+        collect_questions(kept),
+        collect_answers(kept),
+        collect_answers(held_out),
         settings,
         num_tokens=len(kept.world.tokens),
         on_epoch=on_epoch,

@@ -24,7 +24,7 @@ import tomli_w
 from safetensors.numpy import save_file
 
 from equivocal.errors import UserError, join_names
-from equivocal.gestalt.network import SentenceGestalt, new_sentence_gestalt
+from equivocal.gestalt.network import SentenceGestalt, create_network
 from equivocal.gestalt.training import TrainingSettings
 from equivocal.machine import available_cores, versions
 from equivocal.store import Shapes, UnreadableError, parse_json, read_tensors, read_toml
@@ -43,8 +43,8 @@ __all__ = [
     "find_foreign",
     "load_model",
     "load_network",
-    "named_arrays",
-    "network_path",
+    "locate_network",
+    "name_arrays",
     "read_run",
     "refuse_damaged",
     "save_network",
@@ -60,13 +60,13 @@ ABOUT = "equivocal"  # key of the file's metadata
 CHECKED = re.compile(r"world\.toml|curves\.csv|networks/\d{2,9}\.safetensors")
 
 
-def named_arrays(model: SentenceGestalt) -> dict[str, Any]:
+def name_arrays(model: SentenceGestalt) -> dict[str, Any]:
     """Return the arrays by name, such as `update.token_weight`, in a fixed order."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(model)
     return {".".join(key.name for key in path): leaf for path, leaf in leaves}
 
 
-def network_path(directory: Path, index: int) -> Path:
+def locate_network(directory: Path, index: int) -> Path:
     """Return where a run keeps the weights of one of its networks."""
     return directory / "networks" / f"{index:02d}.safetensors"
 
@@ -82,9 +82,9 @@ def start_run(directory: Path, world: World) -> None:
 
 def save_network(directory: Path, index: int, model: SentenceGestalt, world: World) -> None:
     """Write one network of a run."""
-    arrays = {name: np.asarray(array) for name, array in named_arrays(model).items()}
+    arrays = {name: np.asarray(array) for name, array in name_arrays(model).items()}
     about = {"format": FORMAT, "world": world.name, "fingerprint": world.fingerprint}
-    with write_atomically(network_path(directory, index)) as temporary:
+    with write_atomically(locate_network(directory, index)) as temporary:
         # one entry, since safetensors writes several in any order and equal files should be equal
         save_file(arrays, temporary, metadata={ABOUT: json.dumps(about)})
 
@@ -92,7 +92,7 @@ def save_network(directory: Path, index: int, model: SentenceGestalt, world: Wor
 def write_run(directory: Path, world: World, settings: TrainingSettings, seconds: float) -> None:
     """Write `run.toml`, the last file of a run."""
     written = [directory / "world.toml", directory / "curves.csv"]
-    written += [network_path(directory, index) for index in range(settings.networks)]
+    written += [locate_network(directory, index) for index in range(settings.networks)]
     checksums = compute_checksums(directory, written)
     path, took = directory / "run.toml", round(seconds, 3)
     write_settings(path, world, settings, seconds=took, checksums=checksums)
@@ -192,9 +192,9 @@ def load_model(
     directory: Path, index: int, world: World, settings: TrainingSettings
 ) -> SentenceGestalt:
     """Load the weights of one network; a file of another world or another shape is refused."""
-    path = network_path(directory, index)
+    path = locate_network(directory, index)
     empty = _describe_network(settings, world)
-    expected = {name: leaf.shape for name, leaf in named_arrays(empty).items()}
+    expected = {name: leaf.shape for name, leaf in name_arrays(empty).items()}
 
     def check(metadata: dict[str, str], shapes: Shapes) -> None:
         _check_origin(path, metadata, world)
@@ -237,7 +237,5 @@ def _describe_network(settings: TrainingSettings, world: World) -> SentenceGesta
     """Return a network of shapes in place of weights."""
     sizes = {"num_tokens": len(world.tokens), "num_units": len(world.units)}
     sizes |= {"hidden": settings.hidden, "gestalt": settings.gestalt}
-    shapes: SentenceGestalt = eqx.filter_eval_shape(
-        new_sentence_gestalt, jax.random.key(0), **sizes
-    )
+    shapes: SentenceGestalt = eqx.filter_eval_shape(create_network, jax.random.key(0), **sizes)
     return shapes

@@ -30,8 +30,8 @@ import optax
 from jaxtyping import Array, Float, Int, Key
 
 from equivocal.errors import UserError, did_you_mean, join_names
-from equivocal.gestalt.network import SentenceGestalt, new_sentence_gestalt
-from equivocal.gestalt.questions import Answers, Questions, features_of
+from equivocal.gestalt.network import SentenceGestalt, create_network
+from equivocal.gestalt.questions import Answers, Questions, compute_features
 from equivocal.machine import available_cores
 from equivocal.world import MAX_SAMPLE
 
@@ -188,7 +188,7 @@ def _estimate_loss(
 
     `kept` scales ψ: 0 where a unit is dropped, 1/(1−ρ) elsewhere.
     """
-    psi = features_of(network, batch)
+    psi = compute_features(network, batch)
     return _compute_cross_entropy(
         network.query.logits(psi if kept is None else psi * kept), target
     ).mean()
@@ -235,7 +235,7 @@ def _start(
     keys = jax.vmap(partial(jax.random.fold_in, key))(indices)
     sizes = {"num_tokens": num_tokens, "num_units": num_units}
     sizes |= {"hidden": settings.hidden, "gestalt": settings.gestalt}
-    network = jax.vmap(partial(new_sentence_gestalt, **sizes))(keys)
+    network = jax.vmap(partial(create_network, **sizes))(keys)
     return _State(
         network=network,
         optimiser=jax.vmap(_build_optimiser(settings).init)(network),
@@ -332,7 +332,7 @@ def _run_epoch(
 
     keys = jax.random.split(key, settings.steps)
     (network, memory), _ = jax.lax.scan(step, (state.network, state.optimiser), keys)
-    logits = jax.vmap(lambda each: each.query.logits(features_of(each, questions)))(network)
+    logits = jax.vmap(lambda each: each.query.logits(compute_features(each, questions)))(network)
     score = jax.vmap(_score, in_axes=(0, None))
     train_loss, train_accuracy = score(logits, train)
     test_loss, test_accuracy = score(logits, test)

@@ -21,7 +21,7 @@ import xarray as xr
 
 from equivocal.errors import UserError, join_names
 from equivocal.gestalt import Run
-from equivocal.gestalt.storage import network_path
+from equivocal.gestalt.storage import locate_network
 from equivocal.inference import LastLayer, collect_last_layer, infer_posterior
 from equivocal.progress import Advance
 from equivocal.sampling import Posterior
@@ -92,7 +92,7 @@ class Study:
         return [
             hash_content(
                 # by number: in the order of names, 100 would come before 11
-                hash_files(network_path(self.folder, index)),
+                hash_files(locate_network(self.folder, index)),
                 self.run.world.fingerprint,
                 corpus,
             )

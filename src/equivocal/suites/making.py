@@ -20,7 +20,7 @@ from pathlib import Path
 from equivocal.store.files import write_text_atomically
 from equivocal.suites.items import COLUMNS
 from equivocal.world import World
-from equivocal.world.spelling import verb_form
+from equivocal.world.spelling import inflect_verb
 
 __all__ = ["MAKERS", "Frame", "frames_of", "in_blocks", "items_csv"]
 
@@ -89,7 +89,7 @@ def frames_of(world: World) -> tuple[Frame, ...]:
             Frame(
                 name=f"{action} ({situation})" if several else action,
                 action=action,
-                verb=verb_form(action, "third", world.file.verbs.get(action)),
+                verb=inflect_verb(action, "third", world.file.verbs.get(action)),
                 agent=next(agents),
                 situation=situation,
                 one_of_several=several,

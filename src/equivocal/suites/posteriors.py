@@ -14,7 +14,7 @@ import numpy as np
 
 from equivocal.errors import UserError
 from equivocal.gestalt import Run
-from equivocal.gestalt.storage import network_path
+from equivocal.gestalt.storage import locate_network
 from equivocal.inference import SamplerSettings, collect_last_layer, infer_posterior
 from equivocal.progress import Advance
 from equivocal.sampling import Posterior
@@ -63,6 +63,6 @@ def particles_of(folder: Path, index: int) -> np.ndarray:
 
 
 def _path(folder: Path, index: int) -> Path:
-    weights = str(compute_checksum(network_path(folder, index)))
+    weights = str(compute_checksum(locate_network(folder, index)))
     key = hash_content(weights, SAMPLER.model_dump(), VARIANCE, ROWS)
     return folder / "posteriors" / f"suites_{VARIANCE:g}" / f"{index:02d}-{key}.safetensors"

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from equivocal.gestalt import Run
-from equivocal.gestalt.storage import named_arrays
+from equivocal.gestalt.storage import name_arrays
 from equivocal.store import UnreadableError, read_json
 from equivocal.store.files import write_text_atomically
 from equivocal.store.stages import hash_content
@@ -39,7 +39,7 @@ def kept_path(
 ) -> Path:
     """Where the readings of one network's posterior lie; `settings` are those of the posterior."""
     weights = hashlib.sha256()
-    for array in named_arrays(run.models[index]).values():
+    for array in name_arrays(run.models[index]).values():
         weights.update(np.asarray(array).tobytes())
     asked = [
         (str(item.utterance), *map(asdict, item.questions))  # the order counts, names do not

@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from equivocal.gestalt import SentenceGestalt
-from equivocal.gestalt.questions import Level, Questions, features_of
+from equivocal.gestalt.questions import Level, Questions, compute_features
 from equivocal.world import Utterance, World, role_unit
 
 __all__ = [
@@ -134,7 +134,7 @@ def _member(models: SentenceGestalt, number: int) -> SentenceGestalt:
 
 @jax.jit
 def _beliefs(model: SentenceGestalt, questions: Questions) -> Array:
-    return jax.nn.sigmoid(model.query.logits(features_of(model, questions)))
+    return jax.nn.sigmoid(model.query.logits(compute_features(model, questions)))
 
 
 @jax.jit
@@ -144,7 +144,7 @@ def _together(models: SentenceGestalt, questions: Questions) -> tuple[Array, Arr
     def add(
         total: tuple[Array, Array, Array], model: SentenceGestalt
     ) -> tuple[tuple[Array, Array, Array], None]:
-        a = model.query.logits(features_of(model, questions))
+        a = model.query.logits(compute_features(model, questions))
         yes, no = jax.nn.log_sigmoid(a), jax.nn.log_sigmoid(-a)
         entropy = -(jnp.exp(yes) * yes + jnp.exp(no) * no)
         log_yes, log_no, own = total

@@ -21,7 +21,7 @@ from safetensors.numpy import save_file
 from equivocal.errors import UserError
 from equivocal.gestalt import OnEpoch, Run, train
 from equivocal.gestalt.runs import split_corpus
-from equivocal.gestalt.storage import named_arrays, network_path
+from equivocal.gestalt.storage import locate_network, name_arrays
 from equivocal.sampling.samplers import network_flow
 from equivocal.store import Shapes, UnreadableError, add_tensor_checksum, parse_json, read_tensors
 from equivocal.store.files import compute_checksum, write_atomically
@@ -80,7 +80,7 @@ class Kept:
         return mc_dropout(network, settings.dropout, settings.num_particles, seed=seed, seconds=own)
 
     def _path(self, kind: str, index: int) -> Path:
-        weights = compute_checksum(network_path(self.folder / "networks", index))
+        weights = compute_checksum(locate_network(self.folder / "networks", index))
         settings = asdict(self.settings)
         settings.pop("dropout")  # of no concern to a posterior
         constants = {"CLOSE": CLOSE} if kind == "last" else network_flow.constants()
@@ -121,7 +121,7 @@ def seconds_each(run: Run) -> float:
 
 def save_members(members: Comprehenders, path: Path) -> None:
     """Write comprehenders; `load_members` reads them back."""
-    arrays = {name: np.asarray(array) for name, array in named_arrays(members.models).items()}
+    arrays = {name: np.asarray(array) for name, array in name_arrays(members.models).items()}
     once = {
         name: np.ascontiguousarray(array if array.strides[0] else array[:1], np.float32)
         for name, array in arrays.items()
@@ -141,7 +141,7 @@ def save_members(members: Comprehenders, path: Path) -> None:
 
 def load_members(path: Path, run: Run, kind: str) -> Comprehenders:
     """Comprehenders of a run's world and sizes; a file of another is refused."""
-    single = named_arrays(run.models[0])
+    single = name_arrays(run.models[0])
     members = 0
 
     def check(metadata: dict[str, str], shapes: Shapes) -> None:

@@ -22,7 +22,7 @@ from jaxtyping import Array, Float, Int
 
 from equivocal.errors import UserError, did_you_mean, join_names
 from equivocal.gestalt import Network, QueryNetwork, SentenceGestalt, features
-from equivocal.gestalt.questions import Level, gestalts_of, questions_of
+from equivocal.gestalt.questions import Level, collect_questions, compute_gestalts
 from equivocal.sampling import sample_network, sample_posterior
 from equivocal.uncertainty.comprehenders import Comprehenders, shared_by, with_last_layers
 from equivocal.world import Corpus
@@ -154,13 +154,13 @@ def _as_function(
     model: SentenceGestalt, corpus: Corpus, layers: str
 ) -> tuple[Callable[[Array, Inputs], Array], Inputs]:
     """The network as a function of some of its weights, and the rows it is asked about."""
-    questions = questions_of(corpus)
+    questions = collect_questions(corpus)
     asked = np.flatnonzero(corpus.queries.weight > 0)
     inputs = {"node": questions.node[asked], "probe": questions.probe[asked]}
     if layers == "all":
         given = (model, questions.levels, questions.probes)
         return _partial(_logits_of_all, *given), inputs
-    heard = gestalts_of(model, questions.levels)
+    heard = compute_gestalts(model, questions.levels)
     return _partial(_logits_of_query, model.query, heard, questions.probes), inputs
 
 
@@ -185,7 +185,7 @@ def _logits_of_all(
     inputs: Inputs,
 ) -> Array:
     model = _shaped(model, weights)
-    heard = gestalts_of(model, levels)
+    heard = compute_gestalts(model, levels)
     query = model.query
     return query.logits(query.features(heard, probes, inputs["node"], inputs["probe"]))
 

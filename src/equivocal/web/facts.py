@@ -10,7 +10,7 @@ from equivocal.asking.examples import examples_of
 from equivocal.web.questions import MOST_CHARACTERS
 from equivocal.world import World
 from equivocal.world.grammar import NO_FILLER
-from equivocal.world.spelling import verb_form
+from equivocal.world.spelling import inflect_verb
 
 __all__ = ["world_facts"]
 
@@ -49,7 +49,7 @@ def _classes(world: World) -> dict[str, list[str]]:
         for number, marker in zip(fillers, construction.marker_of(role, fillers), strict=True):
             word = world.lexicon.words[number]
             if role == world.grammar.action_role:
-                said[word] = verb_form(word, construction.verb_form, world.file.verbs.get(word))
+                said[word] = inflect_verb(word, construction.verb_form, world.file.verbs.get(word))
             elif marker != NO_FILLER:
                 said[word] = f"{world.file.markers[world.tokens[marker]][0]} {word}"
     return {

@@ -21,12 +21,12 @@ from equivocal.world.event_checks import (
     check_shares,
     find_repeated,
 )
-from equivocal.world.grammar import NO_FILLER, Grammar, words_behind_markers
+from equivocal.world.grammar import NO_FILLER, Grammar, map_markers_to_words
 from equivocal.world.lexicon import ROLE_PREFIX, Lexicon
 from equivocal.world.names import Names
 from equivocal.world.queries import PLUS
 from equivocal.world.schema import ABSENT, WorldFile
-from equivocal.world.spelling import declared_spellings, fold, known_spellings, verb_form
+from equivocal.world.spelling import collect_spellings, fold, inflect_verb, list_declared_spellings
 
 __all__ = ["find_oversize", "find_problems", "find_unused_parts", "name_uncovered_events"]
 
@@ -65,7 +65,7 @@ def find_problems(file: WorldFile) -> list[Problem]:
         _check_meanings(file),
         check_groups(file, names),
         _check_spellings(file, names),
-        _check_printed(file, known_spellings(file)),
+        _check_printed(file, collect_spellings(file)),
         check_actions(file, names),
         check_constructions(file, names),
         check_shares(file),
@@ -177,7 +177,7 @@ def _check_spellings(file: WorldFile, names: Names) -> Iterator[Problem]:
     for table, keys in (("[verbs]", file.verbs), ("[forms]", file.forms)):
         yield from check_known(table, "word", keys, names.words, "it is in no [words] table.")
     owners: dict[str, str] = {}
-    for table, spelling, word in declared_spellings(file):
+    for table, spelling, word in list_declared_spellings(file):
         owner = owners.setdefault(fold(spelling), word)
         if owner != word:
             message = f"{spelling!r} is a spelling of both {owner!r} and {word!r}; drop one."
@@ -201,7 +201,7 @@ def _check_printed(file: WorldFile, known: dict[str, str]) -> Iterator[Problem]:
     forms = dict.fromkeys(spec.form for spec in file.constructions)
     for verb in dict.fromkeys(spec.action or name for name, spec in file.actions.items()):
         for form in forms:
-            printed = verb_form(verb, form, file.verbs.get(verb))
+            printed = inflect_verb(verb, form, file.verbs.get(verb))
             other = known.get(fold(printed))
             if other != verb and verb in known.values():
                 reading = f"is read as {other!r}" if other else "is shared with another word"
@@ -244,7 +244,7 @@ def find_unused_parts(
         if word not in used
     ]
     roles = [role for role, fillers in by_role.items() if not fillers]
-    introduced = words_behind_markers(grammar, lexicon).items()
+    introduced = map_markers_to_words(grammar, lexicon).items()
     markers = [marker for marker, words in introduced if not words]
     parts = [("roles", "action fills the role", role) for role in roles]
     parts += [("[markers]", "construction uses the marker", marker) for marker in markers]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from equivocal.store.files import write_text_atomically
 from equivocal.world.derivations import Derivations, collapse
-from equivocal.world.prefixes import PrefixTree, build_prefix_tree, constituents_of
+from equivocal.world.prefixes import PrefixTree, build_prefix_tree, list_constituents
 from equivocal.world.queries import Queries, build_queries
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Corpus:
     @cached_property
     def tree(self) -> PrefixTree:
         """All beginnings of these sentences."""
-        return build_prefix_tree(constituents_of(self.derivations, self.world.grammar))
+        return build_prefix_tree(list_constituents(self.derivations, self.world.grammar))
 
     @cached_property
     def beginnings(self) -> tuple[str, ...]:
@@ -93,7 +93,7 @@ class Corpus:
         return build_queries(self.derivations, self.tree, world.grammar, world.lexicon)
 
     def to_dataframe(self) -> "pd.DataFrame":
-        """Return a table: sentence, construction, a column per role (or empty), count or probability."""
+        """Return a table: sentence, construction, a column per role, count or probability."""
         import pandas as pd
 
         words = np.array([*self.world.lexicon.words, ""], dtype=object)  # last: NO_FILLER is -1

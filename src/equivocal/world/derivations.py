@@ -15,11 +15,11 @@ from equivocal.world.grammar import NO_FILLER, Action, Choice, Grammar
 __all__ = [
     "Derivations",
     "UncoveredEventError",
+    "bound_derivations",
     "collapse",
-    "count_at_most",
     "draw_derivations",
     "enumerate_derivations",
-    "weight_by_group",
+    "sum_by_group",
 ]
 
 Columns = NDArray[np.int32]
@@ -48,7 +48,7 @@ class Derivations:
         return replace(self, weight=weight)
 
 
-def count_at_most(grammar: Grammar) -> float:
+def bound_derivations(grammar: Grammar) -> float:
     """Bound the number of derivations by the product of the longest lists of fillers."""
     total = 0.0
     for action in grammar.actions:
@@ -181,10 +181,10 @@ def collapse(derivations: Derivations) -> Derivations:
         [derivations.construction, derivations.fillers, derivations.said.astype(np.int32)]
     )
     _, first, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-    return derivations.take(first).reweighted(weight_by_group(group, derivations.weight))
+    return derivations.take(first).reweighted(sum_by_group(group, derivations.weight))
 
 
-def weight_by_group(group: NDArray[np.intp], weight: NDArray[np.float64]) -> NDArray[np.float64]:
+def sum_by_group(group: NDArray[np.intp], weight: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return (groups,): the total weight of the rows in each group, numbered from 0."""
     return np.bincount(group.ravel(), weights=weight).astype(np.float64)
 

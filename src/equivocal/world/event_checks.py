@@ -10,7 +10,7 @@ from graphlib import CycleError, TopologicalSorter
 from equivocal.errors import did_you_mean, join_names
 from equivocal.world.errors import Problem
 from equivocal.world.names import Names, UnknownNameError
-from equivocal.world.schema import ABSENT, ConstructionSpec, Rule, WorldFile, asked_roles
+from equivocal.world.schema import ABSENT, ConstructionSpec, Rule, WorldFile, list_asked_roles
 
 __all__ = [
     "check_actions",
@@ -75,7 +75,7 @@ def check_actions(file: WorldFile, names: Names) -> Iterator[Problem]:
                         "move it to the end.",
                     )
         try:
-            asks = {role: asked_roles(rules) for role, rules in spec.roles.items()}
+            asks = {role: list_asked_roles(rules) for role, rules in spec.roles.items()}
             TopologicalSorter(asks).prepare()
         except CycleError as error:
             circle = " → ".join(error.args[1])

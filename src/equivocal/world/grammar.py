@@ -19,7 +19,7 @@ from equivocal.world.schema import (
     ConstructionSpec,
     Rule,
     WorldFile,
-    asked_roles,
+    list_asked_roles,
 )
 
 __all__ = [
@@ -29,7 +29,7 @@ __all__ = [
     "Construction",
     "Grammar",
     "build_grammar",
-    "words_behind_markers",
+    "map_markers_to_words",
 ]
 
 NO_FILLER = -1  # in place of a word number: the event lacks the role
@@ -91,7 +91,7 @@ class Grammar:
         return {int(word) for choice in choices for word in choice.fillers} - {NO_FILLER}
 
 
-def words_behind_markers(grammar: Grammar, lexicon: Lexicon) -> dict[str, set[str]]:
+def map_markers_to_words(grammar: Grammar, lexicon: Lexicon) -> dict[str, set[str]]:
     """Return, for each marker, the words that it introduces in some construction."""
     words: dict[str, set[str]] = {marker: set() for marker in lexicon.markers}
     for construction in grammar.constructions:
@@ -136,7 +136,7 @@ class _Builder:
 
     def _build_choices(self, spec: ActionSpec) -> tuple[tuple[int, tuple[Choice, ...]], ...]:
         """Order the roles of an action so that each comes after those it asks about."""
-        asks = {role: asked_roles(rules) for role, rules in spec.roles.items()}
+        asks = {role: list_asked_roles(rules) for role, rules in spec.roles.items()}
         return tuple(
             (self.role[role], tuple(map(self._build_choice, spec.roles[role])))
             for role in TopologicalSorter(asks).static_order()

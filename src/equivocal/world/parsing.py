@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from equivocal.errors import UserError, did_you_mean, join_names
 from equivocal.world.errors import UnknownWordError
 from equivocal.world.schema import WorldFile
-from equivocal.world.spelling import fold, known_spellings, words_in
+from equivocal.world.spelling import collect_spellings, fold, split_words
 
 __all__ = ["Constituent", "Parser", "Utterance"]
 
 # Words the model has no input for and loses nothing by; a world that uses one keeps it.
-_SKIPPED = frozenset(words_in("a an the this that these those some my your his her its our their"))
+_SKIPPED = frozenset(
+    split_words("a an the this that these those some my your his her its our their")
+)
 MAX_CHARACTERS = 2_000
 
 
@@ -69,7 +71,7 @@ class Parser:
     def __init__(self, file: WorldFile, usual_words: dict[str, set[str]], source: str) -> None:
         """`usual_words`: marker → words that the world's constructions put behind it."""
         self._source = source
-        self._spellings = known_spellings(file)
+        self._spellings = collect_spellings(file)
         self._markers: dict[str, list[str]] = {}  # spelling: markers written so
         for marker, spellings in file.markers.items():
             for spelling in {fold(marker), *map(fold, spellings)}:
@@ -86,7 +88,7 @@ class Parser:
             raise UserError(
                 f"the sentence has {len(text)} characters, at most {MAX_CHARACTERS}; shorten it."
             )
-        heard = words_in(text)
+        heard = split_words(text)
         constituents: list[Constituent] = []
         waiting: str | None = None  # a marker's spelling that waits for its word
         while heard:
@@ -113,7 +115,7 @@ class Parser:
         return Utterance(tuple(constituents))
 
     def _match_phrase(self, heard: list[str]) -> int:
-        """Return how many words the longest known phrase at the start has; 0 where there is none."""
+        """Return how many words the longest known phrase at the start has; 0 for none."""
         for size in range(min(self._longest, len(heard)), 0, -1):
             phrase = " ".join(heard[:size])
             if phrase in self._spellings or phrase in self._markers:

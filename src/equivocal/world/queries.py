@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from equivocal.world.derivations import Derivations, weight_by_group
+from equivocal.world.derivations import Derivations, sum_by_group
 from equivocal.world.grammar import NO_FILLER, Grammar
 from equivocal.world.lexicon import Lexicon
 from equivocal.world.prefixes import NO_NODE, PrefixTree
@@ -101,12 +101,12 @@ def build_queries(
 
     codes = (node.astype(np.int64) * num_probes + probe) * num_answers + answer
     triples, group = np.unique(codes, return_inverse=True)
-    triple_weight = weight_by_group(group, np.concatenate([weights, weights]))
+    triple_weight = sum_by_group(group, np.concatenate([weights, weights]))
     pairs, triple_pair = np.unique(triples // num_answers, return_inverse=True)
     return Queries(
         node=(pairs // num_probes).astype(np.int32),
         probe=(pairs % num_probes).astype(np.int32),
-        weight=weight_by_group(triple_pair, triple_weight),
+        weight=sum_by_group(triple_pair, triple_weight),
         probe_units=np.concatenate([role_units, meaning]),
         probe_names=(*lexicon.roles, *_name_fillers(patterns, grammar, lexicon)),
         answer_units=role_units[answer_codes // num_patterns]

@@ -20,7 +20,7 @@ __all__ = [
     "Rule",
     "VerbForms",
     "WorldFile",
-    "asked_roles",
+    "list_asked_roles",
 ]
 
 ABSENT = "absent"  # reserved filler: "this event has no such role"
@@ -112,7 +112,7 @@ class Rule(_Strict):
     then: Annotated[str | tuple[str, ...] | dict[str, float], PlainValidator(_parse_fillers)]
 
 
-def asked_roles(rules: tuple[Rule, ...]) -> list[str]:
+def list_asked_roles(rules: tuple[Rule, ...]) -> list[str]:
     """List the roles that rules ask about, each once, in a fixed order."""
     return list(dict.fromkeys(role for rule in rules for role in rule.when))
 

@@ -18,21 +18,21 @@ from equivocal.world.lexicon import Lexicon
 from equivocal.world.schema import VerbForms, WorldFile
 
 __all__ = [
-    "declared_spellings",
+    "collect_spellings",
     "fold",
-    "known_spellings",
+    "inflect_verb",
+    "list_declared_spellings",
     "spell_sentences",
-    "verb_form",
-    "words_in",
+    "split_words",
 ]
 
 _VOWELS = "aeiou"
 
 
-def words_in(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """Split a text into words as they are compared: no capitals or punctuation, hyphens as blanks.
 
-    >>> words_in("At the X-ray, Tom's dog…")
+    >>> split_words("At the X-ray, Tom's dog…")
     ['at', 'the', 'x', 'ray', "tom's", 'dog']
     """
     folded = unicodedata.normalize("NFC", text).casefold().replace("’", "'")
@@ -43,7 +43,7 @@ def words_in(text: str) -> list[str]:
 
 def fold(spelling: str) -> str:
     """Return the form in which spellings are compared."""
-    return " ".join(words_in(spelling))
+    return " ".join(split_words(spelling))
 
 
 def _ends_in_consonant_y(word: str) -> bool:
@@ -78,14 +78,16 @@ def _add_ing(word: str) -> str:
     return word + (word[-1] if _doubles_last(word) else "") + "ing"
 
 
-def verb_form(word: str, form: str, irregular: VerbForms | None = None) -> str:
+def inflect_verb(word: str, form: str, irregular: VerbForms | None = None) -> str:
     """Inflect a verb; of a phrase such as "look at", the first word is inflected.
 
-    >>> verb_form("look at", "third"), verb_form("like", "progressive"), verb_form("carry", "past")
-    ('looks at', 'liking', 'carried')
-    >>> verb_form("chop", "past"), verb_form("lie", "progressive"), verb_form("go", "third")
-    ('chopped', 'lying', 'goes')
-    >>> verb_form("eat", "participle", VerbForms(past="ate", participle="eaten"))
+    >>> inflect_verb("look at", "third"), inflect_verb("go", "third")
+    ('looks at', 'goes')
+    >>> inflect_verb("like", "progressive"), inflect_verb("lie", "progressive")
+    ('liking', 'lying')
+    >>> inflect_verb("carry", "past"), inflect_verb("chop", "past")
+    ('carried', 'chopped')
+    >>> inflect_verb("eat", "participle", VerbForms(past="ate", participle="eaten"))
     'eaten'
     """
     irregular = irregular or VerbForms()
@@ -99,7 +101,7 @@ def verb_form(word: str, form: str, irregular: VerbForms | None = None) -> str:
     return " ".join(filter(None, [rules[form](head) if form in rules else head, rest]))
 
 
-def declared_spellings(file: WorldFile) -> Iterator[tuple[str, str, str]]:
+def list_declared_spellings(file: WorldFile) -> Iterator[tuple[str, str, str]]:
     """Yield (table, spelling, word) for every spelling the file itself gives."""
     for cls, words in file.words.items():
         for word in words:
@@ -123,16 +125,16 @@ def _list_regular_spellings(file: WorldFile) -> Iterator[tuple[str, str]]:
                 continue
             irregular = file.verbs.get(word)
             for form in ("third", "past", "participle", "progressive"):
-                yield verb_form(word, form, irregular), word
+                yield inflect_verb(word, form, irregular), word
             # "was eating" must not be taken for the passive "was eaten"
-            progressive = verb_form(word, "progressive", irregular)
+            progressive = inflect_verb(word, "progressive", irregular)
             for auxiliary in ("is", "are", "was", "were"):
                 yield f"{auxiliary} {progressive}", word
 
 
-def known_spellings(file: WorldFile) -> dict[str, str]:
+def collect_spellings(file: WorldFile) -> dict[str, str]:
     """Return every spelling the parser understands, folded, and the word it stands for."""
-    declared = {fold(spelling): word for _, spelling, word in declared_spellings(file)}
+    declared = {fold(spelling): word for _, spelling, word in list_declared_spellings(file)}
     owners: dict[str, set[str]] = defaultdict(set)
     for spelling, word in _list_regular_spellings(file):
         owners[fold(spelling)].add(word)
@@ -163,7 +165,7 @@ def _spell_roles(
         words = list(lexicon.words)
         if role == grammar.action_role:
             form = construction.verb_form
-            words = [verb_form(word, form, file.verbs.get(word)) for word in words]
+            words = [inflect_verb(word, form, file.verbs.get(word)) for word in words]
         every = np.arange(len(words), dtype=np.int32)
         for number, token in enumerate(construction.marker_of(role, every).tolist()):
             if token != NO_FILLER:

@@ -19,14 +19,14 @@ from equivocal.world.checks import find_unused_parts, name_uncovered_events
 from equivocal.world.corpus import Corpus
 from equivocal.world.derivations import (
     Derivations,
+    bound_derivations,
     collapse,
-    count_at_most,
     draw_derivations,
     enumerate_derivations,
-    weight_by_group,
+    sum_by_group,
 )
 from equivocal.world.errors import ImpossibleSentenceError, WorldError, WorldSizeWarning
-from equivocal.world.grammar import NO_FILLER, Grammar, build_grammar, words_behind_markers
+from equivocal.world.grammar import NO_FILLER, Grammar, build_grammar, map_markers_to_words
 from equivocal.world.lexicon import Lexicon, build_lexicon
 from equivocal.world.loading import parse_world_file, read_world
 from equivocal.world.parsing import Parser, Utterance
@@ -146,7 +146,7 @@ class World:
     @cached_property
     def is_exact(self) -> bool:
         """Whether the world is enumerated; if not, probabilities are estimates from a sample."""
-        return bool(count_at_most(self.grammar) <= MAX_ENUMERATED)
+        return bool(bound_derivations(self.grammar) <= MAX_ENUMERATED)
 
     @cached_property
     def all_derivations(self) -> Corpus:
@@ -154,7 +154,7 @@ class World:
         if self._enumerated is not None:
             return Corpus(self, self._enumerated)
         warnings.warn(
-            f"world {self.name!r} has up to {count_at_most(self.grammar):.2g} derivations, too "
+            f"world {self.name!r} has up to {bound_derivations(self.grammar):.2g} derivations, too "
             f"many to enumerate (at most {MAX_ENUMERATED:,}); its probabilities are estimated "
             f"from {FALLBACK_SAMPLE:,} sampled sentences.",
             WorldSizeWarning,
@@ -168,7 +168,7 @@ class World:
         """Every event with its probability, whichever way it is told."""
         derivations = self.all_derivations.derivations
         rows, group = np.unique(derivations.fillers, axis=0, return_inverse=True)
-        weight = weight_by_group(group, derivations.weight)
+        weight = sum_by_group(group, derivations.weight)
         return tuple(
             Event(
                 {
@@ -187,7 +187,7 @@ class World:
         everything = self.all_derivations
         last = everything.tree.node_of.max(axis=1)  # nodes are numbered by depth
         _, first, group = np.unique(last, return_index=True, return_inverse=True)
-        weight = weight_by_group(group, everything.derivations.weight)
+        weight = sum_by_group(group, everything.derivations.weight)
         order = np.argsort(-weight, kind="stable")
         texts = everything.take(first[order]).texts
         return tuple(map(Sentence, texts, weight[order].tolist()))
@@ -229,7 +229,7 @@ class World:
 
     @cached_property
     def _parser(self) -> Parser:
-        usual = words_behind_markers(self.grammar, self.lexicon)
+        usual = map_markers_to_words(self.grammar, self.lexicon)
         return Parser(self.file, usual, self.source)
 
     def parse(self, text: str | Utterance) -> Utterance:
