@@ -4,7 +4,7 @@ What a network can be asked is defined here: answers, gestalts, features and wei
 layer, as labelled arrays. The equations are in `network`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -137,7 +137,7 @@ class Network:
 def _label(
     name: str,
     values: jax.Array | np.ndarray,
-    labels: dict[str, Sequence[str] | None],
+    labels: Mapping[str, Sequence[str] | None],
     about: dict[str, str] | None = None,
 ) -> xr.DataArray:
     """Name the axes of an array and, where there are labels, what lies along them."""

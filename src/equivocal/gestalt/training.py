@@ -125,15 +125,14 @@ def _read_number(text: str) -> Any:
 
 def _check_number(field: "Field[Any]", value: Any) -> int | float:
     """Return a number of the field's own type: `learning_rate = 1` is 1.0."""
-    kind = type(field.default)
+    kind: type[int] | type[float] = int if isinstance(field.default, int) else float
     fits = isinstance(value, int if kind is int else int | float) and not isinstance(value, bool)
     if not fits:
         what, example = "a whole number" if kind is int else "a number", field.default
         raise UserError(f"{field.name} must be {what} such as {example}, got {value!r:.60}.")
     if not abs(value) < LARGEST:  # nor is NaN
         raise UserError(f"{field.name} must be a number between -{LARGEST:g} and {LARGEST:g}.")
-    number: int | float = kind(value)
-    return number
+    return kind(value)
 
 
 class EpochReport(NamedTuple):
@@ -233,9 +232,14 @@ def _start(
     """Initialise networks with these indices, stacked along a leading axis."""
     # by index, so that network 3 starts the same whether 4 or 40 are trained
     keys = jax.vmap(partial(jax.random.fold_in, key))(indices)
-    sizes = {"num_tokens": num_tokens, "num_units": num_units}
-    sizes |= {"hidden": settings.hidden, "gestalt": settings.gestalt}
-    network = jax.vmap(partial(create_network, **sizes))(keys)
+    new = partial(
+        create_network,
+        num_tokens=num_tokens,
+        num_units=num_units,
+        hidden=settings.hidden,
+        gestalt=settings.gestalt,
+    )
+    network = jax.vmap(new)(keys)
     return _State(
         network=network,
         optimiser=jax.vmap(_build_optimiser(settings).init)(network),
