@@ -22,10 +22,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from equivocal.gestalt.settings import TrainingSettings
+from equivocal.gestalt.training import TrainingSettings
 from equivocal.world import Corpus, World
 from equivocal.world.grammar import NO_FILLER
-from equivocal.world.prefixes import constituents_of
+from equivocal.world.prefixes import list_constituents
 
 __all__ = ["Data", "Epoch", "ReferenceNetwork", "data_of", "fit", "loss_of", "split"]
 
@@ -86,7 +86,7 @@ def split(world: World, settings: TrainingSettings) -> tuple[Corpus, Corpus]:
 def data_of(corpus: Corpus) -> Data:
     """A corpus, one row per sentence, as tensors."""
     world, rows = corpus.world, corpus.derivations
-    tokens = constituents_of(rows, world.grammar)
+    tokens = list_constituents(rows, world.grammar)
     heard = np.zeros((*tokens.shape[:2], len(world.tokens)), dtype=np.float32)
     row, position, slot = np.nonzero(tokens != NO_FILLER)
     heard[row, position, tokens[row, position, slot]] = 1

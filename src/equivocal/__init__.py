@@ -6,6 +6,7 @@
     0.7
 
 Names are imported when first used, so that `equivocal.sampling` needs no more than jax and numpy.
+A new public name is added to `_HOME` and to the imports for type checkers.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -13,26 +14,43 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from equivocal.asking import ask
     from equivocal.errors import UserError
+    from equivocal.gestalt import train
+    from equivocal.sampling import sample_posterior
     from equivocal.world import World
 
-__all__ = ["UserError", "World", "__version__", "ask"]
+__all__ = [
+    "UserError",
+    "World",
+    "__version__",
+    "ask",
+    "compare_uncertainty",
+    "reproduce",
+    "run_study",
+    "run_suites",
+    "sample_posterior",
+    "train",
+]
+
+_HOME = {
+    "UserError": "errors",
+    "World": "world",
+    "ask": "asking",
+    "compare_uncertainty": "experiments.uncertainty",
+    "reproduce": "experiments.studies",
+    "run_study": "experiments.studies",
+    "run_suites": "experiments.suites",
+    "sample_posterior": "sampling",
+    "train": "gestalt",
+}  # the module of each public name
 
 
 def __getattr__(name: str) -> Any:
-    if name == "World":
-        from equivocal.world import World
-
-        return World
-    if name == "ask":
-        from equivocal.asking import ask
-
-        return ask
-    if name == "UserError":
-        from equivocal.errors import UserError
-
-        return UserError
     if name == "__version__":
         from importlib import metadata
 
         return metadata.version("equivocal")
-    raise AttributeError(f"module 'equivocal' has no attribute {name!r}")
+    if name not in _HOME:
+        raise AttributeError(f"module 'equivocal' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"equivocal.{_HOME[name]}"), name)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from equivocal.machine import available_cores, cache_folder, total_memory
-from equivocal.store.unreadable import format_size
+from equivocal.store import format_size
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement

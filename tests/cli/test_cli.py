@@ -165,7 +165,7 @@ def test_train_reuses_a_finished_run(trained: Path) -> None:
     before = (trained / "mine" / "run.toml").read_bytes()
     again = run(*TRAIN, *QUICK, "--out", "mine", cwd=trained)
     assert again.returncode == 0
-    assert "holds this run already" in again.stdout
+    assert "holds this run already" in again.stderr
     assert (trained / "mine" / "run.toml").read_bytes() == before
 
 

@@ -124,16 +124,19 @@ def test_never_two_at_once(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_run_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
-    left = [".a.csv.0123abcd.tmp", ".tmpabc_1234", "tables/.x.89abcdef.tmp", "p/q/.tmpAbC123"]
+    left = [
+        *(".a.csv.0123abcd.tmp", ".tmpabc_1234", "tables/.x.89abcdef.tmp", "p/q/.tmpAbC123"),
+        "1/2/3/4/.a.csv.0123abcd.tmp",
+    ]
     kept = [
         *("a.0123abcd.tmp", ".a.csv.0123ABCD.tmp", ".a.csv.0123abc.tmp", ".tmp", ".tmpAbC1234"),
-        *("other/.a.csv.0123abcd.tmp", "p/.tmpAbC123", "tables/a.csv"),
+        *("1/2/3/4/5/.a.csv.0123abcd.tmp", "tables/a.csv"),
     ]
     for name in [*left, *kept]:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     (tmp_path / ".d.0123abcd.tmp").mkdir()
-    with hold_folder(tmp_path, "tables", "p/*", "none"):
+    with hold_folder(tmp_path):
         there = {str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file()}
         assert there == {*kept, ".equivocal.lock", ".equivocal.json"}
     assert (tmp_path / ".d.0123abcd.tmp").is_dir()

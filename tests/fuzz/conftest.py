@@ -18,8 +18,7 @@ from equivocal.gestalt.storage import load_network, read_run
 from equivocal.human_data.columns import Columns
 from equivocal.human_data.tables import read_measures, read_trials
 from equivocal.sampling import Posterior, sample_posterior
-from equivocal.store import SEAL, read_tensors
-from equivocal.store.store import Store
+from equivocal.store import CHECKSUM, Store, read_tensors
 from equivocal.study import Study, load_stimuli, load_study
 from equivocal.study.grids import load_grid, load_sweep
 from equivocal.suites.reading import Readings, load_readings, save_readings
@@ -68,7 +67,7 @@ def unseal(run: Path) -> None:
 def unseal_tensors(path: Path) -> None:
     """The same of a file that carries its own checksum."""
     about, arrays = read_tensors(path)
-    del about[SEAL]
+    del about[CHECKSUM]
     save_file(arrays, path, metadata=about)
 
 

@@ -30,7 +30,7 @@ from equivocal.store.store import Store
 from equivocal.study import load_stimuli, load_study, prepare
 from equivocal.study.grids import load_grid, load_sweep
 from equivocal.study.settings import parse_changes
-from equivocal.world import World, checks, example_text
+from equivocal.world import World, example_text
 from tests.fuzz.conftest import unseal
 from tests.fuzz.test_loaders import bounded
 from tests.study.test_multiverse import GRID, STIMULI, STUDY
@@ -135,17 +135,17 @@ def variable(number: int, *dimensions: int, count: int | None = None) -> bytes:
     ("parts", "message"),
     [
         ({"dimensions": struct.pack(">iii", 10, 1, 2**31 - 1)}, "more than the file holds"),
-        ({"dimensions": struct.pack(">iI", 10, 2**32 - 1)}, "dimension '' is"),
-        ({"dimensions": dimension(2**31 - 1), "variables": variable(1, 0)}, "says that it has"),
-        ({"dimensions": dimension(0)}, "empty or too long"),
-        ({"dimensions": struct.pack(">ii", 10, 2) + (text("d") + bytes([0, 0, 0, 2])) * 2},
-         "dimension 'd' is there twice"),
-        ({"dimensions": dimension(*[60_000] * 3), "variables": variable(1, 0, 1, 2)}, "says that"),
-        ({"dimensions": dimension(2), "variables": variable(1, 0, 0)}, "a dimension twice"),
-        ({"dimensions": dimension(2), "variables": variable(1, 1)}, "unknown dimension"),
+        ({"dimensions": struct.pack(">iI", 10, 2**31 - 1)}, "more than the file"),
+        ({"dimensions": dimension(2**31 - 1), "variables": variable(1, 0)}, "cannot reshape"),
+        ({"dimensions": dimension(0)}, "empty or has no fixed length"),
+        ({"dimensions": dimension(2**32 - 1)}, "empty or has no fixed length"),
+        ({"dimensions": dimension(*[60_000] * 3), "variables": variable(1, 0, 1, 2)}, "reshape"),
+        ({"dimensions": dimension(2), "variables": variable(1, 0, 0), "data": 64},
+         "a dimension twice"),
+        ({"dimensions": dimension(2), "variables": variable(1, 1)}, "out of range"),
         ({"dimensions": dimension(1 << 17), "variables": variable(2000, 0), "data": 1 << 20},
          "together"),
-        ({"variables": variable(0, count=2**32 - 1)}, "more than the file holds"),
+        ({"variables": variable(0, count=2**31 - 1)}, "more than the file holds"),
         ({"attributes": attribute("fp")}, "an attribute called 'fp'"),
         ({"attributes": attribute("_recs")}, "an attribute called '_recs'"),
         ({"attributes": attribute("_Encoding", "rot13")}, "instead of utf-8"),
@@ -248,11 +248,9 @@ def test_sentences_are_counted_before_they_are_listed() -> None:
         World.from_toml(many_roles(100))
 
 
-def test_words_times_features_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a lower limit: 47,000 words, for which there is the real one, take a second to read."""
-    words = "\n".join(f'w{i} = ["f{i}"]' for i in range(1_000))
-    monkeypatch.setattr(checks, "MOST_FEATURES", 10**6)
-    with pytest.raises(UserError, match="words times features, and at most 1,000,000 are read"):
+def test_words_times_features_are_counted() -> None:
+    words = "\n".join(f'w{i} = ["f{i}"]' for i in range(47_000))
+    with pytest.raises(UserError, match="words times features, and at most 2,147,483,648 are"):
         World.from_toml(example_text() + f"\n[words.more]\n{words}\n")
 
 
@@ -305,7 +303,7 @@ def test_paths_in_files_stay_in_their_folder(where: str, folder: Path, tmp_path:
 @pytest.mark.parametrize("name", ["a/../garden.csv", "C:garden.csv", "\\\\host\\x", "a\\..\\x"])
 def test_paths_are_refused_by_how_they_are_written(name: str, folder: Path) -> None:
     """On any system, and even where they would come back."""
-    with pytest.raises(UserError, match="leads out of its folder; put the file beside"):
+    with pytest.raises(UserError, match="leads out of its folder; .*beside"):
         resolve_inside(folder, name, "stimuli.file")
     assert resolve_inside(folder, "garden.csv", "stimuli.file") == folder / "garden.csv"
 

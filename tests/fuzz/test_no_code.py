@@ -20,7 +20,7 @@ CALLS = {
         "os.system",
     ),
 }
-# Parsers are called in `reading`, which bounds what they are given; elsewhere on what is ours.
+# Parsers are called in `store`, which bounds what they are given; elsewhere on what is ours.
 PARSERS = {
     *("json.load", "json.loads", "tomllib.load", "tomllib.loads", "pd.read_csv", "csv.reader"),
     *(
@@ -34,8 +34,6 @@ PARSERS = {
     *("netcdf_file", "np.fromfile", "np.memmap", "np.loadtxt", "np.genfromtxt", "csv.DictReader"),
 }
 OURS = {
-    ("bench/child.py", "json.loads"): "the command line that our own process was given",
-    ("bench/linearity.py", "json.loads"): "what our own process printed",
     ("doctor/devices.py", "json.loads"): "what our own process printed",
     ("locks.py", "json.loads"): "who holds a folder; whatever is wrong with it, it is not told",
     ("study/activations.py", "tomllib.loads"): "a file of the package",
@@ -76,7 +74,7 @@ def test_files_are_parsed_in_one_place() -> None:
     found = {
         (str(path.relative_to(SOURCE)), name)
         for path in FILES
-        if "reading" not in path.relative_to(SOURCE).parts
+        if "store" not in path.relative_to(SOURCE).parts
         for name in PARSERS & set(calls(path))
     }
     assert found == set(OURS)

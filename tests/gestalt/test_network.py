@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from equivocal.gestalt import Network, Run
-from equivocal.gestalt.network import new_sentence_gestalt
-from equivocal.gestalt.questions import answers_of, gestalts_of, questions_of
-from equivocal.gestalt.training import _cross_entropy
+from equivocal.gestalt.network import create_network
+from equivocal.gestalt.questions import collect_answers, collect_questions, compute_gestalts
+from equivocal.gestalt.training import _compute_cross_entropy
 from equivocal.world import World
-from equivocal.world.prefixes import constituents_of
+from equivocal.world.prefixes import list_constituents
 
 
 @pytest.fixture(autouse=True)
@@ -49,9 +49,7 @@ def literal_answer(network: Network, tokens: list[list[str]], probe: np.ndarray)
 
 @pytest.fixture(scope="module")
 def network(paper: World) -> Network:
-    model = new_sentence_gestalt(
-        jax.random.key(4), num_tokens=72, num_units=176, hidden=30, gestalt=25
-    )
+    model = create_network(jax.random.key(4), num_tokens=72, num_units=176, hidden=30, gestalt=25)
     return Network(model, paper)
 
 
@@ -110,9 +108,9 @@ def test_one_probe_may_be_given_by_itself(network: Network) -> None:
 def test_each_beginning_is_listened_to_once(network: Network) -> None:
     """Gestalts of the tree's nodes are those of listening to every sentence from its start."""
     corpus = network.world.sample(60, seed=3)
-    questions = questions_of(corpus)
-    shared = np.asarray(gestalts_of(network.model, questions.levels))
-    tokens = constituents_of(corpus.derivations, network.world.grammar)
+    questions = collect_questions(corpus)
+    shared = np.asarray(compute_gestalts(network.model, questions.levels))
+    tokens = list_constituents(corpus.derivations, network.world.grammar)
     for row in range(0, 60, 7):
         length = int((tokens[row, :, 0] >= 0).sum())
         alone = network.model.listen(jnp.asarray(tokens[row, :length]))
@@ -123,11 +121,13 @@ def test_collapsed_loss_is_the_loss_of_all_single_rows(small_run: Run) -> None:
     """Counts and mean answers leave the cross-entropy of the corpus unchanged."""
     world, model = small_run.world, small_run.models[0]
     corpus = world.sample(80, seed=9)
-    questions, answers = questions_of(corpus), answers_of(corpus)
+    questions, answers = collect_questions(corpus), collect_answers(corpus)
     network = Network(model, world)
-    gestalts = gestalts_of(model, questions.levels)
+    gestalts = compute_gestalts(model, questions.levels)
     psi = model.query.features(gestalts, questions.probes, questions.node, questions.probe)
-    collapsed = float(answers.weight @ _cross_entropy(model.query.logits(psi), answers.target))
+    collapsed = float(
+        answers.weight @ _compute_cross_entropy(model.query.logits(psi), answers.target)
+    )
 
     total, asked = 0.0, 0
     words = world.lexicon.words

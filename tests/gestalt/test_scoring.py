@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from equivocal.gestalt import Run, score
-from equivocal.gestalt.scoring import belief_scores, exact_match, exact_match_ceiling
+from equivocal.gestalt.scoring import exact_match, exact_match_ceiling, score_beliefs
 from equivocal.world import World
 
 
@@ -67,7 +67,7 @@ def test_belief_error_agrees_with_its_definition(small_run: Run) -> None:
 
 def test_the_truth_itself_scores_perfectly(paper: World) -> None:
     queries = paper.all_derivations.queries
-    scores = belief_scores(queries.targets(), queries)
+    scores = score_beliefs(queries.targets(), queries)
     assert scores["belief_error"] == pytest.approx(0, abs=1e-12)
     assert scores["certain_right"] == 1
     # what is open cannot be named without a mistake, so even the truth stays below one
@@ -91,4 +91,4 @@ def test_all_zeros_scores_high_and_says_nothing(paper: World) -> None:
     nothing = np.zeros((len(queries), len(paper.units)))
     assert (1 - queries.targets()).mean() > 0.96
     assert exact_match(nothing, queries) == 0
-    assert belief_scores(nothing, queries)["certain_right"] == 0
+    assert score_beliefs(nothing, queries)["certain_right"] == 0

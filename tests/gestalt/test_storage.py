@@ -99,23 +99,23 @@ def test_damage_is_named_by_those_who_read_and_trained_over(
 ) -> None:
     damage(copy / name)
     before = (copy / name).read_bytes()
-    with pytest.raises(UserError, match=rf"{name} (cannot be read|is damaged)"):
+    with pytest.raises(UserError, match=rf"{name} (cannot be read|is damaged|is missing or)"):
         Run.load(copy)
     assert (copy / name).read_bytes() == before
-    with pytest.warns(match=rf"{name} is missing or not as it was written; .* trained again"):
+    with pytest.warns(match=rf"{name} is missing or has a checksum mismatch; .* trained again"):
         assert Run.find(copy, garden, SMALL) is None
 
 
 def test_one_bit_of_a_weight_is_noticed_where_one_network_is_loaded(copy: Path) -> None:
     flip(copy / "networks" / "01.safetensors", at=0.9)
-    with pytest.raises(UserError, match=r"01\.safetensors cannot be read"):
+    with pytest.raises(UserError, match=r"01\.safetensors is missing or has a checksum mismatch"):
         Network.load(copy, 1)
     assert Network.load(copy, 0) is not None
 
 
 def test_an_empty_settings_file_is_damage_too(copy: Path, garden: World) -> None:
     (copy / "run.toml").write_text("")
-    with pytest.warns(match=r"run\.toml is missing or not as it was written"):
+    with pytest.warns(match=r"run\.toml is missing or has a checksum mismatch"):
         assert Run.find(copy, garden, SMALL) is None
 
 

@@ -1,5 +1,6 @@
 """Training: it learns, it repeats, it stops at the right moment, and it counts honestly."""
 
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -11,18 +12,18 @@ import pytest
 
 from equivocal.errors import UserError
 from equivocal.gestalt import Run, TrainingSettings, cross_validate, train
-from equivocal.gestalt.network import SentenceGestalt, new_sentence_gestalt
-from equivocal.gestalt.questions import answers_of, features_of, questions_of
-from equivocal.gestalt.training import _cross_entropy, _draw, _keep_best, _run_epoch, _State
+from equivocal.gestalt.network import SentenceGestalt, create_network
+from equivocal.gestalt.questions import collect_answers, collect_questions, compute_features
+from equivocal.gestalt.training import _compute_cross_entropy, _draw, _keep_best, _run_epoch, _State
 from equivocal.world import World
 from tests.conftest import SMALL
 
 
 def held_out_loss(run: Run, index: int) -> float:
-    questions, answers = questions_of(run.held_out), answers_of(run.held_out)
+    questions, answers = collect_questions(run.held_out), collect_answers(run.held_out)
     model = run.models[index]
-    logits = model.query.logits(features_of(model, questions))
-    return float(answers.weight @ _cross_entropy(logits, answers.target))
+    logits = model.query.logits(compute_features(model, questions))
+    return float(answers.weight @ _compute_cross_entropy(logits, answers.target))
 
 
 def entropy_floor(run: Run) -> float:
@@ -79,7 +80,7 @@ def test_returned_weights_are_those_of_the_best_epoch(small_run: Run) -> None:
 def test_early_stopping_keeps_each_networks_own_best() -> None:
     """Losses by epoch; patience 2. The first network stops after epoch 3 and must not restart."""
     losses = np.array([[3.0, 3.0], [4.0, 2.0], [5.0, 1.5], [1.0, 2.5], [1.0, 1.0]], np.float32)
-    one = new_sentence_gestalt(jax.random.key(0), num_tokens=1, num_units=1, hidden=1, gestalt=1)
+    one = create_network(jax.random.key(0), num_tokens=1, num_units=1, hidden=1, gestalt=1)
 
     def after(epoch: int) -> SentenceGestalt:  # both networks, every weight the epoch's number
         return jax.tree.map(lambda leaf: jnp.full((2, *leaf.shape), float(epoch)), one)
@@ -161,7 +162,7 @@ def test_cross_validation_needs_two_folds(garden: World) -> None:
             {"seed": 16**5000},
             "seed must be a number between",
         ),  # too large for a float, and to print
-        ({"steps": float("inf")}, "steps must be a whole number, got inf"),
+        ({"steps": float("inf")}, "steps must be a whole number .*got inf"),
         ({"epoch": 3}, "unknown setting 'epoch': did you mean 'epochs'"),
     ],
 )
@@ -173,19 +174,19 @@ def test_bad_settings_are_named(garden: World, change: dict, message: str) -> No
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ("epochs=1.5", "epochs must be a whole number, got 1.5."),
-        ("epochs='1'", "epochs must be a whole number, got '1'."),
-        ("networks=True", "networks must be a whole number, got True."),
-        ("held_out=None", "held_out must be a number, got None."),
+        ("epochs=1.5", "epochs must be a whole number .*got 1.5"),
+        ("epochs='1'", "epochs must be a whole number .*got '1'"),
+        ("networks=True", "networks must be a whole number .*got True"),
+        ("held_out=None", "held_out must be a number .*got None"),
     ],
 )
 def test_settings_of_the_wrong_kind_are_named(change: str, message: str) -> None:
     """In a process of its own: here the run-time type checks would speak first."""
-    code = f"from equivocal.gestalt.settings import TrainingSettings; TrainingSettings({change})"
+    code = f"from equivocal.gestalt.training import TrainingSettings; TrainingSettings({change})"
     result = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120
     )
-    assert result.stderr.strip().endswith(f"UserError: {message}")
+    assert re.search(f"UserError: {message}", result.stderr)
 
 
 def test_settings_default_to_the_papers() -> None:

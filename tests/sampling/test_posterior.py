@@ -198,7 +198,7 @@ def test_a_flipped_bit_is_found(at: float, gaussian: Posterior, tmp_path: Path) 
     path = tmp_path / "p.safetensors"
     gaussian.save(path)
     flip(path, at)
-    with pytest.raises(UserError, match="it is not as it was written"):
+    with pytest.raises(UserError, match="checksum mismatch"):
         Posterior.load(path)
 
 

@@ -19,7 +19,7 @@ from equivocal.experiments.uncertainty import (
     hash_members,
 )
 from equivocal.gestalt import Network, Run, TrainingSettings
-from equivocal.gestalt.storage import named_arrays
+from equivocal.gestalt.storage import name_arrays
 from equivocal.sampling.samplers import network_flow
 from equivocal.store import UnreadableError
 from equivocal.uncertainty import KINDS, make_mc_dropout, score_kinds
@@ -39,8 +39,8 @@ def test_members_are_loaded_as_they_were_saved(small_run: Run, tmp_path: Path) -
     last = (made.models.query.output_weight, made.models.query.output_bias)
     differ = sum(np.asarray(leaf).nbytes for leaf in last)
     assert differ < path.stat().st_size < differ + 50_000  # shared arrays are there once
-    for name, array in named_arrays(made.models).items():
-        np.testing.assert_array_equal(named_arrays(found.models)[name], array)
+    for name, array in name_arrays(made.models).items():
+        np.testing.assert_array_equal(name_arrays(found.models)[name], array)
     assert (found.seconds, found.message) == (made.seconds, made.message)
     assert found.converged is False
 

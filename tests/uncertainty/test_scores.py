@@ -8,7 +8,7 @@ from scipy.special import entr
 from equivocal.errors import UserError
 from equivocal.experiments.uncertainty import summarise_in_words
 from equivocal.gestalt import Run
-from equivocal.gestalt.scoring import belief_scores
+from equivocal.gestalt.scoring import score_beliefs
 from equivocal.report.kind_figures import draw_kinds
 from equivocal.uncertainty import (
     KINDS,
@@ -86,7 +86,7 @@ def test_a_networks_scores_agree_with_those_of_training(small_run: Run, truth: T
     answers = np.zeros((len(queries), len(small_run.world.units)))
     answers[queries.asks_role()] = together.belief
     known = small_run.scores["belief_error"].iloc[0]
-    assert belief_scores(answers, queries)["belief_error"] == pytest.approx(known, rel=1e-4)
+    assert score_beliefs(answers, queries)["belief_error"] == pytest.approx(known, rel=1e-4)
     # one network has no epistemic uncertainty; single precision leaves 1.5e-8
     assert compute_scores(together, truth)["epistemic_share"] < 1e-6
 

@@ -110,8 +110,8 @@ def problems_of(text: str) -> list[str]:
             "dog = 'much', cat",
             "my.toml [actions.chase] agent: a probability is a number such as 0.25",
         ),
-        ("dog = 0.6, cat", "dog = -0.6, cat", "must be finite and not negative, got -0.6"),
-        ("dog = 0.6, cat", "dog = nan, cat", "must be finite and not negative, got nan"),
+        ("dog = 0.6, cat", "dog = -0.6, cat", "finite and not negative, got -0.6"),
+        ("dog = 0.6, cat", "dog = nan, cat", "finite and not negative, got nan"),
         (
             '    { then = ["dog", "ball"] }, # otherwise\n',
             "",
@@ -256,7 +256,11 @@ def problems_of(text: str) -> list[str]:
             "'' is empty or has a plus; rename the feature.",
         ),
         ('name = "garden"', 'name = "gar\\u001bden"', "has a control character; remove it."),
-        ('when = { agent = "cat" }', "when = { agent = [] }", "`when` names no agent in action"),
+        (
+            'when = { agent = "cat" }',
+            "when = { agent = [] }",
+            "[actions.chase] patient when agent: name at least one here, got []",
+        ),
     ],
 )
 def test_each_fault_has_its_message(old: str, new: str, message: str) -> None:

@@ -23,7 +23,7 @@ from equivocal.errors import UserError
 from equivocal.progress import Advance, announce, progress
 from equivocal.store import Shapes, UnreadableError, read_tensors
 from equivocal.store.locks import hold_folder
-from equivocal.store.runs import find_damaged_files
+from equivocal.store.runs import find_damaged
 from equivocal.store.store import Store
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ Arrays = dict[str, np.ndarray]
 
 def load_weights(source: Source) -> Arrays:
     """Load the weights of a network; the default network is trained first where there is none."""
-    if source.run is None and find_damaged_files(source.run_folder):
+    if source.run is None and find_damaged(source.run_folder):
         _train_default(source)
     path, world = source.network_path, source.world
 
@@ -61,7 +61,7 @@ def _train_default(source: Source) -> None:
     from equivocal.gestalt import TrainingSettings
 
     with hold_folder(source.folder, wait=True):
-        if find_damaged_files(source.run_folder):  # not trained by another process meanwhile
+        if find_damaged(source.run_folder):  # not trained by another process meanwhile
             announce(
                 f"{source.name} is trained once, in half a minute or so, and kept in "
                 f"{source.folder}"

@@ -14,8 +14,9 @@ from pathlib import Path
 
 from equivocal.errors import UserError
 from equivocal.machine import cache_folder
+from equivocal.store import read_toml
 from equivocal.store.files import compute_checksum
-from equivocal.store.runs import find_damaged_files, network_path, read_record
+from equivocal.store.runs import find_damaged, locate_network
 from equivocal.store.store import hash_content
 from equivocal.world import World
 
@@ -135,7 +136,7 @@ class Source:
         for name in ("run.toml", "world.toml"):
             _require_file(run, run / name)
         try:
-            training = read_record(run)["training"]
+            training = read_toml(run / "run.toml")["training"]
             count = int(training["networks"])
         except (ValueError, KeyError, TypeError, OverflowError) as error:
             raise UserError(
@@ -143,9 +144,9 @@ class Source:
             ) from None
         if network >= count:
             raise UserError(f"{run} holds networks 0 to {count - 1}; there is no {network}.")
-        weights = network_path(run, network)
+        weights = locate_network(run, network)
         _require_file(run, weights)
-        damaged = {run / name for name in find_damaged_files(run)}
+        damaged = find_damaged(run)
         for path in (run / "world.toml", weights):
             if path in damaged:
                 raise UserError(
@@ -163,7 +164,7 @@ class Source:
     @property
     def network_path(self) -> Path:
         """The file of the network's weights."""
-        return network_path(self.run_folder, self.network)
+        return locate_network(self.run_folder, self.network)
 
     @property
     def name(self) -> str:

@@ -1,32 +1,20 @@
-"""`equivocal train`, and what `equivocal reproduce` shares with it."""
+"""`equivocal train`, and the options and the table of scores that other commands share with it."""
 
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
-from equivocal.cli.console import name_device, out, progress, show_table
+from equivocal.cli.console import out, show_table
 from equivocal.errors import UserError, join_names
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from equivocal.cli.console import Advance
-    from equivocal.gestalt import EpochReport, OnEpoch, Run, TrainingSettings
-    from equivocal.world import World
+    from equivocal.gestalt import Run
 
-__all__ = [
-    "TRAIN_EXAMPLES",
-    "Folder",
-    "Networks",
-    "Quick",
-    "Seed",
-    "show_scores",
-    "train",
-    "train_or_reuse",
-]
+__all__ = ["TRAIN_EXAMPLES", "Folder", "Networks", "Quick", "Seed", "show_scores", "train"]
 
 TRAIN_EXAMPLES = (
     "Examples: `equivocal train --world paper --networks 10 --seed 0 --out runs/ten`, "
@@ -66,6 +54,11 @@ def train(
     Writes weights (safetensors), settings (TOML), curves and scores (CSV). A run that is already
     there with the same settings is reused.
     """
+    from equivocal.experiments.networks import (
+        cross_validate_into,
+        select_best_epochs,
+        train_or_load,
+    )
     from equivocal.gestalt import TrainingSettings
     from equivocal.store.locks import hold_folder
     from equivocal.world import World
@@ -78,91 +71,20 @@ def train(
     settings = TrainingSettings.from_dict(given | more)
     the_world = World.load(world)
     with hold_folder(folder):
-        if folds is not None:
-            _cross_validate(the_world, settings, folds, folder)
-            return
-        show_scores(train_or_reuse(the_world, settings, folder))
-    out.print(
-        f"saved in {folder}; `Network.load({str(folder)!r}, 0)` loads the first", soft_wrap=True
-    )
-
-
-def train_or_reuse(world: "World", settings: "TrainingSettings", folder: Path) -> "Run":
-    """The run with these settings: found in the folder, or trained into it."""
-    from equivocal.gestalt import Run, train
-
-    found = Run.find(folder, world, settings)
-    if found is not None:
-        out.print(f"{folder} holds this run already; using it", soft_wrap=True)
-        _mend_scores(found, folder)
-        return found
-    what = f"training {settings.networks} network{'s' if settings.networks > 1 else ''}"
-    with progress(what) as advance:
-        run = train(world, settings, on_epoch=_reporting(advance))
-    run.save(folder)
-    out.print(f"trained {settings.networks} in {run.seconds:.0f} s{name_device()}")
-    return run
-
-
-def _mend_scores(run: "Run", folder: Path) -> None:
-    """Write scores.csv again if it is lost or says something else than the networks."""
-    from pandas.testing import assert_frame_equal
-
-    from equivocal.store import read_table
-
-    path = folder / "scores.csv"
-    if path.exists():
-        try:
-            table = read_table(path).set_index(run.scores.index.name)
-            assert_frame_equal(table, run.scores, rtol=1e-3)  # another processor rounds otherwise
-        except (ValueError, KeyError, AssertionError):
-            warnings.warn(f"{path} is not as it was written; it is written again.", stacklevel=2)
+        if folds is None:
+            show_scores(train_or_load(the_world, settings, folder))
+            end = f"saved in {folder}; `Network.load({str(folder)!r}, 0)` loads the first"
         else:
-            return
-    run.write_scores(folder)
-
-
-def _cross_validate(world: "World", settings: "TrainingSettings", folds: int, folder: Path) -> None:
-    from equivocal.gestalt import cross_validate
-    from equivocal.gestalt.storage import write_settings
-    from equivocal.store.files import ensure_writable, write_text_atomically
-
-    path = folder / "cross_validation.csv"
-    if path.exists() or (folder / "run.toml").exists():
-        raise UserError(f"{folder} holds results already; choose another folder.")
-    ensure_writable(folder)
-    with progress(f"{folds}-fold cross-validation") as advance:
-        curves = cross_validate(
-            world, settings, folds=folds, on_epoch=_reporting(advance, rounds=folds)
-        )
-    write_settings(folder / "cross_validation.toml", world, settings, folds=folds)
-    write_text_atomically(path, curves.to_csv(index=False))
-    best = curves.loc[curves.groupby(["fold", "network"])["test_loss"].idxmin()]
-    _show_scores(
-        best.groupby("fold")[["epoch", "train_loss", "test_loss", "test_accuracy"]].mean(),
-        "best epoch of each fold, mean over networks",
-    )
-    out.print(f"wrote {path}", soft_wrap=True)
-
-
-def _reporting(advance: "Advance", rounds: int = 1) -> "OnEpoch":
-    """Epoch reports turned into progress; `rounds` trainings follow one another."""
-    done_rounds, last = 0, 0
-
-    def on_epoch(report: "EpochReport", epochs: int) -> None:
-        nonlocal done_rounds, last
-        done_rounds += report.epoch <= last  # a new round starts at epoch 1
-        last = report.epoch
-        state = f"held-out loss {report.test_loss.mean():.3f}"
-        advance(done_rounds * epochs + report.epoch, rounds * epochs, state)
-
-    return on_epoch
+            curves = cross_validate_into(folder, the_world, settings, folds=folds)
+            _print_scores(select_best_epochs(curves), "best epoch of each fold, mean over networks")
+            end = f"wrote {folder / 'cross_validation.csv'}"
+    out.print(end, soft_wrap=True)
 
 
 def show_scores(run: "Run") -> None:
-    """A table of how well each network ended."""
+    """Print a table of how well each network ended."""
     title = f"what the networks know of world {run.world.name}"
-    _show_scores(run.scores, title, means=len(run.scores) > 1)
+    _print_scores(run.scores, title, means=len(run.scores) > 1)
     out.print(
         "On held-out sentences: unit accuracy (all zeros for comparison) and exact match of "
         "whole answers (beside the score of always giving the likeliest). Against the exact "
@@ -173,7 +95,8 @@ def show_scores(run: "Run") -> None:
     )
 
 
-def _show_scores(frame: "pd.DataFrame", title: str, *, means: bool = False) -> None:
+def _print_scores(frame: "pd.DataFrame", title: str, *, means: bool = False) -> None:
+    """Print a table of numbers, with a row of their means if wanted."""
     table = Table(title=title, title_justify="left")
     for column in [frame.index.name, *frame.columns]:
         table.add_column(str(column).replace("_", "\n"), justify="right", vertical="bottom")

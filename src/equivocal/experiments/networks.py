@@ -1,17 +1,35 @@
-"""The networks that an experiment starts from: found in its folder, or trained into it."""
+"""The networks that an experiment starts from: loaded from its folder, or trained into it.
 
+`QUICK` may be changed; what a run of networks is, and its files, is defined in `gestalt`.
+"""
+
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from equivocal.gestalt import Run, TrainingSettings, train
+from equivocal.errors import UserError
+from equivocal.gestalt import Run, TrainingSettings, cross_validate, train
+from equivocal.gestalt.storage import write_settings
+from equivocal.machine import describe_device
 from equivocal.progress import announce, progress
+from equivocal.store import read_table
+from equivocal.store.files import ensure_writable, write_text_atomically
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from equivocal.gestalt import EpochReport, OnEpoch
     from equivocal.progress import Advance
     from equivocal.world import World
 
-__all__ = ["QUICK", "choose_training", "report_epochs", "train_or_load"]
+__all__ = [
+    "QUICK",
+    "choose_training",
+    "cross_validate_into",
+    "report_epochs",
+    "select_best_epochs",
+    "train_or_load",
+]
 
 QUICK = {"networks": 2, "epochs": 10, "sentences": 1_000}  # does it run? Not to be quoted
 
@@ -32,6 +50,9 @@ def train_or_load(
 ) -> Run:
     """Load the run with these settings from a folder, or train it and save it there.
 
+    Damaged networks are named in a warning and trained again; a `scores.csv` that is lost or
+    disagrees with the networks is written again.
+
     Parameters
     ----------
     world : World
@@ -43,6 +64,11 @@ def train_or_load(
     dropout : float
         Rate of dropout during training; such networks need a folder of their own.
 
+    Returns
+    -------
+    Run
+        The trained networks.
+
     Raises
     ------
     UserError
@@ -51,13 +77,69 @@ def train_or_load(
     found = Run.find(folder, world, settings)
     if found is not None:
         announce(f"{folder} holds this run already; using it")
+        _repair_scores(found, folder / "scores.csv")
         return found
     what = f"training {settings.networks} network{'s' if settings.networks > 1 else ''}"
     with progress(what) as advance:
         run = train(world, settings, on_epoch=report_epochs(advance), dropout=dropout)
     run.save(folder)
-    announce(f"trained {settings.networks} in {run.seconds:.0f} s")
+    announce(f"trained {settings.networks} in {run.seconds:.0f} s{describe_device()}")
     return run
+
+
+def _repair_scores(run: Run, path: Path) -> None:
+    """Write `scores.csv` again if it is lost or disagrees with the networks."""
+    from pandas.testing import assert_frame_equal
+
+    if path.exists():
+        try:
+            table = read_table(path).set_index(run.scores.index.name)
+            assert_frame_equal(table, run.scores, rtol=1e-3)  # another processor rounds otherwise
+        except (ValueError, KeyError, AssertionError):
+            warnings.warn(f"{path} disagrees with the networks; it is written again.", stacklevel=3)
+        else:
+            return
+    run.write_scores(path.parent)
+
+
+def cross_validate_into(
+    folder: Path, world: "World", settings: TrainingSettings, *, folds: int = 5
+) -> "pd.DataFrame":
+    """Cross-validate networks and write `cross_validation.csv` and `.toml` into a folder.
+
+    Parameters
+    ----------
+    folder : Path
+        Must hold no results yet.
+    world, settings, folds
+        As in `equivocal.gestalt.cross_validate`.
+
+    Returns
+    -------
+    DataFrame
+        The curves of every fold, network and epoch.
+
+    Raises
+    ------
+    UserError
+        Where the folder holds results already.
+    """
+    path = folder / "cross_validation.csv"
+    if path.exists() or (folder / "run.toml").exists():
+        raise UserError(f"{folder} holds results already; choose another folder.")
+    ensure_writable(folder)
+    with progress(f"{folds}-fold cross-validation") as advance:
+        on_epoch = report_epochs(advance, rounds=folds)
+        curves = cross_validate(world, settings, folds=folds, on_epoch=on_epoch)
+    write_settings(folder / "cross_validation.toml", world, settings, folds=folds)
+    write_text_atomically(path, curves.to_csv(index=False))
+    return curves
+
+
+def select_best_epochs(curves: "pd.DataFrame") -> "pd.DataFrame":
+    """Return, for each fold, the losses at each network's best epoch, as a mean over networks."""
+    best = curves.loc[curves.groupby(["fold", "network"])["test_loss"].idxmin()]
+    return best.groupby("fold")[["epoch", "train_loss", "test_loss", "test_accuracy"]].mean()
 
 
 def report_epochs(advance: "Advance", rounds: int = 1) -> "OnEpoch":

@@ -21,13 +21,13 @@ from equivocal.experiments.networks import choose_training, train_or_load
 from equivocal.experiments.result import Result
 from equivocal.gestalt import Run
 from equivocal.gestalt.runs import split_corpus
-from equivocal.gestalt.storage import network_path
 from equivocal.machine import package_version, versions
 from equivocal.progress import progress
 from equivocal.report.formatting import format_number
 from equivocal.sampling.samplers import network_flow
 from equivocal.store.files import compute_checksum
 from equivocal.store.locks import hold_folder
+from equivocal.store.runs import locate_network
 from equivocal.store.store import Store, hash_content
 from equivocal.study.statistics import paired
 from equivocal.uncertainty.baselines import RATE, make_deep_ensemble, make_mc_dropout
@@ -204,8 +204,8 @@ class MemberStore:
             network, seconds = self.dropped.networks[index], _count_seconds(self.dropped)
             how = (settings.dropout, settings.num_particles)
             return make_mc_dropout(network, *how, seed=seed, seconds=seconds)
-        weights = compute_checksum(network_path(self.folder / "networks", index))
-        constants = {} if kind == "last" else network_flow.constants()
+        weights = compute_checksum(locate_network(self.folder / "networks", index))
+        constants = {} if kind == "last" else network_flow.list_constants()
         return Store(self.folder).load_or_make(
             f"members/{kind}/{index:02d}",
             hash_members(weights, kind, index, settings, constants),

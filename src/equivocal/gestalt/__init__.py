@@ -7,8 +7,7 @@ from equivocal.gestalt.network import QueryNetwork, SentenceGestalt, UpdateNetwo
 from equivocal.gestalt.probing import Network, features
 from equivocal.gestalt.runs import Run, cross_validate, train
 from equivocal.gestalt.scoring import score
-from equivocal.gestalt.settings import TrainingSettings
-from equivocal.gestalt.training import EpochReport, OnEpoch
+from equivocal.gestalt.training import EpochReport, OnEpoch, TrainingSettings
 
 __all__ = [
     "EpochReport",

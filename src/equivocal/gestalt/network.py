@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-__all__ = ["QueryNetwork", "SentenceGestalt", "UpdateNetwork", "new_sentence_gestalt"]
+__all__ = ["QueryNetwork", "SentenceGestalt", "UpdateNetwork", "create_network"]
 
 
 class UpdateNetwork(eqx.Module):
@@ -29,7 +29,7 @@ class UpdateNetwork(eqx.Module):
     def __call__(
         self, tokens: Int[Array, "*rows 2"], before: Float[Array, "*rows gestalt"]
     ) -> Float[Array, "*rows gestalt"]:
-        """The gestalt after one more constituent; -1 in `tokens` stands for no token."""
+        """Compute the gestalt after one more constituent; -1 in `tokens` stands for no token."""
         # x_t has one or two ones: adding their rows of W is the whole product
         heard = jnp.where(tokens[..., None] >= 0, self.token_weight[tokens], 0.0).sum(axis=-2)
         hidden = jax.nn.sigmoid(heard + before @ self.recurrent_weight + self.hidden_bias)
@@ -52,7 +52,7 @@ class QueryNetwork(eqx.Module):
         node: Int[Array, " rows"],
         probe: Int[Array, " rows"],
     ) -> Float[Array, "rows hidden"]:
-        """ψ for the pairs (gestalts[node], probes[probe]).
+        """Compute ψ for the pairs (gestalts[node], probes[probe]).
 
         Both projections are made once per distinct gestalt and probe, then looked up per pair.
         """
@@ -61,7 +61,7 @@ class QueryNetwork(eqx.Module):
         return jax.nn.sigmoid(from_gestalt + from_probe)
 
     def logits(self, features: Float[Array, "*rows hidden"]) -> Float[Array, "*rows units"]:
-        """The last layer, before its σ: K logistic regressions on shared features."""
+        """Apply the last layer before its σ: K logistic regressions on shared features."""
         return features @ self.output_weight + self.output_bias
 
 
@@ -72,7 +72,7 @@ class SentenceGestalt(eqx.Module):
     query: QueryNetwork
 
     def listen(self, tokens: Int[Array, "words 2"]) -> Float[Array, "words gestalt"]:
-        """The gestalt after each constituent of one sentence."""
+        """Compute the gestalt after each constituent of one sentence."""
         silence = jnp.zeros(self.update.gestalt_bias.shape)
 
         def hear(
@@ -84,10 +84,10 @@ class SentenceGestalt(eqx.Module):
         return jax.lax.scan(hear, silence, tokens)[1]
 
 
-def new_sentence_gestalt(
+def create_network(
     key: Key[Array, ""], *, num_tokens: int, num_units: int, hidden: int, gestalt: int
 ) -> SentenceGestalt:
-    """A network with random weights.
+    """Create a network with random weights.
 
     Between hidden layers weights start in ±4√(6/(in+out)), four times the range of Glorot & Bengio
     (2010) to make up for the flatter slope of the logistic. Inputs have a few ones only, so their

@@ -1,6 +1,10 @@
-"""`Network`: a trained Sentence Gestalt with its world. Ask it a sentence, word by word."""
+"""`Network`: a trained Sentence Gestalt with its world. Ask it a sentence, word by word.
 
-from collections.abc import Sequence
+What a network can be asked is defined here: answers, gestalts, features and weights of the last
+layer, as labelled arrays. The equations are in `network`.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +17,7 @@ from numpy.typing import NDArray
 
 from equivocal.errors import UserError, did_you_mean
 from equivocal.gestalt.network import SentenceGestalt
-from equivocal.gestalt.questions import Questions, features_of, questions_of
+from equivocal.gestalt.questions import collect_questions, compute_features
 from equivocal.gestalt.storage import load_network
 from equivocal.world import Corpus, UnknownWordError, Utterance, World, role_unit
 
@@ -37,9 +41,21 @@ class Network:
     def load(
         cls, directory: str | Path, index: int = 0, *, world: World | str | Path | None = None
     ) -> "Network":
-        """Network `index` of a run saved by `equivocal train` or `Run.save`.
+        """Load one network of a run saved by `equivocal train` or `Run.save`.
 
-        The run brings its own world file. Give `world` (or its name or path) to insist on one.
+        Parameters
+        ----------
+        directory : str or Path
+            The folder of the run, which may have been copied from elsewhere.
+        index : int
+            Which of its networks, from 0.
+        world : World, str or Path, optional
+            Insists on a world (or its name or path); by default the run's own world file is used.
+
+        Raises
+        ------
+        UserError
+            Where there is no such network, a file is damaged, or the world is another one.
         """
         if world is not None and not isinstance(world, World):
             world = World.load(world)
@@ -48,72 +64,63 @@ class Network:
     def comprehend(
         self, text: str | Utterance, probes: str | Sequence[str] | None = None
     ) -> xr.DataArray:
-        """Activation of every output unit after each word, for each probe.
+        """Compute the activation of every output unit after each word, for each probe.
 
-        Probes are roles or words of the world (a filler, "what is the pizza here?"; see
-        `World.filler_units`); by default all roles. A name that is both is taken as the role.
+        Parameters
+        ----------
+        text : str or Utterance
+            A sentence, or the beginning of one.
+        probes : str or sequence of str, optional
+            Roles or words of the world (a filler, "what is the pizza here?"; see
+            `World.filler_units`); by default all roles. A name that is both is taken as the role.
+
+        Returns
+        -------
+        DataArray
+            With dimensions word, probe and unit.
         """
-        utterance = self.world.parse(text)
         names = [probes] if isinstance(probes, str) else probes
         if names is None:
             names = self.world.roles
         if not isinstance(names, Sequence) or not names:
             raise UserError(f"probes are roles or words, at least one, got {probes!r}.")
-        patterns = jnp.asarray(np.stack([self._probe_units(name) for name in names]), jnp.float32)
-        activation = _answer(self.model, jnp.asarray(self.world.encode(utterance)), patterns)
-        return xr.DataArray(
-            np.asarray(activation),
-            dims=("word", "probe", "unit"),
-            coords={
-                "word": list(utterance.words),
-                "probe": list(names),
-                "unit": list(self.world.units),
-            },
-            name="activation",
-            attrs={"world": self.world.name, "sentence": str(utterance)},
-        )
+        utterance = self.world.parse(text)
+        activation = _answer(self.model, self._encode(utterance), self._encode_probes(names))
+        labels = {"word": utterance.words, "probe": names, "unit": self.world.units}
+        return _label("activation", activation, labels, self._describe(utterance))
 
     def probe_features(self, text: str | Utterance, probes: Sequence[str]) -> xr.DataArray:
-        """(ψ, 1), what the last layer is given after each word, for each probe."""
+        """Compute (ψ, 1), what the last layer is given after each word, for each probe."""
         utterance = self.world.parse(text)
-        patterns = jnp.asarray(np.stack([self._probe_units(name) for name in probes]), jnp.float32)
-        psi = _psi(self.model, jnp.asarray(self.world.encode(utterance)), patterns)
-        psi = np.concatenate([psi, np.ones_like(psi[..., :1])], axis=-1)
-        return xr.DataArray(
-            psi,
-            dims=("word", "probe", "feature"),
-            coords={
-                "word": list(utterance.words),
-                "probe": list(probes),
-                "feature": _feature_names(psi.shape[-1]),
-            },
-            name="features",
-        )
+        psi = _add_bias(_psi(self.model, self._encode(utterance), self._encode_probes(probes)))
+        labels = {"word": utterance.words, "probe": probes, "feature": _name_features(psi)}
+        return _label("features", psi, labels)
 
     def gestalts(self, text: str | Utterance) -> xr.DataArray:
-        """The gestalt layer after each word."""
+        """Compute the gestalt layer after each word."""
         utterance = self.world.parse(text)
-        gestalts = self.model.listen(jnp.asarray(self.world.encode(utterance)))
-        return xr.DataArray(
-            np.asarray(gestalts),
-            dims=("word", "gestalt"),
-            coords={"word": list(utterance.words)},
-            name="gestalt",
-            attrs={"world": self.world.name, "sentence": str(utterance)},
-        )
+        gestalts = self.model.listen(self._encode(utterance))
+        labels = {"word": utterance.words, "gestalt": None}
+        return _label("gestalt", gestalts, labels, self._describe(utterance))
 
     def last_layer(self) -> xr.DataArray:
-        """θ, the weights of the last layer: one row per output unit, on the features (ψ, 1)."""
+        """Return θ, the weights of the last layer: one row per output unit, on (ψ, 1)."""
         query = self.model.query
         theta = np.concatenate([query.output_weight.T, query.output_bias[:, None]], axis=1)
-        return xr.DataArray(
-            theta,
-            dims=("unit", "feature"),
-            coords={"unit": list(self.world.units), "feature": _feature_names(theta.shape[1])},
-            name="last_layer",
-        )
+        labels = {"unit": self.world.units, "feature": _name_features(theta)}
+        return _label("last_layer", theta, labels)
 
-    def _probe_units(self, name: str) -> NDArray[np.bool_]:
+    def _encode(self, utterance: Utterance) -> jax.Array:
+        return jnp.asarray(self.world.encode(utterance))
+
+    def _encode_probes(self, names: Sequence[str]) -> jax.Array:
+        return jnp.asarray(np.stack([self._find_units(name) for name in names]), jnp.float32)
+
+    def _describe(self, utterance: Utterance) -> dict[str, str]:
+        return {"world": self.world.name, "sentence": str(utterance)}
+
+    def _find_units(self, name: str) -> NDArray[np.bool_]:
+        """Return the pattern over output units of a probe."""
         world = self.world
         if name in world.roles:
             return world.lexicon.unit_mask((role_unit(name),))
@@ -125,6 +132,29 @@ class Network:
             raise UserError(f"unknown probe {name!r}{why}") from None
         except UserError as error:
             raise UserError(f"unknown probe {name!r}: {error}") from None
+
+
+def _label(
+    name: str,
+    values: jax.Array | np.ndarray,
+    labels: Mapping[str, Sequence[str] | None],
+    about: dict[str, str] | None = None,
+) -> xr.DataArray:
+    """Name the axes of an array and, where there are labels, what lies along them."""
+    coords = {axis: list(along) for axis, along in labels.items() if along is not None}
+    return xr.DataArray(
+        np.asarray(values), dims=tuple(labels), coords=coords, name=name, attrs=about
+    )
+
+
+def _add_bias(psi: jax.Array) -> np.ndarray:
+    """Append the constant feature to ψ."""
+    values = np.asarray(psi)
+    return np.concatenate([values, np.ones_like(values[..., :1])], axis=-1)
+
+
+def _name_features(values: np.ndarray) -> list[str]:
+    return [*(f"psi{index}" for index in range(values.shape[-1] - 1)), BIAS]
 
 
 @jax.jit
@@ -139,60 +169,59 @@ def _psi(
     model: SentenceGestalt, tokens: jax.Array, probes: jax.Array
 ) -> Float[jax.Array, "words probes hidden"]:
     words, count = len(tokens), len(probes)
-    psi = model.query.features(
-        model.listen(tokens),
-        probes,
-        jnp.repeat(jnp.arange(words), count),
-        jnp.tile(jnp.arange(count), words),
-    )
+    word, probe = jnp.repeat(jnp.arange(words), count), jnp.tile(jnp.arange(count), words)
+    psi = model.query.features(model.listen(tokens), probes, word, probe)
     return psi.reshape(words, count, -1)
 
 
 def features(network: Network, corpus: Corpus) -> xr.Dataset:
-    """What the last layer sees of a corpus: one row per distinct (beginning, probe) pair.
+    """Compute what the last layer sees of a corpus: one row per distinct (beginning, probe) pair.
 
-    `features` is (ψ, 1); `counts` says how often the pair is asked; `targets` adds up the answers,
-    so that each lies between 0 and its row's count. With these, the likelihood of a last layer is
-    exactly that of all single rows. `heard` and `probe` say what each row is about, `last_word`
-    whether no longer sentence begins as it does.
+    Parameters
+    ----------
+    network : Network
+        Whose ψ is computed.
+    corpus : Corpus
+        Sentences of the network's own world.
+
+    Returns
+    -------
+    Dataset
+        `features` is (ψ, 1); `counts` says how often the pair is asked; `targets` adds up the
+        answers, so that each lies between 0 and its row's count. With these, the likelihood of a
+        last layer is exactly that of all single rows. `heard` and `probe` say what each row is
+        about, `last_word` whether no longer sentence begins as it does.
+
+    Raises
+    ------
+    UserError
+        Where the corpus is from another world.
     """
     if corpus.world.fingerprint != network.world.fingerprint:
         raise UserError(
             f"the corpus is from world {corpus.world.name!r}, the network from "
             f"{network.world.name!r}; sample the corpus from `network.world`."
         )
-    questions = questions_of(corpus)
-    psi = np.asarray(_features(network.model, questions))
-    psi = np.concatenate([psi, np.ones((len(psi), 1), dtype=psi.dtype)], axis=1)
-    counts = corpus.queries.weight
-    asked = counts > 0
+    queries = corpus.queries
+    psi = _add_bias(_compute_features(network.model, collect_questions(corpus)))
+    asked = queries.weight > 0
+    node, probe, counts = queries.node[asked], queries.probe[asked], queries.weight[asked]
+    ends = np.ones(len(corpus.tree.parent), bool)  # beginnings that no sentence continues
+    ends[corpus.tree.parent[corpus.tree.parent >= 0]] = False
     return xr.Dataset(
         {
             "features": (("row", "feature"), psi[asked]),
-            "targets": (("row", "unit"), (corpus.queries.targets() * counts[:, None])[asked]),
-            "counts": (("row",), counts[asked]),
+            "targets": (("row", "unit"), queries.targets()[asked] * counts[:, None]),
+            "counts": (("row",), counts),
         },
         coords={
-            "feature": _feature_names(psi.shape[1]),
+            "feature": _name_features(psi),
             "unit": list(network.world.units),
-            "heard": (("row",), np.array(corpus.beginnings)[corpus.queries.node[asked]]),
-            "probe": (("row",), np.array(corpus.queries.probe_names)[corpus.queries.probe[asked]]),
-            "last_word": (("row",), _ends(corpus)[corpus.queries.node[asked]]),
+            "heard": (("row",), np.array(corpus.beginnings)[node]),
+            "probe": (("row",), np.array(queries.probe_names)[probe]),
+            "last_word": (("row",), ends[node]),
         },
     )
 
 
-def _ends(corpus: Corpus) -> NDArray[np.bool_]:
-    """Which beginnings are not continued by any sentence."""
-    ends = np.ones(len(corpus.tree.parent), bool)
-    ends[corpus.tree.parent[corpus.tree.parent >= 0]] = False
-    return ends
-
-
-@jax.jit
-def _features(model: SentenceGestalt, questions: Questions) -> jax.Array:
-    return features_of(model, questions)
-
-
-def _feature_names(size: int) -> list[str]:
-    return [*(f"psi{index}" for index in range(size - 1)), BIAS]
+_compute_features = jax.jit(compute_features)

@@ -1,9 +1,9 @@
 """A corpus as arrays for the network: each distinct beginning and question exactly once.
 
-Sentences form a tree of beginnings (`equivocal.world.prefixes`). `gestalts_of` walks it level by
-level, so a beginning shared by a thousand sentences is listened to once. `Questions` then pairs the
-nodes of the tree with probes; equal pairs carry their number as a weight and their mean answer as
-target, which leaves every cross-entropy unchanged.
+Sentences form a tree of beginnings (`equivocal.world.prefixes`). `compute_gestalts` walks it level
+by level, so a beginning shared by a thousand sentences is listened to once. `Questions` then pairs
+the nodes of the tree with probes; equal pairs carry their number as a weight and their mean answer
+as target, which leaves every cross-entropy unchanged (docs/network.md, "Each question once").
 """
 
 from itertools import pairwise
@@ -21,10 +21,10 @@ __all__ = [
     "Answers",
     "Level",
     "Questions",
-    "answers_of",
-    "features_of",
-    "gestalts_of",
-    "questions_of",
+    "collect_answers",
+    "collect_questions",
+    "compute_features",
+    "compute_gestalts",
 ]
 
 MAX_TARGET_BYTES = 2 * 2**30
@@ -53,8 +53,8 @@ class Answers(NamedTuple):
     target: Float[Array, "pairs units"]  # mean answer
 
 
-def _levels_of(tree: PrefixTree) -> tuple[Level, ...]:
-    """The tree cut by depth, parents renumbered within their level."""
+def _split_levels(tree: PrefixTree) -> tuple[Level, ...]:
+    """Cut the tree by depth, with parents renumbered within their level."""
     start = np.searchsorted(tree.depth, np.arange(1, tree.depth[-1] + 2))
     return tuple(
         Level(
@@ -65,19 +65,19 @@ def _levels_of(tree: PrefixTree) -> tuple[Level, ...]:
     )
 
 
-def questions_of(corpus: Corpus) -> Questions:
-    """The questions to a corpus."""
+def collect_questions(corpus: Corpus) -> Questions:
+    """Collect the questions to a corpus."""
     queries = corpus.queries
     return Questions(
-        levels=_levels_of(corpus.tree),
+        levels=_split_levels(corpus.tree),
         probes=jnp.asarray(queries.probe_units, dtype=jnp.float32),
         node=jnp.asarray(queries.node),
         probe=jnp.asarray(queries.probe),
     )
 
 
-def answers_of(corpus: Corpus) -> Answers:
-    """The answers to `questions_of` the same corpus, in the same order."""
+def collect_answers(corpus: Corpus) -> Answers:
+    """Collect the answers to the same corpus, in the same order."""
     queries = corpus.queries
     size = len(queries) * queries.answer_units.shape[1] * 4
     if size > MAX_TARGET_BYTES:
@@ -92,10 +92,10 @@ def answers_of(corpus: Corpus) -> Answers:
     )
 
 
-def gestalts_of(
+def compute_gestalts(
     network: SentenceGestalt, levels: tuple[Level, ...]
 ) -> Float[Array, "nodes gestalt"]:
-    """The gestalt of every beginning, in the order of the tree's nodes."""
+    """Compute the gestalt of every beginning, in the order of the tree's nodes."""
     before = jnp.zeros((1, *network.update.gestalt_bias.shape))  # silence, parent of all
     every = []
     for level in levels:
@@ -104,7 +104,9 @@ def gestalts_of(
     return jnp.concatenate(every)
 
 
-def features_of(network: SentenceGestalt, questions: Questions) -> Float[Array, "pairs hidden"]:
-    """ψ for every pair of a node and a probe."""
-    gestalts = gestalts_of(network, questions.levels)
+def compute_features(
+    network: SentenceGestalt, questions: Questions
+) -> Float[Array, "pairs hidden"]:
+    """Compute ψ for every pair of a node and a probe."""
+    gestalts = compute_gestalts(network, questions.levels)
     return network.query.features(gestalts, questions.probes, questions.node, questions.probe)

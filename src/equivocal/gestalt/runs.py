@@ -1,4 +1,7 @@
-"""A training run from end to end: sample, split, train, score, save."""
+"""A training run from end to end: sample, split, train, score, save, find again.
+
+What a run consists of is changed here; how it trains in `training`, its files in `storage`.
+"""
 
 import warnings
 from dataclasses import asdict, dataclass
@@ -15,24 +18,22 @@ from numpy.typing import NDArray
 from equivocal.errors import UserError, join_names
 from equivocal.gestalt.network import SentenceGestalt
 from equivocal.gestalt.probing import Network
-from equivocal.gestalt.questions import answers_of, questions_of
+from equivocal.gestalt.questions import collect_answers, collect_questions
 from equivocal.gestalt.scoring import score
-from equivocal.gestalt.settings import TrainingSettings
 from equivocal.gestalt.storage import (
-    AGAIN,
-    clear_run,
-    ensure_sound,
-    foreign_files,
+    TRAIN_AGAIN,
+    find_foreign,
     load_model,
     read_run,
+    refuse_damaged,
     save_network,
+    start_run,
     write_run,
-    write_world,
 )
-from equivocal.gestalt.training import EpochReport, OnEpoch, fit
-from equivocal.store import UnreadableError, read_table
+from equivocal.gestalt.training import EpochReport, OnEpoch, TrainingSettings, fit
+from equivocal.store import read_table
 from equivocal.store.files import ensure_writable, write_text_atomically
-from equivocal.store.runs import find_damaged_files
+from equivocal.store.runs import find_damaged
 from equivocal.world import Corpus, World
 
 __all__ = ["Run", "cross_validate", "split_corpus", "train"]
@@ -40,13 +41,29 @@ __all__ = ["Run", "cross_validate", "split_corpus", "train"]
 
 @dataclass(frozen=True, eq=False)  # arrays have no truth value to compare by
 class Run:
-    """Trained networks with all that is known about how they came to be."""
+    """Trained networks with everything that is known about how they came to be.
+
+    Attributes
+    ----------
+    world : World
+        Where the networks were trained.
+    settings : TrainingSettings
+        Every number that decided the result.
+    models : tuple of SentenceGestalt
+        The weights; `networks` has the same networks, ready to be asked.
+    held_out : Corpus
+        The sentences that were kept for early stopping and scoring.
+    curves : DataFrame
+        One row per network and epoch: losses and accuracies on both parts of the corpus.
+    seconds : float
+        How long the training took.
+    """
 
     world: World
     settings: TrainingSettings
     models: tuple[SentenceGestalt, ...]
     held_out: Corpus
-    curves: pd.DataFrame  # network, epoch, train_loss, test_loss, train_accuracy, test_accuracy
+    curves: pd.DataFrame
     seconds: float
 
     @cached_property
@@ -61,24 +78,42 @@ class Run:
 
     @classmethod
     def find(cls, directory: str | Path, world: World, settings: TrainingSettings) -> "Run | None":
-        """The run with this world and these settings if `directory` holds it, None if it is free.
+        """Find the run with this world and these settings in a folder.
 
-        A complete run with another world or other settings is an error: it would be overwritten.
-        One with damaged files is named, and its folder is free: it can be trained again.
+        Parameters
+        ----------
+        directory : str or Path
+            Where the run may be.
+        world : World
+            Where its networks must have been trained.
+        settings : TrainingSettings
+            How.
+
+        Returns
+        -------
+        Run or None
+            None where the folder is free: it holds no run, or one with damaged files, which are
+            named in a warning.
+
+        Raises
+        ------
+        UserError
+            Where a run of another world or with other settings, or a file of somebody else's,
+            would be overwritten.
         """
         directory = Path(directory)
         if not (directory / "run.toml").exists():
             ensure_writable(directory)
-            if taken := foreign_files(directory):
+            if taken := find_foreign(directory):
                 raise UserError(
                     f"{directory} holds files that a run would overwrite ({join_names(taken)}); "
                     "choose another folder."
                 )
             return None
-        if damaged := find_damaged_files(directory):
-            names = join_names(str(directory / name) for name in damaged)
+        if damaged := find_damaged(directory):
             warnings.warn(
-                f"{names} is missing or not as it was written; the networks are trained again.",
+                f"{join_names(map(str, damaged))} is missing or has a checksum mismatch; the "
+                "networks are trained again.",
                 stacklevel=2,
             )
             return None
@@ -97,31 +132,30 @@ class Run:
 
     @classmethod
     def load(cls, directory: str | Path) -> "Run":
-        """A saved run."""
+        """Load a run from its folder.
+
+        Raises
+        ------
+        UserError
+            Where there is no complete run, or a file of it is damaged.
+        """
         directory = Path(directory)
         world, settings, seconds = read_run(directory)
-        ensure_sound(directory)
-        models = [
-            load_model(directory, index, world, settings) for index in range(settings.networks)
-        ]
-        return cls(
-            world=world,
-            settings=settings,
-            models=tuple(models),
-            held_out=split_corpus(world, settings)[1],
-            curves=_read_curves(directory / "curves.csv", settings.networks),
-            seconds=seconds,
-        )
+        refuse_damaged(directory)
+        each = range(settings.networks)
+        models = tuple(load_model(directory, index, world, settings) for index in each)
+        held_out = split_corpus(world, settings)[1]
+        curves = _read_curves(directory / "curves.csv", settings.networks)
+        return cls(world, settings, models, held_out, curves, seconds)
 
     def write_scores(self, directory: str | Path) -> None:
         """Write `scores.csv`."""
         write_text_atomically(Path(directory) / "scores.csv", self.scores.to_csv())
 
     def save(self, directory: str | Path) -> None:
-        """Write the run; `Network.load(directory, index)` reads it back."""
+        """Write the run to a folder, from which `Run.load` and `Network.load` read it back."""
         directory = Path(directory)
-        clear_run(directory)
-        write_world(directory, self.world)
+        start_run(directory, self.world)
         for index, model in enumerate(self.models):
             save_network(directory, index, model, self.world)
         write_text_atomically(directory / "curves.csv", self.curves.to_csv(index=False))
@@ -133,22 +167,45 @@ def train(
     world: World | str | Path,
     settings: TrainingSettings | None = None,
     *,
+    seed: int | np.random.Generator | None = None,
     on_epoch: OnEpoch | None = None,
     dropout: float = 0.0,
     **changes: Any,
 ) -> Run:
-    """Train the networks of a study side by side, in a world or in one given by name or path.
+    """Train the networks of a study side by side.
 
-    `changes` are settings by name: `train("paper", networks=2, epochs=10)`. `dropout` (see
-    `training.fit`) is no setting of a run, so that runs are known by what they always were; whoever
-    saves networks trained with it keeps them in a folder of their own.
+    Parameters
+    ----------
+    world : World, str or Path
+        A world, or the name or path of one.
+    settings : TrainingSettings, optional
+        By default those of the paper.
+    seed : int or numpy.random.Generator, optional
+        The same seed gives the same networks. A generator gives a seed, which the settings keep.
+    on_epoch : callable, optional
+        Called with an `EpochReport` and the largest number of epochs, after each epoch.
+    dropout : float
+        The share of hidden2 that is left out at random in training. It is no setting, so that runs
+        are known by what they always were; save networks trained with it in their own folder.
+    **changes
+        Settings by name: `train("paper", networks=2, epochs=10)`.
+
+    Returns
+    -------
+    Run
+        The networks, each at its best epoch, and how they came to be.
+
+    Raises
+    ------
+    UserError
+        For an unknown world or setting, a value out of range, or training that diverged.
     """
-    world, settings = _prepare(world, settings, changes)
+    world, settings = _prepare(world, settings, seed, changes)
     began = perf_counter()
     kept, held_out = split_corpus(world, settings)
     models, reports = _fit(kept, held_out, settings, on_epoch, dropout)
     seconds = perf_counter() - began
-    return Run(world, settings, models, held_out, _curves(reports), seconds)
+    return Run(world, settings, models, held_out, _tabulate(reports), seconds)
 
 
 def cross_validate(
@@ -156,41 +213,60 @@ def cross_validate(
     settings: TrainingSettings | None = None,
     *,
     folds: int = 5,
+    seed: int | np.random.Generator | None = None,
     on_epoch: OnEpoch | None = None,
     **changes: Any,
 ) -> pd.DataFrame:
-    """Loss and accuracy curves with each fold of the corpus held out in turn (column `fold`)."""
-    world, settings = _prepare(world, settings, changes)
+    """Train with each fold of the corpus held out in turn.
+
+    Parameters
+    ----------
+    world, settings, seed, on_epoch, **changes
+        As in `train`.
+    folds : int
+        How many parts the corpus is cut into, at random.
+
+    Returns
+    -------
+    DataFrame
+        The curves of `Run`, with a column `fold`.
+    """
+    world, settings = _prepare(world, settings, seed, changes)
     if not 2 <= folds <= settings.sentences:
         raise UserError(f"folds must be from 2 to the number of sentences, got {folds!r}.")
     corpus = world.sample(settings.sentences, seed=settings.seed)
-    fold_of = _shuffled_ranks(settings) % folds
+    fold_of = _shuffle_ranks(settings) % folds
     parts = []
     for fold in range(folds):
         kept, held_out = corpus.split(fold_of == fold)
         _, reports = _fit(kept, held_out, settings, on_epoch)
-        parts.append(_curves(reports).assign(fold=fold))
+        parts.append(_tabulate(reports).assign(fold=fold))
     return pd.concat(parts, ignore_index=True)
 
 
 def _prepare(
-    world: World | str | Path, settings: TrainingSettings | None, changes: dict[str, Any]
+    world: World | str | Path,
+    settings: TrainingSettings | None,
+    seed: int | np.random.Generator | None,
+    changes: dict[str, Any],
 ) -> tuple[World, TrainingSettings]:
+    """Load the world if needed, and put changes and the seed into the settings."""
     world = world if isinstance(world, World) else World.load(world)
-    if settings is None:
-        return world, TrainingSettings.from_dict(changes)
-    return world, TrainingSettings.from_dict(asdict(settings) | changes)
+    if isinstance(seed, np.random.Generator):
+        seed = int(seed.integers(2**32))
+    given = changes if seed is None else changes | {"seed": seed}
+    return world, TrainingSettings.from_dict((asdict(settings) if settings else {}) | given)
 
 
 def split_corpus(world: World, settings: TrainingSettings) -> tuple[Corpus, Corpus]:
-    """The sentences to learn from and those held out."""
+    """Return the sentences to learn from and those held out."""
     corpus = world.sample(settings.sentences, seed=settings.seed)
     size = min(max(1, round(settings.held_out * settings.sentences)), settings.sentences - 1)
-    return corpus.split(_shuffled_ranks(settings) < size)
+    return corpus.split(_shuffle_ranks(settings) < size)
 
 
-def _shuffled_ranks(settings: TrainingSettings) -> NDArray[np.intp]:
-    """A random rank for each sentence; a stream apart from the one that sampled the corpus."""
+def _shuffle_ranks(settings: TrainingSettings) -> NDArray[np.intp]:
+    """Give each sentence a random rank, from another stream than the one of the corpus."""
     return np.random.default_rng([settings.seed, 1]).permutation(settings.sentences)
 
 
@@ -201,10 +277,11 @@ def _fit(
     on_epoch: OnEpoch | None,
     dropout: float = 0.0,
 ) -> tuple[tuple[SentenceGestalt, ...], list[EpochReport]]:
+    """Train on one part of a corpus and report on both."""
     stacked, reports = fit(
-        questions_of(kept),
-        answers_of(kept),
-        answers_of(held_out),
+        collect_questions(kept),
+        collect_answers(kept),
+        collect_answers(held_out),
         settings,
         num_tokens=len(kept.world.tokens),
         on_epoch=on_epoch,
@@ -215,20 +292,20 @@ def _fit(
 
 
 def _read_curves(path: Path, networks: int) -> pd.DataFrame:
+    """Read `curves.csv`, which must have the same epochs of every network."""
     try:
         curves = read_table(path)
         epochs = curves.groupby("network")["epoch"].count()
         if len(epochs) != networks or epochs.nunique() != 1 or curves.isna().any(axis=None):
             raise ValueError("rows are missing")
-    except UnreadableError as error:
-        raise UserError(f"{path} cannot be read ({error.reason}); {AGAIN}") from None
     except (ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{path} cannot be read ({error}); {AGAIN}") from None
+        reason = getattr(error, "reason", error)
+        raise UserError(f"{path} cannot be read ({reason}); {TRAIN_AGAIN}") from None
     return curves
 
 
-def _curves(reports: list[EpochReport]) -> pd.DataFrame:
-    """The reports as a tidy table, one row per network and epoch."""
+def _tabulate(reports: list[EpochReport]) -> pd.DataFrame:
+    """Return the reports as a table with one row per network and epoch."""
     frames = [
         pd.DataFrame(report._asdict()).rename_axis("network").reset_index() for report in reports
     ]

@@ -26,16 +26,16 @@ import pandas as pd
 from jaxtyping import Float
 
 from equivocal.gestalt.network import SentenceGestalt
-from equivocal.gestalt.questions import Questions, features_of, questions_of
+from equivocal.gestalt.questions import Questions, collect_questions, compute_features
 from equivocal.world import Corpus, Queries
 
 __all__ = [
     "CERTAIN",
     "activations",
-    "belief_scores",
     "exact_match",
     "exact_match_ceiling",
     "score",
+    "score_beliefs",
 ]
 
 CERTAIN = 1e-9  # enumerated probabilities are exact but for round-off of this order
@@ -43,20 +43,20 @@ CERTAIN = 1e-9  # enumerated probabilities are exact but for round-off of this o
 
 @jax.jit
 def _activations(model: SentenceGestalt, questions: Questions) -> jax.Array:
-    return jax.nn.sigmoid(model.query.logits(features_of(model, questions)))
+    return jax.nn.sigmoid(model.query.logits(compute_features(model, questions)))
 
 
 def activations(
     models: Sequence[SentenceGestalt], corpus: Corpus
 ) -> Iterator[Float[np.ndarray, "pairs units"]]:
-    """Answers to every question about a corpus, network by network."""
-    questions = questions_of(corpus)
+    """Compute the answers to every question about a corpus, network by network."""
+    questions = collect_questions(corpus)
     for model in models:
         yield np.asarray(_activations(model, questions))
 
 
 def score(models: Sequence[SentenceGestalt], held_out: Corpus) -> pd.DataFrame:
-    """One row per network with all the measures above."""
+    """Score networks: one row per network with all the measures above."""
     queries = held_out.queries
     share = queries.weight / queries.weight.sum()
     target = queries.targets()
@@ -74,27 +74,27 @@ def score(models: Sequence[SentenceGestalt], held_out: Corpus) -> pd.DataFrame:
     if held_out.world.is_exact:
         everything = held_out.world.all_derivations
         answers = activations(models, everything)
-        scores = [belief_scores(answer, everything.queries) for answer in answers]
+        scores = [score_beliefs(answer, everything.queries) for answer in answers]
         against_truth = pd.DataFrame(scores, index=index)
         against_truth.insert(0, columns[0], exact_match_ceiling(everything.queries))
     return pd.concat([pd.DataFrame(rows, index=index), against_truth], axis=1)
 
 
 def exact_match_ceiling(queries: Queries) -> float:
-    """Weight of the most probable answer to each question."""
+    """Compute the weight of the most probable answer to each question."""
     first = np.flatnonzero(np.diff(queries.triple_pair, prepend=-1))  # triples are sorted by pair
     return float(np.maximum.reduceat(queries.triple_weight, first).sum() / queries.weight.sum())
 
 
 def exact_match(answer: Float[np.ndarray, "pairs units"], queries: Queries) -> float:
-    """Weight of the answers whose every unit is on the right side of ½."""
+    """Compute the weight of the answers whose every unit is on the right side of ½."""
     said = answer[queries.triple_pair] > 0.5
     hit = (said == queries.answer_units[queries.triple_answer]).all(axis=1)
     return float(queries.triple_weight @ hit / queries.triple_weight.sum())
 
 
-def belief_scores(answer: Float[np.ndarray, "pairs units"], queries: Queries) -> dict[str, float]:
-    """`belief_error` and `certain_right` of one network; `queries` are those of the whole world."""
+def score_beliefs(answer: Float[np.ndarray, "pairs units"], queries: Queries) -> dict[str, float]:
+    """Compute `belief_error` and `certain_right` of one network, over the whole world."""
     asked = queries.asks_role()
     truth, answer = queries.targets()[asked], answer[asked]
     weight = queries.weight[asked]

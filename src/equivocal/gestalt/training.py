@@ -12,14 +12,16 @@ so a step sees all kinds of beginnings. An epoch is a fixed number of such steps
 parts of the corpus are scored.
 
 The networks differ in their initial weights alone; they share corpus, held-out part and order, so
-one batched product serves them all.
+one batched product serves them all. A new number that changes the result is a field of
+`TrainingSettings`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import Field, dataclass, fields, replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,13 +29,110 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int, Key
 
-from equivocal.errors import UserError
-from equivocal.gestalt.network import SentenceGestalt, new_sentence_gestalt
-from equivocal.gestalt.questions import Answers, Questions, features_of
-from equivocal.gestalt.settings import TrainingSettings
+from equivocal.errors import UserError, did_you_mean, join_names
+from equivocal.gestalt.network import SentenceGestalt, create_network
+from equivocal.gestalt.questions import Answers, Questions, compute_features
 from equivocal.machine import available_cores
+from equivocal.world import MAX_SAMPLE
 
-__all__ = ["EpochReport", "OnEpoch", "fit"]
+__all__ = ["EpochReport", "OnEpoch", "TrainingSettings", "fit"]
+
+LARGEST = 1e300  # a whole number may be too large for a float, and even to be printed
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingSettings:
+    """Every number that decides what a training run ends with.
+
+    A run can be repeated from this object, the world and the package version. The comments say what
+    each number is; a value out of range is a `UserError` that names it.
+
+    From the paper: 10,000 sentences (its §2.3), Adam, learning rate 4e-3, weight decay, 60 epochs,
+    early stopping (§2.4), ten networks (§2.5). Left open there and chosen here: all the rest.
+    """
+
+    networks: int = 10
+    seed: int = 0
+    sentences: int = 10_000  # size of the sampled corpus, held-out part included
+    held_out: float = 0.1  # share of the sentences kept for early stopping
+    epochs: int = 60  # at most
+    patience: int = 15  # epochs without a better held-out loss before a network stops
+    steps: int = 40  # optimiser steps in an epoch, whatever the size of the corpus
+    questions: int = 512  # questions looked at in one step (see above)
+    learning_rate: float = 4e-3
+    decay_from: float = 0.6  # share of the epochs after which the learning rate falls to zero
+    second_moment: float = 0.95  # Adam's β₂; sentences repeat so often that a short memory will do
+    weight_decay: float = 1e-4  # decoupled (AdamW), relative to the learning rate
+    hidden: int = 100  # units in both hidden layers
+    gestalt: int = 100  # units in the gestalt layer
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            object.__setattr__(self, field.name, _check_number(field, getattr(self, field.name)))
+        for name in ("networks", "hidden", "gestalt"):
+            self._require(name, 1 <= getattr(self, name) <= 10_000, "from 1 to 10,000")
+        for name in ("epochs", "patience", "steps", "questions"):
+            self._require(name, 1 <= getattr(self, name) <= 1_000_000, "from 1 to 1,000,000")
+        self._require("sentences", 2 <= self.sentences <= MAX_SAMPLE, f"from 2 to {MAX_SAMPLE:,}")
+        self._require("seed", 0 <= self.seed < 2**32, "from 0 to 2³² − 1")
+        self._require("held_out", 0 < self.held_out < 1, "between 0 and 1")
+        self._require("learning_rate", self.learning_rate > 0, "more than 0")
+        self._require("decay_from", 0 <= self.decay_from <= 1, "from 0 to 1")
+        self._require("second_moment", 0 < self.second_moment < 1, "between 0 and 1")
+        self._require("weight_decay", self.weight_decay >= 0, "0 or more")
+
+    def _require(self, name: str, holds: bool, rule: str) -> None:
+        if not holds:
+            raise UserError(f"{name} must be {rule}, got {getattr(self, name)!r}.")
+
+    @classmethod
+    def parse(cls, pairs: Sequence[str]) -> dict[str, int | float]:
+        """Read settings written as `name=value`.
+
+        >>> TrainingSettings.parse(["hidden=50", "weight_decay=1e-3"])
+        {'hidden': 50, 'weight_decay': 0.001}
+        """
+        written = (pair.partition("=") for pair in pairs)
+        return {
+            name: _check_number(cls._get_field(name), _read_number(text))
+            for name, _, text in written
+        }
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> "TrainingSettings":
+        """Build settings from values by name; for an unknown name the nearest is proposed."""
+        numbers: dict[str, Any] = {
+            name: _check_number(cls._get_field(name), value) for name, value in values.items()
+        }
+        return cls(**numbers)
+
+    @classmethod
+    def _get_field(cls, name: str) -> "Field[Any]":
+        known = {field.name: field for field in fields(cls)}
+        if name not in known:
+            hint = did_you_mean(name, known) or f"; settings are {join_names(known, most=99)}."
+            raise UserError(f"unknown setting {name!r}{hint}")
+        return known[name]
+
+
+def _read_number(text: str) -> Any:
+    """Read a whole number or another; what is neither is returned for others to refuse."""
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    return text
+
+
+def _check_number(field: "Field[Any]", value: Any) -> int | float:
+    """Return a number of the field's own type: `learning_rate = 1` is 1.0."""
+    kind: type[int] | type[float] = int if isinstance(field.default, int) else float
+    fits = isinstance(value, int if kind is int else int | float) and not isinstance(value, bool)
+    if not fits:
+        what, example = "a whole number" if kind is int else "a number", field.default
+        raise UserError(f"{field.name} must be {what} such as {example}, got {value!r:.60}.")
+    if not abs(value) < LARGEST:  # nor is NaN
+        raise UserError(f"{field.name} must be a number between -{LARGEST:g} and {LARGEST:g}.")
+    return kind(value)
 
 
 class EpochReport(NamedTuple):
@@ -59,66 +158,66 @@ class _State(NamedTuple):
     waited: Int[Array, " networks"]  # epochs since best_loss
 
 
-def _loss_and_accuracy(
+def _score(
     logits: Float[Array, "pairs units"], answers: Answers
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
-    """L(w), and the share of units on the right side of ½, over all questions.
+    """Return L(w), and the share of units on the right side of ½, over all questions.
 
     With a mean answer t, an output above ½ is right in a share t of the cases, one below in 1−t.
     """
-    loss = _cross_entropy(logits, answers.target)
+    loss = _compute_cross_entropy(logits, answers.target)
     right = jnp.where(logits > 0, answers.target, 1 - answers.target).mean(axis=1)
     return answers.weight @ loss, answers.weight @ right
 
 
-def _cross_entropy(
+def _compute_cross_entropy(
     logits: Float[Array, "rows units"], target: Float[Array, "rows units"]
 ) -> Float[Array, " rows"]:
+    """Return the cross-entropy of each row, summed over units."""
     return (jax.nn.softplus(logits) - target * logits).sum(axis=1)
 
 
-def _batch_loss(
+def _estimate_loss(
     network: SentenceGestalt,
     batch: Questions,
     target: Float[Array, "batch units"],
     kept: Float[Array, "batch hidden"] | None,
 ) -> Float[Array, ""]:
-    """The estimate of L(w) from questions drawn in proportion to their weight.
+    """Estimate L(w) from questions drawn in proportion to their weight.
 
     `kept` scales ψ: 0 where a unit is dropped, 1/(1−ρ) elsewhere.
     """
-    psi = features_of(network, batch)
-    return _cross_entropy(network.query.logits(psi if kept is None else psi * kept), target).mean()
+    psi = compute_features(network, batch)
+    return _compute_cross_entropy(
+        network.query.logits(psi if kept is None else psi * kept), target
+    ).mean()
 
 
 def _draw(
     key: Key[Array, ""], cumulative: Float[Array, " pairs"], size: int
 ) -> Int[Array, " batch"]:
-    """Systematic sampling: `size` evenly spaced points with one random offset."""
+    """Draw rows by systematic sampling: `size` evenly spaced points with one random offset."""
     points = (jnp.arange(size, dtype=jnp.float32) + jax.random.uniform(key)) / size
     return jnp.searchsorted(cumulative, points * cumulative[-1])
 
 
-def _kept(
+def _draw_dropout(
     key: Key[Array, ""], dropout: float, settings: TrainingSettings
 ) -> Float[Array, "batch hidden"] | None:
-    """What dropout leaves of ψ, scaled so that its mean is ψ; None for all of it."""
+    """Draw what dropout leaves of ψ, scaled so that its mean is ψ; None stands for all of it."""
     if not dropout:
         return None
     shape = (settings.questions, settings.hidden)
     return jax.random.bernoulli(jax.random.fold_in(key, 1), 1 - dropout, shape) / (1 - dropout)
 
 
-def _optimiser(settings: TrainingSettings) -> optax.GradientTransformation:
+def _build_optimiser(settings: TrainingSettings) -> optax.GradientTransformation:
+    """Build AdamW with a learning rate that is constant at first and then falls to zero."""
     steps = settings.epochs * settings.steps
     constant = round(settings.decay_from * steps)
-    rate = optax.join_schedules(
-        [
-            optax.constant_schedule(settings.learning_rate),
-            optax.cosine_decay_schedule(settings.learning_rate, max(1, steps - constant)),
-        ],
-        [constant],
-    )
+    flat = optax.constant_schedule(settings.learning_rate)
+    falling = optax.cosine_decay_schedule(settings.learning_rate, max(1, steps - constant))
+    rate = optax.join_schedules([flat, falling], [constant])
     return optax.adamw(rate, b2=settings.second_moment, weight_decay=settings.weight_decay)
 
 
@@ -130,22 +229,20 @@ def _start(
     num_units: int,
     key: Key[Array, ""],
 ) -> _State:
-    """New networks with these indices, stacked along a leading axis, before their first step."""
-
-    def new(index: Int[Array, ""]) -> SentenceGestalt:
-        return new_sentence_gestalt(
-            # by index, so that network 3 starts the same whether 4 or 40 are trained
-            jax.random.fold_in(key, index),
-            num_tokens=num_tokens,
-            num_units=num_units,
-            hidden=settings.hidden,
-            gestalt=settings.gestalt,
-        )
-
-    network = jax.vmap(new)(indices)
+    """Initialise networks with these indices, stacked along a leading axis."""
+    # by index, so that network 3 starts the same whether 4 or 40 are trained
+    keys = jax.vmap(partial(jax.random.fold_in, key))(indices)
+    new = partial(
+        create_network,
+        num_tokens=num_tokens,
+        num_units=num_units,
+        hidden=settings.hidden,
+        gestalt=settings.gestalt,
+    )
+    network = jax.vmap(new)(keys)
     return _State(
         network=network,
-        optimiser=jax.vmap(_optimiser(settings).init)(network),
+        optimiser=jax.vmap(_build_optimiser(settings).init)(network),
         best=network,
         best_loss=jnp.full(len(indices), jnp.inf, dtype=jnp.float32),
         waited=jnp.zeros(len(indices), dtype=jnp.int32),
@@ -162,7 +259,7 @@ def fit(
     on_epoch: OnEpoch | None = None,
     dropout: float = 0.0,
 ) -> tuple[SentenceGestalt, list[EpochReport]]:
-    """Train `settings.networks` networks; returns them stacked, each at its best epoch.
+    """Train `settings.networks` networks and return them stacked, each at its best epoch.
 
     Both parts of the corpus answer the same questions, with weight zero where one never asks.
     A network whose held-out loss has not improved for `patience` epochs is left as it was best,
@@ -177,13 +274,20 @@ def fit(
     program = replace(settings, seed=0, networks=1)
     groups = [
         _start(jnp.asarray(indices), program, num_tokens, train.target.shape[1], start)
-        for indices in np.array_split(np.arange(settings.networks), _num_groups(settings.networks))
+        for indices in np.array_split(
+            np.arange(settings.networks), _count_groups(settings.networks)
+        )
     ]
+
+    def run(group: _State, key: Key[Array, ""]) -> tuple[_State, list[np.ndarray]]:
+        group, scores = _run_epoch(key, group, data, settings=program, dropout=dropout)
+        return group, [np.asarray(score) for score in scores]  # waits, so that threads share cores
+
     reports: list[EpochReport] = []
     with ThreadPoolExecutor(len(groups)) as pool:
         for epoch in range(1, settings.epochs + 1):
-            run = partial(_run_in_thread, jax.random.fold_in(order, epoch), data, program, dropout)
-            groups, scores = zip(*pool.map(run, groups), strict=True)
+            key = jax.random.fold_in(order, epoch)
+            groups, scores = zip(*pool.map(partial(run, key=key), groups), strict=True)
             reports.append(EpochReport(epoch, *map(np.concatenate, zip(*scores, strict=True))))
             if on_epoch is not None:
                 on_epoch(reports[-1], settings.epochs)
@@ -198,21 +302,9 @@ def fit(
     return best, reports
 
 
-def _num_groups(networks: int) -> int:
-    """On a CPU one group of networks per core: such small products do not fill two cores."""
+def _count_groups(networks: int) -> int:
+    """Count the groups of networks: one per core on a CPU, as such small products fill one."""
     return min(networks, available_cores()) if jax.default_backend() == "cpu" else 1
-
-
-def _run_in_thread(
-    key: Key[Array, ""],
-    data: tuple[Questions, Answers, Answers],
-    settings: TrainingSettings,
-    dropout: float,
-    group: _State,
-) -> tuple[_State, list[np.ndarray]]:
-    """One epoch of one group; waits for its scores, so that the threads work side by side."""
-    group, scores = _run_epoch(key, group, data, settings=settings, dropout=dropout)
-    return group, [np.asarray(score) for score in scores]
 
 
 # The corpus is an argument, not a constant: XLA would spend seconds folding it into the program.
@@ -225,9 +317,9 @@ def _run_epoch(
     settings: TrainingSettings,
     dropout: float = 0.0,
 ) -> tuple[_State, tuple[Array, ...]]:
-    """The steps of one epoch for every network, then their scores on both parts of the corpus."""
+    """Take the steps of one epoch with every network, then score them on both parts."""
     questions, train, test = data
-    optimiser = _optimiser(settings)
+    optimiser = _build_optimiser(settings)
     cumulative = jnp.cumsum(train.weight)
 
     def step(
@@ -236,16 +328,16 @@ def _run_epoch(
         network, memory = carry
         rows = _draw(key, cumulative, settings.questions)
         batch = questions._replace(node=questions.node[rows], probe=questions.probe[rows])
-        gradient = jax.vmap(jax.grad(_batch_loss), in_axes=(0, None, None, None))(
-            network, batch, train.target[rows], _kept(key, dropout, settings)
+        gradient = jax.vmap(jax.grad(_estimate_loss), in_axes=(0, None, None, None))(
+            network, batch, train.target[rows], _draw_dropout(key, dropout, settings)
         )
         change, memory = jax.vmap(optimiser.update)(gradient, memory, network)
         return (optax.apply_updates(network, change), memory), None
 
     keys = jax.random.split(key, settings.steps)
     (network, memory), _ = jax.lax.scan(step, (state.network, state.optimiser), keys)
-    logits = jax.vmap(lambda each: each.query.logits(features_of(each, questions)))(network)
-    score = jax.vmap(_loss_and_accuracy, in_axes=(0, None))
+    logits = jax.vmap(lambda each: each.query.logits(compute_features(each, questions)))(network)
+    score = jax.vmap(_score, in_axes=(0, None))
     train_loss, train_accuracy = score(logits, train)
     test_loss, test_accuracy = score(logits, test)
     state = _keep_best(state, network, memory, test_loss, settings.patience)

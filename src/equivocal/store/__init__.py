@@ -1,18 +1,25 @@
-"""Files that may come from strangers: their size and shape are checked before they are believed.
+"""Results on disk: found, checked, saved, locked and resumed; and readers of untrusted files.
 
+    store       one keyed store for everything that a run makes
+    files       files that are written whole or not at all, and checksums
+    locks       one run at a time in a folder
+    overwrite   what a folder holds already
     text        TOML, JSON and CSV, within a size and a depth
-    tensors     safetensors: header first, arrays once their shapes are what was expected
-    netcdf      netCDF-3: the header, by hand, before anything is allocated for it
-    paths       names in files that must not lead out of a folder
+    arrays      safetensors and netCDF-3, headers first
+    untrusted   the first look at a file, and names that must not lead out of a folder
 
-Nothing here runs what it reads. Whatever is refused is refused with an `UnreadableError`.
+Nothing here runs what it reads. A file that is refused is refused with an `UnreadableError`.
 """
 
-from equivocal.store.netcdf import check_netcdf
-from equivocal.store.paths import is_plain_name, resolve_inside
-from equivocal.store.tensors import SEAL, Shapes, add_tensor_checksum, read_tensors
+from equivocal.store.arrays import (
+    CHECKSUM,
+    Shapes,
+    add_tensor_checksum,
+    check_netcdf,
+    read_tensors,
+)
+from equivocal.store.store import Store, hash_code, hash_content, hash_files
 from equivocal.store.text import (
-    SETTINGS_BYTES,
     TABLE_BYTES,
     parse_json,
     parse_toml,
@@ -22,16 +29,20 @@ from equivocal.store.text import (
     read_text,
     read_toml,
 )
-from equivocal.store.unreadable import UnreadableError
+from equivocal.store.untrusted import UnreadableError, format_size, is_plain_name, resolve_inside
 
 __all__ = [
-    "SEAL",
-    "SETTINGS_BYTES",
+    "CHECKSUM",
     "TABLE_BYTES",
     "Shapes",
+    "Store",
     "UnreadableError",
     "add_tensor_checksum",
     "check_netcdf",
+    "format_size",
+    "hash_code",
+    "hash_content",
+    "hash_files",
     "is_plain_name",
     "parse_json",
     "parse_toml",

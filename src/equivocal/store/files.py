@@ -1,7 +1,7 @@
-"""Atomic writing: a file is whole or not there, because it is written elsewhere and then renamed.
+"""Atomic writing and checksums: a file is whole or not there, and a change to it is noticed.
 
-A killed process can leave a temporary file; `remove_orphans` finds those by their names. A damaged
-or edited file is recognised by its checksum.
+A file is written beside its place and then renamed. A killed process can leave such a temporary
+file; `remove_orphans` finds it by its name.
 """
 
 import errno
@@ -9,7 +9,7 @@ import hashlib
 import os
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -19,8 +19,10 @@ from equivocal.errors import UserError
 __all__ = [
     "add_checksum",
     "compute_checksum",
+    "compute_checksums",
     "ensure_writable",
     "explain_write_errors",
+    "find_mismatches",
     "has_checksum_mismatch",
     "remove_orphans",
     "write_atomically",
@@ -30,8 +32,8 @@ __all__ = [
 # Ours: .NAME.0123abcd.tmp; safetensors writes under .tmpAbC123, Python under .tmpabc_1234.
 ORPHAN = re.compile(r"\..+\.[0-9a-f]{8}\.tmp|\.tmp([A-Za-z0-9]{6}|[a-z0-9_]{8})")
 FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}  # Windows knows no quota
-SEAL = "# sha256 of all that follows: "
-DEPTH = 4  # of folders that a run makes in its own
+CHECKSUM = "# sha256 of all that follows: "
+DEPTH = 4  # how many levels of folders a run makes in its own
 
 
 @contextmanager
@@ -66,20 +68,18 @@ def explain_write_errors(path: Path) -> Iterator[None]:
     """Turn whatever keeps a file from being written into a `UserError` of one sentence."""
     try:
         yield
-    except OSError as error:
-        raise _cannot_write(path, error.errno, str(error)) from None
+    except UserError:
+        raise
     except Exception as error:
         # safetensors has an error of its own, which carries the system's: "… (os error 28)"
-        number = re.search(r"\(os error (\d+)\)", str(error))
-        if number is None or isinstance(error, UserError):
+        wrapped = re.search(r"\(os error (\d+)\)", str(error))
+        if not isinstance(error, OSError) and wrapped is None:
             raise
-        raise _cannot_write(path, int(number[1]), str(error)) from None
-
-
-def _cannot_write(path: Path, number: int | None, message: str) -> UserError:
-    reason = message if number is None else os.strerror(number)
-    room = "make room, or " if number in FULL else ""
-    return UserError(f"cannot write to {path}: {reason}; {room}choose another place.")
+        number = int(wrapped[1]) if wrapped else getattr(error, "errno", None)
+        reason = str(error) if number is None else os.strerror(number)
+        room = "make room, or " if number in FULL else ""
+        way_out = f"{room}choose another place"
+        raise UserError(f"cannot write to {path}: {reason}; {way_out}.") from None
 
 
 def ensure_writable(directory: str | Path) -> None:
@@ -117,9 +117,28 @@ def compute_checksum(path: Path) -> str | None:
         return None
 
 
+def compute_checksums(
+    folder: Path,
+    paths: Iterable[Path],
+    compute: Callable[[Path], str | None] = compute_checksum,
+) -> dict[str, str]:
+    """Return the checksums of files of a folder, by their names in it, for a record of them."""
+    return {path.relative_to(folder).as_posix(): str(compute(path)) for path in paths}
+
+
+def find_mismatches(
+    folder: Path,
+    checksums: Mapping[str, str],
+    compute: Callable[[Path], str | None] = compute_checksum,
+) -> list[Path]:
+    """Find the files of a record that are missing or no longer have the checksums in it."""
+    files = ((folder / name, checksum) for name, checksum in checksums.items())
+    return [path for path, checksum in files if compute(path) != checksum]
+
+
 def add_checksum(text: str) -> str:
     """Return the text with its own checksum in a comment on top."""
-    return f"{SEAL}{hashlib.sha256(text.encode()).hexdigest()}\n{text}"
+    return f"{CHECKSUM}{hashlib.sha256(text.encode()).hexdigest()}\n{text}"
 
 
 def has_checksum_mismatch(text: str) -> bool:
@@ -132,4 +151,4 @@ def has_checksum_mismatch(text: str) -> bool:
     False
     """
     first, _, rest = text.partition("\n")
-    return text.startswith(SEAL) and add_checksum(rest).partition("\n")[0] != first
+    return text.startswith(CHECKSUM) and add_checksum(rest).partition("\n")[0] != first

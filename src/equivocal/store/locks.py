@@ -3,7 +3,7 @@
 The operating system holds the lock (`flock`, by the library `filelock`), so that it is free the
 moment its process ends, however it ends. Two hidden files stand in the folder meanwhile:
 `.equivocal.lock`, which is locked, and `.equivocal.json`, which says by whom. A run that ends
-removes both; what a killed run leaves means nothing and is used again.
+removes both; those that a killed run leaves mean nothing and are used again.
 """
 
 import json
@@ -31,22 +31,33 @@ __all__ = ["hold_folder"]
 
 LOCK, HOLDER = ".equivocal.lock", ".equivocal.json"
 MOMENT = 0.2  # seconds; one look could fall into the other's end and refuse a folder that is free
-OURS = ("equivocal", "__main__.py")  # how the command is called, and `python -m equivocal`
+OURS = ("equivocal", "__main__.py")  # the command, and `python -m equivocal`
 
 
 @contextmanager
 def hold_folder(folder: Path, *, wait: bool = False) -> Iterator[None]:
     """Hold a folder for as long as the block runs.
 
-    Temporary files that a killed run left there are removed first. Where another run holds the
-    folder, it is named in a `UserError`, or waited for.
+    Temporary files that a killed run left there are removed first, up to four levels deep.
+
+    Parameters
+    ----------
+    folder : Path
+        Is made if needed.
+    wait : bool
+        Whether to wait for another run that holds the folder.
+
+    Raises
+    ------
+    UserError
+        Where another run holds the folder, which is named; or where it cannot be written to.
     """
     ensure_writable(folder)
     lock = FileLock(folder / LOCK)
     try:
         _acquire(lock, folder, wait=wait)
         remove_orphans(folder)
-        write_text_atomically(folder / HOLDER, json.dumps(_myself(), indent=1) + "\n")
+        write_text_atomically(folder / HOLDER, json.dumps(_describe_process(), indent=1) + "\n")
         yield
     finally:
         # While the lock is held: whoever has opened the file but not locked it yet finds it
@@ -59,20 +70,22 @@ def hold_folder(folder: Path, *, wait: bool = False) -> Iterator[None]:
 
 
 def _acquire(lock: FileLock, folder: Path, *, wait: bool) -> None:
+    """Take the lock, at once or after waiting."""
     with explain_write_errors(folder):
         try:
             lock.acquire(timeout=MOMENT)
         except Timeout:
             if not wait:
                 raise UserError(
-                    f"{folder} is in use by {_holder(folder)}; wait until that has ended, stop "
-                    "it, or choose another folder."
+                    f"{folder} is in use by {_describe_holder(folder)}; wait until that has ended, "
+                    "stop it, or choose another folder."
                 ) from None
-            announce(f"waiting for {_holder(folder)}")
+            announce(f"waiting for {_describe_holder(folder)}")
             lock.acquire()
 
 
-def _myself() -> dict[str, str | int]:
+def _describe_process() -> dict[str, str | int]:
+    """Describe this process for those who find the folder in use."""
     program, *arguments = sys.argv or ["python"]
     name = "equivocal" if Path(program).name in OURS else Path(program).name
     return {
@@ -83,11 +96,11 @@ def _myself() -> dict[str, str | int]:
     }
 
 
-def _holder(folder: Path) -> str:
-    """Who holds a folder, as far as that can be read."""
+def _describe_holder(folder: Path) -> str:
+    """Describe the process that holds a folder, as far as that can be read."""
     try:
-        told = json.loads((folder / HOLDER).read_text(encoding="utf-8"))
-        who = f"process {int(told['process'])} on {told['host']!s:.80}"
-        return f"{who} (`{told['command']!s:.200}`, since {told['since']!s:.40})"
+        holder = json.loads((folder / HOLDER).read_text(encoding="utf-8"))
+        who = f"process {int(holder['process'])} on {holder['host']!s:.80}"
+        return f"{who} (`{holder['command']!s:.200}`, since {holder['since']!s:.40})"
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return "another run"  # it has only just begun, or just ended

@@ -1,8 +1,8 @@
-"""What a folder holds already: a user's own files are never replaced, results of ours not silently.
+"""What a folder holds already: a user's own files are never overwritten, results not silently.
 
 A command leaves a TOML file in its folder that says which run wrote the rest: `suites.toml`,
-`compare.toml`, … Tables and figures are made anew in seconds from what takes long (networks and
-posteriors, which are kept), so another run may replace them; it says so.
+`compare.toml`, … Tables and figures are made in seconds from networks and posteriors, which are
+kept; so a run with other settings may overwrite them, and says so.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,9 +19,16 @@ __all__ = ["announce_overwrite", "refuse_foreign_files"]
 
 
 def announce_overwrite(path: Path, settings: dict[str, Any], compared: Sequence[str]) -> None:
-    """Say so if results beside `path` are of a run with other `settings`.
+    """Say so if results beside `path` were made with other settings and will be overwritten.
 
-    `compared` are the settings that make a run another one.
+    Parameters
+    ----------
+    path : Path
+        The record of the earlier run, if there was one.
+    settings : dict
+        What the record will say now.
+    compared : sequence of str
+        The settings that distinguish one run from another.
     """
     if not path.exists():
         return
@@ -31,13 +38,15 @@ def announce_overwrite(path: Path, settings: dict[str, Any], compared: Sequence[
         announce(f"{path} cannot be read; the results in {path.parent} are replaced")
         return
     wanted = parse_toml(tomli_w.dumps(settings))  # as it is read back
-    changed = [name for key in compared for name in _changed(key, found.get(key), wanted.get(key))]
+    changed = [
+        name for key in compared for name in _find_changes(key, found.get(key), wanted.get(key))
+    ]
     if changed:
         announce(f"results in {path.parent} that had other {join_names(changed)} are replaced")
 
 
 def refuse_foreign_files(path: Path, written: Sequence[str]) -> None:
-    """Complain if a file to be `written` is there and no `path` tells that it is of such a run."""
+    """Refuse a folder that holds a file to be `written`, and no record `path` of such a run."""
     taken = [name for name in written if (path.parent / name).exists()]
     if taken and not path.exists():
         raise UserError(
@@ -46,15 +55,15 @@ def refuse_foreign_files(path: Path, written: Sequence[str]) -> None:
         )
 
 
-def _changed(name: str, found: Any, wanted: Any) -> Iterator[str]:
-    """Names of settings that differ, those in a table as `table.name`."""
+def _find_changes(name: str, found: Any, wanted: Any) -> Iterator[str]:
+    """Yield the names of settings that differ, those in a table as `table.name`."""
     if isinstance(found, dict) and isinstance(wanted, dict):
         for key in dict.fromkeys([*wanted, *found]):
-            yield from _changed(f"{name}.{key}", found.get(key), wanted.get(key))
-    elif _any_order(found) != _any_order(wanted):
+            yield from _find_changes(f"{name}.{key}", found.get(key), wanted.get(key))
+    elif _ignore_order(found) != _ignore_order(wanted):
         yield name
 
 
-def _any_order(value: Any) -> Any:
-    """Suites and measures are the same ones in whatever order they were asked for."""
+def _ignore_order(value: Any) -> Any:
+    """Return lists as sets: suites and measures are the same in whatever order they were given."""
     return set(map(str, value)) if isinstance(value, list) else value

@@ -4,46 +4,39 @@
     FOLDER/world.toml, curves.csv       the world of the networks, and how they learned
     FOLDER/networks/00.safetensors …    one file for each network
 
-`equivocal.gestalt.storage` writes them. Whatever only asks a network reads them from here, because
-importing JAX takes longer than the answer.
+`equivocal.gestalt.storage` writes them. `equivocal.asking` reads them from here, because importing
+JAX takes longer than its answer.
 """
 
 import re
+from collections.abc import Container
 from pathlib import Path
-from typing import Any
 
-from equivocal.store import UnreadableError, parse_toml, read_text
-from equivocal.store.files import compute_checksum, has_checksum_mismatch
+from equivocal.store.files import find_mismatches
+from equivocal.store.text import read_toml
 
-__all__ = ["find_damaged_files", "network_path", "read_record"]
+__all__ = ["find_damaged", "locate_network"]
 
 CHECKED = re.compile(r"world\.toml|curves\.csv|networks/\d{2,9}\.safetensors")
 
 
-def network_path(directory: Path, index: int) -> Path:
+def locate_network(directory: Path, index: int) -> Path:
     """Return where a run keeps the weights of one of its networks."""
     return directory / "networks" / f"{index:02d}.safetensors"
 
 
-def read_record(directory: Path) -> dict[str, Any]:
-    """Read `run.toml`, and refuse it where its checksum does not match."""
-    path = directory / "run.toml"
-    text = read_text(path)
-    if has_checksum_mismatch(text):
-        raise UnreadableError(path, "checksum mismatch")
-    return parse_toml(text)
+def find_damaged(directory: Path, names: Container[str] | None = None) -> list[Path]:
+    """Find files of a complete run (or those of these names) that are missing or altered.
 
-
-def find_damaged_files(directory: Path) -> list[str]:
-    """Find the files of a run that are missing or have a checksum mismatch.
-
-    An older `run.toml` holds no checksums; then nothing is known, and nothing named.
+    A run without checksums, as the first ones were, has none that are known to be.
     """
+    path = directory / "run.toml"
     try:
-        content = read_record(directory)
-        content["training"].keys()  # an empty file has no checksum that could mismatch
-        sums = dict(content.get("checksums", {}))
+        content = read_toml(path)
+        content["training"].keys()
+        checksums = dict(content.get("checksums", {}))
     except (ValueError, KeyError, TypeError, AttributeError):
-        return ["run.toml"]
-    names = (name for name in sums if CHECKED.fullmatch(name))  # no path leads out of the folder
-    return [name for name in names if compute_checksum(directory / name) != sums[name]]
+        return [path]
+    checked = [name for name in checksums if CHECKED.fullmatch(name)]  # others lead elsewhere
+    wanted = {name: checksums[name] for name in checked if names is None or name in names}
+    return find_mismatches(directory, wanted)

@@ -18,16 +18,22 @@ import hashlib
 import json
 import warnings
 from collections.abc import Callable, Iterable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, TypeVar
 
 from equivocal.errors import UserError
 from equivocal.machine import package_version
-from equivocal.store.files import compute_checksum, write_atomically, write_text_atomically
+from equivocal.store.files import (
+    compute_checksum,
+    compute_checksums,
+    find_mismatches,
+    write_atomically,
+    write_text_atomically,
+)
 from equivocal.store.text import read_json
-from equivocal.store.unreadable import UnreadableError
+from equivocal.store.untrusted import resolve_inside
 
 __all__ = ["Store", "hash_code", "hash_content", "hash_files"]
 
@@ -98,25 +104,22 @@ class Store:
         record = self._read(name)
         if record is None or record["key"] != key:
             return None
-        damaged = self._find_damaged(record)
-        if damaged and warn:
-            for path in damaged:
-                if path.exists():
-                    warnings.warn(f"{path}: checksum mismatch; it is made again.", stacklevel=2)
+        damaged = self._find_mismatches(record)
+        for path in damaged:
+            if warn and path.exists():
+                warnings.warn(f"{path}: checksum mismatch; it is made again.", stacklevel=2)
         return None if damaged else [self.folder / file for file in record["files"]]
 
     def find_damaged(self, *names: str) -> list[Path]:
-        """Find files of these results that are there and no longer what was written."""
+        """Find files of these results that exist and have a checksum mismatch."""
         records = (record for name in names if (record := self._read(name)) is not None)
-        damaged = (path for record in records for path in self._find_damaged(record))
+        damaged = (path for record in records for path in self._find_mismatches(record))
         return [path for path in damaged if path.exists()]
 
     def record(self, name: str, key: str, files: Iterable[Path]) -> None:
         """Note that a result is finished; its files must have been written by now."""
-        sums = {
-            path.relative_to(self.folder).as_posix(): str(self._checksum(path)) for path in files
-        }
-        text = json.dumps({"key": key, "files": sums}, indent=1, sort_keys=True) + "\n"
+        checksums = compute_checksums(self.folder, files, self._compute_checksum)
+        text = json.dumps({"key": key, "files": checksums}, indent=1, sort_keys=True) + "\n"
         write_text_atomically(self._record_path(name), text)
 
     def forget(self, name: str) -> None:
@@ -138,10 +141,13 @@ class Store:
         bool
             Whether the work was done now.
         """
-        if self.find(name, key) is not None:
+        if self.find(name, key, warn=not self._shared) is not None:
             return False
-        self.record(name, key, list(work()))
-        return True
+        with self._hold():
+            if self._shared and self.find(name, key) is not None:
+                return False
+            self.record(name, key, list(work()))
+            return True
 
     def load_or_make(
         self,
@@ -162,11 +168,16 @@ class Store:
         suffix : str
             How the file's name ends, such as ".safetensors".
         load : callable
-            Reads the file; an `UnreadableError` or other `UserError` has it made again.
+            Reads the file; after an `UnreadableError` or another `UserError` it is made again.
         make : callable
             Computes the result.
         save : callable
             Writes the result to a path, which is temporary and takes the file's place when done.
+
+        Returns
+        -------
+        object
+            What `load` or `make` returned.
         """
         found = self._load(name, key, load, warn=not self._shared)
         if found is not None:
@@ -184,6 +195,7 @@ class Store:
     def _load(
         self, name: str, key: str, load: Callable[[Path], Result], *, warn: bool
     ) -> Result | None:
+        """Load a finished result, or return None where it must be made."""
         paths = self.find(name, key, warn=warn)
         if not paths:
             return None
@@ -194,7 +206,8 @@ class Store:
                 warnings.warn(f"{str(error).rstrip('.')}; it is made again.", stacklevel=4)
             return None
 
-    def _hold(self) -> Any:
+    def _hold(self) -> AbstractContextManager[None]:
+        """Hold a shared folder, waiting for other processes."""
         if not self._shared:
             return nullcontext()
         from equivocal.store.locks import hold_folder
@@ -205,22 +218,25 @@ class Store:
         return self.folder / RECORDS / f"{name}.json"
 
     def _read(self, name: str) -> dict[str, Any] | None:
+        """Read a record, which may come from anybody; its files must lie in this folder."""
         path = self._record_path(name)
         if not path.exists():
             return None
         try:
             record = read_json(path)
-            files = {_check_inside(file): str(of) for file, of in record["files"].items()}
+            files = {str(file): str(checksum) for file, checksum in record["files"].items()}
+            for file in files:
+                resolve_inside(self.folder, file, "files", links=True)
             return {"key": str(record["key"]), "files": files}
-        except (UnreadableError, ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError):  # a UserError is a ValueError
             warnings.warn(f"{path} is damaged; its result is made again.", stacklevel=3)
             return None
 
-    def _find_damaged(self, record: dict[str, Any]) -> list[Path]:
-        files = ((self.folder / file, of) for file, of in record["files"].items())
-        return [path for path, of in files if self._checksum(path) != of]
+    def _find_mismatches(self, record: dict[str, Any]) -> list[Path]:
+        return find_mismatches(self.folder, record["files"], self._compute_checksum)
 
-    def _checksum(self, path: Path) -> str | None:
+    def _compute_checksum(self, path: Path) -> str | None:
+        """Compute the checksum of a file, once for as long as the file does not change."""
         try:
             about = path.stat()
         except OSError:
@@ -229,11 +245,3 @@ class Store:
         if state not in self._checksums:
             self._checksums[state] = compute_checksum(path)
         return self._checksums[state]
-
-
-def _check_inside(name: str) -> str:
-    """Refuse a file name in a record that leads out of the folder."""
-    path = PurePosixPath(name)
-    if path.is_absolute() or ".." in path.parts or "\0" in name or len(name.encode()) > 255:
-        raise ValueError(name)
-    return name

@@ -1,7 +1,8 @@
-"""TOML, JSON and CSV from strangers: a size is checked before reading, a depth before parsing.
+"""Untrusted TOML, JSON and CSV: the size is checked before reading, the depth before parsing.
 
 Python's own parsers run nothing, but they can be kept busy: nesting ends in a `RecursionError`, a
-key of n dotted parts takes n² steps, an integer of n digits too (Python stops at 4,300).
+key of n dotted parts takes n² steps, an integer of n digits too (Python stops at 4,300). The limits
+at the top may be changed.
 """
 
 import csv
@@ -16,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from equivocal.errors import UserError, join_names
-from equivocal.store.unreadable import UnreadableError, open_limited
+from equivocal.store.files import has_checksum_mismatch
+from equivocal.store.untrusted import UnreadableError, open_limited
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,27 +36,38 @@ __all__ = [
 ]
 
 SETTINGS_BYTES = 1 << 20  # the longest of ours has 4 KB
-TABLE_BYTES = 64 << 20  # rows of a table or of stages; the largest grid's has 1 MB
+TABLE_BYTES = 64 << 20  # rows of a table; the largest grid's has 1 MB
 MOST_PARTS = 64  # of a dotted key; ours have up to 5
 # Starts at the first letter of a key only, and never goes back, so that it takes linear time.
 _PART = r"""(?>[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+"""
 _LONG_KEY = re.compile(rf"(?<![\w-])(?:{_PART}){{{MOST_PARTS}}}", re.ASCII)
 ZIP, GZIP = b"PK\x03\x04", b"\x1f\x8b"  # how such files begin
-_NESTED = "it is nested too deeply"
 
 
-def read_text(path: str | Path, most: int = SETTINGS_BYTES) -> str:
-    """UTF-8 of at most `most` bytes; the mark that some editors put in front is dropped."""
+def read_text(path: str | Path, most: int = SETTINGS_BYTES, *, packed: bool = False) -> str:
+    """Read a UTF-8 file; a byte-order mark, which some editors write, is dropped.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    most : int
+        How many bytes the file may have, and the text once unpacked.
+    packed : bool
+        Whether the file is packed by gzip.
+    """
     path = Path(path)
     with open_limited(path, most) as (file, _):
         data = file.read(most + 1)  # a file may grow after it was measured
+    if packed and not data.startswith(ZIP):
+        data = _unpack(path, data, most)
     if len(data) > most:
-        raise UnreadableError(path, f"it grew beyond {most} bytes", "give a smaller file")
-    return _decoded(path, data)
-
-
-def _decoded(path: Path, data: bytes) -> str:
-    _refuse_zip(path, data)
+        advice = "give a part of it as CSV" if packed else "give a smaller file"
+        why = "it is too long once unpacked" if packed else f"it grew beyond {most} bytes"
+        raise UnreadableError(path, why, advice)
+    if data.startswith(ZIP):
+        advice = "unpack it first, or save a spreadsheet as CSV"
+        raise UnreadableError(path, "it is a zip archive, as spreadsheets are", advice)
     if data.startswith(GZIP):
         raise UnreadableError(path, "it is packed by gzip", "unpack it first")
     try:
@@ -67,27 +80,35 @@ def _decoded(path: Path, data: bytes) -> str:
     return text
 
 
-def _refuse_zip(path: Path, data: bytes) -> None:
-    if data.startswith(ZIP):
-        advice = "unpack it first, or save a spreadsheet as CSV"
-        raise UnreadableError(path, "it is a zip archive, as spreadsheets are", advice)
+def _unpack(path: Path, data: bytes, most: int) -> bytes:
+    """Unpack what gzip packed, no further than one byte beyond `most`."""
+    if data and not data.startswith(GZIP):
+        why = "its name ends in .gz, and it is not packed by gzip"
+        raise UnreadableError(path, why, "rename it")
+    try:
+        with gzip.open(io.BytesIO(data)) as content:
+            return content.read(most + 1)
+    except (EOFError, zlib.error, OSError) as error:
+        raise UnreadableError(path, str(error), "pack or copy it again") from None
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """`tomllib.loads`, but every failure is a `ValueError` and none takes long."""
+    """Parse TOML as `tomllib.loads` does, but every failure is a `ValueError` and none is slow."""
     if _LONG_KEY.search(text):
         raise ValueError(f"a key has more than {MOST_PARTS} parts")
     try:
         return tomllib.loads(text)
     except RecursionError:
-        raise ValueError(_NESTED) from None
+        raise ValueError("it is nested too deeply") from None
 
 
 def read_toml(path: str | Path, most: int = SETTINGS_BYTES) -> dict[str, Any]:
-    """The tables of a TOML file; one without a word in it is not what anybody meant to give."""
+    """Read a TOML file, which must not be empty, nor carry a checksum that does not match."""
     text = read_text(path, most)
     if not text.strip():
         raise UnreadableError(path, "it is empty", "write it first, or give another file")
+    if has_checksum_mismatch(text):
+        raise UnreadableError(path, "checksum mismatch")
     try:
         return parse_toml(text)
     except ValueError as error:
@@ -95,28 +116,28 @@ def read_toml(path: str | Path, most: int = SETTINGS_BYTES) -> dict[str, Any]:
 
 
 def parse_json(text: str) -> Any:
-    """`json.loads`, but every failure is a `ValueError`."""
+    """Parse JSON as `json.loads` does, but every failure is a `ValueError`."""
     try:
         return json.loads(text)
     except RecursionError:
-        raise ValueError(_NESTED) from None
+        raise ValueError("it is nested too deeply") from None
 
 
 def read_json(path: str | Path, most: int = TABLE_BYTES) -> Any:
-    """What a JSON file holds."""
-    text = read_text(path, most)
+    """Read a JSON file."""
     try:
-        return parse_json(text)
+        return parse_json(read_text(path, most))
+    except UnreadableError:
+        raise
     except ValueError as error:
         raise UnreadableError(path, f"it is not JSON ({error})") from None
 
 
 def read_table(path: str | Path, most: int = TABLE_BYTES) -> "pd.DataFrame":
-    """A CSV file, plain or packed as `.gz`, as a table."""
+    """Read a CSV file, plain or packed as `.gz`, as a table."""
     import pandas as pd
 
-    path = Path(path)
-    text = _unpacked(path, most) if path.suffix == ".gz" else read_text(path, most)
+    text = read_text(path, most, packed=Path(path).suffix == ".gz")
     _check_separator(path, text.partition("\n")[0])
     try:
         table = pd.read_csv(io.StringIO(text))
@@ -133,7 +154,7 @@ def read_table(path: str | Path, most: int = TABLE_BYTES) -> "pd.DataFrame":
 
 
 def _check_separator(path: str | Path, header: str) -> None:
-    """A table of a country with decimal commas, or one that was copied from a window."""
+    """Refuse tables from places with decimal commas, and tables copied from a window."""
     for sign, name in ((";", "semicolons"), ("\t", "tabs")):
         if sign in header and "," not in header:
             raise UserError(
@@ -142,28 +163,13 @@ def _check_separator(path: str | Path, header: str) -> None:
             )
 
 
-def _unpacked(path: Path, most: int) -> str:
-    """The text of a file such as trials.csv.gz, unpacked no further than `most` bytes."""
-    try:
-        with open_limited(path, most) as (file, _), gzip.open(file) as packed:
-            head = file.read(len(ZIP))
-            _refuse_zip(path, head)
-            if head and not head.startswith(GZIP):
-                why, advice = "its name ends in .gz, and it is not packed by gzip", "rename it"
-                raise UnreadableError(path, why, advice)
-            file.seek(0)
-            data = packed.read(most + 1)
-    except (EOFError, zlib.error) as error:
-        raise UnreadableError(path, str(error), "pack or copy it again") from None
-    if len(data) > most:
-        raise UnreadableError(path, "it is too long once unpacked", "give a part of it as CSV")
-    return _decoded(path, data)
-
-
 def read_cells(
     path: str | Path, columns: Sequence[str], most: int = TABLE_BYTES
 ) -> list[tuple[int, dict[str, str]]]:
-    """Rows of a CSV file that people write, by column, with their line numbers; the header is 1."""
+    """Read a CSV file that people write: (line number, cells by column) of each row.
+
+    The header is line 1 and must have all of `columns`.
+    """
     text = read_text(path, most)
     if not text.strip():
         advice = f"begin it with the header {','.join(columns)}"
@@ -171,20 +177,20 @@ def read_cells(
     try:
         reader = csv.DictReader(io.StringIO(text, newline=""), skipinitialspace=True)
         header = tuple(reader.fieldnames or ())
-        if missing := [name for name in columns if name not in header]:
-            _check_separator(path, ",".join(header))
-            raise UserError(
-                f"{path}, row 1: the columns must be {join_names(columns)}; "
-                f"{join_names(missing)} is missing, found {join_names(header):.200}."
-            )
         rows = [(reader.line_num, row) for row in reader]
-        if too_long := [number for number, row in rows if None in row]:
-            raise UserError(
-                f"{path}, row {too_long[0]} has more cells than the header; put quotes round text "
-                "that has a comma."
-            )
     except csv.Error as error:
         raise UserError(f"{path} is not a CSV file: {error}.") from None
+    if missing := [name for name in columns if name not in header]:
+        _check_separator(path, ",".join(header))
+        raise UserError(
+            f"{path}, row 1: the columns must be {join_names(columns)}; "
+            f"{join_names(missing)} is missing, found {join_names(header):.200}."
+        )
+    if too_long := [number for number, row in rows if None in row]:
+        raise UserError(
+            f"{path}, row {too_long[0]} has more cells than the header; put quotes round text "
+            "that has a comma."
+        )
     if not rows:
         raise UserError(f"{path} has no rows below its header; add one.")
     return rows

@@ -23,12 +23,12 @@ import xarray as xr
 
 from equivocal.errors import UserError, join_names
 from equivocal.gestalt import Run, TrainingSettings
-from equivocal.gestalt.storage import network_path
 from equivocal.inference import LastLayer, collect_last_layer, infer_posterior
 from equivocal.progress import Advance
 from equivocal.sampling import Posterior
 from equivocal.store import read_text
 from equivocal.store.files import ensure_writable, write_atomically, write_text_atomically
+from equivocal.store.runs import locate_network
 from equivocal.store.store import Store, hash_code, hash_content, hash_files
 from equivocal.study.activations import (
     compute_activations,
@@ -123,7 +123,7 @@ class Study:
         training = self.run.settings
         corpus = [training.seed, training.sentences, training.held_out]
         # by number: in the order of names, 100 would come before 11
-        files = (network_path(self.folder, index) for index in range(training.networks))
+        files = (locate_network(self.folder, index) for index in range(training.networks))
         return [
             hash_content(hash_files(file), self.run.world.fingerprint, corpus) for file in files
         ]

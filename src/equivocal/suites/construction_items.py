@@ -15,7 +15,7 @@ from equivocal.store.files import write_text_atomically
 from equivocal.suites.paradigm_items import find_frames, format_csv
 from equivocal.world import ImpossibleSentenceError, World, role_unit
 from equivocal.world.items import COLUMNS
-from equivocal.world.spelling import verb_form
+from equivocal.world.spelling import inflect_verb
 
 __all__ = ["MAKERS", "make_csv"]
 
@@ -29,7 +29,7 @@ def _make_passive(world: World) -> Iterator[Row]:
     for frame in find_frames(world):
         if frame.action not in (passive.actions or ()):
             continue
-        done = verb_form(frame.action, "participle", world.file.verbs.get(frame.action))
+        done = inflect_verb(frame.action, "participle", world.file.verbs.get(frame.action))
         for patient in (frame.probable, frame.improbable):
             name = f"{frame.action} {patient}"
             for how, (who, whom) in (
@@ -62,7 +62,7 @@ def _make_word_order(world: World) -> Iterator[Row]:
     happens = {(e.roles["agent"], e.roles["action"], e.roles["patient"]) for e in world.events}
     for verb, (who, whom) in product(world.file.actions, permutations([*masculine, *feminine], 2)):
         forth, back = (who, verb, whom) in happens, (whom, verb, who) in happens
-        says = verb_form(verb, "third", world.file.verbs.get(verb))
+        says = inflect_verb(verb, "third", world.file.verbs.get(verb))
         acts = f"{'der' if who in masculine else 'die'} {who}"
         suffers = f"{'den' if whom in masculine else 'die'} {whom}"
         said: dict[str, str] = {}  # condition: sentence in which `who` acts, by case or first
@@ -88,7 +88,7 @@ def _make_attachment(world: World) -> Iterator[Row]:
     words = world.file.words
     events = product(world.file.actions, words["children"], words["adults"], words["things"])
     for verb, agent, patient, thing in events:
-        says = verb_form(verb, "third", world.file.verbs.get(verb))
+        says = inflect_verb(verb, "third", world.file.verbs.get(verb))
         clause, name = f"the {agent} {says} the {patient}", f"{agent} {verb} {patient} {thing}"
         plain = f"{clause} with the {thing}"
         try:

@@ -20,7 +20,7 @@ from pathlib import Path
 from equivocal.store.files import write_text_atomically
 from equivocal.world import World
 from equivocal.world.items import COLUMNS
-from equivocal.world.spelling import verb_form
+from equivocal.world.spelling import inflect_verb
 
 __all__ = ["MAKERS", "Frame", "find_frames", "format_csv", "make_csv"]
 
@@ -88,7 +88,7 @@ def find_frames(world: World) -> list[Frame]:
         frame = Frame(
             name=f"{action} ({situation})" if several else action,
             action=action,
-            verb=verb_form(action, "third", world.file.verbs.get(action)),
+            verb=inflect_verb(action, "third", world.file.verbs.get(action)),
             agent=agent,
             situation=situation,
             one_of_several=several,

@@ -20,7 +20,7 @@ from jaxtyping import Float
 from scipy.special import log_expit, logsumexp
 
 from equivocal.gestalt import Run
-from equivocal.gestalt.storage import named_arrays
+from equivocal.gestalt.storage import name_arrays
 from equivocal.inference import SamplerSettings, collect_last_layer, infer_posterior
 from equivocal.sampling import Posterior
 from equivocal.store.store import Store, hash_content
@@ -56,7 +56,7 @@ class MeasuredWords(NamedTuple):
 def hash_network(run: Run, index: int) -> str:
     """Return a hash of a network's weights and of all that its corpus depends on."""
     weights = hashlib.sha256()
-    for array in named_arrays(run.models[index]).values():
+    for array in name_arrays(run.models[index]).values():
         weights.update(np.asarray(array).tobytes())
     return hash_content(weights.hexdigest(), run.world.fingerprint, asdict(run.settings))
 

@@ -22,7 +22,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from equivocal.gestalt import SentenceGestalt
-from equivocal.gestalt.questions import Level, Questions, features_of
+from equivocal.gestalt.questions import Level, Questions, compute_features
 from equivocal.world import Utterance, World, role_unit
 
 __all__ = [
@@ -164,7 +164,7 @@ def share_weights(model: SentenceGestalt, members: int) -> SentenceGestalt:
 def _compute_beliefs(models: SentenceGestalt, questions: Questions) -> Array:
     """Compute beliefs member after member, so that hidden layers of one are held at a time."""
     beliefs: Array = jax.lax.map(
-        lambda model: jax.nn.sigmoid(model.query.logits(features_of(model, questions))), models
+        lambda model: jax.nn.sigmoid(model.query.logits(compute_features(model, questions))), models
     )
     return beliefs
 
@@ -176,7 +176,7 @@ def _pool_beliefs(models: SentenceGestalt, questions: Questions) -> tuple[Array,
     def add(
         total: tuple[Array, Array, Array], model: SentenceGestalt
     ) -> tuple[tuple[Array, Array, Array], None]:
-        a = model.query.logits(features_of(model, questions))
+        a = model.query.logits(compute_features(model, questions))
         yes, no = jax.nn.log_sigmoid(a), jax.nn.log_sigmoid(-a)
         entropy = -(jnp.exp(yes) * yes + jnp.exp(no) * no)
         log_yes, log_no, own = total

@@ -13,7 +13,7 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from equivocal.gestalt import Network
-from equivocal.gestalt.storage import named_arrays
+from equivocal.gestalt.storage import name_arrays
 from equivocal.store import Shapes, UnreadableError, parse_json, read_tensors
 from equivocal.uncertainty.comprehenders import Comprehenders
 
@@ -25,7 +25,7 @@ MOST_MEMBERS = 1_000_000
 
 def save_members(members: Comprehenders, path: Path) -> None:
     """Write comprehenders to a file; `load_members` reads them back."""
-    arrays = {name: np.asarray(array) for name, array in named_arrays(members.models).items()}
+    arrays = {name: np.asarray(array) for name, array in name_arrays(members.models).items()}
     once = {
         name: np.ascontiguousarray(array if array.strides[0] else array[:1], np.float32)
         for name, array in arrays.items()
@@ -58,7 +58,7 @@ def load_members(path: Path, network: Network, kind: str) -> Comprehenders:
     UnreadableError
         Where the file is damaged, or is of another world or of networks of another size.
     """
-    single, about = named_arrays(network.model), {}
+    single, about = name_arrays(network.model), {}
 
     def check(metadata: dict[str, str], shapes: Shapes) -> None:
         about.update(_read_header(metadata, network))

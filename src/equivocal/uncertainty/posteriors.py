@@ -20,7 +20,7 @@ from jaxtyping import Array, Float, Int
 
 from equivocal.errors import UserError, did_you_mean, join_names
 from equivocal.gestalt import Network, QueryNetwork, SentenceGestalt
-from equivocal.gestalt.questions import gestalts_of, questions_of
+from equivocal.gestalt.questions import collect_questions, compute_gestalts
 from equivocal.inference import SamplerSettings, collect_rows, infer_posterior
 from equivocal.sampling import sample_network
 from equivocal.uncertainty.comprehenders import Comprehenders, replace_last_layers, share_weights
@@ -157,9 +157,9 @@ def _build_function(model: SentenceGestalt, corpus: Corpus, layers: str) -> tupl
 
     JAX sees the other arrays as arguments (`Partial`), so another network compiles nothing anew.
     """
-    questions = questions_of(corpus)
+    questions = collect_questions(corpus)
     asked = np.flatnonzero(corpus.queries.weight > 0)
-    heard = questions.levels if layers == "all" else gestalts_of(model, questions.levels)
+    heard = questions.levels if layers == "all" else compute_gestalts(model, questions.levels)
     tree = _select_weights(model, layers)
     function = Partial(_compute_logits, tree, heard, questions.probes)  # type: ignore[no-untyped-call]
     return function, {"node": questions.node[asked], "probe": questions.probe[asked]}
@@ -175,7 +175,7 @@ def _compute_logits(
     """Compute logits from flat weights, and from gestalts or, of a whole network, from tokens."""
     tree = _unflatten(tree, weights)
     if isinstance(tree, SentenceGestalt):
-        heard, tree = gestalts_of(tree, heard), tree.query
+        heard, tree = compute_gestalts(tree, heard), tree.query
     return tree.logits(tree.features(heard, probes, inputs["node"], inputs["probe"]))
 
 

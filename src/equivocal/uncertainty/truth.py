@@ -24,7 +24,7 @@ from jaxtyping import Bool, Float, Int
 from scipy.special import entr
 
 from equivocal.errors import UserError
-from equivocal.gestalt.questions import Questions, questions_of
+from equivocal.gestalt.questions import Questions, collect_questions
 from equivocal.uncertainty.comprehenders import PooledBeliefs
 from equivocal.world import World
 
@@ -67,7 +67,7 @@ def enumerate_truth(world: World) -> Truth:
             "beliefs against; use a smaller world."
         )
     everything = world.all_derivations
-    queries, questions = everything.queries, questions_of(everything)
+    queries, questions = everything.queries, collect_questions(everything)
     asked = np.flatnonzero(queries.asks_role())
     return Truth(
         questions=questions._replace(

@@ -26,7 +26,7 @@ from equivocal.web.schemas import (
 )
 from equivocal.world import World as ComprehendedWorld
 from equivocal.world.grammar import NO_FILLER
-from equivocal.world.spelling import verb_form
+from equivocal.world.spelling import inflect_verb
 
 __all__ = ["describe_api", "describe_world"]
 
@@ -119,7 +119,7 @@ def _list_classes(world: ComprehendedWorld) -> dict[str, list[str]]:
         for number, marker in zip(fillers, construction.marker_of(role, fillers), strict=True):
             word = world.lexicon.words[number]
             if role == world.grammar.action_role:
-                said[word] = verb_form(word, construction.verb_form, world.file.verbs.get(word))
+                said[word] = inflect_verb(word, construction.verb_form, world.file.verbs.get(word))
             elif marker != NO_FILLER:
                 said[word] = f"{world.file.markers[world.tokens[marker]][0]} {word}"
     return {

@@ -1,25 +1,34 @@
 """Everything that can be wrong with a world file whose shape is right (see `schema`).
 
-`find_problems` reads the whole file and returns every problem, each with its table and its fix. The
-checks of words and features stand here, those of events and of constructions in their own modules.
-A new rule of the format is a new generator, called in `find_problems`.
+`find_problems` reads the whole file and returns every problem, each with its table and its fix. A
+new rule of the format is a new generator, called there. Words, features and spellings are checked
+here, events and constructions in `event_checks`; what only walking through the world can show is
+found by `find_unused_parts` and `name_uncovered_events`.
 """
 
 import unicodedata
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import chain, islice
 
-from equivocal.errors import did_you_mean
-from equivocal.world.construction_checks import constructions, shares
-from equivocal.world.errors import Problem
-from equivocal.world.event_checks import actions, distributions, groups, repeated
-from equivocal.world.lexicon import ROLE_PREFIX
+from equivocal.world.derivations import Derivations, UncoveredEventError
+from equivocal.world.errors import Problem, WorldError
+from equivocal.world.event_checks import (
+    check_actions,
+    check_constructions,
+    check_groups,
+    check_known,
+    check_shares,
+    find_repeated,
+)
+from equivocal.world.grammar import NO_FILLER, Grammar, map_markers_to_words
+from equivocal.world.lexicon import ROLE_PREFIX, Lexicon
 from equivocal.world.names import Names
 from equivocal.world.queries import PLUS
 from equivocal.world.schema import ABSENT, WorldFile
-from equivocal.world.spelling import declared_spellings, fold, known_spellings, verb_form
+from equivocal.world.spelling import collect_spellings, fold, inflect_verb, list_declared_spellings
 
-__all__ = ["find_problems", "too_large"]
+__all__ = ["find_oversize", "find_problems", "find_unused_parts", "name_uncovered_events"]
 
 MOST_PROBLEMS = 100  # each may look for the nearest of all names; nobody reads more at once
 MOST_ROLES = 100  # columns of every table of events
@@ -27,8 +36,8 @@ MOST_FEATURES = 1 << 31  # words × units, a byte each; 30,000 words with a feat
 MOST_PAIRS = 10_000_000  # actions × constructions, all looked at
 
 
-def too_large(file: WorldFile) -> list[Problem]:
-    """Sizes that no check below could take, or that would take all memory afterwards."""
+def find_oversize(file: WorldFile) -> list[Problem]:
+    """Find sizes that no check could take, or that would take all memory afterwards."""
     words = sum(map(len, file.words.values()))
     used = {feature for words in file.words.values() for has in words.values() for feature in has}
     units = len(used | set(file.features or ())) + len(file.roles)
@@ -46,30 +55,46 @@ def too_large(file: WorldFile) -> list[Problem]:
 
 
 def find_problems(file: WorldFile) -> list[Problem]:
-    """The problems of a world file, in the order of its tables."""
+    """Find the problems of a world file, in the order of its tables."""
     names = Names(file)
     found = chain(
-        _name_and_roles(file),
-        _duplicate_names(file),
-        _features(file),
-        _indistinct_words(file),
-        groups(file, names),
-        distributions(file, names),
-        _spellings(file, names),
-        actions(file, names),
-        constructions(file, names),
-        shares(file),
+        _check_texts(file),
+        _check_roles(file),
+        _check_duplicates(file),
+        _check_features(file),
+        _check_meanings(file),
+        check_groups(file, names),
+        _check_spellings(file, names),
+        _check_printed(file, collect_spellings(file)),
+        check_actions(file, names),
+        check_constructions(file, names),
+        check_shares(file),
     )
     return list(islice(found, MOST_PROBLEMS))
 
 
-def _name_and_roles(file: WorldFile) -> Iterator[Problem]:
+def _check_texts(file: WorldFile) -> Iterator[Problem]:
+    """Check names and prose, which end up on terminals."""
     if not file.name.strip():
         yield Problem("name", "the name is empty; give the world one.")
-    for text in _all_texts(file.model_dump(warnings=False)):
+    for text in _list_texts(file.model_dump(warnings=False)):
         if any(unicodedata.category(c) == "Cc" and c not in "\n\t" for c in text):
             yield Problem("", f"{text!r} has a control character; remove it.")
-    for role in repeated(file.roles):
+
+
+def _list_texts(value: object) -> Iterator[str]:
+    """Yield every text in a file, keys included."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        yield from _list_texts([*value, *value.values()])
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from _list_texts(part)
+
+
+def _check_roles(file: WorldFile) -> Iterator[Problem]:
+    for role in find_repeated(file.roles):
         yield Problem("roles", f"duplicate role {role!r}; name each role once.")
     if "action" not in file.roles:
         yield Problem("roles", "there is no role 'action'; add it, since [actions] fills it.")
@@ -77,19 +102,8 @@ def _name_and_roles(file: WorldFile) -> Iterator[Problem]:
         yield Problem("roles", "a role cannot be called 'weight', a key of [actions]; rename it.")
 
 
-def _all_texts(value: object) -> Iterator[str]:
-    """Every text in a file, keys included; names end up on terminals."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for part in (*value, *value.values()):
-            yield from _all_texts(part)
-    elif isinstance(value, list | tuple):
-        for part in value:
-            yield from _all_texts(part)
-
-
-def _duplicate_names(file: WorldFile) -> Iterator[Problem]:
+def _check_duplicates(file: WorldFile) -> Iterator[Problem]:
+    """Check that words, markers, classes, groups and distributions have different names."""
     owners: dict[str, str] = {ABSENT: "the reserved filler for a missing role"}
     claims = [
         *((word, f"[words.{cls}]") for cls, words in file.words.items() for word in words),
@@ -100,68 +114,55 @@ def _duplicate_names(file: WorldFile) -> Iterator[Problem]:
     ]
     for name, place in claims:
         if name in owners:
-            yield Problem(
-                place, f"duplicate name {name!r}, taken by {owners[name]}; rename one of them."
-            )
-        else:
-            owners[name] = place
+            message = f"duplicate name {name!r}, taken by {owners[name]}; rename one of them."
+            yield Problem(place, message)
+        owners.setdefault(name, place)
 
 
-def _features(file: WorldFile) -> Iterator[Problem]:
-    used = [
-        (f"[words.{cls}] {word}", feature)
+def _check_features(file: WorldFile) -> Iterator[Problem]:
+    """Check the names of features and, where the file lists them, that the list is complete."""
+    tables = {
+        f"[words.{cls}] {word}": features
         for cls, words in file.words.items()
         for word, features in words.items()
-        for feature in features
-    ]
-    used += [
-        (f"[[constructions]] {spec.name}", feature)
-        for spec in file.constructions
-        for features in spec.adds.values()
-        for feature in features
-    ]
-    for place, feature in used:
-        if feature.startswith(ROLE_PREFIX):
-            yield Problem(place, f"{feature!r} begins like the unit of a role; rename the feature.")
-        if not feature.strip() or PLUS.strip() in feature:
-            yield Problem(place, f"{feature!r} is empty or has a plus; rename the feature.")
-    if file.features is None:
-        if file.unused_features:
-            yield Problem("unused_features", "this needs a list of all `features`; add it.")
+    }
+    for spec in file.constructions:
+        tables[f"[[constructions]] {spec.name}"] = tuple(chain(*spec.adds.values()))
+    declared = None if file.features is None else dict.fromkeys(file.features)
+    for place, features in tables.items():
+        for feature in features:
+            if feature.startswith(ROLE_PREFIX):
+                message = f"{feature!r} begins like the unit of a role; rename the feature."
+                yield Problem(place, message)
+            if not feature.strip() or PLUS.strip() in feature:
+                yield Problem(place, f"{feature!r} is empty or has a plus; rename the feature.")
+        if declared is not None:
+            yield from check_known(place, "feature", features, declared, "add it to `features`.")
+    unused = set(declared or ()) - set(chain(*tables.values()))
+    if file.features is None and file.unused_features:
+        yield Problem("unused_features", "this needs a list of all `features`; add it.")
         return
-    for feature in repeated(file.features):
+    for feature in find_repeated(file.features or ()):
         yield Problem("features", f"duplicate feature {feature!r}; list each feature once.")
-    declared = set(file.features)
-    for place, feature in used:
-        if feature not in declared:
-            hint = did_you_mean(feature, declared) or "; add it to `features`."
-            yield Problem(place, f"unknown feature {feature!r}{hint}")
-    yield from _unowned_features(file, declared - {feature for _, feature in used})
-
-
-def _unowned_features(file: WorldFile, unowned: set[str]) -> Iterator[Problem]:
-    for feature in sorted(unowned - set(file.unused_features)):
+    for feature in sorted(unused - set(file.unused_features)):
         yield Problem(
             "features",
             f"no word has the feature {feature!r}; give it to a word, remove it, "
             "or list it in `unused_features` to keep a silent unit.",
         )
-    for feature in sorted(set(file.unused_features) - unowned):
-        known = feature in (file.features or ())
-        state = "is in use" if known else "is not listed in `features`"
+    for feature in sorted(set(file.unused_features) - unused):
+        state = "is in use" if feature in (file.features or ()) else "is not listed in `features`"
         yield Problem("unused_features", f"feature {feature!r} {state}; remove it here.")
 
 
-def _indistinct_words(file: WorldFile) -> Iterator[Problem]:
+def _check_meanings(file: WorldFile) -> Iterator[Problem]:
+    """Check that no two words have the same features."""
     seen: dict[frozenset[str], str] = {}
     for cls, words in file.words.items():
         for word, features in words.items():
             place = f"[words.{cls}] {word}"
-            if not features:
-                yield Problem(place, f"word {word!r} has no features; give it at least one.")
-                continue
-            if repeated(features):
-                yield Problem(place, f"feature {repeated(features)[0]!r} is listed twice.")
+            for feature in find_repeated(features):
+                yield Problem(place, f"feature {feature!r} is listed twice; once is enough.")
             twin = seen.setdefault(frozenset(features), word)
             if twin != word:
                 yield Problem(
@@ -171,42 +172,36 @@ def _indistinct_words(file: WorldFile) -> Iterator[Problem]:
                 )
 
 
-def _spellings(file: WorldFile, names: Names) -> Iterator[Problem]:
+def _check_spellings(file: WorldFile, names: Names) -> Iterator[Problem]:
+    """Check that spellings belong to one word each, and can be read."""
     for table, keys in (("[verbs]", file.verbs), ("[forms]", file.forms)):
-        for word in keys:
-            if word not in names.words:
-                hint = did_you_mean(word, names.words) or "; it is in no [words] table."
-                yield Problem(table, f"unknown word {word!r}{hint}")
+        yield from check_known(table, "word", keys, names.words, "it is in no [words] table.")
     owners: dict[str, str] = {}
-    for table, spelling, word in declared_spellings(file):
+    for table, spelling, word in list_declared_spellings(file):
         owner = owners.setdefault(fold(spelling), word)
         if owner != word:
-            yield Problem(
-                table, f"{spelling!r} is a spelling of both {owner!r} and {word!r}; drop one."
-            )
-        yield from _readable(table, f"word {word!r}", spelling)
-    known = known_spellings(file)
+            message = f"{spelling!r} is a spelling of both {owner!r} and {word!r}; drop one."
+            yield Problem(table, message)
+        yield from _check_readable(table, f"word {word!r}", spelling)
+
+
+def _check_printed(file: WorldFile, known: dict[str, str]) -> Iterator[Problem]:
+    """Check that markers are not taken for words, and that printed verbs are read as such."""
     for marker, spellings in file.markers.items():
-        if not spellings:
-            yield Problem("[markers]", f"marker {marker!r} has no spelling; give it one.")
         for spelling in spellings:
-            yield from _readable("[markers]", f"marker {marker!r}", spelling)
+            yield from _check_readable("[markers]", f"marker {marker!r}", spelling)
         for spelling in dict.fromkeys([*spellings, marker]):
-            if fold(spelling) in known:
+            if word := known.get(fold(spelling)):
                 yield Problem(
                     "[markers]",
                     f"{spelling!r} is a spelling of the marker {marker!r} and of the word "
-                    f"{known[fold(spelling)]!r}; drop one.",
+                    f"{word!r}; drop one.",
                 )
-    yield from _printed_verbs(file, known)
 
-
-def _printed_verbs(file: WorldFile, known: dict[str, str]) -> Iterator[Problem]:
-    """What the constructions print must be read back as the same verb."""
     forms = dict.fromkeys(spec.form for spec in file.constructions)
     for verb in dict.fromkeys(spec.action or name for name, spec in file.actions.items()):
         for form in forms:
-            printed = verb_form(verb, form, file.verbs.get(verb))
+            printed = inflect_verb(verb, form, file.verbs.get(verb))
             other = known.get(fold(printed))
             if other != verb and verb in known.values():
                 reading = f"is read as {other!r}" if other else "is shared with another word"
@@ -216,8 +211,8 @@ def _printed_verbs(file: WorldFile, known: dict[str, str]) -> Iterator[Problem]:
                 )
 
 
-def _readable(table: str, what: str, spelling: str) -> Iterator[Problem]:
-    """The parser sees words and blanks; anything else in a spelling would be lost."""
+def _check_readable(table: str, what: str, spelling: str) -> Iterator[Problem]:
+    """Check a spelling: the parser sees words and blanks, and anything else would be lost."""
     written = unicodedata.normalize("NFC", spelling).casefold().replace("’", "'").replace("-", " ")
     if not fold(spelling) or " ".join(written.split()) != fold(spelling):
         yield Problem(
@@ -225,3 +220,54 @@ def _readable(table: str, what: str, spelling: str) -> Iterator[Problem]:
             f"{what} is spelled {spelling!r}, which cannot be read in a text; use letters, "
             "digits, apostrophes, hyphens and blanks.",
         )
+
+
+def find_unused_parts(
+    file: WorldFile, lexicon: Lexicon, grammar: Grammar, enumerated: Derivations | None
+) -> list[Problem]:
+    """Find words, roles and markers that no event uses.
+
+    Without an enumeration (the world is too large) a word counts as used if any rule names it.
+    """
+    by_role = {role: grammar.fillers_of(index) for index, role in enumerate(lexicon.roles)}
+    if enumerated is not None:
+        for role, column in zip(lexicon.roles, enumerated.fillers.T, strict=True):
+            by_role[role] &= set(column.tolist())
+    used = {lexicon.words[number] for fillers in by_role.values() for number in fillers}
+    problems = [
+        Problem(
+            f"[words.{cls}] {word}",
+            f"word {word!r} is unreachable: no event has it; use it in an action or remove it.",
+        )
+        for cls, words in file.words.items()
+        for word in words
+        if word not in used
+    ]
+    roles = [role for role, fillers in by_role.items() if not fillers]
+    introduced = map_markers_to_words(grammar, lexicon).items()
+    markers = [marker for marker, words in introduced if not words]
+    parts = [("roles", "action fills the role", role) for role in roles]
+    parts += [("[markers]", "construction uses the marker", marker) for marker in markers]
+    return problems + [
+        Problem(table, f"no {what} {name!r}; use it or remove it.") for table, what, name in parts
+    ]
+
+
+@contextmanager
+def name_uncovered_events(lexicon: Lexicon, source: str) -> Iterator[None]:
+    """Turn the numbers of an `UncoveredEventError` into a `WorldError` with names."""
+    try:
+        yield
+    except UncoveredEventError as error:
+        event = ", ".join(
+            f"{role} = {lexicon.words[word]!r}"
+            for role, word in zip(lexicon.roles, error.fillers, strict=True)
+            if word != NO_FILLER
+        )
+        role = lexicon.roles[error.role]
+        message = (
+            f"no rule for {role!r} fits {event}; add a rule, or a last one without `when` "
+            "(`{ then = 'absent' }` for none)."
+        )
+        problem = Problem(f"[actions.{error.action}] {role}", message)
+        raise WorldError(source, [problem]) from None

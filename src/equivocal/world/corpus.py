@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from equivocal.store.files import write_text_atomically
 from equivocal.world.derivations import Derivations, collapse
-from equivocal.world.prefixes import PrefixTree, build_prefix_tree, constituents_of
+from equivocal.world.prefixes import PrefixTree, build_prefix_tree, list_constituents
 from equivocal.world.queries import Queries, build_queries
 
 if TYPE_CHECKING:
@@ -45,11 +45,11 @@ class Corpus:
         return round(float(self.weight.sum()))
 
     def distinct(self) -> "Corpus":
-        """The same sentences; rows with the same words and event become one with a count."""
+        """Merge rows with the same words and event into one with a count."""
         return Corpus(self.world, collapse(self.derivations))
 
     def split(self, held_out: NDArray[np.bool_]) -> tuple["Corpus", "Corpus"]:
-        """(kept, held out), both distinct and both over the same rows.
+        """Return the sentences that are kept and those held out, distinct and over the same rows.
 
         A sentence that occurs in one part only keeps its place in the other with count zero, so
         that trees and questions of the two have the same shape and numbering.
@@ -63,7 +63,7 @@ class Corpus:
         return kept, other
 
     def take(self, rows: NDArray[np.intp]) -> "Corpus":
-        """Some of the rows."""
+        """Return some of the rows."""
         return Corpus(self.world, self.derivations.take(rows))
 
     @cached_property
@@ -74,7 +74,7 @@ class Corpus:
     @cached_property
     def tree(self) -> PrefixTree:
         """All beginnings of these sentences."""
-        return build_prefix_tree(constituents_of(self.derivations, self.world.grammar))
+        return build_prefix_tree(list_constituents(self.derivations, self.world.grammar))
 
     @cached_property
     def beginnings(self) -> tuple[str, ...]:
@@ -93,7 +93,7 @@ class Corpus:
         return build_queries(self.derivations, self.tree, world.grammar, world.lexicon)
 
     def to_dataframe(self) -> "pd.DataFrame":
-        """Sentence, construction, a column per role (empty: no such role), count or probability."""
+        """Return a table: sentence, construction, a column per role, count or probability."""
         import pandas as pd
 
         words = np.array([*self.world.lexicon.words, ""], dtype=object)  # last: NO_FILLER is -1

@@ -5,7 +5,7 @@ into words and others left unsaid. Both `enumerate_derivations` and `draw_deriva
 rules, whole columns at a time; no row is handled by itself.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +15,11 @@ from equivocal.world.grammar import NO_FILLER, Action, Choice, Grammar
 __all__ = [
     "Derivations",
     "UncoveredEventError",
+    "bound_derivations",
     "collapse",
-    "count_at_most",
     "draw_derivations",
     "enumerate_derivations",
-    "weight_by_group",
+    "sum_by_group",
 ]
 
 Columns = NDArray[np.int32]
@@ -38,18 +38,18 @@ class Derivations:
         return len(self.weight)
 
     def take(self, rows: NDArray[np.intp]) -> "Derivations":
-        """The chosen rows, in the order given."""
+        """Return the chosen rows, in the order given."""
         return Derivations(
             self.fillers[rows], self.construction[rows], self.said[rows], self.weight[rows]
         )
 
     def reweighted(self, weight: NDArray[np.float64]) -> "Derivations":
-        """The same rows with other weights; zero keeps a row's place without counting it."""
+        """Return the same rows with other weights; zero keeps a row's place without counting it."""
         return replace(self, weight=weight)
 
 
-def count_at_most(grammar: Grammar) -> float:
-    """An upper bound on the number of derivations: the product of the longest lists of fillers."""
+def bound_derivations(grammar: Grammar) -> float:
+    """Bound the number of derivations by the product of the longest lists of fillers."""
     total = 0.0
     for action in grammar.actions:
         events = 1.0
@@ -63,17 +63,18 @@ def count_at_most(grammar: Grammar) -> float:
 
 
 def enumerate_derivations(grammar: Grammar) -> Derivations:
-    """Every derivation once, with its exact probability."""
+    """Enumerate every derivation once, with its exact probability."""
     parts = []
     for action in grammar.actions:
-        rows = _events_of(action, grammar)
+        rows = _enumerate_events(action, grammar)
         for number, share in enumerate(action.shares):
             if share > 0:
                 parts.append(_tell(rows, number, float(share), grammar))
     return collapse(_concatenate(parts))
 
 
-def _events_of(action: Action, grammar: Grammar) -> tuple[Columns, NDArray[np.float64]]:
+def _enumerate_events(action: Action, grammar: Grammar) -> tuple[Columns, NDArray[np.float64]]:
+    """Enumerate the events of an action, with their probabilities."""
     num_roles = len(grammar.constructions[0].mentioned)
     fillers = np.full((1, num_roles), NO_FILLER, dtype=np.int32)
     fillers[0, grammar.action_role] = action.word
@@ -93,7 +94,7 @@ def _events_of(action: Action, grammar: Grammar) -> tuple[Columns, NDArray[np.fl
 def _tell(
     events: tuple[Columns, NDArray[np.float64]], number: int, share: float, grammar: Grammar
 ) -> Derivations:
-    """All ways to tell events in one construction: optional roles said or left unsaid."""
+    """Enumerate the ways to tell events in one construction: optional roles said or unsaid."""
     fillers, weight = events
     construction = grammar.constructions[number]
     said = np.zeros(fillers.shape, dtype=bool)
@@ -117,7 +118,7 @@ def _tell(
 
 
 def draw_derivations(grammar: Grammar, size: int, rng: np.random.Generator) -> Derivations:
-    """`size` independent draws, each of weight one; a longer sample begins with a shorter one."""
+    """Draw `size` rows, each of weight one; a longer sample begins with a shorter one."""
     num_roles = len(grammar.constructions[0].mentioned)
     uniform = rng.random((size, 2 + 2 * num_roles))  # a row's numbers are drawn together
     kind_at, telling_at = uniform[:, :2].T
@@ -144,7 +145,7 @@ def draw_derivations(grammar: Grammar, size: int, rng: np.random.Generator) -> D
 
 
 def _pick(probabilities: NDArray[np.float64], uniform: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Inverse of the cumulative distribution; rounding can never pick past the last entry."""
+    """Invert the cumulative distribution; rounding can never pick past the last entry."""
     edges = np.cumsum(probabilities)
     return np.searchsorted(edges[:-1] / edges[-1], uniform, side="right")
 
@@ -152,7 +153,7 @@ def _pick(probabilities: NDArray[np.float64], uniform: NDArray[np.float64]) -> N
 def _split_by_rule(
     action: Action, role: int, choices: tuple[Choice, ...], fillers: Columns
 ) -> list[tuple[Choice, NDArray[np.intp]]]:
-    """The rows each rule is responsible for; the first rule that fits takes a row."""
+    """Split rows by the rule that is responsible for them, the first that fits."""
     open_rows = np.arange(len(fillers))
     parts = []
     for choice in choices:
@@ -175,23 +176,23 @@ class UncoveredEventError(Exception):
 
 
 def collapse(derivations: Derivations) -> Derivations:
-    """Equal rows become one row that carries their total weight, in a fixed order."""
+    """Merge equal rows into one that carries their total weight, in a fixed order."""
     keys = np.column_stack(
         [derivations.construction, derivations.fillers, derivations.said.astype(np.int32)]
     )
     _, first, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-    return derivations.take(first).reweighted(weight_by_group(group, derivations.weight))
+    return derivations.take(first).reweighted(sum_by_group(group, derivations.weight))
 
 
-def weight_by_group(group: NDArray[np.intp], weight: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(groups,): the total weight of the rows in each group; groups are numbered from 0."""
+def sum_by_group(group: NDArray[np.intp], weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return (groups,): the total weight of the rows in each group, numbered from 0."""
     return np.bincount(group.ravel(), weights=weight).astype(np.float64)
 
 
 def _concatenate(parts: list[Derivations]) -> Derivations:
     return Derivations(
-        np.concatenate([part.fillers for part in parts]),
-        np.concatenate([part.construction for part in parts]),
-        np.concatenate([part.said for part in parts]),
-        np.concatenate([part.weight for part in parts]),
+        *(
+            np.concatenate([getattr(part, field.name) for part in parts])
+            for field in fields(Derivations)
+        )
     )

@@ -4,6 +4,7 @@ Words and roles are integers here. Each action is a small Bayesian network over 
 lists its roles so that every role comes after those its rules ask about.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
 
@@ -18,7 +19,7 @@ from equivocal.world.schema import (
     ConstructionSpec,
     Rule,
     WorldFile,
-    asked_roles,
+    list_asked_roles,
 )
 
 __all__ = [
@@ -28,7 +29,7 @@ __all__ = [
     "Construction",
     "Grammar",
     "build_grammar",
-    "words_behind_markers",
+    "map_markers_to_words",
 ]
 
 NO_FILLER = -1  # in place of a word number: the event lacks the role
@@ -67,7 +68,7 @@ class Construction:
     verb_form: str
 
     def marker_of(self, role: int, fillers: NDArray[np.int32]) -> NDArray[np.int32]:
-        """The token switched on with each of these words in a role, or NO_FILLER."""
+        """Return the token switched on with each of these words in a role, or NO_FILLER."""
         if role in self.by_filler:
             return self.by_filler[role][fillers]
         return np.full(len(fillers), self.markers[role], dtype=np.int32)
@@ -83,15 +84,15 @@ class Grammar:
     action_role: int
 
     def fillers_of(self, role: int) -> set[int]:
-        """Word numbers that some rule lets this role have."""
+        """Return the word numbers that some rule lets this role have."""
         if role == self.action_role:
             return {action.word for action in self.actions}
         choices = [c for a in self.actions for r, rules in a.choices if r == role for c in rules]
         return {int(word) for choice in choices for word in choice.fillers} - {NO_FILLER}
 
 
-def words_behind_markers(grammar: Grammar, lexicon: Lexicon) -> dict[str, set[str]]:
-    """Marker: the words it introduces in some construction."""
+def map_markers_to_words(grammar: Grammar, lexicon: Lexicon) -> dict[str, set[str]]:
+    """Return, for each marker, the words that it introduces in some construction."""
     words: dict[str, set[str]] = {marker: set() for marker in lexicon.markers}
     for construction in grammar.constructions:
         for role in construction.order:
@@ -104,95 +105,89 @@ def words_behind_markers(grammar: Grammar, lexicon: Lexicon) -> dict[str, set[st
 
 
 def build_grammar(file: WorldFile, lexicon: Lexicon) -> Grammar:
-    """The grammar of a checked world file."""
-    names = Names(file)
-    number = {word: index for index, word in enumerate(lexicon.words)} | {ABSENT: NO_FILLER}
-    added: list[tuple[str, ...]] = [()]
-    constructions = tuple(
-        _construction(spec, lexicon, names, number, added) for spec in file.constructions
-    )
-    total = sum(spec.weight for spec in file.actions.values())
-    actions = tuple(
-        Action(
-            name=name,
-            word=number[spec.action or name],
-            probability=spec.weight / total,
-            choices=_choices(file, lexicon, names, number, spec),
-            shares=_shares(file, name),
+    """Build the grammar of a checked world file."""
+    return _Builder(file, lexicon).build()
+
+
+class _Builder:
+    """The tables that turn the names of a world file into numbers."""
+
+    def __init__(self, file: WorldFile, lexicon: Lexicon) -> None:
+        self.file, self.lexicon, self.names = file, lexicon, Names(file)
+        self.role = {role: index for index, role in enumerate(lexicon.roles)}
+        self.token = {token: index for index, token in enumerate(lexicon.tokens)}
+        self.added: list[tuple[str, ...]] = [()]  # sets of features that constructions add
+
+    def build(self) -> Grammar:
+        constructions = tuple(map(self._build_construction, self.file.constructions))
+        total = sum(spec.weight for spec in self.file.actions.values())
+        actions = tuple(
+            Action(
+                name=name,
+                word=self.token[spec.action or name],
+                probability=spec.weight / total,
+                choices=self._build_choices(spec),
+                shares=self._compute_shares(name),
+            )
+            for name, spec in self.file.actions.items()
         )
-        for name, spec in file.actions.items()
-    )
-    masks = np.stack([lexicon.unit_mask(features) for features in added])
-    return Grammar(actions, constructions, masks, lexicon.roles.index("action"))
+        masks = np.stack([self.lexicon.unit_mask(features) for features in self.added])
+        return Grammar(actions, constructions, masks, self.role["action"])
 
-
-def _choices(
-    file: WorldFile, lexicon: Lexicon, names: Names, number: dict[str, int], spec: ActionSpec
-) -> tuple[tuple[int, tuple[Choice, ...]], ...]:
-    asks = {role: asked_roles(rules) for role, rules in spec.roles.items()}
-    return tuple(
-        (
-            lexicon.roles.index(role),
-            tuple(_choice(file, lexicon, names, number, rule) for rule in spec.roles[role]),
+    def _build_choices(self, spec: ActionSpec) -> tuple[tuple[int, tuple[Choice, ...]], ...]:
+        """Order the roles of an action so that each comes after those it asks about."""
+        asks = {role: list_asked_roles(rules) for role, rules in spec.roles.items()}
+        return tuple(
+            (self.role[role], tuple(map(self._build_choice, spec.roles[role])))
+            for role in TopologicalSorter(asks).static_order()
         )
-        for role in TopologicalSorter(asks).static_order()
-    )
 
+    def _build_choice(self, rule: Rule) -> Choice:
+        when = tuple((self.role[role], self._number(words)) for role, words in rule.when.items())
+        then = rule.then
+        if isinstance(then, str):
+            then = self.file.distributions.get(then, (then,))
+        if isinstance(then, dict):
+            chances = {word: chance for word, chance in then.items() if chance > 0}
+            weights = np.array(list(chances.values()))
+            return Choice(when, self._number(chances), weights / weights.sum())
+        fillers = self._number(then)
+        return Choice(when, fillers, np.full(len(fillers), 1 / len(fillers)))
 
-def _choice(
-    file: WorldFile, lexicon: Lexicon, names: Names, number: dict[str, int], rule: Rule
-) -> Choice:
-    def numbers(wanted: tuple[str, ...]) -> NDArray[np.int32]:
-        words = [w for name in wanted for w in (names.words_of(name) if name != ABSENT else [name])]
-        return np.array([number[word] for word in dict.fromkeys(words)], dtype=np.int32)
+    def _number(self, names: Iterable[str]) -> NDArray[np.int32]:
+        """Return the numbers of all words that names stand for, each once."""
+        words = [w for n in names for w in ([n] if n == ABSENT else self.names.expand(n))]
+        numbers = [NO_FILLER if w == ABSENT else self.token[w] for w in dict.fromkeys(words)]
+        return np.array(numbers, dtype=np.int32)
 
-    when = tuple((lexicon.roles.index(role), numbers(words)) for role, words in rule.when.items())
-    then = rule.then
-    if isinstance(then, str) and then in file.distributions:
-        then = file.distributions[then]
-    if isinstance(then, dict):
-        chances = {word: chance for word, chance in then.items() if chance > 0}
-        weights = np.array(list(chances.values()))
-        return Choice(when, numbers(tuple(chances)), weights / weights.sum())
-    fillers = numbers((then,) if isinstance(then, str) else then)
-    return Choice(when, fillers, np.full(len(fillers), 1 / len(fillers)))
+    def _build_construction(self, spec: ConstructionSpec) -> Construction:
+        roles = self.lexicon.roles
+        mentioned = np.array([spec.mentioned.get(role, 1.0) for role in roles])
+        markers = np.full(len(roles), NO_FILLER, dtype=np.int32)
+        adds = np.zeros(len(roles), dtype=np.int32)
+        by_filler: dict[int, NDArray[np.int32]] = {}
+        for role, marker in spec.markers.items():
+            if isinstance(marker, str):
+                markers[self.role[role]] = self.token[marker]
+                continue
+            column = np.full(len(self.lexicon.words), NO_FILLER, dtype=np.int32)
+            for name, its_own in marker.items():
+                column[self._number([name])] = self.token[its_own]
+            by_filler[self.role[role]] = column
+        for role, features in spec.adds.items():
+            if features not in self.added:
+                self.added.append(features)
+            adds[self.role[role]] = self.added.index(features)
+        order = tuple(self.role[role] for role in spec.order)
+        return Construction(spec.name, order, mentioned, markers, by_filler, adds, spec.form)
 
-
-def _construction(
-    spec: ConstructionSpec,
-    lexicon: Lexicon,
-    names: Names,
-    number: dict[str, int],
-    added: list[tuple[str, ...]],
-) -> Construction:
-    """One construction; feature sets it adds are appended to `added` when new."""
-    mentioned = np.array([spec.mentioned.get(role, 1.0) for role in lexicon.roles])
-    markers = np.full(len(lexicon.roles), NO_FILLER, dtype=np.int32)
-    adds = np.zeros(len(lexicon.roles), dtype=np.int32)
-    by_filler: dict[int, NDArray[np.int32]] = {}
-    token = {name: len(lexicon.words) + at for at, name in enumerate(lexicon.markers)}
-    for role, marker in spec.markers.items():
-        row = lexicon.roles.index(role)
-        if isinstance(marker, str):
-            markers[row] = token[marker]
-            continue
-        by_filler[row] = np.full(len(lexicon.words), NO_FILLER, dtype=np.int32)
-        for name, its_own in marker.items():
-            by_filler[row][[number[word] for word in names.words_of(name)]] = token[its_own]
-    for role, features in spec.adds.items():
-        if features not in added:
-            added.append(features)
-        adds[lexicon.roles.index(role)] = added.index(features)
-    order = tuple(lexicon.roles.index(role) for role in spec.order)
-    return Construction(spec.name, order, mentioned, markers, by_filler, adds, spec.form)
-
-
-def _shares(file: WorldFile, action: str) -> NDArray[np.float64]:
-    """Probability of each construction; those without a number share what is left."""
-    fits = [spec.actions is None or action in spec.actions for spec in file.constructions]
-    given = np.array([spec.probability or 0.0 for spec in file.constructions]) * fits
-    open_ended = np.array([spec.probability is None for spec in file.constructions]) & fits
-    rest = max(0.0, 1 - given.sum())
-    shares = given + open_ended * rest / max(1, int(open_ended.sum()))
-    normalised: NDArray[np.float64] = shares / shares.sum()  # 0.333 three times is one, nearly
-    return normalised
+    def _compute_shares(self, action: str) -> NDArray[np.float64]:
+        """Compute each construction's probability; those without a number share what is left."""
+        specs = self.file.constructions
+        fits = [spec.actions is None or action in spec.actions for spec in specs]
+        given = np.array([spec.probability or 0.0 for spec in specs]) * fits
+        open_ended = np.array([spec.probability is None for spec in specs]) & fits
+        rest = max(0.0, 1 - given.sum())
+        shares = given + open_ended * rest / max(1, int(open_ended.sum()))
+        normalised: NDArray[np.float64] = shares / shares.sum()  # 0.333 three times is one, nearly
+        return normalised

@@ -18,7 +18,7 @@ ROLE_PREFIX = "role:"  # since `action` is also a feature of every verb
 
 
 def role_unit(role: str) -> str:
-    """The name of the output unit of a role."""
+    """Return the name of the output unit of a role."""
     return f"{ROLE_PREFIX}{role}"
 
 
@@ -38,12 +38,12 @@ class Lexicon:
         return (*self.words, *self.markers)
 
     def unit_mask(self, names: tuple[str, ...]) -> NDArray[np.bool_]:
-        """(units,): the units with these names."""
+        """Return (units,): which units have these names."""
         return np.isin(self.units, names)
 
 
 def build_lexicon(file: WorldFile) -> Lexicon:
-    """The lexicon of a checked world file."""
+    """Build the lexicon of a checked world file."""
     meanings = {word: feats for words in file.words.values() for word, feats in words.items()}
     added = [f for spec in file.constructions for feats in spec.adds.values() for f in feats]
     in_use = dict.fromkeys([*(f for feats in meanings.values() for f in feats), *added])

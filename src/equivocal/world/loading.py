@@ -1,5 +1,9 @@
-"""From a name or a path to a checked world file. Every way to fail ends in a `UserError`."""
+"""From a name or a path to a checked world file. Every way to fail ends in a `UserError`.
 
+Worlds of the package lie in `data/`; a file put there is listed and loaded by its name.
+"""
+
+import os
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from equivocal.errors import UserError, did_you_mean, join_names
 from equivocal.store import parse_toml, read_text
-from equivocal.world.checks import find_problems, too_large
+from equivocal.world.checks import find_oversize, find_problems
 from equivocal.world.errors import Problem, WorldError
 from equivocal.world.schema import ConstructionSpec, Rule, VerbForms, WorldFile
 
@@ -24,54 +28,48 @@ MAX_BYTES = 64 * 2**20  # a world of 100,000 words has about 16 MB
 
 
 def shipped_worlds() -> list[str]:
-    """Names of the worlds inside the package."""
+    """List the names of the worlds inside the package."""
     files = (entry.name for entry in _DATA.iterdir() if entry.name.endswith(".toml"))
     return sorted({name.removesuffix(".toml") for name in files} - {_EXAMPLE})
 
 
 def example_text() -> str:
-    """A small commented world file to start from."""
+    """Return a small commented world file to start from."""
     return (_DATA / f"{_EXAMPLE}.toml").read_text(encoding="utf-8")
 
 
 def read_world(name_or_path: str | Path) -> tuple[str, str]:
-    """(text, source) of a shipped world or of a file."""
+    """Return the text of a shipped world or of a file, and how errors call it."""
     if str(name_or_path) in shipped_worlds():
         return (_DATA / f"{name_or_path}.toml").read_text(encoding="utf-8"), str(name_or_path)
     if not isinstance(name_or_path, str | Path):
         raise UserError(f"a world is given by name or path, got {name_or_path!r}.")
     path = Path(name_or_path)
-    try:
-        if path.is_dir():
-            raise UserError(f"{path} is a folder; give the world file in it.")
-        if path.is_file():
-            text = read_text(path, MAX_BYTES)
-            if not text.strip():
-                raise UserError(
-                    f"{path} is empty; remove it, and `equivocal world new {path}` writes an "
-                    "example there."
-                )
-            return text, str(path)
-    except (OSError, ValueError) as error:
-        if isinstance(error, UserError):
-            raise
-        reason = getattr(error, "strerror", None) or error
-        raise UserError(f"{str(path)[:80]!r} cannot be read: {reason}.") from None
-    shipped = join_names(shipped_worlds())
+    if os.path.isdir(path):  # unlike pathlib's, false for a name that no file can have
+        raise UserError(f"{path} is a folder; give the world file in it.")
+    if os.path.isfile(path):
+        text = read_text(path, MAX_BYTES)
+        if not text.strip():
+            raise UserError(
+                f"{path} is empty; remove it, and `equivocal world new {path}` writes an example "
+                "there."
+            )
+        return text, str(path)
+    given, shipped = f"{str(path)!r:.200}", shipped_worlds()
     if path.suffix == ".toml" or len(path.parts) > 1:
         raise UserError(
-            f"there is no world file {str(path)!r}; `equivocal world new {path}` writes an "
-            f"example, and {shipped} come with the package."
+            f"there is no world file {given}; `equivocal world new {path!s:.200}` writes an "
+            f"example, and {join_names(shipped)} come with the package."
         )
-    hint = did_you_mean(str(name_or_path), shipped_worlds()) or "."
     raise UserError(
-        f"there is no world named {str(name_or_path)!r}{hint} Worlds that come with the "
-        f"package are {shipped}; give a world of your own by its path, my.toml."
+        f"there is no world named {given}{did_you_mean(str(path), shipped) or '.'} Worlds that "
+        f"come with the package are {join_names(shipped)}; give a world of your own by its path, "
+        "my.toml."
     )
 
 
 def parse_world_file(text: str, source: str) -> WorldFile:
-    """The checked contents of a world file, or a `WorldError` that lists all problems."""
+    """Parse and check a world file; a `WorldError` lists all problems."""
     try:
         raw = parse_toml(text)
     except ValueError as error:
@@ -80,34 +78,32 @@ def parse_world_file(text: str, source: str) -> WorldFile:
     try:
         file = WorldFile.model_validate(raw)
     except ValidationError as error:
-        raise WorldError(source, [_problem(entry) for entry in error.errors()]) from None
-    problems = too_large(file) or find_problems(file)
+        raise WorldError(source, [_explain(entry) for entry in error.errors()]) from None
+    problems = find_oversize(file) or find_problems(file)
     if problems:
         raise WorldError(source, problems)
     return file
 
 
-def _problem(error: "ErrorDetails") -> Problem:
-    """A pydantic error in our words."""
+def _explain(error: "ErrorDetails") -> Problem:
+    """Put an error of pydantic into a problem with its table."""
     *place, last = error["loc"]
     if error["type"] == "extra_forbidden":
-        message = f"unknown key {last!r}{_key_hint(place, str(last))}"
+        message = f"unknown key {last!r}{_suggest_key(place, str(last))}"
     elif error["type"] == "missing":
         message = f"the key {last!r} is missing; add it."
     else:
         place = [*place, last]
-        message = f"{_rule_of(error)}."
-    return Problem(_table(place), message)
+        message = f"{_explain_rule(error)}."
+    return Problem(_name_table(place), message)
 
 
-def _rule_of(error: "ErrorDetails") -> str:
-    """What a value should have been, and what it was."""
+def _explain_rule(error: "ErrorDetails") -> str:
+    """Say what a value should have been, and what it was."""
     if error["type"] == "value_error":
         return error["msg"].removeprefix("Value error, ")
     if error["loc"] == ("constructions",):
         return "write each construction under [[constructions]], with two brackets"
-    found = repr(error["input"])
-    found = found if len(found) <= 60 else f"{found[:57]}…"
     should_be = {
         "tuple_type": "this should be a list",
         "dict_type": "this should be a table",
@@ -115,13 +111,14 @@ def _rule_of(error: "ErrorDetails") -> str:
         "model_attributes_type": "this should be a table",
         "string_type": "this should be text",
         "float_type": "this should be a number",
+        "too_short": "name at least one here",
     }
     message = should_be.get(error["type"], error["msg"])
-    return f"{message[0].lower()}{message[1:]}, got {found}"
+    return f"{message[0].lower()}{message[1:]}, got {error['input']!r:.60}"
 
 
-def _key_hint(place: list[Any], key: str) -> str:
-    """The nearest key of the same table, or the place where the key belongs."""
+def _suggest_key(place: list[Any], key: str) -> str:
+    """Suggest the nearest key of the same table, or the place where the key belongs."""
     models: dict[str, type[BaseModel]] = {"constructions": ConstructionSpec, "verbs": VerbForms}
     model = models.get(str(place[0]), Rule) if place else WorldFile
     if place and key in WorldFile.model_fields:
@@ -129,8 +126,8 @@ def _key_hint(place: list[Any], key: str) -> str:
     return did_you_mean(key, model.model_fields) or "; remove it."
 
 
-def _table(place: list[Any]) -> str:
-    """("actions", "eat", "roles", "patient", 0, "then") as a reader of the file sees it."""
+def _name_table(place: list[Any]) -> str:
+    """Write ("actions", "eat", "roles", "patient", 0, "then") as a reader of the file sees it."""
     names = [str(part) for part in place if not isinstance(part, int)]
     if names[:1] == ["actions"] and len(names) > 2:
         return " ".join([f"[actions.{names[1]}]", *(n for n in names[2:] if n not in HIDDEN)])

@@ -24,11 +24,11 @@ class Names:
         self.words = dict.fromkeys(word for words in file.words.values() for word in words)
 
     def is_collection(self, name: str) -> bool:
-        """Whether the name is that of a class, a group or a distribution."""
+        """Tell whether the name is that of a class, a group or a distribution."""
         return name in self._classes or name in self._groups or name in self._distributions
 
-    def words_of(self, name: str, *, within: str = "") -> tuple[str, ...]:
-        """The words a word, class or group stands for; `within` says where, if it is unknown."""
+    def expand(self, name: str, *, within: str = "") -> tuple[str, ...]:
+        """Return the words of a word, class or group; `within` says where, if it is unknown."""
         words: dict[str, None] = {}
         self._expand(name, within, (), words, set())
         return tuple(words)

@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from equivocal.errors import UserError, did_you_mean, join_names
 from equivocal.world.errors import UnknownWordError
 from equivocal.world.schema import WorldFile
-from equivocal.world.spelling import fold, known_spellings, words_in
+from equivocal.world.spelling import collect_spellings, fold, split_words
 
 __all__ = ["Constituent", "Parser", "Utterance"]
 
 # Words the model has no input for and loses nothing by; a world that uses one keeps it.
-_SKIPPED = frozenset(words_in("a an the this that these those some my your his her its our their"))
+_SKIPPED = frozenset(
+    split_words("a an the this that these those some my your his her its our their")
+)
 MAX_CHARACTERS = 2_000
 
 
@@ -50,7 +52,7 @@ class Utterance:
         return tuple(constituent.tokens for constituent in self.constituents)
 
     def first(self, size: int) -> "Utterance":
-        """The first `size` constituents: what has been heard so far."""
+        """Return the first `size` constituents: what has been heard so far."""
         return Utterance(self.constituents[:size])
 
     def __str__(self) -> str:
@@ -69,7 +71,7 @@ class Parser:
     def __init__(self, file: WorldFile, usual_words: dict[str, set[str]], source: str) -> None:
         """`usual_words`: marker → words that the world's constructions put behind it."""
         self._source = source
-        self._spellings = known_spellings(file)
+        self._spellings = collect_spellings(file)
         self._markers: dict[str, list[str]] = {}  # spelling: markers written so
         for marker, spellings in file.markers.items():
             for spelling in {fold(marker), *map(fold, spellings)}:
@@ -79,26 +81,26 @@ class Parser:
         self._longest = max(len(phrase.split()) for phrase in phrases)
 
     def parse(self, text: str) -> Utterance:
-        """The constituents of a text; `UnknownWordError` names the nearest known words."""
+        """Parse a text; `UnknownWordError` names the nearest known words."""
         if not isinstance(text, str):
             raise UserError(f"a sentence is text, got {type(text).__name__}.")
         if len(text) > MAX_CHARACTERS:
             raise UserError(
                 f"the sentence has {len(text)} characters, at most {MAX_CHARACTERS}; shorten it."
             )
-        heard = words_in(text)
+        heard = split_words(text)
         constituents: list[Constituent] = []
         waiting: str | None = None  # a marker's spelling that waits for its word
         while heard:
-            size = self._phrase_length(heard)
+            size = self._match_phrase(heard)
             if size == 0:
                 if heard[0] not in _SKIPPED:
-                    raise self._unknown(heard[0])
+                    raise self._explain_unknown(heard[0])
                 heard = heard[1:]
                 continue
             phrase, heard = " ".join(heard[:size]), heard[size:]
             if phrase in self._spellings:
-                constituents.append(self._constituent(phrase, waiting))
+                constituents.append(self._build_constituent(phrase, waiting))
                 waiting = None
             elif waiting is not None:
                 raise UserError(f"{waiting!r} is followed by {phrase!r}; put a word between them.")
@@ -112,15 +114,15 @@ class Parser:
             )
         return Utterance(tuple(constituents))
 
-    def _phrase_length(self, heard: list[str]) -> int:
-        """Number of words in the longest known phrase at the start, 0 where there is none."""
+    def _match_phrase(self, heard: list[str]) -> int:
+        """Return how many words the longest known phrase at the start has; 0 for none."""
         for size in range(min(self._longest, len(heard)), 0, -1):
             phrase = " ".join(heard[:size])
             if phrase in self._spellings or phrase in self._markers:
                 return size
         return 0
 
-    def _constituent(self, phrase: str, waiting: str | None) -> Constituent:
+    def _build_constituent(self, phrase: str, waiting: str | None) -> Constituent:
         word = self._spellings[phrase]
         if waiting is None:
             return Constituent(phrase, word)
@@ -129,7 +131,7 @@ class Parser:
         usual = [m for m in candidates if word in self._usual_words.get(m, ())]
         return Constituent(f"{waiting} {phrase}", word, (usual or candidates)[0])
 
-    def _unknown(self, word: str) -> UnknownWordError:
+    def _explain_unknown(self, word: str) -> UnknownWordError:
         known = [*dict.fromkeys(self._spellings.values()), *self._markers]
         hint = did_you_mean(word, known, most=3)
         way_out = f"; `equivocal world show {self._source}` lists the words."

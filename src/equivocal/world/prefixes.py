@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from equivocal.world.derivations import Derivations
 from equivocal.world.grammar import NO_FILLER, Grammar
 
-__all__ = ["NO_NODE", "PrefixTree", "build_prefix_tree", "constituents_of"]
+__all__ = ["NO_NODE", "PrefixTree", "build_prefix_tree", "list_constituents"]
 
 NO_NODE = -1
 
 
-def constituents_of(derivations: Derivations, grammar: Grammar) -> NDArray[np.int32]:
-    """(rows, positions, 2): word and marker token at each position, NO_FILLER where none is."""
+def list_constituents(derivations: Derivations, grammar: Grammar) -> NDArray[np.int32]:
+    """Return (rows, positions, 2): word and marker token at each position, or NO_FILLER."""
     longest = max(len(construction.order) for construction in grammar.constructions)
     tokens = np.full((len(derivations), longest, 2), NO_FILLER, dtype=np.int32)
     length = np.zeros(len(derivations), dtype=np.intp)
@@ -44,7 +44,7 @@ class PrefixTree:
     node_of: NDArray[np.int32]  # (rows, positions): node after each constituent, or NO_NODE
 
     def find(self, constituents: list[tuple[int, int]]) -> int:
-        """The node of a beginning given as (word, marker) pairs, or NO_NODE."""
+        """Find the node of a beginning given as (word, marker) pairs, or NO_NODE."""
         node = NO_NODE
         for pair in constituents:
             fits = (self.parent == node) & (self.tokens == np.array(pair)).all(axis=1)
@@ -55,7 +55,7 @@ class PrefixTree:
 
 
 def build_prefix_tree(tokens: NDArray[np.int32]) -> PrefixTree:
-    """The tree of the sentences in `tokens`, (rows, positions, 2) as from `constituents_of`."""
+    """Build the tree of the sentences in `tokens`, as from `list_constituents`."""
     rows, positions, _ = tokens.shape
     node_of = np.full((rows, positions), NO_NODE, dtype=np.int32)
     parents, lasts, depths = [], [], []

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from equivocal.world.derivations import Derivations, weight_by_group
+from equivocal.world.derivations import Derivations, sum_by_group
 from equivocal.world.grammar import NO_FILLER, Grammar
 from equivocal.world.lexicon import Lexicon
 from equivocal.world.prefixes import NO_NODE, PrefixTree
@@ -51,7 +51,7 @@ class Queries:
         return len(self.node)
 
     def targets(self, pairs: slice = slice(None)) -> NDArray[np.float64]:
-        """(pairs, units): the mean answer to each pair, that is, P(unit = 1 | words, probe).
+        """Return (pairs, units): the mean answer to each pair, P(unit = 1 | words, probe).
 
         A pair of weight zero has no answer; its row is zero.
         """
@@ -66,15 +66,15 @@ class Queries:
         return np.asarray(target)
 
     def asks_role(self) -> NDArray[np.bool_]:
-        """(pairs,): whether the probe is a role."""
+        """Return (pairs,): whether the probe is a role."""
         return self.probe < self.num_roles
 
     def probes_after(self, node: int) -> list[str]:
-        """Names of the probes asked after a beginning."""
+        """List the names of the probes asked after a beginning."""
         return [self.probe_names[probe] for probe in self.probe[self.node == node]]
 
     def find(self, node: int, probe: int) -> int | None:
-        """The pair of this node and probe, or None where it is never asked."""
+        """Find the pair of this node and probe; None where it is never asked."""
         hits = np.flatnonzero((self.node == node) & (self.probe == probe))
         return int(hits[0]) if len(hits) else None
 
@@ -82,12 +82,12 @@ class Queries:
 def build_queries(
     derivations: Derivations, tree: PrefixTree, grammar: Grammar, lexicon: Lexicon
 ) -> Queries:
-    """The questions to all sentences of `derivations`, weighted by the rows' weights."""
+    """Build the questions to all sentences, weighted by the rows' weights."""
     sets = len(grammar.added_features)
     adds = np.stack([construction.adds for construction in grammar.constructions])
     # A filler is its word plus what the construction adds (a passive's agent): one number for both.
     filler = derivations.fillers * sets + adds[derivations.construction]
-    nodes, roles, fillers, weights = _asked(derivations, tree, filler)
+    nodes, roles, fillers, weights = _list_questions(derivations, tree, filler)
     patterns, pattern = np.unique(fillers, return_inverse=True)
     num_roles, num_patterns = len(lexicon.roles), len(patterns)
     meaning = lexicon.features[patterns // sets] | grammar.added_features[patterns % sets]
@@ -101,14 +101,14 @@ def build_queries(
 
     codes = (node.astype(np.int64) * num_probes + probe) * num_answers + answer
     triples, group = np.unique(codes, return_inverse=True)
-    triple_weight = weight_by_group(group, np.concatenate([weights, weights]))
+    triple_weight = sum_by_group(group, np.concatenate([weights, weights]))
     pairs, triple_pair = np.unique(triples // num_answers, return_inverse=True)
     return Queries(
         node=(pairs // num_probes).astype(np.int32),
         probe=(pairs % num_probes).astype(np.int32),
-        weight=weight_by_group(triple_pair, triple_weight),
+        weight=sum_by_group(triple_pair, triple_weight),
         probe_units=np.concatenate([role_units, meaning]),
-        probe_names=(*lexicon.roles, *_filler_names(patterns, grammar, lexicon)),
+        probe_names=(*lexicon.roles, *_name_fillers(patterns, grammar, lexicon)),
         answer_units=role_units[answer_codes // num_patterns]
         | meaning[answer_codes % num_patterns],
         triple_pair=triple_pair.astype(np.int32),
@@ -118,17 +118,17 @@ def build_queries(
     )
 
 
-def _filler_names(patterns: Ints, grammar: Grammar, lexicon: Lexicon) -> Iterator[str]:
+def _name_fillers(patterns: Ints, grammar: Grammar, lexicon: Lexicon) -> Iterator[str]:
     for pattern in patterns:
         word, added = divmod(int(pattern), len(grammar.added_features))
         units = np.flatnonzero(grammar.added_features[added])
         yield PLUS.join([lexicon.words[word], *(lexicon.units[unit] for unit in units)])
 
 
-def _asked(
+def _list_questions(
     derivations: Derivations, tree: PrefixTree, filler: Ints
 ) -> tuple[Ints, Ints, Ints, NDArray[np.float64]]:
-    """(node, role, filler, weight) of every question to every row."""
+    """Return (node, role, filler, weight) of every question to every row."""
     parts = []
     for role in range(derivations.fillers.shape[1]):
         has = derivations.fillers[:, role] != NO_FILLER

@@ -5,8 +5,10 @@ A new key of the file format is added here first, then in `docs/worlds.md`.
 """
 
 import re
+import sys
+from contextlib import suppress
 from fractions import Fraction
-from math import isfinite
+from math import inf, isfinite
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
@@ -18,7 +20,7 @@ __all__ = [
     "Rule",
     "VerbForms",
     "WorldFile",
-    "asked_roles",
+    "list_asked_roles",
 ]
 
 ABSENT = "absent"  # reserved filler: "this event has no such role"
@@ -29,46 +31,45 @@ VerbForm = Literal["third", "past", "participle", "progressive", "plain"]
 _HUGE = re.compile(r"e[+-]?\d{4}", re.IGNORECASE)  # Fraction("1e999999999") would never end
 
 
-def _as_probability(value: Any) -> float:
-    """A number or a fraction in quotes, so that a third can be written exactly: "1/3"."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        raise ValueError(f"a probability is a number such as 0.25 or '1/4', got {value!r:.60}")
-    try:
-        if isinstance(value, str) and (len(value) > 40 or _HUGE.search(value)):
-            raise ValueError
-        number = float(Fraction(value)) if isinstance(value, str) else float(value)
-    except (ValueError, ZeroDivisionError, OverflowError):
-        raise ValueError(
-            f"a probability is a number such as 0.25 or '1/4', got {value!r:.60}"
-        ) from None
+def _parse_probability(value: Any) -> float:
+    """Read a number, or a fraction in quotes, so that a third can be written exactly: "1/3"."""
+    number = -1.0
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        number = value if abs(value) < sys.float_info.max else inf
+    elif isinstance(value, str) and len(value) <= 40 and not _HUGE.search(value):
+        with suppress(ValueError, ZeroDivisionError, OverflowError):
+            number = float(Fraction(value))
     if not isfinite(number) or number < 0:
-        raise ValueError(f"a probability must be finite and not negative, got {value!r:.60}")
-    return number
+        raise ValueError(
+            "a probability is a number such as 0.25 or '1/4', finite and not negative, got "
+            f"{value!r:.60}"
+        )
+    return float(number)
 
 
-def _as_rules(value: Any) -> Any:
-    """Every way to write a role's fillers is short for a list of when/then rules."""
+def _parse_rules(value: Any) -> Any:
+    """Write out the fillers of a role, which are short for a list of when/then rules."""
     if isinstance(value, list) and value and all(isinstance(entry, dict) for entry in value):
         return value
     return [{"then": value}]
 
 
-def _as_fillers(value: Any) -> str | tuple[str, ...] | dict[str, float]:
-    """One message for all that `then` may be; a pydantic union would give one per alternative."""
+def _parse_fillers(value: Any) -> str | tuple[str, ...] | dict[str, float]:
+    """Check `then` with one message; a pydantic union would give one per alternative."""
     if isinstance(value, str):
         return value
-    if isinstance(value, list) and all(isinstance(name, str) for name in value):
+    if value and isinstance(value, list) and all(isinstance(name, str) for name in value):
         return tuple(value)
     if isinstance(value, dict):
-        return {word: _as_probability(chance) for word, chance in value.items()}
+        return {word: _parse_probability(chance) for word, chance in value.items()}
     raise ValueError(
         "fillers are a name, a list of names or a table of probabilities such as "
         f"{{ egg = 0.7, toast = 0.3 }}, got {value!r:.60}"
     )
 
 
-def _as_marker(value: Any) -> str | dict[str, str]:
-    """A marker for every filler, or one for each class of them."""
+def _parse_marker(value: Any) -> str | dict[str, str]:
+    """Check a marker for every filler, or one for each class of them."""
     if isinstance(value, str):
         return value
     if isinstance(value, dict) and all(isinstance(marker, str) for marker in value.values()):
@@ -79,11 +80,12 @@ def _as_marker(value: Any) -> str | dict[str, str]:
     )
 
 
-def _as_names(value: Any) -> Any:
+def _parse_names(value: Any) -> Any:
+    """Take one name for a list of it."""
     return [value] if isinstance(value, str) else value
 
 
-def _as_action(value: Any) -> Any:
+def _sort_keys(value: Any) -> Any:
     """Sort the keys of an action table into its own settings and the roles it fills."""
     if not isinstance(value, dict):
         return value
@@ -91,8 +93,8 @@ def _as_action(value: Any) -> Any:
     return own | {"roles": {key: entry for key, entry in value.items() if key not in own}}
 
 
-Probability = Annotated[float, BeforeValidator(_as_probability)]
-NameList = Annotated[tuple[str, ...], BeforeValidator(_as_names)]
+Probability = Annotated[float, BeforeValidator(_parse_probability)]
+NameList = Annotated[tuple[str, ...], BeforeValidator(_parse_names)]
 
 
 class _Strict(BaseModel):
@@ -106,12 +108,12 @@ class Rule(_Strict):
     (equally likely), or a table of probabilities.
     """
 
-    when: dict[str, NameList] = {}
-    then: Annotated[str | tuple[str, ...] | dict[str, float], PlainValidator(_as_fillers)]
+    when: dict[str, Annotated[NameList, Field(min_length=1)]] = {}
+    then: Annotated[str | tuple[str, ...] | dict[str, float], PlainValidator(_parse_fillers)]
 
 
-def asked_roles(rules: tuple[Rule, ...]) -> list[str]:
-    """The roles that rules ask about, each once, in a fixed order."""
+def list_asked_roles(rules: tuple[Rule, ...]) -> list[str]:
+    """List the roles that rules ask about, each once, in a fixed order."""
     return list(dict.fromkeys(role for rule in rules for role in rule.when))
 
 
@@ -120,7 +122,7 @@ class ActionSpec(_Strict):
 
     action: str | None = None  # the word, where the table's name is not the word itself
     weight: Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)] = 1.0  # relative
-    roles: dict[str, Annotated[tuple[Rule, ...], BeforeValidator(_as_rules)]]
+    roles: dict[str, Annotated[tuple[Rule, ...], BeforeValidator(_parse_rules)]]
 
 
 class ConstructionSpec(_Strict):
@@ -130,9 +132,10 @@ class ConstructionSpec(_Strict):
     order: tuple[str, ...]
     actions: NameList | None = None  # None: all of them
     probability: Probability | None = None  # None: what the other constructions leave
-    mentioned: dict[str, Probability] = {}  # role: how often it is put into words; else always
+    # role: how often it is put into words; else always
+    mentioned: dict[str, Annotated[Probability, Field(le=1)]] = {}
     # role: function word switched on together with the filler; a table where fillers differ
-    markers: dict[str, Annotated[str | dict[str, str], PlainValidator(_as_marker)]] = {}
+    markers: dict[str, Annotated[str | dict[str, str], PlainValidator(_parse_marker)]] = {}
     adds: dict[str, NameList] = {}  # role: features the filler carries in this construction only
     form: VerbForm = "third"  # how the action word is spelled in `Sentence.text`
 
@@ -154,11 +157,14 @@ class WorldFile(_Strict):
     roles: tuple[str, ...]
     features: tuple[str, ...] | None = None  # None: in the order in which words use them
     unused_features: tuple[str, ...] = ()  # output units kept although no word has them
-    words: dict[str, dict[str, NameList]]  # class: word: its features
+    words: dict[str, dict[str, Annotated[NameList, Field(min_length=1)]]]  # class: word: features
     groups: dict[str, NameList] = {}  # name: words, classes or other groups
     distributions: dict[str, dict[str, Probability]] = {}
-    markers: dict[str, NameList] = {}  # function word (an input token): its spellings
+    # function word (an input token): its spellings
+    markers: dict[str, Annotated[NameList, Field(min_length=1)]] = {}
     verbs: dict[str, VerbForms] = {}
     forms: dict[str, NameList] = {}  # word: further spellings
-    actions: dict[str, Annotated[ActionSpec, BeforeValidator(_as_action)]]
-    constructions: tuple[ConstructionSpec, ...]
+    actions: Annotated[
+        dict[str, Annotated[ActionSpec, BeforeValidator(_sort_keys)]], Field(min_length=1)
+    ]
+    constructions: Annotated[tuple[ConstructionSpec, ...], Field(min_length=1)]

@@ -1,5 +1,6 @@
-"""How words are spelled in running text: English inflection by rule, exceptions from the file.
+"""How words are spelled in running text, which `parsing` reads and `spell_sentences` writes.
 
+English inflection goes by rule, with exceptions from the file.
 Regular forms are made here so that a world file needs only its irregular ones. Two words that
 happen to share a *regular* form give it up; a *declared* clash is an error.
 """
@@ -9,17 +10,29 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Iterator
 
+import numpy as np
+
+from equivocal.world.derivations import Derivations
+from equivocal.world.grammar import NO_FILLER, Construction, Grammar
+from equivocal.world.lexicon import Lexicon
 from equivocal.world.schema import VerbForms, WorldFile
 
-__all__ = ["declared_spellings", "fold", "known_spellings", "verb_form", "words_in"]
+__all__ = [
+    "collect_spellings",
+    "fold",
+    "inflect_verb",
+    "list_declared_spellings",
+    "spell_sentences",
+    "split_words",
+]
 
 _VOWELS = "aeiou"
 
 
-def words_in(text: str) -> list[str]:
-    """The words of a text as they are compared: no capitals, no punctuation, hyphens as blanks.
+def split_words(text: str) -> list[str]:
+    """Split a text into words as they are compared: no capitals or punctuation, hyphens as blanks.
 
-    >>> words_in("At the X-ray, Tom's dog…")
+    >>> split_words("At the X-ray, Tom's dog…")
     ['at', 'the', 'x', 'ray', "tom's", 'dog']
     """
     folded = unicodedata.normalize("NFC", text).casefold().replace("’", "'")
@@ -29,8 +42,8 @@ def words_in(text: str) -> list[str]:
 
 
 def fold(spelling: str) -> str:
-    """The form in which spellings are compared."""
-    return " ".join(words_in(spelling))
+    """Return the form in which spellings are compared."""
+    return " ".join(split_words(spelling))
 
 
 def _ends_in_consonant_y(word: str) -> bool:
@@ -38,18 +51,18 @@ def _ends_in_consonant_y(word: str) -> bool:
 
 
 def _doubles_last(word: str) -> bool:
-    """Short words such as chop and hug double their last letter before -ed and -ing."""
+    """Tell whether a word doubles its last letter before -ed and -ing, as chop and hug do."""
     return bool(re.fullmatch(r"[^aeiou]*[aeiou][^aeiouwxy]", word))
 
 
-def _with_s(word: str) -> str:
+def _add_s(word: str) -> str:
     if _ends_in_consonant_y(word):
         return word[:-1] + "ies"
     hissing = word.endswith(("s", "x", "z", "ch", "sh"))
     return word + ("es" if hissing or re.search(r"[^aeiou]o$", word) else "s")
 
 
-def _with_ed(word: str) -> str:
+def _add_ed(word: str) -> str:
     if _ends_in_consonant_y(word):
         return word[:-1] + "ied"
     if word.endswith("e"):
@@ -57,7 +70,7 @@ def _with_ed(word: str) -> str:
     return word + (word[-1] if _doubles_last(word) else "") + "ed"
 
 
-def _with_ing(word: str) -> str:
+def _add_ing(word: str) -> str:
     if word.endswith("ie"):
         return word[:-2] + "ying"
     if word.endswith("e") and not word.endswith(("ee", "oe", "ye")):
@@ -65,14 +78,16 @@ def _with_ing(word: str) -> str:
     return word + (word[-1] if _doubles_last(word) else "") + "ing"
 
 
-def verb_form(word: str, form: str, irregular: VerbForms | None = None) -> str:
-    """A form of a verb; of a phrase such as "look at", its first word is inflected.
+def inflect_verb(word: str, form: str, irregular: VerbForms | None = None) -> str:
+    """Inflect a verb; of a phrase such as "look at", the first word is inflected.
 
-    >>> verb_form("look at", "third"), verb_form("like", "progressive"), verb_form("carry", "past")
-    ('looks at', 'liking', 'carried')
-    >>> verb_form("chop", "past"), verb_form("lie", "progressive"), verb_form("go", "third")
-    ('chopped', 'lying', 'goes')
-    >>> verb_form("eat", "participle", VerbForms(past="ate", participle="eaten"))
+    >>> inflect_verb("look at", "third"), inflect_verb("go", "third")
+    ('looks at', 'goes')
+    >>> inflect_verb("like", "progressive"), inflect_verb("lie", "progressive")
+    ('liking', 'lying')
+    >>> inflect_verb("carry", "past"), inflect_verb("chop", "past")
+    ('carried', 'chopped')
+    >>> inflect_verb("eat", "participle", VerbForms(past="ate", participle="eaten"))
     'eaten'
     """
     irregular = irregular or VerbForms()
@@ -82,12 +97,12 @@ def verb_form(word: str, form: str, irregular: VerbForms | None = None) -> str:
     if given is not None:
         return str(given)
     head, _, rest = word.partition(" ")
-    rules = {"third": _with_s, "past": _with_ed, "participle": _with_ed, "progressive": _with_ing}
+    rules = {"third": _add_s, "past": _add_ed, "participle": _add_ed, "progressive": _add_ing}
     return " ".join(filter(None, [rules[form](head) if form in rules else head, rest]))
 
 
-def declared_spellings(file: WorldFile) -> Iterator[tuple[str, str, str]]:
-    """(table, spelling, word) for every spelling the file itself gives."""
+def list_declared_spellings(file: WorldFile) -> Iterator[tuple[str, str, str]]:
+    """Yield (table, spelling, word) for every spelling the file itself gives."""
     for cls, words in file.words.items():
         for word in words:
             yield f"[words.{cls}]", word, word
@@ -99,29 +114,61 @@ def declared_spellings(file: WorldFile) -> Iterator[tuple[str, str, str]]:
             yield "[verbs]", spelling, word
 
 
-def _regular_spellings(file: WorldFile) -> Iterator[tuple[str, str]]:
+def _list_regular_spellings(file: WorldFile) -> Iterator[tuple[str, str]]:
     verbs = {spec.action or name for name, spec in file.actions.items()}
     for words in file.words.values():
         for word in words:
             if word not in verbs:
                 for noun in (word, *file.forms.get(word, ())):
-                    yield _with_s(noun), word
+                    yield _add_s(noun), word
                     yield f"{noun}s", word  # photos, whatever potatoes do
                 continue
             irregular = file.verbs.get(word)
             for form in ("third", "past", "participle", "progressive"):
-                yield verb_form(word, form, irregular), word
+                yield inflect_verb(word, form, irregular), word
             # "was eating" must not be taken for the passive "was eaten"
-            progressive = verb_form(word, "progressive", irregular)
+            progressive = inflect_verb(word, "progressive", irregular)
             for auxiliary in ("is", "are", "was", "were"):
                 yield f"{auxiliary} {progressive}", word
 
 
-def known_spellings(file: WorldFile) -> dict[str, str]:
-    """Every spelling the parser understands, folded, and the word it stands for."""
-    declared = {fold(spelling): word for _, spelling, word in declared_spellings(file)}
+def collect_spellings(file: WorldFile) -> dict[str, str]:
+    """Return every spelling the parser understands, folded, and the word it stands for."""
+    declared = {fold(spelling): word for _, spelling, word in list_declared_spellings(file)}
     owners: dict[str, set[str]] = defaultdict(set)
-    for spelling, word in _regular_spellings(file):
+    for spelling, word in _list_regular_spellings(file):
         owners[fold(spelling)].add(word)
     regular = {spelling: next(iter(words)) for spelling, words in owners.items() if len(words) == 1}
     return regular | declared
+
+
+def spell_sentences(
+    derivations: Derivations, file: WorldFile, grammar: Grammar, lexicon: Lexicon
+) -> tuple[str, ...]:
+    """Put each derivation into words that the parser reads back."""
+    pieces = [
+        _spell_roles(construction, file, grammar, lexicon) for construction in grammar.constructions
+    ]
+    columns = (derivations.fillers, derivations.said, derivations.construction)
+    return tuple(
+        " ".join(words[filler[role]] for role, words in pieces[number] if said[role])
+        for filler, said, number in zip(*(column.tolist() for column in columns), strict=True)
+    )
+
+
+def _spell_roles(
+    construction: Construction, file: WorldFile, grammar: Grammar, lexicon: Lexicon
+) -> list[tuple[int, list[str]]]:
+    """Return (role, the text of every word in that role) in the construction's order."""
+    pieces = []
+    for role in construction.order:
+        words = list(lexicon.words)
+        if role == grammar.action_role:
+            form = construction.verb_form
+            words = [inflect_verb(word, form, file.verbs.get(word)) for word in words]
+        every = np.arange(len(words), dtype=np.int32)
+        for number, token in enumerate(construction.marker_of(role, every).tolist()):
+            if token != NO_FILLER:
+                words[number] = f"{file.markers[lexicon.tokens[token]][0]} {words[number]}"
+        pieces.append((role, words))
+    return pieces

@@ -1,4 +1,7 @@
-"""`World`: the front of this room. Load one, enumerate it, sample it, ask it what is true."""
+"""`World`: load a world, enumerate it, sample it, parse sentences, ask it what is true.
+
+The limits of what is enumerated and sampled may be changed here; what a file may say, in `schema`.
+"""
 
 import hashlib
 import json
@@ -12,25 +15,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivocal.errors import UserError, did_you_mean, join_names
+from equivocal.world.checks import find_unused_parts, name_uncovered_events
 from equivocal.world.corpus import Corpus
-from equivocal.world.coverage import naming_uncovered_events, unused_parts
 from equivocal.world.derivations import (
     Derivations,
+    bound_derivations,
     collapse,
-    count_at_most,
     draw_derivations,
     enumerate_derivations,
-    weight_by_group,
+    sum_by_group,
 )
 from equivocal.world.errors import ImpossibleSentenceError, WorldError, WorldSizeWarning
-from equivocal.world.grammar import NO_FILLER, Grammar, build_grammar, words_behind_markers
+from equivocal.world.grammar import NO_FILLER, Grammar, build_grammar, map_markers_to_words
 from equivocal.world.lexicon import Lexicon, build_lexicon
 from equivocal.world.loading import parse_world_file, read_world
 from equivocal.world.parsing import Parser, Utterance
 from equivocal.world.prefixes import NO_NODE
 from equivocal.world.queries import PLUS
 from equivocal.world.schema import WorldFile
-from equivocal.world.wording import spell
+from equivocal.world.spelling import spell_sentences
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,21 +73,32 @@ class World:
         self.text = text  # the file as written, to be kept with whatever is made from it
         self.lexicon: Lexicon = build_lexicon(file)
         self.grammar: Grammar = build_grammar(file, self.lexicon)
-        with naming_uncovered_events(self.lexicon, source):
+        with name_uncovered_events(self.lexicon, source):
             events = enumerate_derivations(self.grammar) if self.is_exact else None
-        problems = unused_parts(file, self.lexicon, self.grammar, events)
+        problems = find_unused_parts(file, self.lexicon, self.grammar, events)
         if problems:
             raise WorldError(source, problems)
         self._enumerated = events
 
     @classmethod
     def load(cls, name_or_path: str | Path) -> "World":
-        """A world that comes with the package ("paper", "sg2018") or one of your own (a path)."""
+        """Load a world of the package or one of your own.
+
+        Parameters
+        ----------
+        name_or_path : str or Path
+            A name, such as "paper" or "sg2018", or the path of a world file.
+
+        Raises
+        ------
+        UserError
+            Where there is no such world, or (`WorldError`) with everything wrong with its file.
+        """
         return cls.from_toml(*read_world(name_or_path))
 
     @classmethod
     def from_toml(cls, text: str, source: str = "<text>") -> "World":
-        """A world from the text of a world file; `source` is how errors call it."""
+        """Build a world from the text of a world file; `source` is how errors call it."""
         return cls(parse_world_file(text, source), source, text)
 
     def __repr__(self) -> str:
@@ -132,7 +146,7 @@ class World:
     @cached_property
     def is_exact(self) -> bool:
         """Whether the world is enumerated; if not, probabilities are estimates from a sample."""
-        return bool(count_at_most(self.grammar) <= MAX_ENUMERATED)
+        return bool(bound_derivations(self.grammar) <= MAX_ENUMERATED)
 
     @cached_property
     def all_derivations(self) -> Corpus:
@@ -140,7 +154,7 @@ class World:
         if self._enumerated is not None:
             return Corpus(self, self._enumerated)
         warnings.warn(
-            f"world {self.name!r} has up to {count_at_most(self.grammar):.2g} derivations, too "
+            f"world {self.name!r} has up to {bound_derivations(self.grammar):.2g} derivations, too "
             f"many to enumerate (at most {MAX_ENUMERATED:,}); its probabilities are estimated "
             f"from {FALLBACK_SAMPLE:,} sampled sentences.",
             WorldSizeWarning,
@@ -154,7 +168,7 @@ class World:
         """Every event with its probability, whichever way it is told."""
         derivations = self.all_derivations.derivations
         rows, group = np.unique(derivations.fillers, axis=0, return_inverse=True)
-        weight = weight_by_group(group, derivations.weight)
+        weight = sum_by_group(group, derivations.weight)
         return tuple(
             Event(
                 {
@@ -173,40 +187,73 @@ class World:
         everything = self.all_derivations
         last = everything.tree.node_of.max(axis=1)  # nodes are numbered by depth
         _, first, group = np.unique(last, return_index=True, return_inverse=True)
-        weight = weight_by_group(group, everything.derivations.weight)
+        weight = sum_by_group(group, everything.derivations.weight)
         order = np.argsort(-weight, kind="stable")
         texts = everything.take(first[order]).texts
         return tuple(map(Sentence, texts, weight[order].tolist()))
 
-    def sample(self, n: int, seed: int = 0) -> Corpus:
-        """`n` sentences drawn at random; the same seed gives the same corpus."""
+    def sample(self, n: int, seed: int | np.random.Generator = 0) -> Corpus:
+        """Draw sentences at random.
+
+        Parameters
+        ----------
+        n : int
+            How many.
+        seed : int or numpy.random.Generator
+            The same seed gives the same corpus, and a longer sample begins with a shorter one. A
+            generator goes on from where it is.
+
+        Returns
+        -------
+        Corpus
+            The sentences with the events behind them.
+        """
         if not isinstance(n, (int, np.integer)) or not 1 <= n <= MAX_SAMPLE:
             raise UserError(
                 f"n must be a whole number of sentences from 1 to {MAX_SAMPLE:,}, got {n!r}."
             )
-        if not isinstance(seed, (int, np.integer)) or seed < 0:
-            raise UserError(f"seed must be a whole number, 0 or more, got {seed!r}.")
+        whole = isinstance(seed, (int, np.integer)) and seed >= 0
+        if not whole and not isinstance(seed, np.random.Generator):
+            raise UserError(
+                f"seed must be a whole number, 0 or more, or a generator, got {seed!r}."
+            )
         rng = np.random.default_rng(seed)
-        with naming_uncovered_events(self.lexicon, self.source):
+        with name_uncovered_events(self.lexicon, self.source):
             return Corpus(self, draw_derivations(self.grammar, int(n), rng))
 
     def spell(self, derivations: Derivations) -> tuple[str, ...]:
-        """The sentence of each row, in words that `parse` understands."""
-        return spell(derivations, self.file, self.grammar, self.lexicon)
+        """Put derivations into sentences that `parse` understands."""
+        return spell_sentences(derivations, self.file, self.grammar, self.lexicon)
 
     # ---- text in, truth out
 
     @cached_property
     def _parser(self) -> Parser:
-        usual = words_behind_markers(self.grammar, self.lexicon)
+        usual = map_markers_to_words(self.grammar, self.lexicon)
         return Parser(self.file, usual, self.source)
 
     def parse(self, text: str | Utterance) -> Utterance:
-        """The constituents of a sentence, or of the beginning of one, in any order of words."""
+        """Parse a sentence or the beginning of one, in any order of words.
+
+        Parameters
+        ----------
+        text : str or Utterance
+            Articles, capitals, inflection and punctuation do not matter.
+
+        Returns
+        -------
+        Utterance
+            The constituents: words with their markers.
+
+        Raises
+        ------
+        UnknownWordError
+            For a word that the world does not know; the nearest known words are named.
+        """
         return text if isinstance(text, Utterance) else self._parser.parse(text)
 
     def encode(self, text: str | Utterance) -> NDArray[np.int32]:
-        """(constituents, 2): word and marker token numbers; -1 where there is no marker."""
+        """Return (constituents, 2): word and marker token numbers; -1 where there is no marker."""
         number = {token: index for index, token in enumerate(self.tokens)}
         return np.array(
             [
@@ -217,7 +264,7 @@ class World:
         )
 
     def filler_units(self, filler: str) -> NDArray[np.bool_]:
-        """(units,): the units of a word used as a probe.
+        """Return (units,): the units of a word used as a probe.
 
         What a construction adds to a filler is added by name: "woman + passive voice".
         """
@@ -238,14 +285,30 @@ class World:
     def true_beliefs(
         self, text: str | Utterance, role: str | None = None, *, filler: str | None = None
     ) -> "pd.Series[float]":
-        """The exact P(unit = 1 | words so far, probe) for every output unit (see `is_exact`).
+        """Compute the exact P(unit = 1 | words so far, probe) for every output unit.
 
-        The probe is a role ("who is the agent?") or, with `filler=`, a word ("what is the pizza
-        in this event?"; see `filler_units`). It is asked only about events that have the role, or
-        the filler, as it is when a network is trained; the belief is conditioned on that too.
+        The probe is asked only about events that have the role, or the filler, as it is when a
+        network is trained; the belief is conditioned on that too. See `is_exact` for large worlds.
 
-        Raises `ImpossibleSentenceError` where no event can be told with these words, or none of
-        those that can is asked so: there is then no truth to know.
+        Parameters
+        ----------
+        text : str or Utterance
+            The words so far.
+        role : str, optional
+            The probe: "who is the agent?"
+        filler : str, optional
+            A word as the probe instead: "what is the pizza in this event?" (see `filler_units`).
+
+        Returns
+        -------
+        Series
+            A probability for each output unit.
+
+        Raises
+        ------
+        ImpossibleSentenceError
+            Where no event can be told with these words, or none of those that can is asked so:
+            there is then no truth to know.
         """
         import pandas as pd
 
@@ -253,8 +316,8 @@ class World:
         utterance = self.parse(text)
         node = everything.tree.find([tuple(pair) for pair in self.encode(utterance).tolist()])
         if node == NO_NODE:
-            raise self._unheard_of(utterance)
-        pair = everything.queries.find(node, self._probe(role, filler))
+            raise self._explain_unheard(utterance)
+        pair = everything.queries.find(node, self._find_probe(role, filler))
         if pair is None:
             asked = everything.queries.probes_after(node)
             raise ImpossibleSentenceError(
@@ -264,7 +327,7 @@ class World:
         (beliefs,) = everything.queries.targets(slice(pair, pair + 1))
         return pd.Series(beliefs, index=pd.Index(self.units, name="unit"), name=role or filler)
 
-    def _unheard_of(self, utterance: Utterance) -> ImpossibleSentenceError:
+    def _explain_unheard(self, utterance: Utterance) -> ImpossibleSentenceError:
         if not self.is_exact:
             return ImpossibleSentenceError(
                 f"none of {FALLBACK_SAMPLE:,} sentences sampled from world {self.name!r} begins "
@@ -276,8 +339,8 @@ class World:
             "there is no true belief about it; a trained network can still be asked."
         )
 
-    def _probe(self, role: str | None, filler: str | None) -> int:
-        """The number of a probe in the world's queries; -1 for a pattern that is never asked."""
+    def _find_probe(self, role: str | None, filler: str | None) -> int:
+        """Find the number of a probe in the world's queries; -1 for one that is never asked."""
         if (role is None) == (filler is None):
             raise UserError("ask with a role or with filler=, one of the two.")
         if role is None:

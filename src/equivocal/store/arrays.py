@@ -1,0 +1,186 @@
+"""Untrusted files of numbers: safetensors (weights, particles) and netCDF-3 (activations).
+
+Neither format holds code. The libraries read them; what the libraries leave open is checked here
+before memory is taken: lengths of headers, types, shapes, arrays that are larger than their file.
+The limits at the top may be changed.
+"""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from equivocal.machine import total_memory
+from equivocal.store.untrusted import UnreadableError, format_size, open_limited
+
+if TYPE_CHECKING:
+    import numpy as np
+    from scipy.io import netcdf_file
+
+__all__ = ["CHECKSUM", "Shapes", "add_tensor_checksum", "check_netcdf", "read_tensors"]
+
+HEADER_BYTES = 32 << 20  # a posterior's grows by 160 bytes with each output
+NETCDF_HEADER_BYTES = 16 << 20  # ours have a few KB; names of units are in them
+CHECKSUM = "sha256"  # key of the metadata of a safetensors file
+FLOATS = {"F32", "F64"}
+ATTRIBUTES = {"_FillValue", "_Encoding"}  # written by xarray; no other name begins with a line
+# those of SciPy's objects, which an attribute of a file would replace
+FIELDS = {
+    *("fp", "filename", "use_mmap", "mode", "version_byte", "maskandscale"),
+    *("dimensions", "variables", "data"),
+}
+
+Shapes = dict[str, tuple[int, ...]]
+
+
+def read_tensors(
+    path: str | Path,
+    check: Callable[[dict[str, str], Shapes], None] = lambda _about, _shapes: None,
+    names: Sequence[str] | None = None,
+) -> tuple[dict[str, str], "dict[str, np.ndarray]"]:
+    """Read the metadata and the arrays of a safetensors file.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    check : callable
+        Sees the metadata and the shapes before any array is read, and raises what it likes.
+    names : sequence of str, optional
+        The arrays that are wanted, where they are there; by default all of them.
+
+    Raises
+    ------
+    UnreadableError
+        For a file that is damaged, has a checksum mismatch, or does not fit into memory.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    path = Path(path)
+    _check_header(path)
+    try:
+        with safe_open(path, framework="numpy") as file:
+            about: dict[str, str] = file.metadata() or {}
+            wanted = [name for name in file.keys() if names is None or name in names]  # noqa: SIM118
+            slices = {name: file.get_slice(name) for name in wanted}
+            shapes = {name: tuple(part.get_shape()) for name, part in slices.items()}
+            for name, part in slices.items():
+                _check_array(path, name, shapes[name], part.get_dtype())
+            check(about, shapes)
+            arrays = {name: file.get_tensor(name) for name in wanted}
+    except OSError as error:
+        raise UnreadableError(path, error.strerror or str(error)) from None
+    except MemoryError:  # the library maps the whole file, which a limit of the process may forbid
+        raise UnreadableError(path, "it needs more memory than this process may take") from None
+    except SafetensorError as error:
+        raise UnreadableError(path, str(error).rstrip(".")) from None
+    if CHECKSUM in about and add_tensor_checksum(about, arrays) != about:
+        raise UnreadableError(path, "checksum mismatch")
+    return about, arrays
+
+
+def add_tensor_checksum(about: dict[str, str], arrays: "dict[str, np.ndarray]") -> dict[str, str]:
+    """Return metadata for a file of these arrays, with the checksum of both."""
+    digest = hashlib.sha256()
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name} {array.dtype} {array.shape};".encode())
+        digest.update(array.data)
+    for name, text in sorted(about.items()):
+        if name != CHECKSUM:
+            digest.update(f"{name} {text};".encode())
+    return about | {CHECKSUM: digest.hexdigest()}
+
+
+def _check_header(path: Path) -> None:
+    """Refuse a header that the library would take 100 MB for, and a file larger than memory."""
+    with open_limited(path, total_memory()) as (file, size):
+        length = int.from_bytes(file.read(8), "little")
+    if size < 8 or length > size - 8:
+        raise UnreadableError(path, "it is shorter than its header says; it is damaged")
+    if length > HEADER_BYTES:
+        most = format_size(HEADER_BYTES)
+        why = f"its header has {format_size(length)}, and at most {most} are read"
+        raise UnreadableError(path, why)
+
+
+def _check_array(path: Path, name: str, shape: tuple[int, ...], dtype: str) -> None:
+    """Refuse an array that none of our files has."""
+    if dtype not in FLOATS:
+        raise UnreadableError(path, f"array {name!r:.60} holds {dtype}; only F32 and F64 are read")
+    if len(shape) > 8 or prod(shape) == 0:
+        raise UnreadableError(path, f"array {name!r:.60} is empty or has too many dimensions")
+
+
+def check_netcdf(path: str | Path) -> None:
+    """Refuse a netCDF-3 file whose header cannot be true, before its data are read.
+
+    SciPy reads the header here, from a file that gives no more bytes than it has, and maps the
+    data, so that a variable which does not fit into the file is an error and takes no memory.
+
+    Raises
+    ------
+    UnreadableError
+        For a damaged or hostile file.
+    """
+    path = Path(path)
+    with open_limited(path, total_memory()) as (file, size):
+        problem = _find_netcdf_problem(file, size)
+    if problem:
+        raise UnreadableError(path, f"{problem}; it is damaged")
+
+
+def _find_netcdf_problem(file: BinaryIO, size: int) -> str:
+    """Return what is wrong with a netCDF file, or an empty text."""
+    from scipy.io import netcdf_file
+
+    class CheckedFile(netcdf_file):
+        """Lets no attribute replace one of SciPy's own, which is what it does with attributes."""
+
+        def _read_att_array(self) -> dict[str, Any]:
+            found: dict[str, Any] = super()._read_att_array()  # type: ignore[misc]
+            for name, value in found.items():
+                if hasattr(netcdf_file, name) or name in FIELDS or not _is_plain(name):
+                    raise ValueError(f"it has an attribute called {name!r:.60}")
+                if name == "_Encoding" and value != b"utf-8":  # xarray would look for any codec
+                    raise ValueError(f"it is written in {value!r:.60} instead of utf-8")
+            return found
+
+    try:
+        with CheckedFile(_BoundedFile(file, size), mmap=True) as content:
+            return _find_oversize(content, size)
+    except Exception as error:  # whatever SciPy makes of a damaged header
+        return str(error) or type(error).__name__
+
+
+def _find_oversize(content: "netcdf_file", size: int) -> str:
+    """Return what is wrong with the shapes of variables, which may overlap in the file."""
+    if any(length is None or length < 1 for length in content.dimensions.values()):
+        return "a dimension is empty or has no fixed length"
+    total = 0
+    for name, variable in content.variables.items():
+        if len(set(variable.dimensions)) < len(variable.dimensions):
+            return f"variable {name!r:.60} has a dimension twice"
+        total += variable.itemsize() * prod(variable.shape)
+    return f"its variables have {total} bytes together" if total > size else ""
+
+
+def _is_plain(name: str) -> bool:
+    """Tell whether the name of an attribute is neither empty nor private."""
+    return bool(name) and (name[0] != "_" or name in ATTRIBUTES)
+
+
+class _BoundedFile:
+    """A file that gives as many bytes as it has and as a header may have, or raises an error."""
+
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        self._file, self._left = file, min(size, NETCDF_HEADER_BYTES)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def read(self, size: int) -> bytes:
+        self._left -= size
+        if size < 0 or self._left < 0:
+            raise ValueError("its header claims more than the file holds")
+        return self._file.read(size)
