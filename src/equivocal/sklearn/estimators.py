@@ -42,8 +42,6 @@ class EnsembleKalmanClassifier(EnsembleKalmanBase):
     n_iter_, n_features_in_, feature_names_in_
     """
 
-    _takes_labels = False
-
     def __init__(
         self,
         *,

@@ -13,6 +13,7 @@ under q.
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -54,11 +55,11 @@ def init(num_outputs: int, num_features: int) -> FlowState:
 
 
 def step(
-    key: PRNGKey, state: FlowState, rows: Rows, rule: FlowRule = RULE
+    key: PRNGKey, state: FlowState, rows: Rows, rule: FlowRule = RULE, nodes: Any = None
 ) -> tuple[FlowState, FlowInfo]:
     """Take one damped step; it is deterministic, the key is not used."""
     del key
-    return flow_step(state, rows, rule)
+    return flow_step(state, rows, rule, nodes)
 
 
 def run(problem: Problem, config: MeanFieldConfig, settings: RunSettings) -> Outcome:
