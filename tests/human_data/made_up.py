@@ -4,7 +4,7 @@ import numpy as np
 from scipy.stats import multivariate_normal
 from threadpoolctl import threadpool_limits
 
-from equivocal.human_data.mixed import MixedFit, RandomPart
+from equivocal.mixed_models import MixedFit, RandomPart
 
 
 def crossed(P=8, items=6, *, beta=20.0, sds=(50.0, 20.0), noise=60.0, seed=0, between=False):

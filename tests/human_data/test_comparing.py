@@ -11,9 +11,9 @@ from equivocal.errors import UserError
 from equivocal.human_data import Experiment, compare, join, power_curve, simulate
 from equivocal.human_data import design as limits
 from equivocal.human_data.design import Model
-from equivocal.human_data.mixed import RandomPart, fit_mixed
 from equivocal.human_data.rscripts import brms_script, formula, lme4_script, r_names
-from tests.people.made_up import log_likelihood
+from equivocal.mixed_models import RandomPart, fit_mixed
+from tests.human_data.made_up import log_likelihood
 
 TRUTH = Experiment(participants=16, items=12, positions=2, beta=40.0, seed=1)
 
@@ -72,7 +72,7 @@ def test_numbers_follow_from_likelihoods_written_out(comparison) -> None:
     assert row["aic"] == pytest.approx(2 * 5 - 2 * ll[1])
     reml = fit_mixed(y, np.column_stack([ones, x]), parts, reml=True)
     assert row["estimate"] == pytest.approx(reml.coefficients[1], rel=1e-6)
-    assert (row["low"], row["high"]) == pytest.approx(reml.interval(1), rel=1e-5)
+    assert (row["low"], row["high"]) == pytest.approx(reml.intervals[1], rel=1e-5)
     for name in ("estimate", "low", "high"):
         standardised = row[name] * x.std(ddof=1) / y.std(ddof=1)
         assert row[f"std_{name}"] == pytest.approx(standardised)

@@ -16,7 +16,7 @@ SMALL = Experiment(participants=8, items=6, positions=2)
 
 
 def held(fit, beta: float) -> bool:
-    low, high = fit.interval(1)
+    low, high = fit.intervals[1]
     return fit.converged and low <= beta <= high
 
 
@@ -149,7 +149,7 @@ def test_units_of_the_measure_change_nothing() -> None:
         assert [fit.converged for fit in others] == [fit.converged for fit in fits]
         for fit, same in zip(others, fits, strict=True):
             assert fit.df[1] == pytest.approx(same.df[1], rel=1e-3)
-            assert fit.interval(1) == pytest.approx(np.divide(same.interval(1), unit), rel=1e-4)
+            assert fit.intervals[1] == pytest.approx(np.divide(same.intervals[1], unit), rel=1e-4)
             assert fit.sds["slope"] * unit == pytest.approx(same.sds["slope"], rel=1e-3, abs=1e-2)
         for name in ("power", "low", "high", "coverage", "not_converged"):
             assert other[name] == curve[name]
@@ -166,8 +166,8 @@ def test_the_analysis_is_that_of_a_comparison() -> None:
     trials = words.loc[row, ["item"]].reset_index(drop=True)
     trials = trials.assign(participant=participant.astype(str), response=response, row=row)
     ours = compare(join(trials, words), slopes=True).table.iloc[0]
-    low, high = fit.interval(1)
-    mine = [fit.coefficients[1], fit.error(1), low, high, fit.df[1], fit.p_value(1)]
+    low, high = fit.intervals[1]
+    mine = [fit.coefficients[1], fit.errors[1], low, high, fit.df[1], fit.p_values[1]]
     theirs = ours[["estimate", "se", "low", "high", "df", "p"]].astype(float)
     np.testing.assert_allclose(mine, theirs, rtol=1e-6)
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["MultiverseResult", "SweepResult", "run_multiverse", "run_sweep"]
 
 RECORD = "varied.toml"  # not sweep.toml, which a user's own file may be called
-PACKAGES = ("equivocal", "jax", "numpy", "scipy", "statsmodels", "xarray")
+PACKAGES = ("equivocal", "jax", "numpy", "scipy", "xarray")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -111,7 +111,7 @@ def write_report(study: Study) -> Path:
         figures=[(name, _find_caption(name)) for name in list_figures(study)],
         methods=write_methods(settings, study.run, study.stimuli),
         settings=tomli_w.dumps(settings.to_dict()),
-        versions=versions("equivocal", "jax", "numpy", "scipy", "statsmodels", "xarray"),
+        versions=versions("equivocal", "jax", "numpy", "scipy", "xarray"),
         notes=_write_notes(study),
     )
     path = render_report(folder, content)

@@ -4,7 +4,6 @@ Everything is computed in double precision. Where a test has no answer (fewer th
 spread, a value missing) it says NaN.
 """
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +11,8 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import stats
 from scipy.special import logit
+
+from equivocal.mixed_models import RandomPart, fit_mixed
 
 __all__ = ["TTest", "correct_holm", "fit_mixed_model", "one_sample", "paired", "paired_logit"]
 
@@ -136,7 +137,7 @@ def correct_holm(p_values: ArrayLike) -> np.ndarray:
     """Apply Holm's correction to a family of tests; NaN stays NaN and counts for no test.
 
     The smallest of m is multiplied by m, the next by m − 1, …, and none may fall below the one
-    before. As in statsmodels, whose function collects garbage at each call, a fifth of a second.
+    before.
 
     Parameters
     ----------
@@ -186,44 +187,25 @@ def fit_mixed_model(table: pd.DataFrame) -> MixedModel:
         β and what belongs to it; NaN and a note where the model cannot be fitted.
     """
     d = clip_logit(table["mean"]) - clip_logit(table["mle"])
-    spread = float(d.std()) if len(d) else NAN
-    if not spread > 1e-12 or min(table["network"].nunique(), table["item"].nunique()) < 2:
-        estimate = float(d.mean()) if len(d) else NAN
+    parts = [RandomPart(name, pd.factorize(table[name])[0]) for name in ("network", "item")]
+    estimate = float(d.mean()) if len(d) else NAN
+    if not len(d) or not d.std() > 1e-12 or min(part.level.max() for part in parts) < 1:
         why = "needs two networks, two items and differences that vary"
         return MixedModel(estimate, note=why)
-    names = table[["network", "item"]].astype(str)
-    return _fit(names.assign(d=d / spread), spread)  # the optimiser works best near one
-
-
-def _fit(frame: pd.DataFrame, spread: float) -> MixedModel:
-    from statsmodels.regression.mixed_linear_model import MixedLM
-
-    parts = {"network": "0 + C(network)", "item": "0 + C(item)"}
-    estimate = float(frame["d"].mean()) * spread
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what they say is read off the result below
-        try:
-            model = MixedLM.from_formula(
-                "d ~ 1", frame, groups=np.ones(len(frame)), vc_formula=parts
-            )
-            result = model.fit(reml=True, method=["lbfgs", "powell"])
-            beta, se = float(result.fe_params.iloc[0]), float(result.bse_fe.iloc[0])
-        except (np.linalg.LinAlgError, ValueError) as error:
-            return MixedModel(estimate, note=f"could not be fitted: {error}")
-    if not result.converged or not se > 0:
-        return MixedModel(estimate, note="the fit did not converge")
-    variances = dict(zip(model.exog_vc.names, np.asarray(result.vcomp, float), strict=True))
-    half = float(stats.norm.ppf(0.5 + LEVEL / 2)) * se * spread
-    flat = [name for name in parts if variances[name] < 1e-6]
+    fit = fit_mixed(d, np.ones((len(d), 1)), parts, reml=True)
+    if not fit.converged:
+        return MixedModel(estimate, note=fit.note)
+    beta, se = float(fit.coefficients[0]), float(fit.errors[0])
+    half = float(stats.norm.ppf(0.5 + LEVEL / 2)) * se
     return MixedModel(
-        estimate=beta * spread,
-        se=se * spread,
+        estimate=beta,
+        se=se,
         z=beta / se,
         p=float(2 * stats.norm.sf(abs(beta / se))),
-        ci_low=beta * spread - half,
-        ci_high=beta * spread + half,
-        sd_network=float(np.sqrt(variances["network"])) * spread,
-        sd_item=float(np.sqrt(variances["item"])) * spread,
-        sd_residual=float(np.sqrt(result.scale)) * spread,
-        note=f"no variance left for {' and '.join(flat)}" if flat else "",
+        ci_low=beta - half,
+        ci_high=beta + half,
+        sd_network=fit.sds["network"],
+        sd_item=fit.sds["item"],
+        sd_residual=fit.sd_residual,
+        note=fit.note,
     )

@@ -1,4 +1,4 @@
-"""Linear mixed models whose random parts may be crossed: by participant and by item.
+"""Linear mixed models with crossed random effects: by participant and item, network and item.
 
     y = Xβ + Σ_b Z_b u_b + e,     u_b ~ N(0, ψ_b σ² I),     e ~ N(0, σ² I)                       (1)
 
@@ -14,12 +14,12 @@ number of participants and items, however many trials there are.
 
 Bates, Mächler, Bolker & Walker (2015), J. Stat. Softw. 67(1), section 3, with ψ for their
 squared θ. Degrees of freedom by Satterthwaite's formula, as in Kuznetsova, Brockhoff & Christensen
-(2017), J. Stat. Softw. 82(13).
+(2017), J. Stat. Softw. 82(13). Nothing here knows where the numbers come from: arrays in, fit out.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -49,7 +49,10 @@ class RandomPart(NamedTuple):
 
 @dataclass(frozen=True)
 class MixedFit:
-    """Estimates, in the units of y."""
+    """The estimates of a mixed model, in the units of the response.
+
+    Attributes are commented where they stand; `note` is empty where all went well.
+    """
 
     coefficients: np.ndarray  # β
     covariance: np.ndarray  # of β: σ² C
@@ -63,7 +66,7 @@ class MixedFit:
 
     @property
     def parameters(self) -> int:
-        """How many were estimated: β, the variances of random parts, and σ²."""
+        """The number of parameters: β, the variances of random parts, and σ²."""
         return len(self.coefficients) + len(self.sds) + 1
 
     @property
@@ -76,22 +79,25 @@ class MixedFit:
         """Schwarz's criterion, with n the number of trials as lme4 has it."""
         return float(np.log(self.trials)) * self.parameters - 2 * self.log_likelihood
 
-    def interval(self, k: int) -> tuple[float, float]:
-        """The 95 % interval of coefficient k, by Student's t."""
-        half = float(stats.t.ppf(0.5 + LEVEL / 2, self.df[k])) * self.error(k)
-        return float(self.coefficients[k]) - half, float(self.coefficients[k]) + half
+    @property
+    def errors(self) -> np.ndarray:
+        """The standard error of each coefficient."""
+        return np.sqrt(np.diag(self.covariance))
 
-    def error(self, k: int) -> float:
-        """The standard error of coefficient k."""
-        return float(np.sqrt(self.covariance[k, k]))
+    @property
+    def intervals(self) -> np.ndarray:
+        """The ends of the 95 % interval of each coefficient, by Student's t: a row for each."""
+        half = stats.t.ppf(0.5 + LEVEL / 2, self.df) * self.errors
+        return np.column_stack([self.coefficients - half, self.coefficients + half])
 
-    def p_value(self, k: int) -> float:
-        """Two-sided, against zero."""
-        return float(2 * stats.t.sf(abs(self.coefficients[k]) / self.error(k), self.df[k]))
+    @property
+    def p_values(self) -> np.ndarray:
+        """The two-sided p-value of each coefficient, against zero."""
+        return np.asarray(2 * stats.t.sf(np.abs(self.coefficients) / self.errors, self.df))
 
 
 def check_trials(trials: int, coefficients: int) -> None:
-    """So many trials must leave noise beside so many coefficients."""
+    """Refuse as many coefficients as there are trials, which would leave no noise to estimate."""
     if trials <= coefficients:
         raise UserError(
             f"{trials} trials are too few for {coefficients} coefficients (intercept, controls and "
@@ -102,28 +108,59 @@ def check_trials(trials: int, coefficients: int) -> None:
 def fit_mixed(
     y: np.ndarray, X: np.ndarray, parts: Sequence[RandomPart], *, reml: bool = False
 ) -> MixedFit:
-    """Fit (1); by REML the intervals are right also for few participants or items.
+    """Fit the linear mixed model (1).
 
-    X has full rank and holds an intercept. Likelihoods of different X are comparable by ML only.
+    Parameters
+    ----------
+    y : ndarray of shape (n,)
+        The response of each trial.
+    X : ndarray of shape (n, p)
+        The fixed effects; of full rank, with an intercept.
+    parts : sequence of RandomPart
+        The random effects, independent of each other.
+    reml : bool
+        Maximise the restricted likelihood. Then intervals are right also for few participants or
+        items, but likelihoods of different X cannot be compared.
+
+    Returns
+    -------
+    MixedFit
+        Estimates, and whether they can be believed.
+
+    Raises
+    ------
+    UserError
+        Where there are no more trials than coefficients.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> person, item = np.divmod(np.arange(200), 10)
+    >>> y = rng.normal(size=20)[person] + rng.normal(size=10)[item] + rng.normal(size=200)
+    >>> parts = [RandomPart("participant", person), RandomPart("item", item)]
+    >>> fit_mixed(y, np.ones((200, 1)), parts, reml=True).converged
+    True
     """
     check_trials(len(y), X.shape[1])
     columns = sum(int(part.level.max()) + 1 for part in parts)
-    with _threads().limit(limits=1 if columns < SMALL else None, user_api="blas"):
-        return _fitted(y, X, parts, reml)
+    with _find_threads().limit(limits=1 if columns < SMALL else None, user_api="blas"):
+        return _fit(y, X, parts, reml)
 
 
 @cache
-def _threads() -> ThreadpoolController:
+def _find_threads() -> ThreadpoolController:
+    """Return the controller of BLAS threads, which takes long to find its libraries."""
     return ThreadpoolController()
 
 
-def _fitted(y: np.ndarray, X: np.ndarray, parts: Sequence[RandomPart], reml: bool) -> MixedFit:
+def _fit(y: np.ndarray, X: np.ndarray, parts: Sequence[RandomPart], reml: bool) -> MixedFit:
+    """Fit with the response in standard deviations, and give estimates in its own units."""
     centre, spread = float(y.mean()), float(y.std())
     problem = _Problem((y - centre) / spread, X, parts, reml)
-    shares, distance = problem.minimum(np.full(len(parts), 0.5))
-    at = problem.at(_ratio(shares))
+    shares, distance = problem.minimise(np.full(len(parts), 0.5))
+    at = problem.solve(_convert_share(shares))
     sigma2 = at.r2 / problem.divisor
-    df, note = problem.degrees_of_freedom(at, sigma2), ""
+    df, note = problem.compute_df(at, sigma2), ""
     if shares.max(initial=0) >= HIGHEST or not sigma2 > 1e-12:
         note = "no noise is left; the response is determined by its predictors"
     elif not distance < CLOSE:
@@ -150,14 +187,14 @@ def _fitted(y: np.ndarray, X: np.ndarray, parts: Sequence[RandomPart], reml: boo
     )
 
 
-def _ratio(share: np.ndarray) -> np.ndarray:
-    """ψ of s = ψ/(1 + ψ), which is bounded; at s = 0 its slope is one, so none gets stuck there."""
+def _convert_share(share: np.ndarray) -> np.ndarray:
+    """Return ψ of the share s = ψ/(1 + ψ), which is bounded and has slope one at zero."""
     return np.asarray(share / (1 - share))
 
 
 @dataclass(frozen=True)
 class _State:
-    """All that follows from one ψ; `slopes` are derivatives with respect to it."""
+    """Everything that follows from one ψ; `slopes` are derivatives with respect to it."""
 
     psi: np.ndarray
     beta: np.ndarray
@@ -179,24 +216,24 @@ class _Problem:
         self.divisor = len(y) - X.shape[1] if reml else len(y)
         W = np.column_stack([X, y])
         sizes = [int(part.level.max()) + 1 for part in parts]
-        Z = sparse.hstack([_indicators(p, q) for p, q in zip(parts, sizes, strict=True)], "csr")
+        Z = sparse.hstack(
+            [_build_indicators(p, q) for p, q in zip(parts, sizes, strict=True)], "csr"
+        )
         self.ZtZ: np.ndarray = (Z.T @ Z).toarray()
         self.ZtW: np.ndarray = np.asarray(Z.T @ W)
         self.WtW: np.ndarray = W.T @ W
+        self.identity = np.eye(len(self.ZtZ))
         self.sizes = sizes
         self.starts = np.cumsum([0, *sizes[:-1]])
 
-    @cached_property
-    def _identity(self) -> np.ndarray:
-        return np.eye(len(self.ZtZ))
-
-    def _by_part(self, rows: np.ndarray) -> np.ndarray:
+    def _sum_by_part(self, rows: np.ndarray) -> np.ndarray:
+        """Sum the rows of each random part."""
         return np.asarray(np.add.reduceat(rows, self.starts, axis=0))
 
-    def at(self, psi: np.ndarray) -> _State:
-        """Everything at one ψ."""
+    def solve(self, psi: np.ndarray) -> _State:
+        """Compute everything that follows from one ψ."""
         root = np.repeat(np.sqrt(psi), self.sizes)
-        L = np.linalg.cholesky(root[:, None] * self.ZtZ * root + self._identity)
+        L = np.linalg.cholesky(root[:, None] * self.ZtZ * root + self.identity)
         both = linalg.solve_triangular(
             L, root[:, None] * np.hstack([self.ZtZ, self.ZtW]), lower=True, check_finite=False
         )
@@ -209,10 +246,10 @@ class _Problem:
         r2 = max(float(G[-1, -1] - G[:-1, -1] @ beta), 1e-30)
         QX, Qe = Q[:, :-1], Q[:, -1] - Q[:, :-1] @ beta
         logs = 2 * float(np.log(np.diag(L)).sum())
-        slopes_log = self._by_part(np.diag(self.ZtZ) - (T**2).sum(axis=0))
+        slopes_log = self._sum_by_part(np.diag(self.ZtZ) - (T**2).sum(axis=0))
         if self.reml:
             logs -= float(np.linalg.slogdet(C)[1])
-            slopes_log = slopes_log - self._by_part(((QX @ C) * QX).sum(axis=1))
+            slopes_log = slopes_log - self._sum_by_part(((QX @ C) * QX).sum(axis=1))
         return _State(
             psi=psi,
             beta=beta,
@@ -220,23 +257,23 @@ class _Problem:
             r2=r2,
             log_determinants=logs,
             slopes_log=slopes_log,
-            slopes_r2=-self._by_part(Qe**2),
-            slopes_c=self._by_part((QX @ C) ** 2),
+            slopes_r2=-self._sum_by_part(Qe**2),
+            slopes_c=self._sum_by_part((QX @ C) ** 2),
         )
 
-    def criterion(self, share: np.ndarray) -> tuple[float, np.ndarray]:
-        """(2) or (3) less its constants, and its gradient, in the shares ψ/(1 + ψ)."""
-        at = self.at(_ratio(share))
+    def compute_criterion(self, share: np.ndarray) -> tuple[float, np.ndarray]:
+        """Compute (2) or (3) less its constants, and its gradient, in the shares ψ/(1 + ψ)."""
+        at = self.solve(_convert_share(share))
         value = at.log_determinants + self.divisor * float(np.log(at.r2))
         slopes = at.slopes_log + self.divisor * at.slopes_r2 / at.r2
         return value, slopes / (1 - share) ** 2
 
-    def minimum(self, shares: np.ndarray) -> tuple[np.ndarray, float]:
-        """Where the criterion is lowest, and how far from it we may be (`distance`)."""
+    def minimise(self, shares: np.ndarray) -> tuple[np.ndarray, float]:
+        """Find where the criterion is lowest, and how far from that we may be."""
         distance = np.inf
         for _ in range(ROUNDS):
             found = optimize.minimize(
-                self.criterion,
+                self.compute_criterion,
                 shares,
                 jac=True,
                 method="L-BFGS-B",
@@ -244,30 +281,29 @@ class _Problem:
                 options={"ftol": 1e-14, "gtol": 1e-7, "maxiter": 200},
             )
             shares = np.asarray(found.x)
-            distance = self.distance(shares)
+            distance = self.estimate_distance(shares)
             if distance < CLOSE:
                 break
         return shares, distance
 
-    def distance(self, share: np.ndarray) -> float:
-        """How much lower the minimum lies, by a Newton step in the shares that are free to move."""
-        gradient = self.criterion(share)[1]
+    def estimate_distance(self, share: np.ndarray) -> float:
+        """Estimate how much lower the minimum lies, by a Newton step in the shares free to move."""
+        gradient = self.compute_criterion(share)[1]
         free = (share > 0) | (gradient < 0)
         if not free.any():
             return 0.0
 
-        def slopes(moved: np.ndarray) -> np.ndarray:
-            return self.criterion(moved)[1]
-
-        H = _derivatives(slopes, share, np.minimum(share, 1 - share))[np.ix_(free, free)]
+        H = _differentiate(
+            lambda x: self.compute_criterion(x)[1], share, np.minimum(share, 1 - share)
+        )[np.ix_(free, free)]
         try:
             step = linalg.cho_solve(linalg.cho_factor(H), gradient[free])
         except np.linalg.LinAlgError:  # a saddle, not a minimum
             return float("inf")
         return float(gradient[free] @ step) / 2
 
-    def degrees_of_freedom(self, at: _State, sigma2: float) -> np.ndarray:
-        """Satterthwaite: 2v²/Var(v) for the variance v = σ²C_kk of each coefficient.
+    def compute_df(self, at: _State, sigma2: float) -> np.ndarray:
+        """Compute Satterthwaite's 2v²/Var(v) for the variance v = σ²C_kk of each coefficient.
 
         Var(v) = gᵀ(2H⁻¹)g, where H is the curvature of −2 log-likelihood in the variances that are
         not zero (here ψ and log σ²) and g the gradient of v.
@@ -275,12 +311,12 @@ class _Problem:
         free = at.psi > FLAT
 
         def slopes(psi: np.ndarray) -> np.ndarray:
-            there = self.at(psi)
+            there = self.solve(psi)
             return there.slopes_log + there.slopes_r2 / sigma2
 
         m = int(free.sum())
         H = np.empty((m + 1, m + 1))
-        H[:m, :m] = _derivatives(slopes, at.psi, at.psi)[np.ix_(free, free)]
+        H[:m, :m] = _differentiate(slopes, at.psi, at.psi)[np.ix_(free, free)]
         H[:m, m] = H[m, :m] = -at.slopes_r2[free] / sigma2
         H[m, m] = at.r2 / sigma2
         v = sigma2 * np.diag(at.C)
@@ -292,16 +328,17 @@ class _Problem:
         return np.asarray(v**2 / spread)
 
 
-def _indicators(part: RandomPart, levels: int) -> sparse.csr_array:
+def _build_indicators(part: RandomPart, levels: int) -> sparse.csr_array:
+    """Build the columns of Z for one random part."""
     n = len(part.level)
     values = np.ones(n) if part.values is None else part.values
     return sparse.csr_array((values, (np.arange(n), part.level)), shape=(n, levels))
 
 
-def _derivatives(
+def _differentiate(
     slopes: Callable[[np.ndarray], np.ndarray], x: np.ndarray, room: np.ndarray
 ) -> np.ndarray:
-    """The symmetric matrix of second derivatives, by central differences within `room`."""
+    """Compute the symmetric matrix of second derivatives, by central differences in `room`."""
     columns = []
     for k, step in enumerate(1e-4 * np.maximum(room, FLAT)):
         up, down = x.copy(), x.copy()
