@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from scripts.make_paradigm_items import MAKERS, make_csv
 
 from equivocal.suites import PARADIGMS, Suite, load_published_means, load_suite
-from equivocal.suites.paradigm_items import MAKERS, make_csv
 from equivocal.suites.suite import DATA
 from equivocal.world import ImpossibleSentenceError, World
 

@@ -187,10 +187,11 @@ def fit_mixed_model(table: pd.DataFrame) -> MixedModel:
         β and what belongs to it; NaN and a note where the model cannot be fitted.
     """
     d = clip_logit(table["mean"]) - clip_logit(table["mle"])
-    parts = [_build_part(table, name) for name in ("network", "item")]
+    parts = [RandomPart(name, pd.factorize(table[name])[0]) for name in ("network", "item")]
     estimate = float(d.mean()) if len(d) else NAN
     if not len(d) or not d.std() > 1e-12 or min(part.level.max() for part in parts) < 1:
-        return MixedModel(estimate, note="needs two networks, two items and differences that vary")
+        why = "needs two networks, two items and differences that vary"
+        return MixedModel(estimate, note=why)
     fit = fit_mixed(d, np.ones((len(d), 1)), parts, reml=True)
     if not fit.converged:
         return MixedModel(estimate, note=fit.note)
@@ -208,8 +209,3 @@ def fit_mixed_model(table: pd.DataFrame) -> MixedModel:
         sd_residual=fit.sd_residual,
         note=fit.note,
     )
-
-
-def _build_part(table: pd.DataFrame, name: str) -> RandomPart:
-    """Build the random intercepts of networks or items."""
-    return RandomPart(name, pd.factorize(table[name])[0])

@@ -6,7 +6,7 @@
     implausible passive,eat egg,the man was eaten by the egg,agent=egg,agent=man
 
 Under one reading a probe is answered by its unit in `tracked_units`, under the other by that in
-`rival_units`. The CSV files are made from the worlds by `equivocal.suites.construction_items`.
+`rival_units`. The CSV files are made from the worlds by `scripts.make_construction_items`.
 """
 
 from dataclasses import dataclass

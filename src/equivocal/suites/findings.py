@@ -13,7 +13,7 @@ items, networks averaged. The verdict:
 The published networks are compared by ratios: see `equivocal.suites.published`.
 
 The interval over items treats them as independent. Where a suite is made by rotation (see
-`equivocal.suites.paradigm_items`: incongruity, relatedness, priming, reversals) they are not: item
+`scripts.make_paradigm_items`: incongruity, relatedness, priming, reversals) they are not: item
 i takes its unrelated word from item i + s, so that its effect is δ_i + π_{i+s} − π_i, where π is
 what a word contributes in either condition. Every word is heard in both conditions, so all π cancel
 in the mean, but they remain in the variance between items. As far as these contributions are

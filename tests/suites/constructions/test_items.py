@@ -4,10 +4,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scripts.make_construction_items import MAKERS, make_csv
 
 from equivocal.errors import UserError
 from equivocal.suites.construction import CONSTRUCTIONS, DATA, Construction, load_construction
-from equivocal.suites.construction_items import MAKERS, make_csv
 from equivocal.suites.reading import compute_exact_beliefs
 
 

@@ -1,8 +1,8 @@
 """The items of the constructions, made from their worlds; `constructions/*.csv` is what this makes.
 
-    python -m equivocal.suites.construction_items FOLDER        writes them all
+    python -m scripts.make_construction_items FOLDER        writes them all
 
-Passives come from the frames of the paradigms (`equivocal.suites.paradigm_items`) that have one,
+Passives come from the frames of the paradigms (`scripts.make_paradigm_items`) that have one,
 each with both of its patients. Word order and attachment take all that their small worlds offer.
 """
 
@@ -12,10 +12,10 @@ from itertools import permutations, product
 from pathlib import Path
 
 from equivocal.store.files import write_text_atomically
-from equivocal.suites.paradigm_items import find_frames, format_csv
 from equivocal.world import ImpossibleSentenceError, World, role_unit
 from equivocal.world.items import COLUMNS
 from equivocal.world.spelling import inflect_verb
+from scripts.make_paradigm_items import find_frames, format_csv
 
 __all__ = ["MAKERS", "make_csv"]
 

@@ -1,6 +1,6 @@
 """The items of the nine paradigms, made from a world; `data/*.csv` is what this makes of `sg2018`.
 
-    python -m equivocal.suites.paradigm_items FOLDER        writes them all
+    python -m scripts.make_paradigm_items FOLDER        writes them all
 
 A *frame* is a kind of event that leaves little open: an action, with its situation if it has
 several, whose patients are few. It has a probable patient, an improbable one, and a *stranger*: a
