@@ -18,17 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import entr, expit
 
-__all__ = [
-    "LEVEL",
-    "Beliefs",
-    "Floats",
-    "NumpyNetwork",
-    "compute_beliefs",
-    "compute_logits",
-    "compute_semantic_update",
-    "has_network_shapes",
-]
-
 LEVEL = 0.9  # of the credible intervals
 Floats = NDArray[np.float32]
 

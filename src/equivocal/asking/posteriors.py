@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from equivocal.inference import LastLayer, SamplerSettings
     from equivocal.sampling import Snapshot
 
-__all__ = ["choose_sampler", "load_ensemble", "load_weights"]
 
 Arrays = dict[str, np.ndarray]
 

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from equivocal.world import Utterance, World
 from equivocal.world.grammar import NO_FILLER, Construction
 
-__all__ = ["Vocabulary", "find_indicated_roles"]
-
 
 @dataclass(frozen=True, eq=False)
 class Vocabulary:

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-__all__ = ["Result", "write_tables"]
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Result:

@@ -14,8 +14,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-__all__ = ["QueryNetwork", "SentenceGestalt", "UpdateNetwork", "create_network"]
-
 
 class UpdateNetwork(eqx.Module):
     """Takes in one constituent after another and keeps the gestalt of what was said."""

@@ -21,8 +21,6 @@ from equivocal.gestalt.questions import collect_questions, compute_features
 from equivocal.gestalt.storage import load_network
 from equivocal.world import Corpus, UnknownWordError, Utterance, World, role_unit
 
-__all__ = ["Network", "features"]
-
 BIAS = "bias"  # label of the constant feature behind ψ
 
 

@@ -35,8 +35,6 @@ from equivocal.gestalt.questions import Answers, Questions, compute_features
 from equivocal.machine import available_cores
 from equivocal.world import MAX_SAMPLE
 
-__all__ = ["EpochReport", "OnEpoch", "TrainingSettings", "fit"]
-
 LARGEST = 1e300  # a whole number may be too large for a float, and even to be printed
 
 

@@ -12,15 +12,6 @@ from pathlib import Path
 
 from equivocal.errors import UserError, did_you_mean, join_names
 
-__all__ = [
-    "PLACES",
-    "Columns",
-    "explain_missing",
-    "find_columns",
-    "guess_place",
-    "translate_controls",
-]
-
 PLACES = ("item", "condition", "position", "word")  # what says which word of which sentence
 NEEDED = ("participant", "item", "response")
 OTHER_NAMES = {

@@ -9,16 +9,6 @@ import pandas as pd
 from equivocal.errors import UserError, join_names
 from equivocal.mixed_models import RandomPart
 
-__all__ = [
-    "Design",
-    "Model",
-    "check_groups",
-    "check_size",
-    "is_numeric",
-    "prepare_response",
-    "select_varying",
-]
-
 MOST_LEVELS = 5_000  # columns of Z; the fit holds some matrices of that many squared
 
 

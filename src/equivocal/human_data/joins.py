@@ -22,8 +22,6 @@ from equivocal.human_data.tables import (
 )
 from equivocal.world.spelling import fold
 
-__all__ = ["Joined", "average_networks", "join", "join_files"]
-
 WORDS = ("position", "word")  # each says which word of a sentence is meant
 NO_WORD = "no such word in the measures"
 

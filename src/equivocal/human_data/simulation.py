@@ -17,15 +17,6 @@ from equivocal.human_data.columns import PLACES
 from equivocal.human_data.joins import average_networks
 from equivocal.human_data.tables import choose_measures
 
-__all__ = [
-    "Experiment",
-    "Stimuli",
-    "build_stimuli",
-    "draw_stimuli",
-    "draw_trials",
-    "simulate",
-]
-
 RIVAL = 0.5  # correlation of the built-in measures
 LEAST = {"participants": 2, "items": 2, "positions": 1}
 LEAST |= {"participant_sd": 0, "item_sd": 0, "slope_sd": 0}

@@ -17,20 +17,6 @@ from equivocal.errors import UserError, did_you_mean, join_names
 from equivocal.human_data.columns import PLACES, Columns, explain_missing, find_columns
 from equivocal.store import read_table
 
-__all__ = [
-    "NETWORK",
-    "RESERVED",
-    "check_where",
-    "choose_measures",
-    "convert_to_numbers",
-    "open_table",
-    "parse_where",
-    "prepare_measures",
-    "prepare_trials",
-    "read_measures",
-    "read_trials",
-]
-
 NETWORK = "network"  # measures are averaged over it
 WHOLE = 2**53  # beyond that floating point skips whole numbers
 RESERVED = ("row", "participant", "response", "found")  # names of ours in the joined table

@@ -9,8 +9,6 @@ from matplotlib.figure import Figure
 from equivocal.report.style import COLOUR_OF, COLOURS, NAME_OF, publication_style
 from equivocal.study.summaries import NON_RELEVANT
 
-__all__ = ["draw_activations", "draw_beliefs", "draw_word_grid"]
-
 WIDTH = 0.36  # of a bar, where two stand side by side
 THIN = {"lw": 1, "capsize": 2.5}
 EXACT = "exact belief"

@@ -9,8 +9,6 @@ from matplotlib.patches import Circle, FancyArrowPatch, FancyBboxPatch
 
 from equivocal.report.style import COLOURS, publication_style
 
-__all__ = ["draw_network_diagram", "draw_posterior_diagram"]
-
 BLUE, ORANGE, GREEN = COLOURS[:3]
 UNITS = 9  # circles drawn for a layer; the layers have about a hundred units
 

@@ -8,8 +8,6 @@ from matplotlib.figure import Figure
 
 from equivocal.report.style import COLOUR_OF, COLOURS, NAME_OF, publication_style
 
-__all__ = ["draw_prior_effects", "draw_sampler_path", "draw_specification_curve"]
-
 INTERVAL = ("effect", "low", "high")  # columns of a specification table that are not choices
 
 

@@ -18,8 +18,6 @@ from equivocal.errors import UserError
 from equivocal.report.formatting import TableRows, format_table, style_verdict
 from equivocal.store.files import write_text_atomically
 
-__all__ = ["CAPTIONS", "TABLE_CAPTIONS", "ReportContent", "find_caption", "render_report"]
-
 TYPES = {".svg": "image/svg+xml", ".png": "image/png"}
 TEXTS = tomllib.loads(
     (resources.files("equivocal.report") / "templates/captions.toml").read_text("utf-8")

@@ -7,8 +7,6 @@ from matplotlib.ticker import LogLocator
 
 from equivocal.report.style import COLOUR_OF, COLOURS, NAME_OF, publication_style
 
-__all__ = ["draw_calibration", "draw_calibration_panels", "draw_learning"]
-
 
 def draw_learning(curves: pd.DataFrame, all_zeros: float) -> Figure:
     """Draw loss and unit accuracy per epoch: thin lines are networks, thick ones their mean.

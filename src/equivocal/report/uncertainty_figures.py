@@ -10,8 +10,6 @@ from matplotlib.ticker import FixedLocator, FuncFormatter
 
 from equivocal.report.style import COLOUR_OF, COLOURS, NAME_OF, publication_style
 
-__all__ = ["draw_nuts_comparison", "draw_uncertainty"]
-
 FLOOR = 1e-10  # logit axes end here
 TICKS = (1e-9, 1e-7, 1e-5, 1e-3, 0.05, 0.5, 0.95, 0.999)
 MARKERS = {"nuts": "s", "paper": "D", "converged": "o"}

@@ -32,8 +32,6 @@ from equivocal.sampling.engine.settings import make_keys
 from equivocal.sampling.engine.shapes import Array, Float, PRNGKey
 from equivocal.sampling.engine.streaming import iterate_outputs
 
-__all__ = ["TOO_FAR", "diagnose_gaussian", "fit_pareto_shape"]
-
 TOO_FAR = 0.08
 FEWEST_DRAWS, MOST_DRAWS = 128, 4096
 BLURRED = 0.02  # nats of round-off in log w beyond which it says nothing

@@ -49,8 +49,6 @@ from equivocal.sampling.samplers import (
     nuts,
 )
 
-__all__ = ["METHODS", "Method", "sample_posterior"]
-
 FEWEST_PARTICLES = 200
 MOST_STEPS = 10**9
 RECORDED = ("num_particles", "num_steps", "tolerance", "seed")  # settings kept in `info`

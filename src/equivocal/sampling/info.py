@@ -13,8 +13,6 @@ import numpy as np
 from equivocal.sampling.diagnostics import TOO_FAR
 from equivocal.sampling.engine.settings import Outcome
 
-__all__ = ["Info", "compute_effective_rank", "make_info"]
-
 PER_OUTPUT = (
     "output_converged",
     "steps",

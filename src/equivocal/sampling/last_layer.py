@@ -27,8 +27,6 @@ from equivocal.sampling.info import Info
 from equivocal.sampling.posterior import Entropies, Posterior
 from equivocal.sampling.torch_features import BATCH_SIZE, TorchFeatures, read_array
 
-__all__ = ["LastLayerPosterior", "TorchFeatures", "from_torch", "last_layer_posterior"]
-
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class LastLayerPosterior:

@@ -45,8 +45,6 @@ from equivocal.sampling.info import PER_OUTPUT, Info
 from equivocal.store import Shapes, UnreadableError, add_tensor_checksum, parse_json, read_tensors
 from equivocal.store.files import write_atomically
 
-__all__ = ["Entropies", "Posterior"]
-
 FORMAT = "equivocal-posterior-1"
 CHUNK = 1 << 24  # numbers in flight while predicting
 WIDE = 1e8  # variance of a logit above which E[H(y)] is taken from the density at 0

@@ -12,8 +12,6 @@ import numpy as np
 
 from equivocal.sampling.engine.inputs import check_numbers, fail
 
-__all__ = ["BATCH_SIZE", "TorchFeatures", "read_array"]
-
 BATCH_SIZE = 1024
 # Modules that change no value in evaluation mode, so they may stand behind the last layer.
 HARMLESS = {"Identity", "Dropout", "AlphaDropout", "Flatten", "Unflatten"}

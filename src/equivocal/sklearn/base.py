@@ -26,8 +26,6 @@ from equivocal.errors import join_names
 from equivocal.sampling import Entropies, sample_posterior
 from equivocal.sampling.engine.inputs import check_bool, check_choice, check_int, fail
 
-__all__ = ["EnsembleKalmanBase", "Seen", "merge_rows"]
-
 FLOATS = (np.float64, np.float32)
 MULTI_CLASS = ["softmax", "one-vs-rest"]
 

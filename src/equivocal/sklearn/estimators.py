@@ -4,8 +4,6 @@ from typing import Any
 
 from equivocal.sklearn.base import EnsembleKalmanBase
 
-__all__ = ["EnsembleKalmanClassifier", "EnsembleKalmanMultilabel"]
-
 
 class EnsembleKalmanClassifier(EnsembleKalmanBase):
     """Bayesian logistic regression for two or more classes.

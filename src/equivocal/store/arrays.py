@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     import numpy as np
     from scipy.io import netcdf_file
 
-__all__ = ["CHECKSUM", "Shapes", "add_tensor_checksum", "check_netcdf", "read_tensors"]
 
 HEADER_BYTES = 32 << 20  # a posterior's grows by 160 bytes with each output
 NETCDF_HEADER_BYTES = 16 << 20  # ours have a few KB; names of units are in them

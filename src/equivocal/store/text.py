@@ -23,17 +23,6 @@ from equivocal.store.untrusted import UnreadableError, open_limited
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "SETTINGS_BYTES",
-    "TABLE_BYTES",
-    "parse_json",
-    "parse_toml",
-    "read_cells",
-    "read_json",
-    "read_table",
-    "read_text",
-    "read_toml",
-]
 
 SETTINGS_BYTES = 1 << 20  # the longest of ours has 4 KB
 TABLE_BYTES = 64 << 20  # rows of a table; the largest grid's has 1 MB

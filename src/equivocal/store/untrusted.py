@@ -14,8 +14,6 @@ from typing import BinaryIO
 
 from equivocal.errors import UserError
 
-__all__ = ["UnreadableError", "format_size", "is_plain_name", "open_limited", "resolve_inside"]
-
 
 class UnreadableError(UserError):
     """A file that is refused; `reason` is a phrase for callers who have better advice to add."""

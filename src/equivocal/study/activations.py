@@ -34,8 +34,6 @@ from equivocal.study.settings import StudySettings
 from equivocal.study.stimuli import Stimuli, Stimulus
 from equivocal.world import Utterance, World
 
-__all__ = ["compute_activations", "get_non_relevant", "get_tracked", "list_sampled_units"]
-
 LEVEL = 0.9  # of the intervals
 SUMMARIES = ("mean", "sd", "low", "high", "expected")
 HEARD = ("condition", "item", "position", "probe")

@@ -11,8 +11,6 @@ from equivocal.gestalt import Network, Run
 from equivocal.gestalt.scoring import CERTAIN, activations
 from equivocal.world import ImpossibleSentenceError, Utterance, World
 
-__all__ = ["calibration_table", "trace_beliefs", "true_trace"]
-
 
 def trace_beliefs(
     networks: Sequence[Network], text: str, probes: Sequence[str], units: Sequence[str]

@@ -7,15 +7,6 @@ from equivocal.study import statistics, verdicts
 from equivocal.study.tables import load_printed_values
 from equivocal.study.verdicts import Entry, Facts, Finding, format_p
 
-__all__ = [
-    "judge_above_zero",
-    "judge_at_zero",
-    "judge_change",
-    "judge_comparable",
-    "judge_high",
-    "judge_specific",
-]
-
 
 def judge_high(entry: Entry, facts: Facts, sampler: str) -> Finding:
     """Judge whether activations of the trained network are above one half."""

@@ -16,8 +16,6 @@ from equivocal.errors import UserError, join_names
 from equivocal.store import check_netcdf, is_plain_name
 from equivocal.study.activations import ANSWERED, HEARD, SUMMARIES
 
-__all__ = ["read_dataset"]
-
 NAMES = ("condition", "item", "probe", "unit", "sampler", "question", "role", "non_relevant")
 TEXTS = ("word", "tracked")  # coordinates of several dimensions
 ESTIMATES = ("nuts", "paper", "converged")

@@ -16,8 +16,6 @@ import xarray as xr
 from equivocal.errors import UserError, join_names
 from equivocal.study.activations import get_non_relevant, get_tracked
 
-__all__ = ["arrange_grid", "compute_measures", "find_central_prior"]
-
 KEYS = ["sampler", "prior", "network", "condition", "item", "measure", "probe"]
 
 

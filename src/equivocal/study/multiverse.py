@@ -27,7 +27,13 @@ from equivocal.study.stimuli import Stimuli, Stimulus, load_stimuli
 from equivocal.study.tasks import Parcel, Task, make_scratch_folder
 from equivocal.world import Utterance, World
 
-__all__ = ["compute_movements", "find_all_items", "make_effect_tasks", "summarise_effect"]
+__all__ = [
+    "compute_movements",
+    "list_roles",
+    "make_curve_table",
+    "make_effect_tasks",
+    "summarise_effect",
+]
 
 NORMAL_95 = 1.96
 CELLS = ("mle", "bayes", "effect", "low", "high")  # of one role, see `_average_cells`

@@ -12,18 +12,6 @@ import xarray as xr
 from equivocal.errors import UserError, join_names
 from equivocal.study.activations import get_non_relevant, get_tracked
 
-__all__ = [
-    "average_non_relevant",
-    "list_conditions",
-    "list_roles",
-    "list_series",
-    "name_position",
-    "select_answers",
-    "select_critical",
-    "select_estimate",
-    "select_units",
-]
-
 
 def list_conditions(dataset: xr.Dataset) -> list[str]:
     """Return the conditions in order; the first is the baseline."""

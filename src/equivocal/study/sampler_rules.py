@@ -11,15 +11,6 @@ from equivocal.study import verdicts
 from equivocal.study.statistics import one_sample, paired
 from equivocal.study.verdicts import Entry, Facts, Finding, MissingError, format_p
 
-__all__ = [
-    "judge_calibrated",
-    "judge_difference",
-    "judge_faster",
-    "judge_like_nuts",
-    "judge_no_difference",
-    "judge_undefined",
-]
-
 
 def judge_undefined(entry: Entry, facts: Facts, sampler: str) -> Finding:  # noqa: ARG001
     """Show accuracies; what the paper counts is not stated, and counting units rewards silence."""

@@ -44,8 +44,6 @@ from equivocal.study.stimuli import MAX_BYTES, Stimuli, load_stimuli
 from equivocal.study.tables import PRINTED_STUDY, compute_tables
 from equivocal.world import World
 
-__all__ = ["Study", "check_nuts", "check_questions", "open_study", "prepare"]
-
 ANALYSED = ("activations.nc", "nuts.nc", "scores.csv", "settings.toml")
 PROBED = ("probe", "path", "nuts")
 

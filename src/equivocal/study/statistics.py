@@ -14,7 +14,15 @@ from scipy.special import logit
 
 from equivocal.mixed_models import RandomPart, fit_mixed
 
-__all__ = ["TTest", "correct_holm", "fit_mixed_model", "one_sample", "paired", "paired_logit"]
+__all__ = [
+    "LEVEL",
+    "TTest",
+    "correct_holm",
+    "fit_mixed_model",
+    "one_sample",
+    "paired",
+    "paired_logit",
+]
 
 # What single precision can hold: an activation nearer to one than this is one. Near zero it holds
 # far more, and so do we: a floor such as 1e-7 would make most cells of the paper's measures equal.

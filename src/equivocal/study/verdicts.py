@@ -37,8 +37,6 @@ import xarray as xr
 from equivocal.study.measures import arrange_grid
 from equivocal.study.statistics import TTest
 
-__all__ = ["Facts", "Finding", "MissingError", "explain_tests", "format_p", "grade"]
-
 REPLICATED, DIRECTION, NOT = "replicated", "direction only", "not replicated"
 NOT_TESTABLE, NOT_RUN = "not testable as printed", "not run"
 Entry = dict[str, Any]

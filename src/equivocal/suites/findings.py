@@ -35,17 +35,6 @@ from equivocal.suites.published import (
 )
 from equivocal.suites.suite import Finding, Suite
 
-__all__ = [
-    "TABLES",
-    "VERDICTS",
-    "judge_effect",
-    "tabulate_all",
-    "tabulate_conditions",
-    "tabulate_findings",
-    "tabulate_networks",
-    "tabulate_words",
-]
-
 TABLES = ("words", "words_summary", "networks", "conditions", "findings")
 VERDICTS = ("held", "direction only", "missed", "reversed", "not defined")
 

@@ -25,14 +25,6 @@ from equivocal.study.word_measures import MEASURES
 if TYPE_CHECKING:
     from equivocal.suites.suite import Finding, Suite
 
-__all__ = [
-    "check_published",
-    "compare_published",
-    "compute_ratio",
-    "explain_missing_ratio",
-    "find_published",
-    "load_published_means",
-]
 
 PUBLISHED = resources.files("equivocal.suites") / "data" / "published_2018.csv"
 PUBLISHED_MEASURE = "semantic_update"

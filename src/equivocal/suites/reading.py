@@ -41,17 +41,6 @@ from equivocal.suites.construction import Construction
 from equivocal.suites.particles import ROWS, hash_network
 from equivocal.world import ImpossibleSentenceError
 
-__all__ = [
-    "READINGS",
-    "SAMPLER",
-    "Reader",
-    "Readings",
-    "compute_exact_beliefs",
-    "count_readings",
-    "load_readings",
-    "save_readings",
-]
-
 SAMPLER = SamplerSettings(method="exact-flow", num_particles=200, tolerance=0.01)
 READINGS = ("answer", "rival", "neither")
 MEASURED = (*READINGS, "belief", "rival_belief")

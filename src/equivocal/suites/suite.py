@@ -35,8 +35,6 @@ from equivocal.suites.published import check_published
 from equivocal.world import World, shipped_worlds
 from equivocal.world.items import Item, load_items
 
-__all__ = ["DATA", "PARADIGMS", "Finding", "Suite", "load_suite"]
-
 DATA = resources.files("equivocal.suites") / "data"
 PARADIGMS = (  # in the order of the 2018 article's argument: sentences, single words, pairs, roles
     "semantic_incongruity",

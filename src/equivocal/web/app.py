@@ -28,8 +28,6 @@ from equivocal.web.description import describe_api, describe_world
 from equivocal.web.guard import LOOPBACK_NAMES, Guard, limit_time
 from equivocal.web.schemas import ListQuestion, Question, read_question
 
-__all__ = ["create_app"]
-
 SECONDS = 5.0  # for one answer; it takes milliseconds
 STATIC = resources.files("equivocal.web") / "static"
 FAULTS = {  # of ours; the traceback is in the server's log, not in the answer

@@ -28,8 +28,6 @@ from equivocal.world import World as ComprehendedWorld
 from equivocal.world.grammar import NO_FILLER
 from equivocal.world.spelling import inflect_verb
 
-__all__ = ["describe_api", "describe_world"]
-
 PAPER_STEP = 17  # "τ = 17 discrete time-steps", §3
 REFERENCE = "#/components/schemas/{model}"
 

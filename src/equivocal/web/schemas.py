@@ -13,8 +13,6 @@ from equivocal.asking.answer import TOP
 from equivocal.asking.examples import Example
 from equivocal.errors import UserError, explain_validation, join_names
 
-__all__ = ["MOST_CHARACTERS", "Answer", "Error", "Health", "ListQuestion", "Question", "World"]
-
 MOST_CHARACTERS = 300
 MOST_FILLERS = 20
 MOST_STEPS = 1_000_000

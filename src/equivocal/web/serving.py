@@ -10,8 +10,6 @@ from equivocal.errors import UserError
 from equivocal.web.app import create_app
 from equivocal.web.guard import LOOPBACK_NAMES
 
-__all__ = ["bind_socket", "configure_server", "is_loopback", "serve"]
-
 LONGEST_HEADERS = 16_384  # bytes of a request's head, beyond what arrives in one piece (64 kB)
 IDLE_SECONDS = 10
 MOST_CONNECTIONS = 256

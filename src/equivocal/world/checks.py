@@ -28,8 +28,6 @@ from equivocal.world.queries import PLUS
 from equivocal.world.schema import ABSENT, WorldFile
 from equivocal.world.spelling import collect_spellings, fold, inflect_verb, list_declared_spellings
 
-__all__ = ["find_oversize", "find_problems", "find_unused_parts", "name_uncovered_events"]
-
 MOST_PROBLEMS = 100  # each may look for the nearest of all names; nobody reads more at once
 MOST_ROLES = 100  # columns of every table of events
 MOST_FEATURES = 1 << 31  # words × units, a byte each; 30,000 words with a feature each are fewer

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from equivocal.world.world import World
 
-__all__ = ["Corpus"]
-
 
 @dataclass(frozen=True, eq=False)  # arrays have no truth value to compare by
 class Corpus:

@@ -12,16 +12,6 @@ from numpy.typing import NDArray
 
 from equivocal.world.grammar import NO_FILLER, Action, Choice, Grammar
 
-__all__ = [
-    "Derivations",
-    "UncoveredEventError",
-    "bound_derivations",
-    "collapse",
-    "draw_derivations",
-    "enumerate_derivations",
-    "sum_by_group",
-]
-
 Columns = NDArray[np.int32]
 
 

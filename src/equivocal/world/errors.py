@@ -5,14 +5,6 @@ from typing import NamedTuple
 
 from equivocal.errors import UserError
 
-__all__ = [
-    "ImpossibleSentenceError",
-    "Problem",
-    "UnknownWordError",
-    "WorldError",
-    "WorldSizeWarning",
-]
-
 
 class Problem(NamedTuple):
     """One thing wrong with a world file."""

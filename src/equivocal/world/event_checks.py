@@ -12,15 +12,6 @@ from equivocal.world.errors import Problem
 from equivocal.world.names import Names, UnknownNameError
 from equivocal.world.schema import ABSENT, ConstructionSpec, Rule, WorldFile, list_asked_roles
 
-__all__ = [
-    "check_actions",
-    "check_constructions",
-    "check_groups",
-    "check_known",
-    "check_shares",
-    "find_repeated",
-]
-
 SUM_TOLERANCE = 1e-6  # "0.333, 0.333, 0.334" is meant to be one; "0.33" three times is not
 
 

@@ -11,9 +11,6 @@ from numpy.typing import NDArray
 
 from equivocal.world.schema import WorldFile
 
-__all__ = ["ROLE_PREFIX", "Lexicon", "build_lexicon", "role_unit"]
-
-
 ROLE_PREFIX = "role:"  # since `action` is also a feature of every verb
 
 

@@ -19,7 +19,6 @@ from equivocal.world.schema import ConstructionSpec, Rule, VerbForms, WorldFile
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-__all__ = ["example_text", "parse_world_file", "read_world", "shipped_worlds"]
 
 _DATA = resources.files("equivocal.world") / "data"
 _EXAMPLE = "example"  # the text behind `equivocal world new`, not a world to study

@@ -3,9 +3,6 @@
 from equivocal.errors import did_you_mean
 from equivocal.world.schema import WorldFile
 
-__all__ = ["Names", "UnknownNameError"]
-
-
 MOST_LEVELS = 100  # groups in groups
 
 

@@ -12,8 +12,6 @@ from equivocal.world.errors import UnknownWordError
 from equivocal.world.schema import WorldFile
 from equivocal.world.spelling import collect_spellings, fold, split_words
 
-__all__ = ["Constituent", "Parser", "Utterance"]
-
 # Words the model has no input for and loses nothing by; a world that uses one keeps it.
 _SKIPPED = frozenset(
     split_words("a an the this that these those some my your his her its our their")

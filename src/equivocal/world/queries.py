@@ -19,8 +19,6 @@ from equivocal.world.grammar import NO_FILLER, Grammar
 from equivocal.world.lexicon import Lexicon
 from equivocal.world.prefixes import NO_NODE, PrefixTree
 
-__all__ = ["PLUS", "Queries", "build_queries"]
-
 Ints = NDArray[np.int32]
 
 ROUND_OFF = 1e-12

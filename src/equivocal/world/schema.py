@@ -13,16 +13,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
 
-__all__ = [
-    "ABSENT",
-    "ActionSpec",
-    "ConstructionSpec",
-    "Rule",
-    "VerbForms",
-    "WorldFile",
-    "list_asked_roles",
-]
-
 ABSENT = "absent"  # reserved filler: "this event has no such role"
 
 VerbForm = Literal["third", "past", "participle", "progressive", "plain"]

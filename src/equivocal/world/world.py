@@ -38,7 +38,6 @@ from equivocal.world.spelling import spell_sentences
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["MAX_SAMPLE", "Event", "Sentence", "World"]
 
 MAX_ENUMERATED = 250_000  # derivations; the truth about them takes seconds and half a gigabyte
 MAX_SAMPLE = 10_000_000  # sentences drawn at once; a row takes about 200 bytes while it is drawn

@@ -11,6 +11,8 @@ import numpy as np
 
 from equivocal.errors import UserError, did_you_mean, join_names
 
+__all__ = ["check_bool", "check_choice", "check_int", "fail"]
+
 CHECKED_AT_ONCE = 1 << 12  # rows
 LARGEST_SEED = 2**32 - 1  # what JAX takes in either precision
 

@@ -12,6 +12,8 @@ import numpy as np
 
 from equivocal.sampling.engine.products import Precision
 
+__all__ = ["Observer", "Snapshot"]
+
 
 class Snapshot(NamedTuple):
     """An ensemble at one step of a run, in the caller's coordinates."""

@@ -51,6 +51,7 @@ from equivocal.sampling.engine.settings import Outcome, RunSettings
 from equivocal.sampling.engine.shapes import Array, Float, Int, PRNGKey
 
 __all__ = [
+    "NUM_STEPS",
     "DropoutConfig",
     "DropoutInfo",
     "DropoutState",
