@@ -32,7 +32,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equivocal.machine import versions
+from equivocal.machine import collect_versions
 from equivocal.sampling import Posterior, sample_posterior
 from equivocal.sampling.engine import flow, likelihoods
 from equivocal.sampling.engine.likelihoods import FlowRule
@@ -200,7 +200,7 @@ def measure(arguments: argparse.Namespace) -> None:
     found: Numbers = {
         "device": device.device_kind,
         "flags": os.environ.get("XLA_FLAGS", ""),
-        "versions": versions("equivocal", "jax", "jaxlib", "numpy"),
+        "versions": collect_versions("equivocal", "jax", "jaxlib", "numpy"),
     }
     for name in arguments.only:
         work = globals()[name]

@@ -148,7 +148,7 @@ def _make_sentences(number: int) -> list[str]:
 
 def _find_nouns(world: World) -> set[str]:
     roles = [world.roles.index(role) for role in ("agent", "patient")]
-    numbers = set.union(*(world.grammar.fillers_of(role) for role in roles))
+    numbers = set.union(*(world.grammar.collect_fillers(role) for role in roles))
     return {world.lexicon.words[number] for number in numbers}
 
 

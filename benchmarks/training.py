@@ -44,7 +44,7 @@ from benchmarks.machine import RESULTS, machine_facts
 from benchmarks.torch_reference import WEIGHT_DECAY, Data, Epoch, data_of, fit, split
 from equivocal.gestalt import Run, TrainingSettings, train
 from equivocal.gestalt.training import EpochReport
-from equivocal.machine import available_cores
+from equivocal.machine import count_cores
 from equivocal.store.files import write_text_atomically
 from equivocal.world import Corpus, World
 
@@ -89,7 +89,7 @@ class Reference:
 
     def seconds_on_all_cores(self, networks: int) -> float:
         """For `networks`, one process of one thread per core; at best, see the module's text."""
-        return self.trials[1] * len(self.histories[0]) * math.ceil(networks / available_cores())
+        return self.trials[1] * len(self.histories[0]) * math.ceil(networks / count_cores())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +108,7 @@ class Ours:
 
 def _thread_counts() -> list[int]:
     """1, 2, 4 … up to the number of cores, and that number."""
-    cores = available_cores()
+    cores = count_cores()
     return sorted({min(2**power, cores) for power in range(cores.bit_length() + 1)})
 
 
@@ -118,7 +118,7 @@ def _seconds_elsewhere() -> float | None:
         lines = Path("/proc/stat").read_text(encoding="utf-8").splitlines()
     except OSError:
         return None
-    if sum(line.startswith("cpu") for line in lines) != 1 + available_cores():
+    if sum(line.startswith("cpu") for line in lines) != 1 + count_cores():
         return None  # a part of a larger machine: its other cores are not in our way
     user, nice, system, _, _, irq, softirq, steal = map(int, lines[0].split()[1:9])
     busy = (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")

@@ -12,7 +12,7 @@ from itertools import permutations, product
 from pathlib import Path
 
 from equivocal.store.files import write_text_atomically
-from equivocal.world import ImpossibleSentenceError, World, role_unit
+from equivocal.world import ImpossibleSentenceError, World, name_role_unit
 from equivocal.world.items import COLUMNS
 from equivocal.world.spelling import inflect_verb
 from scripts.make_paradigm_items import find_frames, format_csv
@@ -20,8 +20,8 @@ from scripts.make_paradigm_items import find_frames, format_csv
 __all__ = ["MAKERS", "make_csv"]
 
 Row = tuple[str, str, str, str, str]  # condition, item, sentence, tracked units, rival units
-AGENT, PATIENT = role_unit("agent"), role_unit("patient")
-INSTRUMENT, ATTRIBUTE = role_unit("instrument"), role_unit("attribute")
+AGENT, PATIENT = name_role_unit("agent"), name_role_unit("patient")
+INSTRUMENT, ATTRIBUTE = name_role_unit("instrument"), name_role_unit("attribute")
 
 
 def _make_passive(world: World) -> Iterator[Row]:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from equivocal.gestalt import Run, TrainingSettings, train
-from equivocal.world import World, example_text
+from equivocal.world import World, read_example
 
 # Jobs in the background of a script are started deaf to Ctrl-C, and what they start would be too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -44,7 +44,7 @@ def sg2018() -> World:
 @pytest.fixture(scope="session")
 def garden() -> World:
     """The example world that `equivocal world new` writes."""
-    return World.from_toml(example_text(), "garden.toml")
+    return World.from_toml(read_example(), "garden.toml")
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from equivocal.machine import available_cores, versions
+from equivocal.machine import collect_versions, count_cores
 
 __all__ = ["machine_facts"]
 
@@ -17,10 +17,10 @@ def machine_facts() -> dict[str, Any]:
     """What the numbers of a result file depend on besides the code: processor, load, versions."""
     return {
         "cpu": _cpu_model(),
-        "cores": available_cores(),
+        "cores": count_cores(),
         "system": f"{platform.system()} {platform.machine()}",
         "load_average": _load_average(),
-        "versions": versions(*PACKAGES),
+        "versions": collect_versions(*PACKAGES),
         "commit": _commit(),
     }
 

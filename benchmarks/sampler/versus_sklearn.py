@@ -23,7 +23,7 @@ from benchmarks.sampler.lines import Findings, Goal, Line
 from benchmarks.sampler.problems import Data
 from benchmarks.sampler.running import Workbench
 from benchmarks.sampler.timing import timed
-from equivocal.machine import available_cores
+from equivocal.machine import count_cores
 
 __all__ = ["measure"]
 
@@ -71,7 +71,7 @@ def measure(bench: Workbench) -> Findings:
             "seconds_per_fit_by_threads": trials,
             "skipped_outputs": data.targets.shape[1] - len(outputs),
             # as if one process per core did not slow the others down
-            "lbfgs_seconds_on_all_cores_at_best": trials[1] * len(outputs) / available_cores(),
+            "lbfgs_seconds_on_all_cores_at_best": trials[1] * len(outputs) / count_cores(),
         },
     )
 
@@ -127,7 +127,7 @@ def _thread_trials(data: Data, outputs: list[int]) -> dict[int, float]:
     some = outputs[:: max(1, len(outputs) // TRIED)]
     rows_of = _single_rows(data)
     _fit_all(rows_of, some[:1], "lbfgs")  # what is imported on the way is not the first trial's
-    cores = available_cores()
+    cores = count_cores()
     numbers = sorted({*(2**power for power in range(cores.bit_length())), cores})
     trials = {}
     for threads in numbers:

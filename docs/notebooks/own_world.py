@@ -15,7 +15,7 @@
 from pathlib import Path
 
 import equivocal
-from equivocal.world import example_text
+from equivocal.world import read_example
 
 # %% [markdown]
 # A world is one file of words, events and constructions. Start from the example and change it: here
@@ -23,7 +23,7 @@ from equivocal.world import example_text
 
 # %%
 chasers = "dog = 0.6, cat = 0.3, boy = 0.1"
-text = example_text().replace(chasers, "dog = 0.5, cat = 0.3, mouse = 0.2")
+text = read_example().replace(chasers, "dog = 0.5, cat = 0.3, mouse = 0.2")
 rule = '{ when = { agent = "cat" }, then = "mouse" },'
 text = text.replace(rule, rule + '{ when = { agent = "mouse" }, then = "cat" },')
 Path("upside_down.toml").write_text(text.replace('name = "garden"', 'name = "upside down"'))

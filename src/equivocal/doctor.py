@@ -19,7 +19,7 @@ from importlib import metadata, util
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from equivocal.machine import available_cores, cache_folder, total_memory
+from equivocal.machine import count_cores, find_cache_folder, measure_memory
 from equivocal.store import format_size
 
 if TYPE_CHECKING:
@@ -159,8 +159,8 @@ def _can_import(package: str) -> bool:
 
 def _check_machine() -> Iterator[Finding]:
     """Yield cores and memory."""
-    yield Finding("machine", "cores", f"{available_cores()} of {os.cpu_count()}")
-    total, free = total_memory(), _measure_free_memory()
+    yield Finding("machine", "cores", f"{count_cores()} of {os.cpu_count()}")
+    total, free = measure_memory(), _measure_free_memory()
     known = f"{format_size(min(free, total))} free of " if free is not None else ""
     little = free is not None and free < LITTLE_MEMORY
     advice = "close other programs, or use smaller settings (--quick)" if little else ""
@@ -186,7 +186,7 @@ def _measure_free_memory() -> int | None:
 def _check_folders() -> Iterator[Finding]:
     """Yield the folders that are written to."""
     advice = "set EQUIVOCAL_CACHE to a folder that is writable"
-    yield _check_folder("cache folder", cache_folder, advice)
+    yield _check_folder("cache folder", find_cache_folder, advice)
     advice = "change to another folder, or use --out elsewhere"
     yield _check_folder("current folder", Path.cwd, advice)
     advice = "set TMPDIR to a folder that is writable"

@@ -6,16 +6,16 @@ from importlib import metadata
 from pathlib import Path
 
 __all__ = [
-    "available_cores",
-    "cache_folder",
+    "collect_versions",
+    "count_cores",
     "describe_device",
-    "package_version",
-    "total_memory",
-    "versions",
+    "find_cache_folder",
+    "get_package_version",
+    "measure_memory",
 ]
 
 
-def cache_folder() -> Path:
+def find_cache_folder() -> Path:
     """Return where networks, ensembles and compiled programs are kept."""
     import platformdirs
 
@@ -23,7 +23,7 @@ def cache_folder() -> Path:
     return Path(named).expanduser() if named else platformdirs.user_cache_path("equivocal")
 
 
-def package_version() -> str:
+def get_package_version() -> str:
     """Return the version of this package, which is part of every key of the store."""
     return metadata.version("equivocal")
 
@@ -36,14 +36,14 @@ def describe_device() -> str:
     return "" if device.platform == "cpu" else f" on {device.device_kind}"
 
 
-def available_cores() -> int:
+def count_cores() -> int:
     """Count the cores that this process may use, which may be fewer than the machine has."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
-def total_memory() -> int:
+def measure_memory() -> int:
     """Return the bytes of memory this process may use: the machine's or its container's."""
     if not hasattr(os, "sysconf"):
         return 8 << 30  # a cautious guess where the system does not say
@@ -54,7 +54,7 @@ def total_memory() -> int:
     return total
 
 
-def versions(*packages: str) -> dict[str, str]:
+def collect_versions(*packages: str) -> dict[str, str]:
     """Return the versions of Python and packages, for files that say what they were made with."""
     found = {"python": platform.python_version()}
     for package in packages:

@@ -18,7 +18,7 @@ from safetensors.numpy import load_file, save_file
 import equivocal
 from equivocal.asking import AskSettings, Comprehender, Source
 from equivocal.errors import UserError
-from equivocal.world import World, example_text
+from equivocal.world import World, read_example
 from tests.asking.conftest import TINY
 from tests.faults.damage import flip
 
@@ -78,7 +78,7 @@ def test_damaged_files_are_made_again(
 
 def asking(folder: Path, cache: str) -> dict[str, Any]:
     """A process that asks the example world and prints a belief."""
-    (folder / "garden.toml").write_text(example_text())
+    (folder / "garden.toml").write_text(read_example())
     settings = replace(TINY, training={"networks": 1, "sentences": 200, "epochs": 2})
     code = (
         "from equivocal.asking import *; "
@@ -151,8 +151,8 @@ def test_a_damaged_run_of_ones_own_is_named_and_left_alone(saved_run: Path, tmp_
 
 def test_a_new_spelling_is_understood_though_the_files_are_the_same(saved_run: Path) -> None:
     """Forms do not change a network, so its files serve both; what is parsed differs."""
-    old = World.from_toml(example_text())
-    new = World.from_toml(example_text().replace('mouse = ["mice"]', 'mouse = ["mice", "rodent"]'))
+    old = World.from_toml(read_example())
+    new = World.from_toml(read_example().replace('mouse = ["mice"]', 'mouse = ["mice", "rodent"]'))
     first, second = (Source.choose(world=world, settings=TINY) for world in (old, new))
     assert first.folder == second.folder
     assert first != second

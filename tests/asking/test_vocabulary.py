@@ -4,7 +4,7 @@ import pytest
 
 from equivocal.asking.examples import find_examples
 from equivocal.asking.vocabulary import Vocabulary, find_indicated_roles
-from equivocal.world import World, example_text
+from equivocal.world import World, read_example
 
 
 def test_every_word_has_a_unit_of_its_own(paper: World) -> None:
@@ -19,7 +19,7 @@ def test_every_word_has_a_unit_of_its_own(paper: World) -> None:
 
 
 def test_a_word_without_one_is_read_off_its_rarest_feature() -> None:
-    text = example_text().replace('dog = ["animal", "barks", "dog"]', 'dog = ["animal", "barks"]')
+    text = read_example().replace('dog = ["animal", "barks", "dog"]', 'dog = ["animal", "barks"]')
     world = World.from_toml(text)
     vocabulary = Vocabulary.from_world(world)
     assert world.units[vocabulary.units[vocabulary.fillers.index("dog")]] == "barks"

@@ -11,7 +11,7 @@ import pytest
 
 from equivocal.report.studies import is_drawn
 from equivocal.study import load_study, open_study
-from equivocal.world import example_text
+from equivocal.world import read_example
 from tests.cli.test_cli import COMMAND, fails
 from tests.faults.conftest import names, results
 from tests.faults.damage import killed_at
@@ -33,7 +33,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("reproduce")
     (folder / "study.toml").write_text(STUDY.replace("epochs = 30", "epochs = 3"))
     (folder / "garden.csv").write_text(STIMULI)
-    (folder / "garden.toml").write_text(example_text())
+    (folder / "garden.toml").write_text(read_example())
     done = subprocess.run(
         reproduce(folder, "one"),
         cwd=folder,

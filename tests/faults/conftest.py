@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from equivocal.world import example_text
+from equivocal.world import read_example
 from tests.study.test_running import STIMULI, STUDY
 
 SMALLER = {"networks = 2": "networks = 1", "= 400": "= 100", "epochs = 30": "epochs = 2"}
@@ -28,7 +28,7 @@ class Tiny:
             text = text.replace(old, new, 1)
         (folder / "study.toml").write_text(text)
         (folder / "garden.csv").write_text(STIMULI)
-        (folder / "garden.toml").write_text(example_text())
+        (folder / "garden.toml").write_text(read_example())
 
     def reproduce(self, out: Path | str) -> list[str]:
         """The command, to be run in the folder."""

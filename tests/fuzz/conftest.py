@@ -25,7 +25,7 @@ from equivocal.suites.reading import Readings, load_readings, save_readings
 from equivocal.suites.suite import DATA, load_suite
 from equivocal.uncertainty import make_deep_ensemble
 from equivocal.uncertainty.members import load_members, save_members
-from equivocal.world import World, example_text
+from equivocal.world import World, read_example
 from tests.report import made_up
 from tests.study.test_multiverse import GRID, STIMULI, STUDY
 
@@ -87,7 +87,7 @@ def kinds(
     small_run: Run, garden: World, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Kind]:
     folder = tmp_path_factory.mktemp("fuzz")
-    texts = {"garden.toml": example_text(), "garden.csv": STIMULI}
+    texts = {"garden.toml": read_example(), "garden.csv": STIMULI}
     texts |= {"study.toml": STUDY, "grid.toml": GRID, "sweep.toml": SWEEP}
     texts |= {"trials.csv": TRIALS, "measures.csv": MEASURES}
     for end in ("toml", "csv"):

@@ -30,7 +30,7 @@ from equivocal.store.store import Store
 from equivocal.study import load_stimuli, load_study, prepare
 from equivocal.study.grids import load_grid, load_sweep
 from equivocal.study.settings import parse_changes
-from equivocal.world import World, example_text
+from equivocal.world import World, read_example
 from tests.fuzz.conftest import unseal
 from tests.fuzz.test_loaders import bounded
 from tests.study.test_multiverse import GRID, STIMULI, STUDY
@@ -206,7 +206,7 @@ def test_json_and_text(tmp_path: Path) -> None:
 def with_groups(number: int, inner: str) -> str:
     """The example world with groups of the group before, written as `inner` for its name."""
     lines = [f"g{i} = [{inner.format(f'g{i - 1}')}]" for i in range(1, number)]
-    head, groups, tail = example_text().partition("[groups]\n")
+    head, groups, tail = read_example().partition("[groups]\n")
     return "\n".join([head, groups, 'g0 = ["dog"]', *lines, tail])
 
 
@@ -251,12 +251,12 @@ def test_sentences_are_counted_before_they_are_listed() -> None:
 def test_words_times_features_are_counted() -> None:
     words = "\n".join(f'w{i} = ["f{i}"]' for i in range(47_000))
     with pytest.raises(UserError, match="words times features, and at most 2,147,483,648 are"):
-        World.from_toml(example_text() + f"\n[words.more]\n{words}\n")
+        World.from_toml(read_example() + f"\n[words.more]\n{words}\n")
 
 
 @pytest.mark.parametrize("number", ["1e999999999", "1e-999999999", "1" * 5_000, "1/0"])
 def test_probabilities_in_quotes_are_short(number: str) -> None:
-    text = example_text() + f'\n[distributions.d]\ndog = "{number}"\n'
+    text = read_example() + f'\n[distributions.d]\ndog = "{number}"\n'
     with bounded(), pytest.raises(UserError, match="a probability is a number"):
         World.from_toml(text)
 
@@ -266,7 +266,7 @@ def test_many_problems_end(tmp_path: Path) -> None:
     words = "\n".join(f'word{i} = ["feature{i}"]' for i in range(500))
     unknown = "\n".join(f'ward{i} = ["mice"]' for i in range(500))
     path = tmp_path / "world.toml"
-    path.write_text(example_text().replace("[forms]", f"[words.more]\n{words}\n[forms]\n{unknown}"))
+    path.write_text(read_example().replace("[forms]", f"[words.more]\n{words}\n[forms]\n{unknown}"))
     with bounded(), pytest.raises(UserError) as raised:
         World.load(path)
     assert len(str(raised.value).splitlines()) == 100
@@ -277,7 +277,7 @@ def folder(tmp_path: Path) -> Path:
     """A study with its files, and a file of someone else's beside the folder."""
     here = tmp_path / "here"
     here.mkdir()
-    content = {"garden.toml": example_text(), "garden.csv": STIMULI, "study.toml": STUDY}
+    content = {"garden.toml": read_example(), "garden.csv": STIMULI, "study.toml": STUDY}
     for name, text in {**content, "grid.toml": GRID}.items():
         (here / name).write_text(text)
         (tmp_path / f"other_{name}").write_text(text)

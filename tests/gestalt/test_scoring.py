@@ -4,7 +4,11 @@ import numpy as np
 import pytest
 
 from equivocal.gestalt import Run, score
-from equivocal.gestalt.scoring import exact_match, exact_match_ceiling, score_beliefs
+from equivocal.gestalt.scoring import (
+    compute_exact_match,
+    compute_exact_match_ceiling,
+    score_beliefs,
+)
 from equivocal.world import World
 
 
@@ -71,7 +75,11 @@ def test_the_truth_itself_scores_perfectly(paper: World) -> None:
     assert scores["belief_error"] == pytest.approx(0, abs=1e-12)
     assert scores["certain_right"] == 1
     # what is open cannot be named without a mistake, so even the truth stays below one
-    assert exact_match(queries.targets(), queries) < exact_match_ceiling(queries) < 0.95
+    assert (
+        compute_exact_match(queries.targets(), queries)
+        < compute_exact_match_ceiling(queries)
+        < 0.95
+    )
 
 
 def test_exact_match_ceiling_is_the_likeliest_answer(garden: World) -> None:
@@ -81,7 +89,7 @@ def test_exact_match_ceiling_is_the_likeliest_answer(garden: World) -> None:
     for pair, weight in zip(queries.triple_pair.tolist(), queries.triple_weight, strict=True):
         best[pair] = max(best.get(pair, 0.0), weight)
     expected = sum(best.values()) / queries.weight.sum()
-    assert exact_match_ceiling(queries) == pytest.approx(expected)
+    assert compute_exact_match_ceiling(queries) == pytest.approx(expected)
     assert 0.96 < expected < 0.97
 
 
@@ -90,5 +98,5 @@ def test_all_zeros_scores_high_and_says_nothing(paper: World) -> None:
     queries = paper.all_derivations.queries
     nothing = np.zeros((len(queries), len(paper.units)))
     assert (1 - queries.targets()).mean() > 0.96
-    assert exact_match(nothing, queries) == 0
+    assert compute_exact_match(nothing, queries) == 0
     assert score_beliefs(nothing, queries)["certain_right"] == 0

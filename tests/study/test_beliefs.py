@@ -27,7 +27,7 @@ def test_truth_ends_where_a_sentence_becomes_impossible(paper: World) -> None:
 def test_calibration_bins_cover_all_weight_and_certainty(small_run: Run) -> None:
     table = calibration_table(small_run, bins=10)
     queries = small_run.world.all_derivations.queries
-    asked = queries.asks_role()
+    asked = queries.find_role_probes()
     possible = (queries.targets()[asked] > 1e-9).sum(axis=1)
     assert table["weight"].sum() == pytest.approx(queries.weight[asked] @ possible)
     assert table["truth"].is_monotonic_increasing

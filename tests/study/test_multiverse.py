@@ -23,7 +23,7 @@ from equivocal.study.multiverse import (
 )
 from equivocal.study.settings import load_study
 from equivocal.study.stimuli import load_stimuli
-from equivocal.world import World, example_text
+from equivocal.world import World, read_example
 from tests.conftest import SMALL
 
 STUDY = f"""
@@ -66,7 +66,7 @@ step_size = ["automatic", 0.01]
 
 
 def write_grid(folder: Path, text: str = GRID) -> Path:
-    (folder / "garden.toml").write_text(example_text())
+    (folder / "garden.toml").write_text(read_example())
     (folder / "study.toml").write_text(STUDY)
     (folder / "garden.csv").write_text(STIMULI)
     (folder / "grid.toml").write_text(text)

@@ -20,7 +20,7 @@ from equivocal.sampling import Posterior
 from equivocal.store.store import Store
 from equivocal.study import Study, load_study, open_study, prepare
 from equivocal.study.claims import COLUMNS
-from equivocal.world import example_text
+from equivocal.world import read_example
 from tests.faults.damage import cut, flip
 
 STUDY = """
@@ -72,7 +72,7 @@ def made(folder: Path, run: Run, **changes: object) -> Study:
     source.mkdir(exist_ok=True)
     (source / "study.toml").write_text(STUDY)
     (source / "garden.csv").write_text(STIMULI)
-    (source / "garden.toml").write_text(example_text())
+    (source / "garden.toml").write_text(read_example())
     study = prepare(load_study(source / "study.toml", changes), folder / "out")
     if not (folder / "out" / "run.toml").exists():
         run.save(folder / "out")

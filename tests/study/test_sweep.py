@@ -23,7 +23,7 @@ from equivocal.store.store import Store
 from equivocal.study.cluster import hire_workers, work_alone
 from equivocal.study.grids import Grid, load_sweep, make_sweep, parse_varied
 from equivocal.study.tasks import UnfinishedError
-from equivocal.world import example_text
+from equivocal.world import read_example
 from tests.study.test_running import STIMULI
 
 # Nearly nothing is learned and sampled: here it matters who does it, and how often.
@@ -65,7 +65,7 @@ training.seed = [0, 1]
 
 
 def write_sweep(folder: Path, text: str = SWEEP) -> Path:
-    (folder / "garden.toml").write_text(example_text())
+    (folder / "garden.toml").write_text(read_example())
     (folder / "study.toml").write_text(STUDY)
     (folder / "garden.csv").write_text(STIMULI)
     (folder / "sweep.toml").write_text(text)

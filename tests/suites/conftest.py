@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from equivocal.suites import Suite, load_suite
-from equivocal.world import example_text
+from equivocal.world import read_example
 
 TOML = """
 title = "Who is chased"
@@ -32,7 +32,7 @@ odd,cat,bone finds bone,bone
 @pytest.fixture(scope="session")
 def chase_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("chase")
-    (folder / "garden.toml").write_text(example_text())
+    (folder / "garden.toml").write_text(read_example())
     (folder / "chase.csv").write_text(CSV)
     (folder / "chase.toml").write_text(TOML)
     return folder / "chase.toml"

@@ -24,7 +24,7 @@ from equivocal.sampling.samplers import network_flow
 from equivocal.store import UnreadableError
 from equivocal.uncertainty import KINDS, make_mc_dropout, score_kinds
 from equivocal.uncertainty.members import load_members, save_members
-from equivocal.world import World, example_text
+from equivocal.world import World, read_example
 from tests.faults.damage import cut, flip
 
 FEW = UncertaintySettings(num_particles=24, num_steps=1)
@@ -149,7 +149,7 @@ def test_a_mistake_is_seen_before_anything_is_made(
     arguments: dict, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("victims.toml").write_text(example_text().replace("patient", "victim"))
+    Path("victims.toml").write_text(read_example().replace("patient", "victim"))
     with pytest.raises(UserError, match=message):
         compare_uncertainty(**arguments, out=tmp_path / "out")
     assert not (tmp_path / "out").exists()
@@ -157,7 +157,7 @@ def test_a_mistake_is_seen_before_anything_is_made(
 
 @pytest.mark.slow
 def test_the_function_writes_what_it_returns_and_the_command_finds_it(tmp_path: Path) -> None:
-    (tmp_path / "garden.toml").write_text(example_text())
+    (tmp_path / "garden.toml").write_text(read_example())
     result = compare_uncertainty(tmp_path / "garden.toml", tmp_path / "out", quick=True)
     assert list(result.tables) == ["scores", "roles", "summary"]
     for name, table in result.tables.items():

@@ -84,7 +84,7 @@ def test_a_networks_scores_agree_with_those_of_training(small_run: Run, truth: T
     together = make_deep_ensemble([network]).pool(truth.questions)
     queries = small_run.world.all_derivations.queries
     answers = np.zeros((len(queries), len(small_run.world.units)))
-    answers[queries.asks_role()] = together.belief
+    answers[queries.find_role_probes()] = together.belief
     known = small_run.scores["belief_error"].iloc[0]
     assert score_beliefs(answers, queries)["belief_error"] == pytest.approx(known, rel=1e-4)
     # one network has no epistemic uncertainty; single precision leaves 1.5e-8

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equivocal.errors import UserError
-from equivocal.world import World, WorldError, example_text
+from equivocal.world import World, WorldError, read_example
 
 
 def problems_of(text: str) -> list[str]:
@@ -264,7 +264,7 @@ def problems_of(text: str) -> list[str]:
     ],
 )
 def test_each_fault_has_its_message(old: str, new: str, message: str) -> None:
-    text = example_text()
+    text = read_example()
     assert old in text
     found = problems_of(text.replace(old, new, 1))
     assert any(message in line for line in found), found
@@ -274,7 +274,7 @@ def test_each_fault_has_its_message(old: str, new: str, message: str) -> None:
 def test_declared_features_must_be_used(garden: World) -> None:
     features = [unit for unit in garden.units if not unit.startswith("role:")]
     declared = f"features = {[*features, 'wings']!r}\n".replace("'", '"')
-    text = example_text().replace('name = "garden"', f'{declared}name = "garden"')
+    text = read_example().replace('name = "garden"', f'{declared}name = "garden"')
     assert problems_of(text) == [
         "my.toml features: no word has the feature 'wings'; give it to a word, remove it, or list "
         "it in `unused_features` to keep a silent unit."
@@ -286,7 +286,7 @@ def test_declared_features_must_be_used(garden: World) -> None:
 
 
 def test_absent_may_stand_in_a_list() -> None:
-    world = World.from_toml(example_text().replace('place = "lawn"', 'place = ["lawn", "absent"]'))
+    world = World.from_toml(read_example().replace('place = "lawn"', 'place = ["lawn", "absent"]'))
     chases = [event for event in world.events if event.roles["action"] == "chase"]
     placed = sum(event.probability for event in chases if "place" in event.roles)
     assert placed == pytest.approx(sum(event.probability for event in chases) / 2)
@@ -294,13 +294,13 @@ def test_absent_may_stand_in_a_list() -> None:
 
 def test_all_problems_are_reported_at_once() -> None:
     text = (
-        example_text().replace("dog = 0.6, cat", "dgo = 0.6, cat").replace('"mouse" }', '"moose" }')
+        read_example().replace("dog = 0.6, cat", "dgo = 0.6, cat").replace('"mouse" }', '"moose" }')
     )
     assert len(problems_of(text)) == 2
 
 
 def test_fractions_may_be_written_as_text() -> None:
-    text = example_text().replace(
+    text = read_example().replace(
         "{ dog = 0.6, cat = 0.3, boy = 0.1 }", '{ dog = "1/3", cat = "1/3", boy = "1/3" }'
     )
     events = [e for e in World.from_toml(text).events if e.roles["action"] == "chase"]
@@ -332,7 +332,7 @@ def test_an_empty_file_says_so(tmp_path: Path) -> None:
 
 
 def test_files_with_a_byte_order_mark(tmp_path: Path, garden: World) -> None:
-    (tmp_path / "my.toml").write_text(example_text(), encoding="utf-8-sig")
+    (tmp_path / "my.toml").write_text(read_example(), encoding="utf-8-sig")
     assert World.load(tmp_path / "my.toml").fingerprint == garden.fingerprint
 
 
@@ -346,7 +346,7 @@ def test_folders_and_nonsense_are_not_worlds(tmp_path: Path) -> None:
 
 
 def test_prose_does_not_change_the_fingerprint_but_content_does(garden: World) -> None:
-    text = example_text()
+    text = read_example()
     prose = World.from_toml(text.replace("Animals and children in a garden.", "Something else."))
     synonym = World.from_toml(text.replace('["mice"]', '["mice", "vole"]'))
     content = World.from_toml(text.replace("weight = 2", "weight = 3"))
@@ -355,7 +355,7 @@ def test_prose_does_not_change_the_fingerprint_but_content_does(garden: World) -
     assert content.fingerprint != garden.fingerprint
 
 
-LINES = example_text().splitlines()
+LINES = read_example().splitlines()
 
 
 @settings(max_examples=150, deadline=None)
@@ -392,11 +392,11 @@ VALUES = st.recursive(
 
 
 @settings(max_examples=150, deadline=None)
-@given(key=st.sampled_from(list(tomllib.loads(example_text()))), value=VALUES)
+@given(key=st.sampled_from(list(tomllib.loads(read_example()))), value=VALUES)
 def test_any_value_in_any_table_is_a_users_mistake_or_a_world(key: str, value: object) -> None:
     import tomli_w
 
-    content = tomllib.loads(example_text()) | {key: value}
+    content = tomllib.loads(read_example()) | {key: value}
     try:
         World.from_toml(tomli_w.dumps(content))
     except UserError as error:

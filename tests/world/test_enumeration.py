@@ -139,7 +139,7 @@ def test_true_beliefs_agree_with_a_large_sample(paper: World) -> None:
     corpus = paper.sample(200_000, seed=11)
     queries, exact = corpus.queries, paper.all_derivations
     checked = 0
-    for pair in np.flatnonzero(queries.asks_role() & (queries.weight > 2_000)):
+    for pair in np.flatnonzero(queries.find_role_probes() & (queries.weight > 2_000)):
         node, path = int(queries.node[pair]), []
         while node >= 0:
             path.insert(0, tuple(corpus.tree.tokens[node].tolist()))

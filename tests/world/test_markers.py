@@ -2,11 +2,11 @@
 
 import pytest
 
-from equivocal.world import World, WorldError, example_text
+from equivocal.world import World, WorldError, read_example
 
 BY_CLASS = 'markers = { place = "on", agent = { children = "on", dog = "by" } }'
 GARDEN = (
-    example_text()
+    read_example()
     .replace('markers = { place = "on" }', BY_CLASS)
     .replace("[markers]", '[markers]\nby = ["by"]')
 )
@@ -41,8 +41,8 @@ def test_every_sentence_is_read_back_as_it_is_enumerated() -> None:
 
 
 def test_a_marker_for_all_is_as_good_as_one_for_each() -> None:
-    by_word = example_text().replace('place = "on" }', 'place = { lawn = "on", hedge = "on" } }')
-    plain, told = World.from_toml(example_text()), World.from_toml(by_word)
+    by_word = read_example().replace('place = "on" }', 'place = { lawn = "on", hedge = "on" } }')
+    plain, told = World.from_toml(read_example()), World.from_toml(by_word)
     assert told.sentences == plain.sentences
     assert told.fingerprint != plain.fingerprint  # it is written otherwise
 
@@ -58,7 +58,7 @@ def test_a_marker_for_all_is_as_good_as_one_for_each() -> None:
     ],
 )
 def test_mistakes_are_told(markers: str, message: str) -> None:
-    text = example_text().replace(
+    text = read_example().replace(
         'markers = { place = "on" }', f'markers = {{ place = "on", agent = {markers} }}'
     )
     assert message in problems_of(text)

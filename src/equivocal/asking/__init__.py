@@ -6,7 +6,7 @@ One answer for the terminal (`equivocal ask`), the notebook (`equivocal.ask`) an
 
 from equivocal.asking.answer import Answer, Belief
 from equivocal.asking.comprehender import Comprehender, ask
-from equivocal.asking.source import CONVERGED, AskSettings, Source, cache_folder
+from equivocal.asking.source import CONVERGED, AskSettings, Source, find_cache_folder
 
 __all__ = [
     "CONVERGED",
@@ -16,5 +16,5 @@ __all__ = [
     "Comprehender",
     "Source",
     "ask",
-    "cache_folder",
+    "find_cache_folder",
 ]

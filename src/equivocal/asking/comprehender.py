@@ -25,7 +25,7 @@ from equivocal.asking.posteriors import load_ensemble, load_weights
 from equivocal.asking.source import CONVERGED, Source
 from equivocal.asking.vocabulary import Vocabulary, find_indicated_roles
 from equivocal.errors import UserError, join_names
-from equivocal.world import Utterance, World, role_unit
+from equivocal.world import Utterance, World, name_role_unit
 from equivocal.world.prefixes import NO_NODE
 
 __all__ = ["MOST_WORDS", "Comprehender", "ask", "parse_sentence"]
@@ -120,7 +120,7 @@ class Comprehender:
         self.vocabulary = Vocabulary.from_world(self.world)
         self._network = NumpyNetwork(load_weights(source))
         self._trained = self._network.get_last_layer(self.vocabulary.units)
-        patterns = [self.world.lexicon.unit_mask((role_unit(r),)) for r in self.world.roles]
+        patterns = [self.world.lexicon.mark_units((name_role_unit(r),)) for r in self.world.roles]
         self._probes = np.stack(patterns).astype(np.float32)
         self._lock = Lock()  # two threads must not make the same ensemble
         self._load_once = cache(partial(load_ensemble, source))

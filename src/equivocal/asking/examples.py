@@ -101,6 +101,6 @@ def _compute_beliefs(world: World) -> NDArray[np.float32]:
     believed = np.full(
         (len(everything.tree.parent), len(world.roles), len(units)), np.nan, np.float32
     )
-    roles = queries.asks_role()
+    roles = queries.find_role_probes()
     believed[queries.node[roles], queries.probe[roles]] = queries.targets()[roles][:, units]
     return believed.reshape(len(believed), -1)

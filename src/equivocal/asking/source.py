@@ -13,14 +13,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from equivocal.errors import UserError
-from equivocal.machine import cache_folder
+from equivocal.machine import find_cache_folder
 from equivocal.store import read_toml
 from equivocal.store.files import compute_checksum
 from equivocal.store.runs import find_damaged, locate_network
 from equivocal.store.store import hash_content
 from equivocal.world import World
 
-__all__ = ["CONVERGED", "DEFAULT", "AskSettings", "Source", "cache_folder"]
+__all__ = ["CONVERGED", "DEFAULT", "AskSettings", "Source", "find_cache_folder"]
 
 CONVERGED = "converged"  # in place of a step: the converged posterior
 DEFAULT_WORLD = "paper"
@@ -177,7 +177,7 @@ class Source:
 def _choose_folder(world: World, settings: AskSettings, *run: object) -> Path:
     key = hash_content(world.fingerprint, asdict(settings), *run)
     plain = "".join(letter for letter in world.name if letter.isalnum())[:24]
-    return cache_folder() / f"{plain}-{key}"
+    return find_cache_folder() / f"{plain}-{key}"
 
 
 def _require_file(run: Path, path: Path) -> None:

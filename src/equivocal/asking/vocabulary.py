@@ -35,7 +35,7 @@ class Vocabulary:
             for row, word in enumerate(world.lexicon.words)
         ]
         participants = _find_participants(world)
-        fill = {role: world.grammar.fillers_of(r) for r, role in enumerate(world.roles)}
+        fill = {role: world.grammar.collect_fillers(r) for r, role in enumerate(world.roles)}
         partaking = set().union(*(fill[role] for role in participants))
         # whatever takes part may do so in any of these roles: pizzas may eat
         considered = [partaking if r in participants else fill[r] for r in world.roles]
@@ -92,12 +92,12 @@ def _place_roles(
 ) -> tuple[int, ...] | None:
     """Return the role of each constituent if the construction has them in this order."""
     grammar, lexicon = world.grammar, world.lexicon
-    actions = grammar.fillers_of(grammar.action_role)
+    actions = grammar.collect_fillers(grammar.action_role)
 
     def fits(role: int, index: int) -> bool:
         part = utterance.constituents[index]
         word = lexicon.words.index(part.word)
-        (marker,) = construction.marker_of(role, np.array([word]))
+        (marker,) = construction.find_markers(role, np.array([word]))
         wanted = None if marker == NO_FILLER else lexicon.tokens[marker]
         is_action = word in actions
         return part.marker == wanted and is_action == (role == grammar.action_role)

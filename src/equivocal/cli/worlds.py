@@ -29,9 +29,9 @@ SHOWN_SENTENCES = 8
 @app.command("list")
 def list_worlds() -> None:
     """Name the worlds that come with the package."""
-    from equivocal.world import World, shipped_worlds
+    from equivocal.world import World, list_shipped_worlds
 
-    names = shipped_worlds()
+    names = list_shipped_worlds()
     for name in names:
         description = World.load(name).file.description
         out.print(f"{name:<{max(map(len, names))}}  {description}", soft_wrap=True)
@@ -42,7 +42,7 @@ def new(
     path: Annotated[Path, typer.Argument(help="Where to write; an existing file is kept.")],
 ) -> None:
     """Write a small commented world file to start from."""
-    from equivocal.world import example_text
+    from equivocal.world import read_example
 
     if path.suffix != ".toml":
         raise UserError(
@@ -50,7 +50,7 @@ def new(
         )
     if path.exists():
         raise UserError(f"{path} exists already; choose another name or remove it first.")
-    write_text_atomically(path, example_text())
+    write_text_atomically(path, read_example())
     out.print(f"wrote {path}; change it, then `equivocal world check {path}`", soft_wrap=True)
 
 

@@ -14,7 +14,7 @@ import pandas as pd
 import tomli_w
 
 from equivocal.experiments.result import Result
-from equivocal.machine import versions
+from equivocal.machine import collect_versions
 from equivocal.progress import Advance, progress
 from equivocal.store import TABLE_BYTES, UnreadableError, is_plain_name, read_toml
 from equivocal.store.files import write_text_atomically
@@ -182,7 +182,7 @@ def _write_sweep(
     for name in former:
         if name not in tables:
             (folder / "tables" / f"{name}.csv").unlink(missing_ok=True)
-    content = {"tables": tables, **settings, "versions": versions(*PACKAGES)}
+    content = {"tables": tables, **settings, "versions": collect_versions(*PACKAGES)}
     write_text_atomically(record, tomli_w.dumps(content))
     for name, text in texts.items():
         write_text_atomically(folder / ("" if name == "sweep" else "tables") / f"{name}.csv", text)

@@ -32,7 +32,7 @@ from equivocal.human_data import (
 from equivocal.human_data.comparison import fit_models, plan_models
 from equivocal.human_data.power import check_counts
 from equivocal.human_data.r_scripts import name_columns, write_brms, write_lme4
-from equivocal.machine import versions
+from equivocal.machine import collect_versions
 from equivocal.progress import progress
 from equivocal.store.files import compute_checksum, write_text_atomically
 from equivocal.store.locks import hold_folder
@@ -359,7 +359,7 @@ def _hash_inputs(**paths: Path | None) -> dict[str, str]:
 
 def _add_versions(settings: dict[str, Any]) -> dict[str, Any]:
     """Add the versions of the packages that the numbers depend on."""
-    return settings | {"versions": versions("equivocal", "numpy", "pandas", "scipy")}
+    return settings | {"versions": collect_versions("equivocal", "numpy", "pandas", "scipy")}
 
 
 def _check_folder(folder: Path, name: str, settings: dict[str, Any]) -> None:

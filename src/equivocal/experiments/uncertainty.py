@@ -21,7 +21,7 @@ from equivocal.experiments.networks import choose_training, train_or_load
 from equivocal.experiments.result import Result
 from equivocal.gestalt import Run
 from equivocal.gestalt.runs import split_corpus
-from equivocal.machine import package_version, versions
+from equivocal.machine import collect_versions, get_package_version
 from equivocal.progress import progress
 from equivocal.report.formatting import format_number
 from equivocal.sampling.samplers import network_flow
@@ -167,7 +167,7 @@ def _describe_convergence(scores: pd.DataFrame) -> list[str]:
 def _describe_run(run: Run, settings: UncertaintySettings, kinds: Sequence[str]) -> dict[str, Any]:
     """Return everything that shaped the tables, ready for TOML."""
     return {
-        "version": package_version(),
+        "version": get_package_version(),
         "world": run.world.name,
         "fingerprint": run.world.fingerprint,
         "networks": len(run.networks),
@@ -175,7 +175,7 @@ def _describe_run(run: Run, settings: UncertaintySettings, kinds: Sequence[str])
         "training_seconds_per_network": round(_count_seconds(run), 3),
         "settings": asdict(settings),
         "training": asdict(run.settings),
-        "versions": versions(*PACKAGES),
+        "versions": collect_versions(*PACKAGES),
     }
 
 

@@ -19,7 +19,7 @@ from equivocal.errors import UserError, did_you_mean
 from equivocal.gestalt.network import SentenceGestalt
 from equivocal.gestalt.questions import collect_questions, compute_features
 from equivocal.gestalt.storage import load_network
-from equivocal.world import Corpus, UnknownWordError, Utterance, World, role_unit
+from equivocal.world import Corpus, UnknownWordError, Utterance, World, name_role_unit
 
 BIAS = "bias"  # label of the constant feature behind ψ
 
@@ -121,7 +121,7 @@ class Network:
         """Return the pattern over output units of a probe."""
         world = self.world
         if name in world.roles:
-            return world.lexicon.unit_mask((role_unit(name),))
+            return world.lexicon.mark_units((name_role_unit(name),))
         try:
             return world.filler_units(name)
         except UnknownWordError:

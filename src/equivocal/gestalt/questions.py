@@ -17,15 +17,7 @@ from equivocal.errors import UserError
 from equivocal.gestalt.network import SentenceGestalt
 from equivocal.world import Corpus, PrefixTree
 
-__all__ = [
-    "Answers",
-    "Level",
-    "Questions",
-    "collect_answers",
-    "collect_questions",
-    "compute_features",
-    "compute_gestalts",
-]
+__all__ = ["Level", "Questions", "collect_questions", "compute_features", "compute_gestalts"]
 
 MAX_TARGET_BYTES = 2 * 2**30
 

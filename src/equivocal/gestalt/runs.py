@@ -36,7 +36,7 @@ from equivocal.store.files import ensure_writable, write_text_atomically
 from equivocal.store.runs import find_damaged
 from equivocal.world import Corpus, World
 
-__all__ = ["Run", "cross_validate", "split_corpus", "train"]
+__all__ = ["split_corpus"]
 
 
 @dataclass(frozen=True, eq=False)  # arrays have no truth value to compare by

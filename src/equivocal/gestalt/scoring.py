@@ -29,30 +29,23 @@ from equivocal.gestalt.network import SentenceGestalt
 from equivocal.gestalt.questions import Questions, collect_questions, compute_features
 from equivocal.world import Corpus, Queries
 
-__all__ = [
-    "CERTAIN",
-    "activations",
-    "exact_match",
-    "exact_match_ceiling",
-    "score",
-    "score_beliefs",
-]
+__all__ = ["CERTAIN", "compute_activations"]
 
 CERTAIN = 1e-9  # enumerated probabilities are exact but for round-off of this order
 
 
 @jax.jit
-def _activations(model: SentenceGestalt, questions: Questions) -> jax.Array:
+def _answer(model: SentenceGestalt, questions: Questions) -> jax.Array:
     return jax.nn.sigmoid(model.query.logits(compute_features(model, questions)))
 
 
-def activations(
+def compute_activations(
     models: Sequence[SentenceGestalt], corpus: Corpus
 ) -> Iterator[Float[np.ndarray, "pairs units"]]:
     """Compute the answers to every question about a corpus, network by network."""
     questions = collect_questions(corpus)
     for model in models:
-        yield np.asarray(_activations(model, questions))
+        yield np.asarray(_answer(model, questions))
 
 
 def score(models: Sequence[SentenceGestalt], held_out: Corpus) -> pd.DataFrame:
@@ -64,29 +57,29 @@ def score(models: Sequence[SentenceGestalt], held_out: Corpus) -> pd.DataFrame:
         {
             "unit_accuracy": share @ np.where(answer > 0.5, target, 1 - target).mean(axis=1),
             "all_zeros": share @ (1 - target).mean(axis=1),
-            "exact_match": exact_match(answer, queries),
+            "exact_match": compute_exact_match(answer, queries),
         }
-        for answer in activations(models, held_out)
+        for answer in compute_activations(models, held_out)
     ]
     index = pd.RangeIndex(len(rows), name="network")
     columns = ["exact_match_ceiling", "belief_error", "certain_right"]
     against_truth = pd.DataFrame(np.nan, index=index, columns=columns)
     if held_out.world.is_exact:
         everything = held_out.world.all_derivations
-        answers = activations(models, everything)
+        answers = compute_activations(models, everything)
         scores = [score_beliefs(answer, everything.queries) for answer in answers]
         against_truth = pd.DataFrame(scores, index=index)
-        against_truth.insert(0, columns[0], exact_match_ceiling(everything.queries))
+        against_truth.insert(0, columns[0], compute_exact_match_ceiling(everything.queries))
     return pd.concat([pd.DataFrame(rows, index=index), against_truth], axis=1)
 
 
-def exact_match_ceiling(queries: Queries) -> float:
+def compute_exact_match_ceiling(queries: Queries) -> float:
     """Compute the weight of the most probable answer to each question."""
     first = np.flatnonzero(np.diff(queries.triple_pair, prepend=-1))  # triples are sorted by pair
     return float(np.maximum.reduceat(queries.triple_weight, first).sum() / queries.weight.sum())
 
 
-def exact_match(answer: Float[np.ndarray, "pairs units"], queries: Queries) -> float:
+def compute_exact_match(answer: Float[np.ndarray, "pairs units"], queries: Queries) -> float:
     """Compute the weight of the answers whose every unit is on the right side of ½."""
     said = answer[queries.triple_pair] > 0.5
     hit = (said == queries.answer_units[queries.triple_answer]).all(axis=1)
@@ -95,7 +88,7 @@ def exact_match(answer: Float[np.ndarray, "pairs units"], queries: Queries) -> f
 
 def score_beliefs(answer: Float[np.ndarray, "pairs units"], queries: Queries) -> dict[str, float]:
     """Compute `belief_error` and `certain_right` of one network, over the whole world."""
-    asked = queries.asks_role()
+    asked = queries.find_role_probes()
     truth, answer = queries.targets()[asked], answer[asked]
     weight = queries.weight[asked]
     possible = truth > CERTAIN

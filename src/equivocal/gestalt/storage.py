@@ -25,7 +25,7 @@ from safetensors.numpy import save_file
 from equivocal.errors import UserError, join_names
 from equivocal.gestalt.network import SentenceGestalt, create_network
 from equivocal.gestalt.training import TrainingSettings
-from equivocal.machine import available_cores, versions
+from equivocal.machine import collect_versions, count_cores
 from equivocal.store import Shapes, UnreadableError, parse_json, read_tensors, read_toml
 from equivocal.store.files import (
     add_checksum,
@@ -36,19 +36,7 @@ from equivocal.store.files import (
 from equivocal.store.runs import find_damaged, locate_network
 from equivocal.world import World
 
-__all__ = [
-    "TRAIN_AGAIN",
-    "find_foreign",
-    "load_model",
-    "load_network",
-    "name_arrays",
-    "read_run",
-    "refuse_damaged",
-    "save_network",
-    "start_run",
-    "write_run",
-    "write_settings",
-]
+__all__ = ["name_arrays", "write_settings"]
 
 FORMAT = 1
 TRAIN_AGAIN = "train again, into the same folder or another one (`equivocal train`, `reproduce`)."
@@ -99,8 +87,8 @@ def write_settings(
         "world": {"name": world.name, "fingerprint": world.fingerprint},
         "training": asdict(settings),
         # on another number of cores networks are grouped differently and round-off may differ
-        "machine": {"backend": jax.default_backend(), "cores": available_cores()},
-        "versions": versions("equivocal", "jax", "jaxlib", "equinox", "optax", "numpy"),
+        "machine": {"backend": jax.default_backend(), "cores": count_cores()},
+        "versions": collect_versions("equivocal", "jax", "jaxlib", "equinox", "optax", "numpy"),
     }
     write_text_atomically(path, add_checksum(tomli_w.dumps(content)))
 

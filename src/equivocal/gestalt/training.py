@@ -32,7 +32,7 @@ from jaxtyping import Array, Float, Int, Key
 from equivocal.errors import UserError, did_you_mean, join_names
 from equivocal.gestalt.network import SentenceGestalt, create_network
 from equivocal.gestalt.questions import Answers, Questions, compute_features
-from equivocal.machine import available_cores
+from equivocal.machine import count_cores
 from equivocal.world import MAX_SAMPLE
 
 LARGEST = 1e300  # a whole number may be too large for a float, and even to be printed
@@ -302,7 +302,7 @@ def fit(
 
 def _count_groups(networks: int) -> int:
     """Count the groups of networks: one per core on a CPU, as such small products fill one."""
-    return min(networks, available_cores()) if jax.default_backend() == "cpu" else 1
+    return min(networks, count_cores()) if jax.default_backend() == "cpu" else 1
 
 
 # The corpus is an argument, not a constant: XLA would spend seconds folding it into the program.

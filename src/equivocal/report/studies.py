@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from equivocal import __version__, report
 from equivocal.gestalt import Run
 from equivocal.inference import SamplerSettings
-from equivocal.machine import versions
+from equivocal.machine import collect_versions
 from equivocal.report.html import TABLE_CAPTIONS, ReportContent, find_caption, render_report
 from equivocal.report.style import KINDS, save_figure
 from equivocal.store import read_table, read_text
@@ -102,7 +102,7 @@ def write_report(study: Study) -> Path:
         figures=[(name, find_caption(name)) for name in list_figures(study)],
         methods=write_methods(settings, study.run, study.stimuli),
         settings=tomli_w.dumps(settings.to_dict()),
-        versions=versions("equivocal", "jax", "numpy", "scipy", "xarray"),
+        versions=collect_versions("equivocal", "jax", "numpy", "scipy", "xarray"),
         notes=_write_notes(study),
     )
     path = render_report(folder, content)

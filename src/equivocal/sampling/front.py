@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from equivocal.errors import did_you_mean
-from equivocal.machine import total_memory, versions
+from equivocal.machine import collect_versions, measure_memory
 from equivocal.sampling.diagnostics import diagnose_gaussian
 from equivocal.sampling.engine.draws import draw
 from equivocal.sampling.engine.inputs import (
@@ -271,7 +271,7 @@ def _choose_particle_number(given: int | None, method: Method, problem: Problem)
         return method.draws or max(FEWEST_PARTICLES, 2 * problem.num_features)
     J = check_int(given, "num_particles", least=2)
     size = J * problem.num_outputs * problem.num_features * problem.dtype.itemsize
-    if size > (memory := total_memory()):
+    if size > (memory := measure_memory()):
         fail(
             f"num_particles must fit into the {memory / 2**30:.3g} GiB of this machine, got "
             f"{describe_int(J)} × {problem.num_outputs} outputs × {problem.num_features} features; "
@@ -331,7 +331,7 @@ def _finish(
             "precision": str(settings.precision),
             "device": _name_devices(over or jax.devices()[:1]),
         },
-        versions=versions("equivocal", "jax", "jaxlib", "numpy"),
+        versions=collect_versions("equivocal", "jax", "jaxlib", "numpy"),
         seconds=time.perf_counter() - began,
     )
     return Posterior(

@@ -11,7 +11,7 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from equivocal.machine import total_memory
+from equivocal.machine import measure_memory
 from equivocal.store.untrusted import UnreadableError, format_size, open_limited
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def add_tensor_checksum(about: dict[str, str], arrays: "dict[str, np.ndarray]") 
 
 def _check_header(path: Path) -> None:
     """Refuse a header that the library would take 100 MB for, and a file larger than memory."""
-    with open_limited(path, total_memory()) as (file, size):
+    with open_limited(path, measure_memory()) as (file, size):
         length = int.from_bytes(file.read(8), "little")
     if size < 8 or length > size - 8:
         raise UnreadableError(path, "it is shorter than its header says; it is damaged")
@@ -123,7 +123,7 @@ def check_netcdf(path: str | Path) -> None:
         For a damaged or hostile file.
     """
     path = Path(path)
-    with open_limited(path, total_memory()) as (file, size):
+    with open_limited(path, measure_memory()) as (file, size):
         problem = _find_netcdf_problem(file, size)
     if problem:
         raise UnreadableError(path, f"{problem}; it is damaged")

@@ -22,9 +22,6 @@ __all__ = [
     "compute_checksums",
     "ensure_writable",
     "explain_write_errors",
-    "find_mismatches",
-    "has_checksum_mismatch",
-    "remove_orphans",
     "write_atomically",
     "write_text_atomically",
 ]

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from equivocal.errors import UserError
-from equivocal.machine import package_version
+from equivocal.machine import get_package_version
 from equivocal.store.files import (
     compute_checksum,
     compute_checksums,
@@ -43,7 +43,7 @@ Result = TypeVar("Result")
 
 def hash_content(*parts: Any) -> str:
     """Return a short hash of anything JSON can hold, and of the package's version."""
-    text = json.dumps([package_version(), *parts], sort_keys=True, default=str)
+    text = json.dumps([get_package_version(), *parts], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

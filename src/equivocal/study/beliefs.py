@@ -8,7 +8,7 @@ import xarray as xr
 from jaxtyping import Float
 
 from equivocal.gestalt import Network, Run
-from equivocal.gestalt.scoring import CERTAIN, activations
+from equivocal.gestalt.scoring import CERTAIN, compute_activations
 from equivocal.world import ImpossibleSentenceError, Utterance, World
 
 
@@ -90,9 +90,9 @@ def calibration_table(run: Run, bins: int = 20) -> pd.DataFrame:
         A row per bin: truth, activation, low, high, weight.
     """
     everything = run.world.all_derivations
-    asked = everything.queries.asks_role()
+    asked = everything.queries.find_role_probes()
     truth = everything.queries.targets()[asked]
-    answers = np.stack([answer[asked] for answer in activations(run.models, everything)])
+    answers = np.stack([answer[asked] for answer in compute_activations(run.models, everything)])
     row, unit = np.nonzero(truth > CERTAIN)
     true, weight = truth[row, unit], everything.queries.weight[asked][row]
     # a truth of exactly one half must not fall into two bins by round-off

@@ -22,7 +22,7 @@ from typing import Any
 
 from equivocal import __version__
 from equivocal.errors import UserError
-from equivocal.machine import available_cores, cache_folder
+from equivocal.machine import count_cores, find_cache_folder
 from equivocal.progress import announce
 from equivocal.store.store import hash_code
 
@@ -176,7 +176,7 @@ def hire_workers(
         return work_alone
     if scheduler is not None:
         return lambda _: _connect(scheduler, patience)
-    most = workers or available_cores()
+    most = workers or count_cores()
     return lambda calls: _start_workers(folder / SCRATCH, min(most, calls))
 
 
@@ -241,7 +241,7 @@ def _choose_program_cache() -> dict[str, str]:
     if "JAX_COMPILATION_CACHE_DIR" in os.environ:
         return {}
     ours = {
-        "JAX_COMPILATION_CACHE_DIR": str(cache_folder() / "compiled" / platform.node()),
+        "JAX_COMPILATION_CACHE_DIR": str(find_cache_folder() / "compiled" / platform.node()),
         "JAX_COMPILATION_CACHE_MAX_SIZE": str(MOST_COMPILED),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",  # hundreds of small ones add up
     }

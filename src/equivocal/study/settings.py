@@ -25,7 +25,7 @@ from equivocal.gestalt import TrainingSettings
 from equivocal.inference import Positive, SamplerSettings, SettingsTable
 from equivocal.store import read_toml, resolve_inside
 from equivocal.store.files import write_text_atomically
-from equivocal.world import shipped_worlds
+from equivocal.world import list_shipped_worlds
 
 __all__ = ["StudySettings", "find_named_file", "load_study", "parse_changes", "write_example"]
 
@@ -121,7 +121,7 @@ class StudySettings(SettingsTable):
     def world_source(self) -> str | Path:
         """The world: a file beside the study's, or the name of a world of the package."""
         beside = self._locate("world", self.world)
-        if not beside.is_file() and ("world" in self.given or self.world in shipped_worlds()):
+        if not beside.is_file() and ("world" in self.given or self.world in list_shipped_worlds()):
             return self.world
         return beside
 

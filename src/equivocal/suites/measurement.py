@@ -20,7 +20,7 @@ from equivocal.gestalt import Network, SentenceGestalt
 from equivocal.study.word_measures import MEASURES, WordMeasure, check_measures, surprise_by_role
 from equivocal.suites.particles import MeasuredWords, measure_particles
 from equivocal.suites.suite import Suite
-from equivocal.world import Utterance, World, role_unit
+from equivocal.world import Utterance, World, name_role_unit
 
 __all__ = ["SURPRISE", "choose_measures", "compute_logits", "hear", "measure_words"]
 
@@ -160,7 +160,7 @@ def compute_logits(network: Network, gestalts: np.ndarray, last_layer: np.ndarra
 def _compute_features(network: Network, gestalts: np.ndarray) -> np.ndarray:
     """Return (ψ, 1), the input of the last layer: (sentences, words, roles, D)."""
     world, query = network.world, network.model.query
-    probes = np.stack([world.lexicon.unit_mask((role_unit(role),)) for role in world.roles])
+    probes = np.stack([world.lexicon.mark_units((name_role_unit(role),)) for role in world.roles])
     sentences, words, width = gestalts.shape
     nodes, roles = np.divmod(np.arange(sentences * words * len(probes)), len(probes))
     found = query.features(

@@ -10,7 +10,7 @@ from typing import Any
 
 from equivocal import __version__
 from equivocal.gestalt import TrainingSettings
-from equivocal.machine import versions
+from equivocal.machine import collect_versions
 from equivocal.study.word_measures import MEASURES
 from equivocal.suites import particles, reading
 from equivocal.suites.construction import Construction
@@ -73,7 +73,7 @@ def describe_suites(
         "worlds": {suite.world.name: suite.world.fingerprint for suite in suites},
         "training": asdict(training),
         **({"posterior": posterior} if sampled else {}),
-        "versions": versions(*PACKAGES),
+        "versions": collect_versions(*PACKAGES),
     }
 
 
@@ -106,5 +106,5 @@ def describe_construction(
         **({"curves": curves} if construction.curves else {}),
         "training": asdict(training),
         "sampler": reading.SAMPLER.model_dump(exclude_none=True),
-        "versions": versions(*PACKAGES),
+        "versions": collect_versions(*PACKAGES),
     }

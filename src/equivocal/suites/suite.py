@@ -32,7 +32,7 @@ from equivocal.store import is_plain_name, read_toml, resolve_inside
 from equivocal.study.settings import find_named_file
 from equivocal.study.word_measures import check_measures
 from equivocal.suites.published import check_published
-from equivocal.world import World, shipped_worlds
+from equivocal.world import World, list_shipped_worlds
 from equivocal.world.items import Item, load_items
 
 DATA = resources.files("equivocal.suites") / "data"
@@ -151,7 +151,7 @@ def _read_file(path: Path) -> _SuiteFile:
 
 
 def _load_world(path: Path, name: str) -> World:
-    if name in shipped_worlds():
+    if name in list_shipped_worlds():
         return _load_shipped_world(name)
     return World.load(resolve_inside(path.parent, name, f"{path}, world"))
 

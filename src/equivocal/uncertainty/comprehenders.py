@@ -23,7 +23,7 @@ from jaxtyping import Array, Float
 
 from equivocal.gestalt import SentenceGestalt
 from equivocal.gestalt.questions import Level, Questions, compute_features
-from equivocal.world import Utterance, World, role_unit
+from equivocal.world import Utterance, World, name_role_unit
 
 __all__ = [
     "Comprehenders",
@@ -203,7 +203,7 @@ def build_role_questions(world: World, heard: Sequence[Utterance]) -> Questions:
         tokens[: len(utterance), number] = world.encode(utterance)
     every = np.arange(S)
     parents = [np.zeros(S, int), *[every] * (len(tokens) - 1)]  # all begin in silence
-    probes = np.stack([world.lexicon.unit_mask((role_unit(role),)) for role in world.roles])
+    probes = np.stack([world.lexicon.mark_units((name_role_unit(role),)) for role in world.roles])
     return Questions(
         levels=tuple(
             Level(jnp.asarray(parent), jnp.asarray(level))

@@ -68,7 +68,7 @@ def enumerate_truth(world: World) -> Truth:
         )
     everything = world.all_derivations
     queries, questions = everything.queries, collect_questions(everything)
-    asked = np.flatnonzero(queries.asks_role())
+    asked = np.flatnonzero(queries.find_role_probes())
     return Truth(
         questions=questions._replace(
             node=jnp.asarray(queries.node[asked]), probe=jnp.asarray(queries.probe[asked])

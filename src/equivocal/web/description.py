@@ -113,8 +113,8 @@ def _list_classes(world: ComprehendedWorld) -> dict[str, list[str]]:
     construction = world.grammar.constructions[0]
     said: dict[str, str] = {}
     for role in construction.order:
-        fillers = np.array(sorted(world.grammar.fillers_of(role)))
-        for number, marker in zip(fillers, construction.marker_of(role, fillers), strict=True):
+        fillers = np.array(sorted(world.grammar.collect_fillers(role)))
+        for number, marker in zip(fillers, construction.find_markers(role, fillers), strict=True):
             word = world.lexicon.words[number]
             if role == world.grammar.action_role:
                 said[word] = inflect_verb(word, construction.verb_form, world.file.verbs.get(word))

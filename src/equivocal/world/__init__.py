@@ -11,8 +11,8 @@ from equivocal.world.errors import (
     WorldError,
     WorldSizeWarning,
 )
-from equivocal.world.lexicon import role_unit
-from equivocal.world.loading import example_text, shipped_worlds
+from equivocal.world.lexicon import name_role_unit
+from equivocal.world.loading import list_shipped_worlds, read_example
 from equivocal.world.parsing import Constituent, Utterance
 from equivocal.world.prefixes import PrefixTree
 from equivocal.world.queries import Queries
@@ -32,7 +32,7 @@ __all__ = [
     "World",
     "WorldError",
     "WorldSizeWarning",
-    "example_text",
-    "role_unit",
-    "shipped_worlds",
+    "list_shipped_worlds",
+    "name_role_unit",
+    "read_example",
 ]

@@ -227,7 +227,7 @@ def find_unused_parts(
 
     Without an enumeration (the world is too large) a word counts as used if any rule names it.
     """
-    by_role = {role: grammar.fillers_of(index) for index, role in enumerate(lexicon.roles)}
+    by_role = {role: grammar.collect_fillers(index) for index, role in enumerate(lexicon.roles)}
     if enumerated is not None:
         for role, column in zip(lexicon.roles, enumerated.fillers.T, strict=True):
             by_role[role] &= set(column.tolist())

@@ -54,7 +54,8 @@ class Corpus:
         """
         kept, other = (
             Corpus(
-                self.world, collapse(self.derivations.reweighted(self.derivations.weight * part))
+                self.world,
+                collapse(self.derivations.reweight(self.derivations.weight * part)),
             )
             for part in (~held_out, held_out)
         )

@@ -33,7 +33,7 @@ class Derivations:
             self.fillers[rows], self.construction[rows], self.said[rows], self.weight[rows]
         )
 
-    def reweighted(self, weight: NDArray[np.float64]) -> "Derivations":
+    def reweight(self, weight: NDArray[np.float64]) -> "Derivations":
         """Return the same rows with other weights; zero keeps a row's place without counting it."""
         return replace(self, weight=weight)
 
@@ -171,7 +171,7 @@ def collapse(derivations: Derivations) -> Derivations:
         [derivations.construction, derivations.fillers, derivations.said.astype(np.int32)]
     )
     _, first, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-    return derivations.take(first).reweighted(sum_by_group(group, derivations.weight))
+    return derivations.take(first).reweight(sum_by_group(group, derivations.weight))
 
 
 def sum_by_group(group: NDArray[np.intp], weight: NDArray[np.float64]) -> NDArray[np.float64]:

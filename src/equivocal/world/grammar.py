@@ -22,15 +22,7 @@ from equivocal.world.schema import (
     list_asked_roles,
 )
 
-__all__ = [
-    "NO_FILLER",
-    "Action",
-    "Choice",
-    "Construction",
-    "Grammar",
-    "build_grammar",
-    "map_markers_to_words",
-]
+__all__ = ["NO_FILLER", "Construction"]
 
 NO_FILLER = -1  # in place of a word number: the event lacks the role
 
@@ -67,7 +59,7 @@ class Construction:
     adds: NDArray[np.int32]  # (roles,): row of `Grammar.added_features`
     verb_form: str
 
-    def marker_of(self, role: int, fillers: NDArray[np.int32]) -> NDArray[np.int32]:
+    def find_markers(self, role: int, fillers: NDArray[np.int32]) -> NDArray[np.int32]:
         """Return the token switched on with each of these words in a role, or NO_FILLER."""
         if role in self.by_filler:
             return self.by_filler[role][fillers]
@@ -83,7 +75,7 @@ class Grammar:
     added_features: NDArray[np.bool_]  # (sets, units); row 0 adds nothing
     action_role: int
 
-    def fillers_of(self, role: int) -> set[int]:
+    def collect_fillers(self, role: int) -> set[int]:
         """Return the word numbers that some rule lets this role have."""
         if role == self.action_role:
             return {action.word for action in self.actions}
@@ -96,8 +88,8 @@ def map_markers_to_words(grammar: Grammar, lexicon: Lexicon) -> dict[str, set[st
     words: dict[str, set[str]] = {marker: set() for marker in lexicon.markers}
     for construction in grammar.constructions:
         for role in construction.order:
-            fillers = np.array(sorted(grammar.fillers_of(role)), dtype=np.int32)
-            tokens = construction.marker_of(role, fillers)
+            fillers = np.array(sorted(grammar.collect_fillers(role)), dtype=np.int32)
+            tokens = construction.find_markers(role, fillers)
             for token, word in zip(tokens.tolist(), fillers.tolist(), strict=True):
                 if token != NO_FILLER:
                     words[lexicon.tokens[token]].add(lexicon.words[word])
@@ -131,7 +123,7 @@ class _Builder:
             )
             for name, spec in self.file.actions.items()
         )
-        masks = np.stack([self.lexicon.unit_mask(features) for features in self.added])
+        masks = np.stack([self.lexicon.mark_units(features) for features in self.added])
         return Grammar(actions, constructions, masks, self.role["action"])
 
     def _build_choices(self, spec: ActionSpec) -> tuple[tuple[int, tuple[Choice, ...]], ...]:

@@ -23,7 +23,7 @@ from equivocal.store import is_plain_name, read_cells
 from equivocal.world.parsing import Utterance
 from equivocal.world.world import World
 
-__all__ = ["COLUMNS", "MAX_BYTES", "Item", "Items", "load_items"]
+__all__ = ["MAX_BYTES", "Item", "Items", "load_items"]
 
 COLUMNS = ("condition", "item", "sentence")
 MAX_BYTES = 16 << 20  # the paper's sixteen sentences have 2 KB

@@ -14,7 +14,7 @@ from equivocal.world.schema import WorldFile
 ROLE_PREFIX = "role:"  # since `action` is also a feature of every verb
 
 
-def role_unit(role: str) -> str:
+def name_role_unit(role: str) -> str:
     """Return the name of the output unit of a role."""
     return f"{ROLE_PREFIX}{role}"
 
@@ -34,7 +34,7 @@ class Lexicon:
         """Input tokens: words, then markers."""
         return (*self.words, *self.markers)
 
-    def unit_mask(self, names: tuple[str, ...]) -> NDArray[np.bool_]:
+    def mark_units(self, names: tuple[str, ...]) -> NDArray[np.bool_]:
         """Return (units,): which units have these names."""
         return np.isin(self.units, names)
 
@@ -45,7 +45,7 @@ def build_lexicon(file: WorldFile) -> Lexicon:
     added = [f for spec in file.constructions for feats in spec.adds.values() for f in feats]
     in_use = dict.fromkeys([*(f for feats in meanings.values() for f in feats), *added])
     features = tuple(in_use) if file.features is None else file.features
-    units = (*map(role_unit, file.roles), *features)
+    units = (*map(name_role_unit, file.roles), *features)
     position = {unit: index for index, unit in enumerate(units)}
     table = np.zeros((len(meanings), len(units)), dtype=bool)
     for row, feats in enumerate(meanings.values()):

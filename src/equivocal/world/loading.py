@@ -26,20 +26,20 @@ HIDDEN = ("roles", "then")  # keys of ours that the file does not have, or need 
 MAX_BYTES = 64 * 2**20  # a world of 100,000 words has about 16 MB
 
 
-def shipped_worlds() -> list[str]:
+def list_shipped_worlds() -> list[str]:
     """List the names of the worlds inside the package."""
     files = (entry.name for entry in _DATA.iterdir() if entry.name.endswith(".toml"))
     return sorted({name.removesuffix(".toml") for name in files} - {_EXAMPLE})
 
 
-def example_text() -> str:
+def read_example() -> str:
     """Return a small commented world file to start from."""
     return (_DATA / f"{_EXAMPLE}.toml").read_text(encoding="utf-8")
 
 
 def read_world(name_or_path: str | Path) -> tuple[str, str]:
     """Return the text of a shipped world or of a file, and how errors call it."""
-    if str(name_or_path) in shipped_worlds():
+    if str(name_or_path) in list_shipped_worlds():
         return (_DATA / f"{name_or_path}.toml").read_text(encoding="utf-8"), str(name_or_path)
     if not isinstance(name_or_path, str | Path):
         raise UserError(f"a world is given by name or path, got {name_or_path!r}.")
@@ -54,7 +54,7 @@ def read_world(name_or_path: str | Path) -> tuple[str, str]:
                 "there."
             )
         return text, str(path)
-    given, shipped = f"{str(path)!r:.200}", shipped_worlds()
+    given, shipped = f"{str(path)!r:.200}", list_shipped_worlds()
     if path.suffix == ".toml" or len(path.parts) > 1:
         raise UserError(
             f"there is no world file {given}; `equivocal world new {path!s:.200}` writes an "

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from equivocal.world.derivations import Derivations
 from equivocal.world.grammar import NO_FILLER, Grammar
 
-__all__ = ["NO_NODE", "PrefixTree", "build_prefix_tree", "list_constituents"]
+__all__ = ["NO_NODE"]
 
 NO_NODE = -1
 
@@ -29,7 +29,7 @@ def list_constituents(derivations: Derivations, grammar: Grammar) -> NDArray[np.
             rows = np.flatnonzero(told_so & derivations.said[:, role])
             fillers = derivations.fillers[rows, role]
             tokens[rows, length[rows], 0] = fillers
-            tokens[rows, length[rows], 1] = construction.marker_of(role, fillers)
+            tokens[rows, length[rows], 1] = construction.find_markers(role, fillers)
             length[rows] += 1
     return tokens[:, : max(1, length.max(initial=1))]
 

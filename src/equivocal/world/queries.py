@@ -63,11 +63,11 @@ class Queries:
         target[target > 1 - ROUND_OFF] = 1.0  # shares of a certain answer add up to 1 but for this
         return np.asarray(target)
 
-    def asks_role(self) -> NDArray[np.bool_]:
+    def find_role_probes(self) -> NDArray[np.bool_]:
         """Return (pairs,): whether the probe is a role."""
         return self.probe < self.num_roles
 
-    def probes_after(self, node: int) -> list[str]:
+    def list_probes(self, node: int) -> list[str]:
         """List the names of the probes asked after a beginning."""
         return [self.probe_names[probe] for probe in self.probe[self.node == node]]
 

@@ -17,14 +17,7 @@ from equivocal.world.grammar import NO_FILLER, Construction, Grammar
 from equivocal.world.lexicon import Lexicon
 from equivocal.world.schema import VerbForms, WorldFile
 
-__all__ = [
-    "collect_spellings",
-    "fold",
-    "inflect_verb",
-    "list_declared_spellings",
-    "spell_sentences",
-    "split_words",
-]
+__all__ = ["fold", "inflect_verb"]
 
 _VOWELS = "aeiou"
 
@@ -167,7 +160,7 @@ def _spell_roles(
             form = construction.verb_form
             words = [inflect_verb(word, form, file.verbs.get(word)) for word in words]
         every = np.arange(len(words), dtype=np.int32)
-        for number, token in enumerate(construction.marker_of(role, every).tolist()):
+        for number, token in enumerate(construction.find_markers(role, every).tolist()):
             if token != NO_FILLER:
                 words[number] = f"{file.markers[lexicon.tokens[token]][0]} {words[number]}"
         pieces.append((role, words))

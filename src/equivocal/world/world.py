@@ -160,7 +160,7 @@ class World:
             stacklevel=2,
         )
         drawn = collapse(self.sample(FALLBACK_SAMPLE, seed=0).derivations)
-        return Corpus(self, drawn.reweighted(drawn.weight / FALLBACK_SAMPLE))
+        return Corpus(self, drawn.reweight(drawn.weight / FALLBACK_SAMPLE))
 
     @cached_property
     def events(self) -> tuple[Event, ...]:
@@ -279,7 +279,7 @@ class World:
                 hint = did_you_mean(feature, features) or "."
                 raise UserError(f"unknown feature {feature!r} in filler {filler!r}{hint}")
         meaning: NDArray[np.bool_] = self.lexicon.features[self.lexicon.words.index(parts[0].word)]
-        return meaning | self.lexicon.unit_mask(tuple(added))
+        return meaning | self.lexicon.mark_units(tuple(added))
 
     def true_beliefs(
         self, text: str | Utterance, role: str | None = None, *, filler: str | None = None
@@ -318,7 +318,7 @@ class World:
             raise self._explain_unheard(utterance)
         pair = everything.queries.find(node, self._find_probe(role, filler))
         if pair is None:
-            asked = everything.queries.probes_after(node)
+            asked = everything.queries.list_probes(node)
             raise ImpossibleSentenceError(
                 f"{role or filler!r} is never asked after {str(utterance)!r} in world "
                 f"{self.name!r}; what is asked there: {join_names(asked)}."

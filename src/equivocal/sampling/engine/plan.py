@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import jax
 
-from equivocal.machine import total_memory
+from equivocal.machine import measure_memory
 from equivocal.sampling.engine.inputs import check_positive, fail
 from equivocal.sampling.engine.placement import count_local_shards, find_largest_anywhere
 from equivocal.sampling.engine.problem import Problem
@@ -96,7 +96,7 @@ def _pad(num_features: int) -> int:
 def find_budget() -> int:
     """Return a quarter of what the device has."""
     stats = jax.local_devices()[0].memory_stats() or {}
-    return (stats.get("bytes_limit") or total_memory() // count_local_shards()) // 4
+    return (stats.get("bytes_limit") or measure_memory() // count_local_shards()) // 4
 
 
 def round_to_power_of_two(n: int) -> int:
