@@ -261,7 +261,7 @@ def test_every_problem_of_a_world_is_listed(tmp_path: Path) -> None:
     text = text.replace("dog = 0.6, cat", "dgo = 0.6, cat").replace("lawn = 0.5", "lawn = 0.4")
     (tmp_path / "my.toml").write_text(text)
     message = fails("world", "check", "my.toml", cwd=tmp_path)
-    assert "my.toml [actions.chase] agent: unknown word 'dgo' in action 'chase'" in message
+    assert "my.toml [actions.chase] agent: unknown word 'dgo'" in message
     assert "my.toml [actions.find] place: the probabilities sum to 0.9" in message
 
 

@@ -50,7 +50,7 @@ def test_a_marker_for_all_is_as_good_as_one_for_each() -> None:
 @pytest.mark.parametrize(
     ("markers", "message"),
     [
-        ('{ childs = "on" }', "unknown word 'childs' in `markers` of 'agent'"),
+        ('{ childs = "on" }', "[[constructions]] active: unknown word 'childs'"),
         ('{ children = "onn" }', "unknown marker 'onn': did you mean 'on'?"),
         ('{ children = "on", boy = "on" }', "'boy' has two markers as 'agent'; leave it one."),
         ("{ children = 3 }", "a marker is a name, or a table with one for each class"),

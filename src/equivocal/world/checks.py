@@ -1,37 +1,32 @@
 """Everything that can be wrong with a world file whose shape is right (see `schema`).
 
 `find_problems` reads the whole file and returns every problem, each with its table and its fix. A
-new rule of the format is a new generator, called there. Words, features and spellings are checked
-here, events and constructions in `event_checks`; what only walking through the world can show is
-found by `find_unused_parts` and `name_uncovered_events`.
+new rule of the format is a new generator, called there. What only walking through the world can
+show is found by `find_unused_parts` and `name_uncovered_events`.
 """
 
 import unicodedata
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from graphlib import CycleError, TopologicalSorter
 from itertools import chain, islice
 
+from equivocal.errors import did_you_mean, join_names
 from equivocal.world.derivations import Derivations, UncoveredEventError
 from equivocal.world.errors import Problem, WorldError
-from equivocal.world.event_checks import (
-    check_actions,
-    check_constructions,
-    check_groups,
-    check_known,
-    check_shares,
-    find_repeated,
-)
 from equivocal.world.grammar import NO_FILLER, Grammar, map_markers_to_words
 from equivocal.world.lexicon import ROLE_PREFIX, Lexicon
 from equivocal.world.names import Names
 from equivocal.world.queries import PLUS
-from equivocal.world.schema import ABSENT, WorldFile
+from equivocal.world.schema import ABSENT, ActionSpec, Rule, WorldFile, list_asked_roles
 from equivocal.world.spelling import collect_spellings, fold, inflect_verb, list_declared_spellings
 
 MOST_PROBLEMS = 100  # each may look for the nearest of all names; nobody reads more at once
 MOST_ROLES = 100  # columns of every table of events
 MOST_FEATURES = 1 << 31  # words × units, a byte each; 30,000 words with a feature each are fewer
 MOST_PAIRS = 10_000_000  # actions × constructions, all looked at
+SUM_TOLERANCE = 1e-6  # "0.333, 0.333, 0.334" is meant to be one; "0.33" three times is not
 
 
 def find_oversize(file: WorldFile) -> list[Problem]:
@@ -53,47 +48,100 @@ def find_oversize(file: WorldFile) -> list[Problem]:
 
 
 def find_problems(file: WorldFile) -> list[Problem]:
-    """Find the problems of a world file, in the order of its tables."""
+    """Find the problems of a world file."""
     names = Names(file)
     found = chain(
-        _check_texts(file),
+        _check_texts(file.model_dump(warnings=False)),
+        _check_repetitions(file),
+        _check_references(file, names),
         _check_roles(file),
         _check_duplicates(file),
         _check_features(file),
-        _check_meanings(file),
-        check_groups(file, names),
-        _check_spellings(file, names),
-        _check_printed(file, collect_spellings(file)),
-        check_actions(file, names),
-        check_constructions(file, names),
-        check_shares(file),
+        _check_spellings(file),
+        _check_groups(file, names),
+        _check_actions(file, names),
+        _check_constructions(file, names),
+        _check_shares(file),
     )
     return list(islice(found, MOST_PROBLEMS))
 
 
-def _check_texts(file: WorldFile) -> Iterator[Problem]:
-    """Check names and prose, which end up on terminals."""
-    if not file.name.strip():
-        yield Problem("name", "the name is empty; give the world one.")
-    for text in _list_texts(file.model_dump(warnings=False)):
-        if any(unicodedata.category(c) == "Cc" and c not in "\n\t" for c in text):
-            yield Problem("", f"{text!r} has a control character; remove it.")
-
-
-def _list_texts(value: object) -> Iterator[str]:
-    """Yield every text in a file, keys included."""
+def _check_texts(value: object) -> Iterator[Problem]:
+    """Check every text of a file, keys included: they end up on terminals."""
     if isinstance(value, str):
-        yield value
+        if any(unicodedata.category(c) == "Cc" and c not in "\n\t" for c in value):
+            yield Problem("", f"{value!r} has a control character; remove it.")
     elif isinstance(value, dict):
-        yield from _list_texts([*value, *value.values()])
+        yield from _check_texts([*value, *value.values()])
     elif isinstance(value, list | tuple):
         for part in value:
-            yield from _list_texts(part)
+            yield from _check_texts(part)
+
+
+def _list_features(file: WorldFile) -> dict[str, list[str]]:
+    """Return the features of every word and construction, by their place in the file."""
+    words = {
+        f"[words.{cls}] {word}": list(features)
+        for cls, words in file.words.items()
+        for word, features in words.items()
+    }
+    adds = {f"[[constructions]] {s.name}": [*chain(*s.adds.values())] for s in file.constructions}
+    return words | adds
+
+
+def _find_repeated(names: Iterable[str]) -> list[str]:
+    """Return the names that occur more than once."""
+    return [name for name, times in Counter(names).items() if times > 1]
+
+
+def _check_repetitions(file: WorldFile) -> Iterator[Problem]:
+    """Check that no list has a name twice."""
+    lists = [
+        ("roles", "role", file.roles),
+        ("features", "feature", file.features or ()),
+        *((place, "feature", features) for place, features in _list_features(file).items()),
+        ("[[constructions]]", "construction", [spec.name for spec in file.constructions]),
+        *((f"[[constructions]] {s.name}", "role", s.order) for s in file.constructions),
+    ]
+    for place, what, names in lists:
+        for name in _find_repeated(names):
+            yield Problem(place, f"duplicate {what} {name!r}; once is enough.")
+
+
+def _check_references(file: WorldFile, names: Names) -> Iterator[Problem]:
+    """Check that every name that is used is in the table it must come from."""
+    no_word, roles = "add it to a [words] table.", f"roles are {join_names(file.roles)}."
+    references: list[tuple[str, str, Iterable[str], Iterable[str], str]] = [
+        ("[verbs]", "word", file.verbs, names.words, no_word),
+        ("[forms]", "word", file.forms, names.words, no_word),
+    ]
+    for name, members in file.groups.items():
+        references.append((f"[groups] {name}", "word", members, names.known, no_word))
+    if file.features is not None:
+        declared = dict.fromkeys(file.features)
+        for place, features in _list_features(file).items():
+            references.append((place, "feature", features, declared, "add it to `features`."))
+    for name, action in file.actions.items():
+        place, words = f"[actions.{name}]", [action.action or name]
+        known_roles = [*file.roles, "weight"]
+        references.append((place, "role", action.roles, known_roles, roles))
+        references.append((place, "word", words, names.words, "name a word, or use `action`."))
+    for spec in file.constructions:
+        place, named = f"[[constructions]] {spec.name}", [*spec.mentioned, *spec.markers]
+        markers = chain(*([m] if isinstance(m, str) else m.values() for m in spec.markers.values()))
+        references += [
+            (place, "role", [*spec.order, *named, *spec.adds], file.roles, roles),
+            (place, "marker", markers, file.markers, "add it to [markers]."),
+            (place, "action", spec.actions or (), file.actions, "add an [actions] table for it."),
+        ]
+    for place, what, wanted, known, advice in references:
+        for name in dict.fromkeys(wanted):
+            if name not in known:
+                hint = did_you_mean(name, known) or f"; {advice}"
+                yield Problem(place, f"unknown {what} {name!r}{hint}")
 
 
 def _check_roles(file: WorldFile) -> Iterator[Problem]:
-    for role in find_repeated(file.roles):
-        yield Problem("roles", f"duplicate role {role!r}; name each role once.")
     if "action" not in file.roles:
         yield Problem("roles", "there is no role 'action'; add it, since [actions] fills it.")
     if "weight" in file.roles:
@@ -118,106 +166,172 @@ def _check_duplicates(file: WorldFile) -> Iterator[Problem]:
 
 
 def _check_features(file: WorldFile) -> Iterator[Problem]:
-    """Check the names of features and, where the file lists them, that the list is complete."""
-    tables = {
-        f"[words.{cls}] {word}": features
-        for cls, words in file.words.items()
-        for word, features in words.items()
-    }
-    for spec in file.constructions:
-        tables[f"[[constructions]] {spec.name}"] = tuple(chain(*spec.adds.values()))
-    declared = None if file.features is None else dict.fromkeys(file.features)
+    """Check the names of features, that they tell words apart, and that all listed are in use."""
+    tables, twins = _list_features(file), dict[frozenset[str], str]()
     for place, features in tables.items():
         for feature in features:
-            if feature.startswith(ROLE_PREFIX):
-                message = f"{feature!r} begins like the unit of a role; rename the feature."
-                yield Problem(place, message)
-            if not feature.strip() or PLUS.strip() in feature:
-                yield Problem(place, f"{feature!r} is empty or has a plus; rename the feature.")
-        if declared is not None:
-            yield from check_known(place, "feature", features, declared, "add it to `features`.")
-    unused = set(declared or ()) - set(chain(*tables.values()))
-    if file.features is None and file.unused_features:
-        yield Problem("unused_features", "this needs a list of all `features`; add it.")
-        return
-    for feature in find_repeated(file.features or ()):
-        yield Problem("features", f"duplicate feature {feature!r}; list each feature once.")
+            if not feature.strip() or PLUS.strip() in feature or feature.startswith(ROLE_PREFIX):
+                rule = f"is empty, has a plus or begins with {ROLE_PREFIX!r}"
+                yield Problem(place, f"feature {feature!r} {rule}; rename it.")
+        twin = twins.setdefault(frozenset(features), place)
+        if twin != place and place.startswith("[words"):
+            why = "so no answer can tell the two apart; give one a feature of its own"
+            yield Problem(place, f"it has the same features as {twin}, {why}.")
+    unused = set(file.features or ()) - set(chain(*tables.values()))
     for feature in sorted(unused - set(file.unused_features)):
-        yield Problem(
-            "features",
-            f"no word has the feature {feature!r}; give it to a word, remove it, "
-            "or list it in `unused_features` to keep a silent unit.",
-        )
+        ways_out = "give it to a word, remove it, or keep a silent unit by `unused_features`"
+        yield Problem("features", f"no word has the feature {feature!r}; {ways_out}.")
     for feature in sorted(set(file.unused_features) - unused):
-        state = "is in use" if feature in (file.features or ()) else "is not listed in `features`"
-        yield Problem("unused_features", f"feature {feature!r} {state}; remove it here.")
+        why = "is in use, or not listed in `features`"
+        yield Problem("unused_features", f"feature {feature!r} {why}; correct one of the lists.")
 
 
-def _check_meanings(file: WorldFile) -> Iterator[Problem]:
-    """Check that no two words have the same features."""
-    seen: dict[frozenset[str], str] = {}
-    for cls, words in file.words.items():
-        for word, features in words.items():
-            place = f"[words.{cls}] {word}"
-            for feature in find_repeated(features):
-                yield Problem(place, f"feature {feature!r} is listed twice; once is enough.")
-            twin = seen.setdefault(frozenset(features), word)
-            if twin != word:
-                yield Problem(
-                    place,
-                    f"words {twin!r} and {word!r} have the same features, so no answer can tell "
-                    "them apart; give one a feature of its own.",
-                )
-
-
-def _check_spellings(file: WorldFile, names: Names) -> Iterator[Problem]:
-    """Check that spellings belong to one word each, and can be read."""
-    for table, keys in (("[verbs]", file.verbs), ("[forms]", file.forms)):
-        yield from check_known(table, "word", keys, names.words, "it is in no [words] table.")
-    owners: dict[str, str] = {}
-    for table, spelling, word in list_declared_spellings(file):
-        owner = owners.setdefault(fold(spelling), word)
-        if owner != word:
-            message = f"{spelling!r} is a spelling of both {owner!r} and {word!r}; drop one."
+def _check_spellings(file: WorldFile) -> Iterator[Problem]:
+    """Check that spellings can be read, and mean one word; markers may share theirs."""
+    known = collect_spellings(file)
+    markers = [
+        ("[markers]", text, marker) for marker in file.markers for text in file.markers[marker]
+    ]
+    written = [*list_declared_spellings(file), *markers]
+    for table, spelling, name in written:
+        # the parser sees words and blanks, and anything else would be lost
+        plain = unicodedata.normalize("NFC", spelling).casefold().replace("’", "'")
+        if not fold(spelling) or " ".join(plain.replace("-", " ").split()) != fold(spelling):
+            rule = "use letters, digits, apostrophes, hyphens and blanks"
+            yield Problem(table, f"{name!r} is spelled {spelling!r}, which cannot be read; {rule}.")
+    for table, spelling, name in [*written, *(("[markers]", name, name) for name in file.markers)]:
+        owner = known.get(fold(spelling), name)
+        if owner != name:
+            message = f"{spelling!r} is a spelling of both {owner!r} and {name!r}; drop one."
             yield Problem(table, message)
-        yield from _check_readable(table, f"word {word!r}", spelling)
-
-
-def _check_printed(file: WorldFile, known: dict[str, str]) -> Iterator[Problem]:
-    """Check that markers are not taken for words, and that printed verbs are read as such."""
-    for marker, spellings in file.markers.items():
-        for spelling in spellings:
-            yield from _check_readable("[markers]", f"marker {marker!r}", spelling)
-        for spelling in dict.fromkeys([*spellings, marker]):
-            if word := known.get(fold(spelling)):
-                yield Problem(
-                    "[markers]",
-                    f"{spelling!r} is a spelling of the marker {marker!r} and of the word "
-                    f"{word!r}; drop one.",
-                )
-
     forms = dict.fromkeys(spec.form for spec in file.constructions)
     for verb in dict.fromkeys(spec.action or name for name, spec in file.actions.items()):
         for form in forms:
             printed = inflect_verb(verb, form, file.verbs.get(verb))
-            other = known.get(fold(printed))
+            other = known.get(fold(printed), "another word")
             if other != verb and verb in known.values():
-                reading = f"is read as {other!r}" if other else "is shared with another word"
-                yield Problem(
-                    "[verbs]",
-                    f"{printed!r}, the {form} form of {verb!r}, {reading}; give it another form.",
-                )
+                what = f"{printed!r}, the {form} form of {verb!r}, is read as {other!r}"
+                yield Problem("[verbs]", f"{what}; give it another form.")
 
 
-def _check_readable(table: str, what: str, spelling: str) -> Iterator[Problem]:
-    """Check a spelling: the parser sees words and blanks, and anything else would be lost."""
-    written = unicodedata.normalize("NFC", spelling).casefold().replace("’", "'").replace("-", " ")
-    if not fold(spelling) or " ".join(written.split()) != fold(spelling):
-        yield Problem(
-            table,
-            f"{what} is spelled {spelling!r}, which cannot be read in a text; use letters, "
-            "digits, apostrophes, hyphens and blanks.",
-        )
+def _check_groups(file: WorldFile, names: Names) -> Iterator[Problem]:
+    """Check that no group contains itself, and that distributions are over words."""
+    try:
+        TopologicalSorter(file.groups).prepare()
+    except CycleError as error:
+        circle = " → ".join(reversed(error.args[1]))
+        yield Problem("[groups]", f"a group contains itself ({circle}); break the circle.")
+    for name, chances in file.distributions.items():
+        yield from _check_distribution(names, f"[distributions.{name}]", chances)
+
+
+def _check_actions(file: WorldFile, names: Names) -> Iterator[Problem]:
+    """Check that every action has rules that can be followed."""
+    for name, spec in file.actions.items():
+        for role, rules in spec.roles.items():
+            place = f"[actions.{name}] {role}"
+            for number, rule in enumerate(rules, start=1):
+                if isinstance(rule.then, dict):
+                    yield from _check_distribution(names, place, rule.then)
+                elif rule.then not in file.distributions:
+                    then = [rule.then] if isinstance(rule.then, str) else rule.then
+                    yield from _check_names(names, place, then)
+                yield from _check_conditions(names, place, rule, spec)
+                if not rule.when and number < len(rules):
+                    why = "so the rules after it are never used; move it to the end"
+                    yield Problem(place, f"rule {number} has no `when`, {why}.")
+        try:
+            asks = {role: list_asked_roles(rules) for role, rules in spec.roles.items()}
+            TopologicalSorter(asks).prepare()
+        except CycleError as error:
+            message = f"the rules ask in a circle ({' → '.join(error.args[1])}); drop one `when`."
+            yield Problem(f"[actions.{name}]", message)
+
+
+def _check_conditions(
+    names: Names, place: str, rule: Rule, action: ActionSpec
+) -> Iterator[Problem]:
+    """Check that a rule asks for words in roles that the action fills by rules of their own."""
+    for role, wanted in rule.when.items():
+        if role not in action.roles:
+            hint = did_you_mean(role, action.roles) or f"; ask for {join_names(action.roles)}."
+            yield Problem(place, f"`when` asks for role {role!r}, which has no rules here{hint}")
+        yield from _check_names(names, place, wanted)
+
+
+def _check_names(names: Names, place: str, wanted: Iterable[str]) -> Iterator[Problem]:
+    """Check that words, classes and groups stand for at least one word each."""
+    for name in wanted:
+        if name in names.distributions:
+            yield Problem(place, f"{name!r} is a distribution; use it on its own.")
+        elif name not in names.known and name != ABSENT:
+            hint = did_you_mean(name, names.known)
+            yield Problem(place, f"unknown word {name!r}{hint or '; add it to a [words] table.'}")
+        elif not names.expand(name):
+            yield Problem(place, f"{name!r} stands for no word; give it one.")
+
+
+def _check_distribution(names: Names, place: str, chances: dict[str, float]) -> Iterator[Problem]:
+    """Check that probabilities belong to single words and sum to one."""
+    for word in chances:
+        if word in names.collections and word not in names.words:
+            yield Problem(place, f"{word!r} is not a single word; give each of its words a number.")
+        else:
+            yield from _check_names(names, place, [word])
+    total = sum(chances.values())
+    if abs(total - 1) > SUM_TOLERANCE:
+        ways_out = "change them, or write fractions in quotes such as '1/3'"
+        yield Problem(place, f"the probabilities sum to {total:.6g}, not 1; {ways_out}.")
+
+
+def _check_constructions(file: WorldFile, names: Names) -> Iterator[Problem]:
+    """Check what constructions say of their roles: whether and with which markers they are said."""
+    of_words = {f for words in file.words.values() for features in words.values() for f in features}
+    for spec in file.constructions:
+        place = f"[[constructions]] {spec.name}"
+        for role in dict.fromkeys([*spec.mentioned, *spec.markers]):
+            if role in file.roles and role not in spec.order:
+                message = f"`mentioned` or `markers` has role {role!r}, which is not in `order`"
+                yield Problem(place, f"{message}; add it there.")
+        for role, markers in spec.markers.items():
+            by_class = [] if isinstance(markers, str) else list(markers)
+            yield from _check_names(names, place, by_class)
+            for word in _find_repeated(chain(*map(names.expand, by_class))):
+                yield Problem(place, f"{word!r} has two markers as {role!r}; leave it one.")
+        for feature in sorted(of_words & set(chain(*spec.adds.values()))):
+            rule = "use a feature that only constructions add"
+            yield Problem(place, f"`adds` gives {feature!r}, which some word has anyway; {rule}.")
+
+
+def _check_shares(file: WorldFile) -> Iterator[Problem]:
+    """Check that each action's constructions have probabilities that sum to one and say a word."""
+    for name, action in file.actions.items():
+        fitting = [s for s in file.constructions if s.actions is None or name in s.actions]
+        place = f"[actions.{name}]"
+        if not fitting:
+            yield Problem(place, f"no construction puts action {name!r} into words; add one.")
+            continue
+        total = sum(spec.probability or 0.0 for spec in fitting)
+        takes_rest = any(spec.probability is None for spec in fitting)
+        if total > 1 + SUM_TOLERANCE or (total < 1 - SUM_TOLERANCE and not takes_rest):
+            what = f"the probabilities of its constructions sum to {total:.6g}, not 1"
+            ways_out = "change them, or leave `probability` out of one to take the rest"
+            yield Problem(place, f"{what}; {ways_out}.")
+        certain = [role for role, rules in action.roles.items() if not _may_be_absent(file, rules)]
+        for spec in fitting:
+            always = (role for role in spec.order if spec.mentioned.get(role, 1) == 1)
+            if {"action", *certain}.isdisjoint(always):
+                message = f"a sentence about action {name!r} may be empty; say the action, always."
+                yield Problem(f"[[constructions]] {spec.name}", message)
+
+
+def _may_be_absent(file: WorldFile, rules: Iterable[Rule]) -> bool:
+    """Tell whether some rule of a role leaves it out."""
+    fillers = ([r.then] if isinstance(r.then, str) else r.then for r in rules)
+    return any(
+        ABSENT in [*then, *chain(*(file.distributions.get(n, ()) for n in then))]
+        for then in fillers
+    )
 
 
 def find_unused_parts(
@@ -232,23 +346,17 @@ def find_unused_parts(
         for role, column in zip(lexicon.roles, enumerated.fillers.T, strict=True):
             by_role[role] &= set(column.tolist())
     used = {lexicon.words[number] for fillers in by_role.values() for number in fillers}
-    problems = [
-        Problem(
-            f"[words.{cls}] {word}",
-            f"word {word!r} is unreachable: no event has it; use it in an action or remove it.",
-        )
+    unused = [
+        (f"[words.{cls}] {word}", f"no event has the word {word!r}")
         for cls, words in file.words.items()
         for word in words
         if word not in used
     ]
-    roles = [role for role, fillers in by_role.items() if not fillers]
-    introduced = map_markers_to_words(grammar, lexicon).items()
-    markers = [marker for marker, words in introduced if not words]
-    parts = [("roles", "action fills the role", role) for role in roles]
-    parts += [("[markers]", "construction uses the marker", marker) for marker in markers]
-    return problems + [
-        Problem(table, f"no {what} {name!r}; use it or remove it.") for table, what, name in parts
-    ]
+    unused += [("roles", f"no action fills the role {r!r}") for r in by_role if not by_role[r]]
+    for marker, words in map_markers_to_words(grammar, lexicon).items():
+        if not words:
+            unused.append(("[markers]", f"no construction uses the marker {marker!r}"))
+    return [Problem(place, f"{message}; use it or remove it.") for place, message in unused]
 
 
 @contextmanager
@@ -263,9 +371,7 @@ def name_uncovered_events(lexicon: Lexicon, source: str) -> Iterator[None]:
             if word != NO_FILLER
         )
         role = lexicon.roles[error.role]
-        message = (
-            f"no rule for {role!r} fits {event}; add a rule, or a last one without `when` "
-            "(`{ then = 'absent' }` for none)."
-        )
+        ways_out = "add a last rule without `when` (`{ then = 'absent' }` for none)"
+        message = f"no rule for {role!r} fits {event}; {ways_out}."
         problem = Problem(f"[actions.{error.action}] {role}", message)
         raise WorldError(source, [problem]) from None

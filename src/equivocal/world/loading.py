@@ -23,6 +23,16 @@ if TYPE_CHECKING:
 _DATA = resources.files("equivocal.world") / "data"
 _EXAMPLE = "example"  # the text behind `equivocal world new`, not a world to study
 HIDDEN = ("roles", "then")  # keys of ours that the file does not have, or need not
+RULES = {  # by pydantic's type of error
+    "tuple_type": "this should be a list",
+    "dict_type": "this should be a table",
+    "model_type": "this should be a table",
+    "model_attributes_type": "this should be a table",
+    "string_type": "this should be text",
+    "string_pattern_mismatch": "this should not be empty",
+    "float_type": "this should be a number",
+    "too_short": "name at least one here",
+}
 MAX_BYTES = 64 * 2**20  # a world of 100,000 words has about 16 MB
 
 
@@ -88,32 +98,16 @@ def _explain(error: "ErrorDetails") -> Problem:
     """Put an error of pydantic into a problem with its table."""
     *place, last = error["loc"]
     if error["type"] == "extra_forbidden":
-        message = f"unknown key {last!r}{_suggest_key(place, str(last))}"
-    elif error["type"] == "missing":
-        message = f"the key {last!r} is missing; add it."
-    else:
-        place = [*place, last]
-        message = f"{_explain_rule(error)}."
-    return Problem(_name_table(place), message)
-
-
-def _explain_rule(error: "ErrorDetails") -> str:
-    """Say what a value should have been, and what it was."""
-    if error["type"] == "value_error":
-        return error["msg"].removeprefix("Value error, ")
+        return Problem(_name_table(place), f"unknown key {last!r}{_suggest_key(place, str(last))}")
+    if error["type"] == "missing":
+        return Problem(_name_table(place), f"the key {last!r} is missing; add it.")
+    rule = RULES.get(error["type"], error["msg"])
     if error["loc"] == ("constructions",):
-        return "write each construction under [[constructions]], with two brackets"
-    should_be = {
-        "tuple_type": "this should be a list",
-        "dict_type": "this should be a table",
-        "model_type": "this should be a table",
-        "model_attributes_type": "this should be a table",
-        "string_type": "this should be text",
-        "float_type": "this should be a number",
-        "too_short": "name at least one here",
-    }
-    message = should_be.get(error["type"], error["msg"])
-    return f"{message[0].lower()}{message[1:]}, got {error['input']!r:.60}"
+        rule = "write each construction under [[constructions]], with two brackets"
+    message = f"{rule[0].lower()}{rule[1:]}, got {error['input']!r:.60}."
+    if error["type"] == "value_error":  # one of ours
+        message = f"{error['ctx']['error']}."
+    return Problem(_name_table([*place, last]), message)
 
 
 def _suggest_key(place: list[Any], key: str) -> str:

@@ -30,10 +30,8 @@ def _parse_probability(value: Any) -> float:
         with suppress(ValueError, ZeroDivisionError, OverflowError):
             number = float(Fraction(value))
     if not isfinite(number) or number < 0:
-        raise ValueError(
-            "a probability is a number such as 0.25 or '1/4', finite and not negative, got "
-            f"{value!r:.60}"
-        )
+        rule = "a probability is a number such as 0.25 or '1/4', finite and not negative"
+        raise ValueError(f"{rule}, got {value!r:.60}")
     return float(number)
 
 
@@ -142,7 +140,7 @@ class VerbForms(_Strict):
 class WorldFile(_Strict):
     """One world file, as written."""
 
-    name: str
+    name: Annotated[str, Field(pattern=r"\S")]
     description: str = ""
     roles: tuple[str, ...]
     features: tuple[str, ...] | None = None  # None: in the order in which words use them

@@ -127,7 +127,9 @@ def _list_regular_spellings(file: WorldFile) -> Iterator[tuple[str, str]]:
 
 def collect_spellings(file: WorldFile) -> dict[str, str]:
     """Return every spelling the parser understands, folded, and the word it stands for."""
-    declared = {fold(spelling): word for _, spelling, word in list_declared_spellings(file)}
+    declared: dict[str, str] = {}
+    for _, spelling, word in list_declared_spellings(file):
+        declared.setdefault(fold(spelling), word)
     owners: dict[str, set[str]] = defaultdict(set)
     for spelling, word in _list_regular_spellings(file):
         owners[fold(spelling)].add(word)
