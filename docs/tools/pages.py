@@ -82,7 +82,8 @@ def describe_package(package: str) -> str:
     name = f"equivocal.{package}"
     exported = _read_exports(tree)
     own = [export for export in exported if export not in imported]
-    modules = dict.fromkeys(imported[export] for export in exported if export in imported)
+    own_modules = (imported[export] for export in exported if export in imported)
+    modules = dict.fromkeys(module for module in own_modules if module.startswith(name))
     modules |= dict.fromkeys(_list_modules(PACKAGE / package))
     links = [_link_export(imported.get(export, name), export) for export in exported]
     head = f"::: {name}\n    options: {{heading_level: 1, members: {own}}}\n\n"

@@ -236,7 +236,7 @@ def test_cross_validation_from_the_command_line(trained: Path) -> None:
         (["world", "sample", "paper", "--csv", "/"], "/ exists already"),
         (["world", "sample", "paper", "-n", "99999999999999"], "from 1 to 10,000,000"),
         (["train", "--set", "hidden=999999999"], "hidden must be from 1 to 10,000"),
-        (["world", "show", "x" * 300], "cannot be read"),
+        (["world", "show", "x" * 300], "there is no world named"),
     ],
 )
 def test_mistakes_get_one_sentence_and_exit_code_2(arguments: list[str], message: str) -> None:

@@ -368,7 +368,7 @@ def test_a_sweep_is_counted_too_and_names_no_files_elsewhere(folder: Path) -> No
     values = ", ".join(map(str, range(400)))
     varied = f"[vary]\ntraining.seed = [{values}]\ninference.seed = [{values}]\n"
     (folder / "sweep.toml").write_text(f'study = "study.toml"\n{varied}')
-    with bounded(), pytest.raises(UserError, match="160,000 studies, and at most 100,000"):
+    with bounded(), pytest.raises(UserError, match="160,000 combinations, and at most 100,000"):
         load_sweep(folder / "sweep.toml")
     varied = '[vary]\nstimuli.file = ["../other_garden.csv"]\n'
     (folder / "sweep.toml").write_text(f'study = "study.toml"\n{varied}')

@@ -34,8 +34,8 @@ PARSERS = {
     *("netcdf_file", "np.fromfile", "np.memmap", "np.loadtxt", "np.genfromtxt", "csv.DictReader"),
 }
 OURS = {
-    ("doctor/devices.py", "json.loads"): "what our own process printed",
-    ("locks.py", "json.loads"): "who holds a folder; whatever is wrong with it, it is not told",
+    ("doctor.py", "json.loads"): "what our own process printed",
+    ("report/html.py", "tomllib.loads"): "a file of the package",
     ("study/activations.py", "tomllib.loads"): "a file of the package",
     ("study/claims.py", "tomllib.loads"): "a file of the package",
     ("experiments/grids.py", "pd.read_csv"): "tables that our own workers wrote",

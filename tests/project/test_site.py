@@ -163,11 +163,13 @@ def test_formulas_can_be_set() -> None:
     display = re.findall(r"^\$\$\n(.*?)\n\$\$$", text, re.M | re.S)
     inline = re.findall(r"(?<!\$)\$([^$\n]+)\$(?!\$)", text)
     assert len(display) > 15
+    formulas = [(tex, True) for tex in display] + [(tex, False) for tex in inline]
     code = "const [katex, all] = [require(process.argv[1]), JSON.parse(process.argv[2])];"
-    code += "all.forEach((tex) => katex.renderToString(tex, {strict: 'error'}));"
+    code += "const set = ([tex, displayMode]) => "
+    code += "katex.renderToString(tex, {strict: 'error', displayMode}); all.forEach(set);"
     katex = str(DOCS / "assets" / "katex" / "katex.min.js")
     result = subprocess.run(
-        ["node", "-e", code, katex, json.dumps(display + inline)],
+        ["node", "-e", code, katex, json.dumps(formulas)],
         capture_output=True,
         text=True,
         timeout=60,
