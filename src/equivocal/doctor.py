@@ -161,11 +161,14 @@ def _check_machine() -> Iterator[Finding]:
     """Yield cores and memory."""
     yield Finding("machine", "cores", f"{count_cores()} of {os.cpu_count()}")
     total, free = measure_memory(), _measure_free_memory()
-    known = f"{format_size(min(free, total))} free of " if free is not None else ""
-    little = free is not None and free < LITTLE_MEMORY
-    advice = "close other programs, or use smaller settings (--quick)" if little else ""
-    state = State.NOTE if little else State.OK
-    yield Finding("machine", "memory", known + format_size(total), state, advice)
+    found = format_size(total)
+    if free is not None:
+        found = f"{format_size(min(free, total))} free of {found}"
+    if free is not None and free < LITTLE_MEMORY:
+        advice = "close other programs, or use smaller settings (--quick)"
+        yield Finding("machine", "memory", found, State.NOTE, advice)
+    else:
+        yield Finding("machine", "memory", found)
 
 
 def _measure_free_memory() -> int | None:
@@ -189,12 +192,9 @@ def _check_folders() -> Iterator[Finding]:
     yield _check_folder("cache folder", find_cache_folder, advice)
     advice = "change to another folder, or use --out elsewhere"
     yield _check_folder("current folder", Path.cwd, advice)
+    named = os.environ.get("TMPDIR")  # tempfile would pass over one that cannot be written to
     advice = "set TMPDIR to a folder that is writable"
-    yield _check_folder("temporary folder", _find_temporary_folder, advice)
-
-
-def _find_temporary_folder() -> Path:
-    return Path(os.environ.get("TMPDIR") or tempfile.gettempdir())
+    yield _check_folder("temporary folder", lambda: Path(named or tempfile.gettempdir()), advice)
 
 
 def _check_folder(name: str, find: Callable[[], Path], advice: str) -> Finding:
@@ -228,16 +228,17 @@ def _start_jax() -> "subprocess.Popen[str]":
 
 def _describe_devices(child: "subprocess.Popen[str]") -> list[Finding]:
     """Wait for JAX and return what it computes on, or why it does not start."""
+    printed = complaint = ""
     try:
         printed, complaint = child.communicate(timeout=STARTUP_TIMEOUT)
-    except subprocess.TimeoutExpired:
-        return [_describe_failure(f"did not start within {STARTUP_TIMEOUT:.0f} seconds")]
-    try:
         devices = json.loads(printed.splitlines()[-1])
-    except (ValueError, IndexError):
-        lines = [line.strip() for line in complaint.splitlines() if line.strip()]
-        lines = lines or [f"ended with code {child.returncode}"]
-        return [_describe_failure(f"does not start: {lines[-1]}")]
+    except (subprocess.TimeoutExpired, ValueError, IndexError):
+        ended = f"no answer within {STARTUP_TIMEOUT:.0f} seconds; exit code {child.returncode}"
+        found = f"does not start: {(complaint.strip() or ended).splitlines()[-1].strip():.400}"
+        named = os.environ.get("JAX_PLATFORMS")
+        mend = f"JAX_PLATFORMS is {named!r}; unset it, or set it to cpu"
+        advice = mend if named else "install it again: pip install --force-reinstall jax jaxlib"
+        return [Finding("devices", "jax", found, State.PROBLEM, advice)]
     backend = devices[0][0]
     findings = [Finding("devices", "backend", f"jax computes on {backend}")]
     for number, (kind, name, memory) in enumerate(devices):
@@ -254,11 +255,3 @@ def _describe_devices(child: "subprocess.Popen[str]") -> list[Finding]:
 def _has_nvidia_gpu() -> bool:
     """Return whether the driver of an NVIDIA GPU is installed, whatever JAX can do with it."""
     return Path("/proc/driver/nvidia/version").exists() or shutil.which("nvidia-smi") is not None
-
-
-def _describe_failure(reason: str) -> Finding:
-    """Explain why JAX does not start."""
-    named = os.environ.get("JAX_PLATFORMS")
-    mend = f"JAX_PLATFORMS is {named!r}; unset it, or set it to cpu"
-    advice = mend if named else "install it again: pip install --force-reinstall jax jaxlib"
-    return Finding("devices", "jax", f"{reason:.400}", State.PROBLEM, advice)

@@ -216,8 +216,8 @@ def test_cross_validation_from_the_command_line(trained: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["world", "show", "papr"], "there is no world named 'papr': did you mean 'paper'?"),
-        (["world", "check", "no/such.toml"], "there is no world file 'no/such.toml'"),
+        (["world", "show", "papr"], "there is no world 'papr': did you mean 'paper'?"),
+        (["world", "check", "no/such.toml"], "there is no world 'no/such.toml'"),
         (["world", "new", "world"], "ends in .toml"),
         (["world", "sample", "paper", "-n", "0"], "Invalid value for '-n'"),
         (["world", "smple", "paper"], "No such command 'smple'"),
@@ -236,7 +236,7 @@ def test_cross_validation_from_the_command_line(trained: Path) -> None:
         (["world", "sample", "paper", "--csv", "/"], "/ exists already"),
         (["world", "sample", "paper", "-n", "99999999999999"], "from 1 to 10,000,000"),
         (["train", "--set", "hidden=999999999"], "hidden must be from 1 to 10,000"),
-        (["world", "show", "x" * 300], "there is no world named"),
+        (["world", "show", "x" * 300], "there is no world"),
     ],
 )
 def test_mistakes_get_one_sentence_and_exit_code_2(arguments: list[str], message: str) -> None:

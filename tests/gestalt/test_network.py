@@ -91,7 +91,7 @@ def test_comprehend_is_labelled(network: Network) -> None:
 
 @pytest.mark.parametrize("probe", ["agnt", "woman pizza", "zzzz", "in", "in kitchen", ""])
 def test_unknown_probes_are_refused(network: Network, probe: str) -> None:
-    with pytest.raises(ValueError, match="unknown probe"):
+    with pytest.raises(ValueError, match="unknown role or word"):
         network.comprehend("woman", probes=[probe])
 
 
@@ -135,7 +135,7 @@ def test_collapsed_loss_is_the_loss_of_all_single_rows(small_run: Run) -> None:
         roles = [(r, words[f]) for r, f in zip(world.roles, event, strict=True) if f >= 0]
         answer = network.comprehend(text, probes=[name for pair in roles for name in pair])
         for index, (role, filler) in enumerate(roles):
-            target = world.filler_units(filler) | np.isin(world.units, "role:" + role)
+            target = world.find_filler_units(filler) | np.isin(world.units, "role:" + role)
             for probe in (2 * index, 2 * index + 1):
                 y = answer.isel(probe=probe).to_numpy().astype(np.float64)
                 total -= np.log(np.where(target, y, 1 - y)).sum()

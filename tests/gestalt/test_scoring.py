@@ -26,7 +26,7 @@ def test_scores_agree_with_their_definitions(small_run: Run) -> None:
             continue
         answers = network.comprehend(text, probes=[name for pair in roles for name in pair])
         for index, (role, filler) in enumerate(roles):
-            target = world.filler_units(filler) | np.isin(world.units, "role:" + role)
+            target = world.find_filler_units(filler) | np.isin(world.units, "role:" + role)
             for probe in (2 * index, 2 * index + 1):
                 right = (answers.isel(probe=probe).to_numpy() > 0.5) == target
                 units += count * right.mean(axis=1).sum()

@@ -259,7 +259,10 @@ def test_controls_come_from_either_table(tmp_path: Path) -> None:
         ({"measures": "item,position\n1,1\n"}, "no column of numbers"),
         ({"measures": "item,measure,value\n1,item,2\n"}, "a measure called 'item', as a column"),
         ({"measures": "itm,update\n1,1\n"}, "no column 'item': did you mean 'itm'?"),
-        ({"measures": "item;update\n1;1\n"}, "separated by semicolons, and must be by commas"),
+        (
+            {"measures": "item;update\n1;1\n"},
+            "separated by semicolons or tabs, and must be by commas",
+        ),
         ({"measures": "item,update\n"}, "no rows below its header"),
         ({"measures": "item,update\n1,2\n"}, "column position with several values"),
         (
@@ -288,10 +291,10 @@ def test_packed_tables_are_read_and_broken_ones_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="it is not packed by gzip; rename it"):
         read_measures(path, Columns())
     path.write_bytes(gzip.compress(b"item;update\n1;2\n"))
-    with pytest.raises(UserError, match="separated by semicolons, and must be by commas"):
+    with pytest.raises(UserError, match="separated by semicolons or tabs, and must be by commas"):
         read_measures(path, Columns())
     path.write_bytes(gzip.compress(MEASURES.encode() * 100))
-    with pytest.raises(UserError, match="too long once unpacked"):
+    with pytest.raises(UserError, match="more than .* bytes of text"):
         read_table(path, most=10 * len(MEASURES))
 
 
@@ -303,9 +306,9 @@ def test_packed_tables_are_read_and_broken_ones_refused(tmp_path: Path) -> None:
         ("m.csv.gz", b"", "it is empty; give a table"),
         ("m.csv", None, "it is not there; check its name"),
         ("m.csv.gz", None, "it is not there; check its name"),
-        ("m.csv", gzip.compress(b"item,x\n", mtime=0), "it is packed by gzip; unpack it first"),
-        ("m.xlsx", b"PK\x03\x04\xff", "it is a zip archive, as spreadsheets are; unpack it first"),
-        ("m.csv.gz", b"PK\x03\x04\xff", "it is a zip archive, as spreadsheets are; unpack it"),
+        ("m.csv", gzip.compress(b"item,x\n", mtime=0), ".*gzip; unpack it first"),
+        ("m.xlsx", b"PK\x03\x04\xff", ".*zip, as spreadsheets are.*; unpack it first"),
+        ("m.csv.gz", b"PK\x03\x04\xff", ".*zip, as spreadsheets are.*; unpack it"),
     ],
 )
 def test_files_that_are_no_tables_are_named(tmp_path: Path, name, data, message: str) -> None:
@@ -322,7 +325,7 @@ def test_rows_with_more_cells_than_the_header_are_refused(tmp_path: Path, rows: 
     (tmp_path / "t.csv").write_text(text)
     (tmp_path / "t.csv.gz").write_bytes(gzip.compress(text.encode()))
     for name in ("t.csv", "t.csv.gz"):
-        with pytest.raises(UserError, match=f"{name}: its rows have more cells than the header; "):
+        with pytest.raises(UserError, match=f"{name}: row 2 has more cells than the header; "):
             read_trials(tmp_path / name, Columns())
 
 
@@ -345,7 +348,7 @@ def test_a_column_of_where_that_no_table_has_is_named(tmp_path: Path) -> None:
 )
 def test_other_separators_are_named(tmp_path: Path, text: str, name: str) -> None:
     (tmp_path / "d.csv").write_text(text)
-    with pytest.raises(UserError, match=f"by {name}, and must be by commas; save it as CSV"):
+    with pytest.raises(UserError, match=f"d.csv: .*{name}.* by commas; save it as CSV"):
         read_trials(tmp_path / "d.csv", Columns())
 
 

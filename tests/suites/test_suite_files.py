@@ -125,7 +125,7 @@ def test_an_unknown_name_and_a_missing_file_are_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="mine.csv: it is not there; check its name"):
         load_suite(path)
     (tmp_path / "mine.csv").write_text("\n")
-    with pytest.raises(UserError, match="mine.csv: it is empty; begin it with the header cond"):
+    with pytest.raises(UserError, match="mine.csv: it is empty; give a table with a header"):
         load_suite(path)
     path.write_text("")
     with pytest.raises(UserError, match="mine.toml: it is empty; write it first"):

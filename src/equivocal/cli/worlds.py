@@ -62,13 +62,13 @@ def check(name: Name) -> None:
     world = World.load(name)
     out.print(
         f"{world.source} is in order: {len(world.tokens)} tokens, "
-        f"{len(world.units)} units, {_at_least(world)}{len(world.sentences):,} sentences.",
+        f"{len(world.units)} units, {_qualify_counts(world)}{len(world.sentences):,} sentences.",
         soft_wrap=True,
     )
 
 
-def _at_least(world: "World") -> str:
-    """What stands before counts of a world that is sampled and not enumerated."""
+def _qualify_counts(world: "World") -> str:
+    """Return what stands before counts of a world that is sampled and not enumerated."""
     return "" if world.is_exact else "at least "
 
 
@@ -86,22 +86,23 @@ def show(name: Name) -> None:
             "questions": lambda: world.all_derivations.queries,
         },
     )
-    out.print(Panel(_counts(world), title=Text(f"world {world.name}"), expand=False))
-    classes = [_class_table(world, cls) for cls in world.file.words]
-    out.print(Columns(classes))
-    sentences = Table(title="most probable sentences", title_justify="left", box=None)
-    sentences.add_column("P", justify="right")
-    sentences.add_column("sentence")
+    counts = _make_table(_describe_world(world), "bold", "")
+    out.print(Panel(counts, title=Text(f"world {world.name}"), expand=False))
+    classes = world.file.words.items()
+    words = {cls: {word: ", ".join(has) for word, has in words.items()} for cls, words in classes}
+    out.print(Columns(_make_table(rows, "bold", "dim", title=cls) for cls, rows in words.items()))
+    sentences = Table(
+        "P", "sentence", title="most probable sentences", title_justify="left", box=None
+    )
     for sentence in world.sentences[:SHOWN_SENTENCES]:
         sentences.add_row(f"{sentence.probability:.4f}", sentence.text)
     out.print(sentences)
 
 
-def _counts(world: "World") -> Table:
-    table = _two_columns("bold", "")
-    everything = world.all_derivations
-    prefix = _at_least(world)
-    rows = {
+def _describe_world(world: "World") -> dict[str, str]:
+    """Return what there is to say about a world, by label."""
+    everything, prefix = world.all_derivations, _qualify_counts(world)
+    return {
         "about": world.file.description,
         "roles": ", ".join(world.roles),
         "input tokens": f"{len(world.tokens)} ({len(world.lexicon.markers)} of them markers)",
@@ -113,23 +114,15 @@ def _counts(world: "World") -> Table:
         "beginnings": f"{prefix}{len(everything.tree.parent):,}",
         "questions": f"{prefix}{len(everything.queries):,} distinct (beginning, probe) pairs",
     }
-    for label, value in rows.items():
-        table.add_row(label, value)
-    return table
 
 
-def _two_columns(left: str, right: str, title: str | None = None) -> Table:
-    """A table without lines, with a style for each column."""
+def _make_table(rows: dict[str, str], left: str, right: str, title: str | None = None) -> Table:
+    """Make a table of two columns without lines, with a style for each column."""
     table = Table(title=title, title_justify="left", box=None, show_header=False)
     table.add_column(style=left)
     table.add_column(style=right)
-    return table
-
-
-def _class_table(world: "World", cls: str) -> Table:
-    table = _two_columns("bold", "dim", title=cls)
-    for word, features in world.file.words[cls].items():
-        table.add_row(word, ", ".join(features))
+    for row in rows.items():
+        table.add_row(*row)
     return table
 
 

@@ -13,13 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jaxtyping import Float
-from numpy.typing import NDArray
 
-from equivocal.errors import UserError, did_you_mean
+from equivocal.errors import UserError
 from equivocal.gestalt.network import SentenceGestalt
 from equivocal.gestalt.questions import collect_questions, compute_features
 from equivocal.gestalt.storage import load_network
-from equivocal.world import Corpus, UnknownWordError, Utterance, World, name_role_unit
+from equivocal.world import Corpus, Utterance, World
 
 BIAS = "bias"  # label of the constant feature behind ψ
 
@@ -70,7 +69,7 @@ class Network:
             A sentence, or the beginning of one.
         probes : str or sequence of str, optional
             Roles or words of the world (a filler, "what is the pizza here?"; see
-            `World.filler_units`); by default all roles. A name that is both is taken as the role.
+            `World.find_filler_units`); by default all roles. A name that is both is the role.
 
         Returns
         -------
@@ -112,24 +111,12 @@ class Network:
         return jnp.asarray(self.world.encode(utterance))
 
     def _encode_probes(self, names: Sequence[str]) -> jax.Array:
-        return jnp.asarray(np.stack([self._find_units(name) for name in names]), jnp.float32)
+        return jnp.asarray(
+            np.stack([self.world.find_probe_units(name) for name in names]), jnp.float32
+        )
 
     def _describe(self, utterance: Utterance) -> dict[str, str]:
         return {"world": self.world.name, "sentence": str(utterance)}
-
-    def _find_units(self, name: str) -> NDArray[np.bool_]:
-        """Return the pattern over output units of a probe."""
-        world = self.world
-        if name in world.roles:
-            return world.lexicon.mark_units((name_role_unit(name),))
-        try:
-            return world.filler_units(name)
-        except UnknownWordError:
-            hint = did_you_mean(name, [*world.roles, *world.lexicon.words])
-            why = hint or "; give a role or one word of the world."
-            raise UserError(f"unknown probe {name!r}{why}") from None
-        except UserError as error:
-            raise UserError(f"unknown probe {name!r}: {error}") from None
 
 
 def _label(

@@ -118,11 +118,10 @@ class Run:
             )
             return None
         found = cls.load(directory)
-        wanted, there = asdict(settings), asdict(found.settings)
-        changed = [f"{name} {there[name]}" for name in wanted if wanted[name] != there[name]]
+        there = asdict(found.settings).items() - asdict(settings).items()
+        changed = [f"{name} {value}" for name, value in sorted(there)]
         if found.world.fingerprint != world.fingerprint:
-            same = found.world.name == world.name
-            changed.insert(0, f"{'another version of ' if same else ''}world {found.world.name}")
+            changed.insert(0, f"another world {found.world.name!r} or version of it")
         if changed:
             raise UserError(
                 f"{directory} holds another run ({join_names(changed)}); choose another folder for "

@@ -155,11 +155,24 @@ def load_model(
 ) -> SentenceGestalt:
     """Load the weights of one network; a file of another world or another shape is refused."""
     path = locate_network(directory, index)
-    empty = _describe_network(settings, world)
+    sizes = {"num_tokens": len(world.tokens), "num_units": len(world.units)}
+    sizes |= {"hidden": settings.hidden, "gestalt": settings.gestalt}
+    # a network of shapes in place of weights
+    empty: SentenceGestalt = eqx.filter_eval_shape(create_network, jax.random.key(0), **sizes)
     expected = {name: leaf.shape for name, leaf in name_arrays(empty).items()}
 
     def check(metadata: dict[str, str], shapes: Shapes) -> None:
-        _check_origin(path, metadata, world)
+        try:
+            about = parse_json(metadata[ABOUT])
+            origin = about["format"], about["fingerprint"]
+        except (ValueError, KeyError, TypeError):
+            origin = None
+        if origin != (FORMAT, world.fingerprint):
+            raise UserError(
+                f"{path} was trained in another world or by another version "
+                f"({metadata.get(ABOUT, 'unknown')!s:.200}), not in {world.name!r} "
+                f"({world.fingerprint}); load it with its own world, or {TRAIN_AGAIN}"
+            )
         for name in expected.keys() | shapes.keys():
             if shapes.get(name) != expected.get(name):
                 raise UserError(
@@ -177,27 +190,3 @@ def load_model(
     leaves = [jnp.asarray(arrays[name], jnp.float32) for name in expected]
     network: SentenceGestalt = jax.tree.unflatten(jax.tree.structure(empty), leaves)
     return network
-
-
-def _check_origin(path: Path, metadata: dict[str, str], world: World) -> None:
-    """Refuse a network of another format or of another world."""
-    try:
-        about = parse_json(metadata.get(ABOUT, "{}"))
-    except ValueError:
-        about = None
-    if not isinstance(about, dict) or about.get("format") != FORMAT:
-        raise UserError(f"{path} is not a network file of this version; {TRAIN_AGAIN}")
-    if about.get("fingerprint") != world.fingerprint:
-        raise UserError(
-            f"{path} was trained in world {about.get('world', 'unknown')!r:.60} "
-            f"({about.get('fingerprint', 'no fingerprint')!s:.60}), not in {world.name!r} "
-            f"({world.fingerprint}); load it with the world it was trained in, or train again."
-        )
-
-
-def _describe_network(settings: TrainingSettings, world: World) -> SentenceGestalt:
-    """Return a network of shapes in place of weights."""
-    sizes = {"num_tokens": len(world.tokens), "num_units": len(world.units)}
-    sizes |= {"hidden": settings.hidden, "gestalt": settings.gestalt}
-    shapes: SentenceGestalt = eqx.filter_eval_shape(create_network, jax.random.key(0), **sizes)
-    return shapes

@@ -36,6 +36,15 @@ from equivocal.machine import count_cores
 from equivocal.world import MAX_SAMPLE
 
 LARGEST = 1e300  # a whole number may be too large for a float, and even to be printed
+LIMITS: dict[str, tuple[float, float]] = {
+    **dict.fromkeys(("networks", "hidden", "gestalt"), (1, 10_000)),
+    **dict.fromkeys(("epochs", "patience", "steps", "questions"), (1, 1_000_000)),
+    **dict.fromkeys(("held_out", "decay_from", "second_moment"), (0, 1)),
+    **dict.fromkeys(("learning_rate", "weight_decay"), (0, LARGEST)),
+    "sentences": (2, MAX_SAMPLE),
+    "seed": (0, 2**32 - 1),
+}
+OPEN = ("held_out", "second_moment", "learning_rate")  # the limits themselves are out
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,54 +76,32 @@ class TrainingSettings:
     def __post_init__(self) -> None:
         for field in fields(self):
             object.__setattr__(self, field.name, _check_number(field, getattr(self, field.name)))
-        for name in ("networks", "hidden", "gestalt"):
-            self._require(name, 1 <= getattr(self, name) <= 10_000, "from 1 to 10,000")
-        for name in ("epochs", "patience", "steps", "questions"):
-            self._require(name, 1 <= getattr(self, name) <= 1_000_000, "from 1 to 1,000,000")
-        self._require("sentences", 2 <= self.sentences <= MAX_SAMPLE, f"from 2 to {MAX_SAMPLE:,}")
-        self._require("seed", 0 <= self.seed < 2**32, "from 0 to 2³² − 1")
-        self._require("held_out", 0 < self.held_out < 1, "between 0 and 1")
-        self._require("learning_rate", self.learning_rate > 0, "more than 0")
-        self._require("decay_from", 0 <= self.decay_from <= 1, "from 0 to 1")
-        self._require("second_moment", 0 < self.second_moment < 1, "between 0 and 1")
-        self._require("weight_decay", self.weight_decay >= 0, "0 or more")
-
-    def _require(self, name: str, holds: bool, rule: str) -> None:
-        if not holds:
-            raise UserError(f"{name} must be {rule}, got {getattr(self, name)!r}.")
 
     @classmethod
-    def parse(cls, pairs: Sequence[str]) -> dict[str, int | float]:
-        """Read settings written as `name=value`.
+    def parse(cls, pairs: Sequence[str]) -> dict[str, Any]:
+        """Read settings written as `name=value`; what is no number is left for others to refuse.
 
         >>> TrainingSettings.parse(["hidden=50", "weight_decay=1e-3"])
         {'hidden': 50, 'weight_decay': 0.001}
         """
-        written = (pair.partition("=") for pair in pairs)
-        return {
-            name: _check_number(cls._get_field(name), _read_number(text))
-            for name, _, text in written
-        }
+        return {name: _read_number(text) for name, _, text in (p.partition("=") for p in pairs)}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "TrainingSettings":
         """Build settings from values by name; for an unknown name the nearest is proposed."""
+        known = {field.name: field for field in fields(cls)}
+        for name in values:
+            if name not in known:
+                hint = did_you_mean(name, known) or f"; settings are {join_names(known, most=99)}."
+                raise UserError(f"unknown setting {name!r}{hint}")
         numbers: dict[str, Any] = {
-            name: _check_number(cls._get_field(name), value) for name, value in values.items()
+            name: _check_number(known[name], value) for name, value in values.items()
         }
         return cls(**numbers)
 
-    @classmethod
-    def _get_field(cls, name: str) -> "Field[Any]":
-        known = {field.name: field for field in fields(cls)}
-        if name not in known:
-            hint = did_you_mean(name, known) or f"; settings are {join_names(known, most=99)}."
-            raise UserError(f"unknown setting {name!r}{hint}")
-        return known[name]
-
 
 def _read_number(text: str) -> Any:
-    """Read a whole number or another; what is neither is returned for others to refuse."""
+    """Read a whole number or another; what is neither is returned as it is."""
     for kind in (int, float):
         with suppress(ValueError):
             return kind(text)
@@ -122,14 +109,17 @@ def _read_number(text: str) -> Any:
 
 
 def _check_number(field: "Field[Any]", value: Any) -> int | float:
-    """Return a number of the field's own type: `learning_rate = 1` is 1.0."""
+    """Return a number of the field's own type and in its range: `learning_rate = 1` is 1.0."""
     kind: type[int] | type[float] = int if isinstance(field.default, int) else float
     fits = isinstance(value, int if kind is int else int | float) and not isinstance(value, bool)
     if not fits:
         what, example = "a whole number" if kind is int else "a number", field.default
         raise UserError(f"{field.name} must be {what} such as {example}, got {value!r:.60}.")
-    if not abs(value) < LARGEST:  # nor is NaN
-        raise UserError(f"{field.name} must be a number between -{LARGEST:g} and {LARGEST:g}.")
+    low, high = LIMITS[field.name]
+    if not low <= value <= high or (field.name in OPEN and value in (low, high)):  # or NaN
+        rule = f"from {low:,} to {high:,}" + ", these two excluded" * (field.name in OPEN)
+        given = value if abs(value) < LARGEST else "one that is not"
+        raise UserError(f"{field.name} must be {rule}, got {given}.")
     return kind(value)
 
 

@@ -5,7 +5,6 @@ key of n dotted parts takes n² steps, an integer of n digits too (Python stops 
 at the top may be changed.
 """
 
-import csv
 import gzip
 import io
 import json
@@ -30,6 +29,7 @@ MOST_PARTS = 64  # of a dotted key; ours have up to 5
 # Starts at the first letter of a key only, and never goes back, so that it takes linear time.
 _PART = r"""(?>[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+"""
 _LONG_KEY = re.compile(rf"(?<![\w-])(?:{_PART}){{{MOST_PARTS}}}", re.ASCII)
+QUOTE = "take commas from the ends of rows, or put quotes round text that has a comma"
 ZIP, GZIP = b"PK\x03\x04", b"\x1f\x8b"  # how such files begin
 
 
@@ -51,14 +51,10 @@ def read_text(path: str | Path, most: int = SETTINGS_BYTES, *, packed: bool = Fa
     if packed and not data.startswith(ZIP):
         data = _unpack(path, data, most)
     if len(data) > most:
-        advice = "give a part of it as CSV" if packed else "give a smaller file"
-        why = "it is too long once unpacked" if packed else f"it grew beyond {most} bytes"
-        raise UnreadableError(path, why, advice)
-    if data.startswith(ZIP):
-        advice = "unpack it first, or save a spreadsheet as CSV"
-        raise UnreadableError(path, "it is a zip archive, as spreadsheets are", advice)
-    if data.startswith(GZIP):
-        raise UnreadableError(path, "it is packed by gzip", "unpack it first")
+        raise UnreadableError(path, f"it has more than {most} bytes of text", "give a part of it")
+    if data.startswith((ZIP, GZIP)):
+        why = "it is packed by zip, as spreadsheets are, or by gzip"
+        raise UnreadableError(path, why, "unpack it first, or save a spreadsheet as CSV")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -114,72 +110,51 @@ def parse_json(text: str) -> Any:
 
 def read_json(path: str | Path, most: int = TABLE_BYTES) -> Any:
     """Read a JSON file."""
+    text = read_text(path, most)
     try:
-        return parse_json(read_text(path, most))
-    except UnreadableError:
-        raise
+        return parse_json(text)
     except ValueError as error:
         raise UnreadableError(path, f"it is not JSON ({error})") from None
 
 
-def read_table(path: str | Path, most: int = TABLE_BYTES) -> "pd.DataFrame":
-    """Read a CSV file, plain or packed as `.gz`, as a table."""
+def read_table(path: str | Path, most: int = TABLE_BYTES, **options: Any) -> "pd.DataFrame":
+    """Read a CSV file, plain or packed as `.gz`, as a table; `options` are those of pandas."""
     import pandas as pd
 
     text = read_text(path, most, packed=Path(path).suffix == ".gz")
-    _check_separator(path, text.partition("\n")[0])
+    header = text.partition("\n")[0]
+    if "," not in header and (";" in header or "\t" in header):
+        why = "its columns are separated by semicolons or tabs, and must be by commas"
+        raise UnreadableError(path, why, "save it as CSV with a point in its numbers")
     try:
-        table = pd.read_csv(io.StringIO(text))
+        table: pd.DataFrame = pd.read_csv(io.StringIO(text), **options)
     except pd.errors.EmptyDataError:
         raise UnreadableError(path, "it is empty", "give a table with a header and rows") from None
     except (ValueError, OverflowError) as error:
-        raise UnreadableError(path, f"it is not a CSV table ({error})") from None
+        raise UnreadableError(
+            path, f"it is not a CSV table ({str(error).strip()})", QUOTE
+        ) from None
     # pandas takes the first cells for names of rows, and all columns move by as many
     if len(table) and not isinstance(table.index, pd.RangeIndex):
-        why = "its rows have more cells than the header"
-        advice = "take commas from the ends of rows, or put quotes round text that has a comma"
-        raise UnreadableError(path, why, advice)
+        raise UnreadableError(path, "row 2 has more cells than the header", QUOTE)
     return table
-
-
-def _check_separator(path: str | Path, header: str) -> None:
-    """Refuse tables from places with decimal commas, and tables copied from a window."""
-    for sign, name in ((";", "semicolons"), ("\t", "tabs")):
-        if sign in header and "," not in header:
-            raise UserError(
-                f"{path}: its columns are separated by {name}, and must be by commas; save it as "
-                "CSV with a point in its numbers."
-            )
 
 
 def read_cells(
     path: str | Path, columns: Sequence[str], most: int = TABLE_BYTES
 ) -> list[tuple[int, dict[str, str]]]:
-    """Read a CSV file that people write: (line number, cells by column) of each row.
+    """Read a CSV file that people write: (row number, cells by column) of each row.
 
-    The header is line 1 and must have all of `columns`.
+    The header is row 1 and must have all of `columns`; rows without any text are left out.
     """
-    text = read_text(path, most)
-    if not text.strip():
-        advice = f"begin it with the header {','.join(columns)}"
-        raise UnreadableError(path, "it is empty", advice)
-    try:
-        reader = csv.DictReader(io.StringIO(text, newline=""), skipinitialspace=True)
-        header = tuple(reader.fieldnames or ())
-        rows = [(reader.line_num, row) for row in reader]
-    except csv.Error as error:
-        raise UserError(f"{path} is not a CSV file: {error}.") from None
-    if missing := [name for name in columns if name not in header]:
-        _check_separator(path, ",".join(header))
+    plain = {"dtype": str, "na_filter": False, "skipinitialspace": True, "skip_blank_lines": False}
+    table = read_table(path, most, **plain)
+    if missing := [name for name in columns if name not in table]:
         raise UserError(
             f"{path}, row 1: the columns must be {join_names(columns)}; "
-            f"{join_names(missing)} is missing, found {join_names(header):.200}."
+            f"{join_names(missing)} is missing, found {join_names(table.columns):.200}."
         )
-    if too_long := [number for number, row in rows if None in row]:
-        raise UserError(
-            f"{path}, row {too_long[0]} has more cells than the header; put quotes round text "
-            "that has a comma."
-        )
-    if not rows:
-        raise UserError(f"{path} has no rows below its header; add one.")
-    return rows
+    rows = enumerate((dict(zip(table, row, strict=True)) for row in table.values), start=2)
+    if filled := [(number, row) for number, row in rows if any(row.values())]:
+        return filled
+    raise UserError(f"{path} has no rows below its header; add one.")

@@ -247,7 +247,7 @@ def _find_position(row: Stimulus, role: str, world: World) -> int:
     places = [
         place
         for place, part in enumerate(row.utterance)
-        if unit and world.filler_units(part.word)[world.units.index(unit)]
+        if unit and world.find_filler_units(part.word)[world.units.index(unit)]
     ]
     if len(places) != 1:
         raise UserError(

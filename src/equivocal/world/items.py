@@ -180,25 +180,15 @@ def _parse_units(text: str, world: World, where: str) -> dict[str, str]:
         probe, sign, unit = (part.strip() for part in pair.partition("="))
         if not sign:
             raise UserError(f"{where}: write probe=unit; probe=unit, not {pair!r:.80}.")
-        _check_probe(probe, world, where)
+        try:
+            world.find_probe_units(probe)
+        except UserError as error:
+            raise UserError(f"{where}: {error}") from None
         if unit not in world.units:
             hint = did_you_mean(unit, world.units) or f"; units are {join_names(world.units)}."
             raise UserError(f"{where}: unknown unit {unit!r:.80}{hint}")
         units[probe] = unit
     return units
-
-
-def _check_probe(probe: str, world: World, where: str) -> None:
-    if probe in world.roles:
-        return
-    try:
-        world.filler_units(probe)
-    except UserError:
-        hint = did_you_mean(probe, (*world.roles, *world.lexicon.words))
-        hint = (
-            hint or f"; roles are {join_names(world.roles)}, and any word of the world is a probe."
-        )
-        raise UserError(f"{where}: unknown role or word {probe!r:.80}{hint}") from None
 
 
 def _check_balance(items: Items, path: str | Path) -> None:

@@ -59,21 +59,14 @@ def read_world(name_or_path: str | Path) -> tuple[str, str]:
     if os.path.isfile(path):
         text = read_text(path, MAX_BYTES)
         if not text.strip():
-            raise UserError(
-                f"{path} is empty; remove it, and `equivocal world new {path}` writes an example "
-                "there."
-            )
+            advice = f"remove it, and `equivocal world new {path}` writes an example there"
+            raise UserError(f"{path} is empty; {advice}.")
         return text, str(path)
-    given, shipped = f"{str(path)!r:.200}", list_shipped_worlds()
-    if path.suffix == ".toml" or len(path.parts) > 1:
-        raise UserError(
-            f"there is no world file {given}; `equivocal world new {path!s:.200}` writes an "
-            f"example, and {join_names(shipped)} come with the package."
-        )
+    shipped = list_shipped_worlds()
     raise UserError(
-        f"there is no world named {given}{did_you_mean(str(path), shipped) or '.'} Worlds that "
-        f"come with the package are {join_names(shipped)}; give a world of your own by its path, "
-        "my.toml."
+        f"there is no world {str(path)!r:.200}{did_you_mean(str(path), shipped) or ';'} "
+        f"{join_names(shipped)} come with the package, a world of your own is given by its path, "
+        f"and `equivocal world new {path.with_suffix('.toml')!s:.200}` writes an example."
     )
 
 

@@ -25,9 +25,14 @@ from equivocal.world.derivations import (
     enumerate_derivations,
     sum_by_group,
 )
-from equivocal.world.errors import ImpossibleSentenceError, WorldError, WorldSizeWarning
+from equivocal.world.errors import (
+    ImpossibleSentenceError,
+    UnknownWordError,
+    WorldError,
+    WorldSizeWarning,
+)
 from equivocal.world.grammar import NO_FILLER, Grammar, build_grammar, map_markers_to_words
-from equivocal.world.lexicon import Lexicon, build_lexicon
+from equivocal.world.lexicon import Lexicon, build_lexicon, name_role_unit
 from equivocal.world.loading import parse_world_file, read_world
 from equivocal.world.parsing import Parser, Utterance
 from equivocal.world.prefixes import NO_NODE
@@ -262,7 +267,7 @@ class World:
             dtype=np.int32,
         )
 
-    def filler_units(self, filler: str) -> NDArray[np.bool_]:
+    def find_filler_units(self, filler: str) -> NDArray[np.bool_]:
         """Return (units,): the units of a word used as a probe.
 
         What a construction adds to a filler is added by name: "woman + passive voice".
@@ -281,6 +286,18 @@ class World:
         meaning: NDArray[np.bool_] = self.lexicon.features[self.lexicon.words.index(parts[0].word)]
         return meaning | self.lexicon.mark_units(tuple(added))
 
+    def find_probe_units(self, probe: str) -> NDArray[np.bool_]:
+        """Return (units,): the units of a probe, a role or a filler (see `find_filler_units`)."""
+        if probe in self.roles:
+            return self.lexicon.mark_units((name_role_unit(probe),))
+        try:
+            return self.find_filler_units(probe)
+        except UserError as error:
+            hint = did_you_mean(str(probe), (*self.roles, *self.lexicon.words))
+            known = f"; roles are {join_names(self.roles)}, and any word of the world is a probe."
+            reason = f": {error}" if not isinstance(error, UnknownWordError) else hint or known
+            raise UserError(f"unknown role or word {probe!r:.80}{reason}") from None
+
     def true_beliefs(
         self, text: str | Utterance, role: str | None = None, *, filler: str | None = None
     ) -> "pd.Series[float]":
@@ -296,7 +313,7 @@ class World:
         role : str, optional
             The probe: "who is the agent?"
         filler : str, optional
-            A word as the probe instead: "what is the pizza in this event?" (see `filler_units`).
+            A word as the probe instead: "what is the pizza here?" (see `find_filler_units`).
 
         Returns
         -------
@@ -344,7 +361,7 @@ class World:
             raise UserError("ask with a role or with filler=, one of the two.")
         if role is None:
             queries = self.all_derivations.queries
-            units = self.filler_units("" if filler is None else filler)
+            units = self.find_filler_units("" if filler is None else filler)
             fits = (queries.probe_units == units).all(axis=1)
             return int(np.argmax(fits)) if fits.any() else -1
         if role not in self.roles:
