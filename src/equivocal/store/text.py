@@ -154,7 +154,8 @@ def read_cells(
             f"{path}, row 1: the columns must be {join_names(columns)}; "
             f"{join_names(missing)} is missing, found {join_names(table.columns):.200}."
         )
-    rows = enumerate((dict(zip(table, row, strict=True)) for row in table.values), start=2)
+    names = [str(name) for name in table]
+    rows = enumerate((dict(zip(names, row, strict=True)) for row in table.values), start=2)
     if filled := [(number, row) for number, row in rows if any(row.values())]:
         return filled
     raise UserError(f"{path} has no rows below its header; add one.")
