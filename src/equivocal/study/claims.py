@@ -25,7 +25,8 @@ COLUMNS = ["id", "claim", "where", "printed", "at_paper_steps", "at_convergence"
 RULES: dict[str, Callable[[Entry, Facts, str], Finding]] = {
     name.removeprefix("judge_"): getattr(module, name)
     for module in (claim_rules, sampler_rules)
-    for name in module.__all__
+    for name in vars(module)
+    if name.startswith("judge_")
 }
 
 
