@@ -11,7 +11,6 @@ from rich.table import Table
 from rich.text import Text
 
 from equivocal.cli.console import err, out
-from equivocal.errors import UserError
 
 if TYPE_CHECKING:
     from equivocal.asking import Answer, Belief, Comprehender
@@ -63,7 +62,9 @@ def ask(
     texts = [sentence] if compare is None else [sentence, compare]
     comprehender = open_comprehender(world, run, network, texts)
     answers = [
-        comprehender.answer(text, prior_variance=prior_variance, step=_parse_step(step))
+        comprehender.answer(
+            text, prior_variance=prior_variance, step=int(step) if step.isdecimal() else step
+        )
         for text in texts
     ]
     if as_json:
@@ -99,15 +100,6 @@ def open_comprehender(
     for text in texts:
         parse_sentence(source.world, text)
     return Comprehender(source)
-
-
-def _parse_step(text: str) -> int | str:
-    """Parse a step: a number or `converged`."""
-    if text == "converged":
-        return text
-    if not text.isdecimal():
-        raise UserError(f"--step is a whole number or `converged`, got {text!r}.")
-    return int(text)
 
 
 def _show_answer(answer: "Answer", top: int) -> RenderableType:

@@ -19,7 +19,7 @@ from matplotlib.typing import RcKeyType
 from equivocal.store.files import write_atomically
 from equivocal.study.summaries import MEAN
 
-__all__ = ["COLOURS", "KINDS", "publication_style", "save_figure"]
+__all__ = ["COLOURS", "KINDS", "add_legend", "publication_style", "save_figure"]
 
 KINDS = ("svg", "png")
 
