@@ -20,8 +20,6 @@ from equivocal.store.runs import find_damaged, locate_network
 from equivocal.store.store import hash_content
 from equivocal.world import World
 
-__all__ = ["CONVERGED", "DEFAULT", "AskSettings", "Source", "cache_folder"]
-
 CONVERGED = "converged"  # in place of a step: the converged posterior
 DEFAULT_WORLD = "paper"
 

@@ -27,8 +27,9 @@ from equivocal.cli import (
     training,
     worlds,
 )
-from equivocal.cli.console import err, out
+from equivocal.cli.console import out
 from equivocal.errors import UserError
+from equivocal.progress import err
 
 __all__ = ["app", "run"]
 

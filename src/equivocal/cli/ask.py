@@ -10,12 +10,11 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from equivocal.cli.console import err, out
+from equivocal.cli.console import out
+from equivocal.progress import err
 
 if TYPE_CHECKING:
     from equivocal.asking import Answer, Belief, Comprehender
-
-__all__ = ["ASK_EXAMPLES", "ask", "open_comprehender"]
 
 ASK_EXAMPLES = (
     'Examples: `equivocal ask "During dinner, the pizza eats the woman"`, '

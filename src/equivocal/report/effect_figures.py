@@ -15,6 +15,8 @@ from equivocal.report.style import (
 )
 from equivocal.study.summaries import MEAN
 
+__all__ = ["draw_specification_curve"]
+
 INTERVAL = ("effect", "low", "high")  # columns of a specification table that are not choices
 
 

@@ -27,7 +27,7 @@ from equivocal.suites.construction import Construction
 from equivocal.suites.particles import VARIANCE
 from equivocal.suites.reading import READINGS
 
-__all__ = ["select_usual", "tabulate_all", "tabulate_beliefs", "tabulate_shares"]
+__all__ = ["select_usual", "tabulate_all", "tabulate_beliefs", "tabulate_items", "tabulate_shares"]
 
 CELLS = ["construction", "condition", "beliefs", "variance", "heard"]
 NAN = float("nan")
