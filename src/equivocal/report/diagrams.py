@@ -4,6 +4,7 @@ Coordinates are in inches. Nothing is computed here; wording, places and colours
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -15,7 +16,7 @@ from equivocal.report.style import COLOURS, publication_style
 BLUE, ORANGE, GREEN = COLOURS[:3]
 UNITS = 9  # circles drawn for a layer; the layers have about a hundred units
 ALL = range(UNITS)
-CENTRED = {"ha": "center", "va": "center"}
+CENTRED: dict[str, Any] = {"ha": "center", "va": "center"}
 LAYERS = (  # place, name, note, units that are on
     (1.95, 0.75, "word and marker tokens", "e.g. “during” + “dinner”", {2, 6}),
     (1.95, 2.0, "hidden", "", ALL),

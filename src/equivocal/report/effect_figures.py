@@ -92,8 +92,8 @@ def _draw_path(axes: Axes, path: pd.DataFrame, name: str) -> None:
     steps = int(path.attrs.get("paper_steps", 0))
     stop = moved[(moved["step"] == steps) & (moved["network"] != MEAN)]
     if len(stop):
-        look = {"ms": 5, "mfc": "white", "mec": "black", "label": f"the paper's {steps} steps"}
-        axes.plot(stop["time"], stop[name], "D", **look)
+        label, x, y = f"the paper's {steps} steps", stop["time"], stop[name]
+        axes.plot(x, y, "D", ms=5, mfc="white", mec="black", label=label)
     for start in path.loc[(path["time"] <= 0) & (path["network"] == MEAN), name]:
         axes.axhline(start, color="0.5", lw=1, ls=":", label="before the first step")
     for estimate, style in (("mle", "--"), ("converged", "-.")):
