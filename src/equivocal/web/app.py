@@ -24,7 +24,7 @@ from equivocal.asking import Answer, Comprehender
 from equivocal.errors import UserError
 from equivocal.web.description import describe_api, describe_world
 from equivocal.web.guard import LOOPBACK_NAMES, Guard, limit_time
-from equivocal.web.questions import ListQuestion, Question, read_question
+from equivocal.web.schemas import ListQuestion, Question, read_question
 
 SECONDS = 5.0  # for one answer; it takes milliseconds
 STATIC = resources.files("equivocal.web") / "static"
@@ -44,10 +44,10 @@ def create_app(comprehender: Comprehender, *, hosts: tuple[str, ...] = LOOPBACK_
     hosts : tuple of str
         The host names that the server answers to; `*` stands for any.
     """
-    health = {"status": "ok", "world": comprehender.world.name, "version": __version__}
+    world, name = describe_world(comprehender).model_dump(), comprehender.world.name
     fixed = {
-        "/api/health": health,
-        "/api/world": describe_world(comprehender),
+        "/api/health": {"status": "ok", "world": name, "version": __version__},
+        "/api/world": world,
         "/api/openapi.json": describe_api(comprehender),
     }
 

@@ -1,60 +1,118 @@
 """The server described to its clients: its world for the page, its API as OpenAPI 3.1.
 
-The description of the API is the file `openapi.json`; the tests compare answers with it.
+Schemas come from the models of `equivocal.web.schemas`; the tests compare answers with them.
 """
 
-import json
-from dataclasses import asdict
-from importlib import resources
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from pydantic.json_schema import models_json_schema
 
 from equivocal import __version__
 from equivocal.asking import CONVERGED, Comprehender
 from equivocal.asking.examples import find_examples
-from equivocal.web.questions import MOST_CHARACTERS
-from equivocal.world import World
+from equivocal.web.schemas import (
+    MOST_CHARACTERS,
+    Answer,
+    Error,
+    Health,
+    Limits,
+    ListQuestion,
+    Message,
+    Question,
+    Step,
+    World,
+)
+from equivocal.world import World as ComprehendedWorld
 from equivocal.world.grammar import NO_FILLER
 from equivocal.world.spelling import inflect_verb
 
 PAPER_STEP = 17  # "τ = 17 discrete time-steps", §3
+REFERENCE = "#/components/schemas/{model}"
 
 
 def describe_api(comprehender: Comprehender) -> dict[str, Any]:
-    """Return the OpenAPI description, with the choices that this comprehender offers."""
-    text = (resources.files("equivocal.web") / "openapi.json").read_text("utf-8")
-    content: dict[str, Any] = json.loads(text)
-    content["info"]["version"] = __version__
-    parameters, settings = content["components"]["parameters"], comprehender.settings
-    parameters["prior_variance"]["schema"]["enum"] = list(settings.prior_variances)
-    parameters["step"]["schema"]["enum"] = [*settings.kept_steps, CONVERGED]
-    return content
-
-
-def describe_world(comprehender: Comprehender) -> dict[str, Any]:
-    """Return the answer to `/api/world`."""
-    world, settings = comprehender.world, comprehender.settings
-    times = {f"{v:g}": comprehender.get_times(v) for v in settings.prior_variances}
+    """Return the OpenAPI description of a server with this comprehender."""
+    models: list[type[Message]] = [Answer, Error, Health, World]
+    _, schemas = models_json_schema(
+        [(model, "serialization") for model in models], ref_template=REFERENCE
+    )
+    asked = (_describe_query(kind, comprehender) for kind in (ListQuestion, Question))
     return {
-        "name": world.name,
-        "description": world.file.description,
-        "network": comprehender.source.name,
-        "roles": list(world.roles),
-        "classes": _list_classes(world),
-        "examples": [asdict(example) for example in find_examples(world)],
-        "prior_variances": list(settings.prior_variances),
-        "prior_variance": settings.prior_variance,
-        "steps": [
-            {"step": step, "times": {name: values[at] for name, values in times.items()}}
-            for at, step in enumerate(settings.kept_steps)
-        ],
-        "paper_step": PAPER_STEP,
-        "limits": {"characters": MOST_CHARACTERS},
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Equivocal",
+            "version": __version__,
+            "description": "The beliefs of a network and its ensemble, word by word.",
+        },
+        "paths": {
+            "/api/health": _describe_get("Whether the server is up.", Health),
+            "/api/world": _describe_get("Words, examples, prior variances, steps.", World),
+            "/api/comprehend": _describe_get("Beliefs after each word.", Answer, next(asked)),
+            "/api/comprehend.csv": _describe_get("Beliefs in every filler.", None, next(asked)),
+            "/api/openapi.json": _describe_get("This description.", dict),
+        },
+        "components": {"schemas": schemas["$defs"]},
     }
 
 
-def _list_classes(world: World) -> dict[str, list[str]]:
+def _describe_query(kind: type[Question], comprehender: Comprehender) -> list[dict[str, Any]]:
+    """Return the parameters of a question, with the choices that this comprehender offers."""
+    default = comprehender.settings.prior_variance
+    variances = {
+        "type": "number",
+        "enum": list(comprehender.settings.prior_variances),
+        "default": default,
+    }
+    steps = {"enum": [*comprehender.settings.kept_steps, CONVERGED], "default": CONVERGED}
+    schemas = kind.model_json_schema()["properties"] | {"prior_variance": variances, "step": steps}
+    return [
+        {"name": name, "in": "query", "required": name == "sentence", "schema": schema}
+        for name, schema in schemas.items()
+    ]
+
+
+def _describe_get(
+    summary: str, answer: type | None, parameters: Sequence[dict[str, Any]] = ()
+) -> dict[str, Any]:
+    """Describe an operation that answers with a model, any object (`dict`) or a CSV table."""
+    content = {"text/csv": {}} if answer is None else _describe_json(answer)
+    responses: dict[str, Any] = {"200": {"description": "The answer.", "content": content}}
+    if parameters:
+        for status, reason in (("400", "A mistake in the request."), ("503", "It took too long.")):
+            responses[status] = {"description": reason, "content": _describe_json(Error)}
+    return {"get": {"summary": summary, "parameters": list(parameters), "responses": responses}}
+
+
+def _describe_json(answer: type) -> dict[str, Any]:
+    refers = {"$ref": REFERENCE.format(model=answer.__name__)}
+    return {"application/json": {"schema": {"type": "object"} if answer is dict else refers}}
+
+
+def describe_world(comprehender: Comprehender) -> World:
+    """Return the answer to `/api/world`."""
+    world, variances = comprehender.world, comprehender.settings.prior_variances
+    times = {f"{variance:g}": comprehender.get_times(variance) for variance in variances}
+    return World(
+        name=world.name,
+        description=world.file.description,
+        network=comprehender.source.name,
+        roles=list(world.roles),
+        classes=_list_classes(world),
+        examples=find_examples(world),
+        prior_variances=list(variances),
+        prior_variance=comprehender.settings.prior_variance,
+        steps=[
+            Step(step=step, times={name: values[at] for name, values in times.items()})
+            for at, step in enumerate(comprehender.settings.kept_steps)
+        ],
+        paper_step=PAPER_STEP,
+        limits=Limits(characters=MOST_CHARACTERS),
+    )
+
+
+def _list_classes(world: ComprehendedWorld) -> dict[str, list[str]]:
     """List the words of each class as they are said: verbs inflected, the others with markers."""
     construction = world.grammar.constructions[0]
     said: dict[str, str] = {}
