@@ -1,6 +1,5 @@
 """Finding, making and keeping what answers need, in a real cache folder."""
 
-import inspect
 import os
 import shutil
 import subprocess
@@ -158,22 +157,13 @@ def test_a_new_spelling_is_understood_though_the_files_are_the_same(saved_run: P
     assert first != second
 
 
-def test_settings_are_checked() -> None:
-    with pytest.raises(UserError, match="kept_steps must rise from 0"):
-        AskSettings(kept_steps=(0, 4, 2))
-    with pytest.raises(UserError, match="prior_variance must be one of"):
-        AskSettings(prior_variance=2.0)
-
-
 def test_missing_runs_and_double_choices(tmp_path: Path, saved_run: Path) -> None:
     with pytest.raises(UserError, match=r"run\.toml is missing; `equivocal train --out"):
         equivocal.ask("the cat", run=tmp_path)
     with pytest.raises(UserError, match="give a run or a world, not both"):
         equivocal.ask("the cat", run=saved_run, world="paper")
-    with pytest.raises(UserError, match="holds networks 0 to 1; there is no 7"):
+    with pytest.raises(UserError, match=r"07\.safetensors is missing"):
         equivocal.ask("the cat", run=saved_run, network=7)
-    with pytest.raises(UserError, match="run is the folder of a trained run, got 3"):
-        inspect.unwrap(equivocal.ask)("the cat", run=3)
     with pytest.raises(UserError, match="needs a run"):
         equivocal.ask("the cat", network=1)
 
@@ -181,7 +171,7 @@ def test_missing_runs_and_double_choices(tmp_path: Path, saved_run: Path) -> Non
 def test_a_run_without_its_settings_is_explained(saved_run: Path, tmp_path: Path) -> None:
     shutil.copytree(saved_run, tmp_path / "run")
     (tmp_path / "run" / "run.toml").write_text("training = [")
-    with pytest.raises(UserError, match=r"run\.toml is damaged"):
+    with pytest.raises(UserError, match=r"run\.toml cannot be read"):
         equivocal.ask("the cat", run=tmp_path / "run")
 
 

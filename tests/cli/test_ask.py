@@ -133,7 +133,7 @@ def test_step_and_prior_are_options(first: tuple[str, str], garden_folder: Path)
         (["dog " * 2_000], "characters, at most"),
         (["the dog\x1b[31m chases"], "control character, U+001B"),
         (["собака"], "unknown word 'собака'"),
-        (["the dog", "--step", "later"], "--step is a whole number or `converged`, got 'later'"),
+        (["the dog", "--step", "later"], "step 'later' is not kept; choose from 0, 1"),
         (["the dog", "--step", "16"], "step 16 is not kept"),
         (["the dog", "--prior-variance", "2"], "choose from 0.01, 1, 5"),
     ],

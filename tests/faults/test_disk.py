@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from safetensors.numpy import save_file
 
 from equivocal.errors import UserError
-from equivocal.report import save_figure
+from equivocal.report.style import save_figure
 from equivocal.store.files import write_atomically, write_text_atomically
 from tests.cli.test_cli import fails
 from tests.faults.conftest import Mount, Tiny, names, results

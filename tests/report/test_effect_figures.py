@@ -10,7 +10,7 @@ from equivocal.report.effect_figures import (
     draw_specification_curve,
 )
 from equivocal.report.style import save_figure
-from equivocal.study.summaries import tabulate_prior_effects
+from equivocal.study.summaries import tabulate_path, tabulate_prior_effects
 from tests.report.made_up import ITEMS, activations, path, specifications
 
 
@@ -39,7 +39,7 @@ def test_prior_figure_without_non_relevant_units_has_no_panel_for_them() -> None
 
 def test_tau_figure_marks_the_papers_steps_and_the_levels_it_is_given() -> None:
     data = path()
-    figure = draw_sampler_path(data)
+    figure = draw_sampler_path(tabulate_path(data))
     agent, _ = figure.axes
     assert (agent.get_xscale(), agent.get_yscale()) == ("log", "log")
     by_label = {line.get_label(): line for line in agent.lines}
@@ -55,7 +55,10 @@ def test_tau_figure_marks_the_papers_steps_and_the_levels_it_is_given() -> None:
 
 
 def test_tau_figure_does_without_levels() -> None:
-    labels = {line.get_label() for line in draw_sampler_path(path(references=False)).axes[0].lines}
+    labels = {
+        line.get_label()
+        for line in draw_sampler_path(tabulate_path(path(references=False))).axes[0].lines
+    }
     assert "Bayesian, converged" not in labels
 
 

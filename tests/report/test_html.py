@@ -9,9 +9,10 @@ import pandas as pd
 import pytest
 
 from equivocal.errors import UserError
-from equivocal.report import ReportContent, draw_network_diagram, render_report, save_figure
+from equivocal.report.diagrams import draw_network_diagram
 from equivocal.report.formatting import format_cell, format_table
-from equivocal.report.html import CAPTIONS, TABLE_CAPTIONS
+from equivocal.report.html import CAPTIONS, TABLE_CAPTIONS, ReportContent, render_report
+from equivocal.report.style import save_figure
 
 VOID = {"meta", "img", "link", "br", "hr", "input"}
 CLAIMS = pd.DataFrame(

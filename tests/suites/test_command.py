@@ -20,6 +20,7 @@ from equivocal.experiments.suites import SuitesResult, run_suites
 from equivocal.gestalt import TrainingSettings
 from equivocal.report.suite_figures import draw_overview, draw_suite
 from equivocal.store.overwrite import announce_overwrite
+from equivocal.study.summaries import append_means
 from equivocal.suites import PARADIGMS, Suite, load_suite, tabulate_findings, tabulate_networks
 from equivocal.suites.settings import COMPARED, describe_suites
 from equivocal.suites.summaries import summarise_findings
@@ -282,6 +283,7 @@ def test_a_suites_figure_shows_every_network_their_mean_and_2018() -> None:
     words, loaded = two_measures()
     suite = loaded[-1]
     means = tabulate_networks(words, [suite])
+    means = append_means(means, "suite", "measure", "published", "condition")
     figure = draw_suite(means, list(suite.conditions), suite.title)
     ours, published, entropies = figure.axes
     assert [axes.get_title() for axes in figure.axes] == [

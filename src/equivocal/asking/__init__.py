@@ -6,7 +6,7 @@ One answer for the terminal (`equivocal ask`), the notebook (`equivocal.ask`) an
 
 from equivocal.asking.answer import Answer, Belief
 from equivocal.asking.comprehender import Comprehender, ask
-from equivocal.asking.source import CONVERGED, AskSettings, Source, find_cache_folder
+from equivocal.asking.source import CONVERGED, AskSettings, Source
 
 __all__ = [
     "CONVERGED",
@@ -16,5 +16,4 @@ __all__ = [
     "Comprehender",
     "Source",
     "ask",
-    "find_cache_folder",
 ]

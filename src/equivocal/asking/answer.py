@@ -5,7 +5,6 @@ keys are a contract with whoever reads them.
 """
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from math import isnan
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -133,11 +132,13 @@ class Answer:
             How many fillers are listed.
         """
         r, position = self.roles.index(role), self._check_position(position)
-        best = self._order[position][r][:top]
+        strength = np.maximum(self.mle[position, r], self.bayes[position, r])
+        order = np.argsort(-np.where(self.candidates[r], strength, -1), kind="stable")
+        best = [self.fillers[f] for f in order[: min(top, self.candidates[r].sum())]]
         if role in self.participants:
-            heard = [self._number[part.word] for part in self.heard.constituents[: position + 1]]
-            best = list(dict.fromkeys([*best, *(n for n in heard if self.candidates[r, n])]))
-        return self._list_beliefs(position, r, best)
+            heard = (part.word for part in self.heard.constituents[: position + 1])
+            best += [word for word in heard if self.considers(role, word)]
+        return [self._get_belief(position, r, filler) for filler in dict.fromkeys(best)]
 
     def belief(self, position: int, role: str, filler: str) -> Belief:
         """Return the belief that one filler has one role after a word.
@@ -160,8 +161,7 @@ class Answer:
             known = [name for name in self.fillers if self.considers(role, name)]
             hint = did_you_mean(filler, known) or f"; there are {join_names(known)}."
             raise UserError(f"{filler!r} is not considered as {role}{hint}")
-        r = self.roles.index(role)
-        return self._list_beliefs(self._check_position(position), r, [self._number[filler]])[0]
+        return self._get_belief(self._check_position(position), self.roles.index(role), filler)
 
     def _check_position(self, position: int) -> int:
         """Return a position from 0; a negative one counts from the end."""
@@ -174,43 +174,14 @@ class Answer:
 
     def considers(self, role: str, filler: str) -> bool:
         """Tell whether a filler is a candidate for a role."""
-        number = self._number.get(filler)
-        return number is not None and bool(self.candidates[self.roles.index(role), number])
+        r = self.roles.index(role)
+        return filler in self.fillers and bool(self.candidates[r, self.fillers.index(filler)])
 
-    @cached_property
-    def _order(self) -> list[list[list[int]]]:
-        """[word][role]: the candidates, those believed most first."""
-        strength = np.where(self.candidates, np.maximum(self.mle, self.bayes), -1)
-        counts = self.candidates.sum(axis=1).tolist()
-        return [
-            [fillers[:count] for fillers, count in zip(roles, counts, strict=True)]
-            for roles in np.argsort(-strength, axis=-1, kind="stable").tolist()
-        ]
-
-    @cached_property
-    def _number(self) -> dict[str, int]:
-        return {filler: number for number, filler in enumerate(self.fillers)}
-
-    @cached_property
-    def _plain(self) -> list[list[list[list[float]]]]:
-        """[name][word][role][filler]: taken out of the arrays once; one by one is slow."""
-        return [getattr(self, name).tolist() for name in BELIEFS]
-
-    def _list_beliefs(self, position: int, r: int, fillers: list[int]) -> list[Belief]:
-        said = {part.word for part in self.heard.constituents[: position + 1]}
-        mle, bayes, low, high, truth = (values[position][r] for values in self._plain)
-        return [
-            Belief(
-                filler=self.fillers[f],
-                mle=mle[f],
-                bayes=bayes[f],
-                low=low[f],
-                high=high[f],
-                truth=None if isnan(truth[f]) else truth[f],
-                said=self.fillers[f] in said,
-            )
-            for f in fillers
-        ]
+    def _get_belief(self, position: int, r: int, filler: str) -> Belief:
+        at = position, r, self.fillers.index(filler)
+        mle, bayes, low, high, truth = (float(getattr(self, name)[at]) for name in BELIEFS)
+        said = any(part.word == filler for part in self.heard.constituents[: position + 1])
+        return Belief(filler, mle, bayes, low, high, None if isnan(truth) else truth, said)
 
     def to_dict(self, top: int = TOP) -> dict[str, Any]:
         """Return the answer as plain lists, strings and numbers, as JSON has them.

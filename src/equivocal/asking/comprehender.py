@@ -116,7 +116,7 @@ class Comprehender:
     """
 
     def __init__(self, source: Source) -> None:
-        self.source, self.world = source, source.world
+        self.source, self.world, self.settings = source, source.world, source.settings
         self.vocabulary = Vocabulary.from_world(self.world)
         self._network = NumpyNetwork(load_weights(source))
         self._trained = self._network.get_last_layer(self.vocabulary.units)
@@ -127,24 +127,14 @@ class Comprehender:
         self._find_truth_once = lru_cache(CACHED_TRUTHS)(self._find_truth)
         self._load_members_once = lru_cache(CACHED_ENSEMBLES)(self._load_members)
 
-    @property
-    def prior_variances(self) -> tuple[float, ...]:
-        """The prior variances that can be asked for."""
-        return self.source.settings.prior_variances
-
-    @property
-    def steps(self) -> tuple[int, ...]:
-        """The steps of the paper's sampler that can be asked for."""
-        return self.source.settings.kept_steps
-
     def prepare(self) -> None:
         """Make every ensemble now rather than when it is first asked for."""
-        for variance in self.prior_variances:
-            for step in (CONVERGED, *self.steps):
+        for variance in self.settings.prior_variances:
+            for step in (CONVERGED, *self.settings.kept_steps):
                 self._load_members_once(variance, step)
 
     def get_times(self, prior_variance: float) -> list[float]:
-        """Return the sampler time τ at each of `steps`."""
+        """Return the sampler time τ at each of the kept steps."""
         return [float(time) for time in self._load_once("path", prior_variance)["time"]]
 
     def answer(
@@ -152,7 +142,7 @@ class Comprehender:
     ) -> Answer:
         """Return what is believed after each word of a sentence; see `ask`."""
         if prior_variance is None:
-            prior_variance = self.source.settings.prior_variance
+            prior_variance = self.settings.prior_variance
         utterance = parse_sentence(self.world, text)
         members, time = self._load_members_once(prior_variance, step)
         gestalts = self._network.compute_gestalts(self.world.encode(utterance))
@@ -199,26 +189,22 @@ class Comprehender:
         self, prior_variance: float, step: int | str
     ) -> tuple[list[Floats], float | None]:
         """Return the particles of each role's candidates, (candidates, J, D), and the time τ."""
-        particles, time = self._load_ensemble(prior_variance, step)
-        return [particles[considered] for considered in self.vocabulary.candidates], time
-
-    def _load_ensemble(self, prior_variance: float, step: int | str) -> tuple[Floats, float | None]:
-        if prior_variance not in self.prior_variances:
-            known = join_names(f"{variance:g}" for variance in self.prior_variances)
+        variances, steps = self.settings.prior_variances, self.settings.kept_steps
+        if prior_variance not in variances:
+            known = join_names(f"{variance:g}" for variance in variances)
             raise UserError(
                 f"there is no posterior for prior variance {prior_variance!r}; choose from {known}."
             )
-        if step != CONVERGED and (isinstance(step, bool) or step not in self.steps):
-            raise UserError(
-                f"step {step!r} is not kept; choose from {join_names(map(str, self.steps))} "
-                f"or {CONVERGED!r}."
-            )
+        if step != CONVERGED and (isinstance(step, bool) or step not in steps):
+            known = join_names(map(str, steps))
+            raise UserError(f"step {step!r} is not kept; choose from {known} or {CONVERGED!r}.")
         with self._lock:
             found = self._load_once("converged" if step == CONVERGED else "path", prior_variance)
-        if step == CONVERGED:
-            return found["particles"], None
-        at = self.steps.index(int(step))
-        return found["particles"][at], float(found["time"][at])
+        particles, time = found["particles"], None
+        if step != CONVERGED:
+            at = steps.index(int(step))
+            particles, time = particles[at], float(found["time"][at])
+        return [particles[considered] for considered in self.vocabulary.candidates], time
 
     def _find_truths(self, utterance: Utterance) -> NDArray[np.float64]:
         """Return exact beliefs (word, role, filler), NaN where words are impossible or unknown."""
@@ -238,11 +224,10 @@ class Comprehender:
         """Return exact beliefs (role, filler) after one beginning, NaN for a role without event."""
         queries = self.world.all_derivations.queries
         truth = np.full((len(self.world.roles), len(self.vocabulary.fillers)), np.nan)
-        for role in range(len(self.world.roles)):
-            pair = queries.find(node, role)
-            if pair is not None:
-                (beliefs,) = queries.targets(slice(pair, pair + 1))
-                truth[role] = beliefs[self.vocabulary.units]
+        rows = slice(*np.searchsorted(queries.node, [node, node + 1]))
+        asked = queries.find_role_probes()[rows]
+        beliefs = queries.targets(rows)[asked]
+        truth[queries.probe[rows][asked]] = beliefs[:, self.vocabulary.units]
         return truth
 
 

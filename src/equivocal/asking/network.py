@@ -22,8 +22,9 @@ LEVEL = 0.9  # of the credible intervals
 Floats = NDArray[np.float32]
 
 
-def has_network_shapes(shapes: dict[str, tuple[int, ...]], tokens: int, units: int) -> bool:
-    """Tell whether arrays of these shapes are the weights of a network of a world."""
+def has_network_shapes(weights: dict[str, np.ndarray], tokens: int, units: int) -> bool:
+    """Tell whether arrays have the shapes of the weights of a network of a world."""
+    shapes = {name: array.shape for name, array in weights.items()}
     hidden, gestalt, asked = (
         shapes.get(name, (0,))[0]
         for name in ("update.hidden_bias", "update.gestalt_bias", "query.hidden_bias")

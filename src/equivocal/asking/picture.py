@@ -1,10 +1,9 @@
-"""An answer drawn: a table of bars for notebooks, a figure for print.
+"""An answer drawn: a table of bars for notebooks (`templates/answer.html.j2`), a figure for print.
 
 Both show the same: a column for each word, a row for each role, the fillers believed most with the
 trained network's belief above the ensemble's, its interval as a line and the exact truth as a tick.
 """
 
-from html import escape
 from typing import TYPE_CHECKING
 
 from equivocal.asking.answer import Answer, Belief
@@ -20,61 +19,21 @@ TOP = 3
 MLE_COLOUR, BAYES_COLOUR = "#0072B2", "#D55E00"  # safe for colour-blind readers (Okabe & Ito)
 INTERVAL = f"{100 * LEVEL:.0f} % interval"
 
-STYLE = """
-.eqv { border-collapse: collapse; font: 12px/1.35 system-ui, sans-serif; }
-.eqv th, .eqv td { padding: 4px 10px; vertical-align: top; text-align: left;
-  border-bottom: 1px solid #8884; }
-.eqv .f { display: flex; gap: 6px; align-items: center; white-space: nowrap; }
-.eqv .n { width: 6.5em; overflow: hidden; text-overflow: ellipsis; }
-.eqv .b { position: relative; width: 90px; height: 12px; background: #8882; }
-.eqv .b i { position: absolute; left: 0; height: 5px; }
-.eqv .b u { position: absolute; top: 8px; height: 2px; background: currentColor; opacity: .7; }
-.eqv .b s { position: absolute; top: -2px; width: 2px; height: 16px; background: currentColor; }
-"""
-
 
 def render_html(answer: Answer) -> str:
     """Render an answer as a fragment of HTML that stands on its own."""
-    positions = range(len(answer.heard))
-    bars = {
-        role: ["".join(map(_render_bar, answer.beliefs(p, role, TOP))) for p in positions]
-        for role in answer.roles
-    }
-    shares = zip(answer.uncertainty, answer.epistemic_share, strict=True)
-    rows = {
-        **{escape(role): cells for role, cells in bars.items()},
-        "semantic update": [f"{value:.1f}" for value in answer.semantic_update],
-        "uncertainty, nats (epistemic share)": [
-            f"{total:.2f} ({format_percent(float(share))})" for total, share in shares
-        ],
-    }
-    head = "".join(f"<th scope='col'>{escape(word)}</th>" for word in answer.words)
-    body = "".join(
-        f"<tr><th scope='row'>{name}</th>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
-        for name, cells in rows.items()
-    )
-    return (
-        f"<style>{STYLE}</style><table class='eqv'><caption>{escape(answer.sentence)} "
-        f"(<span style='color:{MLE_COLOUR}'>trained</span>, "
-        f"<span style='color:{BAYES_COLOUR}'>Bayesian</span>, "
-        f"line: {INTERVAL} of the ensemble, tick: exact truth)</caption>"
-        f"<thead><tr><th></th>{head}</tr></thead>"
-        f"<tbody>{body}</tbody></table><p>{escape(answer.summary)}</p>"
-    )
+    from jinja2 import Environment, PackageLoader, StrictUndefined
 
-
-def _render_bar(belief: Belief) -> str:
-    tick = "" if belief.truth is None else f"<s style='left:{100 * belief.truth:.1f}%'></s>"
-    span = 100 * (belief.high - belief.low)
-    mle, bayes = format_percent(belief.mle), format_percent(belief.bayes)
-    title = escape(f"{belief.filler}: trained {mle}, Bayesian {bayes}", quote=True)
-    return (
-        f"<div class='f' title='{title}'>"
-        f"<span class='n'>{escape(belief.filler)}</span><span class='b'>"
-        f"<i style='top:0;width:{100 * belief.mle:.1f}%;background:{MLE_COLOUR}'></i>"
-        f"<i style='top:6px;width:{100 * belief.bayes:.1f}%;background:{BAYES_COLOUR}'></i>"
-        f"<u style='left:{100 * belief.low:.1f}%;width:{span:.1f}%'></u>{tick}</span>"
-        f"<span>{bayes}</span></div>"
+    environment = Environment(
+        loader=PackageLoader("equivocal.asking"), autoescape=True, undefined=StrictUndefined
+    )
+    environment.filters["percent"] = format_percent
+    return environment.get_template("answer.html.j2").render(
+        answer=answer,
+        top=TOP,
+        interval=INTERVAL,
+        mle_colour=MLE_COLOUR,
+        bayes_colour=BAYES_COLOUR,
     )
 
 
@@ -82,7 +41,7 @@ def draw_answer(answer: Answer) -> "Figure":
     """Draw an answer as a matplotlib figure, a panel for each word and role."""
     from matplotlib.figure import Figure
 
-    from equivocal.report.style import publication_style
+    from equivocal.report.style import add_legend, publication_style
 
     words, roles = len(answer.heard), answer.roles
     with publication_style():
@@ -94,8 +53,7 @@ def draw_answer(answer: Answer) -> "Figure":
             row[0].set_ylabel(role)
         for axes, word in zip(grid[0], answer.words, strict=True):
             axes.set_title(word, fontsize=9)
-        handles, labels = grid[0, 0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=4)
+        add_legend(figure, grid[0, 0], columns=4)
         where = answer.step if answer.time is None else f"step {answer.step}"
         how = f"prior variance {answer.prior_variance:g}, {where}"
         figure.suptitle(f"{answer.sentence} ({how})", fontsize=10)

@@ -21,7 +21,7 @@ from equivocal.asking.source import AskSettings, Source
 from equivocal.asking.vocabulary import Vocabulary
 from equivocal.errors import UserError
 from equivocal.progress import Advance, announce, progress
-from equivocal.store import Shapes, UnreadableError, read_tensors
+from equivocal.store import UnreadableError, read_tensors
 from equivocal.store.locks import hold_folder
 from equivocal.store.runs import find_damaged
 from equivocal.store.store import Store
@@ -39,13 +39,10 @@ def load_weights(source: Source) -> Arrays:
     if source.run is None and find_damaged(source.run_folder):
         _train_default(source)
     path, world = source.network_path, source.world
-
-    def check(_: dict[str, str], found: Shapes) -> None:
-        if not has_network_shapes(found, len(world.tokens), len(world.units)):
-            raise UnreadableError(path, "it is no network of this world")
-
     try:
-        _, weights = read_tensors(path, check)
+        _, weights = read_tensors(path)
+        if not has_network_shapes(weights, len(world.tokens), len(world.units)):
+            raise UnreadableError(path, "it is no network of this world")
         if not all(np.isfinite(array).all() for array in weights.values()):
             raise UnreadableError(path, "a weight is not a number")
     except UnreadableError as error:
@@ -86,21 +83,13 @@ def load_ensemble(source: Source, kind: str, variance: float) -> Arrays:
     dict of str to array
         `particles`, and the sampler's `time` at each step of a path.
     """
-    settings, fillers = source.settings, len(source.world.lexicon.words)
-    steps = len(settings.kept_steps)
-    if kind == "converged":
-        sample, what = _sample_converged, "posterior"
-        shapes: Shapes = {"particles": (fillers, settings.particles)}
-    else:
-        sample, what = _sample_path, "path of the paper's sampler"
-        shapes = {"particles": (steps, fillers, settings.path_particles), "time": (steps,)}
+    sample, what = {
+        "converged": (_sample_converged, "posterior"),
+        "path": (_sample_path, "path of the paper's sampler"),
+    }[kind]
 
     def load(path: Path) -> Arrays:
-        def check(_: dict[str, str], found: Shapes) -> None:
-            if not all(name in found and found[name][: len(s)] == s for name, s in shapes.items()):
-                raise UnreadableError(path, "it holds arrays of other shapes")
-
-        return read_tensors(path, check, tuple(shapes))[1]
+        return read_tensors(path)[1]
 
     def make() -> Arrays:
         title = f"{what} for prior variance {variance:g}"

@@ -6,7 +6,7 @@ To add a command, write its function in a module of this folder and register it 
 import errno
 import sys
 import warnings
-from typing import Annotated, TextIO
+from typing import Annotated
 
 import typer
 from rich.text import Text
@@ -27,19 +27,13 @@ from equivocal.cli import (
     training,
     worlds,
 )
-from equivocal.cli.console import err, out
+from equivocal.cli.console import out
 from equivocal.errors import UserError
+from equivocal.progress import err
 
 __all__ = ["app", "run"]
 
 BAD_INPUT = 2
-RULES = {  # by pydantic's type of error
-    "int_parsing": "is not a whole number",
-    "int_parsing_size": "has too many digits",
-    "float_parsing": "is not a number",
-    "greater_than_equal": "is less than {ge}",
-    "less_than_equal": "is more than {le}",
-}
 
 app = typer.Typer(
     name="equivocal",
@@ -83,16 +77,8 @@ def root(
     """Degrees of belief for neural models of language comprehension."""
 
 
-def _show_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
     """Print a warning as one line; where in our code it was raised does not help the reader."""
-    del category, filename, lineno, file, line
     err.print(Text.assemble(("note: ", "yellow"), str(message)), soft_wrap=True)
 
 
@@ -127,9 +113,10 @@ def _explain_usage(error: TyperException) -> str:
 
     if isinstance(error.__cause__, ValidationError):
         first = error.__cause__.errors()[0]
-        rule = RULES.get(first["type"], "").format(**first.get("ctx", {}))
-        said = first["msg"].removeprefix("Value error, ").rstrip(".")
-        error.message = f"{first['input']!r:.80} {rule}" if rule else said
+        if first["type"] == "value_error":  # raised by us or by Typer, and complete
+            error.message = str(first["ctx"]["error"]).rstrip(".")
+        else:
+            error.message = f"{first['input']!r:.80} is wrong: {first['msg'].lower()}"
     return error.format_message()
 
 

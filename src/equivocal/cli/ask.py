@@ -10,13 +10,11 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from equivocal.cli.console import err, out
-from equivocal.errors import UserError
+from equivocal.cli.console import out
+from equivocal.progress import err
 
 if TYPE_CHECKING:
     from equivocal.asking import Answer, Belief, Comprehender
-
-__all__ = ["ASK_EXAMPLES", "ask", "open_comprehender"]
 
 ASK_EXAMPLES = (
     'Examples: `equivocal ask "During dinner, the pizza eats the woman"`, '
@@ -63,7 +61,9 @@ def ask(
     texts = [sentence] if compare is None else [sentence, compare]
     comprehender = open_comprehender(world, run, network, texts)
     answers = [
-        comprehender.answer(text, prior_variance=prior_variance, step=_parse_step(step))
+        comprehender.answer(
+            text, prior_variance=prior_variance, step=int(step) if step.isdecimal() else step
+        )
         for text in texts
     ]
     if as_json:
@@ -99,15 +99,6 @@ def open_comprehender(
     for text in texts:
         parse_sentence(source.world, text)
     return Comprehender(source)
-
-
-def _parse_step(text: str) -> int | str:
-    """Parse a step: a number or `converged`."""
-    if text == "converged":
-        return text
-    if not text.isdecimal():
-        raise UserError(f"--step is a whole number or `converged`, got {text!r}.")
-    return int(text)
 
 
 def _show_answer(answer: "Answer", top: int) -> RenderableType:

@@ -1,6 +1,6 @@
-"""The consoles of the command line: results to standard output, everything else to standard error.
+"""The console for results: standard output, through `out` and `show_table`.
 
-Commands print through `out` and `show_table`, and report progress through `progress`.
+Everything else, such as progress and warnings, goes to `equivocal.progress.err`.
 """
 
 from collections.abc import Iterable
@@ -10,29 +10,8 @@ from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
 
-from equivocal.progress import Advance, err, in_stages, progress
-
-__all__ = [
-    "Advance",
-    "err",
-    "in_stages",
-    "name_device",
-    "out",
-    "progress",
-    "show_results",
-    "show_table",
-]
-
 # No markup: square brackets are tables of a world file here, and names may contain anything.
 out = Console(highlight=False, markup=False)
-
-
-def name_device() -> str:
-    """Return `" on NVIDIA H200"` for such a GPU, and nothing where JAX computes on the CPU."""
-    import jax
-
-    device = jax.devices()[0]
-    return "" if device.platform == "cpu" else f" on {device.device_kind}"
 
 
 def show_results(summary: Iterable[str], folder: Path, *, quick: bool) -> None:

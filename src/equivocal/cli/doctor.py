@@ -13,8 +13,6 @@ from equivocal.cli.console import out
 if TYPE_CHECKING:
     from equivocal.doctor import Finding
 
-__all__ = ["DOCTOR_EXAMPLES", "doctor"]
-
 DOCTOR_EXAMPLES = "Examples: `equivocal doctor`, `equivocal doctor --json`"
 STYLES = {"ok": "green", "note": "yellow", "problem": "bold red"}
 SOMETHING_WRONG = 1

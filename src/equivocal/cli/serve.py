@@ -7,10 +7,9 @@ from typing import Annotated
 import typer
 
 from equivocal.cli.ask import NetworkNumber, RunFolder, WorldName, open_comprehender
-from equivocal.cli.console import err, out
+from equivocal.cli.console import out
 from equivocal.errors import UserError
-
-__all__ = ["SERVE_EXAMPLES", "serve"]
+from equivocal.progress import err
 
 SERVE_EXAMPLES = (
     "Examples: `equivocal serve`, `equivocal serve --port 8080 --run runs/paper --network 3`, "

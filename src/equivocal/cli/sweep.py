@@ -9,9 +9,10 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from equivocal.cli.console import err, out, show_table
+from equivocal.cli.console import out, show_table
 from equivocal.cli.training import Folder
 from equivocal.errors import UserError
+from equivocal.progress import err
 
 if TYPE_CHECKING:
     import pandas as pd

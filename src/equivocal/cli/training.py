@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from equivocal.gestalt import Run
 
-__all__ = ["TRAIN_EXAMPLES", "Folder", "Networks", "Quick", "Seed", "show_scores", "train"]
-
 TRAIN_EXAMPLES = (
     "Examples: `equivocal train --world paper --networks 10 --seed 0 --out runs/ten`, "
     "`equivocal train --world my.toml --networks 2 --sentences 1000 --out runs/mine`, "

@@ -10,8 +10,9 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from equivocal.cli.console import in_stages, out
+from equivocal.cli.console import out
 from equivocal.errors import UserError
+from equivocal.progress import in_stages
 from equivocal.store.files import write_text_atomically
 
 if TYPE_CHECKING:

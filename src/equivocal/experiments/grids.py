@@ -41,7 +41,7 @@ class MultiverseResult(Result):
 
     def draw(self) -> "dict[str, Figure]":
         """Draw a specification curve for each role."""
-        from equivocal.report import draw_specification_curve
+        from equivocal.report.effect_figures import draw_specification_curve
 
         table = self.tables["multiverse"]
         return {
@@ -86,7 +86,7 @@ def run_multiverse(
     UnfinishedError
         Where a point failed; the results of the others are saved.
     """
-    from equivocal.report import save_figure
+    from equivocal.report.style import save_figure
 
     grid = grid if isinstance(grid, Grid) else load_grid(grid)
     folder, tasks = Path(out), make_effect_tasks(grid)

@@ -41,7 +41,7 @@ class Result:
 
     def write(self, folder: str | Path) -> None:
         """Write tables/NAME.csv, figures/NAME.{svg,png} and, last, the record of the settings."""
-        from equivocal.report import save_figure
+        from equivocal.report.style import save_figure
 
         folder = Path(folder)
         write_tables(folder / "tables", self.tables)

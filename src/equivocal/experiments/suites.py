@@ -24,6 +24,7 @@ from equivocal.store.files import explain_write_errors, write_text_atomically
 from equivocal.store.locks import hold_folder
 from equivocal.store.overwrite import announce_overwrite
 from equivocal.store.store import Store
+from equivocal.study.summaries import append_means
 from equivocal.study.word_measures import MEASURES, check_measures
 from equivocal.suites import (
     CONSTRUCTIONS,
@@ -82,7 +83,9 @@ class SuitesResult(Result):
 
         figures: dict[str, Figure] = {}
         if self.suites:
-            figures |= draw_suites(self.tables["findings"], self.tables["networks"], self.suites)
+            keys = ("suite", "measure", "published", "condition")
+            means = append_means(self.tables["networks"], *keys)
+            figures |= draw_suites(self.tables["findings"], means, self.suites)
         for construction in self.constructions:
             figures |= draw_construction(construction, self._select(construction))
         return figures
@@ -92,7 +95,7 @@ class SuitesResult(Result):
 
         Constructions replace their own results only, and a user's own figures stay.
         """
-        from equivocal.report import save_figure
+        from equivocal.report.style import save_figure
 
         folder, settings = Path(folder), dict(self.settings)
         if self.suites:

@@ -4,18 +4,15 @@ Each function takes tables of `equivocal.suites.construction_tables` or rows of 
 returns a figure.
 """
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.container import Container
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator, PercentFormatter
 
-from equivocal.report.style import COLOURS, publication_style
+from equivocal.report.style import COLOURS, add_legend, publication_style
 from equivocal.suites import Construction
-from equivocal.suites.construction_tables import select_usual
+from equivocal.suites.construction_tables import select_usual, tabulate_items
 from equivocal.suites.particles import VARIANCE
 
 __all__ = ["draw_construction", "draw_curves", "draw_readings"]
@@ -47,16 +44,15 @@ def draw_construction(
     tables : dict of str to DataFrame
         `readings`, `shares` and perhaps `curves`.
     """
-    name, readings = construction.name, select_usual(tables["readings"])
-    figures = {name: draw_readings(tables["shares"], readings, construction)}
+    name, items = construction.name, tabulate_items(select_usual(tables["readings"]))
+    figures = {name: draw_readings(tables["shares"], items, construction)}
     if "curves" in tables:
         figures[f"{name}_curves"] = draw_curves(tables["curves"], construction)
     return figures
 
 
-def draw_readings(
-    shares: pd.DataFrame, readings: pd.DataFrame, construction: Construction
-) -> Figure:
+@publication_style()
+def draw_readings(shares: pd.DataFrame, items: pd.DataFrame, construction: Construction) -> Figure:
     """Draw shares of readings and, where both readings happen, beliefs beside exact ones.
 
     For each condition the upper bar is of the trained networks, the lower one of particles; lines
@@ -64,26 +60,23 @@ def draw_readings(
 
     Parameters
     ----------
-    shares : DataFrame
-        As returned by `tabulate_shares`.
-    readings : DataFrame
-        The rows of `Reader`s behind them.
+    shares, items : DataFrame
+        As returned by `tabulate_shares` and `tabulate_items`.
     construction : Construction
         What was read.
     """
-    open_ones = readings[readings["exact"].between(*OPEN)]
-    with publication_style():
-        width = 10.5 if len(open_ones) else 7
-        figure = Figure(figsize=(width, 2.3 + 0.55 * len(construction.conditions)))
-        grid = figure.subplots(1, 2 if len(open_ones) else 1, squeeze=False)[0]
-        _draw_bars(grid[0], shares, construction)
-        if len(open_ones):
-            _draw_beliefs(grid[1], open_ones)
-            grid[0].set_title("a  how sentences are read", loc="left", fontsize=9)
-            grid[1].set_title("b  beliefs where both readings happen", loc="left", fontsize=9)
-        figure.suptitle(construction.title, fontsize=10)
-        figure.legend(**_sort_legend(grid[0]), loc="outside lower center", ncols=2)
-        return figure
+    open_ones = items[items["exact"].between(*OPEN)]
+    width = 10.5 if len(open_ones) else 7
+    figure = Figure(figsize=(width, 2.3 + 0.55 * len(construction.conditions)))
+    grid = figure.subplots(1, 2 if len(open_ones) else 1, squeeze=False)[0]
+    _draw_bars(grid[0], shares, construction)
+    if len(open_ones):
+        _draw_beliefs(grid[1], open_ones)
+        grid[0].set_title("a  how sentences are read", loc="left", fontsize=9)
+        grid[1].set_title("b  beliefs where both readings happen", loc="left", fontsize=9)
+    figure.suptitle(construction.title, fontsize=10)
+    add_legend(figure, grid[0], columns=2)
+    return figure
 
 
 def _draw_bars(axes: Axes, shares: pd.DataFrame, construction: Construction) -> None:
@@ -119,26 +112,18 @@ def _draw_bars(axes: Axes, shares: pd.DataFrame, construction: Construction) -> 
     axes.set_xlabel("share of trained networks (upper bar)\nand of simulated comprehenders (lower)")
 
 
-def _sort_legend(axes: Axes) -> dict[str, list[Any]]:
-    """Return handles and labels, bars and curves first."""
-    handles, labels = axes.get_legend_handles_labels()
-    order = sorted(range(len(labels)), key=lambda k: not isinstance(handles[k], Container))
-    return {"handles": [handles[k] for k in order], "labels": [labels[k] for k in order]}
-
-
 def _name_people(construction: Construction, share: float) -> str:
     source = construction.sources[0].partition("),")[0].replace("(", "")
     return f"people: about {share:.0%} ({source})".replace("%", " %")
 
 
-def _draw_beliefs(axes: Axes, readings: pd.DataFrame) -> None:
+def _draw_beliefs(axes: Axes, items: pd.DataFrame) -> None:
     axes.plot([0, 1], [0, 1], color="0.6", lw=0.8, zorder=0, label="belief = exact probability")
     for kind, (mark, colour, shift, label) in KINDS.items():
-        part = readings[readings["beliefs"] == kind].groupby(["condition", "item"], sort=False)
-        exact, belief = part["exact"].first(), part["belief"]
-        x = exact + 0.02 * shift
-        axes.vlines(x, belief.min(), belief.max(), color=colour, lw=0.7, alpha=0.5)
-        axes.plot(x, belief.mean(), mark, color=colour, ms=3.5, ls="", label=label)
+        part = items[items["beliefs"] == kind]
+        x = part["exact"] + 0.02 * shift
+        axes.vlines(x, part["lowest"], part["highest"], color=colour, lw=0.7, alpha=0.5)
+        axes.plot(x, part["mean"], mark, color=colour, ms=3.5, ls="", label=label)
     axes.set(
         xlabel="exact probability of the reading in the world",
         ylabel="belief in it",
@@ -148,6 +133,7 @@ def _draw_beliefs(axes: Axes, readings: pd.DataFrame) -> None:
     axes.legend(loc="upper left", fontsize=8, title="a point is a sentence", title_fontsize=8)
 
 
+@publication_style()
 def draw_curves(shares: pd.DataFrame, construction: Construction) -> Figure:
     """Draw the share of the rival reading against prior variance, and against sentences heard.
 
@@ -168,22 +154,21 @@ def draw_curves(shares: pd.DataFrame, construction: Construction) -> Figure:
         ("variance", all_heard, f"a  after {heard} sentences", "prior variance"),
         ("heard", usual, f"b  at prior variance {VARIANCE:g}", "sentences heard"),
     )
-    with publication_style():
-        figure = Figure(figsize=(7.4, 3.6))
-        grid = figure.subplots(1, 2, sharey=True)
-        for axes, (column, table, title, label) in zip(grid, panels, strict=True):
-            _draw_lines(axes, table, column)
-            for share in construction.people.values():
-                called = _name_people(construction, share)
-                axes.axhline(share, color="0.3", ls=":", lw=1.6, label=called)
-            axes.set_title(title, loc="left", fontsize=9)
-            axes.set_xlabel(label)
-        grid[0].set_ylabel(f"simulated comprehenders with\n{construction.readings['rival']}")
-        grid[0].set_ylim(bottom=0)
-        grid[0].yaxis.set_major_formatter(PercentFormatter(1, 0, " %"))
-        figure.suptitle(construction.title, fontsize=10)
-        figure.legend(**_sort_legend(grid[0]), loc="outside lower center", ncols=3)
-        return figure
+    figure = Figure(figsize=(7.4, 3.6))
+    grid = figure.subplots(1, 2, sharey=True)
+    for axes, (column, table, title, label) in zip(grid, panels, strict=True):
+        _draw_lines(axes, table, column)
+        for share in construction.people.values():
+            called = _name_people(construction, share)
+            axes.axhline(share, color="0.3", ls=":", lw=1.6, label=called)
+        axes.set_title(title, loc="left", fontsize=9)
+        axes.set_xlabel(label)
+    grid[0].set_ylabel(f"simulated comprehenders with\n{construction.readings['rival']}")
+    grid[0].set_ylim(bottom=0)
+    grid[0].yaxis.set_major_formatter(PercentFormatter(1, 0, " %"))
+    figure.suptitle(construction.title, fontsize=10)
+    add_legend(figure, grid[0], columns=3)
+    return figure
 
 
 def _draw_lines(axes: Axes, table: pd.DataFrame, column: str) -> None:

@@ -2,15 +2,25 @@
 
 import numpy as np
 import pandas as pd
-import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from equivocal.report.style import COLOUR_OF, COLOURS, NAME_OF, publication_style
+from equivocal.report.style import (
+    COLOUR_OF,
+    COLOURS,
+    NAME_OF,
+    add_legend,
+    draw_networks,
+    publication_style,
+)
+from equivocal.study.summaries import MEAN
+
+__all__ = ["draw_specification_curve"]
 
 INTERVAL = ("effect", "low", "high")  # columns of a specification table that are not choices
 
 
+@publication_style()
 def draw_prior_effects(table: pd.DataFrame) -> Figure:
     """Draw Bayesian minus trained activation against prior variance: dots are networks.
 
@@ -21,83 +31,78 @@ def draw_prior_effects(table: pd.DataFrame) -> Figure:
     """
     conditions, measures = table["condition"].unique(), table["measure"].unique()
     panels = dict(iter(table.groupby(["condition", "measure"])))
-    with publication_style():
-        figure = Figure(figsize=(2.5 * len(measures), 2.7 * len(conditions) + 0.3))
-        grid = figure.subplots(len(conditions), len(measures), squeeze=False)
-        for row, condition in zip(grid, conditions, strict=True):
-            for axes, measure in zip(row, measures, strict=True):
-                panel = panels[condition, measure].groupby("sampler", sort=False)
-                for number, (sampler, part) in enumerate(panel):
-                    _draw_prior_line(axes, part, str(sampler), (-1) ** number * 0.03)
-                kind, _, probe = str(measure).partition(" ")
-                other = f"{kind} units,\n{probe} probe"
-                axes.set_title(other if kind == "non-relevant" else str(measure), fontsize=9)
-                axes.axhline(0, color="0.5", lw=0.8, zorder=0)
-                axes.set_xlabel("prior variance")
-            row[0].set_ylabel(f"{condition}: activation,\nBayesian − trained (MLE)")
-        handles, labels = grid[0, 0].get_legend_handles_labels()
-        note = "dots: networks, lines: their mean; items averaged"
-        figure.legend(handles, labels, loc="outside lower center", ncols=2, title=note)
-        return figure
+    figure = Figure(figsize=(2.5 * len(measures), 2.7 * len(conditions) + 0.3))
+    grid = figure.subplots(len(conditions), len(measures), squeeze=False)
+    for row, condition in zip(grid, conditions, strict=True):
+        for axes, measure in zip(row, measures, strict=True):
+            panel = panels[condition, measure].groupby("sampler", sort=False)
+            for number, (sampler, part) in enumerate(panel):
+                _draw_prior_line(axes, part, str(sampler), (-1) ** number * 0.03)
+            kind, _, probe = str(measure).partition(" ")
+            other = f"{kind} units,\n{probe} probe"
+            axes.set_title(other if kind == "non-relevant" else str(measure), fontsize=9)
+            axes.axhline(0, color="0.5", lw=0.8, zorder=0)
+            axes.set_xlabel("prior variance")
+        row[0].set_ylabel(f"{condition}: activation,\nBayesian − trained (MLE)")
+    note = "dots: networks, lines: their mean; items averaged"
+    add_legend(figure, grid[0, 0], columns=2, note=note)
+    return figure
 
 
 def _draw_prior_line(axes: Axes, part: pd.DataFrame, sampler: str, shift: float) -> None:
     """Draw one sampler, moved by `shift` decades, so that dots do not hide each other."""
     colour, style = COLOUR_OF.get(sampler, COLOURS[3]), "-" if sampler == "paper" else "--"
-    effect = part.pivot(index="prior", columns="network", values="effect")
-    x = effect.index.to_numpy() * 10**shift
-    axes.plot(x, effect.to_numpy(), "o", color=colour, ms=3, alpha=0.35, mew=0)
-    name, mean = NAME_OF.get(sampler, sampler), effect.mean(axis=1)
-    axes.plot(x, mean, style, marker="D", ms=4, color=colour, label=name)
+    for network, own in part.groupby("network", sort=False):
+        x, label = own["prior"] * 10**shift, NAME_OF.get(sampler, sampler)
+        if network == MEAN:
+            axes.plot(x, own["effect"], style, marker="D", ms=4, color=colour, label=label)
+        else:
+            axes.plot(x, own["effect"], "o", color=colour, ms=3, alpha=0.35, mew=0)
     axes.set_xscale("log")
-    axes.set_xticks(effect.index.to_numpy(), [f"{v:g}" for v in effect.index])
+    axes.set_xticks(own["prior"], [f"{variance:g}" for variance in own["prior"]])
     axes.minorticks_off()
 
 
-def draw_sampler_path(path: xr.Dataset) -> Figure:
+@publication_style()
+def draw_sampler_path(path: pd.DataFrame) -> Figure:
     """Draw activations of indicated units along sampler time: thin lines are networks.
 
     Parameters
     ----------
-    path : xarray.Dataset
-        The file `path.nc` of a study; its attributes hold where the paper stopped and, where
-        known, the levels of the trained network and of the converged posterior.
+    path : DataFrame
+        From `equivocal.study.summaries.tabulate_path`; its attributes hold where the paper stopped
+        and, where known, the levels of the trained network and of the converged posterior.
     """
-    shown = [str(name) for name in path.data_vars if str(name).startswith("indicated_")]
-    with publication_style():
-        figure = Figure(figsize=(3.5 * len(shown), 3.3))
-        grid = figure.subplots(1, len(shown), sharex=True, squeeze=False)[0]
-        for axes, name in zip(grid, shown, strict=True):
-            _draw_path(axes, path, name)
-            axes.set_title(name.replace("_", " "), fontsize=9)
-            axes.set(xlabel="sampler time τ", xscale="log", yscale="log")
-        grid[0].set_ylabel("mean activation, items averaged")
-        handles, labels = grid[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=3)
-        return figure
+    shown = [name for name in path.columns if name.startswith("indicated_")]
+    figure = Figure(figsize=(3.5 * len(shown), 3.3))
+    grid = figure.subplots(1, len(shown), sharex=True, squeeze=False)[0]
+    for axes, name in zip(grid, shown, strict=True):
+        _draw_path(axes, path, name)
+        axes.set_title(name.replace("_", " "), fontsize=9)
+        axes.set(xlabel="sampler time τ", xscale="log", yscale="log")
+    grid[0].set_ylabel("mean activation, items averaged")
+    add_legend(figure, grid[0], columns=3)
+    return figure
 
 
-def _draw_path(axes: Axes, path: xr.Dataset, name: str) -> None:
-    values = path[name].mean("item").transpose("network", "step").values
-    time = path["time"].transpose("network", "step").values
-    moved = np.all(time > 0, axis=0)  # a logarithmic axis has no place for the start
-    colour, stop = COLOUR_OF["paper"], int(path.attrs.get("paper_steps", 0))
-    axes.plot(time[:, moved].T, values[:, moved].T, color=colour, lw=0.7, alpha=0.4)
-    middle = np.exp(np.log(time[:, moved]).mean(axis=0))
-    label = "along the paper's sampler"
-    axes.plot(middle, values[:, moved].mean(axis=0), color=colour, lw=2, label=label)
-    if 0 < stop < time.shape[1]:
-        label = f"the paper's {stop} steps"
-        axes.plot(time[:, stop], values[:, stop], "D", ms=5, mfc="white", mec="black", label=label)
-    if time[:, 0].min() <= 0:
-        at_start = float(values[:, 0].mean())
-        axes.axhline(at_start, color="0.5", lw=1, ls=":", label="before the first step")
+def _draw_path(axes: Axes, path: pd.DataFrame, name: str) -> None:
+    moved = path[path["time"] > 0]  # a logarithmic axis has no place for the start
+    label, colour = "along the paper's sampler", COLOUR_OF["paper"]
+    draw_networks(axes, moved, "time", name, color=colour, label=label)
+    steps = int(path.attrs.get("paper_steps", 0))
+    stop = moved[(moved["step"] == steps) & (moved["network"] != MEAN)]
+    if len(stop):
+        label, x, y = f"the paper's {steps} steps", stop["time"], stop[name]
+        axes.plot(x, y, "D", ms=5, mfc="white", mec="black", label=label)
+    for start in path.loc[(path["time"] <= 0) & (path["network"] == MEAN), name]:
+        axes.axhline(start, color="0.5", lw=1, ls=":", label="before the first step")
     for estimate, style in (("mle", "--"), ("converged", "-.")):
         if (level := path.attrs.get(f"{estimate}_{name}")) is not None:
             here = COLOUR_OF[estimate]
             axes.axhline(float(level), color=here, lw=1.3, ls=style, label=NAME_OF[estimate])
 
 
+@publication_style()
 def draw_specification_curve(table: pd.DataFrame) -> Figure:
     """Draw the effects of all analyses in order of size, and below them the choices behind each.
 
@@ -111,23 +116,22 @@ def draw_specification_curve(table: pd.DataFrame) -> Figure:
     rows = [
         (name, value) for name in choices for value in sorted(table[name].unique(), key=_sort_key)
     ]
-    with publication_style():
-        figure = Figure(figsize=(7, 2.4 + 0.19 * len(rows)))
-        ratios = (2.2, 0.19 * len(rows) + 0.1)
-        top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=ratios)
-        _draw_curve(top, ordered)
-        x = np.arange(len(ordered))
-        for height, (name, value) in enumerate(rows):
-            chosen = x[(ordered[name] == value).to_numpy()]
-            bottom.plot(chosen, np.full(len(chosen), height), "|", ms=5, mew=1.1, color="0.15")
-            if choices.index(name) % 2 == 0:
-                bottom.axhspan(height - 0.5, height + 0.5, color="0.93", lw=0, zorder=0)
-        bottom.set_yticks(range(len(rows)), [f"{name}: {_format(value)}" for name, value in rows])
-        bottom.tick_params(axis="y", length=0, labelsize=7.5)
-        bottom.set(ylim=(len(rows) - 0.5, -0.5), xlabel=f"{len(ordered)} analyses, by effect")
-        bottom.set_xticks([])
-        bottom.spines[:].set_visible(False)
-        return figure
+    figure = Figure(figsize=(7, 2.4 + 0.19 * len(rows)))
+    ratios = (2.2, 0.19 * len(rows) + 0.1)
+    top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=ratios)
+    _draw_curve(top, ordered)
+    x = np.arange(len(ordered))
+    for height, (name, value) in enumerate(rows):
+        chosen = x[(ordered[name] == value).to_numpy()]
+        bottom.plot(chosen, np.full(len(chosen), height), "|", ms=5, mew=1.1, color="0.15")
+        if choices.index(name) % 2 == 0:
+            bottom.axhspan(height - 0.5, height + 0.5, color="0.93", lw=0, zorder=0)
+    bottom.set_yticks(range(len(rows)), [f"{name}: {_format(value)}" for name, value in rows])
+    bottom.tick_params(axis="y", length=0, labelsize=7.5)
+    bottom.set(ylim=(len(rows) - 0.5, -0.5), xlabel=f"{len(ordered)} analyses, by effect")
+    bottom.set_xticks([])
+    bottom.spines[:].set_visible(False)
+    return figure
 
 
 def _draw_curve(axes: Axes, ordered: pd.DataFrame) -> None:

@@ -12,59 +12,59 @@ KINDS = {"alone": ("o", COLOURS[0], "added alone"), "together": ("s", COLOURS[1]
 MARKERS = "osD^vP*X"
 
 
+@publication_style()
 def draw_comparison(table: pd.DataFrame) -> Figure:
     """Draw coefficients with 95 % intervals, and how much each measure lowers the AIC."""
     names = list(dict.fromkeys(table["measure"]))
     kinds = list(dict.fromkeys(table["model"]))
-    with publication_style():
-        figure = Figure(figsize=(7, 1.5 + 0.42 * len(names)))
-        left, right = figure.subplots(1, 2, sharey=True, width_ratios=(1.25, 1))
-        for number, kind in enumerate(kinds):
-            marker, colour, label = KINDS[kind]
-            part = table[table["model"] == kind]
-            shift = (number - (len(kinds) - 1) / 2) * 0.28
-            y = np.array([names.index(name) for name in part["measure"]]) + shift
-            filled = [colour if fine else "white" for fine in part["converged"]]
-            left.hlines(y, part["std_low"], part["std_high"], color=colour, lw=1.4)
-            right.hlines(y, 0, part["delta_aic"], color=colour, lw=1.4)
-            for axes, x in ((left, part["std_estimate"]), (right, part["delta_aic"])):
-                axes.scatter(x, y, marker=marker, s=26, c=filled, edgecolors=colour, zorder=3)
-            left.plot([], [], marker, color=colour, label=label)
-        for axes in (left, right):
-            axes.axvline(0, color="0.5", lw=0.8, zorder=0)
-        left.set_yticks(range(len(names)), names)
-        left.set_ylim(len(names) - 0.5, -0.5)
-        left.set_xlabel("coefficient, sd of response per sd of measure")
-        right.set_xlabel("AIC without − AIC with")
-        right.tick_params(axis="y", length=0)
-        if table["delta_aic"].abs().max() > 100:  # or the small ones would lie on the zero line
-            right.set_xscale("symlog", linthresh=10)
-        if not table["converged"].all():
-            left.plot([], [], "o", mfc="white", mec="0.3", label="did not converge")
-        if len(left.get_legend_handles_labels()[0]) > 1:
-            figure.legend(loc="outside lower center", ncols=3)
-        return figure
+    figure = Figure(figsize=(7, 1.5 + 0.42 * len(names)))
+    left, right = figure.subplots(1, 2, sharey=True, width_ratios=(1.25, 1))
+    for number, kind in enumerate(kinds):
+        marker, colour, label = KINDS[kind]
+        part = table[table["model"] == kind]
+        shift = (number - (len(kinds) - 1) / 2) * 0.28
+        y = np.array([names.index(name) for name in part["measure"]]) + shift
+        filled = [colour if fine else "white" for fine in part["converged"]]
+        left.hlines(y, part["std_low"], part["std_high"], color=colour, lw=1.4)
+        right.hlines(y, 0, part["delta_aic"], color=colour, lw=1.4)
+        for axes, x in ((left, part["std_estimate"]), (right, part["delta_aic"])):
+            axes.scatter(x, y, marker=marker, s=26, c=filled, edgecolors=colour, zorder=3)
+        left.plot([], [], marker, color=colour, label=label)
+    for axes in (left, right):
+        axes.axvline(0, color="0.5", lw=0.8, zorder=0)
+    left.set_yticks(range(len(names)), names)
+    left.set_ylim(len(names) - 0.5, -0.5)
+    left.set_xlabel("coefficient, sd of response per sd of measure")
+    right.set_xlabel("AIC without − AIC with")
+    right.tick_params(axis="y", length=0)
+    if table["delta_aic"].abs().max() > 100:  # or the small ones would lie on the zero line
+        right.set_xscale("symlog", linthresh=10)
+    if not table["converged"].all():
+        left.plot([], [], "o", mfc="white", mec="0.3", label="did not converge")
+    if len(left.get_legend_handles_labels()[0]) > 1:
+        figure.legend(loc="outside lower center", ncols=3)
+    return figure
 
 
+@publication_style()
 def draw_power(table: pd.DataFrame) -> Figure:
     """Draw power against participants, a line for each number of items, with 95 % intervals."""
-    with publication_style():
-        figure = Figure(figsize=(4.8, 3.4))
-        axes = figure.subplots()
-        counts = sorted(table["items"].unique())
-        widest = float(table["participants"].max())
-        for number, items in enumerate(counts):
-            part = table[table["items"] == items].sort_values("participants")
-            # moved apart a little, so that bars do not hide each other
-            x = part["participants"] + (number - (len(counts) - 1) / 2) * widest / 150
-            bars = np.clip([part["power"] - part["low"], part["high"] - part["power"]], 0, None)
-            colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
-            axes.errorbar(
-                x, part["power"], bars, fmt=f"-{marker}", ms=4, color=colour, label=str(items)
-            )
-        axes.axhline(0.8, color="0.6", lw=0.8, ls=":", zorder=0)
-        axes.set(xlabel="participants", ylabel="share of experiments with p < 0.05")
-        axes.set_ylim(-0.03, 1.03)
-        axes.set_xticks(sorted(table["participants"].unique()))
-        axes.legend(title="items")
-        return figure
+    figure = Figure(figsize=(4.8, 3.4))
+    axes = figure.subplots()
+    counts = sorted(table["items"].unique())
+    widest = float(table["participants"].max())
+    for number, items in enumerate(counts):
+        part = table[table["items"] == items].sort_values("participants")
+        # moved apart a little, so that bars do not hide each other
+        x = part["participants"] + (number - (len(counts) - 1) / 2) * widest / 150
+        bars = np.clip([part["power"] - part["low"], part["high"] - part["power"]], 0, None)
+        colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
+        axes.errorbar(
+            x, part["power"], bars, fmt=f"-{marker}", ms=4, color=colour, label=str(items)
+        )
+    axes.axhline(0.8, color="0.6", lw=0.8, ls=":", zorder=0)
+    axes.set(xlabel="participants", ylabel="share of experiments with p < 0.05")
+    axes.set_ylim(-0.03, 1.03)
+    axes.set_xticks(sorted(table["participants"].unique()))
+    axes.legend(title="items")
+    return figure

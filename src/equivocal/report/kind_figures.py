@@ -21,6 +21,7 @@ PANELS = {
 }
 
 
+@publication_style()
 def draw_kinds(table: pd.DataFrame, summary: pd.DataFrame) -> Figure:
     """Draw a row for each kind: ticks are networks (or all but one), bars 95 % intervals.
 
@@ -30,26 +31,25 @@ def draw_kinds(table: pd.DataFrame, summary: pd.DataFrame) -> Figure:
         As `score_kinds` and `summarise_scores` return them.
     """
     kinds = list(summary["kind"])
-    with publication_style():
-        figure = Figure(figsize=(9.2, 0.9 + 0.34 * len(kinds)))
-        grid = figure.subplots(1, len(PANELS), sharey=True)
-        for axes, (name, title) in zip(grid, PANELS.items(), strict=True):
-            for place, kind in enumerate(kinds):
-                own = table.loc[(table["kind"] == kind) & (table["network"] != "all"), name]
-                _draw_row(axes, place, own.to_numpy(float), summary.iloc[place], name)
-            axes.set_xlabel(title)
-            axes.grid(axis="x", lw=0.4, color="0.85")
-        grid[0].set_yticks(range(len(kinds)), kinds)
-        grid[0].set_ylim(len(kinds) - 0.5, -0.5)
-        for axes in grid[:2]:
-            axes.set_xlim(left=0)
-            axes.xaxis.set_major_locator(MaxNLocator(3))
-        grid[2].plot(summary["auroc_entropy"], range(len(kinds)), "d", ms=5, mfc="white", mec="0.4")
-        grid[2].set_xlabel("AUROC of reversals\n(diamonds: by entropy)")
-        grid[2].axvline(0.5, color="0.5", lw=0.8, ls=":")
-        grid[3].set_xscale("symlog", linthresh=1)
-        grid[3].set_xlim(-0.1, 3 * summary["seconds"].max() + 1)
-        return figure
+    figure = Figure(figsize=(9.2, 0.9 + 0.34 * len(kinds)))
+    grid = figure.subplots(1, len(PANELS), sharey=True)
+    for axes, (name, title) in zip(grid, PANELS.items(), strict=True):
+        for place, kind in enumerate(kinds):
+            own = table.loc[(table["kind"] == kind) & (table["network"] != "all"), name]
+            _draw_row(axes, place, own.to_numpy(float), summary.iloc[place], name)
+        axes.set_xlabel(title)
+        axes.grid(axis="x", lw=0.4, color="0.85")
+    grid[0].set_yticks(range(len(kinds)), kinds)
+    grid[0].set_ylim(len(kinds) - 0.5, -0.5)
+    for axes in grid[:2]:
+        axes.set_xlim(left=0)
+        axes.xaxis.set_major_locator(MaxNLocator(3))
+    grid[2].plot(summary["auroc_entropy"], range(len(kinds)), "d", ms=5, mfc="white", mec="0.4")
+    grid[2].set_xlabel("AUROC of reversals\n(diamonds: by entropy)")
+    grid[2].axvline(0.5, color="0.5", lw=0.8, ls=":")
+    grid[3].set_xscale("symlog", linthresh=1)
+    grid[3].set_xlim(-0.1, 3 * summary["seconds"].max() + 1)
+    return figure
 
 
 def _draw_row(axes: Axes, place: int, own: np.ndarray, kind: pd.Series, name: str) -> None:

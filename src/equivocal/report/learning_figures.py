@@ -5,44 +5,44 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
-from equivocal.report.style import COLOUR_OF, COLOURS, NAME_OF, publication_style
+from equivocal.report.style import COLOUR_OF, COLOURS, NAME_OF, draw_networks, publication_style
 
 
+@publication_style()
 def draw_learning(curves: pd.DataFrame, all_zeros: float) -> Figure:
     """Draw loss and unit accuracy per epoch: thin lines are networks, thick ones their mean.
 
     Parameters
     ----------
     curves : DataFrame
-        The `curves` of a run.
+        The `curves` of a run, with means from `equivocal.study.summaries.append_means`.
     all_zeros : float
         The accuracy of a model that leaves every output unit off.
     """
-    with publication_style():
-        figure = Figure(figsize=(7, 2.8))
-        left, right = figure.subplots(1, 2)
-        for axes, measure, label in (
-            (left, "loss", "cross-entropy per question (nats)"),
-            (right, "accuracy", "units on the right side of ½"),
+    figure = Figure(figsize=(7, 2.8))
+    left, right = figure.subplots(1, 2)
+    for axes, measure, label in (
+        (left, "loss", "cross-entropy per question (nats)"),
+        (right, "accuracy", "units on the right side of ½"),
+    ):
+        for colour, style, part, name in (
+            (COLOURS[0], "-", "train", "training"),
+            (COLOURS[1], "--", "test", "held out"),
         ):
-            for colour, style, part, name in (
-                (COLOURS[0], "-", "train", "training"),
-                (COLOURS[1], "--", "test", "held out"),
-            ):
-                table = curves.pivot(index="epoch", columns="network", values=f"{part}_{measure}")
-                axes.plot(table, color=colour, alpha=0.25, lw=0.7, ls=style)
-                axes.plot(table.mean(axis=1), color=colour, lw=1.8, ls=style, label=name)
-            axes.set(xlabel="epoch", ylabel=label)
-        left.set_yscale("log")
-        left.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        left.yaxis.set_major_formatter("{x:g}")
-        left.minorticks_off()
-        left.legend()
-        right.axhline(all_zeros, color="0.5", lw=1, ls=":", label="all units off")
-        right.legend(loc="center right")
-        return figure
+            look = {"color": colour, "ls": style, "label": name}
+            draw_networks(axes, curves, "epoch", f"{part}_{measure}", **look)
+        axes.set(xlabel="epoch", ylabel=label)
+    left.set_yscale("log")
+    left.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    left.yaxis.set_major_formatter("{x:g}")
+    left.minorticks_off()
+    left.legend()
+    right.axhline(all_zeros, color="0.5", lw=1, ls=":", label="all units off")
+    right.legend(loc="center right")
+    return figure
 
 
+@publication_style()
 def draw_calibration(table: pd.DataFrame, belief_error: float) -> Figure:
     """Draw activations against exact probabilities, with the middle 90 % as lines.
 
@@ -53,18 +53,18 @@ def draw_calibration(table: pd.DataFrame, belief_error: float) -> Figure:
     belief_error : float
         Mean absolute error, for the title.
     """
-    with publication_style():
-        figure = Figure(figsize=(3.6, 3.4))
-        axes = figure.subplots()
-        _draw_bins(axes, table, COLOURS[0])
-        axes.set(
-            xlabel="exact probability in the world",
-            ylabel="activation of the networks",
-            title=f"points: mean, lines: middle 90 %\nmean absolute error {belief_error:.4f}",
-        )
-        return figure
+    figure = Figure(figsize=(3.6, 3.4))
+    axes = figure.subplots()
+    _draw_bins(axes, table, COLOURS[0])
+    axes.set(
+        xlabel="exact probability in the world",
+        ylabel="activation of the networks",
+        title=f"points: mean, lines: middle 90 %\nmean absolute error {belief_error:.4f}",
+    )
+    return figure
 
 
+@publication_style()
 def draw_calibration_panels(table: pd.DataFrame, estimates: list[str]) -> Figure:
     """Draw the same for several estimates, a panel for each.
 
@@ -75,21 +75,20 @@ def draw_calibration_panels(table: pd.DataFrame, estimates: list[str]) -> Figure
     estimates : list of str
         `"mle"` and the samplers, in order.
     """
-    with publication_style():
-        figure = Figure(figsize=(2.5 * len(estimates), 3.1))
-        grid = figure.subplots(1, len(estimates), sharey=True, squeeze=False)[0]
-        for axes, estimate in zip(grid, estimates, strict=True):
-            part, title = table[table["estimate"] == estimate], NAME_OF.get(estimate, estimate)
-            _draw_bins(axes, part, COLOUR_OF.get(estimate, COLOURS[3]))
-            if part.empty:
-                axes.text(0.5, 0.5, "no exact beliefs\nfor this study", ha="center", va="center")
-            else:
-                title += f"\nmean absolute error {part['error'].iloc[0]:.4f}"
-            axes.set_title(title, fontsize=9)
-            axes.set_xlabel("exact probability")
-        grid[0].set_ylabel("activation (posterior mean)")
-        figure.supxlabel("points: mean of a bin, lines: its middle 90 %", fontsize=8)
-        return figure
+    figure = Figure(figsize=(2.5 * len(estimates), 3.1))
+    grid = figure.subplots(1, len(estimates), sharey=True, squeeze=False)[0]
+    for axes, estimate in zip(grid, estimates, strict=True):
+        part, title = table[table["estimate"] == estimate], NAME_OF.get(estimate, estimate)
+        _draw_bins(axes, part, COLOUR_OF.get(estimate, COLOURS[3]))
+        if part.empty:
+            axes.text(0.5, 0.5, "no exact beliefs\nfor this study", ha="center", va="center")
+        else:
+            title += f"\nmean absolute error {part['error'].iloc[0]:.4f}"
+        axes.set_title(title, fontsize=9)
+        axes.set_xlabel("exact probability")
+    grid[0].set_ylabel("activation (posterior mean)")
+    figure.supxlabel("points: mean of a bin, lines: its middle 90 %", fontsize=8)
+    return figure
 
 
 def _draw_bins(axes: Axes, table: pd.DataFrame, colour: str) -> None:

@@ -12,10 +12,17 @@ import tomli_w
 import xarray as xr
 from matplotlib.figure import Figure
 
-from equivocal import __version__, report
+from equivocal import __version__
 from equivocal.gestalt import Run
 from equivocal.inference import SamplerSettings
 from equivocal.machine import collect_versions
+from equivocal.report import (
+    activation_figures,
+    diagrams,
+    effect_figures,
+    learning_figures,
+    uncertainty_figures,
+)
 from equivocal.report.html import TABLE_CAPTIONS, ReportContent, find_caption, render_report
 from equivocal.report.style import KINDS, save_figure
 from equivocal.store import read_table, read_text
@@ -42,25 +49,33 @@ def list_figures(study: Study) -> dict[str, Callable[[], Figure]]:
     baseline, *others = (str(name) for name in dataset["condition"].values)
     run = study.run
     figures: dict[str, Callable[[], Figure]] = {
-        "network": report.draw_network_diagram,
-        "posterior": report.draw_posterior_diagram,
-        "learning": lambda: report.draw_learning(run.curves, run.scores["all_zeros"].mean()),
+        "network": diagrams.draw_network_diagram,
+        "posterior": diagrams.draw_posterior_diagram,
+        "learning": lambda: learning_figures.draw_learning(
+            summaries.append_means(run.curves, "epoch"), run.scores["all_zeros"].mean()
+        ),
         "beliefs": lambda: _draw_beliefs(study),
     }
     for condition in (baseline, *others):
         figures[f"activations_{condition}"] = partial(_draw_activations, dataset, condition)
     path = add_reference_levels(study.read("path.nc"), dataset)
     figures |= {
-        "tau": partial(report.draw_sampler_path, path),
-        "prior": lambda: report.draw_prior_effects(summaries.tabulate_prior_effects(dataset)),
-        "uncertainty": lambda: report.draw_uncertainty(summaries.tabulate_entropies(dataset)),
+        "tau": lambda: effect_figures.draw_sampler_path(summaries.tabulate_path(path)),
+        "prior": lambda: effect_figures.draw_prior_effects(
+            summaries.tabulate_prior_effects(dataset)
+        ),
+        "uncertainty": lambda: uncertainty_figures.draw_uncertainty(
+            summaries.tabulate_entropies(dataset)
+        ),
     }
     if run.world.is_exact:
         error = run.scores["belief_error"].mean()
-        figures["calibration"] = lambda: report.draw_calibration(calibration_table(run), error)
+        figures["calibration"] = lambda: learning_figures.draw_calibration(
+            calibration_table(run), error
+        )
         figures["calibration_posterior"] = partial(_draw_calibration, dataset)
     if study.settings.nuts.networks:
-        figures["nuts"] = partial(report.draw_nuts_comparison, study.read("nuts.nc"))
+        figures["nuts"] = partial(uncertainty_figures.draw_nuts_comparison, study.read("nuts.nc"))
     for condition in (baseline, *others):
         for estimate in ("mle", "paper", "converged"):
             name = f"words_{condition}_{estimate}"
@@ -124,18 +139,20 @@ def _name_stopping(settings: StudySettings) -> str:
 
 
 def _draw_activations(dataset: xr.Dataset, condition: str) -> Figure:
-    return report.draw_activations(summaries.tabulate_critical(dataset, condition), condition)
+    return activation_figures.draw_activations(
+        summaries.tabulate_critical(dataset, condition), condition
+    )
 
 
 def _draw_words(dataset: xr.Dataset, condition: str, estimate: str) -> Figure:
     table = summaries.tabulate_words(dataset, condition, estimate)
-    return report.draw_word_grid(table, condition, estimate)
+    return activation_figures.draw_word_grid(table, condition, estimate)
 
 
 def _draw_calibration(dataset: xr.Dataset) -> Figure:
     estimates = ["mle", *map(str, dataset["sampler"].values)]
     table = summaries.tabulate_calibration(dataset)
-    return report.draw_calibration_panels(table, estimates)
+    return learning_figures.draw_calibration_panels(table, estimates)
 
 
 def _draw_beliefs(study: Study) -> Figure:
@@ -151,7 +168,7 @@ def _draw_beliefs(study: Study) -> Figure:
         text = str(row.utterance)
         traces[text] = trace_beliefs(run.networks, text, probes, units)
         truths[text] = true_trace(run.world, text, probes, units)
-    return report.draw_beliefs(traces, truths)
+    return activation_figures.draw_beliefs(summaries.tabulate_traces(traces, truths))
 
 
 def _write_notes(study: Study) -> list[str]:

@@ -6,15 +6,20 @@ Names and colours of estimates are here too, so that they are the same in all fi
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 from cycler import cycler
 from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.container import Container
 from matplotlib.figure import Figure
 from matplotlib.typing import RcKeyType
 
 from equivocal.store.files import write_atomically
+from equivocal.study.summaries import MEAN
 
-__all__ = ["COLOURS", "COLOUR_OF", "KINDS", "NAME_OF", "publication_style", "save_figure"]
+__all__ = ["COLOURS", "KINDS", "add_legend", "publication_style", "save_figure"]
 
 KINDS = ("svg", "png")
 
@@ -32,7 +37,7 @@ COLOUR_OF = {"mle": COLOURS[0], "paper": COLOURS[1], "converged": COLOURS[2], "n
 
 @contextmanager
 def publication_style() -> Iterator[None]:
-    """Apply the settings of our figures inside the block, and nowhere else."""
+    """Apply the settings of our figures in a block or a decorated function, and nowhere else."""
     settings: dict[RcKeyType, object] = {
         "axes.prop_cycle": cycler(color=COLOURS),
         "axes.spines.right": False,
@@ -45,6 +50,39 @@ def publication_style() -> Iterator[None]:
     }
     with rc_context(settings):
         yield
+
+
+def draw_networks(
+    axes: Axes, table: pd.DataFrame, x: str, y: str, *, label: str | None = None, **look: Any
+) -> None:
+    """Draw a thin line for each network and a thick one, with the label, for their mean.
+
+    Parameters
+    ----------
+    axes : Axes
+        Where to draw.
+    table : DataFrame
+        With a column `network`, as `equivocal.study.summaries.append_means` returns it.
+    x, y : str
+        The columns that are drawn.
+    label : str, optional
+        For the legend.
+    **look
+        As `Axes.plot` takes it; a marker is drawn for the mean alone.
+    """
+    thin, thick = {"lw": 0.7, "alpha": 0.35, "marker": ""}, {"lw": 2, "label": label}
+    for network, part in table.groupby("network", sort=False):
+        axes.plot(part[x], part[y], **(look | (thick if network == MEAN else thin)))
+
+
+def add_legend(figure: Figure, *panels: Axes, columns: int, note: str | None = None) -> None:
+    """Put the legend of some panels below the whole figure, bars first."""
+    shown = [
+        pair for axes in panels for pair in zip(*axes.get_legend_handles_labels(), strict=True)
+    ]
+    shown.sort(key=lambda pair: not isinstance(pair[0], Container))
+    handles, labels = zip(*shown, strict=True)
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, title=note)
 
 
 def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:

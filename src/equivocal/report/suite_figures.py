@@ -6,13 +6,12 @@ are marked.
 
 from collections.abc import Sequence
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
-from equivocal.report.style import COLOURS, publication_style
+from equivocal.report.style import COLOURS, add_legend, draw_networks, publication_style
 from equivocal.study.word_measures import MEASURES
 from equivocal.suites import Suite
 
@@ -36,7 +35,8 @@ def draw_suites(
     Parameters
     ----------
     findings, means : DataFrame
-        As returned by `tabulate_findings` and `tabulate_networks`.
+        As returned by `tabulate_findings` and `tabulate_networks`, the latter with the means over
+        networks from `equivocal.study.summaries.append_means`.
     suites : sequence of Suite
         Those that were measured.
     """
@@ -47,6 +47,7 @@ def draw_suites(
     return figures
 
 
+@publication_style()
 def draw_suite(means: pd.DataFrame, conditions: Sequence[str], title: str) -> Figure:
     """Draw condition means of one suite: thin lines are networks, the thick one their mean.
 
@@ -55,7 +56,7 @@ def draw_suite(means: pd.DataFrame, conditions: Sequence[str], title: str) -> Fi
     Parameters
     ----------
     means : DataFrame
-        The suite's rows of `tabulate_networks`.
+        The suite's rows of `tabulate_networks`, with their means over networks.
     conditions : sequence of str
         From left to right.
     title : str
@@ -65,36 +66,35 @@ def draw_suite(means: pd.DataFrame, conditions: Sequence[str], title: str) -> Fi
         (str(measure), own)
         for (measure, _), own in means.groupby(["measure", "published"], sort=False)
     ]
-    with publication_style():
-        width = 1.1 + 0.62 * len(conditions)
-        figure = Figure(figsize=(max(width * len(panels), 3.4), 3.1))
-        grid = figure.subplots(1, len(panels), squeeze=False)[0]
-        for axes, (measure, own) in zip(grid, panels, strict=True):
-            published = own["published"].all()
-            table = own.pivot(index="condition", columns="network", values="mean")
-            _draw_means(axes, table.reindex(list(conditions)), PUBLISHED if published else OURS)
-            count = f"{table.shape[1]} networks"
-            axes.set_title(f"2018, {count}" if published else count, fontsize=9)
-            axes.set_ylabel(MEASURES[measure].title + _mark_exploratory(measure))
-        figure.suptitle(title, fontsize=10)
-        return figure
+    width = 1.1 + 0.62 * len(conditions)
+    figure = Figure(figsize=(max(width * len(panels), 3.4), 3.1))
+    grid = figure.subplots(1, len(panels), squeeze=False)[0]
+    for axes, (measure, own) in zip(grid, panels, strict=True):
+        published = own["published"].all()
+        _draw_means(axes, own, conditions, PUBLISHED if published else OURS)
+        count = f"{own['network'].nunique() - 1} networks"
+        axes.set_title(f"2018, {count}" if published else count, fontsize=9)
+        axes.set_ylabel(MEASURES[measure].title + _mark_exploratory(measure))
+    figure.suptitle(title, fontsize=10)
+    return figure
 
 
 def _mark_exploratory(measure: str, before: str = "\n") -> str:
     return f"{before}(exploratory)" if MEASURES[measure].exploratory else ""
 
 
-def _draw_means(axes: Axes, table: pd.DataFrame, colour: str) -> None:
-    x = np.arange(len(table))
-    axes.plot(x, table.to_numpy(), color=colour, lw=0.7, alpha=0.35)
-    axes.plot(x, table.mean(axis=1), "o-", color=colour, lw=2, ms=5)
-    axes.set_xticks(x, list(table.index), rotation=25, ha="right", rotation_mode="anchor")
-    axes.set_xlim(-0.35, len(table) - 0.65)
-    if np.nanmin(table.to_numpy(), initial=np.inf) >= 0:  # the size of an effect needs the zero
+def _draw_means(axes: Axes, table: pd.DataFrame, conditions: Sequence[str], colour: str) -> None:
+    table = table.assign(x=[conditions.index(name) for name in table["condition"]]).sort_values("x")
+    draw_networks(axes, table, "x", "mean", color=colour, marker="o", ms=5)
+    ticks, names = range(len(conditions)), list(conditions)
+    axes.set_xticks(ticks, names, rotation=25, ha="right", rotation_mode="anchor")
+    axes.set_xlim(-0.35, len(names) - 0.65)
+    if table["mean"].min() >= 0:  # the size of an effect needs the zero
         axes.set_ylim(bottom=0)
     axes.yaxis.set_major_locator(MaxNLocator(5))
 
 
+@publication_style()
 def draw_overview(findings: pd.DataFrame, titles: dict[str, str]) -> Figure:
     """Draw the ratios of all findings beside those of 2018, and the verdict of every measure.
 
@@ -113,22 +113,19 @@ def draw_overview(findings: pd.DataFrame, titles: dict[str, str]) -> Figure:
     place = [height[row] for row in zip(findings["suite"], findings["contrast"], strict=True)]
     findings = findings.assign(height=place)
     shown = _select_ratios(findings, measures)
-    with publication_style():
-        figure = Figure(figsize=(7.0 + 0.9 * len(measures), 1.5 + 0.27 * len(rows)))
-        left, right = figure.subplots(1, 2, sharey=True, width_ratios=(4, len(measures) - 0.4))
-        _draw_ratios(left, shown)
-        _draw_verdicts(right, findings, measures)
-        labels, last = [], ""
-        for suite, contrast in rows:
-            name = titles.get(suite, suite)
-            labels.append(f"{name}:  {contrast}" if name != last else contrast)
-            last = name
-        left.set_yticks(range(len(rows)), labels, fontsize=8)
-        left.set_ylim(len(rows) - 0.5, -0.5)
-        handles, names = left.get_legend_handles_labels()
-        more, verdicts = right.get_legend_handles_labels()
-        figure.legend([*handles, *more], [*names, *verdicts], loc="outside lower center", ncols=4)
-        return figure
+    figure = Figure(figsize=(7.0 + 0.9 * len(measures), 1.5 + 0.27 * len(rows)))
+    left, right = figure.subplots(1, 2, sharey=True, width_ratios=(4, len(measures) - 0.4))
+    _draw_ratios(left, shown)
+    _draw_verdicts(right, findings, measures)
+    labels, last = [], ""
+    for suite, contrast in rows:
+        name = titles.get(suite, suite)
+        labels.append(f"{name}:  {contrast}" if name != last else contrast)
+        last = name
+    left.set_yticks(range(len(rows)), labels, fontsize=8)
+    left.set_ylim(len(rows) - 0.5, -0.5)
+    add_legend(figure, left, right, columns=4)
+    return figure
 
 
 def _select_ratios(findings: pd.DataFrame, measures: Sequence[str]) -> pd.DataFrame:

@@ -8,13 +8,14 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter
 
-from equivocal.report.style import COLOUR_OF, COLOURS, NAME_OF, publication_style
+from equivocal.report.style import COLOUR_OF, COLOURS, NAME_OF, add_legend, publication_style
 
 FLOOR = 1e-10  # logit axes end here
 TICKS = (1e-9, 1e-7, 1e-5, 1e-3, 0.05, 0.5, 0.95, 0.999)
 MARKERS = {"nuts": "s", "paper": "D", "converged": "o"}
 
 
+@publication_style()
 def draw_uncertainty(table: pd.DataFrame) -> Figure:
     """Draw entropies after each word, split into two parts: rows are samplers.
 
@@ -25,18 +26,16 @@ def draw_uncertainty(table: pd.DataFrame) -> Figure:
     """
     samplers, conditions = table["sampler"].unique(), table["condition"].unique()
     panels = dict(iter(table.groupby(["sampler", "condition"])))
-    with publication_style():
-        figure = Figure(figsize=(3.5 * len(conditions), 2.2 * len(samplers) + 0.7))
-        grid = figure.subplots(len(samplers), len(conditions), sharey=True, squeeze=False)
-        for row, sampler in zip(grid, samplers, strict=True):
-            for axes, condition in zip(row, conditions, strict=True):
-                _draw_entropies(axes, panels[sampler, condition])
-                axes.set_title(f"{condition}: {NAME_OF.get(sampler, sampler)}", fontsize=9)
-            row[0].set_ylabel("entropy per unit (nats)")
-        handles, labels = grid[0, 0].get_legend_handles_labels()
-        note = "error bars: standard deviation of the total over networks; items averaged"
-        figure.legend(handles, labels, loc="outside lower center", ncols=3, title=note)
-        return figure
+    figure = Figure(figsize=(3.5 * len(conditions), 2.2 * len(samplers) + 0.7))
+    grid = figure.subplots(len(samplers), len(conditions), sharey=True, squeeze=False)
+    for row, sampler in zip(grid, samplers, strict=True):
+        for axes, condition in zip(row, conditions, strict=True):
+            _draw_entropies(axes, panels[sampler, condition])
+            axes.set_title(f"{condition}: {NAME_OF.get(sampler, sampler)}", fontsize=9)
+        row[0].set_ylabel("entropy per unit (nats)")
+    note = "error bars: standard deviation of the total over networks; items averaged"
+    add_legend(figure, grid[0, 0], columns=3, note=note)
+    return figure
 
 
 def _draw_entropies(axes: Axes, part: pd.DataFrame) -> None:
@@ -62,6 +61,7 @@ def _draw_entropies(axes: Axes, part: pd.DataFrame) -> None:
     axes.set_xlim(x.min() - 0.5, x.max() + 0.5)
 
 
+@publication_style()
 def draw_nuts_comparison(nuts: xr.Dataset) -> Figure:
     """Draw means and widths of 90 % intervals against those of NUTS; below, every question.
 
@@ -74,29 +74,27 @@ def draw_nuts_comparison(nuts: xr.Dataset) -> Figure:
     labels = [str(label) for label in nuts[dim].values]
     names = [str(v).removesuffix("_mean") for v in nuts.data_vars if str(v).endswith("_mean")]
     rows = 0.22 * len(labels) + 0.5
-    with publication_style():
-        figure = Figure(figsize=(7, 4 + rows))
-        grid = figure.add_gridspec(2, 2, height_ratios=(3, rows))
-        means, widths = (figure.add_subplot(grid[0, i]) for i in range(2))
-        each = figure.add_subplot(grid[1, :])
-        for number, name in enumerate(names):
-            if name != "nuts":
-                _draw_against_nuts(means, widths, nuts, name)
-            _draw_intervals(each, nuts, name, (number - (len(names) - 1) / 2) * 0.24)
-        means.set(xscale="logit", yscale="logit", title="posterior mean")
-        widths.set(xscale="log", yscale="log", title="width of 90 % interval")
-        for axes, here in ((means, 0.5), (widths, 0.1)):
-            axes.set(xlabel="NUTS", ylabel="sampler", box_aspect=1)
-            axes.axline((here, here), (here + 0.1, here + 0.1), color="0.6", lw=0.8, zorder=0)
-        each.set(xscale="logit", xlabel="activation", ylim=(len(labels) - 0.5, -0.5))
-        each.set_yticks(range(len(labels)), labels, fontsize=7.5)
-        for axis in (means.xaxis, means.yaxis, each.xaxis):
-            _set_plain_ticks(axis)
-        means.tick_params(axis="x", labelrotation=45)
-        handles, shown = each.get_legend_handles_labels()
-        note = "below: points are posterior means, lines 90 % intervals"
-        figure.legend(handles, shown, loc="outside lower center", ncols=3, title=note)
-        return figure
+    figure = Figure(figsize=(7, 4 + rows))
+    grid = figure.add_gridspec(2, 2, height_ratios=(3, rows))
+    means, widths = (figure.add_subplot(grid[0, i]) for i in range(2))
+    each = figure.add_subplot(grid[1, :])
+    for number, name in enumerate(names):
+        if name != "nuts":
+            _draw_against_nuts(means, widths, nuts, name)
+        _draw_intervals(each, nuts, name, (number - (len(names) - 1) / 2) * 0.24)
+    means.set(xscale="logit", yscale="logit", title="posterior mean")
+    widths.set(xscale="log", yscale="log", title="width of 90 % interval")
+    for axes, here in ((means, 0.5), (widths, 0.1)):
+        axes.set(xlabel="NUTS", ylabel="sampler", box_aspect=1)
+        axes.axline((here, here), (here + 0.1, here + 0.1), color="0.6", lw=0.8, zorder=0)
+    each.set(xscale="logit", xlabel="activation", ylim=(len(labels) - 0.5, -0.5))
+    each.set_yticks(range(len(labels)), labels, fontsize=7.5)
+    for axis in (means.xaxis, means.yaxis, each.xaxis):
+        _set_plain_ticks(axis)
+    means.tick_params(axis="x", labelrotation=45)
+    note = "below: points are posterior means, lines 90 % intervals"
+    add_legend(figure, each, columns=3, note=note)
+    return figure
 
 
 def _draw_against_nuts(means: Axes, widths: Axes, nuts: xr.Dataset, name: str) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from scipy.special import entr
+from scipy.stats import gmean
 
 from equivocal.study.activations import get_tracked
 from equivocal.study.measures import compute_measures
@@ -24,16 +25,35 @@ from equivocal.study.readings import (
 )
 
 __all__ = [
+    "MEAN",
     "NON_RELEVANT",
+    "append_means",
     "tabulate_calibration",
     "tabulate_critical",
     "tabulate_entropies",
+    "tabulate_path",
     "tabulate_prior_effects",
+    "tabulate_traces",
     "tabulate_words",
 ]
 
 BINS = 10  # of exact probability; zero has one of its own
 NON_RELEVANT = "non-relevant (mean)"
+MEAN = "mean"  # in the column `network`: the mean over networks
+
+
+def append_means(table: pd.DataFrame, *keys: str) -> pd.DataFrame:
+    """Append to a table of networks the means over networks, as rows whose network is `MEAN`.
+
+    Parameters
+    ----------
+    table : DataFrame
+        A column `network`, the key columns, and otherwise numbers.
+    *keys : str
+        The columns that say what is averaged apart.
+    """
+    means = table.drop(columns="network").groupby(list(keys), sort=False, as_index=False).mean()
+    return pd.concat([table, means.assign(network=MEAN)], ignore_index=True)
 
 
 def tabulate_critical(
@@ -128,14 +148,63 @@ def tabulate_prior_effects(dataset: xr.Dataset) -> pd.DataFrame:
     -------
     DataFrame
         A row for each condition but the baseline, measure, sampler, prior and network, averaged
-        over items.
+        over items; and the means over networks, whose network is `MEAN`.
     """
     table = compute_measures(dataset)
     others = list_conditions(dataset)[1:] or list_conditions(dataset)
     chosen = table["condition"].isin(others) & ~table["measure"].str.startswith("plausible")
     table = table[chosen].assign(effect=lambda rows: rows["mean"] - rows["mle"])
     keys = ["condition", "measure", "probe", "sampler", "prior", "network"]
-    return table.groupby(keys, sort=False)["effect"].mean().reset_index()
+    effects = table.groupby(keys, sort=False)["effect"].mean().reset_index()
+    return append_means(effects, *keys[:-1])
+
+
+def tabulate_path(path: xr.Dataset) -> pd.DataFrame:
+    """Tabulate activations along sampler time, averaged over items.
+
+    Parameters
+    ----------
+    path : xarray.Dataset
+        The file `path.nc` of a study.
+
+    Returns
+    -------
+    DataFrame
+        A row for each network and step: the time τ and the activation of each measure; then the
+        means over networks (of time, the geometric mean). The attributes are those of the path.
+    """
+    table = path.mean("item").to_dataframe().reset_index()
+    measures = dict.fromkeys(map(str, path.data_vars), "mean")
+    means = table.groupby("step", as_index=False).agg({**measures, "time": gmean})
+    table = pd.concat([table, means.assign(network=MEAN)], ignore_index=True)
+    table.attrs = dict(path.attrs)
+    return table
+
+
+def tabulate_traces(
+    traces: dict[str, xr.DataArray], truths: dict[str, xr.DataArray]
+) -> pd.DataFrame:
+    """Tabulate beliefs word by word beside the exact ones.
+
+    Parameters
+    ----------
+    traces : dict of str to DataArray
+        Activations (network, word, probe, unit) by sentence, from `trace_beliefs`.
+    truths : dict of str to DataArray
+        Exact beliefs (word, probe, unit) by sentence, from `true_trace`.
+
+    Returns
+    -------
+    DataFrame
+        A row for each sentence, word, probe and unit: mean and standard deviation of the
+        activation over networks, and the exact belief.
+    """
+    parts = []
+    for sentence, trace in traces.items():
+        spread = {"mean": trace.mean("network"), "sd": trace.std("network", ddof=0)}
+        found = xr.Dataset({**spread, "exact": truths[sentence]})
+        parts.append(found.to_dataframe().reset_index().assign(sentence=sentence))
+    return pd.concat(parts, ignore_index=True)
 
 
 def tabulate_entropies(dataset: xr.Dataset) -> pd.DataFrame:

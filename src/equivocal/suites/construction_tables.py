@@ -27,7 +27,7 @@ from equivocal.suites.construction import Construction
 from equivocal.suites.particles import VARIANCE
 from equivocal.suites.reading import READINGS
 
-__all__ = ["select_usual", "tabulate_all", "tabulate_beliefs", "tabulate_shares"]
+__all__ = ["select_usual", "tabulate_all", "tabulate_beliefs", "tabulate_items", "tabulate_shares"]
 
 CELLS = ["construction", "condition", "beliefs", "variance", "heard"]
 NAN = float("nan")
@@ -113,6 +113,19 @@ def tabulate_beliefs(readings: pd.DataFrame) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(rows)
+
+
+def tabulate_items(readings: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean, lowest and highest belief of the networks in each item's reading.
+
+    Parameters
+    ----------
+    readings : DataFrame
+        Rows of `Reader`s.
+    """
+    items = readings.groupby(["beliefs", "condition", "item"], sort=False)
+    spread = {"mean": ("belief", "mean"), "lowest": ("belief", "min"), "highest": ("belief", "max")}
+    return items.agg(exact=("exact", "first"), **spread).reset_index()
 
 
 def _split_by_condition(readings: pd.DataFrame) -> Iterator[tuple[dict[str, object], pd.DataFrame]]:

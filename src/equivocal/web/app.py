@@ -9,9 +9,7 @@ GET /api/comprehend.csv       the same with every filler, as a table
 GET /api/openapi.json         the description of this API
 """
 
-import json
 from importlib import resources
-from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -54,12 +52,12 @@ def create_app(comprehender: Comprehender, *, hosts: tuple[str, ...] = LOOPBACK_
     }
 
     async def send_fixed(request: Request) -> Response:
-        return _Json(fixed[request.url.path])
+        return JSONResponse(fixed[request.url.path])
 
     async def comprehend(request: Request) -> Response:
         question = read_question(ListQuestion, request.query_params)
         with limit_time(SECONDS):
-            return _Json(answer(question).to_dict(question.top))
+            return JSONResponse(answer(question).to_dict(question.top))
 
     async def tabulate(request: Request) -> Response:
         question = read_question(Question, request.query_params)
@@ -89,13 +87,6 @@ def create_app(comprehender: Comprehender, *, hosts: tuple[str, ...] = LOOPBACK_
     return Guard(app, hosts)  # outside, so that answers to faults of ours are guarded too
 
 
-class _Json(JSONResponse):
-    """JSON as browsers take it, without NaN."""
-
-    def render(self, content: Any) -> bytes:
-        return json.dumps(content, ensure_ascii=False, allow_nan=False).encode()
-
-
 async def _send_page(request: Request) -> Response:
     del request
     return FileResponse(str(STATIC / "index.html"))
@@ -105,11 +96,11 @@ async def _explain(request: Request, error: Exception) -> Response:
     """Name the client's mistake."""
     del request
     if isinstance(error, HTTPException):
-        return _Json({"error": f"{error.detail}."}, error.status_code, headers=error.headers)
-    return _Json({"error": str(error)}, 400)
+        return JSONResponse({"error": f"{error.detail}."}, error.status_code, headers=error.headers)
+    return JSONResponse({"error": str(error)}, 400)
 
 
 async def _report_fault(request: Request, error: Exception) -> Response:
     del request
     status, message = next(told for kind, told in FAULTS.items() if isinstance(error, kind))
-    return _Json({"error": message}, status)
+    return JSONResponse({"error": message}, status)

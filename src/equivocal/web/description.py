@@ -59,9 +59,13 @@ def describe_api(comprehender: Comprehender) -> dict[str, Any]:
 
 def _describe_query(kind: type[Question], comprehender: Comprehender) -> list[dict[str, Any]]:
     """Return the parameters of a question, with the choices that this comprehender offers."""
-    default = comprehender.source.settings.prior_variance
-    variances = {"type": "number", "enum": list(comprehender.prior_variances), "default": default}
-    steps = {"enum": [*comprehender.steps, CONVERGED], "default": CONVERGED}
+    default = comprehender.settings.prior_variance
+    variances = {
+        "type": "number",
+        "enum": list(comprehender.settings.prior_variances),
+        "default": default,
+    }
+    steps = {"enum": [*comprehender.settings.kept_steps, CONVERGED], "default": CONVERGED}
     schemas = kind.model_json_schema()["properties"] | {"prior_variance": variances, "step": steps}
     return [
         {"name": name, "in": "query", "required": name == "sentence", "schema": schema}
@@ -88,7 +92,7 @@ def _describe_json(answer: type) -> dict[str, Any]:
 
 def describe_world(comprehender: Comprehender) -> World:
     """Return the answer to `/api/world`."""
-    world, variances = comprehender.world, comprehender.prior_variances
+    world, variances = comprehender.world, comprehender.settings.prior_variances
     times = {f"{variance:g}": comprehender.get_times(variance) for variance in variances}
     return World(
         name=world.name,
@@ -98,10 +102,10 @@ def describe_world(comprehender: Comprehender) -> World:
         classes=_list_classes(world),
         examples=find_examples(world),
         prior_variances=list(variances),
-        prior_variance=comprehender.source.settings.prior_variance,
+        prior_variance=comprehender.settings.prior_variance,
         steps=[
             Step(step=step, times={name: values[at] for name, values in times.items()})
-            for at, step in enumerate(comprehender.steps)
+            for at, step in enumerate(comprehender.settings.kept_steps)
         ],
         paper_step=PAPER_STEP,
         limits=Limits(characters=MOST_CHARACTERS),

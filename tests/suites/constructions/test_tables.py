@@ -10,6 +10,7 @@ from scipy.special import betainc
 
 from equivocal.report.construction_figures import draw_curves, draw_readings
 from equivocal.suites import READINGS, Construction, tabulate_beliefs, tabulate_shares
+from equivocal.suites.construction_tables import tabulate_items
 from equivocal.world import World
 
 NETWORKS, ITEMS = 4, 5
@@ -170,7 +171,7 @@ def test_the_figure_shows_every_share_and_the_people(
     readings: pd.DataFrame, construction: Construction
 ) -> None:
     shares = tabulate_shares(readings)
-    figure = draw_readings(shares, readings, construction)
+    figure = draw_readings(shares, tabulate_items(readings), construction)
     bars, scatter = figure.axes
     assert [t.get_text() for t in bars.get_yticklabels()] == [
         "said\n“the dog chases the cat”",
@@ -197,7 +198,7 @@ def test_the_figure_shows_every_share_and_the_people(
     np.testing.assert_allclose(points.get_ydata(), np.arange(5) / 5 + 0.2)
     both = readings.assign(answer=readings["answer"] + readings["neither"], neither=0.0)
     closed = both[both["exact"].isna()]
-    alone = draw_readings(tabulate_shares(both), closed, construction)
+    alone = draw_readings(tabulate_shares(both), tabulate_items(closed), construction)
     assert len(alone.axes) == 1  # nothing is open, so nothing to compare with
     assert "neither" not in " ".join(t.get_text() for t in alone.legends[0].get_texts())
 
