@@ -34,7 +34,6 @@ import numpy as np
 
 from equivocal.sampling import sample_posterior
 from equivocal.sampling.engine import flow, likelihoods
-from equivocal.sampling.engine.corrections import correct_mean
 from equivocal.sampling.engine.draws import draw_noise
 from equivocal.sampling.engine.likelihoods import FlowRule
 from equivocal.sampling.engine.plan import LANES
@@ -221,7 +220,7 @@ def _time_parts(sizes: Sizes, rows: Rows, rule: FlowRule) -> Numbers:
     parts: dict[str, Callable[[], Any]] = {
         "step": lambda: flow.flow_step(state, rows, rule, nodes),
         "propose": lambda: flow._propose(state, rule),
-        "correct_mean": lambda: correct_mean(
+        "correct_mean": lambda: flow.correct_mean(
             rows, mean, factor, proposal.damping, state.refused, rule, nodes
         ),
         "sum_rows": lambda: flow.sum_rows(rows, mean, factor, rule, nodes),

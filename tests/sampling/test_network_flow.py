@@ -10,7 +10,7 @@ from jax.tree_util import Partial
 
 from equivocal.errors import UserError
 from equivocal.sampling import Posterior, sample_network, sample_posterior
-from equivocal.sampling.engine.network_moves import Ensemble, move_part
+from equivocal.sampling.engine.network import Ensemble, move_part
 from equivocal.sampling.samplers.network_flow import NetworkPosterior
 
 N, K, D = 60, 5, 4  # a last layer of 20 weights in all

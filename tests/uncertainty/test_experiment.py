@@ -99,7 +99,7 @@ def test_a_run_that_is_loaded_took_as_long_as_when_it_was_trained(members: Membe
 
 
 def test_whatever_decides_members_is_in_their_key() -> None:
-    constants = network_flow.constants()
+    constants = network_flow.list_constants()
     given = {"weights": "a", "kind": "query", "index": 0, "settings": FEW, "constants": constants}
     key = hash_members(**given)
     for name, other in {

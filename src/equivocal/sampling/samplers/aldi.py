@@ -42,8 +42,6 @@ from equivocal.sampling.engine.shapes import Array, Float, Int, PRNGKey
 from equivocal.sampling.samplers.mean_field import MeanFieldConfig
 from equivocal.sampling.samplers.mean_field import run as run_mean_field
 
-__all__ = ["AldiConfig", "AldiInfo", "AldiState", "init", "run", "step"]
-
 NUM_STEPS = 2_000
 SHORTEST_TIME = 5.0  # num_steps·Δt; e^(−5) of the start is left
 STEADY = 0.2  # posterior sd by which the means of the last two quarters may differ

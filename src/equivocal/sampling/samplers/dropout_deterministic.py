@@ -50,17 +50,7 @@ from equivocal.sampling.engine.rows import Block, Rows, sum_over_blocks
 from equivocal.sampling.engine.settings import Outcome, RunSettings
 from equivocal.sampling.engine.shapes import Array, Float, Int, PRNGKey
 
-__all__ = [
-    "NUM_STEPS",
-    "DropoutConfig",
-    "DropoutInfo",
-    "DropoutState",
-    "Taming",
-    "fill_up",
-    "init",
-    "run",
-    "step",
-]
+__all__ = ["NUM_STEPS", "DropoutConfig"]
 
 NUM_STEPS = 500
 PADDED_FROM = 32  # weights; below, filling up costs more than it gains

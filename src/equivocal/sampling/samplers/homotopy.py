@@ -41,8 +41,6 @@ from equivocal.sampling.engine.rows import Block, Rows, sum_over_blocks
 from equivocal.sampling.engine.settings import Outcome, RunSettings
 from equivocal.sampling.engine.shapes import Array, Float, Int, PRNGKey
 
-__all__ = ["HomotopyConfig", "HomotopyInfo", "HomotopyState", "init", "run", "step"]
-
 NUM_STEPS = 1_000
 LONGEST_MOVE = 10.0
 

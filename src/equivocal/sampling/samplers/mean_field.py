@@ -29,8 +29,6 @@ from equivocal.sampling.engine.rows import Rows
 from equivocal.sampling.engine.settings import Outcome, RunSettings
 from equivocal.sampling.engine.shapes import PRNGKey
 
-__all__ = ["MeanFieldConfig", "choose_rule", "init", "run", "step"]
-
 RULE = FlowRule(likelihoods.compute_variance, likelihoods.average_by_quadrature)
 NUM_STEPS = 1_000  # what is not astronomical needs about ten
 MANY_ROWS, SHARE, ROUGH = 100_000, 16, 0.05

@@ -24,8 +24,6 @@ from equivocal.sampling.engine.settings import Outcome, RunSettings, make_keys
 from equivocal.sampling.samplers import mean_field
 from equivocal.sampling.samplers.mean_field import MeanFieldConfig
 
-__all__ = ["NutsConfig", "init", "run", "step"]
-
 RHAT = 1.01
 NUM_WARMUP = 1_000
 
