@@ -214,7 +214,7 @@ def _time_parts(sizes: Sizes, rows: Rows, rule: FlowRule) -> Numbers:
         noise = draw_noise(0, range(sizes.K), sizes.J, sizes.wide)
         nodes = jnp.asarray(noise.astype(np.float32))
     state = on_the_way(sizes, rows, rule, nodes)
-    proposal = flow._propose(state, rule)
+    proposal, _ = flow._propose(state, rule)
     mean, factor = proposal.mean, proposal.factor
     sums = flow.sum_rows(rows, mean, factor, rule, nodes)
     parts: dict[str, Callable[[], Any]] = {

@@ -5,13 +5,13 @@
 The network up to its last layer is a fixed feature map ψ. `sample_posterior` gives the posterior of
 θ = (weights, bias), one row per output. Trained weights serve as the mean of the prior, as in
 "Ensemble Kalman filter for uncertainty in human language comprehension". `last_layer_posterior`
-takes any callable as ψ; `from_torch` reads ψ, weights and bias from a PyTorch module. Its last layer
-is found by watching one pass: the `torch.nn.Linear` reached last, if what it computes is what the
-module returns. Nothing here imports PyTorch before a module is handed over.
+takes any callable as ψ; `from_torch` reads ψ, weights and bias from a PyTorch module. Its last
+layer is found by watching one pass: the `torch.nn.Linear` reached last, if what it computes is what
+the module returns. Nothing here imports PyTorch before a module is handed over.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -138,7 +138,7 @@ def last_layer_posterior(
     targets : (N,) or (N, K)
         As for `sample_posterior`.
     weights : (K, D), optional
-        Trained weights, the mean of the prior. Without them it is `prior_mean`, 0 unless given.
+        Trained weights, the mean of the prior unless `prior_mean` is given too; 0 without both.
     bias : (K,), optional
         Trained biases, the prior mean of the intercepts; 0 where only `weights` are given.
     intercept : bool
@@ -177,9 +177,7 @@ def last_layer_posterior(
     psi = _compute_features(feature_map, inputs, intercept)
     mean = _choose_prior_mean(weights, bias, psi.shape[1] - intercept, intercept)
     if mean is not None:
-        if "prior_mean" in options:
-            fail("give either weights or prior_mean: trained weights are the mean of the prior.")
-        options["prior_mean"] = mean
+        options.setdefault("prior_mean", mean)
     num_outputs = None if mean is None else len(mean)
     targets, likelihood = _agree_on_likelihood(
         targets, num_outputs, likelihood, options.get("counts")
@@ -237,20 +235,15 @@ def from_torch(
                 f"from_torch reads {name} from the module; leave it out, or replace the mean of "
                 "the prior with prior_mean."
             )
-    feature_map = TorchFeatures(module, check_int(batch_size, "batch_size", least=1))
-    layer = feature_map.find_last_linear(inputs)
-    weights = _read_array(layer.weight, "weights")
-    bias = None if layer.bias is None else _read_array(layer.bias, "bias")
-    if "prior_mean" not in options:
-        options.update(weights=weights, bias=bias)
-    targets, likelihood = _agree_on_likelihood(
-        targets, len(weights), likelihood, options.get("counts")
-    )
+    feature_map = TorchFeatures(module, inputs, check_int(batch_size, "batch_size", least=1))
+    layer = feature_map.layer
     return last_layer_posterior(
         feature_map,
         inputs,
         targets,
-        intercept=bias is not None,
+        weights=layer.weight,
+        bias=layer.bias,
+        intercept=layer.bias is not None,
         likelihood=likelihood,
         prior_variance=prior_variance,
         **options,
@@ -272,9 +265,9 @@ def _choose_prior_mean(
     weights: Any, bias: Any, num_features: int, intercept: bool
 ) -> np.ndarray | None:
     """Return (K, D), the bias last where there is an intercept; None without weights."""
+    if bias is not None and (weights is None or not intercept):
+        fail("bias is the prior mean of the intercept: it needs weights and intercept=True.")
     if weights is None:
-        if bias is not None:
-            fail("bias without weights has no meaning: give both, or use prior_mean.")
         return None
     W = _read_array(weights, "weights")
     if W.ndim != 2 or W.shape[1] != num_features:
@@ -283,8 +276,6 @@ def _choose_prior_mean(
             f"intercept, got {W.shape}."
         )
     if not intercept:
-        if bias is not None:
-            fail("bias needs intercept=True: it is the prior mean of the intercept.")
         return W
     b = np.zeros(len(W), W.dtype) if bias is None else _read_array(bias, "bias")
     if b.shape != (len(W),):
@@ -317,9 +308,9 @@ def _agree_on_likelihood(
 
 
 class TorchFeatures:
-    """ψ of a PyTorch module: what its last linear layer is given."""
+    """ψ of a PyTorch module: what its last linear layer is given; found with a batch of inputs."""
 
-    def __init__(self, module: Any, batch_size: int = BATCH_SIZE) -> None:
+    def __init__(self, module: Any, inputs: Any, batch_size: int = BATCH_SIZE) -> None:
         if not isinstance(module, _import_torch().nn.Module):
             fail(
                 f"module must be a torch.nn.Module, got {type(module).__name__}; "
@@ -327,32 +318,22 @@ class TorchFeatures:
             )
         self.module = module
         self.batch_size = batch_size
-        self._layer: Any = None
+        with _evaluate(module):
+            self.layer = _find_last_linear(module, next(self._cut_batches(inputs)))
 
     def __call__(self, inputs: Any) -> np.ndarray:
         """Return ψ, (N, D), batch by batch; the module is left as it was."""
-        layer = self.find_last_linear(inputs)
         seen: list[Any] = []
         parts = []
-        with _evaluate(self.module):
-            hook = layer.register_forward_pre_hook(
-                lambda _, given, named: seen.extend((*given, *named.values())), with_kwargs=True
-            )
-            try:
-                for batch in self._cut_batches(inputs):
-                    seen.clear()
-                    _call(self.module, batch)
-                    parts.append(_check_batch(seen, len(batch)))
-            finally:
-                hook.remove()
+        hook = self.layer.register_forward_pre_hook(
+            lambda _, given, named: seen.extend((*given, *named.values())), with_kwargs=True
+        )
+        with hook, _evaluate(self.module):
+            for batch in self._cut_batches(inputs):
+                seen.clear()
+                _call(self.module, batch)
+                parts.append(_check_batch(seen, len(batch)))
         return np.concatenate(parts)
-
-    def find_last_linear(self, inputs: Any) -> Any:
-        """Return the layer whose output the module returns, found with the first batch."""
-        if self._layer is None:
-            with _evaluate(self.module):
-                self._layer = _find_last_linear(self.module, next(self._cut_batches(inputs)))
-        return self._layer
 
     def _cut_batches(self, inputs: Any) -> Iterator[Any]:
         inputs = _read_tensor(inputs)
@@ -424,12 +405,10 @@ def _trace(module: Any, batch: Any) -> tuple[Any, list[tuple[Any, Any]]]:
         reached.append((layer, result.clone() if isinstance(layer, Linear) else None))
 
     layers = [p for p in module.modules() if isinstance(p, Linear) or not list(p.children())]
-    hooks = [layer.register_forward_hook(note) for layer in layers]
-    try:
+    with ExitStack() as hooks:
+        for layer in layers:
+            hooks.enter_context(layer.register_forward_hook(note))
         return _call(module, batch), reached
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 def _call(module: Any, batch: Any) -> Any:

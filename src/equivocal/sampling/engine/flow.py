@@ -79,24 +79,11 @@ class FlowState(NamedTuple):
     time: Float[Array, " K"]  # τ
 
 
-class Proposal(NamedTuple):
-    """Where (15) would go, and how far from the fixed point it starts."""
-
-    mean: Float[Array, "K D"]
-    factor: Float[Array, "K D r"]
-    log_det: Float[Array, " K"]
-    damping: Float[Array, " K"]
-    misfit: Float[Array, "K r r"]
-    mean_residual: Float[Array, " K"]
-    covariance_residual: Float[Array, " K"]
-
-
 class FlowInfo(NamedTuple):
     """What a driver or a diagnostic may want; `flow_step` never reads it."""
 
     mean_residual: Float[Array, " K"]  # |Cᵀ Gᵀ g̃|, the distance to go in posterior sd
     covariance_residual: Float[Array, " K"]  # ‖S − I‖, bounds every variance's relative error
-    refused: Bool[Array, " K"]
 
 
 class Line(NamedTuple):
@@ -178,8 +165,12 @@ def _take_triangular_root(
 
 
 @partial(jax.jit, static_argnames="rule")
-def _propose(state: FlowState, rule: FlowRule) -> Proposal:
-    """Apply (15) to the sums at hand, m − G C (s Cᵀ Gᵀ g̃) with the root C; no rows are read."""
+def _propose(state: FlowState, rule: FlowRule) -> tuple[FlowState, FlowInfo]:
+    """Apply (15) to the sums at hand, m − G C (s Cᵀ Gᵀ g̃) with the root C; no rows are read.
+
+    Returns where (15) would go, with the sums of where it starts, and how far that is from the
+    fixed point.
+    """
     G = state.factor
     S = state.sums.curvature + jnp.matmul(G.swapaxes(1, 2), G)
     misfit = S - jnp.eye(S.shape[-1], dtype=S.dtype)
@@ -191,15 +182,15 @@ def _propose(state: FlowState, rule: FlowRule) -> Proposal:
     root, log_det = apply_one_by_one(take_root, S, s)
     factor = jnp.matmul(G, root)
     newton = jnp.matmul(gradient[:, None], root)[:, 0]
-    return Proposal(
+    proposal = state._replace(
         mean=state.mean - s[:, None] * jnp.matmul(factor, newton[..., None])[..., 0],
         factor=factor,
         log_det=state.log_det + 2 * log_det,
         damping=s,
         misfit=misfit,
-        mean_residual=jnp.linalg.norm(newton, axis=1),
-        covariance_residual=jnp.linalg.norm(misfit, axis=(1, 2)),
     )
+    residuals = jnp.linalg.norm(newton, axis=1), jnp.linalg.norm(misfit, axis=(1, 2))
+    return proposal, FlowInfo(*(jnp.where(state.bound > -jnp.inf, r, jnp.inf) for r in residuals))
 
 
 @partial(jax.jit, static_argnames="rule")
@@ -278,8 +269,8 @@ def correct_mean(
 
 @partial(jax.jit, static_argnames="rule")
 def _judge(
-    state: FlowState, proposal: Proposal, mean: Float[Array, "K D"], sums: Sums, rule: FlowRule
-) -> tuple[FlowState, FlowInfo]:
+    state: FlowState, proposal: FlowState, mean: Float[Array, "K D"], sums: Sums, rule: FlowRule
+) -> FlowState:
     """Take the proposal where the merit did not fall; elsewhere stay, and be careful or halve s."""
     factor, log_det, s = proposal.factor, proposal.log_det, proposal.damping
     spread = (factor**2).sum(axis=(1, 2)) - log_det if rule.merit_has_spread else 0.0
@@ -290,7 +281,7 @@ def _judge(
     noise = 16 * np.finfo(s.dtype).eps * (jnp.abs(bound) + jnp.abs(log_det) + mean.shape[1])
     refused = ~(bound >= state.bound - rule.slack - noise)  # NaN is refused too
     time = state.time - jnp.log1p(-jnp.minimum(s, LONGEST))
-    moved = FlowState(mean, factor, sums, bound, log_det, s, refused, proposal.misfit, time)
+    moved = proposal._replace(mean=mean, sums=sums, bound=bound, refused=refused, time=time)
     # A first refusal may be the last correction's fault: try the same s with care before a shorter.
     shorter = state.refused | (not rule.corrections)
     stayed = state._replace(damping=jnp.where(shorter, SHRINKAGE * s, s), refused=refused)
@@ -298,13 +289,7 @@ def _judge(
     def pick(new: Array, old: Array) -> Array:
         return jnp.where(refused.reshape(-1, *[1] * (new.ndim - 1)), old, new)
 
-    known = state.bound > -jnp.inf
-    info = FlowInfo(
-        mean_residual=jnp.where(known, proposal.mean_residual, jnp.inf),
-        covariance_residual=jnp.where(known, proposal.covariance_residual, jnp.inf),
-        refused=refused,
-    )
-    return jax.tree.map(pick, moved, stayed), info
+    return jax.tree.map(pick, moved, stayed)
 
 
 def flow_step(
@@ -315,7 +300,7 @@ def flow_step(
     Compiled in parts on purpose: in one piece XLA's CPU compiler re-lays G inside the loop over
     blocks, and the step takes half as long again.
     """
-    proposal = _propose(state, rule)
+    proposal, info = _propose(state, rule)
     mean = proposal.mean
     if rule.corrections:
         moved = proposal.damping, state.refused
@@ -324,4 +309,4 @@ def flow_step(
         # adding one vector to all classes changes no probability; the prior wants it zero
         mean = mean - mean.mean(axis=0)
     sums = sum_rows(rows, mean, proposal.factor, rule, nodes)
-    return _judge(state, proposal, mean, sums, rule)
+    return _judge(state, proposal, mean, sums, rule), info

@@ -27,7 +27,7 @@ from equivocal.sampling.engine.inputs import (
     fail,
 )
 from equivocal.sampling.engine.likelihoods import average_by_quadrature
-from equivocal.sampling.engine.rows import Block
+from equivocal.sampling.engine.rows import Block, cut_into_blocks
 from equivocal.sampling.engine.shapes import Array, Float, Int
 
 FIRST, GROWTH, SHRINKAGE, LARGEST = 0.5, 1.5, 0.5, 0.95  # of s
@@ -112,18 +112,11 @@ def compute_terms(given: Given, ensemble: Ensemble) -> Terms:
     return Terms(error, weight, log_likelihood.sum(axis=0))
 
 
-def sum_part(
-    given: Given, ensemble: Ensemble, index: Int[np.ndarray, "B size"], terms: Terms
-) -> tuple[Float[Array, "B J J"], Float[Array, "B J"]]:
-    """Return ZᵀRZ and Zᵀ(c E[y] − t) of a part, with Z as far as a straight line in d explains."""
-    return _project(*_sum_part(given, ensemble, index, terms), ensemble.deviations[:, index])
-
-
 @jax.jit
-def _sum_part(
+def sum_part(
     given: Given, ensemble: Ensemble, index: Int[Array, "B size"], terms: Terms
 ) -> tuple[Float[Array, "B J J"], Float[Array, "B J"]]:
-    """Return the same sums with only this part spread out; B is 1, or K by output."""
+    """Return ZᵀRZ and Zᵀ(c E[y] − t) with only this part spread out; B is 1, or K by output."""
     J, B = len(ensemble.deviations), len(index)
     alone = jnp.zeros_like(ensemble.deviations)
     alone = alone.at[:, index].set(ensemble.deviations[:, index]) + ensemble.mean
@@ -149,7 +142,7 @@ def _sum_part(
 def _project(
     S: Float[Array, "B J J"], g: Float[Array, "B J"], deviations: Float[Array, "J B size"]
 ) -> tuple[Float[Array, "B J J"], Float[Array, "B J"]]:
-    """Project Z on the rows of d; nothing is lost where d spans all there is."""
+    """Take of Z what a straight line in d explains; nothing is lost where d spans all there is."""
     if deviations.shape[2] >= len(deviations) - 1:
         return S, g
     Q, _ = jnp.linalg.qr(deviations.swapaxes(0, 1))
@@ -181,7 +174,7 @@ def advance(
     before: np.ndarray | None,
 ) -> tuple[Ensemble, Terms, np.ndarray, Step, int]:
     """Move one part by (24), with a shorter s where the bound would fall, and none in the end."""
-    sums = sum_part(given, ensemble, index, terms)
+    sums = _project(*sum_part(given, ensemble, index, terms), ensemble.deviations[:, index])
     if before is not None:
         _, here = move_part(ensemble, index, *sums, s)
         s = _relax(s, before, np.asarray(here.misfit))
@@ -341,7 +334,6 @@ def check_rows(
         filled = jnp.concatenate([leaf, jnp.repeat(leaf[:1], blocks * size - N, axis=0)])
         return filled.reshape(blocks, size, *leaf.shape[1:])
 
-    c = np.concatenate([c, np.zeros(blocks * size - N, c.dtype)]).reshape(blocks, size)
-    t = np.concatenate([t, np.zeros((blocks * size - N, t.shape[1]), t.dtype)])
-    t = t.reshape(blocks, size, -1).swapaxes(1, 2)
+    c = cut_into_blocks(c[:, None], blocks, size)[..., 0]
+    t = cut_into_blocks(t, blocks, size).swapaxes(1, 2)
     return NetworkRows(jax.tree.map(cut, inputs), jnp.asarray(c), jnp.asarray(t))

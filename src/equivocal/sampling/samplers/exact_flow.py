@@ -88,7 +88,6 @@ def _run_ensemble(problem: Problem, settings: RunSettings) -> Outcome:
         per_output=8 * D * D + D * J,
         per_row=3 * (D + J),
         per_row_kept=3 + J,
-        pad=False,
     )
     outcome = run_flow(
         problem,

@@ -82,11 +82,7 @@ def run_gaussian(
     """
     D = problem.num_features
     plan = make_plan(
-        problem,
-        settings.memory_budget,
-        per_output=8 * (D + 8) ** 2,
-        per_row=3 * D + 24,
-        pad=True,
+        problem, settings.memory_budget, per_output=8 * (D + 8) ** 2, per_row=3 * D + 24, pad=True
     )
     start_of = None
     if settings.num_steps is None and find_largest_anywhere(problem.num_rows) >= many_rows:

@@ -189,8 +189,7 @@ def sample_network(
     check_positive(tolerance, "tolerance")
     prior = engine.check_prior(prior_mean, prior_variance)
     indices = engine.check_parts(parts, len(prior.mean))
-    is_tree = isinstance(logits, Partial)
-    network = logits if is_tree else Partial(logits)  # type: ignore[no-untyped-call]
+    network = logits if isinstance(logits, Partial) else Partial(logits)  # type: ignore[no-untyped-call]
     rows = engine.check_rows(network, inputs, targets, counts, prior, J, memory_budget)
     engine.check_outputs(network, indices, rows, prior)
     ensemble = _start(choose_seed(seed), J, indices, len(prior.mean))
