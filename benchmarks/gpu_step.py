@@ -34,7 +34,6 @@ import numpy as np
 
 from equivocal.sampling import sample_posterior
 from equivocal.sampling.engine import flow, likelihoods
-from equivocal.sampling.engine.corrections import correct_mean
 from equivocal.sampling.engine.draws import draw_noise
 from equivocal.sampling.engine.likelihoods import FlowRule
 from equivocal.sampling.engine.plan import LANES
@@ -215,13 +214,13 @@ def _time_parts(sizes: Sizes, rows: Rows, rule: FlowRule) -> Numbers:
         noise = draw_noise(0, range(sizes.K), sizes.J, sizes.wide)
         nodes = jnp.asarray(noise.astype(np.float32))
     state = on_the_way(sizes, rows, rule, nodes)
-    proposal = flow._propose(state, rule)
+    proposal, _ = flow._propose(state, rule)
     mean, factor = proposal.mean, proposal.factor
     sums = flow.sum_rows(rows, mean, factor, rule, nodes)
     parts: dict[str, Callable[[], Any]] = {
         "step": lambda: flow.flow_step(state, rows, rule, nodes),
         "propose": lambda: flow._propose(state, rule),
-        "correct_mean": lambda: correct_mean(
+        "correct_mean": lambda: flow.correct_mean(
             rows, mean, factor, proposal.damping, state.refused, rule, nodes
         ),
         "sum_rows": lambda: flow.sum_rows(rows, mean, factor, rule, nodes),

@@ -95,9 +95,8 @@ def test_probabilities_of_classes_are_a_softmax_on_request():
         ({"weights": WEIGHTS[:, :2]}, r"weights must have shape \(K, 3\).*got \(3, 2\)"),
         ({"weights": WEIGHTS[0]}, r"weights must have shape \(K, 3\)"),
         ({"weights": WEIGHTS, "bias": BIAS[:2]}, r"bias must have shape \(3,\)"),
-        ({"bias": BIAS}, "bias without weights"),
-        ({"weights": WEIGHTS, "bias": BIAS, "intercept": False}, "bias needs intercept=True"),
-        ({"weights": WEIGHTS, "prior_mean": 0.0}, "either weights or prior_mean"),
+        ({"bias": BIAS}, "bias .* needs weights"),
+        ({"weights": WEIGHTS, "bias": BIAS, "intercept": False}, "bias .* needs .* intercept=True"),
         ({"weights": WEIGHTS[:2]}, r"targets must have shape \(N,\) or \(N, 2\)"),
         ({"weights": WEIGHTS[:1]}, r"targets must have shape \(N,\) or \(N, 1\)"),
         ({"weights": WEIGHTS[:2], "targets": CLASSES}, "class numbers 0 … 1.* got 2"),
@@ -329,7 +328,7 @@ def test_inputs_are_one_array(net, inputs, message):
 def test_read_only_inputs_are_welcome(net):
     fixed = X.copy()
     fixed.flags.writeable = False
-    np.testing.assert_allclose(TorchFeatures(net)(fixed), by_hand(net)[:, :-1], atol=1e-6)
+    np.testing.assert_allclose(TorchFeatures(net, fixed)(fixed), by_hand(net)[:, :-1], atol=1e-6)
 
 
 def test_only_modules_and_sound_batches(torch, net):

@@ -10,7 +10,7 @@ from jax.tree_util import Partial
 
 from equivocal.errors import UserError
 from equivocal.sampling import Posterior, sample_network, sample_posterior
-from equivocal.sampling.engine.network_moves import Ensemble, move_part
+from equivocal.sampling.engine.network import Ensemble, move_part
 from equivocal.sampling.samplers.network_flow import NetworkPosterior
 
 N, K, D = 60, 5, 4  # a last layer of 20 weights in all
@@ -162,7 +162,7 @@ def test_a_run_that_was_stopped_early_says_so() -> None:
         ({"parts": [np.arange(3), np.arange(2, 5)]}, "must not overlap"),
         ({"parts": []}, "a list of index arrays"),
         ({"parts": [np.arange(8).reshape(2, 4)]}, "for each of the 5 outputs"),
-        ({"prior_variance": 0}, "prior_variance must be > 0"),
+        ({"prior_variance": 0}, "prior_variance must lie .* got 0;"),
         ({"counts": COUNTS[1:]}, "counts must have shape"),
         ({"tolerance": -1.0}, "tolerance must be > 0"),
         ({"memory_budget": 0}, "memory_budget must be"),

@@ -1,6 +1,5 @@
 """What a `Posterior` predicts, doubts, stores and says of itself."""
 
-import inspect
 import json
 import subprocess
 import sys
@@ -152,12 +151,12 @@ def test_loading_something_else_says_so(tmp_path: Path) -> None:
         Posterior.load(path)
 
 
-@pytest.mark.parametrize("path", [None, 3, b"abc", "", "a" * 300, "a\0b"])
-def test_odd_paths_are_refused(path: object, gaussian: Posterior) -> None:
-    with pytest.raises(UserError, match=r"path must name a file|cannot write to a+: File name too"):
-        inspect.unwrap(Posterior.save)(gaussian, path)  # without the tests' own type checker
-    with pytest.raises(UserError, match="path must name a file|cannot read a posterior from a"):
-        inspect.unwrap(Posterior.load.__func__)(Posterior, path)
+@pytest.mark.parametrize("path", ["", "a" * 300])
+def test_odd_paths_are_refused(path: str, gaussian: Posterior) -> None:
+    with pytest.raises(UserError, match="cannot write to .*choose another"):
+        gaussian.save(path)
+    with pytest.raises(UserError, match="cannot read a posterior from"):
+        Posterior.load(path)
 
 
 @pytest.mark.parametrize(

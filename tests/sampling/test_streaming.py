@@ -130,24 +130,24 @@ def test_what_was_changed_in_a_private_map_is_read_and_kept(tmp_path: Path, data
     features = np.load(tmp_path / "array.npy", mmap_mode="c")
     features[:] = data.features
     given = (features, data.targets, None, 0.0, 1.0, Likelihood.BERNOULLI, None)
-    problem = StreamedProblem.open(*given)
+    problem = StreamedProblem.build(*given)
     for start in (0, 1_000, 0):  # pages that were read are forgotten
         psi, _, _ = problem.read(start, start + 500)
         np.testing.assert_array_equal(psi, data.features[start : start + 500])
 
 
-def test_outputs_in_turn_share_a_reader_and_so_a_program(tmp_path: Path, data: Data) -> None:
+def test_outputs_in_turn_share_a_program(tmp_path: Path, data: Data) -> None:
     given = (mapped(tmp_path, data.features), data.targets, None, 0.0, 1.0)
-    problem = StreamedProblem.open(*given, Likelihood.BERNOULLI, None)
+    problem = StreamedProblem.build(*given, Likelihood.BERNOULLI, None)
     plan = Plan(block_rows=512, slots=1, num_features=8)
-    readers = set()
+    shared = set()
     for (output,), rows in iterate_outputs(problem, plan, 1):
-        readers.add(rows.reader)
-        _, _, targets, _ = rows.reader.read_chunk(0)
+        shared.add(rows)
+        _, _, targets, _ = rows.read_chunk(0)
         np.testing.assert_array_equal(targets.reshape(-1)[:4_001], data.targets[:, output])
-    assert len(readers) == 1
+    assert len(shared) == 1
     *_, (last, rows) = iterate_outputs(problem, plan, 2)
-    assert (last, rows.reader.outputs.tolist()) == (range(2, 3), [2])
+    assert (last, rows.outputs.tolist()) == (range(2, 3), [2])
 
 
 @pytest.mark.parametrize("budget", [150_000, 300_000, 350_000, 400_000])
@@ -157,7 +157,7 @@ def test_what_is_not_streamed_fits(tmp_path: Path, budget: int) -> None:
     there = mapped(tmp_path, features.astype(np.float32))
     given = (there, targets, None, 0.0, 1.0, Likelihood.BERNOULLI, None)
     streamed = is_streamed(there, None, budget)
-    problem = StreamedProblem.open(*given) if streamed else Problem.build(*given)
+    problem = StreamedProblem.build(*given) if streamed else Problem.build(*given)
     sizes = {"per_output": 8 * 12**2, "per_row": 36}  # of `mean_field`
     assert make_plan(problem, budget, **sizes, pad=True).slots >= 1
     assert streamed == (budget < 350_000)

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from equivocal.sampling import sample_network, sample_posterior
-from equivocal.sampling.engine.ensembles import Dynamics, run_ensemble
+from equivocal.sampling.engine.ensembles import run_ensemble
 from equivocal.sampling.engine.plan import Plan
 from equivocal.sampling.engine.problem import Likelihood, Problem
 from equivocal.sampling.engine.settings import RunSettings
@@ -99,8 +99,9 @@ def test_an_output_that_stops_has_taken_its_last_step() -> None:
             np.array([taken >= 2, taken >= steps]),
         )
 
-    dynamics = Dynamics(start, advance, steps, "the steps ran out")
-    outcome = run_ensemble(problem, plan, settings, dynamics)
+    outcome = run_ensemble(
+        problem, plan, settings, start, advance, num_steps=steps, unfinished="the steps ran out"
+    )
     expected = np.tile([2.0, 3.0], K // 2)
     np.testing.assert_array_equal(outcome.time, expected)
     np.testing.assert_array_equal(outcome.particles[:, 0, 0], expected)

@@ -24,11 +24,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from equivocal.sampling.engine.likelihoods import compute_log_likelihood
 from equivocal.sampling.engine.placement import find_largest_anywhere
-from equivocal.sampling.engine.plan import Plan
+from equivocal.sampling.engine.plan import make_plan
 from equivocal.sampling.engine.problem import Likelihood, Problem
 from equivocal.sampling.engine.rows import Block, Blocks, Rows, sum_over_blocks
-from equivocal.sampling.engine.settings import make_keys
+from equivocal.sampling.engine.settings import Outcome, RunSettings, make_keys
 from equivocal.sampling.engine.shapes import Array, Float, PRNGKey
 from equivocal.sampling.engine.streaming import iterate_outputs
 
@@ -36,12 +37,6 @@ TOO_FAR = 0.08
 FEWEST_DRAWS, MOST_DRAWS = 128, 4096
 BLURRED = 0.02  # nats of round-off in log w beyond which it says nothing
 WORK = 4e8  # rows × outputs × draws to spend: a second or two on two cores
-
-
-def choose_number_of_draws(problem: Problem) -> int:
-    """Return as many as are cheap, a power of two."""
-    affordable = WORK / (float(find_largest_anywhere(problem.num_rows)) * problem.num_outputs)
-    return 1 << int(np.log2(np.clip(affordable, FEWEST_DRAWS, MOST_DRAWS)))
 
 
 @partial(jax.jit, static_argnames=("num_draws", "softmax"))
@@ -61,11 +56,11 @@ def _log_weights(
 
     def of_block(block: Block) -> Float[Array, "K S"]:
         logits = jnp.matmul(block.features[None], theta) + block.offsets[..., None]
-        t, c = block.targets[..., None], block.counts[:, None]
         if softmax:
-            return (t * (logits - jax.nn.logsumexp(logits, axis=0))).sum(axis=1)
-        wrong = t * jnp.maximum(-logits, 0) + (c - t) * jnp.maximum(logits, 0)
-        return -(wrong + c * jnp.log1p(jnp.exp(-jnp.abs(logits)))).sum(axis=1)
+            log_y = logits - jax.nn.logsumexp(logits, axis=0)
+            return (block.targets[..., None] * log_y).sum(axis=1)
+        excess = jnp.log1p(jnp.exp(-jnp.abs(logits)))
+        return compute_log_likelihood(logits, excess, block).sum(axis=1)
 
     prior = -0.5 * (theta**2).sum(axis=1)
     log_w = sum_over_blocks(of_block, rows) + prior + 0.5 * (z**2).sum(axis=1)
@@ -73,18 +68,23 @@ def _log_weights(
 
 
 def diagnose_gaussian(
-    problem: Problem, mean: np.ndarray, factor: np.ndarray, seed: int, plan: Plan
+    problem: Problem, outcome: Outcome, settings: RunSettings
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return Pareto-k and covariance shift of each output, for Gaussians of full rank."""
-    K, D = mean.shape
+    """Return Pareto-k and covariance shift of each output; NaN but for Gaussians of full rank."""
+    K, D = outcome.mean.shape
+    shape, shift = np.full(K, np.nan), np.full(K, np.nan)
+    mean, factor = outcome.mean, outcome.factor
+    if factor is None or factor.shape[-1] < D:
+        return shape, shift
+    plan = make_plan(problem, settings.memory_budget, per_output=D * D, per_row=D)
     softmax = problem.likelihood is Likelihood.SOFTMAX
-    S = choose_number_of_draws(problem)
+    affordable = WORK / (float(find_largest_anywhere(problem.num_rows)) * problem.num_outputs)
+    S = 1 << int(np.log2(np.clip(affordable, FEWEST_DRAWS, MOST_DRAWS)))
     # The working space is rows × outputs × draws: keep it as small as the flow's own.
     together = K if softmax else max(1, min(plan.slots, plan.slots * 3 * D // S))
-    shape, shift = np.zeros(K), np.zeros(K)
     for some, rows in iterate_outputs(problem, plan, together):
         outputs = slice(some.start, some.stop)
-        keys = make_keys(seed + 1, some)  # other draws than the particles
+        keys = make_keys(settings.seed + 1, some)  # other draws than the particles
         log_w = np.asarray(
             _log_weights(keys, rows, mean[outputs], factor[outputs], S, softmax), np.float64
         )

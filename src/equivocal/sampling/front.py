@@ -6,7 +6,7 @@ A new sampler is a file in `samplers/` and a line in `METHODS`.
 import inspect
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
@@ -19,11 +19,10 @@ from equivocal.sampling.diagnostics import diagnose_gaussian
 from equivocal.sampling.engine.draws import draw
 from equivocal.sampling.engine.inputs import (
     check_choice,
-    check_dtype,
     check_int,
     check_positive,
+    choose_dtype,
     choose_seed,
-    describe_int,
     fail,
 )
 from equivocal.sampling.engine.placement import (
@@ -32,7 +31,6 @@ from equivocal.sampling.engine.placement import (
     refuse_together,
     spread_over,
 )
-from equivocal.sampling.engine.plan import make_plan
 from equivocal.sampling.engine.problem import Likelihood, Problem, collapse
 from equivocal.sampling.engine.products import Precision
 from equivocal.sampling.engine.settings import Observer, Outcome, RunSettings
@@ -174,22 +172,23 @@ def sample_posterior(
             check_choice(precision, "precision", list(Precision))
             chosen, kind = METHODS[method], Likelihood(likelihood)
             config = _configure(chosen.config, method, options)
-            _check_observable(observe, method)
-            budget = None
             if memory_budget is not None:
-                budget = int(check_positive(memory_budget, "memory_budget"))
+                memory_budget = int(check_positive(memory_budget, "memory_budget"))
+            if num_steps is not None:
+                num_steps = check_int(num_steps, "num_steps", least=1, most=MOST_STEPS)
             if precision != Precision.FULL:
                 dtype = _choose_rounded_dtype(dtype, precision)
-            streamed = is_streamed(features, dtype, budget)
-            _check_served(method, streamed=streamed, several=len(over) > 1, precision=precision)
+            streamed = is_streamed(features, dtype, memory_budget)
+            several, watched = len(over) > 1, observe is not None
+            _check_served(method, kind, streamed, several, watched, precision)
             given = (features, targets, counts, prior_mean, prior_variance, kind, dtype)
-            problem = StreamedProblem.open(*given) if streamed else collapse(Problem.build(*given))
+            problem = StreamedProblem.build(*given) if streamed else collapse(Problem.build(*given))
             settings = RunSettings(
                 num_particles=_choose_particle_number(num_particles, chosen, problem),
-                num_steps=_check_num_steps(num_steps),
+                num_steps=num_steps,
                 tolerance=_choose_tolerance(tolerance, problem, precision),
                 seed=choose_seed(seed),
-                memory_budget=budget,
+                memory_budget=memory_budget,
                 observe=observe,
                 precision=Precision(precision),
             )
@@ -198,7 +197,7 @@ def sample_posterior(
         # On GPUs float32 products would otherwise lose half their digits to TF32: nothing converges
         with jax.enable_x64(problem.dtype == np.float64), jax.default_matmul_precision("highest"):
             outcome = chosen.run(problem, config, settings)
-            reach = _diagnose(problem, outcome, settings)
+            reach = diagnose_gaussian(problem, outcome, settings)
     # what follows is small: every process does all of it, on one device
     with jax.enable_x64(problem.dtype == np.float64), jax.default_matmul_precision("highest"):
         return _finish(problem, outcome, reach, chosen, method, config, settings, over, began)
@@ -210,30 +209,22 @@ def _list_asked(
     """List what processes that sample together must agree on."""
     # an observer is the caller's own, and may be anything; processes may have unequal memory
     own = asdict(replace(settings, memory_budget=None, observe=None)) | asdict(config)
-    return {
-        "the number of outputs": problem.num_outputs,
-        "the number of features": problem.num_features,
-        "dtype": problem.dtype,
-        "likelihood": problem.likelihood,
-        "prior_mean": problem.prior_mean,
-        "prior_variance": problem.prior_scale,
-        "method": method,
-    } | {name: own[name] for name in sorted(own)}
-
-
-def _check_num_steps(given: int | None) -> int | None:
-    return None if given is None else check_int(given, "num_steps", least=1, most=MOST_STEPS)
+    names = ("num_outputs", "num_features", "dtype", "likelihood", "prior_mean")
+    asked = {name: getattr(problem, name) for name in names}
+    asked |= {"prior_variance": problem.prior_scale, "method": method}
+    return asked | dict(sorted(own.items()))
 
 
 def _choose_rounded_dtype(dtype: Any, precision: str) -> str:
     """Return float32, which is all that goes with rounded products."""
-    check_dtype(dtype)
-    if dtype is not None and np.dtype(dtype) == np.float64:
+    if dtype is not None and choose_dtype(None, dtype) == np.float64:
         fail(f"precision={precision!r} goes with float32; leave out dtype, or use 'full'.")
     return "float32"
 
 
-def _check_served(method: str, *, streamed: bool, several: bool, precision: str) -> None:
+def _check_served(
+    method: str, kind: Likelihood, streamed: bool, several: bool, watched: bool, precision: str
+) -> None:
     """Check that the method works where the rows are, and as was asked."""
     flows = ", ".join(name for name, other in METHODS.items() if other.gaussian)
     if streamed and not METHODS[method].gaussian:
@@ -241,18 +232,17 @@ def _check_served(method: str, *, streamed: bool, several: bool, precision: str)
             f"method {method!r} needs its rows in memory, and they are larger than memory_budget; "
             f"these read them from the file: {flows}."
         )
+    if kind is Likelihood.SOFTMAX and not METHODS[method].gaussian:
+        fail(f"method {method!r} is for likelihood='bernoulli'; for a softmax use {flows}.")
     if several and method == "nuts":
         fail("method 'nuts' runs on one device; leave out devices, or use 'exact-flow'.")
     if streamed and several:
         fail("rows are read from a file by one device; leave out devices, or load the rows first.")
     if precision != Precision.FULL and not METHODS[method].gaussian:
         fail(f"precision={precision!r} is for {flows}; method {method!r} has 'full'.")
-
-
-def _check_observable(observe: Observer | None, method: str) -> None:
-    if observe is not None and not METHODS[method].observable:
-        watched = ", ".join(name for name, other in METHODS.items() if other.observable)
-        fail(f"method {method!r} cannot be observed along τ; these can: {watched}.")
+    if watched and not METHODS[method].observable:
+        others = ", ".join(name for name, other in METHODS.items() if other.observable)
+        fail(f"method {method!r} cannot be observed along τ; these can: {others}.")
 
 
 def _configure(kind: type, method: str, options: dict[str, Any]) -> Any:
@@ -274,7 +264,7 @@ def _choose_particle_number(given: int | None, method: Method, problem: Problem)
     if size > (memory := measure_memory()):
         fail(
             f"num_particles must fit into the {memory / 2**30:.3g} GiB of this machine, got "
-            f"{describe_int(J)} × {problem.num_outputs} outputs × {problem.num_features} features; "
+            f"{J:,} × {problem.num_outputs} outputs × {problem.num_features} features; "
             f"use at most {memory * J // size}."
         )
     return J
@@ -286,17 +276,6 @@ def _choose_tolerance(given: float | None, problem: Problem, precision: str) -> 
         # A is then I to about half a rounding in each direction: no residual falls below that
         return float(max(full, Precision(precision).unit * np.sqrt(problem.num_features)))
     return check_positive(given, "tolerance")
-
-
-def _diagnose(
-    problem: Problem, outcome: Outcome, settings: RunSettings
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return Pareto-k and covariance shift, where the answer is a Gaussian of full rank."""
-    K, D = outcome.mean.shape
-    if outcome.factor is None or outcome.factor.shape[-1] < D:
-        return np.full(K, np.nan), np.full(K, np.nan)
-    plan = make_plan(problem, settings.memory_budget, per_output=D * D, per_row=D, pad=False)
-    return diagnose_gaussian(problem, outcome.mean, outcome.factor, settings.seed, plan)
 
 
 def _finish(
@@ -313,10 +292,11 @@ def _finish(
     """Go from coordinates w back to weights, with diagnostics."""
     if outcome.particles is None:
         assert outcome.factor is not None, "a method gives particles or a factor"
-        given = (settings.num_particles, settings.seed)
-        outcome.particles = draw(outcome.mean, outcome.factor, *given)
+        drawn = (outcome.mean, outcome.factor, settings.num_particles, settings.seed)
+        outcome.particles = draw(*drawn)
     particles = problem.to_weights(outcome.particles)
     covariance = _compute_covariance(problem, outcome)
+    kinds = Counter(device.device_kind for device in over or jax.devices()[:1])
     info = make_info(
         outcome,
         particles,
@@ -329,7 +309,8 @@ def _finish(
             "likelihood": str(problem.likelihood),
             "dtype": str(problem.dtype),
             "precision": str(settings.precision),
-            "device": _name_devices(over or jax.devices()[:1]),
+            # for example "cpu" or "8 × NVIDIA H200"
+            "device": ", ".join(kind if n == 1 else f"{n} × {kind}" for kind, n in kinds.items()),
         },
         versions=collect_versions("equivocal", "jax", "jaxlib", "numpy"),
         seconds=time.perf_counter() - began,
@@ -343,12 +324,6 @@ def _finish(
         gaussian=chosen.gaussian,
         chains=outcome.chains,
     )
-
-
-def _name_devices(devices: Sequence[jax.Device]) -> str:
-    """Name devices, for example "cpu" or "8 × NVIDIA H200"."""
-    kinds = Counter(device.device_kind for device in devices)
-    return ", ".join(kind if n == 1 else f"{n} × {kind}" for kind, n in kinds.items())
 
 
 def _compute_covariance(problem: Problem, outcome: Outcome) -> np.ndarray:

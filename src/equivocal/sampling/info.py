@@ -4,7 +4,7 @@ The words of every verdict are in `_describe`; docs/maths.md, "Diagnostics", say
 mean.
 """
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import jax
@@ -12,17 +12,6 @@ import numpy as np
 
 from equivocal.sampling.diagnostics import TOO_FAR
 from equivocal.sampling.engine.settings import Outcome
-
-PER_OUTPUT = (
-    "output_converged",
-    "steps",
-    "time",
-    "mean_residual",
-    "covariance_residual",
-    "effective_rank",
-    "pareto_k",
-    "covariance_shift",
-)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -62,6 +51,10 @@ class Info:
         return cls(**(values | arrays))
 
 
+HANDED_ON = ("repaired", "steps", "time", "mean_residual", "covariance_residual")
+PER_OUTPUT = [entry.name for entry in fields(Info) if entry.type is np.ndarray]
+
+
 def compute_effective_rank(particles: np.ndarray) -> np.ndarray:
     """Return exp of the entropy of the normalised spectrum of each ensemble's covariance, (K,)."""
     deviations = particles.astype(np.float64)
@@ -82,19 +75,15 @@ def compute_rank(covariance: np.ndarray) -> np.ndarray:
 
 
 def _compute_rank_of(matrices: np.ndarray) -> np.ndarray:
-    spectrum = _compute_eigenvalues(matrices)
+    if jax.default_backend() == "cpu":
+        spectrum = np.linalg.eigvalsh(matrices)
+    else:
+        with jax.enable_x64(True):
+            spectrum = np.asarray(jax.numpy.linalg.eigvalsh(matrices))
     share = np.maximum(spectrum, 0) / np.maximum(spectrum.sum(axis=1, keepdims=True), 1e-300)
     entropy = -(share * np.log(np.where(share > 0, share, 1))).sum(axis=1)
     rank: np.ndarray = np.exp(entropy)
     return rank
-
-
-def _compute_eigenvalues(matrices: np.ndarray) -> np.ndarray:
-    """Return eigenvalues of a stack of symmetric matrices, on the GPU where there is one."""
-    if jax.default_backend() == "cpu":
-        return np.linalg.eigvalsh(matrices)
-    with jax.enable_x64(True):
-        return np.asarray(jax.numpy.linalg.eigvalsh(matrices))
 
 
 def make_info(
@@ -116,12 +105,8 @@ def make_info(
         message=_describe(outcome, particles.shape, covariance_shift, far, confined),
         gaussian_enough=not far.any(),
         confined=confined,
-        repaired=outcome.repaired,
         output_converged=outcome.converged,
-        steps=outcome.steps,
-        time=outcome.time,
-        mean_residual=outcome.mean_residual,
-        covariance_residual=outcome.covariance_residual,
+        **{name: getattr(outcome, name) for name in HANDED_ON},
         effective_rank=compute_rank(covariance) if gaussian else compute_effective_rank(particles),
         pareto_k=pareto_k,
         covariance_shift=covariance_shift,

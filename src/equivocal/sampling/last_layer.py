@@ -5,10 +5,13 @@
 The network up to its last layer is a fixed feature map ψ. `sample_posterior` gives the posterior of
 θ = (weights, bias), one row per output. Trained weights serve as the mean of the prior, as in
 "Ensemble Kalman filter for uncertainty in human language comprehension". `last_layer_posterior`
-takes any callable as ψ; `from_torch` reads ψ, weights and bias from a PyTorch module.
+takes any callable as ψ; `from_torch` reads ψ, weights and bias from a PyTorch module. Its last
+layer is found by watching one pass: the `torch.nn.Linear` reached last, if what it computes is what
+the module returns. Nothing here imports PyTorch before a module is handed over.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +21,7 @@ from equivocal.sampling.engine.inputs import (
     check_bool,
     check_counts,
     check_int,
+    check_numbers,
     encode_classes,
     fail,
 )
@@ -25,7 +29,10 @@ from equivocal.sampling.engine.problem import Likelihood
 from equivocal.sampling.front import sample_posterior
 from equivocal.sampling.info import Info
 from equivocal.sampling.posterior import Entropies, Posterior
-from equivocal.sampling.torch_features import BATCH_SIZE, TorchFeatures, read_array
+
+BATCH_SIZE = 1024
+# Modules that change no value in evaluation mode, so they may stand behind the last layer.
+HARMLESS = {"Identity", "Dropout", "AlphaDropout", "Flatten", "Unflatten"}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -131,7 +138,7 @@ def last_layer_posterior(
     targets : (N,) or (N, K)
         As for `sample_posterior`.
     weights : (K, D), optional
-        Trained weights, the mean of the prior. Without them it is `prior_mean`, 0 unless given.
+        Trained weights, the mean of the prior unless `prior_mean` is given too; 0 without both.
     bias : (K,), optional
         Trained biases, the prior mean of the intercepts; 0 where only `weights` are given.
     intercept : bool
@@ -170,9 +177,7 @@ def last_layer_posterior(
     psi = _compute_features(feature_map, inputs, intercept)
     mean = _choose_prior_mean(weights, bias, psi.shape[1] - intercept, intercept)
     if mean is not None:
-        if "prior_mean" in options:
-            fail("give either weights or prior_mean: trained weights are the mean of the prior.")
-        options["prior_mean"] = mean
+        options.setdefault("prior_mean", mean)
     num_outputs = None if mean is None else len(mean)
     targets, likelihood = _agree_on_likelihood(
         targets, num_outputs, likelihood, options.get("counts")
@@ -230,20 +235,15 @@ def from_torch(
                 f"from_torch reads {name} from the module; leave it out, or replace the mean of "
                 "the prior with prior_mean."
             )
-    feature_map = TorchFeatures(module, check_int(batch_size, "batch_size", least=1))
-    layer = feature_map.find_last_linear(inputs)
-    weights = read_array(layer.weight, "weights")
-    bias = None if layer.bias is None else read_array(layer.bias, "bias")
-    if "prior_mean" not in options:
-        options.update(weights=weights, bias=bias)
-    targets, likelihood = _agree_on_likelihood(
-        targets, len(weights), likelihood, options.get("counts")
-    )
+    feature_map = TorchFeatures(module, inputs, check_int(batch_size, "batch_size", least=1))
+    layer = feature_map.layer
     return last_layer_posterior(
         feature_map,
         inputs,
         targets,
-        intercept=bias is not None,
+        weights=layer.weight,
+        bias=layer.bias,
+        intercept=layer.bias is not None,
         likelihood=likelihood,
         prior_variance=prior_variance,
         **options,
@@ -253,7 +253,7 @@ def from_torch(
 def _compute_features(
     feature_map: Callable[[Any], Any], inputs: Any, intercept: bool
 ) -> np.ndarray:
-    psi = read_array(feature_map(inputs), "features")
+    psi = _read_array(feature_map(inputs), "features")
     if psi.ndim != 2:
         fail(f"feature_map must return one row per input, (N, D), got shape {psi.shape}.")
     if not intercept:
@@ -265,21 +265,19 @@ def _choose_prior_mean(
     weights: Any, bias: Any, num_features: int, intercept: bool
 ) -> np.ndarray | None:
     """Return (K, D), the bias last where there is an intercept; None without weights."""
+    if bias is not None and (weights is None or not intercept):
+        fail("bias is the prior mean of the intercept: it needs weights and intercept=True.")
     if weights is None:
-        if bias is not None:
-            fail("bias without weights has no meaning: give both, or use prior_mean.")
         return None
-    W = read_array(weights, "weights")
+    W = _read_array(weights, "weights")
     if W.ndim != 2 or W.shape[1] != num_features:
         fail(
             f"weights must have shape (K, {num_features}), one column per feature without the "
             f"intercept, got {W.shape}."
         )
     if not intercept:
-        if bias is not None:
-            fail("bias needs intercept=True: it is the prior mean of the intercept.")
         return W
-    b = np.zeros(len(W), W.dtype) if bias is None else read_array(bias, "bias")
+    b = np.zeros(len(W), W.dtype) if bias is None else _read_array(bias, "bias")
     if b.shape != (len(W),):
         fail(f"bias must have shape ({len(W)},), one per row of weights, got {b.shape}.")
     return np.concatenate([W, b[:, None]], axis=1)
@@ -289,7 +287,7 @@ def _agree_on_likelihood(
     targets: Any, num_outputs: int | None, likelihood: str | None, counts: Any
 ) -> tuple[np.ndarray, str]:
     """Return targets, with a column per output if their number is known, and the likelihood."""
-    t, K = read_array(targets, "targets"), num_outputs
+    t, K = _read_array(targets, "targets"), num_outputs
     classes = K is not None and K > 1 and t.ndim == 1
     if likelihood is None:
         likelihood = str(Likelihood.SOFTMAX if classes else Likelihood.BERNOULLI)
@@ -307,3 +305,152 @@ def _agree_on_likelihood(
     assert K is not None
     c = check_counts(counts, len(t), np.dtype("float64"))
     return encode_classes(t, c, K), likelihood
+
+
+class TorchFeatures:
+    """ψ of a PyTorch module: what its last linear layer is given; found with a batch of inputs."""
+
+    def __init__(self, module: Any, inputs: Any, batch_size: int = BATCH_SIZE) -> None:
+        if not isinstance(module, _import_torch().nn.Module):
+            fail(
+                f"module must be a torch.nn.Module, got {type(module).__name__}; "
+                "for another callable use last_layer_posterior."
+            )
+        self.module = module
+        self.batch_size = batch_size
+        with _evaluate(module):
+            self.layer = _find_last_linear(module, next(self._cut_batches(inputs)))
+
+    def __call__(self, inputs: Any) -> np.ndarray:
+        """Return ψ, (N, D), batch by batch; the module is left as it was."""
+        seen: list[Any] = []
+        parts = []
+        hook = self.layer.register_forward_pre_hook(
+            lambda _, given, named: seen.extend((*given, *named.values())), with_kwargs=True
+        )
+        with hook, _evaluate(self.module):
+            for batch in self._cut_batches(inputs):
+                seen.clear()
+                _call(self.module, batch)
+                parts.append(_check_batch(seen, len(batch)))
+        return np.concatenate(parts)
+
+    def _cut_batches(self, inputs: Any) -> Iterator[Any]:
+        inputs = _read_tensor(inputs)
+        if inputs.ndim == 0 or len(inputs) == 0:
+            fail(f"inputs must hold at least one row, got shape {tuple(inputs.shape)}.")
+        like = next((p for p in self.module.parameters() if p.is_floating_point()), inputs)
+        kind = like.dtype if inputs.is_floating_point() else inputs.dtype
+        for batch in inputs.split(self.batch_size):
+            yield batch.to(like.device, kind)
+
+
+def _import_torch() -> Any:
+    try:
+        import torch
+    except ImportError:
+        fail("from_torch needs PyTorch: pip install 'equivocal[torch]'.")
+    return torch
+
+
+@contextmanager
+def _evaluate(module: Any) -> Iterator[None]:
+    """Switch to evaluation mode without gradients; every submodule gets its own mode back."""
+    modes = [(part, part.training) for part in module.modules()]
+    try:
+        module.eval()
+        with _import_torch().no_grad():
+            yield
+    finally:
+        for part, mode in modes:
+            part.training = mode
+
+
+def _find_last_linear(module: Any, batch: Any) -> Any:
+    """Return the `Linear` reached last in a pass, if the module returns what it computes."""
+    returned, reached = _trace(module, batch)
+    if not hasattr(returned, "numel"):
+        fail(
+            f"module must return a tensor of logits, got {type(returned).__name__}; "
+            "wrap it in a module that returns its logits alone."
+        )
+    lasting = [pair for pair in reached if type(pair[0]).__name__ not in HARMLESS]
+    if not lasting or lasting[-1][1] is None:
+        last = type(lasting[-1][0]).__name__ if lasting else type(module).__name__
+        fail(
+            f"the last layer must be torch.nn.Linear, got {last}: leave the activation off, so "
+            "that the module returns the logits of a linear layer."
+        )
+    layer, logits = lasting[-1]
+    if sum(part is layer for part, _ in reached) > 1:
+        fail("the last layer must be used once in a pass; its weights serve several places here.")
+    # By value, since a view (a squeeze, a flatten) of the logits is still the logits.
+    if returned.numel() != logits.numel() or not _import_torch().equal(
+        returned.ravel(), logits.ravel()
+    ):
+        fail(
+            "the module must return what its last torch.nn.Linear computes, but something changes "
+            "it after that: leave the activation off, so that the module returns logits."
+        )
+    return layer
+
+
+def _trace(module: Any, batch: Any) -> tuple[Any, list[tuple[Any, Any]]]:
+    """Return a module's result and its layers in the order of a pass, linear ones with logits."""
+    Linear = _import_torch().nn.Linear
+    reached: list[tuple[Any, Any]] = []
+
+    def note(layer: Any, _: Any, result: Any) -> None:
+        # a copy, since an activation that works in place would overwrite it
+        reached.append((layer, result.clone() if isinstance(layer, Linear) else None))
+
+    layers = [p for p in module.modules() if isinstance(p, Linear) or not list(p.children())]
+    with ExitStack() as hooks:
+        for layer in layers:
+            hooks.enter_context(layer.register_forward_hook(note))
+        return _call(module, batch), reached
+
+
+def _call(module: Any, batch: Any) -> Any:
+    """Return what the module makes of a batch; hand on PyTorch's own complaint."""
+    try:
+        return module(batch)
+    except (RuntimeError, IndexError) as error:
+        said = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+        fail(
+            f"inputs must be what the module takes, got shape {tuple(batch.shape)} and PyTorch "
+            f"says: {said}."
+        )
+
+
+def _check_batch(seen: list[Any], length: int) -> np.ndarray:
+    if len(seen) != 1 or seen[0].ndim != 2 or len(seen[0]) != length:
+        shape = tuple(seen[0].shape) if seen else "nothing"
+        fail(
+            f"the last layer must be given one row of features per input, ({length}, D), got "
+            f"{shape}; pool or flatten other axes before it."
+        )
+    return _read_array(seen[0], "features")
+
+
+def _read_tensor(inputs: Any) -> Any:
+    torch = _import_torch()
+    if isinstance(inputs, torch.Tensor):
+        return inputs
+    try:
+        array = np.asarray(inputs)
+        return torch.as_tensor(array if array.flags.writeable else array.copy())
+    except (TypeError, ValueError):
+        fail(
+            f"inputs must be one tensor or array, got {type(inputs).__name__}; wrap a module that "
+            "takes several in one that takes a single tensor."
+        )
+
+
+def _read_array(value: Any, name: str) -> np.ndarray:
+    """Return finite numbers; a tensor from wherever it lives, half precision as float32."""
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+        value = value.float() if value.is_floating_point() and value.itemsize < 4 else value
+        value = value.numpy()
+    return check_numbers(value, name)

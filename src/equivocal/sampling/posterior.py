@@ -20,7 +20,6 @@ logit of 10¹⁵ the logistic function is a step, and only μ/√v matters.
 """
 
 import json
-import os
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -43,7 +42,7 @@ from equivocal.sampling.engine.problem import Likelihood
 from equivocal.sampling.engine.shapes import Array, Float
 from equivocal.sampling.info import PER_OUTPUT, Info
 from equivocal.store import Shapes, UnreadableError, add_tensor_checksum, parse_json, read_tensors
-from equivocal.store.files import write_atomically
+from equivocal.store.files import explain_write_errors, write_atomically
 
 FORMAT = "equivocal-posterior-1"
 CHUNK = 1 << 24  # numbers in flight while predicting
@@ -157,8 +156,7 @@ class Posterior:
         """
         psi = self._check_features(features)
         with np.errstate(over="ignore"):
-            found = _compute_logit_moments(psi, self.mean, self.covariance, np.inf)
-            mean, sd = (part.astype(psi.dtype) for part in found)
+            mean, sd = (part.astype(psi.dtype) for part in self._compute_logits(psi, np.inf))
         if not (np.isfinite(mean).all() and np.isfinite(sd).all()):
             fail(
                 f"features must give logits below {np.finfo(psi.dtype).max:.0e} in {psi.dtype}, "
@@ -204,7 +202,7 @@ class Posterior:
     def _average_probability(self, psi: np.ndarray) -> Array:
         if self._by_particles:
             return self._predict_by_particle(psi).mean(axis=1).T
-        mu, sd = self._compute_logits(psi, psi.dtype)
+        mu, sd = (part.astype(psi.dtype) for part in self._compute_logits(psi))
         tail = jnp.clip(_compute_moments(mu, sd**2).tail, 0, 1)
         return jnp.where(mu > 0, 1 - tail, tail)
 
@@ -222,7 +220,7 @@ class Posterior:
         if self._by_particles:
             quantiles = jnp.quantile(self._predict_by_particle(psi), ends, axis=1)
             return jnp.moveaxis(quantiles, 0, -1).swapaxes(0, 1)
-        mu, sd = self._compute_logits(psi, psi.dtype)
+        mu, sd = (part.astype(psi.dtype) for part in self._compute_logits(psi))
         z = jax.scipy.special.ndtri(ends)
         return jax.nn.sigmoid(mu[..., None] + sd[..., None] * z)
 
@@ -246,11 +244,25 @@ class Posterior:
         return total, np.where(v > WIDE, np.pi**2 / 3 * slope, by_parts)
 
     def _compute_logits(
-        self, psi: np.ndarray, dtype: np.typing.DTypeLike = np.float64
+        self, psi: np.ndarray, most: float = STEEP
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return mean and sd of a logit, both drawn in where the logistic function is a step."""
-        mu, sd = _compute_logit_moments(psi, self.mean, self.covariance, STEEP)
-        return mu.astype(dtype), sd.astype(dtype)
+        """Return ψ·m_k and √(ψᵀP_kψ), each (n, K), in double precision, since ψᵀPψ cancels.
+
+        A row is taken out of powers of two first, so that no square overflows. Where the logit
+        would be larger than `most`, both are scaled down to it alike: the logistic function is a
+        step there.
+        """
+        _, exponent = np.frexp(np.abs(psi).max(axis=1).astype(np.float64))
+        scale = np.ldexp(1.0, exponent[:, None] - 1)
+        unit = psi.astype(np.float64) / scale
+        mu = unit @ self.mean.T.astype(np.float64)
+        covariances = (P.astype(np.float64) for P in self.covariance)
+        v = np.stack([((unit @ P) * unit).sum(axis=1) for P in covariances], axis=1)
+        sd = np.sqrt(np.maximum(v, 0))
+        reach = np.maximum(np.hypot(mu, sd), np.finfo(np.float64).tiny)
+        with np.errstate(over="ignore"):
+            factor = np.minimum(scale, most / reach)
+            return mu * factor, sd * factor
 
     def _compute_particle_entropies(self, psi: np.ndarray) -> tuple[Array, Array]:
         y = self._predict_by_particle(psi)
@@ -310,12 +322,8 @@ class Posterior:
             "info": json.dumps(self.info.to_dict()),
         }
         arrays = {name: np.ascontiguousarray(getattr(self, name)) for name in ARRAYS}
-        path = _check_path(path)
-        try:
-            with write_atomically(path) as temporary:
-                save_file(arrays, temporary, metadata=add_tensor_checksum(header, arrays))
-        except OSError as error:
-            fail(f"cannot write to {path!s:.80}: {error.strerror}; choose another place.")
+        with explain_write_errors(Path(path)), write_atomically(path) as temporary:
+            save_file(arrays, temporary, metadata=add_tensor_checksum(header, arrays))
 
     @classmethod
     def load(cls, path: str | Path) -> "Posterior":
@@ -336,9 +344,8 @@ class Posterior:
         equivocal.errors.UserError
             If the file is missing, damaged, or no posterior.
         """
-        path = _check_path(path)
         try:
-            return cls._from_file(*read_tensors(path, _check_shapes, ARRAYS))
+            return cls._from_file(*read_tensors(Path(path), _check_shapes, ARRAYS))
         except UnreadableError as error:
             fail(f"cannot read a posterior from {path!s:.80}: {error.reason:.200}.")
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
@@ -378,36 +385,9 @@ ARRAYS = ("particles", "mean", "covariance")
 def _check_shapes(header: dict[str, str], shapes: Shapes) -> None:
     """Check, before an array is read, that all three are there and of one posterior."""
     K, J, D = shapes["particles"]
-    if header["format"] != FORMAT or shapes != dict(
-        zip(ARRAYS, [(K, J, D), (K, D), (K, D, D)], strict=True)
-    ):
+    fitting = {"particles": (K, J, D), "mean": (K, D), "covariance": (K, D, D)}
+    if header["format"] != FORMAT or shapes != fitting:
         raise ValueError
-
-
-def _check_path(path: Any) -> Path:
-    if not isinstance(path, str | os.PathLike) or not str(path) or "\0" in str(path):
-        fail(f"path must name a file, as a str or pathlib.Path, got {path!r:.60}.")
-    return Path(path)
-
-
-def _compute_logit_moments(
-    psi: np.ndarray, mean: np.ndarray, covariance: np.ndarray, most: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return ψ·m_k and √(ψᵀP_kψ), each (n, K), in double precision, since ψᵀPψ cancels.
-
-    A row is taken out of powers of two first, so that no square overflows. Where the logit would be
-    larger than `most`, both are scaled down to it alike.
-    """
-    _, exponent = np.frexp(np.abs(psi).max(axis=1).astype(np.float64))
-    scale = np.ldexp(1.0, exponent[:, None] - 1)
-    unit = psi.astype(np.float64) / scale
-    mu = unit @ mean.T.astype(np.float64)
-    v = np.stack([((unit @ P.astype(np.float64)) * unit).sum(axis=1) for P in covariance], axis=1)
-    sd = np.sqrt(np.maximum(v, 0))
-    reach = np.maximum(np.hypot(mu, sd), np.finfo(np.float64).tiny)
-    with np.errstate(over="ignore"):
-        factor = np.minimum(scale, most / reach)
-    return mu * factor, sd * factor
 
 
 def _compute_moments(mu: np.ndarray, v: np.ndarray) -> Moments:

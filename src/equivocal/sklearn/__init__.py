@@ -11,7 +11,6 @@
 They stand in pipelines, grid searches and cross-validation as any other classifier does.
 """
 
-from equivocal.sklearn.base import EnsembleKalmanBase
 from equivocal.sklearn.estimators import EnsembleKalmanClassifier, EnsembleKalmanMultilabel
 
-__all__ = ["EnsembleKalmanBase", "EnsembleKalmanClassifier", "EnsembleKalmanMultilabel"]
+__all__ = ["EnsembleKalmanClassifier", "EnsembleKalmanMultilabel"]

@@ -1,11 +1,313 @@
-"""The two estimators: one of several classes, or any number of yes/no labels."""
+"""The two estimators (one of several classes, or any number of yes/no labels) and what they share.
 
-from typing import Any
+A column of classes becomes one logistic output (two classes), a softmax, or one output per class
+against the rest; an (N, K) array of labels becomes K outputs. The posterior over their weights is
+that of `equivocal.sampling.sample_posterior`, and every prediction averages over it.
+"""
 
-from equivocal.sklearn.base import EnsembleKalmanBase
+import warnings
+from numbers import Integral
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+
+try:
+    from sklearn.base import BaseEstimator, ClassifierMixin
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.utils import check_random_state, column_or_1d
+    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+except ImportError as error:
+    raise ImportError(
+        "equivocal.sklearn needs scikit-learn 1.6 or newer: pip install 'equivocal[sklearn]'."
+    ) from error
+
+from equivocal.errors import join_names
+from equivocal.sampling import Entropies, sample_posterior
+from equivocal.sampling.engine.inputs import check_bool, check_choice, check_int, fail
+
+FLOATS = (np.float64, np.float32)
+MULTI_CLASS = ["softmax", "one-vs-rest"]
 
 
-class EnsembleKalmanClassifier(EnsembleKalmanBase):
+class Seen(NamedTuple):
+    """Rows with their targets and weights; after `merge_rows` no row stands twice."""
+
+    rows: np.ndarray  # (N, D)
+    targets: np.ndarray  # (N, K), summed over repetitions
+    counts: np.ndarray  # (N,), summed likewise
+
+
+def merge_rows(*parts: Seen) -> Seen:
+    """Merge all parts into distinct rows, in an order that does not depend on how they were cut.
+
+    >>> once = Seen(np.array([[1.0], [2.0]]), np.array([[1.0], [0.0]]), np.ones(2))
+    >>> merge_rows(once, once).targets
+    array([[0.],
+           [2.]])
+    """
+    rows, targets, counts = (np.concatenate(part) for part in zip(*parts, strict=True))
+    if not len(rows):
+        return Seen(rows, targets, counts)
+    # Compared as bytes: np.unique(axis=0) takes thirty times as long where rows share a beginning.
+    rows = np.ascontiguousarray(rows + 0.0)  # −0 becomes 0, which has other bytes
+    as_bytes = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1])))[:, 0]
+    _, first, group = np.unique(as_bytes, return_index=True, return_inverse=True)
+    order = np.argsort(group, kind="stable")
+    starts = np.searchsorted(group[order], np.arange(len(first)))
+    return Seen(
+        rows[first],
+        np.add.reduceat(targets[order], starts, axis=0),
+        np.add.reduceat(counts[order], starts),
+    )
+
+
+# scikit-learn has no types, so its classes are Any to mypy
+class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Bayesian logistic regression with scikit-learn's interface: what both estimators share."""
+
+    _takes_labels: ClassVar[bool] = False  # whether y may be (N, K)
+    multi_class = "one-vs-rest"
+
+    def __init__(
+        self,
+        *,
+        prior_variance: Any = 1.0,
+        fit_intercept: bool = True,
+        method: str = "exact-flow",
+        num_particles: int | None = None,
+        num_steps: int | None = None,
+        max_rows: int | None = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.prior_variance = prior_variance
+        self.fit_intercept = fit_intercept
+        self.method = method
+        self.num_particles = num_particles
+        self.num_steps = num_steps
+        self.max_rows = max_rows
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from these rows alone.
+
+        Parameters
+        ----------
+        X : (N, D)
+            Features, without an intercept.
+        y : (N,) or (N, K)
+            Classes, or labels of 0 and 1.
+        sample_weight : (N,), optional
+            A weight of 2 is the same as the row given twice.
+
+        Returns
+        -------
+        self
+        """
+        X, y = self._validate(X, y, reset=True)
+        self._start(y, None)
+        return self._learn(self._count(X, y, sample_weight))
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from these rows and from all that came since `fit` or the first call.
+
+        Distinct rows are kept with their counts, and every call learns from all of them anew: the
+        result is that of `fit` on everything, at the price of memory and time that grow with the
+        number of distinct rows. `max_rows` bounds both, see there. `classes` names every class that
+        will ever come; without it they are those of the first call. Labels (N, K) do not need it.
+        """
+        first = not hasattr(self, "posterior_")
+        X, y = self._validate(X, y, reset=first)
+        if first:
+            self._start(y, classes)
+        if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+            fail(
+                f"classes must stay {join_names(map(str, self.classes_))}, as at the first call, "
+                f"got {join_names(map(str, np.unique(classes)))}; call fit to start afresh."
+            )
+        new = self._count(X, y, sample_weight)
+        return self._learn(new if first else merge_rows(self._seen, new))
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the most probable class of each row, or the labels above ½.
+
+        Parameters
+        ----------
+        X : (N, D)
+            Rows as given to `fit`.
+
+        Returns
+        -------
+        numpy.ndarray
+            (N,), or (N, K) for labels.
+        """
+        probability = self.predict_proba(X)
+        if self._labels:
+            return (probability > 0.5).astype(int)
+        return np.asarray(self.classes_[probability.argmax(axis=1)])
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the probability of each class or label, averaged over the posterior.
+
+        Parameters
+        ----------
+        X : (N, D)
+            Rows as given to `fit`.
+
+        Returns
+        -------
+        numpy.ndarray
+            (N, K).
+        """
+        psi = self._make_design(X)  # first: it refuses an estimator that is not fitted
+        y = self.posterior_.predict_proba(psi)
+        if self._labels or self._softmax:
+            return y
+        if len(self.classes_) == 2:
+            return np.hstack([1 - y, y])
+        y = np.maximum(y, np.finfo(y.dtype).tiny)  # where all underflow, no class is preferred
+        return y / y.sum(axis=1, keepdims=True)
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return the mean of the logits, X·coef_ + intercept_; (N,) for two classes, else (N, K).
+
+        It says nothing of how sure the posterior is of them. `predict` and `predict_proba` do, so
+        that the largest logit need not be the most probable class; with two classes and a Gaussian
+        posterior it is.
+        """
+        psi = self._make_design(X)
+        with np.errstate(over="ignore", invalid="ignore"):
+            logits = psi @ self.posterior_.mean.T
+        if not np.isfinite(logits).all():
+            fail(f"X must give finite logits, got entries up to {np.abs(psi).max():.0e}; scale it.")
+        return logits[:, 0] if logits.shape[1] == 1 else logits
+
+    def predict_interval(self, X: Any, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+        """Return the ends of the central `level` of each probability, each (N, K).
+
+        With one-vs-rest these are of each class against the rest, before normalising.
+        """
+        psi = self._make_design(X)
+        low, high = self.posterior_.predict_interval(psi, level)
+        if low.shape[1] > 1:
+            return low, high
+        return np.hstack([1 - high, low]), np.hstack([1 - low, high])
+
+    def entropies(self, X: Any) -> Entropies:
+        """Return total, aleatoric (`expected`) and epistemic (`information`) uncertainty, in nats.
+
+        Each is (N,); for labels and for one-vs-rest it is (N, K), each output by itself.
+        """
+        psi = self._make_design(X)
+        found = self.posterior_.entropies(psi)
+        return Entropies(*(part[:, 0] if part.shape[1] == 1 else part for part in found))
+
+    def _validate(self, X: Any, y: Any, *, reset: bool) -> tuple[np.ndarray, np.ndarray]:
+        X, y = validate_data(self, X, y, reset=reset, dtype=FLOATS, multi_output=self._takes_labels)
+        y = y.toarray() if hasattr(y, "toarray") else y  # labels may come as a sparse array
+        if y.ndim == 2 and y.shape[1] > 1:
+            if not np.isin(y, (0, 1)).all():
+                fail("y of shape (N, K) must hold 0 and 1; binarise the labels first.")
+            return X, y
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        return X, y
+
+    def _start(self, y: np.ndarray, classes: Any) -> None:
+        """Forget what came before and settle what the outputs are."""
+        self._labels = y.ndim == 2
+        if self._labels:
+            self.classes_ = np.arange(y.shape[1])
+        else:
+            self.classes_ = np.unique(y if classes is None else classes)
+        if len(self.classes_) < 2:
+            fail(
+                f"{type(self).__name__} needs at least two classes, got one class: "
+                f"{self.classes_[0]}; for a stream, name all in partial_fit(classes=...)."
+            )
+        check_bool(self.fit_intercept, "fit_intercept")
+        if self.max_rows is not None:
+            check_int(self.max_rows, "max_rows", least=0)
+        check_choice(self.multi_class, "multi_class", MULTI_CLASS)
+        self._softmax = self.multi_class == "softmax" and len(self.classes_) > 2
+        self._prior = {"prior_mean": 0.0, "prior_variance": self.prior_variance}
+        self.folded_rows_ = 0
+
+    def _count(self, X: np.ndarray, y: np.ndarray, sample_weight: Any) -> Seen:
+        """Return the rows that weigh something, with targets times weight."""
+        weight = _check_sample_weight(sample_weight, X, dtype=X.dtype)
+        if (weight < 0).any() or not weight.any():
+            fail(
+                "sample_weight must be ≥ 0 and not zero everywhere, got weights from "
+                f"{weight.min():g} to {weight.max():g}."
+            )
+        kept = weight > 0
+        targets = self._encode_targets(y).astype(X.dtype) * weight[:, None]
+        return merge_rows(Seen(X[kept], targets[kept], weight[kept]))
+
+    def _encode_targets(self, y: np.ndarray) -> np.ndarray:
+        """Return (N, outputs) of zeros and ones."""
+        if (y.ndim == 2) != self._labels or (self._labels and y.shape[1] != len(self.classes_)):
+            wanted = f"(N, {len(self.classes_)})" if self._labels else "(N,)"
+            fail(f"y must have shape {wanted}, as at the first call, got {y.shape}.")
+        if self._labels:
+            return y
+        unknown = np.setdiff1d(y, self.classes_)
+        if unknown.size:
+            fail(
+                f"y holds {join_names(map(str, unknown))}, known classes are "
+                f"{join_names(map(str, self.classes_))}; name every class in the first partial_fit."
+            )
+        hits = y[:, None] == self.classes_
+        return hits[:, 1:] if len(self.classes_) == 2 else hits
+
+    def _learn(self, seen: Seen) -> Self:
+        """Sample the posterior of these rows; fold rows beyond the bound into the prior."""
+        posterior = sample_posterior(
+            self._add_intercept(seen.rows),
+            seen.targets,
+            counts=seen.counts,
+            **self._prior,
+            likelihood="softmax" if self._softmax else "bernoulli",
+            method=self.method,
+            num_particles=self.num_particles,
+            num_steps=self.num_steps,
+            seed=self._choose_seed(),
+        )
+        if not posterior.info.converged:
+            warnings.warn(posterior.info.message, ConvergenceWarning, stacklevel=3)
+        self._seen, self.posterior_ = seen, posterior
+        self.coef_ = posterior.mean[:, : self.n_features_in_]
+        beyond = posterior.mean[:, self.n_features_in_ :]
+        self.intercept_ = beyond[:, 0] if self.fit_intercept else np.zeros(len(beyond))
+        self.n_iter_ = int(posterior.info.steps.max())
+        if self.max_rows is not None and len(seen.rows) > self.max_rows:
+            self._fold()
+        return self
+
+    def _choose_seed(self) -> int:
+        """Return a whole number as the seed itself; draw one from anything else."""
+        if isinstance(self.random_state, Integral):
+            return int(self.random_state)
+        return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+
+    def _fold(self) -> None:
+        """Let the posterior stand for its rows: its mean, and variances that outputs share."""
+        variances = np.diagonal(self.posterior_.covariance, axis1=1, axis2=2)
+        shared = variances.mean(axis=0)
+        self._prior = {"prior_mean": self.posterior_.mean, "prior_variance": shared}
+        self.folded_rows_ += len(self._seen.rows)
+        self._seen = Seen(*(part[:0] for part in self._seen))
+
+    def _make_design(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        return self._add_intercept(validate_data(self, X, reset=False, dtype=FLOATS))
+
+    def _add_intercept(self, X: np.ndarray) -> np.ndarray:
+        return np.hstack([X, np.ones((len(X), 1), X.dtype)]) if self.fit_intercept else X
+
+
+class EnsembleKalmanClassifier(_EnsembleKalman):
     """Bayesian logistic regression for two or more classes.
 
     Parameters
@@ -64,7 +366,7 @@ class EnsembleKalmanClassifier(EnsembleKalmanBase):
         self.multi_class = multi_class
 
 
-class EnsembleKalmanMultilabel(EnsembleKalmanBase):
+class EnsembleKalmanMultilabel(_EnsembleKalman):
     """Bayesian logistic regression for K ≥ 2 yes/no labels that share their features.
 
     y is (N, K) of 0 and 1. `predict_proba` gives the probability of a 1 for each label, (N, K), and

@@ -4,16 +4,14 @@ Particles are (K, J, D) in coordinates where the prior is N(0, I).
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equivocal.sampling.engine.draws import draw_standard_noise
-from equivocal.sampling.engine.inputs import fail
 from equivocal.sampling.engine.plan import Plan
-from equivocal.sampling.engine.problem import Likelihood, Problem
+from equivocal.sampling.engine.problem import Problem
 from equivocal.sampling.engine.settings import Outcome, RunSettings, Snapshot, make_keys
 from equivocal.sampling.engine.shapes import Array, Bool, Float, Int, PRNGKey
 from equivocal.sampling.engine.streaming import iterate_outputs
@@ -21,22 +19,6 @@ from equivocal.sampling.engine.streaming import iterate_outputs
 PUT_BACK = "particles had to be put back on the way"
 LEAPT = "a step was too long for the ensemble to follow"
 POWER_ITERATIONS = 30  # to a few per cent, which is what a step-size rule or a stopping rule needs
-
-
-def require_bernoulli(problem: Problem, method: str) -> None:
-    """Refuse a softmax, for which these samplers are not written."""
-    if problem.likelihood is Likelihood.SOFTMAX:
-        fail(
-            f"method {method!r} is for likelihood='bernoulli'; for a softmax use 'exact-flow', "
-            "'mean-field' or 'laplace'."
-        )
-
-
-def draw_prior_ensemble(
-    keys: PRNGKey, num_particles: int, num_features: int
-) -> Float[Array, "K J D"]:
-    """Draw independent θ_j ~ N(0, I)."""
-    return draw_standard_noise(keys, num_particles, num_features).swapaxes(1, 2)
 
 
 def find_largest_eigenvalue(
@@ -61,24 +43,27 @@ def repair(
     return jnp.where(lost[..., None], old, new), lost
 
 
-class Dynamics(NamedTuple):
-    """How an ensemble starts and moves; states hold `particles`, `time` and `lost`."""
-
-    start: Callable[[PRNGKey, range], Any]
-    # a step, and which outputs stop after it
-    advance: Callable[[PRNGKey, Any, Any], tuple[Any, Bool[Array, " K"]]]
-    num_steps: int
-    unfinished: str  # what it means that an output did not stop, in words
-    find_leaps: Callable[[Any], Bool[Array, " K"]] = lambda state: state.lost < 0  # none
+# How an ensemble starts, and a step with which outputs stop after it; a state holds `particles`,
+# `time` and `lost`.
+Start = Callable[[PRNGKey, range], Any]
+Advance = Callable[[PRNGKey, Any, Any], tuple[Any, Bool[Array, " K"]]]
 
 
 def run_ensemble(
-    problem: Problem, plan: Plan, settings: RunSettings, dynamics: Dynamics
+    problem: Problem,
+    plan: Plan,
+    settings: RunSettings,
+    start: Start,
+    advance: Advance,
+    *,
+    num_steps: int,
+    unfinished: str,
+    find_leaps: Callable[[Any], Bool[Array, " K"]] = lambda state: state.lost < 0,  # none
 ) -> Outcome:
     """Move all outputs, a group at a time, until they stop or `num_steps` are taken.
 
-    An output has converged where `advance` said stop, no particle was ever put back, and the last
-    state has made no leap.
+    An output has converged where `advance` said stop (`unfinished` says in words what it means that
+    it did not), no particle was ever put back, and the last state has made no leap.
     """
     K, D, J = problem.num_outputs, problem.num_features, settings.num_particles
     particles = np.empty((K, J, D), problem.dtype)
@@ -86,10 +71,23 @@ def run_ensemble(
     lost, leapt = np.zeros(K, int), np.zeros(K, bool)
     for some, rows in iterate_outputs(problem, plan, plan.slots):
         outputs = slice(some.start, some.stop)
-        state, steps[outputs], finished[outputs] = _march(problem, settings, dynamics, some, rows)
+        keys = make_keys(settings.seed, some)
+        state = start(_fold_in(keys, 0), some)
+        _observe(problem, settings, some, 0, state)
+        done, taken = np.zeros(len(some), bool), np.zeros(len(some), int)
+        for i in range(1, num_steps + 1):
+            moved, stop = advance(_fold_in(keys, i), state, rows)
+            # JAX may read this array later, so `done` is never written to
+            state = _keep_finished(jnp.asarray(done), state, moved)
+            taken = taken + ~done
+            done = done | np.asarray(stop)
+            _observe(problem, settings, some, i, state)
+            if done.all():
+                break
+        finished[outputs], steps[outputs] = done, taken
         particles[outputs], time[outputs] = state.particles[..., :D], state.time
-        lost[outputs], leapt[outputs] = state.lost, dynamics.find_leaps(state)
-    held = {dynamics.unfinished: finished, PUT_BACK: lost == 0, LEAPT: ~leapt}
+        lost[outputs], leapt[outputs] = state.lost, find_leaps(state)
+    held = {unfinished: finished, PUT_BACK: lost == 0, LEAPT: ~leapt}
     return Outcome(
         mean=particles.mean(axis=1),
         particles=particles,
@@ -103,34 +101,13 @@ def run_ensemble(
     )
 
 
-def _march(
-    problem: Problem, settings: RunSettings, dynamics: Dynamics, some: range, rows: Any
-) -> tuple[Any, np.ndarray, np.ndarray]:
-    """Return the last state of a group of outputs, steps taken and whether each output finished.
-
-    A finished output stays where it is while its group goes on.
-    """
-    keys = make_keys(settings.seed, some)
-    state = dynamics.start(_fold_in(keys, 0), some)
-    _observe(problem, settings, some, 0, state)
-    finished, steps = np.zeros(len(some), bool), np.zeros(len(some), int)
-    for i in range(1, dynamics.num_steps + 1):
-        moved, stop = dynamics.advance(_fold_in(keys, i), state, rows)
-        # JAX may read this array later, so `finished` is never written to
-        state = _keep_finished(jnp.asarray(finished), state, moved)
-        steps = steps + ~finished
-        finished = finished | np.asarray(stop)
-        _observe(problem, settings, some, i, state)
-        if finished.all():
-            break
-    return state, steps, finished
-
-
 def _fold_in(keys: PRNGKey, step: int) -> PRNGKey:
     return jax.vmap(lambda key: jax.random.fold_in(key, step))(keys)
 
 
 def _keep_finished(finished: Bool[Array, " K"], state: Any, moved: Any) -> Any:
+    """Leave a finished output where it is while its group goes on."""
+
     def pick(old: Array, new: Array) -> Array:
         return jnp.where(finished.reshape(-1, *[1] * (new.ndim - 1)), old, new)
 

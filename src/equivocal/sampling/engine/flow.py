@@ -20,7 +20,7 @@ Three additions make it converge in about ten steps where (15) alone needs fifty
 
 - Line search on s with the evidence bound, docs/maths.md (4), as merit,
       L(m, P) = Σ_n E[log p(t_n | θ)] − ½ (tr P + |m|²) + ½ log det P + const.
-- Mean corrections m ← m − α P g̃(m) at the new P (`corrections`), which cost N·D each after
+- Mean corrections m ← m − α P g̃(m) at the new P (`correct_mean`), which cost N·D each after
   one product of N·D²; the loss they lower is watched, and a step that raised it is taken again,
   shorter. On nearly separable rows E[y(1−y)] hangs on μ/√v, and m and P overshoot each other unless
   m follows P at once.
@@ -37,15 +37,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equivocal.sampling.engine.corrections import correct_mean
 from equivocal.sampling.engine.likelihoods import FlowRule
 from equivocal.sampling.engine.placement import apply_one_by_one
 from equivocal.sampling.engine.products import multiply
-from equivocal.sampling.engine.rows import Block, Blocks, Rows, sum_over_blocks
-from equivocal.sampling.engine.shapes import Array, Bool, Float
+from equivocal.sampling.engine.rows import (
+    Block,
+    Blocks,
+    Rows,
+    map_over_blocks,
+    scan_blocks,
+    sum_over_blocks,
+)
+from equivocal.sampling.engine.shapes import Array, Bool, Float, Int
 
 FIRST_DAMPING, GROWTH, SHRINKAGE = 0.99, 1.5, 0.5
 LONGEST = 0.999_999  # s that still has a finite Δτ
+# In Newton steps of P; where rows are saturated the curvature says nothing.
+LONGEST_CORRECTION = 4.0
 
 
 class Sums(NamedTuple):
@@ -71,24 +79,22 @@ class FlowState(NamedTuple):
     time: Float[Array, " K"]  # τ
 
 
-class Proposal(NamedTuple):
-    """Where (15) would go, and how far from the fixed point it starts."""
-
-    mean: Float[Array, "K D"]
-    factor: Float[Array, "K D r"]
-    log_det: Float[Array, " K"]
-    damping: Float[Array, " K"]
-    misfit: Float[Array, "K r r"]
-    mean_residual: Float[Array, " K"]
-    covariance_residual: Float[Array, " K"]
-
-
 class FlowInfo(NamedTuple):
     """What a driver or a diagnostic may want; `flow_step` never reads it."""
 
     mean_residual: Float[Array, " K"]  # |Cᵀ Gᵀ g̃|, the distance to go in posterior sd
     covariance_residual: Float[Array, " K"]  # ‖S − I‖, bounds every variance's relative error
-    refused: Bool[Array, " K"]
+
+
+class Line(NamedTuple):
+    """Where the mean corrections stand: the best mean yet, and the next to look at."""
+
+    best: Float[Array, "K D"]
+    loss: Float[Array, " K"]  # at `best`
+    direction: Float[Array, "K D"]
+    length: Float[Array, " K"]
+    trial: Float[Array, "K D"]  # best − length × direction
+    worse: Bool[Array, " K"]  # whether the trial before was
 
 
 @jax.jit
@@ -159,8 +165,12 @@ def _take_triangular_root(
 
 
 @partial(jax.jit, static_argnames="rule")
-def _propose(state: FlowState, rule: FlowRule) -> Proposal:
-    """Apply (15) to the sums at hand, m − G C (s Cᵀ Gᵀ g̃) with the root C; no rows are read."""
+def _propose(state: FlowState, rule: FlowRule) -> tuple[FlowState, FlowInfo]:
+    """Apply (15) to the sums at hand, m − G C (s Cᵀ Gᵀ g̃) with the root C; no rows are read.
+
+    Returns where (15) would go, with the sums of where it starts, and how far that is from the
+    fixed point.
+    """
     G = state.factor
     S = state.sums.curvature + jnp.matmul(G.swapaxes(1, 2), G)
     misfit = S - jnp.eye(S.shape[-1], dtype=S.dtype)
@@ -172,21 +182,95 @@ def _propose(state: FlowState, rule: FlowRule) -> Proposal:
     root, log_det = apply_one_by_one(take_root, S, s)
     factor = jnp.matmul(G, root)
     newton = jnp.matmul(gradient[:, None], root)[:, 0]
-    return Proposal(
+    proposal = state._replace(
         mean=state.mean - s[:, None] * jnp.matmul(factor, newton[..., None])[..., 0],
         factor=factor,
         log_det=state.log_det + 2 * log_det,
         damping=s,
         misfit=misfit,
-        mean_residual=jnp.linalg.norm(newton, axis=1),
-        covariance_residual=jnp.linalg.norm(misfit, axis=(1, 2)),
     )
+    residuals = jnp.linalg.norm(newton, axis=1), jnp.linalg.norm(misfit, axis=(1, 2))
+    return proposal, FlowInfo(*(jnp.where(state.bound > -jnp.inf, r, jnp.inf) for r in residuals))
+
+
+@partial(jax.jit, static_argnames="rule")
+def correct_mean(
+    rows: Rows | Blocks,
+    mean: Float[Array, "K D"],
+    factor: Float[Array, "K D r"],
+    damping: Float[Array, " K"],
+    careful: Bool[Array, " K"],
+    rule: FlowRule,
+    nodes: Any,
+) -> Float[Array, "K D"]:
+    """Take steps m ← m − α P g̃(m); α is Newton's along the line, since P may be far too wide.
+
+    For fixed P the loss −E log p + ½|m|² is convex in m, so a step that raised it was too long: it
+    is taken again at a quarter of its length. The last step is the only one not looked at, and left
+    out where it should be `careful`. A mean that was only to be evaluated (s = 0) stays.
+    """
+
+    def spread_of(block: Block) -> Array:
+        return rule.spread(multiply(block.features[None], factor, rule.precision), nodes)
+
+    spreads = map_over_blocks(spread_of, rows)
+
+    def evaluate(m: Float[Array, "K D"]) -> tuple[Array, Array, Array]:
+        """Return the loss and g̃ at m, and what each row weighs in the curvature there."""
+
+        def of_block(block: Block, spread: Array) -> tuple[tuple[Array, Array], Array]:
+            terms = rule.expectation(m @ block.features.T + block.offsets, spread, block)
+            likely = terms.error + block.targets  # c E y
+            weight = likely if rule.joint else block.counts * terms.slope
+            return (-terms.log_likelihood.sum(axis=1), terms.error @ block.features), weight
+
+        (loss, gradient), weights = scan_blocks(of_block, rows, spreads)
+        loss = loss + 0.5 * (m**2).sum(axis=1)
+        loss = jnp.broadcast_to(loss.sum(), loss.shape) if rule.joint else loss
+        return loss, gradient + m, weights
+
+    def newton(gradient: Float[Array, "K D"], weights: Array) -> tuple[Array, Array]:
+        """Return P g̃ and how far to go along it."""
+
+        def curvature_along(block: Block, weights: Array) -> Array:
+            logits = direction @ block.features.T
+            if rule.joint:  # E[y] weighs the classes: their variance about the row's mean logit
+                logits = logits - (weights * logits).sum(axis=0) / jnp.maximum(
+                    weights.sum(axis=0), 1e-30
+                )
+            return (weights * logits**2).sum(axis=1)
+
+        along = jnp.matmul(gradient[:, None], factor)
+        direction = jnp.matmul(along, factor.swapaxes(1, 2))[:, 0]
+        curvature = sum_over_blocks(curvature_along, rows, weights) + (direction**2).sum(axis=1)
+        slope, longest = (along**2).sum(axis=(1, 2)), jnp.asarray(LONGEST_CORRECTION, mean.dtype)
+        if rule.joint:
+            slope, curvature = (jnp.broadcast_to(x.sum(), x.shape) for x in (slope, curvature))
+        tiny = np.finfo(mean.dtype).tiny
+        return direction, jnp.minimum(slope / jnp.maximum(curvature, tiny), longest)
+
+    def correct(_: Int[Array, ""], line: Line) -> Line:
+        loss, gradient, weights = evaluate(line.trial)
+        noise = 16 * np.finfo(mean.dtype).eps * jnp.abs(loss)
+        worse = ~(loss <= line.loss + noise)  # NaN is worse too
+        direction, length = newton(gradient, weights)
+        direction = jnp.where(worse[:, None], line.direction, direction)
+        length = jnp.where(worse, line.length / 4, length)
+        best = jnp.where(worse[:, None], line.best, line.trial)
+        trial = best - length[:, None] * direction
+        return Line(best, jnp.where(worse, line.loss, loss), direction, length, trial, worse)
+
+    nothing = jnp.zeros(len(mean), mean.dtype)
+    line = Line(mean, nothing + jnp.inf, jnp.zeros_like(mean), nothing, mean, nothing > 0)
+    line = jax.lax.fori_loop(0, rule.corrections, correct, line)
+    found = jnp.where((line.worse | careful)[:, None], line.best, line.trial)
+    return jnp.where((damping > 0)[:, None], found, mean)
 
 
 @partial(jax.jit, static_argnames="rule")
 def _judge(
-    state: FlowState, proposal: Proposal, mean: Float[Array, "K D"], sums: Sums, rule: FlowRule
-) -> tuple[FlowState, FlowInfo]:
+    state: FlowState, proposal: FlowState, mean: Float[Array, "K D"], sums: Sums, rule: FlowRule
+) -> FlowState:
     """Take the proposal where the merit did not fall; elsewhere stay, and be careful or halve s."""
     factor, log_det, s = proposal.factor, proposal.log_det, proposal.damping
     spread = (factor**2).sum(axis=(1, 2)) - log_det if rule.merit_has_spread else 0.0
@@ -197,7 +281,7 @@ def _judge(
     noise = 16 * np.finfo(s.dtype).eps * (jnp.abs(bound) + jnp.abs(log_det) + mean.shape[1])
     refused = ~(bound >= state.bound - rule.slack - noise)  # NaN is refused too
     time = state.time - jnp.log1p(-jnp.minimum(s, LONGEST))
-    moved = FlowState(mean, factor, sums, bound, log_det, s, refused, proposal.misfit, time)
+    moved = proposal._replace(mean=mean, sums=sums, bound=bound, refused=refused, time=time)
     # A first refusal may be the last correction's fault: try the same s with care before a shorter.
     shorter = state.refused | (not rule.corrections)
     stayed = state._replace(damping=jnp.where(shorter, SHRINKAGE * s, s), refused=refused)
@@ -205,13 +289,7 @@ def _judge(
     def pick(new: Array, old: Array) -> Array:
         return jnp.where(refused.reshape(-1, *[1] * (new.ndim - 1)), old, new)
 
-    known = state.bound > -jnp.inf
-    info = FlowInfo(
-        mean_residual=jnp.where(known, proposal.mean_residual, jnp.inf),
-        covariance_residual=jnp.where(known, proposal.covariance_residual, jnp.inf),
-        refused=refused,
-    )
-    return jax.tree.map(pick, moved, stayed), info
+    return jax.tree.map(pick, moved, stayed)
 
 
 def flow_step(
@@ -222,7 +300,7 @@ def flow_step(
     Compiled in parts on purpose: in one piece XLA's CPU compiler re-lays G inside the loop over
     blocks, and the step takes half as long again.
     """
-    proposal = _propose(state, rule)
+    proposal, info = _propose(state, rule)
     mean = proposal.mean
     if rule.corrections:
         moved = proposal.damping, state.refused
@@ -231,4 +309,4 @@ def flow_step(
         # adding one vector to all classes changes no probability; the prior wants it zero
         mean = mean - mean.mean(axis=0)
     sums = sum_rows(rows, mean, proposal.factor, rule, nodes)
-    return _judge(state, proposal, mean, sums, rule)
+    return _judge(state, proposal, mean, sums, rule), info

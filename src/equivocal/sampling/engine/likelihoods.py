@@ -62,7 +62,7 @@ class FlowRule(NamedTuple):
     precision: Precision = Precision.FULL  # of the products that cost N·D²
 
 
-def _compute_log_likelihood(
+def compute_log_likelihood(
     logit: Float[Array, "K rows ..."], excess: Float[Array, "K rows ..."], block: Block
 ) -> Float[Array, "K rows ..."]:
     """Return log p(t | a), given the excess log(1 + e^(−|a|)) or its average."""
@@ -91,7 +91,7 @@ def average_by_quadrature(
 ) -> RowTerms:
     """Average over N(μ, v), exact to round-off; see `expectations`."""
     moments = compute_moments(mu, v)
-    log_likelihood = _compute_log_likelihood(mu, moments.excess, block)
+    log_likelihood = compute_log_likelihood(mu, moments.excess, block)
     return RowTerms(_compute_error(mu, moments.tail, block), moments.slope, log_likelihood)
 
 
@@ -101,7 +101,7 @@ def evaluate_at_mean(
     """Return the log-likelihood at m and its derivatives, as if there were no spread."""
     del v
     tail = jax.nn.sigmoid(-jnp.abs(mu))
-    log_likelihood = _compute_log_likelihood(mu, jnp.log1p(jnp.exp(-jnp.abs(mu))), block)
+    log_likelihood = compute_log_likelihood(mu, jnp.log1p(jnp.exp(-jnp.abs(mu))), block)
     return RowTerms(_compute_error(mu, tail, block), tail * (1 - tail), log_likelihood)
 
 
@@ -120,7 +120,7 @@ def average_over_ensemble(
     y, not_y = jax.nn.sigmoid(logits), jax.nn.sigmoid(-logits)
     tail = jnp.where(mu > 0, not_y.mean(axis=-1), y.mean(axis=-1))
     excess = jnp.log1p(jnp.exp(-jnp.abs(logits)))
-    log_likelihood = _compute_log_likelihood(logits, excess, block).mean(axis=-1)
+    log_likelihood = compute_log_likelihood(logits, excess, block).mean(axis=-1)
     return RowTerms(_compute_error(mu, tail, block), (y * not_y).mean(axis=-1), log_likelihood)
 
 

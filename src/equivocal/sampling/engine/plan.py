@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import jax
 
 from equivocal.machine import measure_memory
-from equivocal.sampling.engine.inputs import check_positive, fail
+from equivocal.sampling.engine.inputs import fail
 from equivocal.sampling.engine.placement import count_local_shards, find_largest_anywhere
 from equivocal.sampling.engine.problem import Problem
 
@@ -41,14 +41,14 @@ def make_plan(
     per_output: int,
     per_row: int,
     per_row_kept: int = KEPT,
-    pad: bool,
+    pad: bool = False,
 ) -> Plan:
     """Choose the largest sizes that fit, given what a method keeps (in numbers, not bytes).
 
     `per_output`: state of one output. `per_row`: working space of one output and block row.
-    `per_row_kept`: what one output keeps for every row.
+    `per_row_kept`: what one output keeps for every row. `pad`: fill features up to whole lanes.
     """
-    own = find_budget() if budget is None else int(check_positive(budget, "memory_budget"))
+    own = find_budget() if budget is None else budget
     limit = -int(find_largest_anywhere(-own))  # the least of all processes: they plan alike
     size = problem.dtype.itemsize
     # of one device; of the process that has most, so that all plan alike

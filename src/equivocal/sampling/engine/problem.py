@@ -8,7 +8,8 @@ or of a feature is never a number they have to cope with; `Problem.to_weights` b
 back.
 """
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import Any, ClassVar
@@ -60,33 +61,39 @@ class Problem:
 
         Sizes alone are left to `check_range`, for which processes have to meet.
         """
+        psi, t, c, kind = cls._check_rows(features, targets, counts, likelihood, dtype)
+        D, K = psi.shape[1], math.prod(t.shape[1:])
+        scale = np.sqrt(check_prior_variance(prior_variance, D, kind)).astype(kind)
+        return cls(psi, t, c, check_prior_mean(prior_mean, K, D, kind), scale, likelihood)
+
+    @staticmethod
+    def _check_rows(
+        features: Any, targets: Any, counts: Any, likelihood: Likelihood, dtype: Any
+    ) -> tuple[Any, Any, Any, np.dtype]:
+        """Return features, targets and counts after every check, and the precision of the run."""
         psi = check_features(features, dtype)
         c = check_counts(counts, len(psi), psi.dtype)
-        t = check_targets(targets, c, softmax=likelihood is Likelihood.SOFTMAX)
-        variance = check_prior_variance(prior_variance, psi.shape[1], psi.dtype)
-        scale = np.sqrt(variance).astype(psi.dtype)
-        m0 = check_prior_mean(prior_mean, t.shape[1], psi.shape[1], psi.dtype)
-        return cls(psi, t, c, m0, scale, likelihood)
+        return psi, check_targets(targets, c, softmax=likelihood == "softmax"), c, psi.dtype
 
     @property
     def num_rows(self) -> int:
         """N, of this process."""
-        return len(self.targets)
+        return int(self.features.shape[0])
 
     @property
     def num_outputs(self) -> int:
         """K."""
-        return self.targets.shape[1]
+        return math.prod(self.targets.shape[1:])
 
     @property
     def num_features(self) -> int:
         """D."""
-        return self.features.shape[1]
+        return int(self.features.shape[1])
 
     @property
     def dtype(self) -> np.dtype:
         """float32 or float64."""
-        return self.features.dtype
+        return self.prior_scale.dtype
 
     @property
     def radius(self) -> float:
@@ -170,12 +177,7 @@ def collapse(problem: Problem) -> Problem:
         return problem
     order = np.argsort(group, kind="stable")
     t, c = (_sum_runs(part[order], sizes) for part in (problem.targets, problem.counts))
-    return _replace_rows(problem, psi[first], t, c)
-
-
-def _replace_rows(problem: Problem, psi: np.ndarray, t: np.ndarray, c: np.ndarray) -> Problem:
-    """Return the same regression with other rows, in memory."""
-    return Problem(psi, t, c, problem.prior_mean, problem.prior_scale, problem.likelihood)
+    return replace(problem, features=psi[first], targets=t, counts=c)
 
 
 def _sum_runs(rows: np.ndarray, sizes: np.ndarray) -> np.ndarray:
@@ -194,4 +196,5 @@ def sample_rows(problem: Problem, share: int) -> Problem:
     starts = range(0, N, run * share)
     parts = [problem.read(start, min(start + run, N)) for start in starts]
     psi, t, c = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return _replace_rows(problem, psi, t * share, c * share)
+    same = (problem.prior_mean, problem.prior_scale, problem.likelihood)
+    return Problem(psi, t * share, c * share, *same)

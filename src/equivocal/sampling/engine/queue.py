@@ -22,7 +22,7 @@ from equivocal.sampling.engine.products import Precision
 from equivocal.sampling.engine.rows import InMemory
 from equivocal.sampling.engine.settings import Outcome
 from equivocal.sampling.engine.shapes import Array, Int
-from equivocal.sampling.engine.streaming import FromDisk, StreamedProblem
+from equivocal.sampling.engine.streaming import Streamed, StreamedProblem
 
 Start = Callable[[int], tuple[np.ndarray, np.ndarray]]  # mean and factor of an output
 
@@ -50,14 +50,14 @@ def run_flow(
     K = problem.num_outputs
     start_of = start_of or start_near_prior(problem, plan.num_features)
     slots = K if rule.joint else plan.slots
-    data: InMemory | FromDisk = (
-        FromDisk(problem, plan, slots)
-        if isinstance(problem, StreamedProblem)
-        else InMemory(problem, plan, slots)
-    )
     state = _start(range(slots), K, start_of)
     nodes = None if nodes_of is None else jnp.stack([nodes_of(k % K) for k in range(slots)])
     held = np.array([k if k < K else -1 for k in range(slots)])  # which output each slot works on
+    data: InMemory | Streamed
+    if isinstance(problem, StreamedProblem):
+        data = Streamed(problem, plan, held.copy())
+    else:
+        data = InMemory(problem, plan, slots)
     queue = iter(range(slots, K))
     steps = np.zeros(slots, int)
     outcome = _prepare_outcome(problem, state.factor.shape[-1])
@@ -132,15 +132,13 @@ def _find_finished(
     held: np.ndarray,
 ) -> np.ndarray:
     """Return which slots are done; waits for the step, so that nothing still reads its inputs."""
-    mean_residual, covariance_residual, damping, bound = jax.device_get(
-        (info.mean_residual, info.covariance_residual, state.damping, state.bound)
-    )
+    residuals, damping, bound = jax.device_get((info, state.damping, state.bound))
     if ((bound == -np.inf) & (held >= 0)).any():
         fail(
             "the likelihood is not finite at the prior; rescale the features, narrow "
             'prior_variance, or pass dtype="float64".'
         )
-    converged = np.maximum(mean_residual, covariance_residual) <= tolerance
+    converged = np.maximum(*residuals) <= tolerance
     # refused again and again, or relaxed to nothing because changes are noise
     stalled = (damping > 0) & (damping < SMALLEST_DAMPING)
     # The first evaluation is not a step that the caller asked for.
@@ -155,7 +153,7 @@ class _Patience:
 
     def find_lost(self, info: FlowInfo) -> np.ndarray:
         """Return the slots whose residual has not fallen by a tenth for `PATIENCE` steps."""
-        residual = np.maximum(*jax.device_get(info[:2]))
+        residual = np.maximum(*jax.device_get(info))
         better = residual < 0.9 * self._least
         self._least = np.where(better, residual, self._least)
         self._waited = np.where(better, 0, self._waited + 1)
@@ -192,7 +190,7 @@ def _collect(
     """Copy what finished to the host, all at once; columns of padding are left behind."""
     assert outcome.factor is not None
     _, D, r = outcome.factor.shape
-    found = (state.mean, state.factor, state.time, *info[:2])
+    found = (state.mean, state.factor, state.time, *info)
     if state.factor.nbytes > CHEAP_TO_COPY:
         found = _pick(found, np.resize(slots, round_to_power_of_two(len(slots))))
         slots = np.arange(len(slots))

@@ -176,9 +176,7 @@ def _set_columns(stacked: Array, slots: Int[Array, " n"], columns: Array) -> Arr
 class Blocks(Protocol):
     """Rows that are not in memory: chunks of several blocks, each fetched by its number."""
 
-    @property
-    def numbers(self) -> Int[Array, " chunks"]:
-        """Of all chunks."""
+    num_chunks: int
 
     def fetch(self, number: Int[Array, ""]) -> Rows:
         """One chunk, under `jit`."""
@@ -193,7 +191,7 @@ def scan_blocks(
     one block is in memory at a time. Where blocks are cut over devices, sums are added over them
     and stacks stay cut.
     """
-    leaves = (*(rows if isinstance(rows, Rows) else (rows.numbers,)), *beside)
+    leaves = (*(rows if isinstance(rows, Rows) else (jnp.arange(rows.num_chunks),)), *beside)
     own = len(leaves) - len(beside)
 
     def call(leaves: tuple[Array, ...]) -> tuple[T, Any]:

@@ -4,7 +4,7 @@ Features may be a `numpy.memmap`, a zarr or HDF5 array, or anything with `shape`
 and slices that NumPy understands; targets and counts may be such arrays too. They are streamed when
 they would not fit into the memory budget, and then nothing of them is kept but one number or two
 for each row and output in flight. The samplers are the same: inside their compiled sums a block is
-asked for by its number, and the answer comes from `Reader`.
+asked for by its number, and the answer comes from `Streamed`.
 
 One pass over all rows checks them before anything is computed.
 """
@@ -16,15 +16,12 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from equivocal.errors import UserError
 from equivocal.sampling.engine.inputs import (
     check_counts,
     check_features,
-    check_prior_mean,
-    check_prior_variance,
     check_targets,
     choose_dtype,
     fail,
@@ -57,48 +54,21 @@ class StreamedProblem(Problem):
     features: Any
     targets: Any
     counts: Any
-    kind: np.dtype  # of the run; a file may hold another
 
-    @classmethod
-    def open(
-        cls,
-        features: Any,
-        targets: Any,
-        counts: Any,
-        prior_mean: object,
-        prior_variance: object,
-        likelihood: Likelihood,
-        dtype: Any,
-    ) -> "StreamedProblem":
-        """Check shapes and the prior; `check_range` reads through all rows and checks them."""
+    @staticmethod
+    def _check_rows(
+        features: Any, targets: Any, counts: Any, likelihood: Likelihood, dtype: Any
+    ) -> tuple[Any, Any, Any, np.dtype]:
+        """Check shapes; `check_range` reads through all rows and checks them."""
         if likelihood is Likelihood.SOFTMAX:
             fail("rows are read from disk for likelihood='bernoulli' alone; load them for softmax.")
-        N, D = features.shape
-        kind = choose_dtype(features, dtype)
+        N = features.shape[0]
         targets = targets if hasattr(targets, "shape") else np.asarray(targets)
         if len(targets.shape) not in (1, 2) or targets.shape[0] != N:
             fail(f"targets must have one row for each of the {N} features, got {targets.shape}.")
         if counts is not None and np.shape(counts) != (N,):
             fail(f"counts must have shape ({N},), one per row of features, got {np.shape(counts)}.")
-        K = targets.shape[1] if len(targets.shape) == 2 else 1
-        m0 = check_prior_mean(prior_mean, K, D, kind)
-        scale = np.sqrt(check_prior_variance(prior_variance, D, kind)).astype(kind)
-        return cls(features, targets, counts, m0, scale, likelihood, kind)
-
-    @property
-    def dtype(self) -> np.dtype:
-        """float32 or float64."""
-        return self.kind
-
-    @property
-    def num_rows(self) -> int:
-        """N."""
-        return int(self.features.shape[0])
-
-    @property
-    def num_outputs(self) -> int:
-        """K."""
-        return int(self.targets.shape[1]) if len(self.targets.shape) == 2 else 1
+        return features, targets, counts, choose_dtype(features, dtype)
 
     @cached_property
     def _checked(self) -> tuple[np.ndarray, float]:
@@ -157,73 +127,57 @@ def _forget_pages(array: Any) -> None:
         mapped.madvise(mmap.MADV_DONTNEED)
 
 
-class Reader:
-    """Chunks of blocks of a streamed problem, for the outputs that slots hold at the moment."""
+@jax.tree_util.register_static
+class Streamed:
+    """Rows of the outputs that slots hold at the moment, as chunks of blocks read from the disk.
+
+    Compiled sums ask for a chunk by its number. They do so while they run, so whoever gives slots
+    to other outputs has waited for them.
+    """
 
     def __init__(self, problem: StreamedProblem, plan: Plan, outputs: np.ndarray) -> None:
         self.problem, self.block_rows, self.wide = problem, plan.block_rows, plan.num_features
         self.outputs = outputs  # of each slot; −1: none
         size = plan.block_rows * plan.num_features * problem.dtype.itemsize
         self.together = max(1, CHUNK // size)  # blocks of a chunk
-        self.chunks = -(-problem.num_rows // (self.together * plan.block_rows))
+        self.num_chunks = -(-problem.num_rows // (self.together * plan.block_rows))
 
     @property
-    def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Of what `read_chunk` gives, the fields of `Rows`."""
-        n, r, slots = self.together, self.block_rows, len(self.outputs)
-        own = 1 if len(self.problem.prior_mean) == 1 else slots
-        return (n, r, self.wide), (n, r), (n, slots, r), (n, own, r)
+    def rows(self) -> "Streamed":
+        """What the sums are given; see `rows.InMemory`."""
+        return self
 
-    def read_chunk(self, number: Any) -> tuple[np.ndarray, ...]:
-        """Read one chunk; rows past the end count zero times."""
-        problem, size = self.problem, self.together * self.block_rows
-        start = int(number) * size
-        psi, t, c = problem.read(start, min(start + size, problem.num_rows))
-        features = np.zeros((size, self.wide), problem.dtype)
-        np.multiply(psi, problem.prior_scale, out=features[: len(psi), : problem.num_features])
-        targets = np.where(self.outputs >= 0, t[:, self.outputs], 0)
-        m0 = problem.prior_mean
-        m0 = m0 if len(m0) == 1 else m0[self.outputs]
-        blocks = (self.together, self.block_rows)
-        return (
-            features.reshape(*blocks, self.wide),
-            cut_into_blocks(c[:, None], *blocks)[..., 0],
-            cut_into_blocks(targets.astype(problem.dtype, copy=False), *blocks).swapaxes(1, 2),
-            cut_into_blocks(psi @ m0.T, *blocks).swapaxes(1, 2),
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class Streamed:
-    """Rows as a compiled sum sees them: numbers of chunks, and whom to ask."""
-
-    numbers: Int[Array, " chunks"]
-    reader: Reader
+    def load(self, slots: np.ndarray, outputs: np.ndarray) -> None:
+        """Give slots to other outputs."""
+        self.outputs[slots] = outputs
 
     def fetch(self, number: Int[Array, ""]) -> Rows:
         """Fetch one chunk by a call from the compiled program to the host."""
-        kind = self.reader.problem.dtype
-        shapes = [jax.ShapeDtypeStruct(shape, kind) for shape in self.reader.shapes]  # type: ignore[no-untyped-call]
-        return Rows(*jax.pure_callback(lambda n: [*self.reader.read_chunk(n)], shapes, number))
+        n, r, slots = self.together, self.block_rows, len(self.outputs)
+        own = 1 if len(self.problem.prior_mean) == 1 else slots
+        shapes = [
+            jax.ShapeDtypeStruct(shape, self.problem.dtype)  # type: ignore[no-untyped-call]
+            for shape in ((n, r, self.wide), (n, r), (n, slots, r), (n, own, r))
+        ]
+        return Rows(*jax.pure_callback(self.read_chunk, shapes, number))
 
-
-jax.tree_util.register_dataclass(Streamed, data_fields=["numbers"], meta_fields=["reader"])
-
-
-class FromDisk:
-    """The slots of a queue whose rows are streamed; see `queue.InMemory`."""
-
-    def __init__(self, problem: StreamedProblem, plan: Plan, slots: int) -> None:
-        held = np.arange(slots)
-        self._reader = Reader(problem, plan, np.where(held < problem.num_outputs, held, -1))
-        self.rows = Streamed(jnp.arange(self._reader.chunks), self._reader)
-
-    def load(self, slots: np.ndarray, outputs: np.ndarray) -> None:
-        """Give slots to other outputs.
-
-        The compiled sums call the reader while they run, so whoever calls this has waited for them.
-        """
-        self._reader.outputs[slots] = outputs
+    def read_chunk(self, number: Any) -> list[np.ndarray]:
+        """Read the fields of `Rows`; rows past the end count zero times."""
+        problem, blocks = self.problem, (self.together, self.block_rows)
+        start = int(number) * self.together * self.block_rows
+        stop = start + self.together * self.block_rows
+        psi, t, c = problem.read(start, min(stop, problem.num_rows))
+        features = np.zeros((len(psi), self.wide), problem.dtype)
+        np.multiply(psi, problem.prior_scale, out=features[:, : problem.num_features])
+        targets = np.where(self.outputs >= 0, t[:, self.outputs], 0)
+        m0 = problem.prior_mean
+        m0 = m0 if len(m0) == 1 else m0[self.outputs]
+        return [
+            cut_into_blocks(features, *blocks),
+            cut_into_blocks(c[:, None], *blocks)[..., 0],
+            cut_into_blocks(targets.astype(problem.dtype, copy=False), *blocks).swapaxes(1, 2),
+            cut_into_blocks(psi @ m0.T, *blocks).swapaxes(1, 2),
+        ]
 
 
 def iterate_outputs(
@@ -236,12 +190,12 @@ def iterate_outputs(
     K = problem.num_outputs
     groups = [range(first, min(first + together, K)) for first in range(0, K, together)]
     if isinstance(problem, StreamedProblem):
-        reader = Reader(problem, plan, np.array(groups[0]))
+        streamed = Streamed(problem, plan, np.array(groups[0]))
         for some in groups:
-            if len(some) != len(reader.outputs):  # only then: a program belongs to one reader
-                reader = Reader(problem, plan, np.array(some))
-            reader.outputs[:] = some
-            yield some, Streamed(jnp.arange(reader.chunks), reader)
+            if len(some) != len(streamed.outputs):  # only then: a compiled program belongs to one
+                streamed = Streamed(problem, plan, np.array(some))
+            streamed.outputs[:] = some
+            yield some, streamed
         return
     rows = lay_out(problem, slice(0), plan.block_rows, num_features=plan.num_features)
     for some in groups:

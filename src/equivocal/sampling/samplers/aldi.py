@@ -27,22 +27,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from equivocal.sampling.engine.draws import draw_standard_noise
-from equivocal.sampling.engine.ensembles import (
-    Dynamics,
-    repair,
-    require_bernoulli,
-    run_ensemble,
-)
+from equivocal.sampling.engine.ensembles import repair, run_ensemble
 from equivocal.sampling.engine.inputs import check_positive, fail
 from equivocal.sampling.engine.plan import make_plan
 from equivocal.sampling.engine.problem import Problem
 from equivocal.sampling.engine.rows import Block, Rows, sum_over_blocks
 from equivocal.sampling.engine.settings import Outcome, RunSettings
 from equivocal.sampling.engine.shapes import Array, Float, Int, PRNGKey
-from equivocal.sampling.samplers.mean_field import MeanFieldConfig
-from equivocal.sampling.samplers.mean_field import run as run_mean_field
-
-__all__ = ["AldiConfig", "AldiInfo", "AldiState", "init", "run", "step"]
+from equivocal.sampling.samplers import mean_field
 
 NUM_STEPS = 2_000
 SHORTEST_TIME = 5.0  # num_steps·Δt; e^(−5) of the start is left
@@ -132,7 +124,6 @@ def step(
 
 def run(problem: Problem, config: AldiConfig, settings: RunSettings) -> Outcome:
     """Run ALDI for all outputs, from the Gaussian of `mean_field`."""
-    require_bernoulli(problem, "aldi")
     D, J = problem.num_features, settings.num_particles
     num_steps = settings.num_steps or NUM_STEPS
     if J <= D + 1:
@@ -140,23 +131,19 @@ def run(problem: Problem, config: AldiConfig, settings: RunSettings) -> Outcome:
             f"num_particles must exceed D + 1 = {D + 1} for method 'aldi', got {J}: fewer "
             f"particles cannot leave the subspace they start in. Use num_particles >= {D + 2}."
         )
-    gaussian = run_mean_field(problem, MeanFieldConfig(), replace(settings, num_steps=None))
-    assert gaussian.factor is not None
-    factor = gaussian.factor
+    unlimited = replace(settings, num_steps=None)
+    gaussian = mean_field.run_gaussian(problem, mean_field.RULE, unlimited)
+    mean, factor = gaussian.mean, gaussian.factor
+    assert factor is not None, "mean-field gives a factor"
     plan = make_plan(
-        problem,
-        settings.memory_budget,
-        per_output=8 * J * D + 2 * J * J + 4 * D * D,
-        per_row=4 * J,
-        pad=False,
+        problem, settings.memory_budget, per_output=8 * J * D + 2 * J * J + 4 * D * D, per_row=4 * J
     )
     last: list[AldiState] = []
 
     def start(keys: PRNGKey, outputs: range) -> AldiState:
         some = slice(outputs.start, outputs.stop)
-        noise = draw_standard_noise(keys, J, D)
-        moved = jnp.matmul(factor[some], noise).swapaxes(1, 2)
-        return init(jnp.asarray(gaussian.mean)[some, None] + moved)
+        moved = jnp.matmul(factor[some], draw_standard_noise(keys, J, D)).swapaxes(1, 2)
+        return init(jnp.asarray(mean)[some, None] + moved)
 
     def advance(keys: PRNGKey, state: AldiState, rows: Rows) -> tuple[AldiState, Array]:
         state, _ = step(keys, state, rows, config, num_steps, problem.radius)
@@ -166,8 +153,8 @@ def run(problem: Problem, config: AldiConfig, settings: RunSettings) -> Outcome:
         return state, jnp.full(len(state.steps), done)
 
     unfinished = "the number of steps ran out"  # cannot be seen: `advance` stops at num_steps
-    dynamics = Dynamics(start, advance, num_steps, unfinished)
-    outcome = run_ensemble(problem, plan, settings, dynamics)
+    given = (problem, plan, settings, start, advance)
+    outcome = run_ensemble(*given, num_steps=num_steps, unfinished=unfinished)
     outcome.remedy = "make step_size smaller, the prior narrower, or use method='exact-flow'"
     _summarise(outcome, last, num_steps, num_steps * config.step_size)
     return outcome

@@ -34,14 +34,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from equivocal.sampling.engine.ensembles import (
-    Dynamics,
-    draw_prior_ensemble,
-    find_largest_eigenvalue,
-    repair,
-    require_bernoulli,
-    run_ensemble,
-)
+from equivocal.sampling.engine.draws import draw_standard_noise
+from equivocal.sampling.engine.ensembles import find_largest_eigenvalue, repair, run_ensemble
 from equivocal.sampling.engine.inputs import check_choice, check_positive, fail
 from equivocal.sampling.engine.placement import apply_one_by_one
 from equivocal.sampling.engine.plan import make_plan
@@ -50,17 +44,7 @@ from equivocal.sampling.engine.rows import Block, Rows, sum_over_blocks
 from equivocal.sampling.engine.settings import Outcome, RunSettings
 from equivocal.sampling.engine.shapes import Array, Float, Int, PRNGKey
 
-__all__ = [
-    "NUM_STEPS",
-    "DropoutConfig",
-    "DropoutInfo",
-    "DropoutState",
-    "Taming",
-    "fill_up",
-    "init",
-    "run",
-    "step",
-]
+__all__ = ["NUM_STEPS", "DropoutConfig"]
 
 NUM_STEPS = 500
 PADDED_FROM = 32  # weights; below, filling up costs more than it gains
@@ -110,7 +94,7 @@ class DropoutInfo(NamedTuple):
 
 def init(keys: PRNGKey, num_particles: int, num_features: int) -> DropoutState:
     """Draw θ_j ~ N(m₀, P₀), one key per output."""
-    theta = draw_prior_ensemble(keys, num_particles, num_features)
+    theta = draw_standard_noise(keys, num_particles, num_features).swapaxes(1, 2)
     zero = jnp.zeros(len(theta), theta.dtype)
     return DropoutState(theta, zero, jnp.zeros_like(theta), jnp.zeros(len(theta), int))
 
@@ -256,7 +240,6 @@ def step(
 
 def run(problem: Problem, config: DropoutConfig, settings: RunSettings) -> Outcome:
     """Run Algorithm 1 for all outputs."""
-    require_bernoulli(problem, "dropout-deterministic")
     D, J = problem.num_features, settings.num_particles
     plan = make_plan(
         problem,
@@ -275,8 +258,8 @@ def run(problem: Problem, config: DropoutConfig, settings: RunSettings) -> Outco
 
     num_steps = settings.num_steps or NUM_STEPS
     unfinished = f"P̂ still changed by more than {config.threshold:g} per step"
-    dynamics = Dynamics(start, advance, num_steps, unfinished)
-    outcome = run_ensemble(problem, plan, settings, dynamics)
+    given = (problem, plan, settings, start, advance)
+    outcome = run_ensemble(*given, num_steps=num_steps, unfinished=unfinished)
     outcome.in_subspace = config.dropout_rate == 0
     if config.step_size is not None:
         outcome.remedy = "leave step_size to the automatic rule or make it smaller"

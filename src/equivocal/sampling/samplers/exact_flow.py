@@ -21,7 +21,7 @@ from enum import StrEnum
 import numpy as np
 
 from equivocal.sampling.engine.draws import draw_noise
-from equivocal.sampling.engine.flow import FlowState, start_flow
+from equivocal.sampling.engine.flow import start_flow
 from equivocal.sampling.engine.inputs import check_choice, fail
 from equivocal.sampling.engine.likelihoods import (
     FlowRule,
@@ -32,19 +32,10 @@ from equivocal.sampling.engine.plan import make_plan
 from equivocal.sampling.engine.problem import Likelihood, Problem
 from equivocal.sampling.engine.queue import run_flow
 from equivocal.sampling.engine.settings import Outcome, RunSettings
-from equivocal.sampling.engine.shapes import Array, Float
-from equivocal.sampling.samplers.mean_field import NUM_STEPS, choose_rule, run_gaussian, step
+from equivocal.sampling.samplers import mean_field
+from equivocal.sampling.samplers.mean_field import NUM_STEPS, choose_rule, run_gaussian
 
-__all__ = [
-    "ExactFlowConfig",
-    "Expectations",
-    "compute_particles",
-    "init",
-    "make_simplex",
-    "run",
-    "step",
-]
-
+step = mean_field.step
 init = start_flow  # an ensemble about `mean` with covariance `factor` `factor`ᵀ
 
 
@@ -63,11 +54,6 @@ class ExactFlowConfig:
 
     def __post_init__(self) -> None:
         check_choice(self.expectations, "expectations", list(Expectations))
-
-
-def compute_particles(state: FlowState, noise: Float[Array, "K r J"]) -> Float[Array, "K J D"]:
-    """Return the particles θ_j of docs/maths.md (16) for `noise` √(J−1) E."""
-    return state.mean[:, None] + (state.factor @ noise).swapaxes(1, 2)
 
 
 def run(problem: Problem, config: ExactFlowConfig, settings: RunSettings) -> Outcome:
@@ -102,7 +88,6 @@ def _run_ensemble(problem: Problem, settings: RunSettings) -> Outcome:
         per_output=8 * D * D + D * J,
         per_row=3 * (D + J),
         per_row_kept=3 + J,
-        pad=False,
     )
     outcome = run_flow(
         problem,

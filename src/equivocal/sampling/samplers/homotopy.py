@@ -26,13 +26,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equivocal.sampling.engine.ensembles import (
-    Dynamics,
-    draw_prior_ensemble,
-    repair,
-    require_bernoulli,
-    run_ensemble,
-)
+from equivocal.sampling.engine.draws import draw_standard_noise
+from equivocal.sampling.engine.ensembles import repair, run_ensemble
 from equivocal.sampling.engine.inputs import check_positive
 from equivocal.sampling.engine.placement import apply_one_by_one
 from equivocal.sampling.engine.plan import make_plan
@@ -40,8 +35,6 @@ from equivocal.sampling.engine.problem import Problem
 from equivocal.sampling.engine.rows import Block, Rows, sum_over_blocks
 from equivocal.sampling.engine.settings import Outcome, RunSettings
 from equivocal.sampling.engine.shapes import Array, Float, Int, PRNGKey
-
-__all__ = ["HomotopyConfig", "HomotopyInfo", "HomotopyState", "init", "run", "step"]
 
 NUM_STEPS = 1_000
 LONGEST_MOVE = 10.0
@@ -75,7 +68,7 @@ class HomotopyInfo(NamedTuple):
 
 def init(keys: PRNGKey, num_particles: int, num_features: int) -> HomotopyState:
     """Draw θ_j ~ N(m₀, P₀), one key per output."""
-    theta = draw_prior_ensemble(keys, num_particles, num_features)
+    theta = draw_standard_noise(keys, num_particles, num_features).swapaxes(1, 2)
     zero = jnp.zeros(len(theta), theta.dtype)
     return HomotopyState(theta, zero, jnp.zeros(len(theta), int), zero)
 
@@ -125,30 +118,25 @@ def step(
 
 def run(problem: Problem, config: HomotopyConfig, settings: RunSettings) -> Outcome:
     """Carry all outputs from the prior to the posterior."""
-    require_bernoulli(problem, "homotopy")
     D, J = problem.num_features, settings.num_particles
     plan = make_plan(
-        problem,
-        settings.memory_budget,
-        per_output=4 * J * D + 6 * J * J,
-        per_row=5 * J,
-        pad=False,
+        problem, settings.memory_budget, per_output=4 * J * D + 6 * J * J, per_row=5 * J
     )
-
-    def start(keys: PRNGKey, _: range) -> HomotopyState:
-        return init(keys, J, D)
 
     def advance(keys: PRNGKey, state: HomotopyState, rows: Rows) -> tuple[HomotopyState, Array]:
         state, _ = step(keys, state, rows, config, problem.radius)
         return state, state.time >= 1 - 1e-6
 
-    def find_leaps(state: HomotopyState) -> Array:
-        return ~(state.longest <= LONGEST_MOVE)
-
-    num_steps = settings.num_steps or NUM_STEPS
-    unfinished = "the number of steps ran out before τ = 1"
-    dynamics = Dynamics(start, advance, num_steps, unfinished, find_leaps)
-    outcome = run_ensemble(problem, plan, settings, dynamics)
+    outcome = run_ensemble(
+        problem,
+        plan,
+        settings,
+        lambda keys, _: init(keys, J, D),
+        advance,
+        num_steps=settings.num_steps or NUM_STEPS,
+        unfinished="the number of steps ran out before τ = 1",
+        find_leaps=lambda state: ~(state.longest <= LONGEST_MOVE),
+    )
     outcome.in_subspace = True
     if not outcome.converged.all() and not outcome.repaired:
         outcome.notes.append(f"it may help to {outcome.remedy}")

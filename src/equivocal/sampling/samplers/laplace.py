@@ -20,10 +20,9 @@ from equivocal.sampling.engine.rows import Rows
 from equivocal.sampling.engine.settings import Outcome, RunSettings
 from equivocal.sampling.engine.shapes import PRNGKey
 from equivocal.sampling.samplers import mean_field
-from equivocal.sampling.samplers.mean_field import init, run_gaussian
+from equivocal.sampling.samplers.mean_field import run_gaussian
 
-__all__ = ["LaplaceConfig", "init", "run", "step"]
-
+init = mean_field.init  # the prior
 RULE = FlowRule(
     likelihoods.compute_variance,
     likelihoods.evaluate_at_mean,

@@ -29,8 +29,6 @@ from equivocal.sampling.engine.rows import Rows
 from equivocal.sampling.engine.settings import Outcome, RunSettings
 from equivocal.sampling.engine.shapes import PRNGKey
 
-__all__ = ["MeanFieldConfig", "choose_rule", "init", "run", "step"]
-
 RULE = FlowRule(likelihoods.compute_variance, likelihoods.average_by_quadrature)
 NUM_STEPS = 1_000  # what is not astronomical needs about ten
 MANY_ROWS, SHARE, ROUGH = 100_000, 16, 0.05
@@ -84,11 +82,7 @@ def run_gaussian(
     """
     D = problem.num_features
     plan = make_plan(
-        problem,
-        settings.memory_budget,
-        per_output=8 * (D + 8) ** 2,
-        per_row=3 * D + 24,
-        pad=True,
+        problem, settings.memory_budget, per_output=8 * (D + 8) ** 2, per_row=3 * D + 24, pad=True
     )
     start_of = None
     if settings.num_steps is None and find_largest_anywhere(problem.num_rows) >= many_rows:

@@ -39,22 +39,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
 
-from equivocal.sampling.engine import network_moves
+from equivocal.sampling.engine import network as engine
 from equivocal.sampling.engine.inputs import check_int, check_positive, choose_seed
-from equivocal.sampling.engine.network_moves import (
-    FIRST,
-    Ensemble,
-    Given,
-    advance,
-    compute_terms,
-    measure_bend,
-)
-from equivocal.sampling.engine.network_rows import (
-    check_outputs,
-    check_parts,
-    check_prior,
-    check_rows,
-)
+from equivocal.sampling.engine.network import Ensemble, Given
 from equivocal.sampling.samplers.exact_flow import make_simplex
 
 __all__ = ["NetworkInfo", "NetworkPosterior", "list_constants", "sample_network"]
@@ -200,16 +187,15 @@ def sample_network(
     J = check_int(num_particles, "num_particles", least=3)
     check_int(num_steps, "num_steps", least=1)
     check_positive(tolerance, "tolerance")
-    prior = check_prior(prior_mean, prior_variance)
-    indices = check_parts(parts, len(prior.mean))
-    is_tree = isinstance(logits, Partial)
-    network = logits if is_tree else Partial(logits)  # type: ignore[no-untyped-call]
-    rows = check_rows(network, inputs, targets, counts, prior, J, memory_budget)
-    check_outputs(network, indices, rows, prior)
+    prior = engine.check_prior(prior_mean, prior_variance)
+    indices = engine.check_parts(parts, len(prior.mean))
+    network = logits if isinstance(logits, Partial) else Partial(logits)  # type: ignore[no-untyped-call]
+    rows = engine.check_rows(network, inputs, targets, counts, prior, J, memory_budget)
+    engine.check_outputs(network, indices, rows, prior)
     ensemble = _start(choose_seed(seed), J, indices, len(prior.mean))
     given = Given(network, rows, prior)
     ensemble, record = _flow(given, ensemble, indices, num_steps, tolerance)
-    bend = float(measure_bend(given, ensemble))
+    bend = float(engine.measure_bend(given, ensemble))
     weights = np.array([index.shape[1] for index in indices])
     return NetworkPosterior(
         particles=np.asarray(prior.mean + prior.scale * (ensemble.mean + ensemble.deviations)),
@@ -221,7 +207,8 @@ def sample_network(
 
 def list_constants() -> dict[str, float]:
     """Return the numbers beside its arguments that decide where a run ends, for a store's key."""
-    return {"START": START} | network_moves.list_constants()
+    names = ("FIRST", "GROWTH", "SHRINKAGE", "LARGEST", "SLACK", "TRIES", "ROUND_OFF")
+    return {"START": START} | {name: getattr(engine, name) for name in names}
 
 
 def _flow(
@@ -229,21 +216,21 @@ def _flow(
 ) -> tuple[Ensemble, dict[str, Any]]:
     """Move the parts in turn, round after round; the record says how it went."""
     J, parts = len(ensemble.deviations), len(indices)
-    s = [np.full(len(index), FIRST) for index in indices]
+    s = [np.full(len(index), engine.FIRST) for index in indices]
     before: list[np.ndarray | None] = [None] * parts
-    terms = compute_terms(given, ensemble)
+    terms = engine.compute_terms(given, ensemble)
     passes, refused, rounds = J, 0, 0
     time, worst = np.zeros(parts), np.full((parts, 2), np.inf)
     while rounds < num_steps and (worst > tolerance).any():
         rounds += 1
         for b, index in enumerate(indices):
-            ensemble, terms, s[b], taken, tries = advance(
+            ensemble, terms, s[b], taken, tries = engine.advance(
                 given, ensemble, terms, index, s[b], before[b]
             )
             before[b] = np.asarray(taken.misfit)
             passes, refused = passes + J * (1 + tries), refused + tries - 1
             time[b] -= np.log1p(-s[b]).mean()
-            s[b] = np.where(s[b] > 0, s[b], FIRST)
+            s[b] = np.where(s[b] > 0, s[b], engine.FIRST)
             worst[b] = taken.mean_residual.max(), taken.covariance_residual.max()
     return ensemble, {
         "steps": rounds,

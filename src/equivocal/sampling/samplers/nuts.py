@@ -17,14 +17,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equivocal.sampling.engine.ensembles import require_bernoulli
 from equivocal.sampling.engine.inputs import check_bool, check_int, check_positive, fail
 from equivocal.sampling.engine.problem import Problem
 from equivocal.sampling.engine.settings import Outcome, RunSettings, make_keys
 from equivocal.sampling.samplers import mean_field
-from equivocal.sampling.samplers.mean_field import MeanFieldConfig
-
-__all__ = ["NutsConfig", "init", "run", "step"]
 
 RHAT = 1.01
 NUM_WARMUP = 1_000
@@ -97,16 +93,18 @@ def step(
 
 def run(problem: Problem, config: NutsConfig, settings: RunSettings) -> Outcome:
     """Draw J times from every output's posterior."""
-    require_bernoulli(problem, "nuts")
     K, D, J = problem.num_outputs, problem.num_features, settings.num_particles
     per_chain = -(-J // config.num_chains)
     num_warmup = settings.num_steps or NUM_WARMUP
     particles = np.empty((K, J, D), problem.dtype)
     rhat, divergences = np.full(K, np.inf), 0
+    features = problem.features * problem.prior_scale
     mean, factor = _choose_coordinates(problem, config, settings)
     for k in range(K):
         key = make_keys(settings.seed, range(k, k + 1))[0]
-        data = (*_collect_data(problem, k), jnp.asarray(mean[k]), jnp.asarray(factor[k]))
+        offsets = problem.compute_offsets(slice(k, k + 1))[:, 0]
+        own = (problem.targets[:, k], offsets, mean[k], factor[k])
+        data = tuple(map(jnp.asarray, (features, problem.counts, *own)))
         drawn, diverging = _run_chains(key, data, config, num_warmup, per_chain)
         chains = np.asarray(drawn)
         particles[k] = chains.swapaxes(0, 1).reshape(-1, D)[:J]  # any leading part is balanced
@@ -135,7 +133,8 @@ def _choose_coordinates(
     if not config.preconditioned:
         identity = np.broadcast_to(np.eye(D, dtype=problem.dtype), (K, D, D))
         return np.zeros((K, D), problem.dtype), identity
-    found = mean_field.run(problem, MeanFieldConfig(), replace(settings, num_steps=None))
+    unlimited = replace(settings, num_steps=None)
+    found = mean_field.run_gaussian(problem, mean_field.RULE, unlimited)
     assert found.factor is not None, "mean-field gives a factor"
     return found.mean, found.factor
 
@@ -164,13 +163,3 @@ def _run_chains(
     *_, mean, factor = data
     draws = mean + mcmc.get_samples(group_by_chain=True)["z"] @ factor.T
     return draws, mcmc.get_extra_fields(group_by_chain=True)["diverging"]
-
-
-def _collect_data(problem: Problem, k: int) -> tuple[jax.Array, ...]:
-    """Return rows, counts, targets and offsets of output k."""
-    return (
-        jnp.asarray(problem.features * problem.prior_scale),
-        jnp.asarray(problem.counts),
-        jnp.asarray(problem.targets[:, k]),
-        jnp.asarray(problem.compute_offsets(slice(k, k + 1))[:, 0]),
-    )

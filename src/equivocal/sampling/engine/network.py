@@ -1,4 +1,4 @@
-"""One step of the network flow, docs/maths.md (24), for one part of the weights.
+"""What the network flow is given, checked, and one step of it, docs/maths.md (24), for one part.
 
 What the rows say of an ensemble of networks, (23), is summed over blocks of rows and compiled:
 
@@ -10,6 +10,7 @@ s follows Aitken's relaxation of S − I, as in `flow.py`, and is halved as long
 bound, (4) with log det over the spanned directions, would fall.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -17,9 +18,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from equivocal.sampling.engine.inputs import (
+    check_counts,
+    check_int,
+    check_numbers,
+    check_prior_variance,
+    check_targets,
+    fail,
+)
 from equivocal.sampling.engine.likelihoods import average_by_quadrature
-from equivocal.sampling.engine.network_rows import NetworkRows, Prior
-from equivocal.sampling.engine.rows import Block
+from equivocal.sampling.engine.rows import Block, cut_into_blocks
 from equivocal.sampling.engine.shapes import Array, Float, Int
 
 FIRST, GROWTH, SHRINKAGE, LARGEST = 0.5, 1.5, 0.5, 0.95  # of s
@@ -29,7 +37,25 @@ SLACK = 0.1
 TRIES = 5  # attempts at s, each half the one before; then a part stays where it is for a round
 ROUND_OFF = 1e-5  # of the largest eigenvalue; directions below are d's own null space in float32
 
+FEW = 16  # inputs that tell which output reads a weight; up to twice as many are asked
+SAME_LOGIT = 1e-4  # round-off of a logit, in float32
+
 multiply = partial(jnp.matmul, precision="highest")
+
+
+class NetworkRows(NamedTuple):
+    """Rows in equal blocks; the last is filled up with rows that count zero times."""
+
+    inputs: Any  # a tree of (blocks, rows, …)
+    counts: Float[Array, "blocks rows"]
+    targets: Float[Array, "blocks K rows"]
+
+
+class Prior(NamedTuple):
+    """Coordinates in which the prior is N(0, I)."""
+
+    mean: Float[Array, " D"]
+    scale: Float[Array, " D"]
 
 
 class Terms(NamedTuple):
@@ -71,12 +97,6 @@ class Step(NamedTuple):
     rank: int | Int[Array, ""]  # spanned directions
 
 
-def list_constants() -> dict[str, float]:
-    """Return the numbers beside its arguments that decide where a run ends."""
-    names = ("FIRST", "GROWTH", "SHRINKAGE", "LARGEST", "SLACK", "TRIES", "ROUND_OFF")
-    return {name: globals()[name] for name in names}
-
-
 @jax.jit
 def compute_terms(given: Given, ensemble: Ensemble) -> Terms:
     """Return errors, weights and log-likelihood of all rows, by quadrature over each logit."""
@@ -92,18 +112,11 @@ def compute_terms(given: Given, ensemble: Ensemble) -> Terms:
     return Terms(error, weight, log_likelihood.sum(axis=0))
 
 
-def sum_part(
-    given: Given, ensemble: Ensemble, index: Int[np.ndarray, "B size"], terms: Terms
-) -> tuple[Float[Array, "B J J"], Float[Array, "B J"]]:
-    """Return ZᵀRZ and Zᵀ(c E[y] − t) of a part, with Z as far as a straight line in d explains."""
-    return _project(*_sum_part(given, ensemble, index, terms), ensemble.deviations[:, index])
-
-
 @jax.jit
-def _sum_part(
+def sum_part(
     given: Given, ensemble: Ensemble, index: Int[Array, "B size"], terms: Terms
 ) -> tuple[Float[Array, "B J J"], Float[Array, "B J"]]:
-    """Return the same sums with only this part spread out; B is 1, or K by output."""
+    """Return ZᵀRZ and Zᵀ(c E[y] − t) with only this part spread out; B is 1, or K by output."""
     J, B = len(ensemble.deviations), len(index)
     alone = jnp.zeros_like(ensemble.deviations)
     alone = alone.at[:, index].set(ensemble.deviations[:, index]) + ensemble.mean
@@ -129,7 +142,7 @@ def _sum_part(
 def _project(
     S: Float[Array, "B J J"], g: Float[Array, "B J"], deviations: Float[Array, "J B size"]
 ) -> tuple[Float[Array, "B J J"], Float[Array, "B J"]]:
-    """Project Z on the rows of d; nothing is lost where d spans all there is."""
+    """Take of Z what a straight line in d explains; nothing is lost where d spans all there is."""
     if deviations.shape[2] >= len(deviations) - 1:
         return S, g
     Q, _ = jnp.linalg.qr(deviations.swapaxes(0, 1))
@@ -161,7 +174,7 @@ def advance(
     before: np.ndarray | None,
 ) -> tuple[Ensemble, Terms, np.ndarray, Step, int]:
     """Move one part by (24), with a shorter s where the bound would fall, and none in the end."""
-    sums = sum_part(given, ensemble, index, terms)
+    sums = _project(*sum_part(given, ensemble, index, terms), ensemble.deviations[:, index])
     if before is not None:
         _, here = move_part(ensemble, index, *sums, s)
         s = _relax(s, before, np.asarray(here.misfit))
@@ -226,3 +239,101 @@ def move_part(
     )
     particles = ensemble.deviations.at[:, index].set(moved.swapaxes(0, 1) * np.sqrt(J - 1))
     return Ensemble(ensemble.mean.at[index].set(m - change), particles), step
+
+
+def check_prior(mean: Any, variance: Any) -> Prior:
+    """Return a diagonal Gaussian about a flat vector of weights."""
+    m = check_numbers(mean, "prior_mean")
+    if m.ndim != 1 or not len(m):
+        fail(f"prior_mean must be the trained weights as one flat vector (D,), got {m.shape}.")
+    v = check_prior_variance(variance, len(m), np.dtype("float32"))
+    return Prior(jnp.asarray(m, jnp.float32), jnp.asarray(np.sqrt(v), jnp.float32))
+
+
+def check_parts(parts: Sequence[Any] | None, D: int) -> list[np.ndarray]:
+    """Return each part as (B, size), B = 1 where all outputs read it."""
+    if parts is None:
+        return [np.arange(D)[None]]
+    indices = [np.asarray(part) for part in parts]
+    if not indices or any(part.ndim not in (1, 2) or not part.size for part in indices):
+        fail("parts must be a list of index arrays, (weights,) or (outputs, weights), none empty.")
+    every = np.concatenate([part.ravel() for part in indices])
+    if not np.issubdtype(every.dtype, np.integer) or every.min() < 0 or every.max() >= D:
+        fail(f"parts must hold whole numbers from 0 to {D - 1}, the places of weights.")
+    if len(np.unique(every)) < len(every):
+        fail("parts must not overlap: a weight is in one part, once.")
+    return [np.atleast_2d(part) for part in indices]
+
+
+def check_outputs(network: Any, indices: list[np.ndarray], rows: NetworkRows, prior: Prior) -> None:
+    """Check that a part is for all outputs, or has a row for each, read by that output alone."""
+    K = rows.targets.shape[1]
+    for index in indices:
+        if len(index) not in (1, K):
+            fail(
+                f"a part has shape (weights,), or one row for each of the {K} outputs, got "
+                f"{index.shape}."
+            )
+        if (
+            len(index) > 1
+            and (reader := _find_second_reader(network, index, rows, prior)) is not None
+        ):
+            fail(
+                f"a part of shape {index.shape} must hold in row k what output k alone reads, but "
+                f"output {reader} reads other rows too; give it as one part of shape (weights,)."
+            )
+
+
+def _find_second_reader(
+    network: Any, index: np.ndarray, rows: NetworkRows, prior: Prior
+) -> int | None:
+    """Find an output whose logit moves with the row of another one, asked of a few inputs.
+
+    All rows whose number has a certain bit are moved at once. Any two numbers differ in a bit, so
+    2 log₂ K passes find what moving one row after the other would take K for.
+    """
+    number, some = np.arange(len(index)), max(1, rows.counts.size // FEW)
+    few = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[::some], rows.inputs)
+    there = np.asarray(prior.mean)[index]
+    away = there + np.random.default_rng(0).normal(size=there.shape) * (0.1 + np.abs(there))
+    at_rest = np.asarray(_ask(network, prior.mean, few))
+    for bit in range(int(number[-1]).bit_length()):
+        for moving in (number >> bit & 1 == 0, number >> bit & 1 == 1):
+            weights = prior.mean.at[index[moving]].set(away[moving])
+            shift = np.abs(np.asarray(_ask(network, weights, few)) - at_rest)
+            moved = (shift > SAME_LOGIT * (1 + np.abs(at_rest))).any(axis=0)
+            if (moved & ~moving).any():
+                return int(np.flatnonzero(moved & ~moving)[0])
+    return None
+
+
+@jax.jit
+def _ask(network: Any, weights: Float[Array, " D"], inputs: Any) -> Any:
+    return network(weights, inputs)
+
+
+def check_rows(
+    network: Any, inputs: Any, targets: Any, counts: Any, prior: Prior, J: int, budget: int
+) -> NetworkRows:
+    """Return the rows in blocks; say all that is wrong with them before anything runs."""
+    leaves = jax.tree.leaves(inputs)
+    if not leaves or len({np.shape(leaf)[:1] for leaf in leaves}) > 1 or not np.ndim(leaves[0]):
+        fail("inputs must be arrays with the same number of rows along their first axis.")
+    N = len(leaves[0])
+    c = check_counts(counts, N, np.dtype("float32"))
+    t = check_targets(targets, c, softmax=False)
+    shape = jax.eval_shape(network, prior.mean, inputs).shape
+    if shape != t.shape:
+        fail(f"logits must return (rows, outputs), here {t.shape}, got {shape}.")
+    size = max(1, min(N, check_int(budget, "memory_budget", least=1) // (12 * t.shape[1] * J)))
+    blocks = -(-N // size)
+    size = -(-N // blocks)
+
+    def cut(leaf: Any) -> Any:
+        leaf = jnp.asarray(leaf)
+        filled = jnp.concatenate([leaf, jnp.repeat(leaf[:1], blocks * size - N, axis=0)])
+        return filled.reshape(blocks, size, *leaf.shape[1:])
+
+    c = cut_into_blocks(c[:, None], blocks, size)[..., 0]
+    t = cut_into_blocks(t, blocks, size).swapaxes(1, 2)
+    return NetworkRows(jax.tree.map(cut, inputs), jnp.asarray(c), jnp.asarray(t))
