@@ -23,9 +23,10 @@ from equivocal.study.verdicts import NOT_RUN, Entry, Facts, Finding, MissingErro
 
 COLUMNS = ["id", "claim", "where", "printed", "at_paper_steps", "at_convergence", "verdict", "why"]
 RULES: dict[str, Callable[[Entry, Facts, str], Finding]] = {
-    name.removeprefix("judge_"): getattr(module, name)
+    name.removeprefix("judge_"): rule
     for module in (claim_rules, sampler_rules)
-    for name in module.__all__
+    for name, rule in vars(module).items()
+    if name.startswith("judge_")
 }
 
 
