@@ -31,8 +31,8 @@ CONTENT = ReportContent(
         "paired_models": pd.DataFrame({"measure": ["x"], "t": [4.68581], "df": [9], "p": [2e-5]}),
         "own": pd.DataFrame({"a": [True]}),
     },
-    figures=[("network", CAPTIONS["network"]), ("words_reversal_mle", CAPTIONS["words"])],
-    methods="First paragraph.\n\nSecond paragraph.",
+    figures=["network", "words_reversal_mle"],
+    methods="First paragraph.",
     settings='name = "paper"',
     versions={"equivocal": "0.1.0"},
     notes=["A note & more."],
@@ -140,7 +140,7 @@ def test_a_study_without_claims_or_notes_has_no_empty_sections(folder: Path) -> 
 
 def test_a_missing_figure_is_named(folder: Path) -> None:
     with pytest.raises(UserError, match="no figure 'tau' in .*figures; draw it"):
-        render_report(folder, replace(CONTENT, figures=[("tau", "")]))
+        render_report(folder, replace(CONTENT, figures=["tau"]))
 
 
 def test_cells_read_well() -> None:

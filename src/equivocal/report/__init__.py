@@ -10,7 +10,7 @@ from equivocal.report.effect_figures import (
     draw_sampler_path,
     draw_specification_curve,
 )
-from equivocal.report.html import ReportContent, find_caption, render_report
+from equivocal.report.html import ReportContent, render_report
 from equivocal.report.learning_figures import (
     draw_calibration,
     draw_calibration_panels,
@@ -34,7 +34,6 @@ __all__ = [
     "draw_specification_curve",
     "draw_uncertainty",
     "draw_word_grid",
-    "find_caption",
     "render_report",
     "save_figure",
 ]
