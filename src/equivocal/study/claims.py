@@ -15,7 +15,7 @@ import pandas as pd
 import xarray as xr
 from scipy import stats
 
-from equivocal.study import claim_rules, sampler_rules
+from equivocal.study import verdicts
 from equivocal.study.measures import compute_measures, find_central_prior
 from equivocal.study.statistics import compute_largest_p
 from equivocal.study.tables import PRINTED_STUDY, load_printed_values
@@ -24,8 +24,7 @@ from equivocal.study.verdicts import NOT_RUN, Entry, Facts, Finding, MissingErro
 COLUMNS = ["id", "claim", "where", "printed", "at_paper_steps", "at_convergence", "verdict", "why"]
 RULES: dict[str, Callable[[Entry, Facts, str], Finding]] = {
     name.removeprefix("judge_"): rule
-    for module in (claim_rules, sampler_rules)
-    for name, rule in vars(module).items()
+    for name, rule in vars(verdicts).items()
     if name.startswith("judge_")
 }
 
