@@ -125,24 +125,6 @@ def compute_activations(
     return dataset.assign_coords(non_relevant=others) if others else dataset
 
 
-def get_tracked(dataset: xr.Dataset) -> dict[str, dict[str, dict[str, str]]]:
-    """Return the tracked units of a dataset by condition, item and role."""
-    tracked: dict[str, dict[str, dict[str, str]]] = {}
-    listed = dataset["tracked"].to_series()
-    for (condition, item, role), unit in zip(listed.index.to_list(), listed, strict=True):
-        units = tracked.setdefault(condition, {}).setdefault(item, {})
-        if unit:
-            units[role] = unit
-    return tracked
-
-
-def get_non_relevant(dataset: xr.Dataset) -> list[str]:
-    """Return the units of a dataset that should stay off."""
-    if "non_relevant" not in dataset.coords:
-        return []
-    return [str(unit) for unit in dataset["non_relevant"].values]
-
-
 def _list_non_relevant(stimuli: Stimuli, settings: StudySettings) -> list[str]:
     """List the units named as non-relevant, or those that some items track and others do not."""
     if settings.stimuli.non_relevant:

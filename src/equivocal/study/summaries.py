@@ -9,16 +9,15 @@ import pandas as pd
 import xarray as xr
 from scipy.special import entr
 
-from equivocal.study.activations import get_tracked
-from equivocal.study.measures import compute_measures
-from equivocal.study.readings import (
+from equivocal.study.measures import (
     average_non_relevant,
+    compute_measures,
     list_conditions,
+    list_own_units,
     list_roles,
     list_series,
     name_position,
     select_answers,
-    select_critical,
     select_estimate,
     select_units,
 )
@@ -36,9 +35,7 @@ BINS = 10  # of exact probability; zero has one of its own
 NON_RELEVANT = "non-relevant (mean)"
 
 
-def tabulate_critical(
-    dataset: xr.Dataset, condition: str, sampler: str = "paper", prior: float | None = None
-) -> pd.DataFrame:
+def tabulate_critical(dataset: xr.Dataset, condition: str, sampler: str = "paper") -> pd.DataFrame:
     """Tabulate trained and Bayesian activations at the critical word.
 
     Parameters
@@ -47,8 +44,6 @@ def tabulate_critical(
         The activations of a study.
     condition, sampler : str
         One of its conditions, and one of its samplers.
-    prior : float, optional
-        The prior variance; that of the main analysis unless given.
 
     Returns
     -------
@@ -61,11 +56,12 @@ def tabulate_critical(
     roles = list_roles(dataset)
     for probe in roles:
         for estimate in ("mle", sampler):
-            values = select_estimate(dataset, estimate, prior)
+            values = select_estimate(dataset, estimate)
             for role in roles:
                 units = select_units(dataset, condition, role)
                 chosen = select_answers(values, condition, probe, units)
-                by_item = select_critical(dataset, chosen, condition).mean("network")
+                place = dataset["critical"].sel(condition=condition, item=chosen["item"].values)
+                by_item = chosen.sel(position=place).mean("network")
                 named = list(dict.fromkeys(units.values()))
                 example = named[0] if len(named) == 1 else f"{named[0]}, …"
                 mean, sd = float(by_item.mean()), _compute_sd(by_item, "item")
@@ -220,9 +216,8 @@ def tabulate_calibration(dataset: xr.Dataset) -> pd.DataFrame:
 
 def _find_known(dataset: xr.Dataset) -> xr.DataArray:
     """Find where a belief is known and either not zero or about a tracked unit of the item."""
-    truth, tracked = dataset["truth"], get_tracked(dataset)
+    truth = dataset["truth"]
     own = xr.zeros_like(truth, dtype=bool)
     for item in map(str, dataset["item"].values):
-        units = {unit for rows in tracked.values() for unit in rows[item].values()}
-        own.loc[{"item": item, "unit": list(units)}] = True
+        own.loc[{"item": item, "unit": list(list_own_units(dataset, item))}] = True
     return truth.notnull() & ((truth > 0) | own)
