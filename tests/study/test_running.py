@@ -320,7 +320,7 @@ def test_stages_say_what_is_missing(small_run: Run, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="holds no study"):
         open_study(tmp_path)
     study = made(tmp_path, small_run)
-    with pytest.raises(UserError, match="posteriors are missing .* `equivocal infer"):
+    with pytest.raises(UserError, match=r"safetensors.* is missing; `equivocal infer"):
         study.probe(quiet)
     with pytest.raises(UserError, match=r"activations.nc is missing; `equivocal probe"):
         study.analyse()

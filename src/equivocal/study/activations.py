@@ -19,6 +19,7 @@ import tomllib
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import resources
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,6 @@ import pandas as pd
 import xarray as xr
 from scipy.special import expit
 
-from equivocal.errors import UserError, join_names
 from equivocal.gestalt import Network
 from equivocal.sampling import Posterior
 from equivocal.study.beliefs import true_trace
@@ -78,18 +78,16 @@ def compute_activations(
     summaries = {name: np.full(every, np.nan, np.float32) for name in SUMMARIES}
     for n, network in enumerate(networks):
         weights = network.last_layer().sel(unit=units).values
-        shape = (len(probes), weights.shape[1])
         ask = partial(network.probe_features, probes=probes)
-        psi = _fill(stimuli, shape, ask)
+        psi = _fill(stimuli, (len(probes), weights.shape[1]), ask)
         said = ~np.isnan(psi[..., 0])
         mle[n][said] = expit(psi[said] @ weights.T)
-        for s, sampler in enumerate(samplers):
-            for p, prior in enumerate(priors):
-                posterior = load_posterior(sampler, prior, n)
-                answers = summarise_answers(posterior, psi[said])
-                answers["expected"] = posterior.entropies(psi[said]).expected
-                for name, values in answers.items():
-                    summaries[name][s, p, n][said] = values
+        for (s, sampler), (p, prior) in product(enumerate(samplers), enumerate(priors)):
+            posterior = load_posterior(sampler, prior, n)
+            answers = summarise_answers(posterior, psi[said])
+            answers["expected"] = posterior.entropies(psi[said]).expected
+            for name, values in answers.items():
+                summaries[name][s, p, n][said] = values
     roles = list(dict.fromkeys(role for row in stimuli.rows.values() for role in row.tracked))
     dataset = xr.Dataset(
         {
@@ -138,19 +136,8 @@ def _list_non_relevant(stimuli: Stimuli, settings: StudySettings) -> list[str]:
 
 
 def list_sampled_units(world: World, stimuli: Stimuli, settings: StudySettings) -> list[str]:
-    """List the units whose posterior is sampled, in the world's order.
-
-    Raises
-    ------
-    UserError
-        Where the settings name a unit that the world does not have.
-    """
+    """List the units whose posterior is sampled, in the world's order."""
     wanted = {*stimuli.tracked_units, *_list_non_relevant(stimuli, settings)}
-    if unknown := sorted(wanted - set(world.units)):
-        raise UserError(
-            f"stimuli.non_relevant names {join_names(unknown)}, which is no unit of world "
-            f"{world.name!r}; `equivocal world show {world.name}` lists them."
-        )
     everything = settings.inference.units == "all"
     return [unit for unit in world.units if everything or unit in wanted]
 
@@ -165,11 +152,10 @@ def summarise_answers(posterior: Posterior, psi: np.ndarray) -> dict[str, np.nda
 def flatten_activations(dataset: xr.Dataset) -> pd.DataFrame:
     """Return a table with a row for each unit and answer, and a column for each estimate."""
     flat = dataset[["mle", "truth"]].copy()
-    for sampler in dataset["sampler"].values:
-        for prior in dataset["prior"].values:
-            for name in SUMMARIES:
-                chosen = dataset[name].sel(sampler=sampler, prior=prior, drop=True)
-                flat[f"{sampler}_{prior:g}_{name}"] = chosen
+    columns = product(dataset["sampler"].values, dataset["prior"].values, SUMMARIES)
+    for sampler, prior, name in columns:
+        chosen = dataset[name].sel(sampler=sampler, prior=prior, drop=True)
+        flat[f"{sampler}_{prior:g}_{name}"] = chosen
     return flat.to_dataframe().dropna(subset="mle").reset_index()
 
 
@@ -202,12 +188,10 @@ def describe_columns(columns: list[str]) -> pd.DataFrame:
     """Describe what each column of `activations.csv.gz` holds."""
     path = resources.files("equivocal.study") / "record" / "columns.toml"
     known = tomllib.loads(path.read_text(encoding="utf-8"))
-    meanings = []
+    meanings = dict(known["heard"])
     for column in columns:
-        if column in known["heard"]:
-            meanings.append(known["heard"][column])
-            continue
-        sampler, prior, what = column.split("_")
-        meaning = known["posterior"][what]
-        meanings.append(f"{meaning}; sampler {sampler}, prior variance {prior}")
-    return pd.DataFrame({"column": columns, "meaning": meanings})
+        if column not in meanings:
+            sampler, prior, what = column.split("_")
+            meaning = known["posterior"][what]
+            meanings[column] = f"{meaning}; sampler {sampler}, prior variance {prior}"
+    return pd.DataFrame({"column": columns, "meaning": [meanings[name] for name in columns]})

@@ -5,9 +5,8 @@ dimensions, and these attributes. What a new variable must look like is added to
 """
 
 import warnings
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -21,13 +20,9 @@ TEXTS = ("word", "tracked")  # coordinates of several dimensions
 ESTIMATES = ("nuts", "paper", "converged")
 
 
-class _Layout(NamedTuple):
-    variables: Mapping[str, tuple[str, ...]]  # dimensions by name
-    attributes: Mapping[str, type[str | int | float]]
-
-
-_LAYOUTS = {
-    "activations.nc": _Layout(
+# by file: dimensions of each variable, and types of attributes
+_LAYOUTS: dict[str, tuple[dict[str, tuple[str, ...]], dict[str, type]]] = {
+    "activations.nc": (
         {
             **dict.fromkeys(SUMMARIES, ANSWERED),
             "mle": ANSWERED[2:],
@@ -38,17 +33,14 @@ _LAYOUTS = {
         },
         {"study": str, "quick": str, "central_prior": float},
     ),
-    "path.nc": _Layout(
-        {"time": ("network", "step")}, {"paper_steps": int, "prior": float, "condition": str}
+    "path.nc": (
+        {"time": ("network", "step")},
+        {"paper_steps": int, "prior": float, "condition": str},
     ),
-    "nuts.nc": _Layout(
+    "nuts.nc": (
         {f"{who}_{what}": ("question",) for who in ESTIMATES for what in SUMMARIES[:4]},
-        {
-            "units": str,
-            "network": int,
-            "verdict": str,
-            **{f"seconds_{w}": float for w in ESTIMATES},
-        },
+        {"units": str, "network": int, "verdict": str}
+        | {f"seconds_{who}": float for who in ESTIMATES},
     ),
 }
 
@@ -66,7 +58,7 @@ def read_dataset(path: Path) -> xr.Dataset:
         with warnings.catch_warnings():  # about variables that the next check refuses
             warnings.simplefilter("ignore", xr.SerializationWarning)
             dataset = xr.load_dataset(path, engine="scipy", decode_times=False)
-        _check_layout(dataset, _find_layout(path.name, dataset))
+        _check_layout(dataset, path.name)
         return dataset
     # xarray raises an AttributeError for text that is none
     except (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
@@ -76,31 +68,25 @@ def read_dataset(path: Path) -> xr.Dataset:
         ) from None
 
 
-def _find_layout(name: str, dataset: xr.Dataset) -> _Layout:
-    layout = _LAYOUTS[name]
-    if name != "path.nc":
-        return layout
-    shown = [str(one) for one in dataset.data_vars if one != "time"]  # a variable for each role
-    if not shown or not all(one.startswith("indicated_") for one in shown):
-        raise ValueError(f"it holds {join_names(shown)}")
-    of_role = dict.fromkeys(shown, ("network", "step", "item"))
-    return layout._replace(variables={**layout.variables, **of_role})
-
-
-def _check_layout(dataset: xr.Dataset, layout: _Layout) -> None:
-    for name, dimensions in layout.variables.items():
-        if name not in (dataset.coords if name in TEXTS else dataset.data_vars):
+def _check_layout(dataset: xr.Dataset, file: str) -> None:
+    variables, attributes = _LAYOUTS[file]
+    if file == "path.nc":
+        shown = [str(one) for one in dataset.data_vars if one != "time"]  # one for each role
+        if not shown or not all(one.startswith("indicated_") for one in shown):
+            raise ValueError(f"it holds {join_names(shown)}")
+        variables = variables | dict.fromkeys(shown, ("network", "step", "item"))
+    for name, dimensions in variables.items():
+        kinds, found = ("UO", dataset.coords) if name in TEXTS else ("fi", dataset.data_vars)
+        if name not in found:
             raise ValueError(f"the variable {name} is missing")
-        variable = dataset[name]
-        kinds = "UO" if name in TEXTS else "fi"
-        if variable.dims != dimensions or variable.dtype.kind not in kinds:
+        if found[name].dims != dimensions or found[name].dtype.kind not in kinds:
             raise ValueError(f"the variable {name} has other dimensions or another type")
-    for name in dict.fromkeys(name for dims in layout.variables.values() for name in dims):
+    for name in {name for dimensions in variables.values() for name in dimensions}:
         if name not in dataset.coords:
             raise ValueError(f"it does not name its {name}")
-    for name, index in dataset.indexes.items():
-        _check_index(str(name), index.to_numpy())
-    for name, kind in layout.attributes.items():
+    for label, index in dataset.indexes.items():
+        _check_index(str(label), index.to_numpy())
+    for name, kind in attributes.items():
         value: Any = dataset.attrs.get(name)
         if np.size(value) != 1 or (kind is str and not isinstance(value, str)):
             raise ValueError(f"its attribute {name} is not one {kind.__name__}")
@@ -114,7 +100,6 @@ def _check_index(name: str, values: np.ndarray) -> None:
         return
     if not all(isinstance(value, str) for value in values) or len(set(values)) < len(values):
         raise ValueError(f"the names of its {name}s are not text, or not distinct")
-    if name in ("condition", "item"):  # conditions become part of the names of figures
-        for value in values:
-            if not is_plain_name(value):
-                raise ValueError(f"{name} {value!r:.60} is not a plain name")
+    bad = [value for value in values if not is_plain_name(value)]
+    if bad and name in ("condition", "item"):  # conditions become part of the names of figures
+        raise ValueError(f"{name} {bad[0]!r:.60} is not a plain name")
