@@ -10,7 +10,7 @@ from equivocal.report.effect_figures import (
     draw_sampler_path,
     draw_specification_curve,
 )
-from equivocal.report.html import ReportContent, render_report
+from equivocal.report.html import render_report
 from equivocal.report.learning_figures import (
     draw_calibration,
     draw_calibration_panels,
@@ -20,7 +20,6 @@ from equivocal.report.style import save_figure
 from equivocal.report.uncertainty_figures import draw_nuts_comparison, draw_uncertainty
 
 __all__ = [
-    "ReportContent",
     "draw_activations",
     "draw_beliefs",
     "draw_calibration",

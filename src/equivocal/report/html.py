@@ -5,8 +5,7 @@ The texts below figures and above tables are in `templates/captions.toml`.
 
 import tomllib
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -27,31 +26,19 @@ TABLE_CAPTIONS: dict[str, str] = TEXTS["tables"]
 LARGEST_SVG = 1_500_000  # bytes; above that a drawing of many points is smaller as PNG
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReportContent:
-    """All that a report says; figures are named as they were saved."""
-
-    title: str
-    quick: bool
-    claims: pd.DataFrame  # opens the report; a column `verdict` is coloured
-    impossible: pd.DataFrame  # printed numbers that cannot be
-    tables: Mapping[str, pd.DataFrame]
-    figures: Sequence[str]
-    methods: str
-    settings: str  # TOML
-    versions: Mapping[str, str]
-    notes: Sequence[str] = ()
-
-
-def render_report(folder: Path, content: ReportContent, *, largest_svg: int = LARGEST_SVG) -> Path:
+def render_report(
+    folder: Path, content: Mapping[str, Any], *, largest_svg: int = LARGEST_SVG
+) -> Path:
     """Write `report.html` into a folder, with the figures of FOLDER/figures inside it.
 
     Parameters
     ----------
     folder : Path
         The folder of the study.
-    content : ReportContent
-        All that the report says.
+    content : mapping
+        All that the report says: `title`, `quick`, `claims` (a table, whose column `verdict` is
+        coloured), `impossible` (a table of printed numbers that cannot be), `tables` by name, the
+        names of `figures`, `methods`, `settings` (TOML), `versions` by name, and `notes`.
     largest_svg : int
         A drawing of more bytes is embedded as PNG.
 
@@ -70,10 +57,10 @@ def render_report(folder: Path, content: ReportContent, *, largest_svg: int = LA
     page = environment.get_template("report.html.j2").render(
         content=content,
         # the reason of each verdict gets the width of the page, below its claim
-        claims=format_table(content.claims.drop(columns=["id", "why"], errors="ignore")),
-        reasons=[str(why) for why in content.claims.get("why", [])],
-        tally=_count_verdicts(content.claims),
-        impossible=format_table(content.impossible),
+        claims=format_table(content["claims"].drop(columns=["id", "why"], errors="ignore")),
+        reasons=[str(why) for why in content["claims"].get("why", [])],
+        tally=_count_verdicts(content["claims"]),
+        impossible=format_table(content["impossible"]),
         sheets=[
             {
                 "anchor": f"table-{_make_anchor(name)}",
@@ -81,9 +68,11 @@ def render_report(folder: Path, content: ReportContent, *, largest_svg: int = LA
                 "table": format_table(table),
                 "caption": TABLE_CAPTIONS.get(name, ""),
             }
-            for name, table in content.tables.items()
+            for name, table in content["tables"].items()
         ],
-        pictures=[_embed_figure(folder / "figures", name, largest_svg) for name in content.figures],
+        pictures=[
+            _embed_figure(folder / "figures", name, largest_svg) for name in content["figures"]
+        ],
     )
     path = folder / "report.html"
     write_text_atomically(path, page)

@@ -17,7 +17,7 @@ from equivocal import __version__, report
 from equivocal.inference import SamplerSettings
 from equivocal.machine import versions
 from equivocal.progress import in_stages
-from equivocal.report.html import TABLE_CAPTIONS, TEXTS, ReportContent, render_report
+from equivocal.report.html import TABLE_CAPTIONS, TEXTS, render_report
 from equivocal.report.style import KINDS, save_figure
 from equivocal.store import read_table
 from equivocal.study import Study, calibration_table, summaries, trace_beliefs, true_trace
@@ -93,18 +93,18 @@ def _write(study: Study) -> list[Path]:
     }
     steps = settings.inference.samplers["paper"].num_steps
     stopped = "where the paper's sampler stops" if steps is None else f"at {steps} steps"
-    content = ReportContent(
-        title=f"Study “{settings.name}”: degrees of belief in the last layer",
-        quick=settings.quick_run,
-        claims=read_table(folder / "claims.csv").rename(columns={"at_paper_steps": stopped}),
-        impossible=tables.pop("impossible_numbers", pd.DataFrame()),
-        tables=tables,
-        figures=list(figures),
-        methods=_write_methods(study),
-        settings=tomli_w.dumps(settings.to_dict()),
-        versions=versions("equivocal", "jax", "numpy", "scipy", "xarray"),
-        notes=_write_notes(study),
-    )
+    content = {
+        "title": f"Study “{settings.name}”: degrees of belief in the last layer",
+        "quick": settings.quick_run,
+        "claims": read_table(folder / "claims.csv").rename(columns={"at_paper_steps": stopped}),
+        "impossible": tables.pop("impossible_numbers", pd.DataFrame()),
+        "tables": tables,
+        "figures": list(figures),
+        "methods": _write_methods(study),
+        "settings": tomli_w.dumps(settings.to_dict()),
+        "versions": versions("equivocal", "jax", "numpy", "scipy", "xarray"),
+        "notes": _write_notes(study),
+    }
     drawn = [folder / "figures" / f"{name}.{kind}" for name in figures for kind in KINDS]
     return [*drawn, render_report(folder, content)]
 

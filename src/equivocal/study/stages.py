@@ -36,10 +36,10 @@ from equivocal.study.activations import (
     describe_columns,
     flatten_activations,
     list_sampled_units,
+    read_dataset,
 )
 from equivocal.study.claims import find_impossible_numbers, judge_claims
 from equivocal.study.comparisons import compare_with_nuts, trace_effect
-from equivocal.study.datasets import read_dataset
 from equivocal.study.settings import StudySettings, load_study
 from equivocal.study.stimuli import MAX_BYTES, Stimuli, load_stimuli
 from equivocal.study.tables import PRINTED_STUDY, compute_tables
@@ -326,8 +326,8 @@ def check_questions(world: World, stimuli: Stimuli, settings: StudySettings) -> 
     for setting, names, kind, known in named:
         if unknown := [name for name in names if name not in known]:
             raise UserError(
-                f"stimuli.{setting} names {join_names(unknown)}, which is no {kind} of the world "
-                f"or the stimuli; {kind}s are {join_names(known)}."
+                f"stimuli.{setting} names {join_names(unknown)}, which is no {kind} of this "
+                f"study; {kind}s are {join_names(known)}."
             )
     tracked = dict.fromkeys(role for row in stimuli.rows.values() for role in row.tracked)
     if missing := [role for role in tracked if role not in asked.probes]:
