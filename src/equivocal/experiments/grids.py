@@ -6,7 +6,7 @@ computed at a point is decided in `equivocal.study.multiverse` and `equivocal.st
 """
 
 import io
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -170,9 +170,7 @@ def _join(found: list[tuple[dict[str, Any], dict[str, Any]]]) -> dict[str, str]:
 def _run(
     what: str, tasks: dict[str, Task], folder: Path, hire: Hire, on_step: Advance | None
 ) -> Done:
-    if on_step is not None:
-        return run_missing(tasks, folder, hire, on_step)
-    with progress(what) as advance:
+    with nullcontext(on_step) if on_step else progress(what) as advance:
         return run_missing(tasks, folder, hire, advance)
 
 

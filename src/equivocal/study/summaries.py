@@ -4,6 +4,8 @@ Each function takes the dataset of a study and returns one tidy table, which a f
 `equivocal.report` draws.
 """
 
+from itertools import product
+
 import numpy as np
 import pandas as pd
 import xarray as xr
@@ -52,20 +54,16 @@ def tabulate_critical(dataset: xr.Dataset, condition: str, sampler: str = "paper
         indicated for the role, their mean over networks and items, and the standard deviation over
         items of the networks' mean.
     """
-    rows = []
-    roles = list_roles(dataset)
-    for probe in roles:
-        for estimate in ("mle", sampler):
-            values = select_estimate(dataset, estimate)
-            for role in roles:
-                units = select_units(dataset, condition, role)
-                chosen = select_answers(values, condition, probe, units)
-                place = dataset["critical"].sel(condition=condition, item=chosen["item"].values)
-                by_item = chosen.sel(position=place).mean("network")
-                named = list(dict.fromkeys(units.values()))
-                example = named[0] if len(named) == 1 else f"{named[0]}, …"
-                mean, sd = float(by_item.mean()), _compute_sd(by_item, "item")
-                rows.append((estimate, probe, role, example, mean, float(sd)))
+    rows, roles = [], list_roles(dataset)
+    for probe, estimate, role in product(roles, ("mle", sampler), roles):
+        units = select_units(dataset, condition, role)
+        chosen = select_answers(select_estimate(dataset, estimate), condition, probe, units)
+        place = dataset["critical"].sel(condition=condition, item=chosen["item"].values)
+        by_item = chosen.sel(position=place).mean("network")
+        named = list(dict.fromkeys(units.values()))
+        example = named[0] if len(named) == 1 else f"{named[0]}, …"
+        mean, sd = float(by_item.mean()), _compute_sd(by_item, "item")
+        rows.append((estimate, probe, role, example, mean, float(sd)))
     return pd.DataFrame(rows, columns=["estimate", "probe", "role", "units", "mean", "sd"])
 
 
@@ -144,30 +142,29 @@ def tabulate_entropies(dataset: xr.Dataset) -> pd.DataFrame:
         answer with its standard deviation over networks, the part expected once the weights are
         known (aleatoric), and the entropy of the trained network's answer.
     """
-    parts = []
-    for sampler in map(str, dataset["sampler"].values):
-        for condition in list_conditions(dataset):
-
-            def average(values: xr.DataArray, of: str = condition) -> xr.DataArray:
-                return _average_tracked(dataset, values, of)
-
-            total = average(_compute_entropy(select_estimate(dataset, sampler)))
-            expected = average(select_estimate(dataset, sampler, name="expected"))
-            positions = [int(position) for position in dataset["position"].values]
-            parts.append(
-                pd.DataFrame(
-                    {
-                        "sampler": sampler,
-                        "condition": condition,
-                        "position": positions,
-                        "place": [name_position(dataset, condition, p) for p in positions],
-                        "total": total.mean("network").values,
-                        "sd": _compute_sd(total, "network").values,
-                        "expected": expected.mean("network").values,
-                        "trained": average(_compute_entropy(dataset["mle"])).mean("network").values,
-                    }
-                )
+    parts, positions = [], [int(position) for position in dataset["position"].values]
+    for sampler, condition in product(
+        map(str, dataset["sampler"].values), list_conditions(dataset)
+    ):
+        total, expected, trained = (
+            _average_tracked(dataset, values, condition)
+            for values in (
+                _compute_entropy(select_estimate(dataset, sampler)),
+                select_estimate(dataset, sampler, name="expected"),
+                _compute_entropy(dataset["mle"]),
             )
+        )
+        columns = {
+            "sampler": sampler,
+            "condition": condition,
+            "position": positions,
+            "place": [name_position(dataset, condition, p) for p in positions],
+            "total": total.mean("network").values,
+            "sd": _compute_sd(total, "network").values,
+            "expected": expected.mean("network").values,
+            "trained": trained.mean("network").values,
+        }
+        parts.append(pd.DataFrame(columns))
     return pd.concat(parts, ignore_index=True)
 
 

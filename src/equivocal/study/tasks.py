@@ -100,8 +100,7 @@ class Done:
     def check(self) -> None:
         """Raise an `UnfinishedError` if a task failed; call it once the results are written."""
         if self.failures:
-            number = len(self.failures)
-            first = next(iter(self.failures.values()))
+            number, first = len(self.failures), next(iter(self.failures.values()))
             known = isinstance(first, UserError | RuntimeError)
             why = str(first).rstrip(".") if known else f"{type(first).__name__}: {first}"
             raise UnfinishedError(
