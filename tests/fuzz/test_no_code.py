@@ -39,7 +39,7 @@ OURS = {
     ("study/activations.py", "tomllib.loads"): "a file of the package",
     ("study/claims.py", "tomllib.loads"): "a file of the package",
     ("experiments/grids.py", "pd.read_csv"): "tables that our own workers wrote",
-    ("study/datasets.py", "xr.load_dataset"): "after check_netcdf",
+    ("study/activations.py", "xr.load_dataset"): "after check_netcdf",
     ("study/grids.py", "tomllib.loads"): "a value of the command line",
     ("study/settings.py", "tomllib.loads"): "a value of the command line",
     ("study/sweep.py", "csv.DictReader"): "tables that our own workers wrote",

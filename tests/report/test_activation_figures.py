@@ -54,17 +54,6 @@ def _ends(container) -> list[float]:
     return [np.ptp(segment[:, 1]) for segment in bars.get_segments()]
 
 
-def test_the_prior_is_the_central_one_unless_told() -> None:
-    dataset = activations()
-    usual, other = (
-        draw_critical(dataset, "reversal", prior=prior).axes[0].patches[2].get_height()
-        for prior in (None, 0.01)
-    )
-    assert usual != other
-    again = draw_critical(dataset, "reversal", prior=1.0).axes[0].patches[2].get_height()
-    assert usual == again
-
-
 @pytest.mark.parametrize("estimate", ["mle", "paper", "converged"])
 def test_word_grid_has_a_row_for_each_word_and_a_column_for_each_probe(estimate: str) -> None:
     dataset = activations()

@@ -1,7 +1,6 @@
 """The report is one file that needs no other, and holds all that it is given."""
 
 from base64 import b64decode
-from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 from equivocal.errors import UserError
 from equivocal.report.diagrams import draw_network_diagram
 from equivocal.report.formatting import format_cell, format_table
-from equivocal.report.html import CAPTIONS, TABLE_CAPTIONS, ReportContent, render_report
+from equivocal.report.html import CAPTIONS, TABLE_CAPTIONS, render_report
 from equivocal.report.style import save_figure
 
 VOID = {"meta", "img", "link", "br", "hr", "input"}
@@ -23,21 +22,21 @@ CLAIMS = pd.DataFrame(
         "verdict": ["direction only", "replicated", "not replicated", "not testable as printed"],
     }
 )
-CONTENT = ReportContent(
-    title="A study",
-    quick=False,
-    claims=CLAIMS,
-    impossible=pd.DataFrame({"where": ["table 2"], "why": ["t is at least 1."]}),
-    tables={
+CONTENT = {
+    "title": "A study",
+    "quick": False,
+    "claims": CLAIMS,
+    "impossible": pd.DataFrame({"where": ["table 2"], "why": ["t is at least 1."]}),
+    "tables": {
         "paired_models": pd.DataFrame({"measure": ["x"], "t": [4.68581], "df": [9], "p": [2e-5]}),
         "own": pd.DataFrame({"a": [True]}),
     },
-    figures=[("network", CAPTIONS["network"]), ("words_reversal_mle", CAPTIONS["words"])],
-    methods="First paragraph.\n\nSecond paragraph.",
-    settings='name = "paper"',
-    versions={"equivocal": "0.1.0"},
-    notes=["A note & more."],
-)
+    "figures": ["network", "words_reversal_mle"],
+    "methods": "First paragraph.",
+    "settings": 'name = "paper"',
+    "versions": {"equivocal": "0.1.0"},
+    "notes": ["A note & more."],
+}
 
 
 class Page(HTMLParser):
@@ -71,7 +70,7 @@ def folder(tmp_path_factory) -> Path:
     return place
 
 
-def rendered(folder: Path, content: ReportContent, **limits: int) -> tuple[str, Page]:
+def rendered(folder: Path, content: dict, **limits: int) -> tuple[str, Page]:
     text = render_report(folder, content, **limits).read_text(encoding="utf-8")
     return text, Page(text)
 
@@ -124,7 +123,7 @@ def test_every_table_claim_and_text_is_there(folder: Path) -> None:
 
 
 def test_quick_runs_are_marked_and_others_are_not(folder: Path) -> None:
-    quick, page = rendered(folder, replace(CONTENT, quick=True))
+    quick, page = rendered(folder, CONTENT | {"quick": True})
     assert "QUICK RUN: not to be quoted" in page.text
     assert "<title>QUICK RUN: A study</title>" in quick
     assert "QUICK RUN" not in rendered(folder, CONTENT)[0]
@@ -132,7 +131,13 @@ def test_quick_runs_are_marked_and_others_are_not(folder: Path) -> None:
 
 def test_a_study_without_claims_or_notes_has_no_empty_sections(folder: Path) -> None:
     empty = pd.DataFrame()
-    bare = replace(CONTENT, claims=empty, impossible=empty, tables={}, figures=[], notes=[])
+    bare = CONTENT | {
+        "claims": empty,
+        "impossible": empty,
+        "tables": {},
+        "figures": [],
+        "notes": [],
+    }
     text, _ = rendered(folder, bare)
     for section in ("claims", "impossible", "tables", "figures", "notes"):
         assert f'id="{section}"' not in text
@@ -141,7 +146,7 @@ def test_a_study_without_claims_or_notes_has_no_empty_sections(folder: Path) -> 
 
 def test_a_missing_figure_is_named(folder: Path) -> None:
     with pytest.raises(UserError, match="no figure 'tau' in .*figures; draw it"):
-        render_report(folder, replace(CONTENT, figures=[("tau", "")]))
+        render_report(folder, CONTENT | {"figures": ["tau"]})
 
 
 def test_cells_read_well() -> None:

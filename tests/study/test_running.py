@@ -320,7 +320,7 @@ def test_stages_say_what_is_missing(small_run: Run, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="holds no study"):
         open_study(tmp_path)
     study = made(tmp_path, small_run)
-    with pytest.raises(UserError, match="posteriors are missing .* `equivocal infer"):
+    with pytest.raises(UserError, match=r"safetensors.* is missing; `equivocal infer"):
         study.probe(quiet)
     with pytest.raises(UserError, match=r"activations.nc is missing; `equivocal probe"):
         study.analyse()
@@ -333,9 +333,9 @@ def test_stages_say_what_is_missing(small_run: Run, tmp_path: Path) -> None:
     ("change", "message"),
     [
         ({"stimuli.probes": ["agent"]}, "track patient, so stimuli.probes must contain it"),
-        ({"stimuli.probes": ["agent", "patient", "tool"]}, "has tool, which is no role of world"),
-        ({"stimuli.non_relevant": ["elephant"]}, "names elephant, which is no unit of world"),
-        ({"stimuli.shown": "mouse"}, "'mouse' is no item; items are cat, bone"),
+        ({"stimuli.probes": ["agent", "patient", "tool"]}, "names tool, which is no role"),
+        ({"stimuli.non_relevant": ["elephant"]}, "names elephant, which is no unit"),
+        ({"stimuli.shown": "mouse"}, "names mouse, which is no item .*; items are cat, bone"),
         ({"training.hiden": 3}, "unknown setting 'hiden': did you mean 'hidden'"),
     ],
 )

@@ -18,12 +18,11 @@ from equivocal.cli import (
     constructions,
     doctor,
     doubt,
-    multiverse,
+    grids,
     people,
     serve,
     studies,
     suites,
-    sweep,
     training,
     worlds,
 )
@@ -51,8 +50,8 @@ app.command("reproduce", epilog=studies.REPRODUCE_EXAMPLES)(studies.reproduce)
 for stage in (studies.infer, studies.probe, studies.analyse, studies.report):
     app.command(stage.__name__, epilog=studies.STAGE_EXAMPLES)(stage)
 app.add_typer(studies.app, name="study")
-app.command("multiverse", epilog=multiverse.MULTIVERSE_EXAMPLES)(multiverse.multiverse)
-app.command("sweep", epilog=sweep.SWEEP_EXAMPLES)(sweep.sweep)
+app.command("multiverse", epilog=grids.MULTIVERSE_EXAMPLES)(grids.multiverse)
+app.command("sweep", epilog=grids.SWEEP_EXAMPLES)(grids.sweep)
 app.command("compare", epilog=people.COMPARE_EXAMPLES)(people.compare)
 app.command("simulate", epilog=people.SIMULATE_EXAMPLES)(people.simulate)
 app.add_typer(suites.app, name="suites")

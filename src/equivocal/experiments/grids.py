@@ -6,6 +6,7 @@ computed at a point is decided in `equivocal.study.multiverse` and `equivocal.st
 """
 
 import io
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ from equivocal.store.overwrite import announce_overwrite
 from equivocal.study.cluster import Hire, work_alone
 from equivocal.study.grids import Grid, load_grid, load_sweep
 from equivocal.study.multiverse import list_roles, make_curve_table, make_effect_tasks
-from equivocal.study.sweep import format_rows, join_tables, make_study_tasks
+from equivocal.study.sweep import join_tables, make_study_task
 from equivocal.study.tasks import Done, Task, run_missing
 
 if TYPE_CHECKING:
@@ -136,7 +137,8 @@ def run_sweep(
         Where a point failed; the results of the others are saved.
     """
     grid = sweep if isinstance(sweep, Grid) else load_sweep(Path(sweep))
-    folder, tasks, settings = Path(out), make_study_tasks(grid), _describe(grid)
+    folder, settings = Path(out), _describe(grid)
+    tasks = [make_study_task(point.settings) for point in grid.points]
     with hold_folder(folder):
         record = folder / RECORD
         former = _list_former_tables(record)
@@ -147,12 +149,7 @@ def run_sweep(
             for point, (key, _) in zip(grid.points, tasks, strict=True)
             if key in done.results
         ]
-        names = dict.fromkeys(name for _, content in found for name in content["tables"])
-        claims = ((varied, content["claims"]) for varied, content in found)
-        texts = {"sweep": format_rows(join_tables(claims))}
-        for name in filter(is_plain_name, names):  # results may come from anywhere
-            parts = [(varied, content["tables"].get(name, "")) for varied, content in found]
-            texts[name] = format_rows(join_tables(parts))
+        texts = _join(found) if found else {}
         if found:
             _write_sweep(record, former, texts, settings)
     done.check()
@@ -160,12 +157,20 @@ def run_sweep(
     return SweepResult(name="sweep", tables=tables, settings=settings)
 
 
+def _join(found: list[tuple[dict[str, Any], dict[str, Any]]]) -> dict[str, str]:
+    """Join the claims and each table of all points; their names may come from anywhere."""
+    names = dict.fromkeys(name for _, content in found for name in content["tables"])
+    texts = {"sweep": join_tables((varied, content["claims"]) for varied, content in found)}
+    for name in filter(is_plain_name, names):
+        parts = ((varied, content["tables"].get(name, "")) for varied, content in found)
+        texts[name] = join_tables(parts)
+    return texts
+
+
 def _run(
     what: str, tasks: dict[str, Task], folder: Path, hire: Hire, on_step: Advance | None
 ) -> Done:
-    if on_step is not None:
-        return run_missing(tasks, folder, hire, on_step)
-    with progress(what) as advance:
+    with nullcontext(on_step) if on_step else progress(what) as advance:
         return run_missing(tasks, folder, hire, advance)
 
 
@@ -190,13 +195,8 @@ def _write_sweep(
 
 def _list_former_tables(record: Path) -> list[str]:
     """List the tables of the sweep before, which this one removes unless it writes them."""
-    if not record.exists():
-        return []
-    try:
-        found = read_toml(record, TABLE_BYTES)
-    except UnreadableError:
-        return []
-    match found:
-        case {"tables": list() as names, "versions": dict()}:
-            return [name for name in names if isinstance(name, str) and is_plain_name(name)]
+    with suppress(UnreadableError):
+        match read_toml(record, TABLE_BYTES):
+            case {"tables": list() as names, "versions": dict()}:
+                return [name for name in names if isinstance(name, str) and is_plain_name(name)]
     return []

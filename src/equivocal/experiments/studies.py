@@ -16,7 +16,7 @@ from equivocal.errors import UserError
 from equivocal.experiments.networks import train_or_load
 from equivocal.experiments.result import Result
 from equivocal.machine import describe_device
-from equivocal.progress import announce, in_stages, progress
+from equivocal.progress import announce, progress
 from equivocal.store import read_table
 from equivocal.store.locks import hold_folder
 from equivocal.study import Study, StudySettings, load_study, open_study, prepare
@@ -215,16 +215,11 @@ def _analyse(study: Study) -> None:
 
 
 def _report(study: Study) -> None:
-    from equivocal.report.studies import draw_figures, is_drawn, write_report
+    from equivocal.report.studies import write_report
 
     study.check_analysis()
-    if is_drawn(study):
-        announce("figures and report are there already")
-        return
-    stages = draw_figures(study)
-    in_stages("drawing", stages)
-    write_report(study)
-    announce(f"drew {len(stages)} figures")
+    drawn = write_report(study)
+    announce("drew figures and report" if drawn else "figures and report are there already")
 
 
 def _collect_result(study: Study) -> StudyResult:

@@ -5,17 +5,16 @@ The texts below figures and above tables are in `templates/captions.toml`.
 
 import tomllib
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from equivocal.errors import UserError
-from equivocal.report.formatting import TableRows, format_table, style_verdict
+from equivocal.report.formatting import format_table, style_verdict
 from equivocal.store.files import write_text_atomically
 
 TYPES = {".svg": "image/svg+xml", ".png": "image/png"}
@@ -27,55 +26,19 @@ TABLE_CAPTIONS: dict[str, str] = TEXTS["tables"]
 LARGEST_SVG = 1_500_000  # bytes; above that a drawing of many points is smaller as PNG
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReportContent:
-    """All that a report says; figures are named as they were saved."""
-
-    title: str
-    quick: bool
-    claims: pd.DataFrame  # opens the report; a column `verdict` is coloured
-    impossible: pd.DataFrame  # printed numbers that cannot be
-    tables: Mapping[str, pd.DataFrame]  # captions: `attrs["caption"]`, else by name
-    figures: Sequence[tuple[str, str]]  # name, caption
-    methods: str  # paragraphs are separated by an empty line
-    settings: str  # TOML
-    versions: Mapping[str, str]
-    notes: Sequence[str] = field(default_factory=tuple)
-
-
-class Picture(NamedTuple):
-    """A figure as the page needs it."""
-
-    anchor: str
-    title: str  # first sentence of the caption
-    source: str  # data: URI
-    alt: str
-    caption: str  # the other sentences
-
-
-class Sheet(NamedTuple):
-    """A table as the page needs it."""
-
-    anchor: str
-    title: str
-    table: TableRows
-    caption: str
-
-
-def find_caption(name: str) -> str:
-    """Return a figure's own caption, or that of its kind (`words_reversal_mle`: `words`)."""
-    return CAPTIONS.get(name) or CAPTIONS[name.split("_", maxsplit=1)[0]]
-
-
-def render_report(folder: Path, content: ReportContent, *, largest_svg: int = LARGEST_SVG) -> Path:
+def render_report(
+    folder: Path, content: Mapping[str, Any], *, largest_svg: int = LARGEST_SVG
+) -> Path:
     """Write `report.html` into a folder, with the figures of FOLDER/figures inside it.
 
     Parameters
     ----------
     folder : Path
         The folder of the study.
-    content : ReportContent
-        All that the report says.
+    content : mapping
+        All that the report says: `title`, `quick`, `claims` (a table, whose column `verdict` is
+        coloured), `impossible` (a table of printed numbers that cannot be), `tables` by name, the
+        names of `figures`, `methods`, `settings` (TOML), `versions` by name, and `notes`.
     largest_svg : int
         A drawing of more bytes is embedded as PNG.
 
@@ -94,23 +57,22 @@ def render_report(folder: Path, content: ReportContent, *, largest_svg: int = LA
     page = environment.get_template("report.html.j2").render(
         content=content,
         # the reason of each verdict gets the width of the page, below its claim
-        claims=format_table(content.claims.drop(columns=["id", "why"], errors="ignore")),
-        reasons=[str(why) for why in content.claims.get("why", [])],
-        tally=_count_verdicts(content.claims),
-        impossible=format_table(content.impossible),
+        claims=format_table(content["claims"].drop(columns=["id", "why"], errors="ignore")),
+        reasons=[str(why) for why in content["claims"].get("why", [])],
+        tally=_count_verdicts(content["claims"]),
+        impossible=format_table(content["impossible"]),
         sheets=[
-            Sheet(
-                f"table-{_make_anchor(name)}",
-                _make_title(name),
-                format_table(table),
-                str(table.attrs.get("caption", TABLE_CAPTIONS.get(name, ""))),
-            )
-            for name, table in content.tables.items()
+            {
+                "anchor": f"table-{_make_anchor(name)}",
+                "title": _make_title(name),
+                "table": format_table(table),
+                "caption": TABLE_CAPTIONS.get(name, ""),
+            }
+            for name, table in content["tables"].items()
         ],
         pictures=[
-            _embed_figure(folder / "figures", *figure, largest_svg) for figure in content.figures
+            _embed_figure(folder / "figures", name, largest_svg) for name in content["figures"]
         ],
-        methods=[part.strip() for part in content.methods.split("\n\n") if part.strip()],
     )
     path = folder / "report.html"
     write_text_atomically(path, page)
@@ -126,24 +88,23 @@ def _count_verdicts(claims: pd.DataFrame) -> list[tuple[str, str, int]]:
     return [(kind, f"{sign} {verdict}", int(n)) for kind, sign, verdict, n in styled]
 
 
-def _embed_figure(folder: Path, name: str, caption: str, largest_svg: int) -> Picture:
-    svg, png = folder / f"{name}.svg", folder / f"{name}.png"
-    found = [path for path in (svg, png) if path.is_file()]
+def _embed_figure(folder: Path, name: str, largest_svg: int) -> dict[str, Any]:
+    """Return a figure as the page needs it: inside, with a title and the rest of its caption."""
+    found = [path for kind in TYPES if (path := folder / f"{name}{kind}").is_file()]
     if not found:
         raise UserError(f"there is no figure {name!r} in {folder}; draw it before the report.")
     path = found[-1] if found[0].stat().st_size > largest_svg else found[0]
-    data = b64encode(path.read_bytes()).decode("ascii")
-    first, _, rest = caption.partition(". ")
-    title = first.rstrip(".")
-    if name not in CAPTIONS and name.partition("_")[0] in CAPTIONS:  # one of several of a kind
-        title += f" ({name.partition('_')[2].replace('_', ', ')})"
-    return Picture(
-        anchor=f"figure-{_make_anchor(name)}",
-        title=title,
-        source=f"data:{TYPES[path.suffix]};base64,{data}",
-        alt=f"{title}.",
-        caption=rest,
-    )
+    kind, _, which = name.partition("_")
+    title, _, rest = (CAPTIONS.get(name) or CAPTIONS[kind]).partition(". ")
+    title = title.rstrip(".")
+    if name not in CAPTIONS:  # one of several of a kind: `words_reversal_mle` of `words`
+        title += f" ({which.replace('_', ', ')})"
+    return {
+        "anchor": f"figure-{_make_anchor(name)}",
+        "title": title,
+        "source": f"data:{TYPES[path.suffix]};base64,{b64encode(path.read_bytes()).decode()}",
+        "caption": rest,
+    }
 
 
 def _make_title(name: str) -> str:

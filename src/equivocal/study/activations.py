@@ -12,13 +12,18 @@ One dataset, written as `activations.nc`, from which every statistic can be reco
 
 `mean`, `sd`, `low` (5 %) and `high` (95 %) are of the activation over the posterior; `expected` is
 the expected entropy in nats. Past the end of a sentence all are NaN and `word` is empty. `tracked`
-is empty where an item does not track a role.
+is empty where an item does not track a role. `read_dataset` reads it and the other datasets that
+`probe` wrote, and refuses files that hold anything else: SciPy and xarray read any netCDF file, but
+statistics and figures need these variables. What a new one must look like is added to `_LAYOUTS`.
 """
 
 import tomllib
+import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import resources
+from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,6 +34,7 @@ from scipy.special import expit
 from equivocal.errors import UserError, join_names
 from equivocal.gestalt import Network
 from equivocal.sampling import Posterior
+from equivocal.store import check_netcdf, is_plain_name
 from equivocal.study.beliefs import true_trace
 from equivocal.study.settings import StudySettings
 from equivocal.study.stimuli import Stimuli, Stimulus
@@ -38,6 +44,34 @@ LEVEL = 0.9  # of the intervals
 SUMMARIES = ("mean", "sd", "low", "high", "expected")
 HEARD = ("condition", "item", "position", "probe")
 ANSWERED = ("sampler", "prior", "network", *HEARD, "unit")
+NAMES = ("condition", "item", "probe", "unit", "sampler", "question", "role", "non_relevant")
+TEXTS = ("word", "tracked")  # coordinates of several dimensions
+ESTIMATES = ("nuts", "paper", "converged")
+
+
+# by file: dimensions of each variable, and types of attributes
+_LAYOUTS: dict[str, tuple[dict[str, tuple[str, ...]], dict[str, type]]] = {
+    "activations.nc": (
+        {
+            **dict.fromkeys(SUMMARIES, ANSWERED),
+            "mle": ANSWERED[2:],
+            "truth": ANSWERED[3:],
+            "critical": HEARD[:2],
+            "word": HEARD[:3],
+            "tracked": (*HEARD[:2], "role"),
+        },
+        {"study": str, "quick": str, "central_prior": float},
+    ),
+    "path.nc": (
+        {"time": ("network", "step")},
+        {"paper_steps": int, "prior": float, "condition": str},
+    ),
+    "nuts.nc": (
+        {f"{who}_{what}": ("question",) for who in ESTIMATES for what in SUMMARIES[:4]},
+        {"units": str, "network": int, "verdict": str}
+        | {f"seconds_{who}": float for who in ESTIMATES},
+    ),
+}
 
 
 def compute_activations(
@@ -78,18 +112,16 @@ def compute_activations(
     summaries = {name: np.full(every, np.nan, np.float32) for name in SUMMARIES}
     for n, network in enumerate(networks):
         weights = network.last_layer().sel(unit=units).values
-        shape = (len(probes), weights.shape[1])
         ask = partial(network.probe_features, probes=probes)
-        psi = _fill(stimuli, shape, ask)
+        psi = _fill(stimuli, (len(probes), weights.shape[1]), ask)
         said = ~np.isnan(psi[..., 0])
         mle[n][said] = expit(psi[said] @ weights.T)
-        for s, sampler in enumerate(samplers):
-            for p, prior in enumerate(priors):
-                posterior = load_posterior(sampler, prior, n)
-                answers = summarise_answers(posterior, psi[said])
-                answers["expected"] = posterior.entropies(psi[said]).expected
-                for name, values in answers.items():
-                    summaries[name][s, p, n][said] = values
+        for (s, sampler), (p, prior) in product(enumerate(samplers), enumerate(priors)):
+            posterior = load_posterior(sampler, prior, n)
+            answers = summarise_answers(posterior, psi[said])
+            answers["expected"] = posterior.entropies(psi[said]).expected
+            for name, values in answers.items():
+                summaries[name][s, p, n][said] = values
     roles = list(dict.fromkeys(role for row in stimuli.rows.values() for role in row.tracked))
     dataset = xr.Dataset(
         {
@@ -125,24 +157,6 @@ def compute_activations(
     return dataset.assign_coords(non_relevant=others) if others else dataset
 
 
-def get_tracked(dataset: xr.Dataset) -> dict[str, dict[str, dict[str, str]]]:
-    """Return the tracked units of a dataset by condition, item and role."""
-    tracked: dict[str, dict[str, dict[str, str]]] = {}
-    listed = dataset["tracked"].to_series()
-    for (condition, item, role), unit in zip(listed.index.to_list(), listed, strict=True):
-        units = tracked.setdefault(condition, {}).setdefault(item, {})
-        if unit:
-            units[role] = unit
-    return tracked
-
-
-def get_non_relevant(dataset: xr.Dataset) -> list[str]:
-    """Return the units of a dataset that should stay off."""
-    if "non_relevant" not in dataset.coords:
-        return []
-    return [str(unit) for unit in dataset["non_relevant"].values]
-
-
 def _list_non_relevant(stimuli: Stimuli, settings: StudySettings) -> list[str]:
     """List the units named as non-relevant, or those that some items track and others do not."""
     if settings.stimuli.non_relevant:
@@ -156,19 +170,8 @@ def _list_non_relevant(stimuli: Stimuli, settings: StudySettings) -> list[str]:
 
 
 def list_sampled_units(world: World, stimuli: Stimuli, settings: StudySettings) -> list[str]:
-    """List the units whose posterior is sampled, in the world's order.
-
-    Raises
-    ------
-    UserError
-        Where the settings name a unit that the world does not have.
-    """
+    """List the units whose posterior is sampled, in the world's order."""
     wanted = {*stimuli.tracked_units, *_list_non_relevant(stimuli, settings)}
-    if unknown := sorted(wanted - set(world.units)):
-        raise UserError(
-            f"stimuli.non_relevant names {join_names(unknown)}, which is no unit of world "
-            f"{world.name!r}; `equivocal world show {world.name}` lists them."
-        )
     everything = settings.inference.units == "all"
     return [unit for unit in world.units if everything or unit in wanted]
 
@@ -183,11 +186,10 @@ def summarise_answers(posterior: Posterior, psi: np.ndarray) -> dict[str, np.nda
 def flatten_activations(dataset: xr.Dataset) -> pd.DataFrame:
     """Return a table with a row for each unit and answer, and a column for each estimate."""
     flat = dataset[["mle", "truth"]].copy()
-    for sampler in dataset["sampler"].values:
-        for prior in dataset["prior"].values:
-            for name in SUMMARIES:
-                chosen = dataset[name].sel(sampler=sampler, prior=prior, drop=True)
-                flat[f"{sampler}_{prior:g}_{name}"] = chosen
+    columns = product(dataset["sampler"].values, dataset["prior"].values, SUMMARIES)
+    for sampler, prior, name in columns:
+        chosen = dataset[name].sel(sampler=sampler, prior=prior, drop=True)
+        flat[f"{sampler}_{prior:g}_{name}"] = chosen
     return flat.to_dataframe().dropna(subset="mle").reset_index()
 
 
@@ -220,12 +222,70 @@ def describe_columns(columns: list[str]) -> pd.DataFrame:
     """Describe what each column of `activations.csv.gz` holds."""
     path = resources.files("equivocal.study") / "record" / "columns.toml"
     known = tomllib.loads(path.read_text(encoding="utf-8"))
-    meanings = []
+    meanings = dict(known["heard"])
     for column in columns:
-        if column in known["heard"]:
-            meanings.append(known["heard"][column])
-            continue
-        sampler, prior, what = column.split("_")
-        meaning = known["posterior"][what]
-        meanings.append(f"{meaning}; sampler {sampler}, prior variance {prior}")
-    return pd.DataFrame({"column": columns, "meaning": meanings})
+        if column not in meanings:
+            sampler, prior, what = column.split("_")
+            meaning = known["posterior"][what]
+            meanings[column] = f"{meaning}; sampler {sampler}, prior variance {prior}"
+    return pd.DataFrame({"column": columns, "meaning": [meanings[name] for name in columns]})
+
+
+def read_dataset(path: Path) -> xr.Dataset:
+    """Read activations.nc, path.nc or nuts.nc of a study's folder.
+
+    Raises
+    ------
+    UserError
+        Where the file is damaged or does not hold what its name says.
+    """
+    try:
+        check_netcdf(path)
+        with warnings.catch_warnings():  # about variables that the next check refuses
+            warnings.simplefilter("ignore", xr.SerializationWarning)
+            dataset = xr.load_dataset(path, engine="scipy", decode_times=False)
+        _check_layout(dataset, path.name)
+        return dataset
+    # xarray raises an AttributeError for text that is none
+    except (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
+        raise UserError(
+            f"{path} is damaged ({error}); remove it, and `equivocal probe --out {path.parent}` "
+            "writes it again."
+        ) from None
+
+
+def _check_layout(dataset: xr.Dataset, file: str) -> None:
+    variables, attributes = _LAYOUTS[file]
+    if file == "path.nc":
+        shown = [str(one) for one in dataset.data_vars if one != "time"]  # one for each role
+        if not shown or not all(one.startswith("indicated_") for one in shown):
+            raise ValueError(f"it holds {join_names(shown)}")
+        variables = variables | dict.fromkeys(shown, ("network", "step", "item"))
+    for name, dimensions in variables.items():
+        kinds, found = ("UO", dataset.coords) if name in TEXTS else ("fi", dataset.data_vars)
+        if name not in found:
+            raise ValueError(f"the variable {name} is missing")
+        if found[name].dims != dimensions or found[name].dtype.kind not in kinds:
+            raise ValueError(f"the variable {name} has other dimensions or another type")
+    for name in {name for dimensions in variables.values() for name in dimensions}:
+        if name not in dataset.coords:
+            raise ValueError(f"it does not name its {name}")
+    for label, index in dataset.indexes.items():
+        _check_index(str(label), index.to_numpy())
+    for name, kind in attributes.items():
+        value: Any = dataset.attrs.get(name)
+        if np.size(value) != 1 or (kind is str and not isinstance(value, str)):
+            raise ValueError(f"its attribute {name} is not one {kind.__name__}")
+        kind(value)
+
+
+def _check_index(name: str, values: np.ndarray) -> None:
+    if name not in NAMES:
+        if values.dtype.kind not in "fi" or not np.isfinite(values).all():
+            raise ValueError(f"its {name}s are not numbered")
+        return
+    if not all(isinstance(value, str) for value in values) or len(set(values)) < len(values):
+        raise ValueError(f"the names of its {name}s are not text, or not distinct")
+    bad = [value for value in values if not is_plain_name(value)]
+    if bad and name in ("condition", "item"):  # conditions become part of the names of figures
+        raise ValueError(f"{name} {bad[0]!r:.60} is not a plain name")

@@ -15,7 +15,7 @@ import pandas as pd
 import xarray as xr
 from scipy import stats
 
-from equivocal.study import claim_rules, sampler_rules
+from equivocal.study import verdicts
 from equivocal.study.measures import compute_measures, find_central_prior
 from equivocal.study.statistics import compute_largest_p
 from equivocal.study.tables import PRINTED_STUDY, load_printed_values
@@ -24,8 +24,7 @@ from equivocal.study.verdicts import NOT_RUN, Entry, Facts, Finding, MissingErro
 COLUMNS = ["id", "claim", "where", "printed", "at_paper_steps", "at_convergence", "verdict", "why"]
 RULES: dict[str, Callable[[Entry, Facts, str], Finding]] = {
     name.removeprefix("judge_"): rule
-    for module in (claim_rules, sampler_rules)
-    for name, rule in vars(module).items()
+    for name, rule in vars(verdicts).items()
     if name.startswith("judge_")
 }
 
@@ -97,12 +96,9 @@ def find_impossible_numbers() -> pd.DataFrame:
 
 def _find_p_above_bound(content: dict[str, Any]) -> Iterator[dict[str, str]]:
     """Find p-values against zero that no non-negative numbers can give."""
-    for name in ("against_zero_models", "against_zero_items"):
-        n = content["where"][name]["n"]
+    for name, n, measure, column, cell in _list_cells(content, "against_zero"):
         bound = compute_largest_p(n)
-        for measure, column, cell in _list_cells(content[name]):
-            if cell["p"].startswith("<") or float(cell["p"]) <= bound:
-                continue
+        if not cell["p"].startswith("<") and float(cell["p"]) > bound:
             facts = {"n": n, "df": n - 1, "bound": bound, "printed": cell["p"]}
             who = "trained network" if column == "mle" else "sampler"
             row = f"{content['labels'][measure]}, {who}"
@@ -111,33 +107,31 @@ def _find_p_above_bound(content: dict[str, Any]) -> Iterator[dict[str, str]]:
 
 def _find_p_unlike_t(content: dict[str, Any]) -> Iterator[dict[str, str]]:
     """Find upper limits on p that the t printed for the same test does not meet."""
-    networks = content["where"]["paired_models"]["n"]
-    items = content["where"]["paired_items"]["n"]
+    sizes = {who: content["where"][f"paired_{who}"]["n"] for who in ("models", "items")}
+    networks, items = sizes.values()
     many = networks * items - 1
-    for name in ("paired_models", "paired_items", "priors_models"):
-        n = content["where"][name]["n"]
-        for measure, column, cell in _list_cells(content[name]):
-            printed_at = content[cell["t_in"]][measure]["paper"] if "t_in" in cell else cell
-            t = printed_at.get("t")
-            if t is None or not cell["p"].startswith("<"):
-                continue
-            size = abs(float(t))
-            p = float(2 * stats.t.sf(size, n - 1))
-            if p < float(cell["p"].removeprefix("<")):
-                continue
-            p_many = float(2 * stats.t.sf(size, many))
+    for name, n, measure, column, cell in _list_cells(content, "paired", "priors"):
+        t = (content[cell["t_in"]][measure]["paper"] if "t_in" in cell else cell).get("t")
+        if t is None or not cell["p"].startswith("<"):
+            continue
+        size = abs(float(t))
+        p, p_many = (float(2 * stats.t.sf(size, df)) for df in (n - 1, many))
+        if p >= float(cell["p"].removeprefix("<")):
             facts = {"n": n, "df": n - 1, "p": p, "p_many": p_many, "many": many, "size": size}
             facts |= {"t": t, "printed": cell["p"], "networks": networks, "items": items}
-            row = content["labels"][measure] + (
-                f", prior {column} I" if name == "priors_models" else ""
-            )
+            prior = f", prior {column} I" if name == "priors_models" else ""
+            row = content["labels"][measure] + prior
             yield _describe_number(content, name, row, f"t = {t}, p {cell['p']}", "p_of_t", facts)
 
 
-def _list_cells(table: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, str]]]:
-    for measure, columns in table.items():
-        for column, cell in columns.items():
-            yield measure, column, cell
+def _list_cells(
+    content: dict[str, Any], *kinds: str
+) -> Iterator[tuple[str, int, str, str, dict[str, str]]]:
+    """Yield table, sample size, measure, column and cell of the printed tables of some kinds."""
+    for name in (name for kind in kinds for name in content["where"] if name.startswith(kind)):
+        for measure, columns in content[name].items():
+            for column, cell in columns.items():
+                yield name, content["where"][name]["n"], measure, column, cell
 
 
 def _describe_number(

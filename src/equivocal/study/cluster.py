@@ -26,7 +26,7 @@ from equivocal.machine import count_cores, find_cache_folder
 from equivocal.progress import announce
 from equivocal.store.store import hash_code
 
-__all__ = ["SCRATCH", "Crew", "Hire", "dask_setup", "find_scratch", "hire_workers", "work_alone"]
+__all__ = ["SCRATCH", "Crew", "Hire", "dask_setup", "hire_workers", "work_alone"]
 
 INSTALL = "`pip install 'equivocal[cluster]'` installs it"
 # A call whose worker dies is given to another; one that kills so many workers is at fault itself.
@@ -321,15 +321,3 @@ def _silence_logs() -> Iterator[int]:
         warnings.filterwarnings("ignore", module="distributed|tornado")
         with silence_logging_cmgr(logging.CRITICAL + 1):
             yield logging.CRITICAL + 1
-
-
-def find_scratch() -> Path | None:
-    """Find where a call may write temporary files; None means wherever the system says."""
-    if find_spec("distributed") is None:
-        return None
-    from distributed import get_worker
-
-    try:
-        return Path(get_worker().local_directory)
-    except ValueError:  # this process is no worker
-        return None

@@ -63,25 +63,21 @@ def trace_effect(run: Run, stimuli: Stimuli, settings: StudySettings) -> xr.Data
     watched = Watched(stimuli, stimuli.conditions[-1])
     numbers = range(min(settings.path.networks, len(run.networks)))
     times, answers = zip(*(_follow(run, n, watched, settings) for n in numbers), strict=True)
-    shown = np.stack(answers).astype(np.float32)  # (network, step, role, item)
-    return xr.Dataset(
-        {
-            "time": (("network", "step"), np.stack(times)),
-            **{
-                f"indicated_{role}": (("network", "step", "item"), shown[:, :, r])
-                for r, role in enumerate(watched.roles)
-            },
-        },
+    shown = xr.DataArray(
+        np.stack(answers).astype(np.float32),
+        dims=("network", "step", "role", "item"),
         coords={
             "network": np.arange(len(numbers)),
-            "step": np.arange(shown.shape[1]),
+            "step": np.arange(settings.path.num_steps + 1),
+            "role": [f"indicated_{role}" for role in watched.roles],
             "item": watched.items,
         },
-        attrs={
-            "paper_steps": settings.inference.samplers["paper"].num_steps or 0,
-            "prior": settings.inference.central_prior,
-            "condition": stimuli.conditions[-1],
-        },
+    ).to_dataset("role")
+    shown["time"] = (("network", "step"), np.stack(times))
+    return shown.assign_attrs(
+        paper_steps=settings.inference.samplers["paper"].num_steps or 0,
+        prior=settings.inference.central_prior,
+        condition=stimuli.conditions[-1],
     )
 
 

@@ -29,16 +29,11 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import Field, ValidationError
 
-from equivocal.errors import UserError, did_you_mean, explain_validation, join_names
+from equivocal.errors import UserError, explain_validation
 from equivocal.inference import Positive, SettingsTable
 from equivocal.sampling.samplers.dropout_deterministic import NUM_STEPS, DropoutConfig
 from equivocal.store import read_toml, resolve_inside
-from equivocal.study.settings import (
-    StudySettings,
-    find_named_file,
-    load_study,
-    parse_changes,
-)
+from equivocal.study.settings import StudySettings, find_named_file, load_study, parse_changes
 
 __all__ = ["Grid", "Point", "load_grid", "load_sweep", "make_sweep", "parse_varied"]
 
@@ -216,25 +211,19 @@ def _check_values(
     """Return the lists, each value checked and the first of each the study's own."""
     checked = {}
     for name, values in lists.items():
-        if name not in CHOICES:
-            hint = did_you_mean(name, CHOICES) or f"; choices are {join_names(CHOICES)}."
-            raise UserError(f"{where}: unknown choice {name!r}{hint}")
-        checked[name] = [_check_value(name, value, own, where) for value in values]
-        first, wanted = [*checked[name], None][0], getattr(own, name)
+        choices = [own.model_dump() | {name: value} for value in values or [None]]
+        try:
+            checked[name] = [getattr(Specification(**one), name) for one in choices]
+        except ValidationError as error:
+            why = explain_validation(error, Specification, "choice")
+            raise UserError(f"{where}: {why}") from None
+        first, wanted = checked[name][0], getattr(own, name)
         if first != wanted:
             raise UserError(
                 f"{where}: the first value of {name} must be the study's own, {wanted!r}, "
                 f"got {first!r}; put it first."
             )
     return checked
-
-
-def _check_value(name: str, value: Any, own: Specification, where: str) -> Any:
-    try:
-        return getattr(Specification(**(own.model_dump() | {name: value})), name)
-    except ValidationError as error:
-        why = error.errors()[-1]["msg"].lower()
-        raise UserError(f"{where}: {name} = {value!r} is wrong: {why}.") from None
 
 
 def load_sweep(path: Path) -> Grid:

@@ -61,12 +61,13 @@ def make_effect_tasks(grid: Grid) -> dict[str, Task]:
 
 def _is_effect(choices: dict[str, Any], roles: Sequence[str], row: Any) -> bool:
     """Tell whether something is what `_measure_effect` returns for these choices."""
-    if not isinstance(row, dict) or not choices.items() <= row.items():
-        return False
-    counted = ("networks", "num_items", "time", "converged", "put_back")
-    numbers = [*counted, *(f"{name}_{role}" for role in roles for name in CELLS)]
-    return set(row) == {*choices, *numbers} and all(
-        isinstance(row[name], int | float) for name in numbers
+    numbers = {"networks", "num_items", "time", "converged", "put_back"}
+    numbers |= {f"{name}_{role}" for role in roles for name in CELLS}
+    return (
+        isinstance(row, dict)
+        and row.keys() == numbers | choices.keys()
+        and choices.items() <= row.items()
+        and all(isinstance(row[name], int | float) for name in numbers)
     )
 
 
@@ -215,11 +216,13 @@ def find_all_items(stimuli: Stimuli, world: World) -> Stimuli:
         )
     rows: dict[tuple[str, str], Stimulus] = {}
     for utterance in _find_similar(pattern, agent, world):
-        who, what = (
-            _find_unit(utterance.constituents[place].word, world) for place in (agent, patient)
-        )
+        who, what = (utterance.constituents[place].word for place in (agent, patient))
         if who == what:
             continue
+        if unknown := {who, what} - set(world.units):
+            raise UserError(
+                f"items = 'all' needs a unit named {min(unknown)!r}, as the word; leave it out."
+            )
         name = str(utterance)
         back = _exchange(utterance, agent, patient)
         tracked, exchanged = {"agent": who, "patient": what}, {"agent": what, "patient": who}
@@ -235,8 +238,8 @@ def _find_similar(pattern: Stimulus, agent: int, world: World) -> list[Utterance
     found: dict[tuple[tuple[str, ...], ...], Utterance] = {}
     for sentence in world.sentences:
         heard = world.parse(sentence.text).first(len(wanted))
-        same_agent = len(heard) > agent and heard.constituents[agent].word == wanted[agent].word
-        if same_agent and [part.marker for part in heard] == markers:
+        same_markers = [part.marker for part in heard] == markers
+        if same_markers and heard.constituents[agent].word == wanted[agent].word:
             found.setdefault(heard.tokens, heard)
     return list(found.values())
 
@@ -255,12 +258,6 @@ def _find_position(row: Stimulus, role: str, world: World) -> int:
             f"{len(places)}; track it in the stimulus file, or leave items out."
         )
     return places[0]
-
-
-def _find_unit(word: str, world: World) -> str:
-    if word not in world.units:
-        raise UserError(f"items = 'all' needs a unit named {word!r}, as the word; leave it out.")
-    return word
 
 
 def _exchange(utterance: Utterance, one: int, other: int) -> Utterance:

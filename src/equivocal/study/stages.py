@@ -12,10 +12,11 @@ The keys below say what a result depends on; the store (FOLDER/records) knows wh
 
 import gzip
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,10 +36,10 @@ from equivocal.study.activations import (
     describe_columns,
     flatten_activations,
     list_sampled_units,
+    read_dataset,
 )
 from equivocal.study.claims import find_impossible_numbers, judge_claims
 from equivocal.study.comparisons import compare_with_nuts, trace_effect
-from equivocal.study.datasets import read_dataset
 from equivocal.study.settings import StudySettings, load_study
 from equivocal.study.stimuli import MAX_BYTES, Stimuli, load_stimuli
 from equivocal.study.tables import PRINTED_STUDY, compute_tables
@@ -57,8 +58,12 @@ class _Job(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of its file, without the suffix, and of its record."""
+        """The name of its record."""
         return f"posteriors/{self.sampler}_{self.variance:g}/{self.network:02d}"
+
+    def locate(self, folder: Path) -> Path:
+        """Return the path of its file in the folder of a study."""
+        return folder / f"{self.name}.safetensors"
 
 
 @dataclass(eq=False)
@@ -107,13 +112,9 @@ class Study:
 
     @cached_property
     def _jobs(self) -> list[_Job]:
-        inference = self.settings.inference
-        return [
-            _Job(sampler, variance, index)
-            for index in range(len(self.run.networks))
-            for sampler in inference.samplers
-            for variance in inference.prior_variances
-        ]
+        inference, networks = self.settings.inference, range(len(self.run.networks))
+        jobs = product(networks, inference.samplers, inference.prior_variances)
+        return [_Job(sampler, variance, index) for index, sampler, variance in jobs]
 
     @cached_property
     def _network_keys(self) -> list[str]:
@@ -147,36 +148,26 @@ class Study:
         return layer.select([units.index(unit) for unit in self._units])
 
     def _sample(self, job: _Job, collect: Callable[[int], LastLayer]) -> list[Path]:
-        inference, path = self.settings.inference, self._locate_posterior(job)
+        inference, path = self.settings.inference, job.locate(self.folder)
         sampler, seed = inference.samplers[job.sampler], inference.get_seed(job.network)
         infer_posterior(collect(job.network), sampler, job.variance, seed).save(path)
         return [path]
 
-    def _locate_posterior(self, job: _Job) -> Path:
-        return self.folder / f"{job.name}.safetensors"
-
     def probe(self, on_step: Advance) -> None:
         """Ask the stimuli, follow the effect along τ, and compare with NUTS."""
-        missing = [job for job in self._jobs if not self._locate_posterior(job).exists()]
-        if missing:
-            raise UserError(
-                f"{len(missing)} posteriors are missing in {self.folder}; `equivocal infer --out "
-                f"{self.folder}` makes them."
-            )
-        self._refuse_damaged(self.store.find_damaged(*(job.name for job in self._jobs)), "infer")
-        settings, inference = self.settings, self.settings.inference.model_dump()
-        key = self._hash_questions()
+        posteriors = [job.locate(self.folder) for job in self._jobs]
+        self._check(posteriors, (job.name for job in self._jobs), "infer")
+        settings, key = self.settings, self._hash_questions()
+        asked, inference = (self.run, self.stimuli, settings), settings.inference.model_dump()
         works: dict[str, tuple[str, Callable[[], Iterable[Path]]]] = {
             "probe": (key, self._write_activations),
             "path": (
                 hash_content(key, settings.path.model_dump(), inference),
-                lambda: [self._write("path.nc", trace_effect(self.run, self.stimuli, settings))],
+                lambda: [self._write("path.nc", trace_effect(*asked))],
             ),
             "nuts": (
                 hash_content(key, settings.nuts.model_dump(), inference),
-                lambda: [
-                    self._write("nuts.nc", compare_with_nuts(self.run, self.stimuli, settings))
-                ],
+                lambda: [self._write("nuts.nc", compare_with_nuts(*asked))],
             ),
         }
         wanted = PROBED if settings.nuts.networks else PROBED[:2]
@@ -195,7 +186,7 @@ class Study:
     def _write_activations(self) -> list[Path]:
         dataset = compute_activations(
             self.run.networks,
-            lambda *job: Posterior.load(self._locate_posterior(_Job(*job))),
+            lambda *job: Posterior.load(_Job(*job).locate(self.folder)),
             self.stimuli,
             self.settings,
         )
@@ -219,18 +210,20 @@ class Study:
 
     def _find(self, name: str) -> Path:
         path = self.folder / name
-        if not path.exists():
-            raise UserError(f"{path} is missing; `equivocal probe --out {self.folder}` writes it.")
-        damaged = self.store.find_damaged(*PROBED)
-        self._refuse_damaged([path] if path in damaged else [], "probe")
+        self._check([path], PROBED, "probe")
         return path
 
-    def _refuse_damaged(self, damaged: list[Path], command: str) -> None:
-        if damaged:
+    def _check(self, needed: list[Path], stages: Iterable[str], command: str) -> None:
+        """Refuse files of earlier stages that are missing or damaged."""
+        way_out = f"`equivocal {command} --out {self.folder}`"
+        if missing := [path for path in needed if not path.exists()]:
             raise UserError(
-                f"{join_names(map(str, damaged))}: checksum mismatch; `equivocal {command} --out "
-                f"{self.folder}` makes it again."
+                f"{join_names(map(str, missing), most=3)} is missing; {way_out} writes it."
             )
+        damaged = [path for path in self.store.find_damaged(*stages) if path in needed]
+        if damaged:
+            names = join_names(map(str, damaged))
+            raise UserError(f"{names}: checksum mismatch; {way_out} makes it again.")
 
     def analyse(self) -> bool:
         """Write tables and claims unless they are there; return whether they were written now."""
@@ -239,11 +232,9 @@ class Study:
 
     def check_analysis(self) -> None:
         """Refuse tables and claims that are missing, or are not what `analyse` wrote."""
+        tables = sorted((self.folder / "tables").glob("*.csv"))
         needed = [self.folder / name for name in ("claims.csv", "tables/paired_models.csv")]
-        if missing := [path for path in needed if not path.exists()]:
-            command = f"`equivocal analyse --out {self.folder}`"
-            raise UserError(f"{missing[0]} is missing; {command} writes it.")
-        self._refuse_damaged(self.store.find_damaged("analyse"), "analyse")
+        self._check([*needed, *tables], ["analyse"], "analyse")
 
     def hash_results(self, *patterns: str) -> str:
         """Return a hash of files of the folder, and of the package's code."""
@@ -325,23 +316,24 @@ def check_nuts(settings: StudySettings) -> None:
 
 def check_questions(world: World, stimuli: Stimuli, settings: StudySettings) -> None:
     """Refuse a study in which roles are unknown, what is tracked is not asked, and the like."""
-    list_sampled_units(world, stimuli, settings)
     TrainingSettings.from_dict(settings.training)
-    probes, shown = settings.stimuli.probes, settings.stimuli.shown
-    if unknown := [probe for probe in probes if probe not in world.roles]:
-        raise UserError(
-            f"stimuli.probes has {join_names(unknown)}, which is no role of world {world.name!r}; "
-            f"its roles are {join_names(world.roles)}."
-        )
+    asked = settings.stimuli
+    named: tuple[tuple[str, Iterable[str], str, Sequence[str]], ...] = (
+        ("probes", asked.probes, "role", world.roles),
+        ("non_relevant", asked.non_relevant, "unit", world.units),
+        ("shown", [asked.shown] if asked.shown else [], "item", stimuli.items),
+    )
+    for setting, names, kind, known in named:
+        if unknown := [name for name in names if name not in known]:
+            raise UserError(
+                f"stimuli.{setting} names {join_names(unknown)}, which is no {kind} of this "
+                f"study; {kind}s are {join_names(known)}."
+            )
     tracked = dict.fromkeys(role for row in stimuli.rows.values() for role in row.tracked)
-    if missing := [role for role in tracked if role not in probes]:
+    if missing := [role for role in tracked if role not in asked.probes]:
         raise UserError(
             f"the stimuli track {join_names(missing)}, so stimuli.probes must contain it; add "
             "it there."
-        )
-    if shown not in (None, *stimuli.items):
-        raise UserError(
-            f"stimuli.shown = {shown!r} is no item; items are {join_names(stimuli.items)}."
         )
 
 

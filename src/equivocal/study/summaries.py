@@ -4,22 +4,23 @@ Each function takes the dataset of a study and returns one tidy table, which a f
 `equivocal.report` draws.
 """
 
+from itertools import product
+
 import numpy as np
 import pandas as pd
 import xarray as xr
 from scipy.special import entr
 from scipy.stats import gmean
 
-from equivocal.study.activations import get_tracked
-from equivocal.study.measures import compute_measures
-from equivocal.study.readings import (
+from equivocal.study.measures import (
     average_non_relevant,
+    compute_measures,
     list_conditions,
+    list_own_units,
     list_roles,
     list_series,
     name_position,
     select_answers,
-    select_critical,
     select_estimate,
     select_units,
 )
@@ -56,9 +57,7 @@ def append_means(table: pd.DataFrame, *keys: str) -> pd.DataFrame:
     return pd.concat([table, means.assign(network=MEAN)], ignore_index=True)
 
 
-def tabulate_critical(
-    dataset: xr.Dataset, condition: str, sampler: str = "paper", prior: float | None = None
-) -> pd.DataFrame:
+def tabulate_critical(dataset: xr.Dataset, condition: str, sampler: str = "paper") -> pd.DataFrame:
     """Tabulate trained and Bayesian activations at the critical word.
 
     Parameters
@@ -67,8 +66,6 @@ def tabulate_critical(
         The activations of a study.
     condition, sampler : str
         One of its conditions, and one of its samplers.
-    prior : float, optional
-        The prior variance; that of the main analysis unless given.
 
     Returns
     -------
@@ -77,19 +74,16 @@ def tabulate_critical(
         indicated for the role, their mean over networks and items, and the standard deviation over
         items of the networks' mean.
     """
-    rows = []
-    roles = list_roles(dataset)
-    for probe in roles:
-        for estimate in ("mle", sampler):
-            values = select_estimate(dataset, estimate, prior)
-            for role in roles:
-                units = select_units(dataset, condition, role)
-                chosen = select_answers(values, condition, probe, units)
-                by_item = select_critical(dataset, chosen, condition).mean("network")
-                named = list(dict.fromkeys(units.values()))
-                example = named[0] if len(named) == 1 else f"{named[0]}, …"
-                mean, sd = float(by_item.mean()), _compute_sd(by_item, "item")
-                rows.append((estimate, probe, role, example, mean, float(sd)))
+    rows, roles = [], list_roles(dataset)
+    for probe, estimate, role in product(roles, ("mle", sampler), roles):
+        units = select_units(dataset, condition, role)
+        chosen = select_answers(select_estimate(dataset, estimate), condition, probe, units)
+        place = dataset["critical"].sel(condition=condition, item=chosen["item"].values)
+        by_item = chosen.sel(position=place).mean("network")
+        named = list(dict.fromkeys(units.values()))
+        example = named[0] if len(named) == 1 else f"{named[0]}, …"
+        mean, sd = float(by_item.mean()), _compute_sd(by_item, "item")
+        rows.append((estimate, probe, role, example, mean, float(sd)))
     return pd.DataFrame(rows, columns=["estimate", "probe", "role", "units", "mean", "sd"])
 
 
@@ -217,30 +211,29 @@ def tabulate_entropies(dataset: xr.Dataset) -> pd.DataFrame:
         answer with its standard deviation over networks, the part expected once the weights are
         known (aleatoric), and the entropy of the trained network's answer.
     """
-    parts = []
-    for sampler in map(str, dataset["sampler"].values):
-        for condition in list_conditions(dataset):
-
-            def average(values: xr.DataArray, of: str = condition) -> xr.DataArray:
-                return _average_tracked(dataset, values, of)
-
-            total = average(_compute_entropy(select_estimate(dataset, sampler)))
-            expected = average(select_estimate(dataset, sampler, name="expected"))
-            positions = [int(position) for position in dataset["position"].values]
-            parts.append(
-                pd.DataFrame(
-                    {
-                        "sampler": sampler,
-                        "condition": condition,
-                        "position": positions,
-                        "place": [name_position(dataset, condition, p) for p in positions],
-                        "total": total.mean("network").values,
-                        "sd": _compute_sd(total, "network").values,
-                        "expected": expected.mean("network").values,
-                        "trained": average(_compute_entropy(dataset["mle"])).mean("network").values,
-                    }
-                )
+    parts, positions = [], [int(position) for position in dataset["position"].values]
+    for sampler, condition in product(
+        map(str, dataset["sampler"].values), list_conditions(dataset)
+    ):
+        total, expected, trained = (
+            _average_tracked(dataset, values, condition)
+            for values in (
+                _compute_entropy(select_estimate(dataset, sampler)),
+                select_estimate(dataset, sampler, name="expected"),
+                _compute_entropy(dataset["mle"]),
             )
+        )
+        columns = {
+            "sampler": sampler,
+            "condition": condition,
+            "position": positions,
+            "place": [name_position(dataset, condition, p) for p in positions],
+            "total": total.mean("network").values,
+            "sd": _compute_sd(total, "network").values,
+            "expected": expected.mean("network").values,
+            "trained": trained.mean("network").values,
+        }
+        parts.append(pd.DataFrame(columns))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -289,9 +282,8 @@ def tabulate_calibration(dataset: xr.Dataset) -> pd.DataFrame:
 
 def _find_known(dataset: xr.Dataset) -> xr.DataArray:
     """Find where a belief is known and either not zero or about a tracked unit of the item."""
-    truth, tracked = dataset["truth"], get_tracked(dataset)
+    truth = dataset["truth"]
     own = xr.zeros_like(truth, dtype=bool)
     for item in map(str, dataset["item"].values):
-        units = {unit for rows in tracked.values() for unit in rows[item].values()}
-        own.loc[{"item": item, "unit": list(units)}] = True
+        own.loc[{"item": item, "unit": list(list_own_units(dataset, item))}] = True
     return truth.notnull() & ((truth > 0) | own)

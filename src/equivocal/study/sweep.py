@@ -7,34 +7,42 @@ Cells are copied as the studies wrote them, and no number is read and printed ag
 interrupted sweep ends with the same bytes. The networks come from `equivocal.study.tasks`.
 """
 
-import csv
 import io
 from collections.abc import Iterable
 from dataclasses import asdict
 from functools import partial
 from typing import Any
 
+import pandas as pd
+
 from equivocal.store.store import hash_content
-from equivocal.study.grids import Grid
+from equivocal.study.claims import COLUMNS
 from equivocal.study.settings import StudySettings
 from equivocal.study.stages import check_nuts, check_questions, prepare
 from equivocal.study.stimuli import load_stimuli
 from equivocal.study.tasks import Parcel, Task, make_scratch_folder
 from equivocal.world import World
 
-__all__ = ["format_rows", "join_tables", "make_study_tasks"]
+__all__ = ["join_tables", "make_study_task"]
 
 GIVEN = "given.csv"  # the stimuli, beside the study's own copy
-Row = dict[str, str]
 
 
-def make_study_tasks(grid: Grid) -> list[tuple[str, Task]]:
-    """Make a task for each point of a sweep, with a key of all that its result depends on."""
-    return [_make_task(point.settings) for point in grid.points]
+def make_study_task(settings: StudySettings) -> tuple[str, Task]:
+    """Make the task of one point of a sweep, which needs no file of this machine.
 
+    Parameters
+    ----------
+    settings : StudySettings
+        What the study is run with.
 
-def _make_task(settings: StudySettings) -> tuple[str, Task]:
-    """Make a call that needs no file of this machine, and its key."""
+    Returns
+    -------
+    str
+        A hash of all that the result depends on.
+    Task
+        The call.
+    """
     source, world = settings.stimuli_path, World.load(settings.world_source)
     check_questions(world, load_stimuli(source, world), settings)
     training = settings.training_settings
@@ -70,42 +78,27 @@ def _ignore_progress(done: int, total: int, state: str) -> None:
 
 def _is_study(content: Any) -> bool:
     """Tell whether something is what `_run_study` returns."""
-    match content:
-        case {"claims": str() as claims, "tables": dict() as tables}:
-            return all(
-                isinstance(text, str) and _is_table(text) for text in [claims, *tables.values()]
-            )
-    return False
-
-
-def _is_table(text: str) -> bool:
     try:
-        return all(None not in row and None not in row.values() for row in _read_rows(text))
-    except csv.Error:
+        tables = [_read_cells(text) for text in content["tables"].values()]
+        return list(_read_cells(content["claims"])) == COLUMNS and len(tables) > 0
+    except (AttributeError, KeyError, TypeError, ValueError):
         return False
 
 
-def _read_rows(text: str) -> "csv.DictReader[str]":
-    return csv.DictReader(io.StringIO(text, newline=""))
+def _read_cells(text: str) -> pd.DataFrame:
+    """Read a table, with every cell as the text that it is."""
+    return pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False)
 
 
-def join_tables(parts: Iterable[tuple[dict[str, Any], str]]) -> list[Row]:
+def join_tables(parts: Iterable[tuple[dict[str, Any], str]]) -> str:
     """Join tables, given as text, with the settings of each in front of its rows.
 
     A table without rows, as the claims of a study that is not the paper's, gives one for its point.
     """
-    rows = []
+    joined = []
     for varied, text in parts:
         front = {name: str(value) for name, value in varied.items()}
-        rows += [front | row for row in _read_rows(text)] or [front]
-    return rows
-
-
-def format_rows(rows: list[Row]) -> str:
-    """Format rows as CSV, with every column that any of them has."""
-    names = dict.fromkeys(name for row in rows for name in row)
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, list(names), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
+        cells = dict(_read_cells(text).items()) if text else {}
+        rows = len(next(iter(cells.values()), ()))
+        joined.append(pd.DataFrame(front | cells if rows else [front]))
+    return pd.concat(joined).to_csv(index=False)

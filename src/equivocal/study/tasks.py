@@ -17,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -27,7 +28,7 @@ from equivocal.progress import Advance
 from equivocal.store import UnreadableError, parse_json, read_json
 from equivocal.store.files import write_atomically, write_text_atomically
 from equivocal.store.store import Store, hash_content
-from equivocal.study.cluster import SCRATCH, Crew, Hire, find_scratch
+from equivocal.study.cluster import SCRATCH, Crew, Hire
 from equivocal.world import World
 
 __all__ = ["Done", "Parcel", "Task", "UnfinishedError", "make_scratch_folder", "run_missing"]
@@ -99,8 +100,7 @@ class Done:
     def check(self) -> None:
         """Raise an `UnfinishedError` if a task failed; call it once the results are written."""
         if self.failures:
-            number = len(self.failures)
-            first = next(iter(self.failures.values()))
+            number, first = len(self.failures), next(iter(self.failures.values()))
             known = isinstance(first, UserError | RuntimeError)
             why = str(first).rstrip(".") if known else f"{type(first).__name__}: {first}"
             raise UnfinishedError(
@@ -231,5 +231,11 @@ def _train(world: str, training: TrainingSettings, check: Callable[[], None] | N
 @contextmanager
 def make_scratch_folder() -> Iterator[Path]:
     """Make a folder on a worker that is removed after use, whatever happens."""
-    with TemporaryDirectory(dir=find_scratch(), prefix="equivocal-") as folder:
+    place = None  # wherever the system says
+    if find_spec("distributed") is not None:
+        from distributed import get_worker
+
+        with suppress(ValueError):  # this process is no worker
+            place = get_worker().local_directory
+    with TemporaryDirectory(dir=place, prefix="equivocal-") as folder:
         yield Path(folder)

@@ -27,7 +27,8 @@ Otherwise: not replicated. What a rule needs and does not find → not run.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,15 @@ import pandas as pd
 import xarray as xr
 
 from equivocal.study.measures import arrange_grid
-from equivocal.study.statistics import TTest
+from equivocal.study.statistics import (
+    TTest,
+    clip_logit,
+    compute_largest_p,
+    one_sample,
+    paired,
+    paired_logit,
+)
+from equivocal.study.tables import load_printed_values
 
 REPLICATED, DIRECTION, NOT = "replicated", "direction only", "not replicated"
 NOT_TESTABLE, NOT_RUN = "not testable as printed", "not run"
@@ -69,7 +78,8 @@ class Facts:
 
     def explain(self, rule: str, verdict: str, **values: object) -> str:
         """Return the sentence of `record/claims.toml` for a verdict, filled in."""
-        return self.reasons[rule][verdict].format(**values)
+        reasons = self.reasons[rule]
+        return reasons.get(verdict, reasons.get("any verdict", "")).format(**values)
 
     def get_grids(self, entry: Entry, measure: str, sampler: str) -> tuple[np.ndarray, np.ndarray]:
         """Get (network, item) activations of the Bayesian model and of the trained network."""
@@ -109,11 +119,6 @@ def grade(direction: Sequence[bool], reached: Sequence[bool]) -> str:
     return REPLICATED if all(reached) else DIRECTION
 
 
-def format_interval(test: TTest, name: str, sign: str = "") -> str:
-    """Format a mean with its interval, where there is one."""
-    return f"{name} {test.mean:{sign}.3g}{format_span(test.ci_low, test.ci_high)}"
-
-
 def format_span(low: float, high: float) -> str:
     """Format an interval in brackets; without spread or with one network there is none."""
     return f" [{low:.3g}, {high:.3g}]" if low <= high else " (no interval)"
@@ -143,4 +148,228 @@ def explain_tests(verdict: str, what: str, missed: list[str], alpha: float) -> s
 
 def join_intervals(tests: dict[str, TTest], sign: str = "") -> str:
     """Format means and intervals, one after the other."""
-    return "; ".join(format_interval(test, name, sign) for name, test in tests.items())
+    return "; ".join(_format_row(asdict(test), name, sign) for name, test in tests.items())
+
+
+def judge_high(entry: Entry, facts: Facts, sampler: str) -> Finding:
+    """Judge whether activations of the trained network are above one half."""
+    limit = facts.limits["high"]
+    tests = {
+        name: one_sample(facts.get_grids(entry, name, sampler)[1].mean(axis=1))
+        for name in entry["measures"]
+    }
+    verdict = grade(
+        [test.mean > limit for test in tests.values()],
+        [test.ci_low > limit for test in tests.values()],
+    )
+    return Finding(join_intervals(tests), verdict, facts.explain("high", verdict, limit=limit))
+
+
+def judge_comparable(entry: Entry, facts: Facts, sampler: str) -> Finding:
+    """Judge whether Bayesian − MLE is within the margin."""
+    margin, tests = facts.limits["margin"], {}
+    for name in entry["measures"]:
+        bayes, mle = facts.get_grids(entry, name, sampler)
+        tests[name] = paired(bayes.mean(axis=1), mle.mean(axis=1))
+    verdict = grade(
+        [abs(test.mean) < margin for test in tests.values()],
+        [max(-test.ci_low, test.ci_high) < margin for test in tests.values()],
+    )
+    why = facts.explain("comparable", verdict, margin=margin)
+    return Finding("Bayesian − MLE: " + join_intervals(tests, "+"), verdict, why)
+
+
+def judge_change(entry: Entry, facts: Facts, sampler: str) -> Finding:
+    """Judge whether Bayesian − MLE has the printed sign, by four tests for each measure."""
+    alpha, sign = facts.limits["alpha"], entry["sign"]
+    means: dict[str, TTest] = {}
+    missed, reached, against = [], [], []
+    for name in entry["measures"]:
+        bayes, mle = facts.get_grids(entry, name, sampler)
+        tests = {
+            "over networks": paired(bayes.mean(axis=1), mle.mean(axis=1)),
+            "over items": paired(bayes.mean(axis=0), mle.mean(axis=0)),
+            "over networks, logits": paired_logit(bayes, mle),
+            "over items, logits": paired_logit(bayes.T, mle.T),
+        }
+        means[name] = tests["over networks"]
+        for kind, test in tests.items():
+            reached.append(test.p < alpha and sign * test.mean > 0)
+            seen = f"{name} {kind}, {test.mean:+.3g}, t = {test.t:.2f}, {format_p(test.p)}"
+            if not reached[-1]:
+                missed.append(seen)
+            if not sign * test.mean > 0:
+                against.append(seen)
+    verdict = grade([not against], reached)
+    what = f"Bayesian activations are {'higher' if sign > 0 else 'lower'}"
+    why = explain_tests(verdict, what, against or missed, alpha)
+    return Finding("Bayesian − MLE: " + join_intervals(means, "+"), verdict, why)
+
+
+def judge_specific(entry: Entry, facts: Facts, sampler: str) -> Finding:
+    """Judge whether the first measure gains more than the second."""
+    (one, one_mle), (two, two_mle) = (
+        facts.get_grids(entry, name, sampler) for name in entry["measures"]
+    )
+    raw = paired((one - one_mle).mean(axis=1), (two - two_mle).mean(axis=1))
+    gains = [clip_logit(a) - clip_logit(b) for a, b in ((one, one_mle), (two, two_mle))]
+    on_logits = paired(*(gain.mean(axis=1) for gain in gains))
+    alpha, tests = facts.limits["alpha"], {"activations": raw, "logits": on_logits}
+    missed = [
+        f"{scale}, t = {test.t:.2f}, {format_p(test.p)}"
+        for scale, test in tests.items()
+        if not (test.p < alpha and test.mean > 0)
+    ]
+    verdict = grade([test.mean > 0 for test in tests.values()], [not missed])
+    what = "the indicated agent gains more than words that do not belong"
+    text = join_intervals({"difference of gains": raw, "logits": on_logits}, "+")
+    return Finding(text, verdict, explain_tests(verdict, what, missed, alpha))
+
+
+def judge_at_zero(entry: Entry, facts: Facts, sampler: str) -> Finding:
+    """Show our tests where the printed test cannot give the printed p."""
+    texts = []
+    for estimate, name in product(entry["estimates"], entry["measures"]):
+        who, label = (sampler, "Bayesian") if estimate == "bayes" else (estimate, "MLE")
+        models, items = _test_against_zero(entry, facts, name, who)
+        p_values = f"networks {format_p(models['p'])}, items {format_p(items['p'])}"
+        texts.append(f"{_format_row(models, f'{label} {name}')}, {p_values}")
+    where = load_printed_values()["where"]
+    sizes = [where[f"against_zero_{kind}"]["n"] for kind in ("models", "items")]
+    largest = " or ".join(f"{compute_largest_p(n):.3f} (n = {n})" for n in sizes)
+    why = facts.explain("at_zero", NOT_TESTABLE, largest=largest)
+    return Finding("; ".join(texts), NOT_TESTABLE, why)
+
+
+def judge_above_zero(entry: Entry, facts: Facts, sampler: str) -> Finding:
+    """Judge tests against zero, as printed."""
+    alpha, names = facts.limits["alpha"], entry["measures"]
+    tests = {name: _test_against_zero(entry, facts, name, sampler) for name in names}
+    found = [row["p"] < alpha for rows in tests.values() for row in rows]
+    verdict = grade([any(found)], found)
+    why = facts.explain("above_zero", verdict, found=sum(found), tests=len(found), alpha=alpha)
+    text = "; ".join(_format_row(models, name) for name, (models, _) in tests.items())
+    return Finding(text, verdict, why)
+
+
+def _test_against_zero(
+    entry: Entry, facts: Facts, measure: str, estimate: str
+) -> list[dict[str, Any]]:
+    """Get the tests of a measure over networks and over items."""
+    tables = ("against_zero_models", "against_zero_items")
+    return [facts.get_test(table, entry, measure, estimate=estimate) for table in tables]
+
+
+def _format_row(row: dict[str, Any], name: str, sign: str = "") -> str:
+    """Format the mean and interval of a row of a table."""
+    return f"{name} {row['mean']:{sign}.3g}{format_span(row['ci_low'], row['ci_high'])}"
+
+
+def judge_undefined(entry: Entry, facts: Facts, sampler: str) -> Finding:  # noqa: ARG001
+    """Show accuracies; what the paper counts is not stated, and counting units rewards silence."""
+    found = facts.evidence
+    if not found.get("accuracy"):
+        raise MissingError("The accuracy of the networks was not handed over.")
+    shares = {"units, %:": found["accuracy"], "whole answers, %:": found["exact_match"]}
+    tests = {label: one_sample(100 * np.asarray(x, float)) for label, x in shares.items()}
+    why = facts.explain("undefined", NOT_TESTABLE, zeros=100 * found["all_zeros"])
+    return Finding(join_intervals(tests), NOT_TESTABLE, why)
+
+
+def judge_no_difference(entry: Entry, facts: Facts, sampler: str) -> Finding:
+    """Judge a prior at which the paired test sees nothing, where at the central one it does."""
+    alpha = facts.limits["alpha"]
+    here = _get_tests(entry, facts, sampler, entry["priors"])
+    there = _get_tests(entry, facts, sampler, [facts.central])
+    smaller = [abs(a["mean"]) < abs(b["mean"]) for a, b in zip(here, there, strict=True)]
+    silent = [a["p"] >= alpha > b["p"] for a, b in zip(here, there, strict=True)]
+    verdict = grade(smaller, silent)
+    tests = ", ".join(f"{row['measure']} {format_p(row['p'])}" for row in here)
+    why = facts.explain("no_difference", verdict, alpha=alpha, tests=tests)
+    return Finding(_format_changes(here), verdict, why)
+
+
+def judge_difference(entry: Entry, facts: Facts, sampler: str) -> Finding:
+    """Judge priors at which the paired tests see a difference, of either sign."""
+    alpha = facts.limits["alpha"]
+    rows = _get_tests(entry, facts, sampler, entry["priors"])
+    smallest = float(facts.dataset["prior"].min())
+    least = _get_tests(entry, facts, sampler, [smallest] * len(entry["priors"]))
+    larger = [abs(a["mean"]) > abs(b["mean"]) for a, b in zip(rows, least, strict=True)]
+    missed = [
+        f"{row['measure']} at {row['prior']:g} I, {scale} {format_p(row[name])}"
+        for row in rows
+        for name, scale in (("p", "activations"), ("logit_p", "logits"))
+        if not row[name] < alpha
+    ]
+    verdict = grade(larger, [not missed])
+    if not all(larger):
+        pairs = zip(rows, larger, strict=True)
+        missed = [f"{row['measure']} at {row['prior']:g} I" for row, good in pairs if not good]
+    what = f"all differences are larger than with {smallest:g} I"
+    return Finding(_format_changes(rows), verdict, explain_tests(verdict, what, missed, alpha))
+
+
+def _get_tests(
+    entry: Entry, facts: Facts, sampler: str, priors: list[float]
+) -> list[dict[str, Any]]:
+    return [
+        facts.get_test("priors_models", entry, measure, estimate=sampler, prior=prior)
+        for prior in priors
+        for measure in entry["measures"]
+    ]
+
+
+def _format_changes(rows: list[dict[str, Any]]) -> str:
+    return "Bayesian − MLE: " + "; ".join(
+        _format_row(row, f"{row['measure']} at {row['prior']:g} I", "+") for row in rows
+    )
+
+
+def judge_like_nuts(entry: Entry, facts: Facts, sampler: str) -> Finding:  # noqa: ARG001
+    """Judge means and standard deviations of activations against those of NUTS."""
+    nuts, factor = facts.evidence.get("nuts", {}), facts.limits["factor"]
+    if sampler not in nuts.get("sd_ratio", {}):
+        raise MissingError("NUTS was not run in this study.")
+    ratio, shift = (np.asarray(nuts[name][sampler]) for name in ("sd_ratio", "mean_shift"))
+    alike = float(((ratio >= 1 / factor) & (ratio <= factor)).mean())
+    near, median = float((shift <= 1).mean()), float(np.median(ratio))
+    verdict = grade([1 / factor <= median <= factor], [alike >= 0.9, near >= 0.9])
+    text = (
+        f"sd {median:.3g} × that of NUTS in the median ({ratio.min():.3g} to {ratio.max():.3g}); "
+        f"means {np.median(shift):.2g} of its sd away"
+    )
+    counts = {"questions": len(ratio), "network": nuts["network"], "factor": factor}
+    why = facts.explain("like_nuts", verdict, alike=alike, near=near, **counts)
+    return Finding(text, verdict, why)
+
+
+def judge_faster(entry: Entry, facts: Facts, sampler: str) -> Finding:
+    """Judge the time taken against that of NUTS, for the same units of one network."""
+    alike, nuts = judge_like_nuts(entry, facts, sampler), facts.evidence["nuts"]
+    ours, theirs = (float(nuts[f"seconds_{name}"]) for name in (sampler, "nuts"))
+    verdict = grade([ours < theirs], [alike.verdict == REPLICATED])
+    count = len(str(nuts["units"]).split(", "))
+    text = f"{ours:.3g} s, NUTS {theirs:.3g} s ({count} units of one network, one run)"
+    return Finding(text, verdict, facts.explain("faster", verdict))
+
+
+def judge_calibrated(entry: Entry, facts: Facts, sampler: str) -> Finding:  # noqa: ARG001
+    """Judge the distance to the exact beliefs, wherever the words so far are possible."""
+    data = facts.dataset
+    if sampler not in data["sampler"] or not bool(data["truth"].notnull().any()):
+        raise MissingError("This run holds no exact beliefs to compare with.")
+    bayes = data["mean"].sel(sampler=sampler, prior=facts.central)
+    far, far_mle = (
+        abs(answer.astype(float) - data["truth"]).mean(
+            ["condition", "item", "position", "probe", "unit"]
+        )
+        for answer in (bayes, data["mle"])
+    )
+    test, alpha = paired(far.values, far_mle.values), facts.limits["alpha"]
+    verdict = grade([test.mean < 0], [test.p < alpha])
+    missed = [f"t = {test.t:.2f}, {format_p(test.p)}"]
+    what = "its beliefs are nearer to the exact ones"
+    text = join_intervals({"mean distance to the exact belief, Bayesian − MLE:": test}, "+")
+    text += f"; of the trained networks {far_mle.mean():.3g}, all units, possible beginnings only"
+    return Finding(text, verdict, explain_tests(verdict, what, missed, alpha))
