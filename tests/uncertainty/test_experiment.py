@@ -22,8 +22,9 @@ from equivocal.gestalt import Network, Run, TrainingSettings
 from equivocal.gestalt.storage import name_arrays
 from equivocal.sampling.samplers import network_flow
 from equivocal.store import UnreadableError
-from equivocal.uncertainty import KINDS, make_mc_dropout, score_kinds
-from equivocal.uncertainty.members import load_members, save_members
+from equivocal.uncertainty import make_mc_dropout
+from equivocal.uncertainty.comparison import KINDS, score_kinds
+from equivocal.uncertainty.comprehenders import load_members, save_members
 from equivocal.world import World, example_text
 from tests.faults.damage import cut, flip
 
@@ -99,7 +100,7 @@ def test_a_run_that_is_loaded_took_as_long_as_when_it_was_trained(members: Membe
 
 
 def test_whatever_decides_members_is_in_their_key() -> None:
-    constants = network_flow.constants()
+    constants = network_flow.list_constants()
     given = {"weights": "a", "kind": "query", "index": 0, "settings": FEW, "constants": constants}
     key = hash_members(**given)
     for name, other in {

@@ -8,7 +8,7 @@ from rich import box
 from rich.table import Table
 
 from equivocal.cli.console import out, show_results
-from equivocal.cli.training import Networks, Quick, Seed
+from equivocal.cli.training import Networks, Quick, QuickFolder, Seed
 
 __all__ = ["CurveNetworks", "app", "list_constructions"]
 
@@ -53,14 +53,7 @@ def run(
     networks: Networks = None,
     curve_networks: CurveNetworks = None,
     seed: Seed = None,
-    folder: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            help="Folder for networks, tables, figures [runs/constructions; "
-            "-quick is added with --quick].",
-        ),
-    ] = None,
+    folder: QuickFolder = None,
     quick: Quick = False,
 ) -> None:
     """Let networks and particles of their posteriors read sentences that have two readings.
@@ -69,7 +62,7 @@ def run(
     interrupted run resumes.
     """
     from equivocal.experiments.suites import run_suites
-    from equivocal.suites.construction import CONSTRUCTIONS, check_construction
+    from equivocal.suites.suite import CONSTRUCTIONS, check_construction
 
     chosen = folder or Path("runs/constructions-quick" if quick else "runs/constructions")
     result = run_suites(

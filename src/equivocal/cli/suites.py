@@ -10,11 +10,9 @@ from rich.table import Table
 
 from equivocal.cli.console import out, show_results
 from equivocal.cli.constructions import CurveNetworks, list_constructions
-from equivocal.cli.training import Networks, Quick, Seed
+from equivocal.cli.training import Networks, Quick, QuickFolder, Seed
 
-__all__ = ["USUAL", "app"]
-
-USUAL, QUICK = Path("runs/suites"), Path("runs/suites-quick")
+__all__ = ["app"]
 
 RUN_EXAMPLES = (
     "Examples: `equivocal suites run`, `equivocal suites run --suite reversal_anomaly --measure "
@@ -59,14 +57,7 @@ def run(
     ] = None,
     networks: Networks = None,
     seed: Seed = None,
-    folder: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            help="Folder for networks, tables and figures [runs/suites; "
-            "-quick is added with --quick].",
-        ),
-    ] = None,
+    folder: QuickFolder = None,
     measures: Annotated[
         list[str] | None,
         typer.Option("--measure", help="A measure, or `all`; repeatable [as the suite says]."),
@@ -89,7 +80,7 @@ def run(
     """
     from equivocal.experiments.suites import run_suites
 
-    chosen = folder or (QUICK if quick else USUAL)
+    chosen = folder or Path("runs/suites-quick" if quick else "runs/suites")
     result = run_suites(
         names,
         chosen,

@@ -8,17 +8,20 @@ from pathlib import Path
 import pandas as pd
 
 from equivocal.errors import UserError, did_you_mean, join_names
-from equivocal.human_data.columns import PLACES, Columns, guess_place, translate_controls
 from equivocal.human_data.tables import (
     NETWORK,
+    PLACES,
     RESERVED,
+    Columns,
     check_where,
     choose_measures,
     convert_to_numbers,
+    guess_place,
     open_table,
     parse_where,
-    prepare_measures,
-    prepare_trials,
+    read_measures,
+    read_trials,
+    translate_controls,
 )
 from equivocal.world.spelling import fold
 
@@ -70,8 +73,8 @@ def join_files(
     """
     given, words = open_table(data), open_table(measures)
     check_where(where, given, words)
-    trials, names = prepare_trials(data, given, columns, where)
-    table = prepare_measures(measures, words, columns, where)
+    trials, names = read_trials(data, columns, where, given)
+    table = read_measures(measures, columns, where, words)
     joined = join(trials, table, chosen, translate_controls(controls, names), where)
     return replace(joined, columns=names)
 
