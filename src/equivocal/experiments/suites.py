@@ -42,8 +42,6 @@ from equivocal.suites import (
     measure_words,
     reading,
 )
-from equivocal.suites.construction_tables import summarise_construction
-from equivocal.suites.findings import summarise_findings
 from equivocal.suites.measurement import (
     ROWS,
     SAMPLER,
@@ -258,25 +256,8 @@ def _run_paradigms(
     *,
     by_role: bool,
 ) -> Result:
-    """Measure and judge paradigms."""
+    """Measure and judge paradigms; those of one world and the same measures are heard together."""
     began = perf_counter()
-    words = _measure_suites(suites, trained, measures, beliefs, by_role=by_role)
-    tables = findings.tabulate_all(words, suites)
-    settings = describe_suites(suites, measures, beliefs, trained.training, by_role=by_role)
-    settings["seconds"] = round(perf_counter() - began, 3)
-    summary = tuple(summarise_findings(tables["findings"]))
-    return Result(name="suites", tables=tables, settings=settings, summary=summary)
-
-
-def _measure_suites(
-    suites: Sequence[Suite],
-    trained: _Networks,
-    measures: Sequence[str],
-    beliefs: str,
-    *,
-    by_role: bool,
-) -> pd.DataFrame:
-    """Measure all words; suites of one world with the same measures are heard together."""
     worlds = list(dict.fromkeys(suite.world.fingerprint for suite in suites))
     groups: dict[tuple[int, tuple[str, ...]], list[Suite]] = {}
     for suite in sorted(suites, key=lambda suite: worlds.index(suite.world.fingerprint)):
@@ -289,12 +270,13 @@ def _measure_suites(
         if plain := [measure for measure in asked if measure not in sampled]:
             parts.append(measure_words(run.networks, own, plain, by_role=by_role))
         if sampled:
-            particles = _sample_posteriors(run, trained.store)
-            words = measure_words(
-                run.networks, own, sampled, particles.__getitem__, by_role=by_role
-            )
-            parts.append(words)
-    return pd.concat(parts, ignore_index=True)
+            find = _sample_posteriors(run, trained.store).__getitem__
+            parts.append(measure_words(run.networks, own, sampled, find, by_role=by_role))
+    tables = findings.tabulate_all(pd.concat(parts, ignore_index=True), suites)
+    settings = describe_suites(suites, measures, beliefs, trained.training, by_role=by_role)
+    settings["seconds"] = round(perf_counter() - began, 3)
+    summary = tuple(findings.summarise_findings(tables["findings"]))
+    return Result(name="suites", tables=tables, settings=settings, summary=summary)
 
 
 def _sample_posteriors(run: Run, store: Store) -> list[np.ndarray]:
@@ -308,28 +290,12 @@ def _sample_posteriors(run: Run, store: Store) -> list[np.ndarray]:
 
 
 def _run_construction(construction: Construction, trained: _Networks, followed: int) -> Result:
-    """Read a construction, with curves of the first `followed` networks."""
-    began = perf_counter()
-    readings = _read_construction(construction, trained, followed)
-    tables, name = (
-        construction_tables.tabulate_all(readings, construction, followed),
-        construction.name,
-    )
-    settings = describe_construction(construction, trained.training, followed)
-    settings["seconds"] = round(perf_counter() - began, 3)
-    summary = tuple(summarise_construction(construction, tables))
-    named = {f"{name}_{what}": table for what, table in tables.items()}
-    return Result(name=name, tables=named, settings=settings, summary=summary)
+    """Read a construction with every network and with particles of its posteriors.
 
-
-def _read_construction(
-    construction: Construction, trained: _Networks, followed: int
-) -> pd.DataFrame:
-    """Read every item with every network and with particles of its posteriors."""
-    run = trained.train(construction.world)
-    readers = [
-        Reader(construction, run, index, trained.store) for index in range(len(run.networks))
-    ]
+    Curves are of the first `followed` networks.
+    """
+    began, run = perf_counter(), trained.train(construction.world)
+    readers = [Reader(construction, run, n, trained.store) for n in range(len(run.networks))]
     usual, *curves = list_posteriors(construction, run.settings.sentences)
     parts = [reader.read_trained() for reader in readers]
     tasks = [(reader, usual) for reader in readers]
@@ -338,7 +304,13 @@ def _read_construction(
         for number, (reader, posterior) in enumerate(tasks, start=1):
             parts.append(reader.read_posterior(*posterior))
             advance(number, len(tasks), f"network {reader.index}")
-    return pd.concat(parts, ignore_index=True)
+    readings = pd.concat(parts, ignore_index=True)
+    tables = construction_tables.tabulate_all(readings, construction, followed)
+    settings = describe_construction(construction, trained.training, followed)
+    settings["seconds"] = round(perf_counter() - began, 3)
+    summary = tuple(construction_tables.summarise_construction(construction, tables))
+    named = {f"{construction.name}_{what}": table for what, table in tables.items()}
+    return Result(name=construction.name, tables=named, settings=settings, summary=summary)
 
 
 def _remove_earlier(folder: Path) -> None:

@@ -148,15 +148,13 @@ def compare(
     if slopes:
         way_out = f"choose fewer measures with --measure, leave out --slopes, or {way_out}"
     most_slopes = max(len(pair.full.slopes) for pair in pairs)
-    check_size(*counts.values(), most_slopes, way_out, most_effects)
+    check_size(counts["participants"], counts["items"], most_slopes, way_out, most_effects)
     check_trials(len(y), design.width + max(len(pair.full.measures) for pair in pairs))
     fits, restricted = _fit_all(y, design, pairs, advance)
     rows = [
         {"measure": pair.measure, "model": pair.kind, "trials": len(y)}
         | counts
-        | _describe_coefficient(pair, restricted[pair.full], design, float(y.std(ddof=1)))
-        | _compare_criteria(fits[pair.full], fits[pair.without])
-        | _describe_fits(fits[pair.full], fits[pair.without], restricted[pair.full])
+        | _describe_pair(pair, fits, restricted[pair.full], design, float(y.std(ddof=1)))
         for pair in pairs
     ]
     return Comparison(joined, log, pairs, notes, fits, pd.DataFrame(rows))
@@ -190,7 +188,7 @@ def _fit_all(
 
 def _pair_models(measures: list[str], slopes: bool) -> list[Pair]:
     """Pair the models with and without each measure, alone and together with the others."""
-    cases = [(name, "alone", (name,)) for name in measures]
+    cases: list[tuple[str, str, tuple[str, ...]]] = [(name, "alone", (name,)) for name in measures]
     if len(measures) > 1:
         cases += [(name, "together", tuple(measures)) for name in measures]
     pairs = []
@@ -201,30 +199,34 @@ def _pair_models(measures: list[str], slopes: bool) -> list[Pair]:
     return pairs
 
 
-def _describe_coefficient(
-    pair: Pair, fit: MixedFit, design: Design, response: float
+def _describe_pair(
+    pair: Pair,
+    fits: dict[Model, MixedFit],
+    restricted: MixedFit,
+    design: Design,
+    response: float,
 ) -> dict[str, Any]:
-    """Return the coefficient per unit, and in standard deviations of response and measure."""
+    """Describe a measure: its coefficient by REML, criteria by maximum likelihood, random parts.
+
+    The coefficient is per unit, and in standard deviations of response and measure. Differences of
+    criteria are above zero where they favour the measure.
+    """
     k, spread = design.width + pair.full.measures.index(pair.measure), design.spread[pair.measure]
-    estimate, (low, high) = float(fit.coefficients[k]), map(float, fit.intervals[k])
+    estimate, (low, high) = float(restricted.coefficients[k]), map(float, restricted.intervals[k])
+    full, without = fits[pair.full], fits[pair.without]
+    # two maxima found to the last digits but one may differ by less than nothing
+    chi2 = max(2 * (full.log_likelihood - without.log_likelihood), 0.0)
+    used = (full, without, restricted)
     return {
         "estimate": estimate / spread,
-        "se": float(fit.errors[k]) / spread,
+        "se": float(restricted.errors[k]) / spread,
         "low": low / spread,
         "high": high / spread,
         "std_estimate": estimate / response,
         "std_low": low / response,
         "std_high": high / response,
-        "df": float(fit.df[k]),
-        "p": float(fit.p_values[k]),
-    }
-
-
-def _compare_criteria(full: MixedFit, without: MixedFit) -> dict[str, float]:
-    """Return how much lower each criterion is with the measure: above zero favours it."""
-    # two maxima found to the last digits but one may differ by less than nothing
-    chi2 = max(2 * (full.log_likelihood - without.log_likelihood), 0.0)
-    return {
+        "df": float(restricted.df[k]),
+        "p": float(restricted.p_values[k]),
         "delta_aic": without.aic - full.aic,
         "delta_bic": without.bic - full.bic,
         "chi2": chi2,
@@ -232,19 +234,11 @@ def _compare_criteria(full: MixedFit, without: MixedFit) -> dict[str, float]:
         "log_likelihood": full.log_likelihood,
         "aic": full.aic,
         "bic": full.bic,
-    }
-
-
-def _describe_fits(full: MixedFit, without: MixedFit, restricted: MixedFit) -> dict[str, Any]:
-    """Return the spread of the random parts, and whether all three fits can be believed."""
-    used = (full, without, restricted)
-    notes = dict.fromkeys(fit.note for fit in used if fit.note)
-    return {
         "sd_participant": restricted.sds["participant"],
         "sd_item": restricted.sds["item"],
         "sd_residual": restricted.sd_residual,
         "converged": all(fit.converged for fit in used),
-        "note": "; ".join(notes),
+        "note": "; ".join(dict.fromkeys(fit.note for fit in used if fit.note)),
     }
 
 

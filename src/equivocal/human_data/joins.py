@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from equivocal.errors import UserError, did_you_mean, join_names
@@ -235,10 +236,8 @@ def _find_reasons(
         NO_WORD: both["found"] != "both",
         **{f"{name} is empty": both[name].isna() for name in (*names, *controls)},
     }
-    reasons = pd.Series("", both.index, dtype=object)
-    for reason, holds in tests.items():
-        reasons[holds & (reasons == "")] = reason
-    return reasons
+    found = np.select(list(tests.values()), list(tests), "")
+    return pd.Series(found, both.index, dtype=object)
 
 
 def _explain_no_match(

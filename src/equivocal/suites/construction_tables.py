@@ -27,7 +27,7 @@ from equivocal.suites.measurement import VARIANCE
 from equivocal.suites.reading import READINGS
 from equivocal.suites.suite import Construction
 
-__all__ = ["select_usual", "summarise_construction"]
+__all__ = ["select_usual"]
 
 CELLS = ["construction", "condition", "beliefs", "variance", "heard"]
 NAN = float("nan")

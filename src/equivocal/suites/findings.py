@@ -36,8 +36,6 @@ from equivocal.study.statistics import TTest, one_sample
 from equivocal.study.word_measures import MEASURES
 from equivocal.suites.suite import Finding, Suite, find_published
 
-__all__ = ["summarise_findings"]
-
 TABLES = ("words", "words_summary", "networks", "conditions", "findings")
 INDENT = 16  # as wide as the longest verdict
 Row = dict[Hashable, Any]
@@ -277,23 +275,30 @@ def summarise_findings(findings: pd.DataFrame) -> Iterator[str]:
 
 
 def _describe_effect(row: Row) -> str:
+    """Describe the effect with its intervals over networks and over items."""
     networks = _format_interval(row["network_low"], row["network_high"])
     items = _format_interval(row["item_low"], row["item_high"])
     return f"effect {_format_number(row['effect'])}, networks {networks}, items {items}"
 
 
 def _describe_ratio(row: Row) -> str:
+    """Describe the ratio of means, or say why there is none."""
     if row["no_ratio"]:
         return f"no ratio, since {row['no_ratio']}"
-    interval = _format_interval(row["ratio_low"], row["ratio_high"])
-    return f"ratio {_format_number(row['ratio'])} ({interval})"
+    return f"ratio {_format_estimate(row, 'ratio')}"
 
 
 def _describe_published(row: Row) -> str:
+    """Describe the ratio and the direction of the published networks."""
     if not row["published_direction"]:
         return "not published"
-    interval = _format_interval(row["published_ratio_low"], row["published_ratio_high"])
-    return f"{_format_number(row['published_ratio'])} ({interval}), {row['published_direction']}"
+    return f"{_format_estimate(row, 'published_ratio')}, {row['published_direction']}"
+
+
+def _format_estimate(row: Row, name: str) -> str:
+    """Format a number with its interval in brackets."""
+    interval = _format_interval(row[f"{name}_low"], row[f"{name}_high"])
+    return f"{_format_number(row[name])} ({interval})"
 
 
 def _format_number(value: float) -> str:

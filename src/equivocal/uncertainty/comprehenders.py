@@ -34,6 +34,10 @@ from equivocal.gestalt.storage import name_arrays
 from equivocal.store import Shapes, UnreadableError, parse_json, read_tensors
 from equivocal.world import Utterance, World, role_unit
 
+HEADER = "equivocal"  # the entry of a file's metadata that holds everything but arrays
+FACTS = ("seconds", "passes", "message", "converged")  # what the header holds beside the members
+MOST_MEMBERS = 1_000_000
+
 
 class PooledBeliefs(NamedTuple):
     """What all members together believe of each question and unit.
@@ -216,10 +220,6 @@ def build_role_questions(world: World, heard: Sequence[Utterance]) -> Questions:
     )
 
 
-HEADER = "equivocal"  # the entry of the metadata that holds everything but arrays
-MOST_MEMBERS = 1_000_000
-
-
 def save_members(members: Comprehenders, path: Path) -> None:
     """Write comprehenders to a file; `load_members` reads them back."""
     arrays = {name: np.asarray(array) for name, array in name_arrays(members.models).items()}
@@ -227,14 +227,8 @@ def save_members(members: Comprehenders, path: Path) -> None:
         name: np.ascontiguousarray(array if array.strides[0] else array[:1], np.float32)
         for name, array in arrays.items()
     }
-    about = {
-        "fingerprint": members.world.fingerprint,
-        "members": len(members),
-        "seconds": members.seconds,
-        "passes": members.passes,
-        "message": members.message,
-        "converged": members.converged,
-    }
+    about = {"fingerprint": members.world.fingerprint, "members": len(members)}
+    about |= {name: getattr(members, name) for name in FACTS}
     save_file(once, path, metadata={HEADER: json.dumps(about)})
 
 
@@ -283,10 +277,7 @@ def load_members(path: Path, network: Network, kind: str) -> Comprehenders:
         kind=kind,
         models=jax.tree.unflatten(jax.tree.structure(network.model), leaves),
         world=network.world,
-        seconds=about["seconds"],
-        passes=about["passes"],
-        message=about["message"],
-        converged=about["converged"],
+        **{name: about[name] for name in FACTS},
     )
 
 

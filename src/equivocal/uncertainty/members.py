@@ -39,6 +39,7 @@ from equivocal.sampling import sample_network
 from equivocal.uncertainty.comprehenders import Comprehenders, replace_last_layers, share_weights
 from equivocal.world import Corpus
 
+RATE = 0.1  # of dropout
 LAYERS = ("last", "query", "all")
 PARTICLES = 104  # more than the 101 weights of an output of the paper's network
 T = TypeVar("T")
@@ -96,9 +97,8 @@ def sample_comprehenders(
     if layers == "last":
         # not validated here, since `sample_posterior` explains mistakes better
         sampler = SamplerSettings.model_construct(method="exact-flow", **how)
-        posterior = infer_posterior(rows, sampler, prior_variance, seed)
-        models, passes = replace_last_layers(model, posterior.particles), 1
-        message, converged = posterior.info.message, posterior.info.converged
+        found: Any = infer_posterior(rows, sampler, prior_variance, seed)
+        models, passes = replace_last_layers(model, found.particles), 1
     else:
         found = sample_network(
             *_build_function(model, corpus, layers),
@@ -112,15 +112,14 @@ def sample_comprehenders(
         )
         models = _replace_weights(model, found.particles, layers)
         passes = found.info.forward_passes
-        message, converged = found.info.message, found.info.converged
     return Comprehenders(
         kind=layers,
         models=models,
         world=network.world,
         seconds=perf_counter() - began,
         passes=passes,
-        message=message,
-        converged=converged,
+        message=found.info.message,
+        converged=found.info.converged,
     )
 
 
@@ -205,9 +204,6 @@ def _cut_into_parts(model: SentenceGestalt, layers: str, cuts: int) -> list[np.n
     units = [np.concatenate(arrays).T for arrays in into]  # a row for each hidden unit
     last = np.concatenate([query.output_weight, query.output_bias[None]]).T
     return [last, *(part.ravel() for rows in units for part in np.array_split(rows, cuts))]
-
-
-RATE = 0.1  # of dropout
 
 
 def make_deep_ensemble(networks: Sequence[Network], seconds: float = 0.0) -> Comprehenders:

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from equivocal import __version__
-from equivocal.cli.constructions import run as run_command
+from equivocal.cli.suites import run_constructions as run_command
 from equivocal.errors import UserError
 from equivocal.experiments.suites import SuitesResult, describe_construction, list_posteriors
 from equivocal.gestalt import TrainingSettings
