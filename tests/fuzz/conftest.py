@@ -110,7 +110,6 @@ def kinds(
     for name, dataset in datasets.items():
         dataset.to_netcdf(folder / name, engine="scipy")
     save_members(make_deep_ensemble(small_run.networks), folder / "members.safetensors")
-    unseal_tensors(folder / "members.safetensors")
     readings = folder / "readings.json"
     save_readings(Readings(np.full((2, 5), 0.25), True), readings)
     Store(folder).record("made", KEY, [folder / "garden.csv"])
