@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from equivocal.human_data.power import analyse_once
-from equivocal.human_data.simulation import Experiment
+from equivocal.human_data.simulation import Experiment, analyse_once
 from equivocal.mixed_models import RandomPart, fit_mixed
 from tests.human_data.made_up import crossed, dense_covariance, log_likelihood
 

@@ -15,6 +15,8 @@ number of participants and items, however many trials there are.
 Bates, Mächler, Bolker & Walker (2015), J. Stat. Softw. 67(1), section 3, with ψ for their
 squared θ. Degrees of freedom by Satterthwaite's formula, as in Kuznetsova, Brockhoff & Christensen
 (2017), J. Stat. Softw. 82(13). Nothing here knows where the numbers come from: arrays in, fit out.
+The module stands alone because both `study` and `human_data` fit such models, and neither imports
+the other.
 """
 
 from collections.abc import Callable, Sequence

@@ -15,8 +15,7 @@ from equivocal.asking import Comprehender, Source
 from equivocal.gestalt import Run
 from equivocal.gestalt.runs import _read_curves
 from equivocal.gestalt.storage import load_network, read_run
-from equivocal.human_data.columns import Columns
-from equivocal.human_data.tables import read_measures, read_trials
+from equivocal.human_data.tables import Columns, read_measures, read_trials
 from equivocal.sampling import Posterior, sample_posterior
 from equivocal.store import CHECKSUM, Store, read_tensors
 from equivocal.study import Study, load_stimuli, load_study
@@ -24,7 +23,7 @@ from equivocal.study.grids import load_grid, load_sweep
 from equivocal.suites.reading import Readings, load_readings, save_readings
 from equivocal.suites.suite import DATA, load_suite
 from equivocal.uncertainty import make_deep_ensemble
-from equivocal.uncertainty.members import load_members, save_members
+from equivocal.uncertainty.comprehenders import load_members, save_members
 from equivocal.world import World, read_example
 from tests.report import made_up
 from tests.study.test_multiverse import GRID, STIMULI, STUDY

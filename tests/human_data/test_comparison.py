@@ -8,8 +8,9 @@ import pandas as pd
 import pytest
 
 from equivocal.errors import UserError
-from equivocal.human_data import Experiment, compare, estimate_power, join, simulate
-from equivocal.human_data.design import Model, check_size
+from equivocal.human_data import Experiment, compare, estimate_power, simulate
+from equivocal.human_data.comparison import Model, check_size
+from equivocal.human_data.joins import join
 from equivocal.human_data.r_scripts import (
     choose_r_names,
     name_columns,

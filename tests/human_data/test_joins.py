@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from equivocal.errors import UserError
-from equivocal.human_data import Columns, join_files, read_measures, read_trials
+from equivocal.human_data import Columns, join_files, read_measures
+from equivocal.human_data.tables import read_trials
 from equivocal.store import read_table
 
 MEASURES = """item,condition,position,word,update,note

@@ -8,9 +8,9 @@ import pytest
 from scipy import stats
 
 from equivocal.errors import UserError
-from equivocal.human_data import Experiment, build_stimuli, compare, estimate_power, join, simulate
-from equivocal.human_data.power import analyse_once
-from equivocal.human_data.simulation import draw_trials
+from equivocal.human_data import Experiment, build_stimuli, compare, estimate_power, simulate
+from equivocal.human_data.joins import join
+from equivocal.human_data.simulation import analyse_once, draw_trials
 
 SMALL = Experiment(participants=8, items=6, positions=2)
 

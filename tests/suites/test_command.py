@@ -16,14 +16,13 @@ import tomli_w
 
 from equivocal.cli.suites import run
 from equivocal.errors import UserError
-from equivocal.experiments.suites import SuitesResult, run_suites
+from equivocal.experiments.suites import COMPARED, SuitesResult, describe_suites, run_suites
 from equivocal.gestalt import TrainingSettings
 from equivocal.report.suite_figures import draw_overview, draw_suite
 from equivocal.store.overwrite import announce_overwrite
 from equivocal.study.summaries import append_means
-from equivocal.suites import PARADIGMS, Suite, load_suite, tabulate_findings, tabulate_networks
-from equivocal.suites.settings import COMPARED, describe_suites
-from equivocal.suites.summaries import summarise_findings
+from equivocal.suites import PARADIGMS, Suite, load_suite, tabulate_findings
+from equivocal.suites.findings import summarise_findings, tabulate_networks
 from tests.suites.test_findings import made_up
 
 

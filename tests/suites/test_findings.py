@@ -5,15 +5,13 @@ import pandas as pd
 import pytest
 
 from equivocal.study.statistics import one_sample
-from equivocal.suites import (
-    Suite,
-    load_suite,
+from equivocal.suites import Suite, load_suite, tabulate_findings
+from equivocal.suites.findings import (
+    judge_effect,
     tabulate_conditions,
-    tabulate_findings,
     tabulate_networks,
     tabulate_words,
 )
-from equivocal.suites.findings import judge_effect
 
 
 def made_up(suite: Suite, values: np.ndarray, measure: str = "semantic_update") -> pd.DataFrame:

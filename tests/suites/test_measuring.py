@@ -13,8 +13,13 @@ from equivocal.gestalt import Run
 from equivocal.store.store import Store
 from equivocal.study.word_measures import MEASURES
 from equivocal.suites import Suite, load_suite, measure_words
-from equivocal.suites.measurement import compute_logits, hear
-from equivocal.suites.particles import PARTICLES, SAMPLER, measure_particles, sample_particles
+from equivocal.suites.measurement import (
+    SAMPLER,
+    compute_logits,
+    hear,
+    measure_particles,
+    sample_particles,
+)
 
 
 def of(words, condition: str, item: str, network: int = 1) -> np.ndarray:
@@ -146,7 +151,7 @@ def test_posteriors_are_stored_and_belong_to_their_network(
     before = times(sampled)
     assert len(before) == 2
     found = sample_particles(small_run, 0, Store(sampled))
-    assert found.shape[:2] == (len(small_run.world.units), PARTICLES)
+    assert found.shape[:2] == (len(small_run.world.units), SAMPLER.num_particles)
     assert times(sampled) == before
     shutil.copytree(sampled, tmp_path, dirs_exist_ok=True)
     other = replace(small_run, models=small_run.models[::-1])  # as if trained anew

@@ -15,7 +15,7 @@ from equivocal.uncertainty import (
     sample_comprehenders,
 )
 from equivocal.uncertainty.comprehenders import build_role_questions
-from equivocal.uncertainty.posteriors import _cut_into_parts, _flatten
+from equivocal.uncertainty.members import _cut_into_parts, _flatten
 from tests.conftest import SMALL
 
 TEXTS = ["the dog chases the cat", "the boy", "bone finds bone on the lawn"]
@@ -102,7 +102,7 @@ def test_whole_networks_agree_with_the_sampler_where_only_the_last_layer_is_unce
 ) -> None:
     """`query` with next to no prior variance but for the last layer is `last`."""
     from equivocal.sampling import sample_network
-    from equivocal.uncertainty.posteriors import _build_function
+    from equivocal.uncertainty.members import _build_function
 
     network, corpus = small_run.networks[0], split_corpus(small_run.world, small_run.settings)[0]
     asked, query = features(network, corpus), network.model.query

@@ -22,8 +22,9 @@ from equivocal.gestalt import Network, Run, TrainingSettings
 from equivocal.gestalt.storage import name_arrays
 from equivocal.sampling.samplers import network_flow
 from equivocal.store import UnreadableError
-from equivocal.uncertainty import KINDS, make_mc_dropout, score_kinds
-from equivocal.uncertainty.members import load_members, save_members
+from equivocal.uncertainty import make_mc_dropout
+from equivocal.uncertainty.comparison import KINDS, score_kinds
+from equivocal.uncertainty.comprehenders import load_members, save_members
 from equivocal.world import World, read_example
 from tests.faults.damage import cut, flip
 

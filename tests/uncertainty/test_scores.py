@@ -10,16 +10,10 @@ from equivocal.experiments.uncertainty import summarise_in_words
 from equivocal.gestalt import Run
 from equivocal.gestalt.scoring import score_beliefs
 from equivocal.report.kind_figures import draw_kinds
-from equivocal.uncertainty import (
-    KINDS,
-    LAYERS,
-    enumerate_truth,
-    find_reversals,
-    make_deep_ensemble,
-    summarise_scores,
-)
-from equivocal.uncertainty.comparison import SCORES
+from equivocal.uncertainty import enumerate_truth, find_reversals, make_deep_ensemble
+from equivocal.uncertainty.comparison import KINDS, SCORES, summarise_scores
 from equivocal.uncertainty.comprehenders import PooledBeliefs
+from equivocal.uncertainty.members import LAYERS
 from equivocal.uncertainty.reversals import compute_auroc, find_study_pairs, sum_uncertainty
 from equivocal.uncertainty.truth import Truth, compute_role_scores, compute_scores
 from equivocal.world import ImpossibleSentenceError, World

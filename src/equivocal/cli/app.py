@@ -15,7 +15,6 @@ from typer.exceptions import TyperException
 from equivocal import __version__
 from equivocal.cli import (
     ask,
-    constructions,
     doctor,
     doubt,
     grids,
@@ -56,7 +55,7 @@ app.command("compare", epilog=people.COMPARE_EXAMPLES)(people.compare)
 app.command("simulate", epilog=people.SIMULATE_EXAMPLES)(people.simulate)
 app.add_typer(suites.app, name="suites")
 app.command("doubt", epilog=doubt.DOUBT_EXAMPLES)(doubt.doubt)
-app.add_typer(constructions.app, name="constructions")
+app.add_typer(suites.constructions, name="constructions")
 app.command("doctor", epilog=doctor.DOCTOR_EXAMPLES)(doctor.doctor)
 
 

@@ -8,7 +8,7 @@ from rich import box
 from rich.table import Table
 
 from equivocal.cli.console import out, show_results, show_table
-from equivocal.cli.training import Networks, Quick, Seed
+from equivocal.cli.training import Networks, Quick, QuickFolder, Seed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,7 +19,6 @@ DOUBT_EXAMPLES = (
     "Examples: `equivocal doubt --quick`, `equivocal doubt --networks 10 --out runs/doubt`, "
     "`equivocal doubt --world my.toml --networks 4 --out runs/mine`"
 )
-USUAL, QUICK = Path("runs/doubt"), Path("runs/doubt-quick")
 COLUMNS = {
     "nll": "NLL",
     "nll_excess": "above truth",
@@ -34,14 +33,7 @@ def doubt(
     world: Annotated[str, typer.Option(help="A world's name, or the path of a file.")] = "paper",
     networks: Networks = None,
     seed: Seed = None,
-    folder: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            help="Folder for networks, members, tables and figures [runs/doubt; "
-            "-quick is added with --quick].",
-        ),
-    ] = None,
+    folder: QuickFolder = None,
     layers: Annotated[
         list[str] | None,
         typer.Option(
@@ -57,7 +49,7 @@ def doubt(
     """
     from equivocal.experiments.uncertainty import compare_uncertainty
 
-    chosen = folder or (QUICK if quick else USUAL)
+    chosen = folder or Path("runs/doubt-quick" if quick else "runs/doubt")
     result = compare_uncertainty(
         world, chosen, quick=quick, networks=networks, seed=seed, layers=layers
     )

@@ -1,20 +1,17 @@
-"""`equivocal suites`: experiments as data, heard by trained networks."""
+"""`equivocal suites`: experiments as data, heard by trained networks.
 
-from enum import StrEnum
+`equivocal constructions` runs the constructions among them, in a folder of their own.
+"""
+
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich import box
 from rich.table import Table
 
 from equivocal.cli.console import out, show_results
-from equivocal.cli.constructions import CurveNetworks, list_constructions
-from equivocal.cli.training import Networks, Quick, Seed
-
-__all__ = ["USUAL", "app"]
-
-USUAL, QUICK = Path("runs/suites"), Path("runs/suites-quick")
+from equivocal.cli.training import Networks, Quick, QuickFolder, Seed
 
 RUN_EXAMPLES = (
     "Examples: `equivocal suites run`, `equivocal suites run --suite reversal_anomaly --measure "
@@ -22,14 +19,22 @@ RUN_EXAMPLES = (
     "runs/mine`"
 )
 
+CONSTRUCTION_EXAMPLES = (
+    "Examples: `equivocal constructions run`, `equivocal constructions run --only passive "
+    "--networks 4 --out runs/passive`, `equivocal constructions run --quick`"
+)
+
+CurveNetworks = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help="Networks in a construction's curves, which take eight posteriors each [all]."
+    ),
+]
+
 app = typer.Typer(no_args_is_help=True, help="Paradigms and constructions: experiments as data.")
-
-
-class Beliefs(StrEnum):
-    """Whose beliefs are measured."""
-
-    TRAINED = "trained"
-    POSTERIOR = "posterior"
+constructions = typer.Typer(
+    no_args_is_help=True, help="Passives, word order, attachment: two readings."
+)
 
 
 @app.command("list")
@@ -59,22 +64,15 @@ def run(
     ] = None,
     networks: Networks = None,
     seed: Seed = None,
-    folder: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            help="Folder for networks, tables and figures [runs/suites; "
-            "-quick is added with --quick].",
-        ),
-    ] = None,
+    folder: QuickFolder = None,
     measures: Annotated[
         list[str] | None,
         typer.Option("--measure", help="A measure, or `all`; repeatable [as the suite says]."),
     ] = None,
     beliefs: Annotated[
-        Beliefs,
+        Literal["trained", "posterior"],
         typer.Option(help="Of the trained last layer, or of particles of its posterior."),
-    ] = Beliefs.TRAINED,
+    ] = "trained",
     by_role: Annotated[
         bool,
         typer.Option("--by-role", help="Bayesian surprise about each role as well, in words.csv."),
@@ -89,7 +87,7 @@ def run(
     """
     from equivocal.experiments.suites import run_suites
 
-    chosen = folder or (QUICK if quick else USUAL)
+    chosen = folder or Path("runs/suites-quick" if quick else "runs/suites")
     result = run_suites(
         names,
         chosen,
@@ -99,6 +97,56 @@ def run(
         measures=measures or (),
         beliefs=beliefs,
         by_role=by_role,
+        curve_networks=curve_networks,
+    )
+    show_results(result.summary, chosen, quick=quick)
+
+
+@constructions.command("list")
+def list_constructions() -> None:
+    """List the constructions that come with the package."""
+    from equivocal.suites import CONSTRUCTIONS, load_construction
+
+    table = Table(box=box.SIMPLE)
+    table.add_column("construction", no_wrap=True)
+    table.add_column("world", no_wrap=True)
+    table.add_column("condition")
+    table.add_column("items", justify="right")
+    for construction in map(load_construction, CONSTRUCTIONS):
+        first = construction.name, construction.world.name
+        for condition in construction.conditions:
+            count = sum(item.condition == condition for item in construction.items)
+            table.add_row(*first, condition, str(count))
+            first = "", ""
+    out.print(table)
+
+
+@constructions.command("run", epilog=CONSTRUCTION_EXAMPLES)
+def run_constructions(
+    only: Annotated[
+        list[str] | None, typer.Option(help="A construction's name; repeatable [all].")
+    ] = None,
+    networks: Networks = None,
+    curve_networks: CurveNetworks = None,
+    seed: Seed = None,
+    folder: QuickFolder = None,
+    quick: Quick = False,
+) -> None:
+    """Let networks and particles of their posteriors read sentences that have two readings.
+
+    Trains the networks first, or uses those that are there. Writes tables/ and figures/. An
+    interrupted run resumes.
+    """
+    from equivocal.experiments.suites import run_suites
+    from equivocal.suites.suite import CONSTRUCTIONS, check_construction
+
+    chosen = folder or Path("runs/constructions-quick" if quick else "runs/constructions")
+    result = run_suites(
+        [check_construction(name) for name in only or CONSTRUCTIONS],
+        chosen,
+        quick=quick,
+        networks=networks,
+        seed=seed,
         curve_networks=curve_networks,
     )
     show_results(result.summary, chosen, quick=quick)

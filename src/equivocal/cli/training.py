@@ -21,6 +21,10 @@ TRAIN_EXAMPLES = (
 )
 
 Folder = Annotated[Path, typer.Option("--out", help="Folder for the results; made if needed.")]
+QuickFolder = Annotated[
+    Path | None,
+    typer.Option("--out", help="Folder for all results [runs/COMMAND; -quick is added to it]."),
+]
 Networks = Annotated[
     int | None, typer.Option(min=1, help="How many networks, trained side by side [ten].")
 ]

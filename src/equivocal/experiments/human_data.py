@@ -24,14 +24,14 @@ from equivocal.human_data import (
     Comparison,
     Experiment,
     build_stimuli,
+    compare,
     estimate_power,
     join_files,
     read_measures,
     simulate,
 )
-from equivocal.human_data.comparison import fit_models, plan_models
-from equivocal.human_data.power import check_counts
 from equivocal.human_data.r_scripts import name_columns, write_brms, write_lme4
+from equivocal.human_data.simulation import check_counts
 from equivocal.machine import collect_versions
 from equivocal.progress import progress
 from equivocal.store.files import compute_checksum, write_text_atomically
@@ -41,16 +41,7 @@ from equivocal.store.overwrite import announce_overwrite, refuse_foreign_files
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = [
-    "RUNS",
-    "WORDS",
-    "ComparisonResult",
-    "PowerResult",
-    "TrialsResult",
-    "compare_trials",
-    "simulate_power",
-    "simulate_trials",
-]
+__all__ = ["RUNS", "TrialsResult", "compare_trials", "simulate_power", "simulate_trials"]
 
 RUNS = 200  # experiments for each point of a power curve
 WORDS = Path("runs/suites/tables/words.csv")  # where `equivocal suites run` writes its measures
@@ -67,9 +58,21 @@ PLACES = ("data", "measures")  # where the inputs lie is of no matter, what they
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TrialsResult(Result):
-    """Tables of trials, or of what was found in them; `scripts` are other texts, by file name."""
+    """Tables of trials, or of what was found in them; `scripts` are other texts, by file name.
+
+    `compare_trials` has the tables "compare" (a row for each measure alone and together with the
+    others), "unmatched" (trials that were left out) and "trials"; `simulate_trials` "data" and
+    "measures"; `simulate_power` "power", by participants and items.
+    """
 
     scripts: dict[str, str] = field(default_factory=dict)
+
+    def draw(self) -> "dict[str, Figure]":
+        """Draw coefficients and differences in AIC, or power against participants."""
+        from equivocal.report.human_figures import draw_comparison, draw_power
+
+        known = {"compare": draw_comparison, "power": draw_power}
+        return {name: known[name](table) for name, table in self.tables.items() if name in known}
 
     def write(self, folder: str | Path) -> None:
         """Write NAME.toml, then a CSV file for each table with all digits, scripts and figures."""
@@ -84,34 +87,6 @@ class TrialsResult(Result):
             save_figure(figure, folder / "figures", name)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ComparisonResult(TrialsResult):
-    """Mixed models with and without each measure.
-
-    `tables` holds "compare" (a row for each measure alone and together with the others),
-    "unmatched" (trials that were left out) and "trials"; `comparison` the fitted models.
-    """
-
-    comparison: Comparison
-
-    def draw(self) -> "dict[str, Figure]":
-        """Draw coefficients with their intervals, and differences in AIC."""
-        from equivocal.report.human_figures import draw_comparison
-
-        return {"compare": draw_comparison(self.tables["compare"])}
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PowerResult(TrialsResult):
-    """Statistical power by participants and items, in the table "power"."""
-
-    def draw(self) -> "dict[str, Figure]":
-        """Draw power against participants, a line for each number of items."""
-        from equivocal.report.human_figures import draw_power
-
-        return {"power": draw_power(self.tables["power"])}
-
-
 def compare_trials(
     data: str | Path,
     measures: str | Path | None = None,
@@ -123,7 +98,7 @@ def compare_trials(
     where: Sequence[str] = (),
     log: bool = False,
     slopes: bool = False,
-) -> ComparisonResult:
+) -> TrialsResult:
     """Compare mixed models of people's responses with and without each measure.
 
     Parameters
@@ -150,7 +125,7 @@ def compare_trials(
 
     Returns
     -------
-    ComparisonResult
+    TrialsResult
         Already written to `out`.
 
     Raises
@@ -162,7 +137,8 @@ def compare_trials(
     began, out = monotonic(), Path(out)
     data, measures = Path(data), _find_words() if measures is None else Path(measures)
     joined = join_files(data, measures, columns or Columns(), measure, controls, where)
-    plan = plan_models(joined, log=log, slopes=slopes)
+    with progress("models") as advance:
+        comparison = compare(joined, log=log, slopes=slopes, advance=advance)
     settings = {
         "data": str(data),
         "measures": str(measures),
@@ -176,17 +152,14 @@ def compare_trials(
     }
     with hold_folder(out):
         _check_folder(out, "compare", settings)
-        with progress("models") as advance:
-            comparison = fit_models(plan, advance)
         trials = joined.trials.rename(columns=name_columns(joined))
         settings["seconds"] = round(monotonic() - began, 3)
-        result = ComparisonResult(
+        result = TrialsResult(
             name="compare",
             tables={"compare": comparison.table, "unmatched": joined.unmatched, "trials": trials},
             settings=_add_versions(settings),
             summary=_summarise_trials(comparison),
             scripts={"lme4.R": write_lme4(comparison), "brms.R": write_brms(comparison)},
-            comparison=comparison,
         )
         result.write(out)
     return result
@@ -255,7 +228,7 @@ def simulate_power(
     measures: str | Path | None = None,
     measure: str | None = None,
     where: Sequence[str] = (),
-) -> PowerResult:
+) -> TrialsResult:
     """Simulate and analyse many experiments, to see how often the effect is found.
 
     Parameters
@@ -275,7 +248,7 @@ def simulate_power(
 
     Returns
     -------
-    PowerResult
+    TrialsResult
         The table "power", already written to `out`.
 
     Raises
@@ -310,7 +283,7 @@ def simulate_power(
                 slopes=slopes,
                 advance=advance,
             )
-        result = PowerResult(
+        result = TrialsResult(
             name="power", tables={"power": found}, settings=_add_versions(settings)
         )
         result.write(out)
@@ -366,15 +339,11 @@ def _check_folder(folder: Path, name: str, settings: dict[str, Any]) -> None:
     """Refuse to overwrite a file of the user's; announce that other results are overwritten."""
     mark = folder / f"{name}.toml"
     refuse_foreign_files(mark, WRITTEN[name])
+    there = [path for file in WRITTEN[name] if (path := folder / file).exists()]
     for table in (Path(settings[each]) for each in settings["inputs"]):
-        if any(_is_same_file(table, folder / file) for file in WRITTEN[name]):
+        if any(path.samefile(table) for path in there):
             raise UserError(
                 f"{table} is read here and would be overwritten; choose another --out, or copy it "
                 "to another folder and give that."
             )
     announce_overwrite(mark, settings, [each for each in settings if each not in PLACES])
-
-
-def _is_same_file(path: Path, other: Path) -> bool:
-    """Tell whether two paths are one file, by whatever names."""
-    return path.exists() and other.exists() and path.samefile(other)

@@ -22,14 +22,7 @@ if TYPE_CHECKING:
     from equivocal.progress import Advance
     from equivocal.world import World
 
-__all__ = [
-    "QUICK",
-    "choose_training",
-    "cross_validate_into",
-    "report_epochs",
-    "select_best_epochs",
-    "train_or_load",
-]
+__all__ = ["cross_validate_into", "report_epochs", "select_best_epochs", "train_or_load"]
 
 QUICK = {"networks": 2, "epochs": 10, "sentences": 1_000}  # does it run? Not to be quoted
 

@@ -2,10 +2,13 @@
 
 `run_suites` is the function behind `equivocal suites run` and `equivocal constructions run`. What a
 measure, a verdict or a reading is, is defined in `equivocal.suites`.
+
+`suites.toml` is the last file that a run of paradigms writes: a folder without it holds no finished
+run. `constructions.toml` has a table for each construction, so that they can be run one by one.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -18,6 +21,7 @@ from equivocal.errors import UserError, did_you_mean, join_names
 from equivocal.experiments.networks import choose_training, train_or_load
 from equivocal.experiments.result import Result, write_tables
 from equivocal.gestalt import Run, TrainingSettings
+from equivocal.machine import collect_versions, get_package_version
 from equivocal.progress import announce, progress
 from equivocal.store import UnreadableError, is_plain_name, read_toml
 from equivocal.store.files import explain_write_errors, write_text_atomically
@@ -37,17 +41,16 @@ from equivocal.suites import (
     load_construction,
     load_suite,
     measure_words,
+    reading,
 )
-from equivocal.suites.measurement import SURPRISE
-from equivocal.suites.particles import sample_particles
-from equivocal.suites.settings import (
-    COMPARED,
-    describe_construction,
-    describe_suites,
-    list_posteriors,
-    needs_posterior,
+from equivocal.suites.measurement import (
+    ROWS,
+    SAMPLER,
+    SURPRISE,
+    VARIANCE,
+    choose_measures,
+    sample_particles,
 )
-from equivocal.suites.summaries import summarise_construction, summarise_findings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -57,6 +60,11 @@ if TYPE_CHECKING:
 __all__ = ["BELIEFS", "SuitesResult", "run_suites"]
 
 BELIEFS = ("trained", "posterior")
+PACKAGES = ("equivocal", "jax", "jaxlib", "numpy", "pandas", "scipy")
+# what makes a run another one; versions and the time it took do not
+COMPARED = ("suites", "measures", "beliefs", "worlds", "networks", "seed", "training", "posterior")
+VARIANCES = (0.1, 0.3, 1.0, 3.0, 10.0)
+HEARD = (100, 300, 1_000, 3_000, 10_000)  # sentences; no more than the networks were trained on
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -251,25 +259,8 @@ def _run_paradigms(
     *,
     by_role: bool,
 ) -> Result:
-    """Measure and judge paradigms."""
+    """Measure and judge paradigms; those of one world and the same measures are heard together."""
     began = perf_counter()
-    words = _measure_suites(suites, trained, measures, beliefs, by_role=by_role)
-    tables = findings.tabulate_all(words, suites)
-    settings = describe_suites(suites, measures, beliefs, trained.training, by_role=by_role)
-    settings["seconds"] = round(perf_counter() - began, 3)
-    summary = tuple(summarise_findings(tables["findings"]))
-    return Result(name="suites", tables=tables, settings=settings, summary=summary)
-
-
-def _measure_suites(
-    suites: Sequence[Suite],
-    trained: _Networks,
-    measures: Sequence[str],
-    beliefs: str,
-    *,
-    by_role: bool,
-) -> pd.DataFrame:
-    """Measure all words; suites of one world with the same measures are heard together."""
     worlds = list(dict.fromkeys(suite.world.fingerprint for suite in suites))
     groups: dict[tuple[int, tuple[str, ...]], list[Suite]] = {}
     for suite in sorted(suites, key=lambda suite: worlds.index(suite.world.fingerprint)):
@@ -282,12 +273,13 @@ def _measure_suites(
         if plain := [measure for measure in asked if measure not in sampled]:
             parts.append(measure_words(run.networks, own, plain, by_role=by_role))
         if sampled:
-            particles = _sample_posteriors(run, trained.store)
-            words = measure_words(
-                run.networks, own, sampled, particles.__getitem__, by_role=by_role
-            )
-            parts.append(words)
-    return pd.concat(parts, ignore_index=True)
+            find = _sample_posteriors(run, trained.store).__getitem__
+            parts.append(measure_words(run.networks, own, sampled, find, by_role=by_role))
+    tables = findings.tabulate_all(pd.concat(parts, ignore_index=True), suites)
+    settings = describe_suites(suites, measures, beliefs, trained.training, by_role=by_role)
+    settings["seconds"] = round(perf_counter() - began, 3)
+    summary = tuple(findings.summarise_findings(tables["findings"]))
+    return Result(name="suites", tables=tables, settings=settings, summary=summary)
 
 
 def _sample_posteriors(run: Run, store: Store) -> list[np.ndarray]:
@@ -301,28 +293,12 @@ def _sample_posteriors(run: Run, store: Store) -> list[np.ndarray]:
 
 
 def _run_construction(construction: Construction, trained: _Networks, followed: int) -> Result:
-    """Read a construction, with curves of the first `followed` networks."""
-    began = perf_counter()
-    readings = _read_construction(construction, trained, followed)
-    tables, name = (
-        construction_tables.tabulate_all(readings, construction, followed),
-        construction.name,
-    )
-    settings = describe_construction(construction, trained.training, followed)
-    settings["seconds"] = round(perf_counter() - began, 3)
-    summary = tuple(summarise_construction(construction, tables))
-    named = {f"{name}_{what}": table for what, table in tables.items()}
-    return Result(name=name, tables=named, settings=settings, summary=summary)
+    """Read a construction with every network and with particles of its posteriors.
 
-
-def _read_construction(
-    construction: Construction, trained: _Networks, followed: int
-) -> pd.DataFrame:
-    """Read every item with every network and with particles of its posteriors."""
-    run = trained.train(construction.world)
-    readers = [
-        Reader(construction, run, index, trained.store) for index in range(len(run.networks))
-    ]
+    Curves are of the first `followed` networks.
+    """
+    began, run = perf_counter(), trained.train(construction.world)
+    readers = [Reader(construction, run, n, trained.store) for n in range(len(run.networks))]
     usual, *curves = list_posteriors(construction, run.settings.sentences)
     parts = [reader.read_trained() for reader in readers]
     tasks = [(reader, usual) for reader in readers]
@@ -331,7 +307,13 @@ def _read_construction(
         for number, (reader, posterior) in enumerate(tasks, start=1):
             parts.append(reader.read_posterior(*posterior))
             advance(number, len(tasks), f"network {reader.index}")
-    return pd.concat(parts, ignore_index=True)
+    readings = pd.concat(parts, ignore_index=True)
+    tables = construction_tables.tabulate_all(readings, construction, followed)
+    settings = describe_construction(construction, trained.training, followed)
+    settings["seconds"] = round(perf_counter() - began, 3)
+    summary = tuple(construction_tables.summarise_construction(construction, tables))
+    named = {f"{construction.name}_{what}": table for what, table in tables.items()}
+    return Result(name=construction.name, tables=named, settings=settings, summary=summary)
 
 
 def _remove_earlier(folder: Path) -> None:
@@ -357,3 +339,79 @@ def _load_constructions_settings(path: Path) -> dict[str, Any]:
         announce(f"{path} cannot be read; its records of other constructions are lost")
         return {}
     return {name: table for name, table in found.items() if name in CONSTRUCTIONS}
+
+
+def needs_posterior(measure: str, beliefs: str) -> bool:
+    """Tell whether a measure is computed from particles, given whose `beliefs` are measured."""
+    reads = MEASURES[measure].reads
+    return reads == "ensemble" or (reads == "beliefs" and beliefs == "posterior")
+
+
+def describe_suites(
+    suites: Sequence[Suite],
+    measures: Sequence[str],
+    beliefs: str,
+    training: TrainingSettings,
+    *,
+    by_role: bool,
+) -> dict[str, Any]:
+    """Return what shaped a run of paradigms; without `measures` they are the suites' own."""
+    by_suite = [
+        choose_measures(measures or [suite.measure], suite.world.roles if by_role else ())
+        for suite in suites
+    ]
+    posterior = {
+        "particles": SAMPLER.num_particles,
+        "prior_variance": VARIANCE,
+        "rows": ROWS,
+        "seed": training.seed,  # of the first network; each has the next
+        "sampler": SAMPLER.model_dump(exclude_none=True),
+    }
+    sampled = any(
+        needs_posterior(name, beliefs) for suite in suites for name in measures or [suite.measure]
+    )
+    return {
+        "version": get_package_version(),
+        "suites": [suite.name for suite in suites],
+        "measures": list(dict.fromkeys(name for chosen in by_suite for name in chosen)),
+        "beliefs": beliefs,
+        "networks": training.networks,
+        "seed": training.seed,
+        "worlds": {suite.world.name: suite.world.fingerprint for suite in suites},
+        "training": asdict(training),
+        **({"posterior": posterior} if sampled else {}),
+        "versions": collect_versions(*PACKAGES),
+    }
+
+
+def list_posteriors(construction: Construction, sentences: int) -> list[tuple[float, int]]:
+    """List prior variance and sentences heard of each posterior, the usual one first."""
+    usual = [(VARIANCE, sentences)]
+    if not construction.curves:
+        return usual
+    usual += [(variance, sentences) for variance in VARIANCES if variance != VARIANCE]
+    return usual + [(VARIANCE, heard) for heard in HEARD if heard < sentences]
+
+
+def describe_construction(
+    construction: Construction, training: TrainingSettings, curve_networks: int
+) -> dict[str, Any]:
+    """Return what shaped the tables and figures of one construction."""
+    posteriors = list_posteriors(construction, training.sentences)
+    curves = {
+        "conditions": list(construction.curves),
+        "networks": curve_networks,  # the first ones
+        "prior_variances": sorted(v for v, heard in posteriors if heard == training.sentences),
+        "sentences_heard": sorted(heard for v, heard in posteriors if v == VARIANCE),
+    }
+    return {
+        "version": get_package_version(),
+        "world": construction.world.name,
+        "fingerprint": construction.world.fingerprint,
+        "items": len(construction.items),
+        "prior_variance": VARIANCE,  # of all tables and figures but the curves
+        **({"curves": curves} if construction.curves else {}),
+        "training": asdict(training),
+        "sampler": reading.SAMPLER.model_dump(exclude_none=True),
+        "versions": collect_versions(*PACKAGES),
+    }

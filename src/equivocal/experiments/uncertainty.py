@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -30,27 +30,20 @@ from equivocal.store.locks import hold_folder
 from equivocal.store.runs import locate_network
 from equivocal.store.store import Store, hash_content
 from equivocal.study.statistics import paired
-from equivocal.uncertainty.baselines import RATE, make_deep_ensemble, make_mc_dropout
-from equivocal.uncertainty.comparison import KINDS, score_kinds, summarise_scores
-from equivocal.uncertainty.comprehenders import Comprehenders
-from equivocal.uncertainty.members import load_members, save_members
-from equivocal.uncertainty.posteriors import LAYERS, PARTICLES, check_layers, sample_comprehenders
-from equivocal.uncertainty.reversals import find_reversals
-from equivocal.uncertainty.truth import enumerate_truth
+from equivocal.uncertainty import (
+    Comprehenders,
+    comparison,
+    comprehenders,
+    enumerate_truth,
+    find_reversals,
+    members,
+)
 from equivocal.world import World
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = [
-    "MemberStore",
-    "UncertaintyResult",
-    "UncertaintySettings",
-    "compare_uncertainty",
-    "describe_score",
-    "hash_members",
-    "summarise_in_words",
-]
+__all__ = ["UncertaintyResult", "compare_uncertainty", "describe_score"]
 
 PACKAGES = ("equivocal", "jax", "jaxlib", "numpy", "pandas", "scipy")
 
@@ -60,12 +53,12 @@ class UncertaintySettings:
     """Every number that decides what the kinds of uncertainty end with, but for the training."""
 
     prior_variance: float = 1.0  # the paper's central prior
-    num_particles: int = PARTICLES  # also masks of MC dropout
+    num_particles: int = members.PARTICLES  # also masks of MC dropout
     cuts: int = 1  # parts of each hidden layer
     num_steps: int = 40  # rounds of the network flow, at most
     tolerance: float = 0.5  # of the network flow, over all directions of a part together
     last_tolerance: float = 0.01  # of the last layer alone, which converges in a few steps
-    dropout: float = RATE
+    dropout: float = members.RATE
     seed: int = 0
 
 
@@ -126,28 +119,41 @@ def compare_uncertainty(
         folder holds networks with other settings.
     """
     began, out = perf_counter(), Path(out)
-    for name in layers or ():
-        check_layers(name)
-    kinds = [kind for kind in KINDS if kind not in LAYERS or kind in (layers or LAYERS)]
+    chosen = layers or members.LAYERS
+    for name in chosen:
+        members.check_layers(name)
+    kinds = [kind for kind in comparison.KINDS if kind not in members.LAYERS or kind in chosen]
     training = choose_training(networks, seed, quick=quick)
     world = world if isinstance(world, World) else World.load(world)
-    enumerate_truth(world), find_reversals(world)  # what a world lacks is told before the work
+    enumerate_truth(world)  # what a world lacks is told before the work
+    find_reversals(world)
     few = {"num_steps": 2, "num_particles": 24} if quick else {}
     settings = UncertaintySettings(seed=training.seed, **few)
     with hold_folder(out):
         run = train_or_load(world, training, out / "networks")
         place = out / f"dropout_{settings.dropout:g}"
         dropped = train_or_load(world, training, place, dropout=settings.dropout)
-        find_members = MemberStore(out, run, dropped, settings).load_or_make
+        load = MemberStore(out, run, dropped, settings).load_or_make
         with progress("kinds of uncertainty") as advance:
-            scores, roles = score_kinds(world, len(run.networks), find_members, advance, kinds)
-        summary = summarise_scores(scores)
+            scores, roles = comparison.score_kinds(world, len(run.networks), load, advance, kinds)
+        summary = comparison.summarise_scores(scores)
         answer = summarise_in_words(scores, summary, _count_seconds(run))
         result = UncertaintyResult(
             name="doubt",
             tables={"scores": scores, "roles": roles, "summary": summary},
-            settings=_describe_run(run, settings, kinds)
-            | {"answer": answer, "seconds": round(perf_counter() - began, 3)},
+            settings={
+                "version": get_package_version(),
+                "world": run.world.name,
+                "fingerprint": run.world.fingerprint,
+                "networks": len(run.networks),
+                "kinds": kinds,
+                "training_seconds_per_network": round(_count_seconds(run), 3),
+                "settings": asdict(settings),
+                "training": asdict(run.settings),
+                "versions": collect_versions(*PACKAGES),
+                "answer": answer,
+                "seconds": round(perf_counter() - began, 3),
+            },
             summary=(answer, *_describe_convergence(scores)),
         )
         result.write(out)
@@ -162,21 +168,6 @@ def _describe_convergence(scores: pd.DataFrame) -> list[str]:
         f"{own['message'].iloc[0]}"
         for kind, own in sampled
     ]
-
-
-def _describe_run(run: Run, settings: UncertaintySettings, kinds: Sequence[str]) -> dict[str, Any]:
-    """Return everything that shaped the tables, ready for TOML."""
-    return {
-        "version": get_package_version(),
-        "world": run.world.name,
-        "fingerprint": run.world.fingerprint,
-        "networks": len(run.networks),
-        "kinds": list(kinds),
-        "training_seconds_per_network": round(_count_seconds(run), 3),
-        "settings": asdict(settings),
-        "training": asdict(run.settings),
-        "versions": collect_versions(*PACKAGES),
-    }
 
 
 def _count_seconds(run: Run) -> float:
@@ -197,27 +188,28 @@ class MemberStore:
         """Return the members of a network; of all networks for a deep ensemble."""
         networks, settings, seed = self.run.networks, self.settings, self.settings.seed + index
         if kind == "trained":
-            return make_deep_ensemble(networks[index : index + 1])
+            return members.make_deep_ensemble(networks[index : index + 1])
         if kind == "deep ensemble":
-            return make_deep_ensemble(networks, _count_seconds(self.run) * (len(networks) - 1))
+            others = len(networks) - 1
+            return members.make_deep_ensemble(networks, _count_seconds(self.run) * others)
         if kind == "MC dropout":
             network, seconds = self.dropped.networks[index], _count_seconds(self.dropped)
             how = (settings.dropout, settings.num_particles)
-            return make_mc_dropout(network, *how, seed=seed, seconds=seconds)
+            return members.make_mc_dropout(network, *how, seed=seed, seconds=seconds)
         weights = compute_checksum(locate_network(self.folder / "networks", index))
         constants = {} if kind == "last" else network_flow.list_constants()
         return Store(self.folder).load_or_make(
             f"members/{kind}/{index:02d}",
             hash_members(weights, kind, index, settings, constants),
             ".safetensors",
-            load=partial(load_members, network=networks[index], kind=kind),
+            load=partial(comprehenders.load_members, network=networks[index], kind=kind),
             make=lambda: self._sample(kind, index),
-            save=save_members,
+            save=comprehenders.save_members,
         )
 
     def _sample(self, kind: str, index: int) -> Comprehenders:
         run, settings = self.run, self.settings
-        return sample_comprehenders(
+        return members.sample_comprehenders(
             run.networks[index],
             split_corpus(run.world, run.settings)[0],
             kind,

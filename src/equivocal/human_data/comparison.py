@@ -6,9 +6,11 @@ Each measure is added *alone* to the model without measures and, where there are
 the model that holds them *together*. Criteria and likelihood ratios are by maximum likelihood;
 coefficients, intervals and p-values by REML with Satterthwaite's degrees of freedom, since with few
 items the intervals of maximum likelihood are too short. Measures and controls enter in standard
-deviations over the trials; coefficients are given in those, and per unit.
+deviations over the trials; coefficients are given in those, and per unit. Data that no model can
+take are refused with the reason.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,20 +18,64 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from equivocal.human_data.design import (
-    MOST_LEVELS,
-    Design,
-    Model,
-    check_groups,
-    check_size,
-    prepare_response,
-    select_varying,
-)
+from equivocal.errors import UserError, join_names
 from equivocal.human_data.joins import Joined
-from equivocal.mixed_models import MixedFit, check_trials, fit_mixed
+from equivocal.mixed_models import MixedFit, RandomPart, check_trials, fit_mixed
 from equivocal.progress import Advance
 
-__all__ = ["Comparison", "Pair", "Plan", "compare", "fit_models", "plan_models"]
+MOST_LEVELS = 5_000  # columns of Z; the fit holds some matrices of that many squared
+
+
+class Model(NamedTuple):
+    """Which measures are fixed effects, and which also have a slope for each participant."""
+
+    measures: tuple[str, ...] = ()
+    slopes: tuple[str, ...] = ()
+
+
+class Design:
+    """The columns of X and Z for any of the models."""
+
+    def __init__(
+        self, trials: pd.DataFrame, measures: Sequence[str], controls: Sequence[str]
+    ) -> None:
+        self.spread = {name: float(trials[name].std()) for name in measures}
+        self.scaled = {
+            name: ((trials[name] - trials[name].mean()) / self.spread[name]).to_numpy(float)
+            for name in measures
+        }
+        self.codes = {
+            name: pd.factorize(trials[name], sort=True)[0] for name in ("participant", "item")
+        }
+        columns = [np.ones(len(trials))]
+        for name in controls:
+            columns += _code_control(trials[name])
+        self.base = np.column_stack(columns)
+        self.width = self.base.shape[1]
+        if np.linalg.matrix_rank(self.base) < self.width:
+            raise UserError(
+                f"the controls {join_names(controls)} are constant or determine each other; leave "
+                "one out."
+            )
+        for name in measures:
+            if not self.is_independent([name]):
+                raise UserError(
+                    f"{name} is determined by the controls {join_names(controls)}, so "
+                    "nothing is left of it to test; leave a control out."
+                )
+
+    def is_independent(self, measures: Sequence[str]) -> bool:
+        """Tell whether the controls and these measures do not determine each other."""
+        X, _ = self.build(Model(tuple(measures)))
+        return bool(np.linalg.matrix_rank(X) == X.shape[1])
+
+    def build(self, model: Model) -> tuple[np.ndarray, list[RandomPart]]:
+        """Build X and the random parts of a model."""
+        X = np.column_stack([self.base, *(self.scaled[name] for name in model.measures)])
+        parts = [RandomPart(name, codes) for name, codes in self.codes.items()]
+        people = self.codes["participant"]
+        parts += [RandomPart(f"{n} by participant", people, self.scaled[n]) for n in model.slopes]
+        return X, parts
 
 
 class Pair(NamedTuple):
@@ -42,21 +88,13 @@ class Pair(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Models to fit, of trials that have been checked."""
+class Comparison:
+    """Models that have been fitted, and the table of them."""
 
     joined: Joined
     log: bool
-    y: np.ndarray  # the response, or its logarithm
-    design: Design
     pairs: list[Pair]  # a row of the table each
     notes: list[str]
-
-
-@dataclass(frozen=True)
-class Comparison(Plan):
-    """Models that have been fitted, and the table of them."""
-
     fits: dict[Model, MixedFit]  # by maximum likelihood
     table: pd.DataFrame
 
@@ -94,14 +132,6 @@ def compare(
     UserError
         Where the trials cannot be fitted, with the reason.
     """
-    plan = plan_models(joined, log=log, slopes=slopes, most_effects=most_effects)
-    return fit_models(plan, advance)
-
-
-def plan_models(
-    joined: Joined, *, log: bool = False, slopes: bool = False, most_effects: int = MOST_LEVELS
-) -> Plan:
-    """Return the models to fit, once the trials are known to be fit for them (see `compare`)."""
     trials = joined.trials
     y = prepare_response(trials["response"].to_numpy(float), log)
     check_groups(trials)
@@ -113,29 +143,21 @@ def plan_models(
     if not design.is_independent(measures):
         notes.append("the measures determine each other, so they are fitted one by one only")
         pairs = [pair for pair in pairs if pair.kind == "alone"]
-    _check_effects(_count_groups(trials), pairs, most_effects)
+    counts = {f"{name}s": trials[name].nunique() for name in ("participant", "item")}
+    way_out = "keep some of them with --where"
+    if slopes:
+        way_out = f"choose fewer measures with --measure, leave out --slopes, or {way_out}"
+    most_slopes = max(len(pair.full.slopes) for pair in pairs)
+    check_size(counts["participants"], counts["items"], most_slopes, way_out, most_effects)
     check_trials(len(y), design.width + max(len(pair.full.measures) for pair in pairs))
-    return Plan(joined, log, y, design, pairs, notes)
-
-
-def fit_models(plan: Plan, advance: Advance = lambda *_: None) -> Comparison:
-    """Fit all models of a plan, and put what they say into a table (see `compare`)."""
-    fits, restricted = _fit_all(plan, advance)
-    spread, counts = float(plan.y.std(ddof=1)), _count_groups(plan.joined.trials)
+    fits, restricted = _fit_all(y, design, pairs, advance)
     rows = [
-        {"measure": pair.measure, "model": pair.kind, "trials": len(plan.y)}
+        {"measure": pair.measure, "model": pair.kind, "trials": len(y)}
         | counts
-        | _describe_coefficient(pair, restricted[pair.full], plan.design, spread)
-        | _compare_criteria(fits[pair.full], fits[pair.without])
-        | _describe_fits(fits[pair.full], fits[pair.without], restricted[pair.full])
-        for pair in plan.pairs
+        | _describe_pair(pair, fits, restricted[pair.full], design, float(y.std(ddof=1)))
+        for pair in pairs
     ]
-    return Comparison(**vars(plan), fits=fits, table=pd.DataFrame(rows))
-
-
-def _count_groups(trials: pd.DataFrame) -> dict[str, int]:
-    """Count participants and items."""
-    return {f"{name}s": trials[name].nunique() for name in ("participant", "item")}
+    return Comparison(joined, log, pairs, notes, fits, pd.DataFrame(rows))
 
 
 def _note_positions(joined: Joined) -> list[str]:
@@ -151,66 +173,60 @@ def _note_positions(joined: Joined) -> list[str]:
     ]
 
 
-def _check_effects(counts: dict[str, int], pairs: list[Pair], most: int) -> None:
-    """Refuse models with too many random effects, and say which option has fewer."""
-    slopes = max(len(pair.full.slopes) for pair in pairs)
-    way_out = "keep some of them with --where"
-    if slopes:
-        way_out = f"choose fewer measures with --measure, leave out --slopes, or {way_out}"
-    check_size(counts["participants"], counts["items"], slopes, way_out, most)
-
-
-def _fit_all(plan: Plan, advance: Advance) -> tuple[dict[Model, MixedFit], dict[Model, MixedFit]]:
+def _fit_all(
+    y: np.ndarray, design: Design, pairs: list[Pair], advance: Advance
+) -> tuple[dict[Model, MixedFit], dict[Model, MixedFit]]:
     """Fit every model by maximum likelihood, and those with the measure also by REML."""
-    wanted = dict.fromkeys(m for pair in plan.pairs for m in (pair.without, pair.full))
-    tasks = [(model, False) for model in wanted]
-    tasks += [(model, True) for model in dict.fromkeys(pair.full for pair in plan.pairs)]
+    tasks = dict.fromkeys((m, False) for pair in pairs for m in (pair.without, pair.full))
+    tasks |= dict.fromkeys((pair.full, True) for pair in pairs)
     found: dict[bool, dict[Model, MixedFit]] = {False: {}, True: {}}
     for done, (model, reml) in enumerate(tasks, start=1):
-        found[reml][model] = fit_mixed(plan.y, *plan.design.build(model), reml=reml)
+        found[reml][model] = fit_mixed(y, *design.build(model), reml=reml)
         advance(done, len(tasks), "fitting")
     return found[False], found[True]
 
 
 def _pair_models(measures: list[str], slopes: bool) -> list[Pair]:
     """Pair the models with and without each measure, alone and together with the others."""
-    found = []
-    for name in measures:
-        random: tuple[str, ...] = (name,) if slopes else ()
-        found.append(Pair(name, "alone", Model((name,), random), Model((), random)))
+    cases: list[tuple[str, str, tuple[str, ...]]] = [(name, "alone", (name,)) for name in measures]
     if len(measures) > 1:
-        all_of_them = tuple(measures)
-        random = all_of_them if slopes else ()
-        for name in measures:
-            others = tuple(other for other in measures if other != name)
-            found.append(Pair(name, "together", Model(all_of_them, random), Model(others, random)))
-    return found
+        cases += [(name, "together", tuple(measures)) for name in measures]
+    pairs = []
+    for name, kind, fixed in cases:
+        random = fixed if slopes else ()
+        without = tuple(other for other in fixed if other != name)
+        pairs.append(Pair(name, kind, Model(fixed, random), Model(without, random)))
+    return pairs
 
 
-def _describe_coefficient(
-    pair: Pair, fit: MixedFit, design: Design, response: float
+def _describe_pair(
+    pair: Pair,
+    fits: dict[Model, MixedFit],
+    restricted: MixedFit,
+    design: Design,
+    response: float,
 ) -> dict[str, Any]:
-    """Return the coefficient per unit, and in standard deviations of response and measure."""
+    """Describe a measure: its coefficient by REML, criteria by maximum likelihood, random parts.
+
+    The coefficient is per unit, and in standard deviations of response and measure. Differences of
+    criteria are above zero where they favour the measure.
+    """
     k, spread = design.width + pair.full.measures.index(pair.measure), design.spread[pair.measure]
-    estimate, (low, high) = float(fit.coefficients[k]), map(float, fit.intervals[k])
+    estimate, (low, high) = float(restricted.coefficients[k]), map(float, restricted.intervals[k])
+    full, without = fits[pair.full], fits[pair.without]
+    # two maxima found to the last digits but one may differ by less than nothing
+    chi2 = max(2 * (full.log_likelihood - without.log_likelihood), 0.0)
+    used = (full, without, restricted)
     return {
         "estimate": estimate / spread,
-        "se": float(fit.errors[k]) / spread,
+        "se": float(restricted.errors[k]) / spread,
         "low": low / spread,
         "high": high / spread,
         "std_estimate": estimate / response,
         "std_low": low / response,
         "std_high": high / response,
-        "df": float(fit.df[k]),
-        "p": float(fit.p_values[k]),
-    }
-
-
-def _compare_criteria(full: MixedFit, without: MixedFit) -> dict[str, float]:
-    """Return how much lower each criterion is with the measure: above zero favours it."""
-    # two maxima found to the last digits but one may differ by less than nothing
-    chi2 = max(2 * (full.log_likelihood - without.log_likelihood), 0.0)
-    return {
+        "df": float(restricted.df[k]),
+        "p": float(restricted.p_values[k]),
         "delta_aic": without.aic - full.aic,
         "delta_bic": without.bic - full.bic,
         "chi2": chi2,
@@ -218,17 +234,84 @@ def _compare_criteria(full: MixedFit, without: MixedFit) -> dict[str, float]:
         "log_likelihood": full.log_likelihood,
         "aic": full.aic,
         "bic": full.bic,
-    }
-
-
-def _describe_fits(full: MixedFit, without: MixedFit, restricted: MixedFit) -> dict[str, Any]:
-    """Return the spread of the random parts, and whether all three fits can be believed."""
-    used = (full, without, restricted)
-    notes = dict.fromkeys(fit.note for fit in used if fit.note)
-    return {
         "sd_participant": restricted.sds["participant"],
         "sd_item": restricted.sds["item"],
         "sd_residual": restricted.sd_residual,
         "converged": all(fit.converged for fit in used),
-        "note": "; ".join(notes),
+        "note": "; ".join(dict.fromkeys(fit.note for fit in used if fit.note)),
     }
+
+
+def prepare_response(values: np.ndarray, log: bool) -> np.ndarray:
+    """Return numbers that a linear model can be fitted to, or their logarithms."""
+    distinct = np.unique(values)
+    if len(distinct) < 2:
+        raise UserError(f"the response is {distinct[0]:g} in every trial; there is nothing to fit.")
+    if len(distinct) == 2:
+        raise UserError(
+            f"the response has only two values, {distinct[0]:g} and {distinct[1]:g}, and linear "
+            "models are not for these; fit a logistic one in R: glmer(response ~ measure + "
+            "(1 | participant) + (1 | item), family = binomial)."
+        )
+    if not log:
+        return values
+    if distinct[0] <= 0:
+        raise UserError(
+            f"the logarithm needs responses above zero, and one is {distinct[0]:g}; leave out "
+            "--log, or remove those trials."
+        )
+    return np.asarray(np.log(values))
+
+
+def check_groups(trials: pd.DataFrame) -> None:
+    """Refuse trials of a single participant or item, or a single trial of each."""
+    for name in ("participant", "item"):
+        levels = trials[name].nunique()
+        if levels < 2:
+            raise UserError(f"all joined trials have the same {name}; two or more are needed.")
+        if levels == len(trials):
+            raise UserError(
+                f"every {name} has one trial only, so {name}s cannot be told from noise; "
+                f"is --{name} the right column?"
+            )
+
+
+def check_size(
+    participants: int, items: int, slopes: int, way_out: str, most: int = MOST_LEVELS
+) -> None:
+    """Refuse more random effects than a fit can hold.
+
+    There is an intercept for each participant and item, and for each participant the slopes.
+    """
+    columns = items + participants * (1 + slopes)
+    if columns > most:
+        also = f" (each with {slopes + 1})" if slopes else ""
+        raise UserError(
+            f"{participants} participants{also} and {items} items make {columns} random effects, "
+            f"and at most {most} can be fitted here; {way_out}."
+        )
+
+
+def select_varying(trials: pd.DataFrame, names: Sequence[str], notes: list[str]) -> list[str]:
+    """Return the measures that are not the same in every trial, and note the others."""
+    constant = [name for name in names if not trials[name].nunique() > 1]
+    said = f"{join_names(constant)} is the same in every joined trial"
+    if len(constant) == len(names):
+        raise UserError(f"{said}; nothing to fit.")
+    if constant:
+        notes.append(f"{said} and is left out")
+    return [name for name in names if name not in constant]
+
+
+def is_numeric(values: pd.Series) -> bool:
+    """Tell whether a control is a number in every trial; otherwise its values are levels."""
+    return bool(pd.to_numeric(values, errors="coerce").notna().all())
+
+
+def _code_control(values: pd.Series) -> list[np.ndarray]:
+    """Return a column for a number, or an indicator for each level but the first."""
+    if is_numeric(values):
+        number = pd.to_numeric(values).to_numpy(float)
+        return [(number - number.mean()) / (number.std() or 1.0)]
+    levels = sorted(values.unique())
+    return [(values == level).to_numpy(float) for level in levels[1:]]

@@ -5,20 +5,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from equivocal.errors import UserError, did_you_mean, join_names
-from equivocal.human_data.columns import PLACES, Columns, guess_place, translate_controls
 from equivocal.human_data.tables import (
     NETWORK,
+    PLACES,
     RESERVED,
+    Columns,
     check_where,
     choose_measures,
     convert_to_numbers,
+    guess_place,
     open_table,
     parse_where,
-    prepare_measures,
-    prepare_trials,
+    read_measures,
+    read_trials,
+    translate_controls,
 )
 from equivocal.world.spelling import fold
 
@@ -70,8 +74,8 @@ def join_files(
     """
     given, words = open_table(data), open_table(measures)
     check_where(where, given, words)
-    trials, names = prepare_trials(data, given, columns, where)
-    table = prepare_measures(measures, words, columns, where)
+    trials, names = read_trials(data, columns, where, given)
+    table = read_measures(measures, columns, where, words)
     joined = join(trials, table, chosen, translate_controls(controls, names), where)
     return replace(joined, columns=names)
 
@@ -232,10 +236,8 @@ def _find_reasons(
         NO_WORD: both["found"] != "both",
         **{f"{name} is empty": both[name].isna() for name in (*names, *controls)},
     }
-    reasons = pd.Series("", both.index, dtype=object)
-    for reason, holds in tests.items():
-        reasons[holds & (reasons == "")] = reason
-    return reasons
+    found = np.select(list(tests.values()), list(tests), "")
+    return pd.Series(found, both.index, dtype=object)
 
 
 def _explain_no_match(

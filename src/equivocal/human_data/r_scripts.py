@@ -7,13 +7,12 @@ and neither package is a part of this one.
 import re
 from collections.abc import Iterable
 
-from equivocal.human_data.columns import PLACES
-from equivocal.human_data.comparison import Comparison
-from equivocal.human_data.design import Model, is_numeric
+from equivocal.human_data.comparison import Comparison, Model, is_numeric
 from equivocal.human_data.joins import Joined
+from equivocal.human_data.tables import PLACES
 from equivocal.human_data.tables import RESERVED as TAKEN
 
-__all__ = ["choose_r_names", "name_columns", "write_brms", "write_formula", "write_lme4"]
+__all__ = ["name_columns", "write_brms", "write_lme4"]
 
 RESERVED = {"if", "else", "repeat", "while", "function", "for", "next", "break", "in"}
 RESERVED |= {"TRUE", "FALSE", "NULL", "Inf", "NaN", "NA"}

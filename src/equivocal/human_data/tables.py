@@ -5,33 +5,65 @@ for each item and word. In both, `condition` is used where it is there, and a wo
 be replaced by the `word` itself. Measures may also have a row for each `measure`, with its `value`,
 as `equivocal suites run` writes them. Names of items and conditions are compared as text, 1 and 1.0
 being the same.
+
+A column that is missing under our name but present under a common other name is not passed over:
+without positions, every word of a sentence would be joined to the measure of one.
 """
 
+import re
+import shlex
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from equivocal.errors import UserError, did_you_mean, join_names
-from equivocal.human_data.columns import PLACES, Columns, explain_missing, find_columns
 from equivocal.store import read_table
 
+PLACES = ("item", "condition", "position", "word")  # what says which word of which sentence
+NEEDED = ("participant", "item", "response")
+OTHER_NAMES = {
+    "participant": ("subject", "subj", "sub", "ppt", "participant_id", "subject_id", "id"),
+    "item": ("sentence", "stimulus", "item_id", "sentence_id", "sent_id", "item_number"),
+    "condition": ("cond",),
+    "position": ("word_position", "word_number", "word_pos", "region", "word_nr", "wordnum"),
+    "word": ("token",),
+    "response": ("rt", "reading_time", "n400", "amplitude", "response_time"),
+}
 NETWORK = "network"  # measures are averaged over it
 WHOLE = 2**53  # beyond that floating point skips whole numbers
 RESERVED = ("row", "participant", "response", "found")  # names of ours in the joined table
 
 
-def open_table(path: Path) -> pd.DataFrame:
-    """Read a table that has rows, as it stands in its file."""
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """What the columns of the trial table are called.
+
+    `response` is `rt` unless given, or `response` where that is all there is.
+    """
+
+    participant: str = "participant"
+    item: str = "item"
+    condition: str = "condition"
+    position: str = "position"
+    word: str = "word"
+    response: str | None = None
+
+
+def open_table(path: Path, where: Sequence[str] = ()) -> pd.DataFrame:
+    """Read a table that has rows and the columns of `where`, as it stands in its file."""
     table = read_table(path)
     if table.empty:
         raise UserError(f"{path} has no rows below its header.")
-    return table.rename(columns=str)
+    table = table.rename(columns=str)
+    check_where(where, table)
+    return table
 
 
 def read_trials(
-    path: Path, columns: Columns, where: Sequence[str] = ()
+    path: Path, columns: Columns, where: Sequence[str] = (), table: pd.DataFrame | None = None
 ) -> tuple[pd.DataFrame, dict[str, str]]:
     """Read trials from a CSV file.
 
@@ -43,6 +75,8 @@ def read_trials(
         What its columns are called.
     where : sequence of str
         Keep rows with COLUMN=VALUE only.
+    table : DataFrame, optional
+        What the file holds, if it has been opened and `where` checked.
 
     Returns
     -------
@@ -51,15 +85,7 @@ def read_trials(
     names : dict
         What each of our columns is called in the file.
     """
-    table = open_table(path)
-    check_where(where, table)
-    return prepare_trials(path, table, columns, where)
-
-
-def prepare_trials(
-    path: Path, table: pd.DataFrame, columns: Columns, where: Sequence[str]
-) -> tuple[pd.DataFrame, dict[str, str]]:
-    """Return what `read_trials` does, of a table that has been read from there."""
+    table = open_table(path, where) if table is None else table
     names = find_columns(path, list(table.columns), columns)
     table = _filter_rows(table, where)
     chosen = {theirs: ours for ours, theirs in names.items()}
@@ -70,7 +96,9 @@ def prepare_trials(
     return _convert_keys(table, ("participant", *PLACES)), names
 
 
-def read_measures(path: Path, columns: Columns, where: Sequence[str] = ()) -> pd.DataFrame:
+def read_measures(
+    path: Path, columns: Columns, where: Sequence[str] = (), table: pd.DataFrame | None = None
+) -> pd.DataFrame:
     """Read measures from a CSV file, with a column for each.
 
     Parameters
@@ -79,18 +107,10 @@ def read_measures(path: Path, columns: Columns, where: Sequence[str] = ()) -> pd
         A row for each item and word, or for each of these and each measure.
     columns : Columns
         Item, condition, position and word may be called as in the trial table, or as we call them.
-    where : sequence of str
-        Keep rows with COLUMN=VALUE only.
+    where, table
+        As in `read_trials`.
     """
-    table = open_table(path)
-    check_where(where, table)
-    return prepare_measures(path, table, columns, where)
-
-
-def prepare_measures(
-    path: Path, table: pd.DataFrame, columns: Columns, where: Sequence[str]
-) -> pd.DataFrame:
-    """Return what `read_measures` does, of a table that has been read from there."""
+    table = open_table(path, where) if table is None else table
     theirs = {getattr(columns, place): place for place in PLACES if place not in table}
     table = _convert_keys(_filter_rows(table, where).rename(columns=theirs), PLACES)
     if "item" not in table:
@@ -205,3 +225,82 @@ def convert_to_numbers(values: pd.Series) -> pd.Series:
     """Convert to floating point; what is no finite number is missing."""
     found = pd.to_numeric(values, errors="coerce").astype(float)
     return found.where(np.isfinite(found))
+
+
+def find_columns(path: Path, present: Sequence[str], columns: Columns) -> dict[str, str]:
+    """Return the column for each of our names, once none that is needed or asked for is missing."""
+    names = asdict(replace(columns, response=columns.response or _choose_response(path, present)))
+    for name in names.values():
+        roles = [f"--{role}" for role in names if names[role] == name]
+        if len(roles) > 1:
+            both = " and ".join(roles)
+            raise UserError(f"{both} name the same column {name!r}; give each its own.")
+    for role, name in names.items():
+        if name in present:
+            continue
+        if role in NEEDED or name != role:
+            raise UserError(explain_missing(path, name, role, present))
+        likely = [other for other in _guess_columns(role, present) if other not in names.values()]
+        if likely:
+            raise UserError(
+                f"{path} has no column {name!r}; found {likely[0]!r}, so add --{role} "
+                f"{shlex.quote(likely[0])}, or rename it if it is something else."
+            )
+    return names
+
+
+def _choose_response(path: Path, present: Sequence[str]) -> str:
+    """Choose `rt` or `response`; the latter may be a button beside the `RT` of pressing it."""
+    if "rt" in present or "response" not in present:
+        return "rt"
+    likely = _guess_columns("response", present)
+    if len(likely) > 1:
+        raise UserError(
+            f"{path} has {join_names(likely)}, and either may be meant; choose with --response."
+        )
+    return "response"
+
+
+def _guess_columns(role: str, present: Sequence[str]) -> list[str]:
+    """Return columns that are likely to be meant, whatever their capitals and blanks."""
+    known = (role, *OTHER_NAMES[role])
+    plain = {name: re.sub(r"[\W_]+", "_", name.casefold()).strip("_") for name in present}
+    return [name for other in known for name in present if plain[name] == other]
+
+
+def guess_place(name: str) -> str | None:
+    """Return which of `PLACES` a column is likely to hold.
+
+    >>> guess_place("word_position"), guess_place("Word"), guess_place("suite")
+    ('position', 'word', None)
+    """
+    return next((place for place in PLACES if _guess_columns(place, [name])), None)
+
+
+def explain_missing(
+    path: Path, name: str, role: str, present: Sequence[str], *, option: bool = True
+) -> str:
+    """Return the sentence for a column that is missing, with the likeliest instead of it."""
+    near = did_you_mean(name, present)
+    if not near:
+        usual = _guess_columns(role, present)
+        near = f": did you mean {usual[0]!r}?" if usual else f"; there are {join_names(present)}."
+    way_out = f" Name it with --{role}." if option else ""
+    return f"{path} has no column {name!r}{near}{way_out}"
+
+
+def translate_controls(controls: Sequence[str], names: dict[str, str]) -> list[str]:
+    """Translate controls, called as in the trial table, to the names that a join knows."""
+    ours = {theirs: name for name, theirs in names.items()}
+    for control in controls:
+        if ours.get(control) in NEEDED:
+            raise UserError(
+                f"--control {control} is the {ours[control]}, which the models hold already; leave "
+                "it out."
+            )
+        if control in names and control not in ours:
+            raise UserError(
+                f"--control {control}: by --{control} that is {names[control]!r} here; give that, "
+                "or rename the column."
+            )
+    return [ours.get(control, control) for control in controls]

@@ -13,7 +13,7 @@ from matplotlib.ticker import NullLocator, PercentFormatter
 from equivocal.report.style import COLOURS, add_legend, publication_style
 from equivocal.suites import Construction
 from equivocal.suites.construction_tables import select_usual, tabulate_items
-from equivocal.suites.particles import VARIANCE
+from equivocal.suites.measurement import VARIANCE
 
 __all__ = ["draw_construction", "draw_curves", "draw_readings"]
 

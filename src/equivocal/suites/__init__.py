@@ -6,25 +6,23 @@ have items in the format of `equivocal.world.items`. `equivocal.experiments.suit
 them from end to end, and `equivocal.report.suite_figures` draws their tables.
 """
 
-from equivocal.suites.construction import CONSTRUCTIONS, Construction, load_construction
-from equivocal.suites.construction_tables import tabulate_beliefs, tabulate_shares
-from equivocal.suites.findings import (
-    tabulate_conditions,
-    tabulate_findings,
-    tabulate_networks,
-    tabulate_words,
-)
+from equivocal.suites.findings import tabulate_findings
 from equivocal.suites.measurement import measure_words
-from equivocal.suites.published import load_published_means
-from equivocal.suites.reading import READINGS, Reader, compute_exact_beliefs
-from equivocal.suites.suite import PARADIGMS, Finding, Suite, load_suite
+from equivocal.suites.reading import Reader, compute_exact_beliefs
+from equivocal.suites.suite import (
+    CONSTRUCTIONS,
+    PARADIGMS,
+    Construction,
+    Suite,
+    load_construction,
+    load_published_means,
+    load_suite,
+)
 
 __all__ = [
     "CONSTRUCTIONS",
     "PARADIGMS",
-    "READINGS",
     "Construction",
-    "Finding",
     "Reader",
     "Suite",
     "compute_exact_beliefs",
@@ -32,10 +30,5 @@ __all__ = [
     "load_published_means",
     "load_suite",
     "measure_words",
-    "tabulate_beliefs",
-    "tabulate_conditions",
     "tabulate_findings",
-    "tabulate_networks",
-    "tabulate_shares",
-    "tabulate_words",
 ]

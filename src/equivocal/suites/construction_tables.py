@@ -23,14 +23,15 @@ import pandas as pd
 from scipy import stats
 
 from equivocal.study.statistics import LEVEL, one_sample
-from equivocal.suites.construction import Construction
-from equivocal.suites.particles import VARIANCE
+from equivocal.suites.measurement import VARIANCE
 from equivocal.suites.reading import READINGS
+from equivocal.suites.suite import Construction
 
-__all__ = ["select_usual", "tabulate_all", "tabulate_beliefs", "tabulate_items", "tabulate_shares"]
+__all__ = ["select_usual", "tabulate_items"]
 
 CELLS = ["construction", "condition", "beliefs", "variance", "heard"]
 NAN = float("nan")
+NOTHING = "–"
 Interval = Callable[[np.ndarray], tuple[float, float]]  # of means, over networks or over items
 
 
@@ -172,3 +173,79 @@ def _correlate(first: pd.Series, second: pd.Series) -> dict[str, float]:
     found = stats.pearsonr(a, b)
     low, high = found.confidence_interval(LEVEL)
     return dict(zip(names, map(float, (found.statistic, low, high)), strict=True))
+
+
+def summarise_construction(
+    construction: Construction, tables: dict[str, pd.DataFrame]
+) -> Iterator[str]:
+    """Yield beliefs, readings and curves of a construction, as tables in text.
+
+    Parameters
+    ----------
+    construction : Construction
+        What was read.
+    tables : dict of str to DataFrame
+        `readings`, `shares`, `beliefs` and, where there are curves, `curves`.
+    """
+    yield construction.title
+    own = tables["beliefs"].query("beliefs == 'trained'").set_index("condition")
+    numbers = own.loc[list(construction.conditions), ["items", "exact", "belief", "error"]]
+    numbers = numbers.rename_axis(index=None, columns="condition")
+    yield numbers.to_string(float_format="{:.3f}".format, na_rep=NOTHING) + "\n"
+    yield _tabulate_readings(construction, tables["shares"]).to_string() + "\n"
+    for condition, share in construction.people.items():
+        yield f"people, {condition}: about {100 * share:.0f} % ({construction.sources[0]})"
+    networks = tables["shares"]["networks"].iloc[0]
+    yield (
+        f"Exact: the exact belief in the answer ({NOTHING}: the world never says this). Belief: "
+        f"that of {networks} trained networks; error: its mean distance from the exact one. Rival: "
+        "the share of trained networks, and of particles, with the other reading, with "
+        "conservative 95 % intervals over networks and over items. Neither: the share of particles "
+        "whose answers fit neither reading."
+    )
+    if not (converged := tables["readings"]["converged"]).all():
+        some = f"{1 - converged.mean():.0%} of the readings"
+        yield f"{some} are of posteriors that did not converge; see the column `converged`."
+    if construction.curves:
+        yield from _tabulate_curves(tables["curves"])
+
+
+def _tabulate_readings(construction: Construction, shares: pd.DataFrame) -> pd.DataFrame:
+    """Return the shares of each condition, formatted, one row each."""
+    by_cell = shares.set_index(["beliefs", "reading", "condition"])["share"]
+    cells = by_cell.map(_format_percent).unstack("condition").T
+    rival = shares.query("beliefs == 'posterior' and reading == 'rival'").set_index("condition")
+    trained, neither = cells["trained", "rival"], cells["posterior", "neither"]
+    table = pd.DataFrame({"trained": trained, **_format_shares(rival), "neither": neither})
+    return table.loc[list(construction.conditions)].rename_axis(index=None, columns="rival %")
+
+
+def _tabulate_curves(shares: pd.DataFrame) -> Iterator[str]:
+    """Yield the share of the rival reading along prior variances, then along sentences heard."""
+    rival = shares[shares["reading"] == "rival"]
+    yield f"Curves, of {shares['networks'].iloc[0]} networks:"
+    for column, title, rows in (
+        ("variance", "prior variance", rival[rival["heard"] == rival["heard"].max()]),
+        ("heard", "sentences heard", rival[rival["variance"] == VARIANCE]),
+    ):
+        ordered = rows.sort_values(["condition", column]).set_index("condition")
+        along = {title: ordered[column].map("{:,g}".format)}
+        table = pd.DataFrame(along | _format_shares(ordered)).rename_axis(
+            index=None, columns="rival %"
+        )
+        yield table.to_string() + "\n"
+
+
+def _format_percent(share: float) -> str:
+    """Format a share, without decimals where it is exactly 0 or 1, to tell these from nearly so."""
+    return f"{100 * share:.{0 if share in (0, 1) else 1}f}"
+
+
+def _format_shares(rows: pd.DataFrame) -> dict[str, "pd.Series[str]"]:
+    """Format the shares of particles with their intervals over networks and over items."""
+    columns = {"particles": rows["share"].map(_format_percent)}
+    for over in ("network", "item"):
+        low, high = (rows[f"share_{over}_{end}"].map(_format_percent) for end in ("low", "high"))
+        known = rows[f"share_{over}_low"].notna()
+        columns[f"over {over}s"] = (low + " to " + high).where(known, NOTHING)
+    return columns

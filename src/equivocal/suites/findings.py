@@ -10,7 +10,13 @@ items, networks averaged. The verdict:
     reversed        the effect and all of both intervals have the opposite sign
     not defined     the measure has no value at a critical word
 
-The published networks are compared by ratios: see `equivocal.suites.published`.
+Amounts cannot be compared between networks of different make, such as ours and the published ones
+of 2018; ratios can, of what is predicted to be larger to what is predicted to be smaller:
+
+    Σ_{w>0} w·m / Σ_{w<0} |w|·m        m: condition means, w: the contrast's weights
+
+For a pair this is the ratio of the two means. Over networks it is the geometric mean, with a t
+interval of the logarithms.
 
 The interval over items treats them as independent. Where a suite is made by rotation (see
 `scripts.make_paradigm_items`: incongruity, relatedness, priming, reversals) they are not: item
@@ -20,32 +26,27 @@ in the mean, but they remain in the variance between items. As far as these cont
 additive, the interval is conservative: wider than it need be.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from equivocal.study.statistics import TTest, one_sample
 from equivocal.study.word_measures import MEASURES
-from equivocal.suites.published import (
-    compare_published,
-    compute_ratio,
-    explain_missing_ratio,
-    find_published,
-)
-from equivocal.suites.suite import Finding, Suite
+from equivocal.suites.suite import Finding, Suite, find_published
 
 TABLES = ("words", "words_summary", "networks", "conditions", "findings")
+INDENT = 16  # as wide as the longest verdict
+Row = dict[Hashable, Any]
 VERDICTS = ("held", "direction only", "missed", "reversed", "not defined")
 
 
 def tabulate_all(words: pd.DataFrame, suites: Sequence[Suite]) -> dict[str, pd.DataFrame]:
     """Return all `TABLES` of words that `measure_words` gave, by name."""
-    made = (
-        tabulate(words, suites)
-        for tabulate in (tabulate_networks, tabulate_conditions, tabulate_findings)
-    )
-    return dict(zip(TABLES, (words, tabulate_words(words), *made), strict=True))
+    found = [words, tabulate_words(words)]
+    found += [make(words, suites) for make in (tabulate_networks, tabulate_conditions)]
+    return dict(zip(TABLES, [*found, tabulate_findings(words, suites)], strict=True))
 
 
 def tabulate_words(words: pd.DataFrame) -> pd.DataFrame:
@@ -209,3 +210,102 @@ def _spell_contrast(finding: Finding) -> str:
         " + ".join(name if weight == 1 else f"{weight:g} {name}" for name, weight in side)
         for side in (larger, smaller)
     )
+
+
+def compare_published(suite: Suite, finding: Finding, measure: str) -> dict[str, float | str]:
+    """Return direction and ratio in the published networks, where they heard these conditions."""
+    published, direction = find_published(suite, measure), ""
+    means = np.empty((0, len(finding.contrast)))
+    if all(name in published for name in finding.contrast):
+        means = np.stack([published[name] for name in finding.contrast], axis=1)
+    columns = compute_ratio("published_ratio", finding, means, measure)
+    if len(means):
+        direction = "as predicted" if columns["published_ratio"] > 1 else "the other way"
+    return {"published_direction": direction, **columns}
+
+
+def compute_ratio(name: str, finding: Finding, means: np.ndarray, measure: str) -> dict[str, float]:
+    """Return the ratio of means (network, condition) with its interval; NaN where undefined."""
+    above, below = _sum_sides(finding, means)
+    defined = not explain_missing_ratio(finding, means, measure)
+    test = one_sample(np.log(above / below) if defined else np.full(len(means), np.nan))
+    ends = np.exp([test.mean, test.ci_low, test.ci_high])
+    return dict(zip((name, f"{name}_low", f"{name}_high"), map(float, ends), strict=True))
+
+
+def explain_missing_ratio(finding: Finding, means: np.ndarray, measure: str) -> str:
+    """Say why means (network, condition) have no ratio; empty where they have one."""
+    if not np.isfinite(means).all():
+        return "the measure has no value at a critical word"
+    if MEASURES[measure].signed:
+        return "the measure can be negative"
+    if not all((side > 0).all() for side in _sum_sides(finding, means)):
+        return "a mean is not above zero"
+    return ""
+
+
+def _sum_sides(finding: Finding, means: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return what counts for the finding and what against it, for each network."""
+    weights = np.array(list(finding.contrast.values()))
+    return means @ np.maximum(weights, 0), means @ np.maximum(-weights, 0)
+
+
+def summarise_findings(findings: pd.DataFrame) -> Iterator[str]:
+    """Yield verdict, prediction and source of each finding; its effect; its ratio beside 2018.
+
+    Parameters
+    ----------
+    findings : DataFrame
+        As returned by `tabulate_findings`.
+    """
+    for measure, rows in findings.groupby("measure", sort=False):
+        kind = " (exploratory)" if MEASURES[str(measure)].exploratory else ""
+        held = int((rows["verdict"] == "held").sum())
+        yield f"{measure}{kind}: {held} of {len(rows)} held"
+        for row in rows.to_dict("records"):
+            source = f" – {row['source']}" if row["source"] else ""
+            yield f"{row['verdict']:<{INDENT}}{row['suite']}: {row['contrast']}{source}"
+            yield " " * INDENT + _describe_effect(row)
+            yield " " * INDENT + f"{_describe_ratio(row)}; 2018: {_describe_published(row)}"
+    yield (
+        "Effect: the contrast of condition means, with 95 % intervals over "
+        f"{findings['networks'].iloc[0]} networks and over items. Ratio: of the means, with its "
+        "interval over networks, beside that of the networks published in 2018."
+    )
+
+
+def _describe_effect(row: Row) -> str:
+    """Describe the effect with its intervals over networks and over items."""
+    networks = _format_interval(row["network_low"], row["network_high"])
+    items = _format_interval(row["item_low"], row["item_high"])
+    return f"effect {_format_number(row['effect'])}, networks {networks}, items {items}"
+
+
+def _describe_ratio(row: Row) -> str:
+    """Describe the ratio of means, or say why there is none."""
+    if row["no_ratio"]:
+        return f"no ratio, since {row['no_ratio']}"
+    return f"ratio {_format_estimate(row, 'ratio')}"
+
+
+def _describe_published(row: Row) -> str:
+    """Describe the ratio and the direction of the published networks."""
+    if not row["published_direction"]:
+        return "not published"
+    return f"{_format_estimate(row, 'published_ratio')}, {row['published_direction']}"
+
+
+def _format_estimate(row: Row, name: str) -> str:
+    """Format a number with its interval in brackets."""
+    interval = _format_interval(row[f"{name}_low"], row[f"{name}_high"])
+    return f"{_format_number(row[name])} ({interval})"
+
+
+def _format_number(value: float) -> str:
+    if np.isnan(value):
+        return "–"
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
+
+
+def _format_interval(low: float, high: float) -> str:
+    return "no interval" if np.isnan(low) else f"{_format_number(low)} to {_format_number(high)}"

@@ -37,8 +37,8 @@ from equivocal.gestalt import Run
 from equivocal.inference import SamplerSettings, collect_last_layer, infer_posterior
 from equivocal.store import UnreadableError, read_json
 from equivocal.store.store import Store, hash_content
-from equivocal.suites.construction import Construction
-from equivocal.suites.particles import ROWS, hash_network
+from equivocal.suites.measurement import ROWS, hash_network
+from equivocal.suites.suite import Construction
 from equivocal.world import ImpossibleSentenceError
 
 SAMPLER = SamplerSettings(method="exact-flow", num_particles=200, tolerance=0.01)

@@ -1,4 +1,6 @@
-"""A suite as data: a TOML file with its conditions and findings, a CSV file with its items.
+"""Suites as data: a TOML file about conditions and findings, a CSV file with items.
+
+A paradigm has items with a critical word, and findings that its measure should show:
 
     title = "Semantic incongruity"
     world = "sg2018"
@@ -18,24 +20,42 @@ A finding that compares more than two conditions gives a `contrast` instead: wei
 zero, whose weighted sum of means is predicted to be positive. A finding that does not come from the
 suite's first source names its own `source`. The items are in `NAME.csv` beside `NAME.toml`, in the
 format of `equivocal.world.items`, with a critical word in each row.
+
+`published_2018.csv` holds the mean semantic update of each published network in each condition
+(Rabovsky, Hansen & McClelland 2018, standard model).
+
+A construction has sentences with two readings, in conditions:
+
+    condition,item,sentence,tracked_units,rival_units
+    implausible passive,eat egg,the man was eaten by the egg,agent=egg,agent=man
+
+Under one reading a probe is answered by its unit in `tracked_units`, under the other by that in
+`rival_units`. The CSV files are made from the worlds by `scripts.make_construction_items`.
 """
 
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from importlib import resources
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+import numpy as np
+import pandas as pd
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from equivocal.errors import UserError, did_you_mean, explain_validation, join_names
-from equivocal.store import is_plain_name, read_toml, resolve_inside
+from equivocal.store import is_plain_name, read_table, read_toml, resolve_inside
 from equivocal.study.settings import find_named_file
 from equivocal.study.word_measures import check_measures
-from equivocal.suites.published import check_published
 from equivocal.world import World, list_shipped_worlds
 from equivocal.world.items import Item, load_items
 
+__all__ = ["CONSTRUCTIONS", "check_construction"]
+
 DATA = resources.files("equivocal.suites") / "data"
+CONSTRUCTION_DATA = resources.files("equivocal.suites") / "constructions"
+CONSTRUCTIONS = ("passive", "word_order", "attachment")
+PUBLISHED = DATA / "published_2018.csv"
+PUBLISHED_MEASURE = "semantic_update"
 PARADIGMS = (  # in the order of the 2018 article's argument: sentences, single words, pairs, roles
     "semantic_incongruity",
     "cloze_probability",
@@ -95,10 +115,10 @@ class _SuiteFile(BaseModel):
     title: str
     world: str
     measure: str = "semantic_update"
-    sources: list[str] = []
+    sources: tuple[str, ...] = ()
     note: str = ""
-    conditions: dict[str, str]
-    findings: list[_FindingFile]
+    conditions: dict[str, str] = Field(min_length=2)
+    findings: list[_FindingFile] = Field(min_length=1)
 
 
 def load_suite(name_or_path: str | Path) -> Suite:
@@ -120,18 +140,10 @@ def load_suite(name_or_path: str | Path) -> Suite:
     items = load_items(
         path.with_suffix(".csv"), world, needs=("critical_word",), conditions=file.conditions
     )
-    return Suite(
-        name=path.stem,
-        title=file.title,
-        world=world,
-        measure=file.measure,
-        sources=tuple(file.sources),
-        note=" ".join(file.note.split()),
-        conditions=file.conditions,
-        findings=tuple(_parse_finding(finding, file, path) for finding in file.findings),
-        items=items.items,
-        rows=items.rows,
-    )
+    findings = tuple(_parse_finding(finding, file, path) for finding in file.findings)
+    made = {"name": path.stem, "world": world, "note": " ".join(file.note.split())}
+    made |= {"findings": findings, "items": items.items, "rows": items.rows}
+    return Suite(**dict(file) | made)
 
 
 def _read_file(path: Path) -> _SuiteFile:
@@ -141,9 +153,6 @@ def _read_file(path: Path) -> _SuiteFile:
         raise UserError(f"{path}: {explain_validation(error, _SuiteFile, 'key')}") from None
     if not is_plain_name(path.stem):
         raise UserError(f"{path}: figures are named after it; give it a shorter, plain name.")
-    for name, what, least in (("conditions", "conditions", 2), ("findings", "finding", 1)):
-        if len(getattr(file, name)) < least:
-            raise UserError(f"{path}: a suite needs at least {least} {what}; add to [{name}].")
     check_measures([file.measure], f"{path}: ")
     for name, published in file.conditions.items():
         check_published(published, f"{path}, condition {name!r:.80}")
@@ -187,3 +196,95 @@ def _shorten(source: str) -> str:
     """Return authors and year of a source, or all of it where they cannot be recognised."""
     authors, sign, _ = source.partition("),")
     return f"{authors})" if sign else source
+
+
+@dataclass(frozen=True, eq=False)
+class Construction:
+    """Sentences of one kind, in conditions."""
+
+    name: str
+    title: str
+    world: World
+    sources: tuple[str, ...]
+    readings: dict[str, str]  # what figures call `answer` (the tracked units) and `rival`
+    conditions: dict[str, str]  # name: an example, and after a colon what is special about it
+    items: tuple[Item, ...]
+    curves: tuple[str, ...] = ()  # conditions followed over prior variances and sentences heard
+    # condition: share of people who took the rival reading, as published
+    people: dict[str, float] = field(default_factory=dict)
+
+    @cached_property
+    def units(self) -> tuple[str, ...]:
+        """All tracked and rival units, in the order of the world."""
+        asked = {u for i in self.items for u in (*i.tracked.values(), *i.rivals.values())}
+        return tuple(unit for unit in self.world.units if unit in asked)
+
+
+def check_construction(name: str) -> str:
+    """Return the name of a construction, or raise a `UserError` that proposes the nearest."""
+    if name not in CONSTRUCTIONS:
+        hint = did_you_mean(name, CONSTRUCTIONS) or f"; there are {join_names(CONSTRUCTIONS)}."
+        raise UserError(f"there is no construction {name!r:.80}{hint}")
+    return name
+
+
+def load_construction(name: str) -> Construction:
+    """Load a construction that comes with the package.
+
+    Parameters
+    ----------
+    name : str
+        One of `CONSTRUCTIONS`.
+
+    Raises
+    ------
+    UserError
+        Where there is none of that name.
+    """
+    path = Path(str(CONSTRUCTION_DATA / f"{check_construction(name)}.toml"))
+    about = read_toml(path)
+    world = World.load(about["world"])
+    items = load_items(
+        path.with_suffix(".csv"),
+        world,
+        needs=("tracked_units", "rival_units"),
+        conditions=about["conditions"],
+        balanced=False,  # a sentence that is impossible in one condition may be said in another
+    )
+    return Construction(
+        **about | {"name": name, "world": world, "items": tuple(items.rows.values())}
+    )
+
+
+@cache
+def load_published_means() -> pd.DataFrame:
+    """Load the mean semantic update of the published networks.
+
+    Returns
+    -------
+    DataFrame
+        A row for each network and a column for each condition.
+    """
+    table = read_table(str(PUBLISHED))
+    return table.pivot(index="network", columns="condition", values="semantic_update")
+
+
+def check_published(name: str, where: str) -> None:
+    """Refuse a published condition that does not exist; an empty name stands for none."""
+    known = list(map(str, load_published_means()))
+    if name and name not in known:
+        every = join_names(known, most=len(known))
+        hint = did_you_mean(name, known) or f"; give one of {every}, or ''."
+        raise UserError(f"{where}: unknown published condition {name!r:.80}{hint}")
+
+
+def find_published(suite: Suite, measure: str) -> dict[str, np.ndarray]:
+    """Return the published networks' means by our name of the condition, where there are any."""
+    if measure != PUBLISHED_MEASURE:
+        return {}
+    known = load_published_means()
+    return {
+        name: known[published].to_numpy(float)
+        for name, published in suite.conditions.items()
+        if published in known
+    }

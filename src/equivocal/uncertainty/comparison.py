@@ -26,8 +26,6 @@ from equivocal.uncertainty.reversals import (
 from equivocal.uncertainty.truth import compute_role_scores, compute_scores, enumerate_truth
 from equivocal.world import World
 
-__all__ = ["KINDS", "SCORES", "score_kinds", "summarise_scores"]
-
 KINDS = ("trained", "last", "query", "all", "deep ensemble", "MC dropout")
 SCORES = (
     *("nll", "nll_excess", "brier", "calibration_error", "distance", "epistemic_share"),

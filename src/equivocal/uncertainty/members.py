@@ -1,106 +1,282 @@
-"""Members in files: the arrays of `Comprehenders` as safetensors, with what they cost.
+"""Members of each kind: from posteriors over some or all layers, other seeds, or dropout.
 
-An array that all members share is written once. A file may be untrusted: world, names and shapes
-are checked before memory is taken for it, and a file that is refused is an `UnreadableError`.
+Posteriors are over the last layer, the query network, or the whole network:
+
+    "last"    C, b₄                     the paper's: K logistic regressions on fixed features
+    "query"   A, B, b₃, C, b₄           what answers a question; listening stays as trained
+    "all"     and W, V, b₁, U, b₂       the whole network
+
+(letters of `gestalt.network`). The first goes through `infer_posterior`; the others through
+`sample_network`, with the last layer as a part that is read by single outputs and each hidden layer
+cut into `cuts` parts, unit by unit, so that the weights into one unit stay together. The prior is
+centred on the trained weights, with one variance for all of them.
+
+Deep ensemble (Lakshminarayanan, Pritzel & Blundell 2017, NeurIPS): networks that differ in where
+their training began. MC dropout (Gal & Ghahramani 2016, ICML): a network trained with dropout, with
+a mask of hidden units for each member. Since hidden2 with a mask is hidden2 with rows of the last
+layer at zero,
+
+    (ψ ∘ b / (1−ρ)) C = ψ (diag(b) / (1−ρ) C),
+
+a member is again a network, which keeps its mask for whatever it is asked. To store a member, its
+mask is enough: a bit for each hidden unit.
 """
 
-import json
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
+from time import perf_counter
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
-from safetensors.numpy import save_file
+from jax.tree_util import Partial
+from jaxtyping import Array, Float, Int
 
-from equivocal.gestalt import Network
-from equivocal.gestalt.storage import name_arrays
-from equivocal.store import Shapes, UnreadableError, parse_json, read_tensors
-from equivocal.uncertainty.comprehenders import Comprehenders
+from equivocal.errors import UserError, did_you_mean, join_names
+from equivocal.gestalt import Network, QueryNetwork, SentenceGestalt
+from equivocal.gestalt.questions import collect_questions, compute_gestalts
+from equivocal.inference import SamplerSettings, collect_rows, infer_posterior
+from equivocal.sampling import sample_network
+from equivocal.uncertainty.comprehenders import Comprehenders, replace_last_layers, share_weights
+from equivocal.world import Corpus
 
-__all__ = ["load_members", "save_members"]
-
-HEADER = "equivocal"  # the entry of the metadata that holds everything but arrays
-MOST_MEMBERS = 1_000_000
-
-
-def save_members(members: Comprehenders, path: Path) -> None:
-    """Write comprehenders to a file; `load_members` reads them back."""
-    arrays = {name: np.asarray(array) for name, array in name_arrays(members.models).items()}
-    once = {
-        name: np.ascontiguousarray(array if array.strides[0] else array[:1], np.float32)
-        for name, array in arrays.items()
-    }
-    about = {
-        "fingerprint": members.world.fingerprint,
-        "members": len(members),
-        "seconds": members.seconds,
-        "passes": members.passes,
-        "message": members.message,
-        "converged": members.converged,
-    }
-    save_file(once, path, metadata={HEADER: json.dumps(about)})
+RATE = 0.1  # of dropout
+LAYERS = ("last", "query", "all")
+PARTICLES = 104  # more than the 101 weights of an output of the paper's network
+T = TypeVar("T")
+Inputs = dict[str, Int[Array, " rows"]]
 
 
-def load_members(path: Path, network: Network, kind: str) -> Comprehenders:
-    """Load comprehenders from a file.
+def sample_comprehenders(
+    network: Network,
+    corpus: Corpus,
+    layers: str = "last",
+    *,
+    prior_variance: float = 1.0,
+    num_particles: int = PARTICLES,
+    cuts: int = 1,
+    num_steps: int | None = None,
+    tolerance: float = 0.05,
+    seed: int = 0,
+) -> Comprehenders:
+    """Sample comprehenders from the posterior of one network, given what it was taught.
 
     Parameters
     ----------
-    path : Path
-        As written by `save_members`.
     network : Network
-        One of the same world and sizes.
-    kind : str
-        What made the members differ.
+        The trained network, on whose weights the prior is centred.
+    corpus : Corpus
+        The sentences it was taught.
+    layers : {"last", "query", "all"}
+        Which weights are uncertain: the last layer, the query network, or every weight.
+    prior_variance : float
+        Of each of these weights.
+    num_particles : int
+        How many members.
+    cuts : int
+        Into how many parts each hidden layer is cut; parts move one after the other.
+    num_steps : int, optional
+        The sampler's usual number where it is not given.
+    tolerance : float
+        How close to the end, in posterior standard deviations, counts as converged.
+    seed : int
+        The same seed gives the same members.
 
     Raises
     ------
-    UnreadableError
-        Where the file is damaged, or is of another world or of networks of another size.
+    UserError
+        Where an argument is out of its range.
     """
-    single, about = name_arrays(network.model), {}
-
-    def check(metadata: dict[str, str], shapes: Shapes) -> None:
-        about.update(_read_header(metadata, network))
-        sizes = (1, about["members"])
-        if shapes.keys() != single.keys() or any(
-            shape not in [(size, *single[name].shape) for size in sizes]
-            for name, shape in shapes.items()
-        ):
-            raise ValueError("it is of networks of another size")
-
-    try:
-        _, arrays = read_tensors(path, check)
-        # before they are repeated: a small file may speak of a million members
-        if not all(np.isfinite(array).all() for array in arrays.values()):
-            raise ValueError("a weight is not a number")
-    except (ValueError, KeyError, TypeError, OverflowError) as error:
-        if isinstance(error, UnreadableError):
-            raise
-        raise UnreadableError(path, str(error).strip("'.")) from None
-    leaves = [
-        np.broadcast_to(arrays[name], (about["members"], *leaf.shape))
-        for name, leaf in single.items()
-    ]
+    check_layers(layers)
+    hidden = network.model.query.output_weight.shape[0]
+    if not isinstance(cuts, int) or not 1 <= cuts <= hidden:
+        raise UserError(f"cuts must be a whole number from 1 to {hidden}, got {cuts!r}.")
+    began = perf_counter()
+    rows, model = collect_rows(network, corpus), network.model
+    how: dict[str, Any] = {"num_particles": num_particles, "tolerance": tolerance}
+    how |= {} if num_steps is None else {"num_steps": num_steps}
+    if layers == "last":
+        # not validated here, since `sample_posterior` explains mistakes better
+        sampler = SamplerSettings.model_construct(method="exact-flow", **how)
+        found: Any = infer_posterior(rows, sampler, prior_variance, seed)
+        models, passes = replace_last_layers(model, found.particles), 1
+    else:
+        found = sample_network(
+            *_build_function(model, corpus, layers),
+            rows.targets,
+            _flatten(_select_weights(model, layers)),
+            counts=rows.counts,
+            parts=_cut_into_parts(model, layers, cuts),
+            prior_variance=prior_variance,
+            seed=seed,
+            **how,
+        )
+        models = _replace_weights(model, found.particles, layers)
+        passes = found.info.forward_passes
     return Comprehenders(
-        kind=kind,
-        models=jax.tree.unflatten(jax.tree.structure(network.model), leaves),
+        kind=layers,
+        models=models,
         world=network.world,
-        seconds=about["seconds"],
-        passes=about["passes"],
-        message=about["message"],
-        converged=about["converged"],
+        seconds=perf_counter() - began,
+        passes=passes,
+        message=found.info.message,
+        converged=found.info.converged,
     )
 
 
-def _read_header(metadata: dict[str, str], network: Network) -> dict[str, Any]:
-    """Return what is said beside the arrays, once each entry is of the right kind."""
-    about = parse_json(metadata.get(HEADER, "{}"))
-    if not isinstance(about, dict) or about.get("fingerprint") != network.world.fingerprint:
-        raise ValueError("it is of another world or version")
-    if not 1 <= int(about["members"]) <= MOST_MEMBERS:
-        raise ValueError(f"it holds {about['members']} members")
-    if not isinstance(about["converged"], bool | None):
-        raise ValueError("converged is neither true nor false")
-    kinds = {"members": int, "seconds": float, "passes": int, "message": str}
-    return about | {name: kind(about[name]) for name, kind in kinds.items()}
+def check_layers(layers: object) -> None:
+    """Refuse anything but the names in `LAYERS`."""
+    if layers not in LAYERS:
+        hint = did_you_mean(str(layers), LAYERS) or "."
+        raise UserError(f"layers must be one of {join_names(LAYERS)}, got {layers!r}{hint}")
+
+
+def _select_weights(model: SentenceGestalt, layers: str) -> QueryNetwork | SentenceGestalt:
+    """Return the part of a network that is uncertain."""
+    return model.query if layers == "query" else model
+
+
+def _replace_weights(
+    model: SentenceGestalt, particles: Float[np.ndarray, "M D"], layers: str
+) -> SentenceGestalt:
+    """Return members with the sampled weights; those that were not sampled are shared."""
+    if layers == "all":
+        return _unflatten(model, particles)
+    update = share_weights(model, len(particles)).update
+    return SentenceGestalt(update, _unflatten(model.query, particles))
+
+
+def _flatten(tree: QueryNetwork | SentenceGestalt) -> Float[np.ndarray, " D"]:
+    """Return all weights in one vector."""
+    return np.concatenate([np.asarray(leaf).ravel() for leaf in jax.tree.leaves(tree)])
+
+
+def _unflatten(like: T, weights: Float[Array, "*M D"] | Float[np.ndarray, "*M D"]) -> T:
+    """Reverse `_flatten`; an axis of members stays in front."""
+    leaves, structure = jax.tree.flatten(like)
+    ends = np.cumsum([leaf.size for leaf in leaves])
+    cut = [
+        weights[..., end - leaf.size : end].reshape(*weights.shape[:-1], *leaf.shape)
+        for leaf, end in zip(leaves, ends, strict=True)
+    ]
+    shaped: T = jax.tree.unflatten(structure, cut)
+    return shaped
+
+
+def _build_function(model: SentenceGestalt, corpus: Corpus, layers: str) -> tuple[Any, Inputs]:
+    """Return the network as a function of its uncertain weights, and the rows it is asked about.
+
+    JAX sees the other arrays as arguments (`Partial`), so another network compiles nothing anew.
+    """
+    questions = collect_questions(corpus)
+    asked = np.flatnonzero(corpus.queries.weight > 0)
+    heard = questions.levels if layers == "all" else compute_gestalts(model, questions.levels)
+    tree = _select_weights(model, layers)
+    function = Partial(_compute_logits, tree, heard, questions.probes)  # type: ignore[no-untyped-call]
+    return function, {"node": questions.node[asked], "probe": questions.probe[asked]}
+
+
+def _compute_logits(
+    tree: QueryNetwork | SentenceGestalt,
+    heard: Any,
+    probes: Array,
+    weights: Array,
+    inputs: Inputs,
+) -> Array:
+    """Compute logits from flat weights, and from gestalts or, of a whole network, from tokens."""
+    tree = _unflatten(tree, weights)
+    if isinstance(tree, SentenceGestalt):
+        heard, tree = compute_gestalts(tree, heard), tree.query
+    return tree.logits(tree.features(heard, probes, inputs["node"], inputs["probe"]))
+
+
+def _cut_into_parts(model: SentenceGestalt, layers: str, cuts: int) -> list[np.ndarray]:
+    """Return the places of weights: the last layer by output, hidden layers by groups of units."""
+    tree = _select_weights(model, layers)
+    at = _unflatten(tree, np.arange(len(_flatten(tree))))
+    query = at.query if isinstance(at, SentenceGestalt) else at
+    into: list[tuple[Array, ...]] = [
+        (query.gestalt_weight, query.probe_weight, query.hidden_bias[None])
+    ]
+    if isinstance(at, SentenceGestalt):
+        update = at.update
+        into.append((update.token_weight, update.recurrent_weight, update.hidden_bias[None]))
+        into.append((update.gestalt_weight, update.gestalt_bias[None]))
+    units = [np.concatenate(arrays).T for arrays in into]  # a row for each hidden unit
+    last = np.concatenate([query.output_weight, query.output_bias[None]]).T
+    return [last, *(part.ravel() for rows in units for part in np.array_split(rows, cuts))]
+
+
+def make_deep_ensemble(networks: Sequence[Network], seconds: float = 0.0) -> Comprehenders:
+    """Make a deep ensemble of trained networks.
+
+    Parameters
+    ----------
+    networks : sequence of Network
+        The members, all of one world.
+    seconds : float
+        How long it took to train all but one of them.
+
+    Raises
+    ------
+    UserError
+        Where there is no network, or networks of several worlds.
+    """
+    if len({network.world.fingerprint for network in networks}) != 1:
+        raise UserError("a deep ensemble needs at least one network, all of one world; train some.")
+    models = [jax.tree.map(np.asarray, network.model) for network in networks]
+    return Comprehenders(
+        kind="deep ensemble",
+        models=jax.tree.map(lambda *leaves: np.stack(leaves), *models),
+        world=networks[0].world,
+        seconds=seconds,
+        passes=0,
+        message=f"{len(networks)} networks",
+    )
+
+
+def make_mc_dropout(
+    network: Network,
+    rate: float = RATE,
+    num_members: int = PARTICLES,
+    *,
+    seed: int = 0,
+    seconds: float = 0.0,
+) -> Comprehenders:
+    """Draw dropout masks for a network, each of which makes a member.
+
+    Parameters
+    ----------
+    network : Network
+        Should have been trained with dropout at the same rate.
+    rate : float
+        Probability that a hidden unit is dropped, between 0 and 1.
+    num_members : int
+        How many masks to draw.
+    seed : int
+        The same seed gives the same masks.
+    seconds : float
+        How long the network took to train.
+
+    Raises
+    ------
+    UserError
+        Where the rate would drop no unit or all of them.
+    """
+    if not (isinstance(rate, int | float) and 0 < rate < 1):
+        raise UserError(
+            f"rate must lie between 0 and 1, got {rate!r}: at 0 members would not differ, at 1 no "
+            f"hidden unit would be left; use the rate that the network was trained with, as {RATE}."
+        )
+    theta = network.last_layer().values  # units × (hidden + 1)
+    shape = (num_members, theta.shape[1] - 1)
+    kept = jax.random.bernoulli(jax.random.key(seed), 1 - rate, shape)
+    scale = np.pad(np.asarray(kept) / (1 - rate), ((0, 0), (0, 1)), constant_values=1.0)
+    return Comprehenders(
+        kind="MC dropout",
+        models=replace_last_layers(network.model, theta[:, None] * scale),
+        world=network.world,
+        seconds=seconds,
+        passes=0,
+        message=f"{rate:.0%} of hidden units dropped",
+        bytes_each=-(-shape[1] // 8),
+    )

@@ -24,8 +24,6 @@ from equivocal.uncertainty.comprehenders import Comprehenders, build_role_questi
 from equivocal.world import Utterance, World
 from equivocal.world.prefixes import NO_NODE
 
-__all__ = ["Pairs", "compute_auroc", "find_reversals", "find_study_pairs", "sum_uncertainty"]
-
 
 class Pairs(NamedTuple):
     """Congruent sentences and the same reversed, each heard up to its critical word."""

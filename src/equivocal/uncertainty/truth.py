@@ -28,8 +28,6 @@ from equivocal.gestalt.questions import Questions, collect_questions
 from equivocal.uncertainty.comprehenders import PooledBeliefs
 from equivocal.world import World
 
-__all__ = ["BINS", "Truth", "compute_role_scores", "compute_scores", "enumerate_truth"]
-
 BINS = 20
 
 

@@ -12,15 +12,18 @@ import pandas as pd
 import pytest
 
 from equivocal import __version__
-from equivocal.cli.constructions import run as run_command
+from equivocal.cli.suites import run_constructions as run_command
 from equivocal.errors import UserError
-from equivocal.experiments.suites import SuitesResult
+from equivocal.experiments.suites import SuitesResult, describe_construction, list_posteriors
 from equivocal.gestalt import TrainingSettings
 from equivocal.inference import SamplerSettings
-from equivocal.suites import READINGS, load_construction, tabulate_beliefs, tabulate_shares
-from equivocal.suites.reading import SAMPLER
-from equivocal.suites.settings import describe_construction, list_posteriors
-from equivocal.suites.summaries import summarise_construction
+from equivocal.suites import load_construction
+from equivocal.suites.construction_tables import (
+    summarise_construction,
+    tabulate_beliefs,
+    tabulate_shares,
+)
+from equivocal.suites.reading import READINGS, SAMPLER
 from tests.cli.test_cli import COMMAND, run
 
 

@@ -7,8 +7,8 @@ import pytest
 from scripts.make_construction_items import MAKERS, make_csv
 
 from equivocal.errors import UserError
-from equivocal.suites.construction import CONSTRUCTIONS, DATA, Construction, load_construction
 from equivocal.suites.reading import compute_exact_beliefs
+from equivocal.suites.suite import CONSTRUCTION_DATA, CONSTRUCTIONS, Construction, load_construction
 
 
 @pytest.fixture(scope="module")
@@ -23,13 +23,17 @@ def exact(construction: Construction, condition: str) -> np.ndarray:
 
 
 def test_all_that_is_shipped_is_listed_and_made() -> None:
-    files = {Path(entry.name).stem for entry in DATA.iterdir() if entry.name.endswith(".toml")}
+    files = {
+        Path(entry.name).stem
+        for entry in CONSTRUCTION_DATA.iterdir()
+        if entry.name.endswith(".toml")
+    }
     assert files == set(CONSTRUCTIONS) == set(MAKERS)
 
 
 @pytest.mark.parametrize("name", CONSTRUCTIONS)
 def test_items_are_what_the_world_makes(name: str) -> None:
-    assert (DATA / f"{name}.csv").read_text(encoding="utf-8") == make_csv(name)
+    assert (CONSTRUCTION_DATA / f"{name}.csv").read_text(encoding="utf-8") == make_csv(name)
 
 
 @pytest.mark.parametrize("name", CONSTRUCTIONS)

@@ -11,8 +11,9 @@ from scipy.special import logit
 from equivocal.errors import UserError
 from equivocal.gestalt import Run
 from equivocal.store.store import Store
-from equivocal.suites import READINGS, Construction, Reader
+from equivocal.suites import Construction, Reader
 from equivocal.suites.reading import (
+    READINGS,
     Readings,
     compute_exact_beliefs,
     count_readings,
@@ -40,7 +41,7 @@ def chase(garden: World) -> Construction:
     ball = {"ball": "role:patient"}, {"ball": "role:agent"}
     items.append(Item("a word is asked", "boy ball", garden.parse("boy chases ball"), 3, *ball))
     conditions = dict.fromkeys([*SENTENCES, "a word is asked"], "")
-    return Construction("chase", "Chase", garden, (), {}, conditions, (), {}, tuple(items))
+    return Construction("chase", "Chase", garden, (), {}, conditions, tuple(items))
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +90,7 @@ def test_exact_beliefs_are_those_of_the_world_and_none_where_it_never_says_so(
             assert pair == (1, 0)
     patient = {"patient": "cat"}, {"patient": "ball"}
     half = Item("", "", garden.parse("dog chases"), 2, *patient)
-    made = Construction("x", "X", garden, (), {}, {}, (), {}, (half,))
+    made = Construction("x", "X", garden, (), {}, {}, (half,))
     assert compute_exact_beliefs(made)[0] == pytest.approx((0.8, 0.2))
 
 

@@ -9,8 +9,9 @@ from scipy import stats
 from scipy.special import betainc
 
 from equivocal.report.construction_figures import draw_curves, draw_readings
-from equivocal.suites import READINGS, Construction, tabulate_beliefs, tabulate_shares
-from equivocal.suites.construction_tables import tabulate_items
+from equivocal.suites import Construction
+from equivocal.suites.construction_tables import tabulate_beliefs, tabulate_items, tabulate_shares
+from equivocal.suites.reading import READINGS
 from equivocal.world import World
 
 NETWORKS, ITEMS = 4, 5
