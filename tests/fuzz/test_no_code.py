@@ -34,15 +34,15 @@ PARSERS = {
     *("netcdf_file", "np.fromfile", "np.memmap", "np.loadtxt", "np.genfromtxt", "csv.DictReader"),
 }
 OURS = {
-    ("doctor/devices.py", "json.loads"): "what our own process printed",
-    ("locks.py", "json.loads"): "who holds a folder; whatever is wrong with it, it is not told",
+    ("doctor.py", "json.loads"): "what our own process printed",
     ("study/activations.py", "tomllib.loads"): "a file of the package",
     ("study/claims.py", "tomllib.loads"): "a file of the package",
+    ("report/html.py", "tomllib.loads"): "a file of the package",
     ("experiments/grids.py", "pd.read_csv"): "tables that our own workers wrote",
     ("study/activations.py", "xr.load_dataset"): "after check_netcdf",
     ("study/grids.py", "tomllib.loads"): "a value of the command line",
     ("study/settings.py", "tomllib.loads"): "a value of the command line",
-    ("study/sweep.py", "csv.DictReader"): "tables that our own workers wrote",
+    ("study/sweep.py", "pd.read_csv"): "tables that our own workers wrote",
     ("study/tables.py", "tomllib.loads"): "a file of the package",
 }
 

@@ -176,11 +176,13 @@ def summarise_effect(table: pd.DataFrame, role: str) -> dict[str, float]:
         Shares of positive effects and of intervals above zero; smallest, median, largest.
     """
     effect = table[f"effect_{role}"]
-    shares = {
+    return {
         "share_positive": float((effect > 0).mean()),
         "share_interval_above": float((table[f"low_{role}"] > 0).mean()),
+        "smallest": float(effect.min()),
+        "median": float(effect.median()),
+        "largest": float(effect.max()),
     }
-    return shares | effect.agg(smallest="min", median="median", largest="max").to_dict()
 
 
 def find_all_items(stimuli: Stimuli, world: World) -> Stimuli:
