@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any, get_args
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
 
-__all__ = ["UserError", "did_you_mean", "explain_validation", "join_names", "locate_mistake"]
+__all__ = [
+    "UserError",
+    "check_known",
+    "did_you_mean",
+    "explain_validation",
+    "join_names",
+    "locate_mistake",
+]
 
 MOST_KNOWN = 20_000  # to look through these takes a fifth of a second
 MOST_LETTERS = 200
@@ -36,6 +43,26 @@ def did_you_mean(name: str, known: Iterable[str], *, most: int = 1) -> str:
     if not near:
         return ""
     return f": did you mean {' or '.join(repr(by_fold[fold]) for fold in near)}?"
+
+
+def check_known(name: str, known: Iterable[str], what: str, where: str = "") -> None:
+    """Refuse a name that is not known: propose the nearest one, or else list them.
+
+    Parameters
+    ----------
+    name : str
+        The name that came.
+    known : iterable of str
+        The names that there are.
+    what : str
+        What they are names of: "role", "measure", …
+    where : str
+        The file and row, or the option, for the start of the message.
+    """
+    known = list(known)
+    if name not in known:
+        hint = did_you_mean(str(name), known) or f"; there are {join_names(known, most=40)}."
+        raise UserError(f"{where}unknown {what} {name!r:.80}{hint}")
 
 
 def join_names(names: Iterable[str], *, most: int = 12) -> str:

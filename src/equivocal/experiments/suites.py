@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 import tomli_w
 
-from equivocal.errors import UserError, did_you_mean, join_names
+from equivocal.errors import UserError, check_known
 from equivocal.experiments.networks import choose_training, train_or_load
 from equivocal.experiments.result import Result, write_tables
 from equivocal.gestalt import Run, TrainingSettings
@@ -211,9 +211,7 @@ def _load_suites(names: Sequence[str | Path]) -> tuple[list[Suite], list[Constru
             suites.append(load_suite(name))
         else:
             known = (*PARADIGMS, *CONSTRUCTIONS)
-            hint = did_you_mean(name, known)
-            hint = hint or f"; there are {join_names(known)}, and a file of yours ends in .toml."
-            raise UserError(f"there is no suite {name!r:.80}{hint}")
+            check_known(name, known, "suite", "a file of your own ends in .toml: ")
     taken = [suite.name for suite in suites] + [one.name for one in constructions]
     if len(set(taken)) < len(taken):
         raise UserError("two suites have the same name; rename the file of one.")

@@ -29,7 +29,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int, Key
 
-from equivocal.errors import UserError, did_you_mean, join_names
+from equivocal.errors import UserError, check_known
 from equivocal.gestalt.network import SentenceGestalt, create_network
 from equivocal.gestalt.questions import Answers, Questions, compute_features
 from equivocal.machine import count_cores
@@ -91,9 +91,7 @@ class TrainingSettings:
         """Build settings from values by name; for an unknown name the nearest is proposed."""
         known = {field.name: field for field in fields(cls)}
         for name in values:
-            if name not in known:
-                hint = did_you_mean(name, known) or f"; settings are {join_names(known, most=99)}."
-                raise UserError(f"unknown setting {name!r}{hint}")
+            check_known(name, known, "setting")
         numbers: dict[str, Any] = {
             name: _check_number(known[name], value) for name, value in values.items()
         }

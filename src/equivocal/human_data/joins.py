@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from equivocal.errors import UserError, did_you_mean, join_names
+from equivocal.errors import UserError, check_known, join_names
 from equivocal.human_data.tables import (
     NETWORK,
     PLACES,
@@ -177,9 +177,7 @@ def _check_controls(trials: pd.DataFrame, measures: pd.DataFrame, controls: Sequ
                 f"--control {name}: that name is taken, and participants and items are in the "
                 "models already; leave it out, or rename the column."
             )
-        if name not in known:
-            hint = did_you_mean(name, known) or f"; there are {join_names(known)}."
-            raise UserError(f"neither table has a column {name!r} for --control{hint}")
+        check_known(name, known, "column", "--control: ")
 
 
 def average_networks(

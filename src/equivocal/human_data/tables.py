@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from equivocal.errors import UserError, did_you_mean, join_names
+from equivocal.errors import UserError, check_known, did_you_mean, join_names
 from equivocal.store import read_table
 
 PLACES = ("item", "condition", "position", "word")  # what says which word of which sentence
@@ -175,9 +175,7 @@ def check_where(where: Sequence[str], *tables: pd.DataFrame) -> None:
     """Refuse a column that no table has, since all rows would be kept."""
     present = list(dict.fromkeys(name for table in tables for name in table.columns))
     for name, value in parse_where(where):
-        if name not in present:
-            hint = did_you_mean(name, present) or f"; there are {join_names(present)}."
-            raise UserError(f"--where {name}={value}: no table has a column {name!r}{hint}")
+        check_known(name, present, "column", f"--where {name}={value}: ")
 
 
 def choose_measures(
@@ -188,8 +186,7 @@ def choose_measures(
     numeric = [n for n in table.select_dtypes("number").columns if n not in taken]
     for name in wanted:
         if name not in table:
-            hint = did_you_mean(name, numeric) or f"; there are {join_names(numeric)}."
-            raise UserError(f"the measures have no column {name!r}{hint}")
+            check_known(name, numeric, "column of the measures")
         if name not in numeric:
             raise UserError(
                 f"{name!r} cannot be a measure: it holds no numbers, or its name has a meaning of "

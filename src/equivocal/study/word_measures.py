@@ -19,7 +19,7 @@ from jaxtyping import Float
 from scipy import stats
 from scipy.special import entr, expit
 
-from equivocal.errors import UserError, did_you_mean, join_names
+from equivocal.errors import check_known
 
 __all__ = [
     "MEASURES",
@@ -194,6 +194,4 @@ MEASURES = {
 def check_measures(names: Iterable[str], where: str = "") -> None:
     """Complain of a name that is no measure; `where` says which file it stands in."""
     for name in names:
-        if name not in MEASURES:
-            hint = did_you_mean(name, MEASURES) or f"; measures are {join_names(MEASURES)}."
-            raise UserError(f"{where}unknown measure {name!r}{hint}")
+        check_known(name, MEASURES, "measure", where)

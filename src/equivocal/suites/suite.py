@@ -42,7 +42,7 @@ import numpy as np
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from equivocal.errors import UserError, did_you_mean, explain_validation, join_names
+from equivocal.errors import UserError, check_known, explain_validation
 from equivocal.store import is_plain_name, read_table, read_toml, resolve_inside
 from equivocal.study.settings import find_named_file
 from equivocal.study.word_measures import check_measures
@@ -180,10 +180,7 @@ def _parse_finding(finding: _FindingFile, file: _SuiteFile, path: Path) -> Findi
             raise UserError(f"{where}: larger and smaller are the same; name two conditions.")
         weights = {finding.larger: 1.0, finding.smaller: -1.0}
     for name in weights:
-        if name not in file.conditions:
-            known = list(file.conditions)
-            hint = did_you_mean(name, known) or f"; conditions are {join_names(known)}."
-            raise UserError(f"{where}: unknown condition {name!r}{hint}")
+        check_known(name, file.conditions, "condition", f"{where}: ")
     if not abs(sum(weights.values())) < 1e-9 or not any(weights.values()):  # NaN is refused too
         raise UserError(
             f"{where}: the weights of a contrast must sum to zero and must not all be zero."
@@ -222,9 +219,7 @@ class Construction:
 
 def check_construction(name: str) -> str:
     """Return the name of a construction, or raise a `UserError` that proposes the nearest."""
-    if name not in CONSTRUCTIONS:
-        hint = did_you_mean(name, CONSTRUCTIONS) or f"; there are {join_names(CONSTRUCTIONS)}."
-        raise UserError(f"there is no construction {name!r:.80}{hint}")
+    check_known(name, CONSTRUCTIONS, "construction")
     return name
 
 
@@ -271,11 +266,8 @@ def load_published_means() -> pd.DataFrame:
 
 def check_published(name: str, where: str) -> None:
     """Refuse a published condition that does not exist; an empty name stands for none."""
-    known = list(map(str, load_published_means()))
-    if name and name not in known:
-        every = join_names(known, most=len(known))
-        hint = did_you_mean(name, known) or f"; give one of {every}, or ''."
-        raise UserError(f"{where}: unknown published condition {name!r:.80}{hint}")
+    if name:
+        check_known(name, map(str, load_published_means()), "published condition", f"{where}: ")
 
 
 def find_published(suite: Suite, measure: str) -> dict[str, np.ndarray]:

@@ -31,7 +31,7 @@ import numpy as np
 from jax.tree_util import Partial
 from jaxtyping import Array, Float, Int
 
-from equivocal.errors import UserError, did_you_mean, join_names
+from equivocal.errors import UserError, check_known
 from equivocal.gestalt import Network, QueryNetwork, SentenceGestalt
 from equivocal.gestalt.questions import collect_questions, compute_gestalts
 from equivocal.inference import SamplerSettings, collect_rows, infer_posterior
@@ -123,11 +123,9 @@ def sample_comprehenders(
     )
 
 
-def check_layers(layers: object) -> None:
+def check_layers(layers: str) -> None:
     """Refuse anything but the names in `LAYERS`."""
-    if layers not in LAYERS:
-        hint = did_you_mean(str(layers), LAYERS) or "."
-        raise UserError(f"layers must be one of {join_names(LAYERS)}, got {layers!r}{hint}")
+    check_known(layers, LAYERS, "kind of layers")
 
 
 def _select_weights(model: SentenceGestalt, layers: str) -> QueryNetwork | SentenceGestalt:

@@ -18,7 +18,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from equivocal.errors import UserError, did_you_mean, join_names
+from equivocal.errors import UserError, check_known, join_names
 from equivocal.store import is_plain_name, read_cells
 from equivocal.world.parsing import Utterance
 from equivocal.world.world import World
@@ -123,10 +123,8 @@ def load_items(
 
 def _check_names(cells: dict[str, str], conditions: Collection[str] | None, where: str) -> None:
     """Check the condition and the item, which become part of the names of figures."""
-    if conditions and cells["condition"] not in conditions:
-        hint = did_you_mean(cells["condition"], conditions)
-        hint = hint or f"; conditions are {join_names(conditions)}."
-        raise UserError(f"{where}: unknown condition {cells['condition']!r:.80}{hint}")
+    if conditions:
+        check_known(cells["condition"], conditions, "condition", f"{where}: ")
     for name in ("item",) if conditions else ("condition", "item"):
         if not is_plain_name(cells[name]):
             raise UserError(
@@ -184,9 +182,7 @@ def _parse_units(text: str, world: World, where: str) -> dict[str, str]:
             world.find_probe_units(probe)
         except UserError as error:
             raise UserError(f"{where}: {error}") from None
-        if unit not in world.units:
-            hint = did_you_mean(unit, world.units) or f"; units are {join_names(world.units)}."
-            raise UserError(f"{where}: unknown unit {unit!r:.80}{hint}")
+        check_known(unit, world.units, "unit", f"{where}: ")
         units[probe] = unit
     return units
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from equivocal.errors import UserError, did_you_mean, join_names
+from equivocal.errors import UserError, check_known, did_you_mean, join_names
 from equivocal.world.checks import find_unused_parts, name_uncovered_events
 from equivocal.world.corpus import Corpus
 from equivocal.world.derivations import (
@@ -279,10 +279,7 @@ class World:
         if len(parts) != 1 or parts[0].marker is not None:
             raise UserError(f"a filler is one word of the world, got {filler!r}.")
         for feature in added:
-            features = self.units[len(self.roles) :]
-            if feature not in features:
-                hint = did_you_mean(feature, features) or "."
-                raise UserError(f"unknown feature {feature!r} in filler {filler!r}{hint}")
+            check_known(feature, self.units[len(self.roles) :], "feature", f"filler {filler!r}: ")
         meaning: NDArray[np.bool_] = self.lexicon.features[self.lexicon.words.index(parts[0].word)]
         return meaning | self.lexicon.mark_units(tuple(added))
 
@@ -364,7 +361,5 @@ class World:
             units = self.find_filler_units("" if filler is None else filler)
             fits = (queries.probe_units == units).all(axis=1)
             return int(np.argmax(fits)) if fits.any() else -1
-        if role not in self.roles:
-            hint = did_you_mean(str(role), self.roles) or f"; roles are {join_names(self.roles)}."
-            raise UserError(f"unknown role {role!r} in world {self.name!r}{hint}")
+        check_known(role, self.roles, "role", f"world {self.name!r}: ")
         return self.roles.index(role)
