@@ -8,12 +8,4 @@ from equivocal.asking.answer import Answer, Belief
 from equivocal.asking.comprehender import Comprehender, ask
 from equivocal.asking.source import CONVERGED, AskSettings, Source
 
-__all__ = [
-    "CONVERGED",
-    "Answer",
-    "AskSettings",
-    "Belief",
-    "Comprehender",
-    "Source",
-    "ask",
-]
+__all__ = ["CONVERGED", "Answer", "AskSettings", "Belief", "Comprehender", "Source", "ask"]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivocal.asking.network import Floats
-from equivocal.errors import UserError, did_you_mean, join_names
+from equivocal.errors import UserError, check_known
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -155,12 +155,9 @@ class Answer:
         UserError
             Where there is no such position or role, or the filler is no candidate for it.
         """
-        if role not in self.roles:
-            raise UserError(f"unknown role {role!r}; roles are {join_names(self.roles)}.")
-        if not self.considers(role, filler):
-            known = [name for name in self.fillers if self.considers(role, name)]
-            hint = did_you_mean(filler, known) or f"; there are {join_names(known)}."
-            raise UserError(f"{filler!r} is not considered as {role}{hint}")
+        check_known(role, self.roles, "role")
+        known = [name for name in self.fillers if self.considers(role, name)]
+        check_known(filler, known, f"candidate for {role}")
         return self._get_belief(self._check_position(position), self.roles.index(role), filler)
 
     def _check_position(self, position: int) -> int:

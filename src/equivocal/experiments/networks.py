@@ -5,22 +5,24 @@
 
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from equivocal.errors import UserError
-from equivocal.gestalt import Run, TrainingSettings, cross_validate, train
+from equivocal.gestalt import (
+    EpochReport,
+    OnEpoch,
+    Run,
+    TrainingSettings,
+    cross_validate,
+    train,
+)
 from equivocal.gestalt.storage import write_settings
 from equivocal.machine import describe_device
-from equivocal.progress import announce, progress
+from equivocal.progress import Advance, announce, progress
 from equivocal.store import read_table
 from equivocal.store.files import ensure_writable, write_text_atomically
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from equivocal.gestalt import EpochReport, OnEpoch
-    from equivocal.progress import Advance
-    from equivocal.world import World
+from equivocal.world import World
 
 __all__ = ["cross_validate_into", "report_epochs", "select_best_epochs", "train_or_load"]
 
@@ -31,15 +33,13 @@ def choose_training(
     networks: int | None = None, seed: int | None = None, *, quick: bool = False
 ) -> TrainingSettings:
     """Return the usual settings, or those of `QUICK`; what is given takes precedence."""
-    given = {"networks": networks, "seed": seed}
-    return TrainingSettings.from_dict(
-        (QUICK if quick else {})
-        | {name: value for name, value in given.items() if value is not None}
-    )
+    named = {"networks": networks, "seed": seed}
+    given = {name: value for name, value in named.items() if value is not None}
+    return TrainingSettings.from_dict((QUICK if quick else {}) | given)
 
 
 def train_or_load(
-    world: "World", settings: TrainingSettings, folder: Path, *, dropout: float = 0.0
+    world: World, settings: TrainingSettings, folder: Path, *, dropout: float = 0.0
 ) -> Run:
     """Load the run with these settings from a folder, or train it and save it there.
 
@@ -96,8 +96,8 @@ def _repair_scores(run: Run, path: Path) -> None:
 
 
 def cross_validate_into(
-    folder: Path, world: "World", settings: TrainingSettings, *, folds: int = 5
-) -> "pd.DataFrame":
+    folder: Path, world: World, settings: TrainingSettings, *, folds: int = 5
+) -> pd.DataFrame:
     """Cross-validate networks and write `cross_validation.csv` and `.toml` into a folder.
 
     Parameters
@@ -129,17 +129,17 @@ def cross_validate_into(
     return curves
 
 
-def select_best_epochs(curves: "pd.DataFrame") -> "pd.DataFrame":
+def select_best_epochs(curves: pd.DataFrame) -> pd.DataFrame:
     """Return, for each fold, the losses at each network's best epoch, as a mean over networks."""
     best = curves.loc[curves.groupby(["fold", "network"])["test_loss"].idxmin()]
     return best.groupby("fold")[["epoch", "train_loss", "test_loss", "test_accuracy"]].mean()
 
 
-def report_epochs(advance: "Advance", rounds: int = 1) -> "OnEpoch":
+def report_epochs(advance: Advance, rounds: int = 1) -> OnEpoch:
     """Turn reports of epochs into progress; `rounds` trainings follow one another."""
     done_rounds, last = 0, 0
 
-    def on_epoch(report: "EpochReport", epochs: int) -> None:
+    def on_epoch(report: EpochReport, epochs: int) -> None:
         nonlocal done_rounds, last
         done_rounds += report.epoch <= last  # a new round starts at epoch 1
         last = report.epoch

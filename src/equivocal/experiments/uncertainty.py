@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from equivocal.errors import check_known
 from equivocal.experiments.networks import choose_training, train_or_load
 from equivocal.experiments.result import Result
 from equivocal.gestalt import Run
@@ -121,7 +122,7 @@ def compare_uncertainty(
     began, out = perf_counter(), Path(out)
     chosen = layers or members.LAYERS
     for name in chosen:
-        members.check_layers(name)
+        check_known(name, members.LAYERS, "kind of layers")
     kinds = [kind for kind in comparison.KINDS if kind not in members.LAYERS or kind in chosen]
     training = choose_training(networks, seed, quick=quick)
     world = world if isinstance(world, World) else World.load(world)

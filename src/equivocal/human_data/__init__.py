@@ -13,17 +13,14 @@ from equivocal.human_data.comparison import Comparison, compare
 from equivocal.human_data.joins import join_files
 from equivocal.human_data.simulation import Experiment, build_stimuli, estimate_power, simulate
 from equivocal.human_data.tables import Columns, read_measures
-from equivocal.mixed_models import RandomPart, fit_mixed
 
 __all__ = [
     "Columns",
     "Comparison",
     "Experiment",
-    "RandomPart",
     "build_stimuli",
     "compare",
     "estimate_power",
-    "fit_mixed",
     "join_files",
     "read_measures",
     "simulate",

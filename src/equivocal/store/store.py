@@ -122,10 +122,6 @@ class Store:
         text = json.dumps({"key": key, "files": checksums}, indent=1, sort_keys=True) + "\n"
         write_text_atomically(self._record_path(name), text)
 
-    def forget(self, name: str) -> None:
-        """Remove the record of a result, so that it counts as not made."""
-        self._record_path(name).unlink(missing_ok=True)
-
     def make(self, name: str, key: str, work: Callable[[], Iterable[Path]]) -> bool:
         """Make a result of several files unless it is finished.
 

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from equivocal.errors import UserError, join_names
+from equivocal.errors import UserError, check_known, join_names
 
 KEYS = ["sampler", "prior", "network", "condition", "item", "measure", "probe"]
 
@@ -147,10 +147,7 @@ def select_estimate(dataset: xr.Dataset, estimate: str, name: str = "mean") -> x
     """
     if estimate == "mle":
         return dataset["mle"]
-    samplers = [str(sampler) for sampler in dataset["sampler"].values]
-    if estimate not in samplers:
-        known = join_names(["mle", *samplers])
-        raise UserError(f"unknown estimate {estimate!r}; the dataset has {known}.")
+    check_known(estimate, map(str, dataset["sampler"].values), "estimate")
     return dataset[name].sel(sampler=estimate, prior=find_central_prior(dataset))
 
 

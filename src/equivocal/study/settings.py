@@ -16,9 +16,8 @@ from pydantic import Field, ValidationError, model_validator
 
 from equivocal.errors import (
     UserError,
-    did_you_mean,
+    check_known,
     explain_validation,
-    join_names,
     locate_mistake,
 )
 from equivocal.gestalt import TrainingSettings
@@ -178,10 +177,7 @@ def find_named_file(name_or_path: str | Path, folder: Traversable, kind: str) ->
     name, known = str(name_or_path), _list_names(folder)
     if Path(name).suffix == ".toml":
         return Path(name)
-    if name not in known:
-        near = did_you_mean(name, known)
-        why = near or f"; {kind}s are {join_names(known)}, a file ends in .toml."
-        raise UserError(f"there is no {kind} {name!r}{why}")
+    check_known(name, known, f"{kind} (a file ends in .toml)")
     return Path(str(folder / f"{name}.toml"))
 
 

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import xarray as xr
 
-from equivocal.errors import UserError, join_names
+from equivocal.errors import UserError, check_known, join_names
 from equivocal.gestalt import Run, TrainingSettings
 from equivocal.inference import LastLayer, collect_last_layer, infer_posterior
 from equivocal.progress import Advance
@@ -324,11 +324,8 @@ def check_questions(world: World, stimuli: Stimuli, settings: StudySettings) -> 
         ("shown", [asked.shown] if asked.shown else [], "item", stimuli.items),
     )
     for setting, names, kind, known in named:
-        if unknown := [name for name in names if name not in known]:
-            raise UserError(
-                f"stimuli.{setting} names {join_names(unknown)}, which is no {kind} of this "
-                f"study; {kind}s are {join_names(known)}."
-            )
+        for name in names:
+            check_known(name, known, kind, f"stimuli.{setting}: ")
     tracked = dict.fromkeys(role for row in stimuli.rows.values() for role in row.tracked)
     if missing := [role for role in tracked if role not in asked.probes]:
         raise UserError(

@@ -86,7 +86,7 @@ def sample_comprehenders(
     UserError
         Where an argument is out of its range.
     """
-    check_layers(layers)
+    check_known(layers, LAYERS, "kind of layers")
     hidden = network.model.query.output_weight.shape[0]
     if not isinstance(cuts, int) or not 1 <= cuts <= hidden:
         raise UserError(f"cuts must be a whole number from 1 to {hidden}, got {cuts!r}.")
@@ -121,11 +121,6 @@ def sample_comprehenders(
         message=found.info.message,
         converged=found.info.converged,
     )
-
-
-def check_layers(layers: str) -> None:
-    """Refuse anything but the names in `LAYERS`."""
-    check_known(layers, LAYERS, "kind of layers")
 
 
 def _select_weights(model: SentenceGestalt, layers: str) -> QueryNetwork | SentenceGestalt:
