@@ -45,7 +45,9 @@ def did_you_mean(name: str, known: Iterable[str], *, most: int = 1) -> str:
     return f": did you mean {' or '.join(repr(by_fold[fold]) for fold in near)}?"
 
 
-def check_known(name: str, known: Iterable[str], what: str, where: str = "") -> None:
+def check_known(
+    name: str, known: Iterable[str], what: str, where: str = "", advice: str = ""
+) -> None:
     """Refuse a name that is not known: propose the nearest one, or else list them.
 
     Parameters
@@ -58,10 +60,14 @@ def check_known(name: str, known: Iterable[str], what: str, where: str = "") -> 
         What they are names of: "role", "measure", …
     where : str
         The file and row, or the option, for the start of the message.
+    advice : str
+        What else would be accepted, for the end of the message.
     """
     known = list(known)
     if name not in known:
-        hint = did_you_mean(str(name), known) or f"; there are {join_names(known, most=40)}."
+        hint = (
+            did_you_mean(str(name), known) or f"; there are {join_names(known, most=40)}{advice}."
+        )
         raise UserError(f"{where}unknown {what} {name!r:.80}{hint}")
 
 

@@ -44,11 +44,11 @@ def test_what_is_no_candidate_is_said_to_be_none(answer: Answer) -> None:
     assert answer.beliefs(-1, "agent", 1) == answer.beliefs(2, "agent", 1)
     with pytest.raises(UserError, match="position must be from 0 to 2, or -1 for the last word"):
         answer.belief(3, "agent", "mouse")
-    with pytest.raises(UserError, match="'chase' is not considered as agent"):
+    with pytest.raises(UserError, match="candidate for agent 'chase'"):
         answer.belief(0, "agent", "chase")
     with pytest.raises(UserError, match="did you mean 'mouse'"):
         answer.belief(0, "agent", "mouze")
-    with pytest.raises(UserError, match="unknown role 'time'; roles are agent, action"):
+    with pytest.raises(UserError, match="unknown role 'time'; there are agent, action"):
         answer.belief(0, "time", "mouse")
 
 

@@ -127,7 +127,7 @@ def test_a_new_study_is_ready_to_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--preset", "papper"], "there is no preset 'papper': did you mean 'paper'?"),
+        (["--preset", "papper"], "unknown preset 'papper': did you mean 'paper'?"),
         (["--study", "none.toml"], "cannot read none.toml"),
         (["--set", "nuts.draw=3"], "unknown setting 'nuts.draw': did you mean 'draws'?"),
         (["--set", "training.seed=-1"], "seed must be from 0"),

@@ -245,13 +245,13 @@ def test_controls_come_from_either_table(tmp_path: Path) -> None:
     found = joined(tmp_path, controls=["note", "position"])
     assert found.trials["note"].tolist() == ["a", "a", "b", "a"]
     message = refused(tmp_path, controls=["lenght"])
-    assert message.startswith("neither table has a column 'lenght' for --control")
+    assert message.startswith("--control: unknown column 'lenght'")
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"chosen": ["updte"]}, "no column 'updte': did you mean 'update'?"),
+        ({"chosen": ["updte"]}, "'updte': did you mean 'update'?"),
         ({"chosen": ["note"]}, "'note' cannot be a measure"),
         ({"where": ["position"]}, "is not COLUMN=VALUE"),
         ({"where": ["position=7"]}, "no row has it; values of position are 1, 2"),
@@ -339,7 +339,7 @@ def test_a_column_of_where_that_no_table_has_is_named(tmp_path: Path) -> None:
         join_files(*files, where=["positon=1"])
     with pytest.raises(UserError, match=r"--where 'position' is not COLUMN=VALUE; write as"):
         join_files(*files, where=["position"])
-    with pytest.raises(UserError, match="no table has a column 'suite'"):
+    with pytest.raises(UserError, match="unknown column 'suite'"):
         read_trials(files[0], Columns(), ["suite=a"])
 
 

@@ -66,7 +66,7 @@ def test_wrong_settings_are_explained(change: str, message: str) -> None:
 
 
 def test_unknown_presets_and_files(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no preset 'papper': did you mean 'paper'"):
+    with pytest.raises(UserError, match="preset 'papper': did you mean 'paper'"):
         load_study("papper")
     with pytest.raises(UserError, match="cannot read"):
         load_study(tmp_path / "none.toml")

@@ -81,7 +81,7 @@ def test_the_last_of_two_equal_words_is_critical(tmp_path: Path) -> None:
             'odd = "violatoin"',
             r"condition 'odd': unknown published condition 'violatoin': did you mean 'violation'\?",
         ),
-        ('odd = ""', 'odd = "bogus"', "'bogus'; give one of cat_viol, high_cloze, .*, or ''"),
+        ('odd = ""', 'odd = "bogus"', "'bogus'; there are cat_viol, high_cloze, "),
     ],
 )
 def test_a_mistake_in_the_toml_file_is_one_sentence(
@@ -116,7 +116,7 @@ def test_a_mistake_in_the_items_is_one_sentence(
 
 
 def test_an_unknown_name_and_a_missing_file_are_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="there is no suite 'reversal': did you mean"):
+    with pytest.raises(UserError, match="suite 'reversal': did you mean"):
         load_suite("reversal")
     with pytest.raises(UserError, match="none.toml"):
         load_suite(tmp_path / "none.toml")

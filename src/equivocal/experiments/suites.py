@@ -211,7 +211,7 @@ def _load_suites(names: Sequence[str | Path]) -> tuple[list[Suite], list[Constru
             suites.append(load_suite(name))
         else:
             known = (*PARADIGMS, *CONSTRUCTIONS)
-            check_known(name, known, "suite", "a file of your own ends in .toml: ")
+            check_known(name, known, "suite", advice=", and a file of your own ends in .toml")
     taken = [suite.name for suite in suites] + [one.name for one in constructions]
     if len(set(taken)) < len(taken):
         raise UserError("two suites have the same name; rename the file of one.")

@@ -177,7 +177,7 @@ def find_named_file(name_or_path: str | Path, folder: Traversable, kind: str) ->
     name, known = str(name_or_path), _list_names(folder)
     if Path(name).suffix == ".toml":
         return Path(name)
-    check_known(name, known, f"{kind} (a file ends in .toml)")
+    check_known(name, known, kind, advice=", and a file of your own ends in .toml")
     return Path(str(folder / f"{name}.toml"))
 
 
