@@ -250,7 +250,7 @@ def test_command_complains_in_one_sentence(tmp_path: Path) -> None:
         command, capture_output=True, text=True, cwd=tmp_path, timeout=60, check=False
     )
     assert result.returncode == 2
-    assert result.stderr == "error: there is no grid 'smal': did you mean 'small'?\n"
+    assert result.stderr == "error: unknown grid 'smal': did you mean 'small'?\n"
     assert not (tmp_path / "runs").exists()
 
 
