@@ -36,3 +36,19 @@ def test_every_sampler_cites_its_equation() -> None:
     """NUTS alone has none: it is NumPyro's."""
     samplers = {path.stem for path in (ROOT / "src/equivocal/sampling/samplers").glob("[!_]*.py")}
     assert samplers - {path.stem for path in CITING} == {"nuts"}
+
+
+def test_the_table_of_places_names_every_equation_and_real_functions() -> None:
+    text = (ROOT / "docs/maths.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\(\d.*?) \| (.*?) \| `([\w/]+\.py)` \|$", text, flags=re.MULTILINE)
+    listed = [int(n) for equations, *_ in rows for n in re.findall(r"\d+", equations)]
+    assert sorted(listed) == NUMBERS
+    for _, functions, file in rows:
+        source = (ROOT / "src/equivocal/sampling" / file).read_text(encoding="utf-8")
+        for name in re.findall(r"`(\w+)`", functions):
+            assert re.search(rf"def {name}\(", source), (name, file)
+
+
+def test_lines_that_compute_an_equation_are_marked() -> None:
+    source = (ROOT / "src/equivocal/sampling/samplers/dropout_deterministic.py").read_text("utf-8")
+    assert {int(n) for n in re.findall(r"maths \((\d+)\)", source)} == {9, 10, 11, 12, 13}

@@ -180,7 +180,7 @@ def _propose(state: FlowState, rule: FlowRule) -> tuple[FlowState, FlowInfo]:
         s = jnp.broadcast_to(s.min(), s.shape)
     take_root = _take_symmetric_root if rule.symmetric else _take_triangular_root
     root, log_det = apply_one_by_one(take_root, S, s)
-    factor = jnp.matmul(G, root)
+    factor = jnp.matmul(G, root)  # maths (15), which solves (7)
     newton = jnp.matmul(gradient[:, None], root)[:, 0]
     proposal = state._replace(
         mean=state.mean - s[:, None] * jnp.matmul(factor, newton[..., None])[..., 0],

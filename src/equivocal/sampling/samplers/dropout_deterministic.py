@@ -7,13 +7,13 @@ An ensemble θ¹ … θᴶ with mean m follows, by Trotter splitting with step �
     θ" = θ' − ½Δτ P̂' (Δτ diag(P̂') + P₀)⁻¹ (θ' + m' − 2m₀) + ½Δτ (θ' − m')
                                                                       (10), eqn:sampler_stepping
 
-of docs/maths.md, where P̂ = Θ̂Θ̂ᵀ / ((1−ρ)(J−1)) (11, eqn:dropout_cov) is the covariance of
+of docs/maths.md, where P̂ = Θ̂Θ̂ᵀ / ((1−ρ)(J−1)), (11), eqn:dropout_cov, is the covariance of
 deviations of which a fraction ρ is set to zero, redrawn for each half step; μ[·] averages over the
 ensemble, R holds y(1−y), and Ψ has a row for each row of data (the article's Ψ is its transpose).
 Inverting the diagonal alone in the second line is the article's choice. It stops when the relative
 change of P̂ from step to step, ‖P̂_{s+1} − P̂_s‖₂ / ‖P̂_s‖₂, falls below ε.
 
-M tames the deviations (12, eqn:K). `taming="consistent"` is M = (Δτ ΨP̂Ψᵀ + μ[R]⁻¹)⁻¹, which tends
+M tames the deviations, (12), eqn:K. `taming="consistent"` is M = (Δτ ΨP̂Ψᵀ + μ[R]⁻¹)⁻¹, which tends
 to μ[R] as Δτ → 0, as the equation needs. `taming="printed"` is the article's M = (Δτ ΨP̂Ψᵀ +
 μ[R])⁻¹, which tends to μ[R]⁻¹. No N×N matrix is built: with P̂ = FFᵀ, docs/maths.md (13), the first
 line needs F (I + Δτ FᵀHF)⁻¹ FᵀH(θ − m) with H = Ψᵀ W Ψ, W = μ[R] or μ[R]⁻¹; where J > D the same
@@ -111,7 +111,7 @@ def _drop(keys: PRNGKey, deviations: Float[Array, "K J D"], rate: float) -> Floa
     if rate == 0:  # random numbers are a fifth of a step's time
         return deviations / jnp.sqrt(jnp.asarray(J - 1, deviations.dtype))
     kept = jax.vmap(lambda key: jax.random.bernoulli(key, 1 - rate, deviations.shape[1:]))(keys)
-    return jnp.where(kept, deviations, 0) / jnp.sqrt((1 - rate) * (J - 1))
+    return jnp.where(kept, deviations, 0) / jnp.sqrt((1 - rate) * (J - 1))  # maths (11)
 
 
 @partial(jax.jit, static_argnames="config")
@@ -127,7 +127,7 @@ def _sum_rows(
         larger = 1 / (1 + e)
         y = jnp.where(logits > 0, larger, e * larger)
         R = (e * larger * larger).mean(axis=1)
-        W = R if config.taming == Taming.CONSISTENT else 1 / jnp.maximum(R, 1e-12)
+        W = R if config.taming == Taming.CONSISTENT else 1 / jnp.maximum(R, 1e-12)  # maths (12)
         left = jnp.matmul(F, block.features.T) if J <= D else block.features.T
         weighted = left * (block.counts * W)[:, None]
         g = (block.counts * y.mean(axis=1) - block.targets) @ block.features
@@ -142,7 +142,7 @@ def _tame(
     deviations: Float[Array, "K J D"],
     dt: Float[Array, "K 1 1"],
 ) -> Float[Array, "K J D"]:
-    """Return rows P̂ΨᵀMΨ(θ_j − m), from FᵀH where J ≤ D, else from H itself."""
+    """Return rows P̂ΨᵀMΨ(θ_j − m) by maths (13), from FᵀH where J ≤ D, else from H itself."""
     J, D = F.shape[1:]
     if J <= D:
         FH = basis_H
@@ -213,13 +213,14 @@ def _move(
 
     m = theta.mean(axis=1, keepdims=True)
     push = _apply_covariance(F, g)[:, None]
-    half = theta - h / 2 * (_tame(F, basis_H, theta - m, h) + 2 * push)
+    half = theta - h / 2 * (_tame(F, basis_H, theta - m, h) + 2 * push)  # maths (9)
 
     m = half.mean(axis=1, keepdims=True)
     F2 = _drop(keys, half - m, config.dropout_rate)
     diagonal = h * (F2**2).sum(axis=1, keepdims=True) + 1  # Δτ diag(P̂) + P₀, prior N(0, I)
     pull = jnp.matmul((half + m) / diagonal, jnp.matmul(F2.swapaxes(1, 2), F2))
-    new, lost = repair(half - h / 2 * pull + h / 2 * (half - m), theta, radius)
+    full = half - h / 2 * pull + h / 2 * (half - m)  # maths (10)
+    new, lost = repair(full, theta, radius)
     moved = DropoutState(new, state.time + dt, F, state.lost + lost.sum(axis=1))
     return moved, DropoutInfo(dt, _measure_change(F, state.factor))
 
