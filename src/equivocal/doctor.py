@@ -14,10 +14,9 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 from importlib import metadata, util
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from equivocal.machine import count_cores, find_cache_folder, measure_memory
 from equivocal.store import format_size
@@ -25,8 +24,9 @@ from equivocal.store import format_size
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
-__all__ = ["Finding", "State", "examine", "is_well"]
+__all__ = ["Finding", "examine", "is_well"]
 
+State = Literal["ok", "note", "problem"]  # a note is something that one may want
 LITTLE_MEMORY = 2 << 30  # the whole reproduction takes 1.83 GB at its peak (see README)
 LITTLE_ROOM = 1 << 30  # a full reproduction writes 0.7 GiB
 PROBE = bytes(1 << 16)  # a full disk still accepts empty files
@@ -48,14 +48,6 @@ print(json.dumps([(each.platform, each.device_kind, memory(each)) for each in ja
 """
 
 
-class State(StrEnum):
-    """How serious a finding is: only a problem is wrong; a note is something one may want."""
-
-    OK = "ok"
-    NOTE = "note"
-    PROBLEM = "problem"
-
-
 @dataclass(frozen=True)
 class Finding:
     """One thing that was examined: what was found and, unless it is well, what to do."""
@@ -63,7 +55,7 @@ class Finding:
     section: str
     name: str
     found: str
-    state: State = State.OK
+    state: State = "ok"
     advice: str = ""
 
 
@@ -85,7 +77,7 @@ def examine() -> list[Finding]:
 
 def is_well(findings: Iterable[Finding]) -> bool:
     """Return whether nothing is wrong; optional parts may be missing."""
-    return all(finding.state is not State.PROBLEM for finding in findings)
+    return all(finding.state != "problem" for finding in findings)
 
 
 def _check_versions() -> Iterator[Finding]:
@@ -95,12 +87,12 @@ def _check_versions() -> Iterator[Finding]:
         yield Finding("versions", "equivocal", metadata.version("equivocal"))
     except metadata.PackageNotFoundError:
         advice = "pip install equivocal"
-        yield Finding("versions", "equivocal", "not installed", State.PROBLEM, advice)
+        yield Finding("versions", "equivocal", "not installed", "problem", advice)
         return
     for required in (*_list_requirements("equivocal"), *_list_requirements("jax", only="jaxlib")):
         if problem := _find_problem(required):
             advice = f"pip install '{required.name}{required.specifier}'"
-            yield Finding("versions", required.name, problem, State.PROBLEM, advice)
+            yield Finding("versions", required.name, problem, "problem", advice)
         else:
             yield Finding("versions", required.name, metadata.version(required.name))
 
@@ -112,10 +104,10 @@ def _check_extras() -> Iterator[Finding]:
             yield Finding("extras", extra, f"present, for {purpose}")
         elif extra == "cuda" and not _has_nvidia_gpu():
             found = f"missing, and there is no NVIDIA GPU here; for {purpose}"
-            yield Finding("extras", extra, found, State.NOTE)
+            yield Finding("extras", extra, found, "note")
         else:
             advice = f"pip install 'equivocal[{extra}]'"
-            yield Finding("extras", extra, f"missing; for {purpose}", State.NOTE, advice)
+            yield Finding("extras", extra, f"missing; for {purpose}", "note", advice)
 
 
 def _list_requirements(package: str, extra: str = "", only: str = "") -> "Iterator[Requirement]":
@@ -166,7 +158,7 @@ def _check_machine() -> Iterator[Finding]:
         found = f"{format_size(min(free, total))} free of {found}"
     if free is not None and free < LITTLE_MEMORY:
         advice = "close other programs, or use smaller settings (--quick)"
-        yield Finding("machine", "memory", found, State.NOTE, advice)
+        yield Finding("machine", "memory", found, "note", advice)
     else:
         yield Finding("machine", "memory", found)
 
@@ -210,10 +202,10 @@ def _check_folder(name: str, find: Callable[[], Path], advice: str) -> Finding:
     except (OSError, ImportError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         found = f"{path or 'unknown'}: cannot be written ({reason})"
-        return Finding("folders", name, found, State.PROBLEM, advice)
+        return Finding("folders", name, found, "problem", advice)
     found = f"{path}: {format_size(room)} free" + ", created when needed" * (existing != path)
     if room < LITTLE_ROOM:
-        return Finding("folders", name, found, State.NOTE, f"make room, or {advice}")
+        return Finding("folders", name, found, "note", f"make room, or {advice}")
     return Finding("folders", name, found)
 
 
@@ -238,7 +230,7 @@ def _describe_devices(child: "subprocess.Popen[str]") -> list[Finding]:
         named = os.environ.get("JAX_PLATFORMS")
         mend = f"JAX_PLATFORMS is {named!r}; unset it, or set it to cpu"
         advice = mend if named else "install it again: pip install --force-reinstall jax jaxlib"
-        return [Finding("devices", "jax", found, State.PROBLEM, advice)]
+        return [Finding("devices", "jax", found, "problem", advice)]
     backend = devices[0][0]
     findings = [Finding("devices", "backend", f"jax computes on {backend}")]
     for number, (kind, name, memory) in enumerate(devices):
@@ -248,7 +240,7 @@ def _describe_devices(child: "subprocess.Popen[str]") -> list[Finding]:
         chosen = "cuda" not in (os.environ.get("JAX_PLATFORMS") or "cuda")
         found = "unused, as JAX_PLATFORMS says" if chosen else "present, but jax does not use it"
         advice = "" if chosen else "pip install 'equivocal[cuda]'"
-        findings.append(Finding("devices", "NVIDIA GPU", found, State.NOTE, advice))
+        findings.append(Finding("devices", "NVIDIA GPU", found, "note", advice))
     return findings
 
 

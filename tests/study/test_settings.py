@@ -87,3 +87,9 @@ def test_example_study_is_complete_and_never_overwrites(tmp_path: Path) -> None:
         write_example(path)
     with pytest.raises(UserError, match=r"ends in \.toml"):
         write_example(tmp_path / "mine.csv")
+
+
+def test_settings_that_are_loaded_can_be_made_quick() -> None:
+    settings = load_study("paper")
+    assert settings.change({}, quick=True).to_dict() == load_study("paper", quick=True).to_dict()
+    assert settings.change({}).to_dict() == settings.to_dict()

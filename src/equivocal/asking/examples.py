@@ -69,10 +69,7 @@ def _find_reversals(world: World) -> Iterator[tuple[str, str]]:
 
 def _find_garden_paths(world: World) -> list[str]:
     """Find sentences whose end takes back the strongest beliefs, one for each action."""
-    if not world.is_exact:
-        return []
-    queries = world.all_derivations.queries
-    if len(queries) * len(world.units) > MOST_BELIEFS:
+    if not world.is_exact or len(world.all_derivations.queries) > MOST_BELIEFS // len(world.units):
         return []
     believed = _compute_beliefs(world)
     scored = []

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from equivocal.errors import UserError
 from equivocal.experiments.networks import train_or_load
 from equivocal.experiments.result import Result
 from equivocal.machine import describe_device
@@ -119,12 +118,10 @@ def run_study(
     UserError
         Where a setting is wrong, the folder is in use, or it holds networks with other settings.
     """
-    if not isinstance(settings, StudySettings):
+    if isinstance(settings, StudySettings):
+        settings = settings.change(changes or {}, quick=quick)
+    else:
         settings = load_study(settings, changes, quick=quick)
-    elif quick or changes:
-        raise UserError(
-            "quick and changes apply to a preset or a study file; pass them to load_study instead."
-        )
     folder = Path(out)
     with hold_folder(folder):
         study = prepare(settings, folder)

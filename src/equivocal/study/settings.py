@@ -109,6 +109,7 @@ class StudySettings(SettingsTable):
     nuts: NutsSettings = NutsSettings()
     folder: str = Field(default="", exclude=True)
     given: tuple[str, ...] = Field(default=(), exclude=True)
+    small: dict[str, Any] = Field(default={}, exclude=True)  # the table [quick]
     quick_run: bool = False
 
     @property
@@ -135,12 +136,12 @@ class StudySettings(SettingsTable):
         """The table [training], checked; a `UserError` names what is wrong with it."""
         return TrainingSettings.from_dict(self.training)
 
-    def change(self, changes: dict[str, Any]) -> "StudySettings":
-        """Return these settings with some values replaced, by dotted name."""
-        content = self.model_dump()
-        for name, value in changes.items():
+    def change(self, changes: dict[str, Any], *, quick: bool = False) -> "StudySettings":
+        """Return these settings with some values replaced, by dotted name, and those of [quick]."""
+        content = self.model_dump() | {"quick_run": quick or self.quick_run}
+        for name, value in {**(self.small if quick else {}), **changes}.items():
             _replace(content, name, value)
-        return StudySettings(**content, folder=self.folder, given=self.given)
+        return StudySettings(**content, folder=self.folder, given=self.given, small=self.small)
 
     def to_dict(self) -> dict[str, Any]:
         """Return what a study file holds, with every default spelled out."""
@@ -217,6 +218,7 @@ def load_study(
     ours: dict[str, Any] = {
         "folder": str(path.parent),
         "given": () if from_file else tuple(changes),
+        "small": small,
     }
     if taken := sorted(ours.keys() & content.keys()):
         raise UserError(f"{path}: unknown setting {taken[0]!r}; remove it.")

@@ -17,7 +17,6 @@ from equivocal.web.schemas import (
     Answer,
     Error,
     Health,
-    Limits,
     ListQuestion,
     Message,
     Question,
@@ -108,7 +107,7 @@ def describe_world(comprehender: Comprehender) -> World:
             for at, step in enumerate(comprehender.settings.kept_steps)
         ],
         paper_step=PAPER_STEP,
-        limits=Limits(characters=MOST_CHARACTERS),
+        limits={"characters": MOST_CHARACTERS},
     )
 
 

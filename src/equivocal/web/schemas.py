@@ -84,12 +84,6 @@ class Step(Message):
     times: dict[str, float]
 
 
-class Limits(Message):
-    """What a question may not exceed."""
-
-    characters: int
-
-
 class World(Message):
     """The choices of the page: words to click, examples, ensembles."""
 
@@ -103,7 +97,7 @@ class World(Message):
     prior_variance: float
     steps: list[Step]
     paper_step: int
-    limits: Limits
+    limits: dict[str, int]  # what a question may not exceed
 
 
 class Health(Message):
