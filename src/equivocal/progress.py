@@ -10,7 +10,7 @@ from time import monotonic
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-__all__ = ["Advance", "announce", "err", "in_stages", "progress"]
+__all__ = ["Advance", "announce", "err", "progress", "run_in_stages"]
 
 # No markup: square brackets are tables of a world file here, and names may contain anything.
 err = Console(stderr=True, highlight=False, markup=False)
@@ -46,7 +46,7 @@ def progress(what: str, *, quiet: float = QUIET_SECONDS) -> Iterator[Advance]:
     yield _print_lines(what, quiet)
 
 
-def in_stages(
+def run_in_stages(
     what: str, stages: dict[str, Callable[[], object]], *, quiet: float = QUIET_SECONDS
 ) -> None:
     """Run the stages one after the other and report progress."""

@@ -2,12 +2,12 @@
 
 import pytest
 
-from equivocal.progress import in_stages, progress
+from equivocal.progress import progress, run_in_stages
 
 
 def test_long_work_reports_each_stage(capsys: pytest.CaptureFixture[str]) -> None:
     stages = {"sentences": lambda: None, "questions": lambda: None}
-    in_stages("enumerating the world", stages, quiet=0.0)
+    run_in_stages("enumerating the world", stages, quiet=0.0)
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "enumerating the world: 1/2, sentences"
     assert lines[-1] == "enumerating the world: 2/2, questions"

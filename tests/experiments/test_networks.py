@@ -14,7 +14,7 @@ from equivocal.errors import UserError
 from equivocal.experiments.networks import (
     QUICK,
     choose_training,
-    cross_validate_into,
+    save_cross_validation,
     select_best_epochs,
     train_or_load,
 )
@@ -55,7 +55,7 @@ def test_a_run_is_trained_and_saved(
 
 
 def test_cross_validation_is_written_once(garden: World, tmp_path: Path) -> None:
-    curves = cross_validate_into(tmp_path, garden, TINY, folds=2)
+    curves = save_cross_validation(tmp_path, garden, TINY, folds=2)
     best = select_best_epochs(curves)
     assert best.index.tolist() == [0, 1]
     first = curves.query("fold == 0").groupby("network")["test_loss"].min()
@@ -64,7 +64,7 @@ def test_cross_validation_is_written_once(garden: World, tmp_path: Path) -> None
     np.testing.assert_allclose(written["test_loss"], curves["test_loss"])
     assert "folds = 2" in (tmp_path / "cross_validation.toml").read_text()
     with pytest.raises(UserError, match="holds results already"):
-        cross_validate_into(tmp_path, garden, TINY)
+        save_cross_validation(tmp_path, garden, TINY)
 
 
 def test_what_is_given_takes_precedence_over_quick() -> None:

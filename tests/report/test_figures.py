@@ -9,7 +9,7 @@ from equivocal.gestalt import Run
 from equivocal.report.activation_figures import draw_beliefs
 from equivocal.report.learning_figures import draw_calibration, draw_learning
 from equivocal.report.style import save_figure
-from equivocal.study import calibration_table, trace_beliefs, true_trace
+from equivocal.study import tabulate_run_calibration, trace_beliefs, trace_truth
 from equivocal.study.summaries import append_means, tabulate_traces
 
 
@@ -23,7 +23,7 @@ def test_learning_figure_draws_every_network_and_the_mean(small_run: Run) -> Non
 
 
 def test_calibration_figure_draws_means_and_ranges(small_run: Run) -> None:
-    table = calibration_table(small_run)
+    table = tabulate_run_calibration(small_run)
     (axes,) = draw_calibration(table, 0.0123).axes
     assert axes.get_title().endswith("mean absolute error 0.0123")
     np.testing.assert_allclose(axes.lines[1].get_ydata(), table["activation"])
@@ -35,7 +35,7 @@ def test_belief_figure_has_bars_for_networks_and_ticks_for_the_truth(small_run: 
     texts = {"one": "the dog chases the cat", "other": "the cat chases the dog"}
     where = (["agent", "patient"], ["dog", "cat"])
     traces = {name: trace_beliefs(small_run.networks, text, *where) for name, text in texts.items()}
-    truths = {name: true_trace(small_run.world, text, *where) for name, text in texts.items()}
+    truths = {name: trace_truth(small_run.world, text, *where) for name, text in texts.items()}
     figure = draw_beliefs(tabulate_traces(traces, truths))
     assert len(figure.axes) == 4
     heights = [bar.get_height() for bar in figure.axes[0].patches]

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from equivocal.gestalt import Run
-from equivocal.study import calibration_table, trace_beliefs, true_trace
-from equivocal.study.beliefs import _summary
+from equivocal.study import tabulate_run_calibration, trace_beliefs, trace_truth
+from equivocal.study.beliefs import _summarise_bin
 from equivocal.world import World
 
 
@@ -19,13 +19,13 @@ def test_traces_stack_the_networks(small_run: Run) -> None:
 
 def test_truth_ends_where_a_sentence_becomes_impossible(paper: World) -> None:
     text = "during dinner the pizza eats the woman"
-    truth = true_trace(paper, text, ["agent", "patient"], ["woman", "pizza"])
+    truth = trace_truth(paper, text, ["agent", "patient"], ["woman", "pizza"])
     assert truth.sel(word="during dinner", probe="patient", unit="pizza") == pytest.approx(0.68)
     assert np.isnan(truth.isel(word=slice(1, None))).all()
 
 
 def test_calibration_bins_cover_all_weight_and_certainty(small_run: Run) -> None:
-    table = calibration_table(small_run, bins=10)
+    table = tabulate_run_calibration(small_run, bins=10)
     queries = small_run.world.all_derivations.queries
     asked = queries.find_role_probes()
     possible = (queries.targets()[asked] > 1e-9).sum(axis=1)
@@ -37,7 +37,9 @@ def test_calibration_bins_cover_all_weight_and_certainty(small_run: Run) -> None
 
 def test_one_calibration_row_by_hand() -> None:
     """Two questions of weight 3 and 1, two networks; quantiles by cumulated weight."""
-    row = _summary(np.array([0.2, 0.4]), np.array([3.0, 1.0]), np.array([[0.1, 0.9], [0.3, 0.5]]))
+    row = _summarise_bin(
+        np.array([0.2, 0.4]), np.array([3.0, 1.0]), np.array([[0.1, 0.9], [0.3, 0.5]])
+    )
     assert row == pytest.approx(
         {
             "truth": 0.75 * 0.2 + 0.25 * 0.4,

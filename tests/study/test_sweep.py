@@ -375,7 +375,7 @@ def test_what_one_worker_compiled_the_next_one_finds(
     for _ in range(2):  # crews: a worker that lives on would compile nothing anyway
         with hire_workers(tmp_path / "out", workers=1)(1) as crew:
             crew.submit("one", found)
-            hits += [number for _, number in crew.finished()]
+            hits += [number for _, number in crew.iterate_finished()]
     assert hits[0] == 0
     assert hits[1] > 0
 
@@ -386,7 +386,7 @@ def test_what_is_soon_goes_before_what_waits(worker: bool, tmp_path: Path) -> No
     with hire(8) as crew:
         for name in "abcd":
             crew.submit(name, time.sleep, 0.3)
-        for name, _ in crew.finished():
+        for name, _ in crew.iterate_finished():
             order.append(name)
             if name in "abcd":
                 crew.submit(f"{name} again", time.sleep, 0.3, soon=True)
@@ -397,7 +397,7 @@ def test_what_is_soon_keeps_its_order() -> None:
     with work_alone(4) as crew:
         for name in "abcd":
             crew.submit(name, int, soon=name in "bc")
-        assert [name for name, _ in crew.finished()] == ["b", "c", "a", "d"]
+        assert [name for name, _ in crew.iterate_finished()] == ["b", "c", "a", "d"]
 
 
 def test_workers_are_ours_or_a_scheduler_s(tmp_path: Path) -> None:

@@ -7,11 +7,11 @@ from scipy.special import expit, logit
 from equivocal.study.word_measures import (
     MEASURES,
     bayesian_surprise,
+    compute_surprise_by_role,
     entropy_reduction,
     epistemic_share,
-    epistemic_share_interval,
+    estimate_share_interval,
     semantic_update,
-    surprise_by_role,
 )
 
 
@@ -33,7 +33,7 @@ def test_surprise_adds_up_over_units_and_roles() -> None:
     p = np.random.default_rng(0).uniform(0.05, 0.95, (4, 3, 5))  # words, roles, units
     new, old = p[1:], p[:-1]
     by_unit = new * np.log(new / old) + (1 - new) * np.log((1 - new) / (1 - old))
-    by_role = surprise_by_role(logit(p))
+    by_role = compute_surprise_by_role(logit(p))
     np.testing.assert_allclose(by_role[1:], by_unit.sum(axis=-1))
     np.testing.assert_allclose(bayesian_surprise(logit(p))[1:], by_unit.sum(axis=(-2, -1)))
 
@@ -77,7 +77,7 @@ def test_the_interval_of_the_share_is_that_of_the_jackknife(certain: int) -> Non
     logits[1:, ..., :certain] = 50.0
     left_out = np.stack([epistemic_share(np.delete(logits, j, axis=0)) for j in range(12)])
     se = np.sqrt(11 / 12 * ((left_out - left_out.mean(axis=0)) ** 2).sum(axis=0))
-    low, high = epistemic_share_interval(logits)
+    low, high = estimate_share_interval(logits)
     share, half = epistemic_share(logits), 2.2009852 * se  # t₀.₉₇₅, 11 df
     np.testing.assert_allclose(low, np.maximum(share - half, 0), rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(high, np.minimum(share + half, 1), rtol=1e-6)
@@ -89,7 +89,7 @@ def test_the_interval_of_the_share_covers_what_many_particles_say() -> None:
     rng = np.random.default_rng(2)
     y = expit(rng.normal(size=200_000))
     many = float(epistemic_share(logit(y)[:, None, None, None])[0])
-    ends = [epistemic_share_interval(rng.normal(size=(64, 1, 1, 1))) for _ in range(40)]
+    ends = [estimate_share_interval(rng.normal(size=(64, 1, 1, 1))) for _ in range(40)]
     # P(fewer than 32 of 40 | 95 %) is 1e-4; without the factor J − 1 about 8 would hold it
     assert sum(bool(low[0] <= many <= high[0]) for low, high in ends) >= 32
 

@@ -16,13 +16,13 @@ from equivocal import __version__
 from equivocal.cli import (
     ask,
     doctor,
-    doubt,
     grids,
-    people,
+    human_data,
     serve,
     studies,
     suites,
     training,
+    uncertainty,
     worlds,
 )
 from equivocal.cli.console import out
@@ -51,10 +51,10 @@ for stage in (studies.infer, studies.probe, studies.analyse, studies.report):
 app.add_typer(studies.app, name="study")
 app.command("multiverse", epilog=grids.MULTIVERSE_EXAMPLES)(grids.multiverse)
 app.command("sweep", epilog=grids.SWEEP_EXAMPLES)(grids.sweep)
-app.command("compare", epilog=people.COMPARE_EXAMPLES)(people.compare)
-app.command("simulate", epilog=people.SIMULATE_EXAMPLES)(people.simulate)
+app.command("compare", epilog=human_data.COMPARE_EXAMPLES)(human_data.compare)
+app.command("simulate", epilog=human_data.SIMULATE_EXAMPLES)(human_data.simulate)
 app.add_typer(suites.app, name="suites")
-app.command("doubt", epilog=doubt.DOUBT_EXAMPLES)(doubt.doubt)
+app.command("doubt", epilog=uncertainty.DOUBT_EXAMPLES)(uncertainty.doubt)
 app.add_typer(suites.constructions, name="constructions")
 app.command("doctor", epilog=doctor.DOCTOR_EXAMPLES)(doctor.doctor)
 
@@ -95,12 +95,12 @@ def run() -> int:
     except OSError as error:
         if error.errno != errno.ENOSPC:
             raise
-        return _complain(f"cannot write: {error.strerror}; make room, or write elsewhere.")
+        return _print_error(f"cannot write: {error.strerror}; make room, or write elsewhere.")
     except UserError as error:
-        return _complain(str(error))
+        return _print_error(str(error))
     except TyperException as error:
         if type(error).__name__ != "NoArgsIsHelpError":  # the help has been printed
-            _complain(f"{_explain_usage(error)} (`--help` shows the usage)")
+            _print_error(f"{_explain_usage(error)} (`--help` shows the usage)")
         return BAD_INPUT
     return code or 0
 
@@ -118,7 +118,7 @@ def _explain_usage(error: TyperException) -> str:
     return error.format_message()
 
 
-def _complain(message: str) -> int:
+def _print_error(message: str) -> int:
     """Print an error and return the exit code for it."""
     err.print(Text.assemble(("error: ", "bold red"), message), soft_wrap=True)
     return BAD_INPUT

@@ -57,7 +57,7 @@ def train(
     there with the same settings is reused.
     """
     from equivocal.experiments.networks import (
-        cross_validate_into,
+        save_cross_validation,
         select_best_epochs,
         train_or_load,
     )
@@ -77,7 +77,7 @@ def train(
             show_scores(train_or_load(the_world, settings, folder))
             end = f"saved in {folder}; `Network.load({str(folder)!r}, 0)` loads the first"
         else:
-            curves = cross_validate_into(folder, the_world, settings, folds=folds)
+            curves = save_cross_validation(folder, the_world, settings, folds=folds)
             _print_scores(select_best_epochs(curves), "best epoch of each fold, mean over networks")
             end = f"wrote {folder / 'cross_validation.csv'}"
     out.print(end, soft_wrap=True)

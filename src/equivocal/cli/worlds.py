@@ -12,7 +12,7 @@ from rich.text import Text
 
 from equivocal.cli.console import out
 from equivocal.errors import UserError
-from equivocal.progress import in_stages
+from equivocal.progress import run_in_stages
 from equivocal.store.files import write_text_atomically
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def show(name: Name) -> None:
     from equivocal.world import World
 
     world = World.load(name)
-    in_stages(
+    run_in_stages(
         "working out the world",
         {
             "sentences": lambda: world.sentences,
@@ -150,7 +150,9 @@ def sample(
     corpus = World.load(name).sample(n, seed=seed)
     if csv is not None:
         rows = corpus.distinct() if distinct else corpus
-        in_stages("writing", {"sentences": lambda: rows.texts, str(csv): lambda: rows.to_csv(csv)})
+        run_in_stages(
+            "writing", {"sentences": lambda: rows.texts, str(csv): lambda: rows.to_csv(csv)}
+        )
         out.print(f"wrote {len(rows.texts):,} rows, {n:,} sentences, to {csv}", soft_wrap=True)
         return
     lines = list(corpus.texts)

@@ -24,7 +24,7 @@ from equivocal.store import read_table
 from equivocal.store.files import ensure_writable, write_text_atomically
 from equivocal.world import World
 
-__all__ = ["cross_validate_into", "report_epochs", "select_best_epochs", "train_or_load"]
+__all__ = ["report_epochs", "save_cross_validation", "select_best_epochs", "train_or_load"]
 
 QUICK = {"networks": 2, "epochs": 10, "sentences": 1_000}  # does it run? Not to be quoted
 
@@ -95,7 +95,7 @@ def _repair_scores(run: Run, path: Path) -> None:
     run.write_scores(path.parent)
 
 
-def cross_validate_into(
+def save_cross_validation(
     folder: Path, world: World, settings: TrainingSettings, *, folds: int = 5
 ) -> pd.DataFrame:
     """Cross-validate networks and write `cross_validation.csv` and `.toml` into a folder.

@@ -267,7 +267,7 @@ def _run_paradigms(
     parts = []
     for (_, asked), own in groups.items():
         run = trained.train(own[0].world)
-        sampled = [measure for measure in asked if needs_posterior(measure, beliefs)]
+        sampled = [measure for measure in asked if is_from_particles(measure, beliefs)]
         if plain := [measure for measure in asked if measure not in sampled]:
             parts.append(measure_words(run.networks, own, plain, by_role=by_role))
         if sampled:
@@ -339,7 +339,7 @@ def _load_constructions_settings(path: Path) -> dict[str, Any]:
     return {name: table for name, table in found.items() if name in CONSTRUCTIONS}
 
 
-def needs_posterior(measure: str, beliefs: str) -> bool:
+def is_from_particles(measure: str, beliefs: str) -> bool:
     """Tell whether a measure is computed from particles, given whose `beliefs` are measured."""
     reads = MEASURES[measure].reads
     return reads == "ensemble" or (reads == "beliefs" and beliefs == "posterior")
@@ -366,7 +366,7 @@ def describe_suites(
         "sampler": SAMPLER.model_dump(exclude_none=True),
     }
     sampled = any(
-        needs_posterior(name, beliefs) for suite in suites for name in measures or [suite.measure]
+        is_from_particles(name, beliefs) for suite in suites for name in measures or [suite.measure]
     )
     return {
         "version": get_package_version(),

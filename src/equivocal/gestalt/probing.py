@@ -89,7 +89,9 @@ class Network:
     def probe_features(self, text: str | Utterance, probes: Sequence[str]) -> xr.DataArray:
         """Compute (ψ, 1), what the last layer is given after each word, for each probe."""
         utterance = self.world.parse(text)
-        psi = _add_bias(_psi(self.model, self._encode(utterance), self._encode_probes(probes)))
+        psi = _add_bias(
+            _compute_psi(self.model, self._encode(utterance), self._encode_probes(probes))
+        )
         labels = {"word": utterance.words, "probe": probes, "feature": _name_features(psi)}
         return _label("features", psi, labels)
 
@@ -146,11 +148,11 @@ def _name_features(values: np.ndarray) -> list[str]:
 def _answer(
     model: SentenceGestalt, tokens: jax.Array, probes: jax.Array
 ) -> Float[jax.Array, "words probes units"]:
-    return jax.nn.sigmoid(model.query.logits(_psi(model, tokens, probes)))
+    return jax.nn.sigmoid(model.query.logits(_compute_psi(model, tokens, probes)))
 
 
 @jax.jit
-def _psi(
+def _compute_psi(
     model: SentenceGestalt, tokens: jax.Array, probes: jax.Array
 ) -> Float[jax.Array, "words probes hidden"]:
     words, count = len(tokens), len(probes)

@@ -100,7 +100,7 @@ def format_cell(value: Any, column: str) -> Cell:
 
 
 def _format_in_column(value: float, column: str) -> str:
-    if _holds_p(column):
+    if _is_p_value(column):
         return format_p_value(value)
     if column.lower().startswith("printed") and math.isfinite(value):
         return f"{value:.10g}".replace("-", "−")  # as it was printed
@@ -124,7 +124,7 @@ def format_table(table: pd.DataFrame) -> TableRows:
     return TableRows(header, rows)
 
 
-def _holds_p(column: str) -> bool:
+def _is_p_value(column: str) -> bool:
     """Tell whether a column's name says p: "p", "p_item", "printed p", "p (Holm)"."""
     words = column.lower().replace("_", " ").replace("-", " ").split()
     return "p" in words or "pvalue" in words

@@ -5,10 +5,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
-from equivocal.report.style import COLOUR_OF, COLOURS, NAME_OF, draw_networks, publication_style
+from equivocal.report.style import (
+    COLOUR_OF,
+    COLOURS,
+    NAME_OF,
+    apply_publication_style,
+    draw_networks,
+)
 
 
-@publication_style()
+@apply_publication_style()
 def draw_learning(curves: pd.DataFrame, all_zeros: float) -> Figure:
     """Draw loss and unit accuracy per epoch: thin lines are networks, thick ones their mean.
 
@@ -42,14 +48,14 @@ def draw_learning(curves: pd.DataFrame, all_zeros: float) -> Figure:
     return figure
 
 
-@publication_style()
+@apply_publication_style()
 def draw_calibration(table: pd.DataFrame, belief_error: float) -> Figure:
     """Draw activations against exact probabilities, with the middle 90 % as lines.
 
     Parameters
     ----------
     table : DataFrame
-        From `equivocal.study.calibration_table`.
+        From `equivocal.study.tabulate_run_calibration`.
     belief_error : float
         Mean absolute error, for the title.
     """
@@ -64,7 +70,7 @@ def draw_calibration(table: pd.DataFrame, belief_error: float) -> Figure:
     return figure
 
 
-@publication_style()
+@apply_publication_style()
 def draw_calibration_panels(table: pd.DataFrame, estimates: list[str]) -> Figure:
     """Draw the same for several estimates, a panel for each.
 

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from equivocal import __version__
 from equivocal.inference import SamplerSettings
 from equivocal.machine import collect_versions
-from equivocal.progress import in_stages
+from equivocal.progress import run_in_stages
 from equivocal.report import (
     activation_figures,
     diagrams,
@@ -27,7 +27,7 @@ from equivocal.report import (
 from equivocal.report.html import TABLE_CAPTIONS, TEXTS, render_report
 from equivocal.report.style import KINDS, save_figure
 from equivocal.store import read_table
-from equivocal.study import Study, calibration_table, summaries, trace_beliefs, true_trace
+from equivocal.study import Study, summaries, tabulate_run_calibration, trace_beliefs, trace_truth
 from equivocal.study.comparisons import add_reference_levels
 from equivocal.study.tables import PRINTED_STUDY
 
@@ -70,7 +70,7 @@ def list_figures(study: Study) -> dict[str, Callable[[], Figure]]:
     if run.world.is_exact:
         error = run.scores["belief_error"].mean()
         figures["calibration"] = lambda: learning_figures.draw_calibration(
-            calibration_table(run), error
+            tabulate_run_calibration(run), error
         )
         figures["calibration_posterior"] = lambda: learning_figures.draw_calibration_panels(
             summaries.tabulate_calibration(dataset), estimates
@@ -98,7 +98,7 @@ def _write(study: Study) -> list[Path]:
     def save(name: str) -> None:
         save_figure(figures[name](), folder / "figures", name)
 
-    in_stages("drawing", {name: partial(save, name) for name in figures})
+    run_in_stages("drawing", {name: partial(save, name) for name in figures})
     tables = {
         name: read_table(folder / "tables" / f"{name}.csv")
         for name in TABLE_CAPTIONS
@@ -134,7 +134,7 @@ def _draw_beliefs(study: Study) -> Figure:
     for row in rows:
         text = str(row.utterance)
         traces[text] = trace_beliefs(run.networks, text, probes, units)
-        truths[text] = true_trace(run.world, text, probes, units)
+        truths[text] = trace_truth(run.world, text, probes, units)
     return activation_figures.draw_beliefs(summaries.tabulate_traces(traces, truths))
 
 

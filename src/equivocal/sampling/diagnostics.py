@@ -40,7 +40,7 @@ WORK = 4e8  # rows × outputs × draws to spend: a second or two on two cores
 
 
 @partial(jax.jit, static_argnames=("num_draws", "softmax"))
-def _log_weights(
+def _compute_log_weights(
     keys: PRNGKey,
     rows: Rows | Blocks,
     mean: Float[Array, "K D"],
@@ -54,7 +54,7 @@ def _log_weights(
     z = jnp.concatenate([half, -half], axis=-1)  # antithetic: odd parts of log w average out
     theta = mean[..., None] + jnp.matmul(factor, z)
 
-    def of_block(block: Block) -> Float[Array, "K S"]:
+    def sum_block(block: Block) -> Float[Array, "K S"]:
         logits = jnp.matmul(block.features[None], theta) + block.offsets[..., None]
         if softmax:
             log_y = logits - jax.nn.logsumexp(logits, axis=0)
@@ -63,7 +63,7 @@ def _log_weights(
         return compute_log_likelihood(logits, excess, block).sum(axis=1)
 
     prior = -0.5 * (theta**2).sum(axis=1)
-    log_w = sum_over_blocks(of_block, rows) + prior + 0.5 * (z**2).sum(axis=1)
+    log_w = sum_over_blocks(sum_block, rows) + prior + 0.5 * (z**2).sum(axis=1)
     return log_w.sum(axis=0, keepdims=True) if softmax else log_w
 
 
@@ -86,7 +86,7 @@ def diagnose_gaussian(
         outputs = slice(some.start, some.stop)
         keys = make_keys(settings.seed + 1, some)  # other draws than the particles
         log_w = np.asarray(
-            _log_weights(keys, rows, mean[outputs], factor[outputs], S, softmax), np.float64
+            _compute_log_weights(keys, rows, mean[outputs], factor[outputs], S, softmax), np.float64
         )
         dimension = K * D if softmax else D
         shift[outputs] = 3 * log_w.var(axis=1) / dimension

@@ -120,7 +120,7 @@ class Store:
         """Note that a result is finished; its files must have been written by now."""
         checksums = compute_checksums(self.folder, files, self._compute_checksum)
         text = json.dumps({"key": key, "files": checksums}, indent=1, sort_keys=True) + "\n"
-        write_text_atomically(self._record_path(name), text)
+        write_text_atomically(self._locate_record(name), text)
 
     def make(self, name: str, key: str, work: Callable[[], Iterable[Path]]) -> bool:
         """Make a result of several files unless it is finished.
@@ -210,12 +210,12 @@ class Store:
 
         return hold_folder(self.folder, wait=True)
 
-    def _record_path(self, name: str) -> Path:
+    def _locate_record(self, name: str) -> Path:
         return self.folder / RECORDS / f"{name}.json"
 
     def _read(self, name: str) -> dict[str, Any] | None:
         """Read a record, which may come from anybody; its files must lie in this folder."""
-        path = self._record_path(name)
+        path = self._locate_record(name)
         if not path.exists():
             return None
         try:

@@ -3,7 +3,7 @@
 This room knows nothing of drawing; `equivocal.experiments.studies` runs a study from end to end.
 """
 
-from equivocal.study.beliefs import calibration_table, trace_beliefs, true_trace
+from equivocal.study.beliefs import tabulate_run_calibration, trace_beliefs, trace_truth
 from equivocal.study.settings import StudySettings, load_study
 from equivocal.study.stages import Study, open_study, prepare
 from equivocal.study.stimuli import Stimuli, Stimulus, load_stimuli
@@ -13,11 +13,11 @@ __all__ = [
     "Stimulus",
     "Study",
     "StudySettings",
-    "calibration_table",
     "load_stimuli",
     "load_study",
     "open_study",
     "prepare",
+    "tabulate_run_calibration",
     "trace_beliefs",
-    "true_trace",
+    "trace_truth",
 ]

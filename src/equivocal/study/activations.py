@@ -35,7 +35,7 @@ from equivocal.errors import UserError, join_names
 from equivocal.gestalt import Network
 from equivocal.sampling import Posterior
 from equivocal.store import check_netcdf, is_plain_name
-from equivocal.study.beliefs import true_trace
+from equivocal.study.beliefs import trace_truth
 from equivocal.study.settings import StudySettings
 from equivocal.study.stimuli import Stimuli, Stimulus
 from equivocal.world import Utterance, World
@@ -105,7 +105,7 @@ def compute_activations(
     truth = _fill(
         stimuli,
         (len(probes), len(units)),
-        lambda said: true_trace(world, said, probes, units) if world.is_exact else np.nan,
+        lambda said: trace_truth(world, said, probes, units) if world.is_exact else np.nan,
     )
     mle = np.full((len(networks), *truth.shape), np.nan, np.float32)
     every = (len(samplers), len(priors), *mle.shape)

@@ -35,7 +35,7 @@ def trace_beliefs(
     return xr.concat(traces, dim="network")
 
 
-def true_trace(
+def trace_truth(
     world: World, text: str | Utterance, probes: Sequence[str], units: Sequence[str]
 ) -> xr.DataArray:
     """Trace the exact beliefs after each word of a sentence.
@@ -71,7 +71,7 @@ def true_trace(
     )
 
 
-def calibration_table(run: Run, bins: int = 20) -> pd.DataFrame:
+def tabulate_run_calibration(run: Run, bins: int = 20) -> pd.DataFrame:
     """Tabulate mean activation, and its 5 % and 95 % quantile, by true probability.
 
     Role probes after every beginning of every sentence of the world; possible units only; each
@@ -100,13 +100,13 @@ def calibration_table(run: Run, bins: int = 20) -> pd.DataFrame:
     number[true > 1 - CERTAIN] = bins  # certainty is a class of its own
     return pd.DataFrame(
         [
-            _summary(true[in_bin], weight[in_bin], answers[:, row[in_bin], unit[in_bin]])
+            _summarise_bin(true[in_bin], weight[in_bin], answers[:, row[in_bin], unit[in_bin]])
             for in_bin in (number == this for this in np.unique(number))
         ]
     )
 
 
-def _summary(
+def _summarise_bin(
     truth: Float[np.ndarray, " questions"],
     weight: Float[np.ndarray, " questions"],
     answers: Float[np.ndarray, "networks questions"],

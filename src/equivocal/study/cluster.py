@@ -52,7 +52,7 @@ class Crew:
         """Queue a call; with `soon`, before those that wait already."""
         (self._soon if soon else self._waiting).append((name, function, arguments))
 
-    def finished(self) -> Iterator[tuple[str, Any]]:
+    def iterate_finished(self) -> Iterator[tuple[str, Any]]:
         """Yield names with results or exceptions, until nothing is under way.
 
         More calls may be submitted meanwhile.
@@ -97,7 +97,7 @@ class _DaskCrew(Crew):
         self._names[future.key] = name
         self._under_way.add(future)
 
-    def finished(self) -> Iterator[tuple[str, Any]]:
+    def iterate_finished(self) -> Iterator[tuple[str, Any]]:
         for future in self._under_way:
             yield self._names.pop(future.key), _get_outcome(future)
 

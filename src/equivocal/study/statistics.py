@@ -19,9 +19,9 @@ __all__ = [
     "TTest",
     "correct_holm",
     "fit_mixed_model",
-    "one_sample",
-    "paired",
-    "paired_logit",
+    "run_one_sample_test",
+    "run_paired_logit_test",
+    "run_paired_test",
 ]
 
 # What single precision can hold: an activation nearer to one than this is one. Near zero it holds
@@ -62,7 +62,7 @@ class MixedModel:
     note: str = ""  # why there is no answer, or a part of it is missing
 
 
-def one_sample(values: ArrayLike, against: float = 0.0) -> TTest:
+def run_one_sample_test(values: ArrayLike, against: float = 0.0) -> TTest:
     """Test whether the mean of `values` differs from `against`.
 
     Parameters
@@ -100,7 +100,7 @@ def one_sample(values: ArrayLike, against: float = 0.0) -> TTest:
     )
 
 
-def paired(first: ArrayLike, second: ArrayLike) -> TTest:
+def run_paired_test(first: ArrayLike, second: ArrayLike) -> TTest:
     """Test whether `first` − `second` differs from zero, pair by pair.
 
     Parameters
@@ -113,7 +113,7 @@ def paired(first: ArrayLike, second: ArrayLike) -> TTest:
     TTest
         Of the differences.
     """
-    return one_sample(np.asarray(first, float) - np.asarray(second, float))
+    return run_one_sample_test(np.asarray(first, float) - np.asarray(second, float))
 
 
 def clip_logit(values: ArrayLike) -> np.ndarray:
@@ -121,8 +121,8 @@ def clip_logit(values: ArrayLike) -> np.ndarray:
     return np.asarray(logit(np.clip(np.asarray(values, float), LOWEST, HIGHEST)))
 
 
-def paired_logit(first: ArrayLike, second: ArrayLike) -> TTest:
-    """Test as `paired` does on the logit scale, activations clipped as in `clip_logit`.
+def run_paired_logit_test(first: ArrayLike, second: ArrayLike) -> TTest:
+    """Test as `run_paired_test` does on the logit scale, activations clipped as in `clip_logit`.
 
     Where activations are near zero a difference of factors is what matters, and there the spread
     of logits is comparable between conditions.
@@ -138,7 +138,7 @@ def paired_logit(first: ArrayLike, second: ArrayLike) -> TTest:
         Of the differences of the n averages.
     """
     difference = clip_logit(first) - clip_logit(second)
-    return one_sample(difference.reshape(len(difference), -1).mean(axis=1))
+    return run_one_sample_test(difference.reshape(len(difference), -1).mean(axis=1))
 
 
 def correct_holm(p_values: ArrayLike) -> np.ndarray:

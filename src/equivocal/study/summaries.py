@@ -185,7 +185,7 @@ def tabulate_traces(
     traces : dict of str to DataArray
         Activations (network, word, probe, unit) by sentence, from `trace_beliefs`.
     truths : dict of str to DataArray
-        Exact beliefs (word, probe, unit) by sentence, from `true_trace`.
+        Exact beliefs (word, probe, unit) by sentence, from `trace_truth`.
 
     Returns
     -------

@@ -194,7 +194,7 @@ class _Work:
             first = self.tasks[keys[0]]
             self.in_training.add(networks)
             self.crew.submit(networks, _train, first.world.text, first.training, first.check)
-        for key, outcome in self.crew.finished():
+        for key, outcome in self.crew.iterate_finished():
             if key in self.tasks:
                 valid = isinstance(outcome, Exception) or self.tasks[key].is_valid(outcome)
                 yield key, outcome if valid else RuntimeError("a worker sent back no result")

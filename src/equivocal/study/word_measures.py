@@ -26,12 +26,12 @@ __all__ = [
     "WordMeasure",
     "bayesian_surprise",
     "check_measures",
+    "compute_surprise_by_role",
     "entropy",
     "entropy_reduction",
     "epistemic_share",
-    "epistemic_share_interval",
+    "estimate_share_interval",
     "semantic_update",
-    "surprise_by_role",
 ]
 
 NO_DOUBT = 1e-9  # nats; a share of less is round-off
@@ -51,7 +51,7 @@ def semantic_update(
     return moved
 
 
-def surprise_by_role(
+def compute_surprise_by_role(
     logits: Float[np.ndarray, "*others words roles units"],
 ) -> Float[np.ndarray, "*others words roles"]:
     """KL(beliefs after the word ‖ beliefs before it) for each role, in nats.
@@ -62,13 +62,13 @@ def surprise_by_role(
     a, b = logits[..., 1:, :, :], logits[..., :-1, :, :]
     divergence = expit(a) * (a - b) - np.logaddexp(0, a) + np.logaddexp(0, b)
     # round-off must not make a distance negative
-    return _after_the_first(np.maximum(divergence, 0).sum(axis=-1), axis=-2)
+    return _prepend_nan(np.maximum(divergence, 0).sum(axis=-1), axis=-2)
 
 
 def bayesian_surprise(
     logits: Float[np.ndarray, "*others words roles units"],
 ) -> Float[np.ndarray, "*others words"]:
-    """How far each word moves the beliefs: `surprise_by_role`, summed over roles, in nats.
+    """How far each word moves the beliefs: `compute_surprise_by_role`, summed over roles, in nats.
 
     Of particles it is that of their mean belief, KL(E[y_t] ‖ E[y_{t−1}]), the divergence of
     successive predictive distributions.
@@ -78,7 +78,7 @@ def bayesian_surprise(
     Linking hypothesis: the N400, as for the semantic update, but read off what the network would
     answer: a change of the gestalt that changes no answer does not count. Exploratory.
     """
-    found: np.ndarray = surprise_by_role(logits).sum(axis=-1)
+    found: np.ndarray = compute_surprise_by_role(logits).sum(axis=-1)
     return found
 
 
@@ -86,7 +86,7 @@ def entropy(
     logits: Float[np.ndarray, "*others words roles units"],
 ) -> Float[np.ndarray, "*others words"]:
     """Uncertainty of the beliefs after each word, summed over roles and units, in nats."""
-    found: np.ndarray = _unit_entropy(logits).sum(axis=(-2, -1))
+    found: np.ndarray = _compute_unit_entropy(logits).sum(axis=(-2, -1))
     return found
 
 
@@ -102,7 +102,7 @@ def entropy_reduction(
     Linking hypothesis: reading time grows with the uncertainty that a word removes. Exploratory:
     no N400 is predicted by it.
     """
-    return _after_the_first(-np.diff(entropy(logits), axis=-1), axis=-1)
+    return _prepend_nan(-np.diff(entropy(logits), axis=-1), axis=-1)
 
 
 def epistemic_share(
@@ -118,10 +118,10 @@ def epistemic_share(
     treats the input as strange (reanalysis, P600, regressions). Exploratory.
     """
     logits = np.asarray(logits, float)
-    return _share(expit(logits).mean(axis=0), entropy(logits).mean(axis=0))
+    return _compute_share(expit(logits).mean(axis=0), entropy(logits).mean(axis=0))
 
 
-def epistemic_share_interval(
+def estimate_share_interval(
     logits: Float[np.ndarray, "particles *others words roles units"], level: float = 0.95
 ) -> tuple[Float[np.ndarray, "*others words"], Float[np.ndarray, "*others words"]]:
     """Low and high end of `epistemic_share` over particles, by the jackknife.
@@ -135,7 +135,7 @@ def epistemic_share_interval(
     all_beliefs, all_uncertainty = beliefs.sum(axis=0), uncertainty.sum(axis=0)
     without = np.stack(
         [
-            _share(
+            _compute_share(
                 (all_beliefs - beliefs[j]) / (J - 1), (all_uncertainty - uncertainty[j]) / (J - 1)
             )
             for j in range(J)
@@ -146,7 +146,7 @@ def epistemic_share_interval(
     return np.maximum(share - half, 0), np.minimum(share + half, 1)
 
 
-def _share(beliefs: np.ndarray, expected: np.ndarray) -> np.ndarray:
+def _compute_share(beliefs: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Information over total entropy, from mean beliefs and the mean of their entropy."""
     beliefs = np.clip(beliefs, 0, 1)  # a sum less one of its terms may leave by round-off
     total = (entr(beliefs) + entr(1 - beliefs)).sum(axis=(-2, -1))
@@ -154,7 +154,7 @@ def _share(beliefs: np.ndarray, expected: np.ndarray) -> np.ndarray:
     return share
 
 
-def _unit_entropy(logits: np.ndarray) -> np.ndarray:
+def _compute_unit_entropy(logits: np.ndarray) -> np.ndarray:
     """H(σ(a)) = log(1+eᵃ) − a σ(a), written for |a| so that it stays exact far out."""
     size = np.abs(logits)
     small = np.exp(-size)
@@ -162,7 +162,7 @@ def _unit_entropy(logits: np.ndarray) -> np.ndarray:
     return found
 
 
-def _after_the_first(values: np.ndarray, axis: int) -> np.ndarray:
+def _prepend_nan(values: np.ndarray, axis: int) -> np.ndarray:
     shape = list(values.shape)
     shape[axis] = 1
     return np.concatenate([np.full(shape, np.nan), values], axis=axis)

@@ -13,7 +13,7 @@ surprise, entropy    value: of the mean belief E[y], E over particles, which is 
                      predicts: KL(E[y_t] ‖ E[y_{t−1}]) and H(E[y_{t−1}]) − H(E[y_t]).
                      low, high: contain 95 % of the particles' own values. The divergence is convex,
                      so the value is at most their mean, and may be below low.
-epistemic share      belongs to all particles together; see `epistemic_share_interval`
+epistemic share      belongs to all particles together; see `estimate_share_interval`
 """
 
 import hashlib
@@ -40,8 +40,8 @@ from equivocal.study.word_measures import (
     MEASURES,
     WordMeasure,
     check_measures,
-    epistemic_share_interval,
-    surprise_by_role,
+    compute_surprise_by_role,
+    estimate_share_interval,
 )
 from equivocal.suites.suite import Suite
 from equivocal.world import Utterance, World, name_role_unit
@@ -135,7 +135,7 @@ def measure_particles(
             low, high = np.quantile(measure.of(logits), INTERVAL, axis=0)
             found[name] = MeasuredWords(measure.of(mean), low, high)
         else:
-            found[name] = MeasuredWords(measure.of(logits), *epistemic_share_interval(logits))
+            found[name] = MeasuredWords(measure.of(logits), *estimate_share_interval(logits))
     return found
 
 
@@ -223,7 +223,7 @@ def choose_measures(measures: Sequence[str], roles: Sequence[str]) -> dict[str, 
 
 
 def _measure_surprise(role: int, logits: np.ndarray) -> np.ndarray:
-    found: np.ndarray = surprise_by_role(logits)[..., role]
+    found: np.ndarray = compute_surprise_by_role(logits)[..., role]
     return found
 
 

@@ -14,7 +14,7 @@ import pandas as pd
 from scipy import stats
 
 from equivocal.progress import Advance
-from equivocal.study.statistics import one_sample
+from equivocal.study.statistics import run_one_sample_test
 from equivocal.uncertainty.comprehenders import Comprehenders
 from equivocal.uncertainty.reversals import (
     Pairs,
@@ -145,15 +145,15 @@ def _find_interval(own: pd.DataFrame, name: str) -> tuple[float, float, float]:
     """Return a score and the ends of its interval, cut off where no score can be."""
     values, whole = own[name].to_numpy(float), (own["network"] == "all").to_numpy()
     if whole.any():
-        value, low, high = _jackknife(float(values[whole][0]), values[~whole])
+        value, low, high = _compute_jackknife(float(values[whole][0]), values[~whole])
     else:
-        test = one_sample(values)
+        test = run_one_sample_test(values)
         value, low, high = test.mean, test.ci_low, test.ci_high
     ends = np.clip([low, high], 0, np.inf if name in UNBOUNDED else 1)
     return value, float(ends[0]), float(ends[1])
 
 
-def _jackknife(value: float, without: np.ndarray) -> tuple[float, float, float]:
+def _compute_jackknife(value: float, without: np.ndarray) -> tuple[float, float, float]:
     """Return a value with its interval, from its values without each network in turn."""
     n = len(without)
     if n < 2 or not without.std() > 0:

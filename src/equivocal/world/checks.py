@@ -317,7 +317,7 @@ def _check_shares(file: WorldFile) -> Iterator[Problem]:
             what = f"the probabilities of its constructions sum to {total:.6g}, not 1"
             ways_out = "change them, or leave `probability` out of one to take the rest"
             yield Problem(place, f"{what}; {ways_out}.")
-        certain = [role for role, rules in action.roles.items() if not _may_be_absent(file, rules)]
+        certain = [role for role, rules in action.roles.items() if not _can_be_absent(file, rules)]
         for spec in fitting:
             always = (role for role in spec.order if spec.mentioned.get(role, 1) == 1)
             if {"action", *certain}.isdisjoint(always):
@@ -325,7 +325,7 @@ def _check_shares(file: WorldFile) -> Iterator[Problem]:
                 yield Problem(f"[[constructions]] {spec.name}", message)
 
 
-def _may_be_absent(file: WorldFile, rules: Iterable[Rule]) -> bool:
+def _can_be_absent(file: WorldFile, rules: Iterable[Rule]) -> bool:
     """Tell whether some rule of a role leaves it out."""
     fillers = ([r.then] if isinstance(r.then, str) else r.then for r in rules)
     return any(

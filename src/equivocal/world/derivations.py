@@ -59,7 +59,7 @@ def enumerate_derivations(grammar: Grammar) -> Derivations:
         rows = _enumerate_events(action, grammar)
         for number, share in enumerate(action.shares):
             if share > 0:
-                parts.append(_tell(rows, number, float(share), grammar))
+                parts.append(_enumerate_wordings(rows, number, float(share), grammar))
     return collapse(_concatenate(parts))
 
 
@@ -81,7 +81,7 @@ def _enumerate_events(action: Action, grammar: Grammar) -> tuple[Columns, NDArra
     return fillers, weight
 
 
-def _tell(
+def _enumerate_wordings(
     events: tuple[Columns, NDArray[np.float64]], number: int, share: float, grammar: Grammar
 ) -> Derivations:
     """Enumerate the ways to tell events in one construction: optional roles said or unsaid."""

@@ -39,28 +39,28 @@ def fold(spelling: str) -> str:
     return " ".join(split_words(spelling))
 
 
-def _ends_in_consonant_y(word: str) -> bool:
+def _has_consonant_y(word: str) -> bool:
     return word.endswith("y") and word[-2:-1] not in _VOWELS
 
 
-def _doubles_last(word: str) -> bool:
+def _is_doubling(word: str) -> bool:
     """Tell whether a word doubles its last letter before -ed and -ing, as chop and hug do."""
     return bool(re.fullmatch(r"[^aeiou]*[aeiou][^aeiouwxy]", word))
 
 
 def _add_s(word: str) -> str:
-    if _ends_in_consonant_y(word):
+    if _has_consonant_y(word):
         return word[:-1] + "ies"
     hissing = word.endswith(("s", "x", "z", "ch", "sh"))
     return word + ("es" if hissing or re.search(r"[^aeiou]o$", word) else "s")
 
 
 def _add_ed(word: str) -> str:
-    if _ends_in_consonant_y(word):
+    if _has_consonant_y(word):
         return word[:-1] + "ied"
     if word.endswith("e"):
         return word + "d"
-    return word + (word[-1] if _doubles_last(word) else "") + "ed"
+    return word + (word[-1] if _is_doubling(word) else "") + "ed"
 
 
 def _add_ing(word: str) -> str:
@@ -68,7 +68,7 @@ def _add_ing(word: str) -> str:
         return word[:-2] + "ying"
     if word.endswith("e") and not word.endswith(("ee", "oe", "ye")):
         return word[:-1] + "ing"
-    return word + (word[-1] if _doubles_last(word) else "") + "ing"
+    return word + (word[-1] if _is_doubling(word) else "") + "ing"
 
 
 def inflect_verb(word: str, form: str, irregular: VerbForms | None = None) -> str:

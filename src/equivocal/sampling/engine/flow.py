@@ -116,7 +116,7 @@ def sum_rows(
 ) -> Sums:
     """Return curvature, gradient and log-likelihood of all rows at N(m, GGᵀ)."""
 
-    def of_block(block: Block) -> Sums:
+    def sum_block(block: Block) -> Sums:
         B = multiply(block.features[None], factor, rule.precision)
         mu = mean @ block.features.T + block.offsets
         terms = rule.expectation(mu, rule.spread(B, nodes), block)
@@ -127,7 +127,7 @@ def sum_rows(
             log_likelihood=terms.log_likelihood.sum(axis=1),
         )
 
-    return sum_over_blocks(of_block, rows)
+    return sum_over_blocks(sum_block, rows)
 
 
 def _choose_damping(
@@ -218,13 +218,13 @@ def correct_mean(
     def evaluate(m: Float[Array, "K D"]) -> tuple[Array, Array, Array]:
         """Return the loss and g̃ at m, and what each row weighs in the curvature there."""
 
-        def of_block(block: Block, spread: Array) -> tuple[tuple[Array, Array], Array]:
+        def sum_block(block: Block, spread: Array) -> tuple[tuple[Array, Array], Array]:
             terms = rule.expectation(m @ block.features.T + block.offsets, spread, block)
             likely = terms.error + block.targets  # c E y
             weight = likely if rule.joint else block.counts * terms.slope
             return (-terms.log_likelihood.sum(axis=1), terms.error @ block.features), weight
 
-        (loss, gradient), weights = scan_blocks(of_block, rows, spreads)
+        (loss, gradient), weights = scan_blocks(sum_block, rows, spreads)
         loss = loss + 0.5 * (m**2).sum(axis=1)
         loss = jnp.broadcast_to(loss.sum(), loss.shape) if rule.joint else loss
         return loss, gradient + m, weights

@@ -101,14 +101,14 @@ class Step(NamedTuple):
 def compute_terms(given: Given, ensemble: Ensemble) -> Terms:
     """Return errors, weights and log-likelihood of all rows, by quadrature over each logit."""
 
-    def of_block(block: NetworkRows) -> tuple[Array, Array, Array]:
+    def sum_block(block: NetworkRows) -> tuple[Array, Array, Array]:
         a = given.compute_logits(block.inputs, ensemble.mean + ensemble.deviations)
         no_features = jnp.zeros((len(block.counts), 0))
         plain = Block(no_features, block.counts, block.targets, jnp.zeros_like(block.counts))
         found = average_by_quadrature(a.mean(axis=0).T, a.var(axis=0, ddof=1).T, plain)
         return found.error, block.counts * found.slope, found.log_likelihood.sum(axis=1)
 
-    error, weight, log_likelihood = jax.lax.map(of_block, given.rows)
+    error, weight, log_likelihood = jax.lax.map(sum_block, given.rows)
     return Terms(error, weight, log_likelihood.sum(axis=0))
 
 
@@ -154,14 +154,14 @@ def _project(
 def measure_bend(given: Given, ensemble: Ensemble) -> Float[Array, ""]:
     """Return how far mean f(θ) is from f(m), in sd of f: 0 for a linear network."""
 
-    def of_block(block: NetworkRows) -> tuple[Array, Array]:
+    def sum_block(block: NetworkRows) -> tuple[Array, Array]:
         a = given.compute_logits(block.inputs, ensemble.mean + ensemble.deviations)
         at_mean = given.compute_logits(block.inputs, ensemble.mean)
         weight = block.counts[:, None] * jax.nn.sigmoid(at_mean) * jax.nn.sigmoid(-at_mean)
         shift = (a.mean(axis=0) - at_mean) ** 2
         return (weight * shift).sum(), (weight * a.var(axis=0, ddof=1)).sum()
 
-    shift, spread = (found.sum() for found in jax.lax.map(of_block, given.rows))
+    shift, spread = (found.sum() for found in jax.lax.map(sum_block, given.rows))
     return jnp.sqrt(shift / jnp.maximum(spread, 1e-30))
 
 

@@ -78,7 +78,7 @@ def run_flow(
         following = list(islice(queue, len(free)))
         if not following:
             continue
-        size = _pad_size(len(following), slots)
+        size = _choose_padded_size(len(following), slots)
         free, outputs = np.resize(free[: len(following)], size), np.resize(following, size)
         held[free] = outputs
         data.load(free, outputs)
@@ -115,7 +115,7 @@ def _restart(state: FlowState, fresh: FlowState, slots: Int[Array, " n"]) -> Flo
     return jax.tree.map(lambda every, some: every.at[slots].set(some), state, fresh)
 
 
-def _pad_size(number: int, most: int) -> int:
+def _choose_padded_size(number: int, most: int) -> int:
     """Return the next of 1, 16, 256, …, or the most there can be, so that few programs compile."""
     size = 1
     while size < number:

@@ -118,7 +118,7 @@ def _put(every: Array, some: Array, first: Int[Array, ""]) -> Array:
 def load_outputs(rows: Rows, problem: Problem, outputs: slice) -> Rows:
     """Return the same rows with the targets and offsets of other outputs."""
     parts = problem.targets[:, outputs], problem.compute_offsets(outputs)
-    targets, offsets = (_turn(problem, part, rows.counts.shape[1]) for part in parts)
+    targets, offsets = (_transpose_blocks(problem, part, rows.counts.shape[1]) for part in parts)
     return rows._replace(targets=targets, offsets=offsets)
 
 
@@ -129,7 +129,7 @@ def cut_into_blocks(columns: np.ndarray, blocks: int, block_rows: int) -> np.nda
     return padded.reshape(blocks, block_rows, -1)
 
 
-def _turn(problem: Problem, columns: np.ndarray, block_rows: int) -> Array:
+def _transpose_blocks(problem: Problem, columns: np.ndarray, block_rows: int) -> Array:
     """Turn (N, K) into (blocks, K, rows), placed where the sums are made.
 
     With a thousand outputs, turning takes a host long; a GPU does it at once.
@@ -162,7 +162,7 @@ class InMemory:
         if len(problem.prior_mean) > 1:
             columns["offsets"] = problem.compute_offsets(outputs)
         for name, new in columns.items():
-            turned = _turn(problem, new, block_rows)
+            turned = _transpose_blocks(problem, new, block_rows)
             set_in = _set_columns(getattr(self.rows, name), slots, turned)
             self.rows = self.rows._replace(**{name: set_in})
 

@@ -121,7 +121,7 @@ def _sum_rows(
     """Return g = Ψᵀ(μ[y] − t), and FᵀH where J ≤ D, else H = ΨᵀWΨ, with row counts."""
     J, D = F.shape[1:]
 
-    def of_block(block: Block) -> tuple[Array, Array]:
+    def sum_block(block: Block) -> tuple[Array, Array]:
         logits = jnp.matmul(theta, block.features.T) + block.offsets[:, None]
         e = jnp.exp(-jnp.abs(logits))  # one exponential for both y and y(1 − y), no digits lost
         larger = 1 / (1 + e)
@@ -133,7 +133,7 @@ def _sum_rows(
         g = (block.counts * y.mean(axis=1) - block.targets) @ block.features
         return g, jnp.matmul(weighted, block.features)
 
-    return sum_over_blocks(of_block, rows)
+    return sum_over_blocks(sum_block, rows)
 
 
 def _tame(

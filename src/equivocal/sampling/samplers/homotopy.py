@@ -88,7 +88,7 @@ def step(
     m = theta.mean(axis=1)
     d = (theta - m[:, None]) / jnp.sqrt(J - 1)
 
-    def of_block(block: Block) -> tuple[Array, Array]:
+    def sum_block(block: Block) -> tuple[Array, Array]:
         logits = jnp.matmul(theta, block.features.T) + block.offsets[:, None]
         y = jax.nn.sigmoid(logits)
         R = (y * jax.nn.sigmoid(-logits)).mean(axis=1)
@@ -96,7 +96,7 @@ def step(
         S = jnp.matmul(Z * (block.counts * R)[:, None], Z.swapaxes(1, 2))
         return S, jnp.matmul(Z, (block.counts * y.mean(axis=1) - block.targets)[..., None])[..., 0]
 
-    S, dg = sum_over_blocks(of_block, rows)
+    S, dg = sum_over_blocks(sum_block, rows)
     lam, V = apply_one_by_one(jnp.linalg.eigh, S)
     lam = jnp.maximum(lam, 0)
     steepest = jnp.maximum(lam[:, -1], np.finfo(lam.dtype).tiny)

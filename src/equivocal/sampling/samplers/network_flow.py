@@ -194,7 +194,7 @@ def sample_network(
     engine.check_outputs(network, indices, rows, prior)
     ensemble = _start(choose_seed(seed), J, indices, len(prior.mean))
     given = Given(network, rows, prior)
-    ensemble, record = _flow(given, ensemble, indices, num_steps, tolerance)
+    ensemble, record = _run_rounds(given, ensemble, indices, num_steps, tolerance)
     bend = float(engine.measure_bend(given, ensemble))
     weights = np.array([index.shape[1] for index in indices])
     return NetworkPosterior(
@@ -211,7 +211,7 @@ def list_constants() -> dict[str, float]:
     return {"START": START} | {name: getattr(engine, name) for name in names}
 
 
-def _flow(
+def _run_rounds(
     given: Given, ensemble: Ensemble, indices: list[np.ndarray], num_steps: int, tolerance: float
 ) -> tuple[Ensemble, dict[str, Any]]:
     """Move the parts in turn, round after round; the record says how it went."""
