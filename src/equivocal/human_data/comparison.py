@@ -65,7 +65,7 @@ class Design:
                 )
 
     def is_independent(self, measures: Sequence[str]) -> bool:
-        """Tell whether the controls and these measures do not determine each other."""
+        """Return whether the controls and these measures do not determine each other."""
         X, _ = self.build(Model(tuple(measures)))
         return bool(np.linalg.matrix_rank(X) == X.shape[1])
 
@@ -118,7 +118,7 @@ def compare(
     slopes : bool
         Let the effect of each measure differ between participants.
     advance : callable
-        Told how many models are done, of how many.
+        Called with the number of models done, the total and "fitting".
     most_effects : int
         Refuse models with more random effects than this; memory grows with its square.
 
@@ -271,7 +271,7 @@ def check_groups(trials: pd.DataFrame) -> None:
             raise UserError(f"all joined trials have the same {name}; two or more are needed.")
         if levels == len(trials):
             raise UserError(
-                f"every {name} has one trial only, so {name}s cannot be told from noise; "
+                f"every {name} has one trial only, so {name}s cannot be separated from noise; "
                 f"is --{name} the right column?"
             )
 
@@ -304,7 +304,7 @@ def select_varying(trials: pd.DataFrame, names: Sequence[str], notes: list[str])
 
 
 def is_numeric(values: pd.Series) -> bool:
-    """Tell whether a control is a number in every trial; otherwise its values are levels."""
+    """Return whether a control is a number in every trial; otherwise its values are levels."""
     return bool(pd.to_numeric(values, errors="coerce").notna().all())
 
 

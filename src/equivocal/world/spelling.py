@@ -44,7 +44,7 @@ def _ends_in_consonant_y(word: str) -> bool:
 
 
 def _doubles_last(word: str) -> bool:
-    """Tell whether a word doubles its last letter before -ed and -ing, as chop and hug do."""
+    """Return whether a word doubles its last letter before -ed and -ing, as chop and hug do."""
     return bool(re.fullmatch(r"[^aeiou]*[aeiou][^aeiouwxy]", word))
 
 
