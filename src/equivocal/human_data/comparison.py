@@ -8,6 +8,8 @@ coefficients, intervals and p-values by REML with Satterthwaite's degrees of fre
 items the intervals of maximum likelihood are too short. Measures and controls enter in standard
 deviations over the trials; coefficients are given in those, and per unit. Data that no model can
 take are refused with the reason.
+
+If the models change, change the R scripts (`equivocal.human_data.r_scripts`) in the same way.
 """
 
 from collections.abc import Sequence

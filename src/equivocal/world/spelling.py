@@ -3,6 +3,8 @@
 English inflection goes by rule, with exceptions from the file.
 Regular forms are made here so that a world file needs only its irregular ones. Two words that
 happen to share a *regular* form give it up; a *declared* clash is an error.
+
+An irregular word belongs in the world file; only rules that hold for many words belong here.
 """
 
 import re
