@@ -1,4 +1,4 @@
-"""The one kind of error that is a user's to mend, and the phrases such errors are built from.
+"""The one kind of error that the caller can fix, and the phrases such errors are built from.
 
 Anything raised as `UserError` is shown by the command line as a single sentence with exit code 2.
 Every other exception is a fault of ours and keeps its traceback.
@@ -25,11 +25,11 @@ MOST_LETTERS = 200
 
 
 class UserError(ValueError):
-    """Bad input. The message names what came, the rule it broke and a way out."""
+    """Bad input. The message names the value received, the rule it broke and a way out."""
 
 
 def did_you_mean(name: str, known: Iterable[str], *, most: int = 1) -> str:
-    """`": did you mean 'pizza'?"` for the nearest known names, or `""` when none is near.
+    """Return `": did you mean 'pizza'?"` for the nearest known names, or `""` when none is near.
 
     >>> did_you_mean("piza", ["pizza", "soup"])
     ": did you mean 'pizza'?"
@@ -53,7 +53,7 @@ def check_known(
     Parameters
     ----------
     name : str
-        The name that came.
+        The name received.
     known : iterable of str
         The names that there are.
     what : str
@@ -72,7 +72,7 @@ def check_known(
 
 
 def join_names(names: Iterable[str], *, most: int = 12) -> str:
-    """Names joined by commas, cut after `most` so that a message stays one sentence.
+    """Join names by commas, cut after `most` so that a message stays one sentence.
 
     >>> join_names(["a", "b", "c"], most=2)
     'a, b and 1 more'
@@ -98,7 +98,7 @@ def explain_validation(error: "ValidationError", model: "type[BaseModel]", what:
     Returns
     -------
     str
-        Names the place, the value that came and the rule; for an unknown name, the nearest one.
+        Names the place, the value received and the rule; for an unknown name, the nearest one.
     """
     first, place = error.errors()[0], locate_mistake(error)
     if first["type"] == "missing":

@@ -29,7 +29,7 @@ def get_package_version() -> str:
 
 
 def describe_device() -> str:
-    """Return `" on NVIDIA H200"` where JAX has more than a CPU, which goes without saying."""
+    """Return `" on NVIDIA H200"` where JAX has more than a CPU, else `""`."""
     import jax
 
     device = jax.devices()[0]

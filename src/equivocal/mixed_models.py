@@ -103,7 +103,8 @@ def check_trials(trials: int, coefficients: int) -> None:
     if trials <= coefficients:
         raise UserError(
             f"{trials} trials are too few for {coefficients} coefficients (intercept, controls and "
-            "measures): no noise could be told from them; leave out controls or measures."
+            "measures): no degrees of freedom would be left for the noise; leave out controls or "
+            "measures."
         )
 
 

@@ -137,7 +137,7 @@ def test_prior_and_step_are_chosen(garden_mind: Comprehender) -> None:
     assert garden_mind.answer(REVERSAL).time is None
     with pytest.raises(UserError, match=r"prior variance 2\.0; choose from 0\.01, 1, 5"):
         garden_mind.answer(REVERSAL, prior_variance=2.0)
-    with pytest.raises(UserError, match=r"step 3 is not kept; choose from 0, 1, 4, 17"):
+    with pytest.raises(UserError, match=r"step 3 is not available; choose from 0, 1, 4, 17"):
         garden_mind.answer(REVERSAL, step=3)
 
 

@@ -68,7 +68,7 @@ def test_damaged_files_are_made_again(
         save_file({"particles": arrays["particles"] * np.float32(np.nan)}, file)
     else:
         save_file({"particles": arrays["particles"][:, :3].copy()}, file)
-    said = nullcontext() if damage == "missing" else pytest.warns(match=f"{file}.*is made again")
+    said = nullcontext() if damage == "missing" else pytest.warns(match=str(file))
     with said:
         mended = Comprehender(source(saved_run)).answer("the cat chases").bayes
     assert file.read_bytes() == whole

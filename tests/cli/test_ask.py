@@ -45,7 +45,7 @@ def test_first_question_trains_and_says_where_it_is_kept(
 ) -> None:
     printed, said = first
     assert "the default network of world garden is trained once" in said
-    assert "posterior for prior variance 1 is sampled once and kept in" in said
+    assert "posterior for prior variance 1 is sampled once" in said
     assert "cache/garden-" in said
     assert len(list((garden_folder / "cache").iterdir())) == 1
     for word in ("1 dog", "2 chases", "3 cat", "4 on lawn"):
@@ -133,8 +133,8 @@ def test_step_and_prior_are_options(first: tuple[str, str], garden_folder: Path)
         (["dog " * 2_000], "characters, at most"),
         (["the dog\x1b[31m chases"], "control character, U+001B"),
         (["собака"], "unknown word 'собака'"),
-        (["the dog", "--step", "later"], "step 'later' is not kept; choose from 0, 1"),
-        (["the dog", "--step", "16"], "step 16 is not kept"),
+        (["the dog", "--step", "later"], "step 'later' is not available; choose from 0, 1"),
+        (["the dog", "--step", "16"], "step 16 is not available"),
         (["the dog", "--prior-variance", "2"], "choose from 0.01, 1, 5"),
     ],
 )

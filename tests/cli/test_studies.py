@@ -71,8 +71,8 @@ def test_a_second_run_makes_nothing_and_a_lost_figure_is_drawn_again(finished: P
     again = subprocess.run(
         command, cwd=finished, env=ENVIRONMENT, capture_output=True, text=True, check=True
     )
-    assert "tables and claims are there already" in again.stderr
-    assert "figures and report are there already" in again.stderr
+    assert "tables and claims are up to date" in again.stderr
+    assert "figures and report are up to date" in again.stderr
     assert is_drawn(finished / "one")
     figure = finished / "one" / "figures" / "tau.png"
     whole = figure.read_bytes()

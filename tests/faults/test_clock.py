@@ -56,5 +56,5 @@ def test_the_clock_may_go_backwards(undisturbed: Path, tiny: Tiny) -> None:
     before = {path: path.stat().st_mtime_ns for path in (tiny.folder / "out").rglob("*.*")}
     file.write_text("@2001-05-05 12:00:00")
     done = tiny.run("out", **variables)
-    assert "figures and report are there already" in done.stderr
+    assert "figures and report are up to date" in done.stderr
     assert {p.name for p, t in before.items() if p.stat().st_mtime_ns != t} == set()

@@ -59,7 +59,7 @@ def bounded() -> Iterator[None]:
     signal.alarm(SECONDS)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # "is damaged; it is made again"
+            warnings.simplefilter("ignore", UserWarning)  # of damaged files
             yield
     finally:
         signal.alarm(0)

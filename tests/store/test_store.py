@@ -1,4 +1,4 @@
-"""The keyed store: found, damaged, made again, killed half-way, shared by processes."""
+"""The keyed store: found, damaged, recomputed, killed half-way, shared by processes."""
 
 import json
 import os
@@ -74,7 +74,7 @@ def test_damage_is_named_and_the_result_made_again(
     damage(tmp_path / name)
     if name.startswith("records") and damage is flip:  # so that it is not JSON any more
         (tmp_path / name).write_text("{" + (tmp_path / name).read_text())
-    with pytest.warns(UserWarning, match=f"{name}.* made again"):
+    with pytest.warns(UserWarning, match=f"{name}.* recomputing"):
         assert result.get(Store(tmp_path)) == "all of it"
     assert (result.made, result.loaded) == (2, 0)
     assert result.get(Store(tmp_path)) == "all of it"
@@ -97,7 +97,7 @@ def test_a_file_that_cannot_be_used_is_made_again_with_a_warning(tmp_path: Path)
         raise UnreadableError(path, "it is from another version")
 
     result.load = refuse  # type: ignore[method-assign]
-    with pytest.warns(UserWarning, match=r"scores\.txt: it is from another version; it is made"):
+    with pytest.warns(UserWarning, match=r"scores\.txt: it is from another version"):
         assert result.get(Store(tmp_path)) == "all of it"
     assert result.made == 2
 

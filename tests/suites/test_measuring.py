@@ -164,7 +164,7 @@ def test_a_damaged_posterior_is_named_and_sampled_again(
     shutil.copytree(sampled, tmp_path, dirs_exist_ok=True)
     first = min((tmp_path / "posteriors").rglob("0*"))
     first.write_bytes(first.read_bytes()[:1000])
-    with pytest.warns(UserWarning, match=f"{first.name}.*made again"):
+    with pytest.warns(UserWarning, match=first.name):
         found = sample_particles(small_run, 0, Store(tmp_path))
     np.testing.assert_array_equal(found, sample_particles(small_run, 0, Store(sampled)))
 

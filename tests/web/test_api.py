@@ -88,7 +88,7 @@ def test_health(server: str) -> None:
         ({"sentence": "woman " * 60}, "at most 300 characters"),
         ({"sentence": "the piza"}, "unknown word 'piza': did you mean 'pizza'?"),
         ({"sentence": "woman\x00"}, "control character, U+0000"),
-        ({"sentence": "woman", "step": "16"}, "step 16 is not kept"),
+        ({"sentence": "woman", "step": "16"}, "step 16 is not available"),
         ({"sentence": "woman", "step": "soon"}, "step = 'soon' is wrong"),
         ({"sentence": "woman", "step": "9" * 50}, "step"),
         ({"sentence": "woman", "prior_variance": "2"}, "choose from 0.01, 1, 5"),

@@ -1,7 +1,7 @@
 """`Answer`: the beliefs after each word of a sentence, labelled, to be read, drawn and sent.
 
 `Answer.to_dict` is the object that `equivocal ask --json` prints and `/api/comprehend` sends; its
-keys are a contract with whoever reads them.
+keys are a public interface: do not rename them.
 """
 
 from dataclasses import dataclass, field
@@ -83,7 +83,7 @@ class Answer:
 
     @property
     def summary(self) -> str:
-        """The reading of the whole sentence and the doubt about it, in plain words."""
+        """The reading of the whole sentence and the uncertainty about it, in plain words."""
         from equivocal.asking.summary import summarise
 
         return summarise(self)
@@ -102,7 +102,7 @@ class Answer:
         return share
 
     def is_possible(self, position: int) -> bool | None:
-        """Tell whether the words up to a position begin a sentence about some event of the world.
+        """Return whether the words up to a position begin a sentence about some event of the world.
 
         Parameters
         ----------
@@ -170,7 +170,7 @@ class Answer:
         return position % size
 
     def considers(self, role: str, filler: str) -> bool:
-        """Tell whether a filler is a candidate for a role."""
+        """Return whether a filler is a candidate for a role."""
         r = self.roles.index(role)
         return filler in self.fillers and bool(self.candidates[r, self.fillers.index(filler)])
 

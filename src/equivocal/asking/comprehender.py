@@ -197,7 +197,9 @@ class Comprehender:
             )
         if step != CONVERGED and (isinstance(step, bool) or step not in steps):
             known = join_names(map(str, steps))
-            raise UserError(f"step {step!r} is not kept; choose from {known} or {CONVERGED!r}.")
+            raise UserError(
+                f"step {step!r} is not available; choose from {known} or {CONVERGED!r}."
+            )
         with self._lock:
             found = self._load_once("converged" if step == CONVERGED else "path", prior_variance)
         particles, time = found["particles"], None

@@ -23,7 +23,7 @@ Floats = NDArray[np.float32]
 
 
 def has_network_shapes(weights: dict[str, np.ndarray], tokens: int, units: int) -> bool:
-    """Tell whether arrays have the shapes of the weights of a network of a world."""
+    """Return whether arrays have the shapes of the weights of a network of a world."""
     shapes = {name: array.shape for name, array in weights.items()}
     hidden, gestalt, asked = (
         shapes.get(name, (0,))[0]

@@ -5,7 +5,7 @@
                          on its way from the prior
 
 Each is a result in the `Store` of the source's folder: one process makes it while others wait, and
-a damaged file is named and made again. The default network is trained again likewise; a run of the
+a damaged file is named and recomputed. The default network is trained again likewise; a run of the
 user's own is never touched. JAX is imported only where something has to be made.
 """
 
@@ -59,7 +59,7 @@ def _train_default(source: Source) -> None:
     with hold_folder(source.folder, wait=True):
         if find_damaged(source.run_folder):  # not trained by another process meanwhile
             announce(
-                f"{source.name} is trained once, in half a minute or so, and kept in "
+                f"{source.name} is trained once, in half a minute or so, and cached in "
                 f"{source.folder}"
             )
         settings = TrainingSettings.from_dict(dict(source.settings.training))
@@ -93,7 +93,7 @@ def load_ensemble(source: Source, kind: str, variance: float) -> Arrays:
 
     def make() -> Arrays:
         title = f"{what} for prior variance {variance:g}"
-        announce(f"the {title} is sampled once and kept in {source.folder}")
+        announce(f"the {title} is sampled once and cached in {source.folder}")
         with progress(title) as advance:
             arrays = sample(source, variance, advance)
         return {name: np.ascontiguousarray(array) for name, array in arrays.items()}

@@ -10,7 +10,7 @@ AGREES, PARTLY = 0.1, 0.35  # epistemic share of the uncertainty
 
 
 def summarise(answer: Answer) -> str:
-    """Return the reading after the last word, where word order contradicts it, and the doubt."""
+    """Return the final reading, where word order contradicts it, and how uncertain it is."""
     last = len(answer.heard) - 1
     roles = [role for role in answer.roles if role in (*answer.participants, "action")]
     best = {role: answer.beliefs(last, role, top=1)[0] for role in roles}

@@ -65,7 +65,7 @@ def compare(
     slopes: Slopes = False,
     folder: Folder = Path("runs/compare"),
 ) -> None:
-    """Which measure predicts what people did? Mixed models with and without each.
+    """Test which measure predicts human responses, with mixed models with and without each.
 
     Writes compare.csv, a figure, the trials that were left out, and the same models for R (lme4
     and brms) with their data.
@@ -101,10 +101,14 @@ def simulate(
     ] = None,
     beta: Annotated[float, typer.Option(help="The effect, per unit of the measure.")] = 20.0,
     intercept: Annotated[float, typer.Option(help="Mean response where the measure is 0.")] = 500.0,
-    participant_sd: Annotated[float, typer.Option(help="Sd of participants.")] = 50.0,
-    item_sd: Annotated[float, typer.Option(help="Sd of items.")] = 20.0,
-    slope_sd: Annotated[float, typer.Option(help="Sd of beta over participants.")] = 0.0,
-    noise_sd: Annotated[float, typer.Option(help="Sd of what is left.")] = 100.0,
+    participant_sd: Annotated[
+        float, typer.Option(help="Standard deviation of participants.")
+    ] = 50.0,
+    item_sd: Annotated[float, typer.Option(help="Standard deviation of items.")] = 20.0,
+    slope_sd: Annotated[
+        float, typer.Option(help="Standard deviation of beta over participants.")
+    ] = 0.0,
+    noise_sd: Annotated[float, typer.Option(help="Residual standard deviation.")] = 100.0,
     measures: Annotated[
         Path | None, typer.Option(help="A table of measures [two made-up ones].")
     ] = None,
@@ -123,7 +127,7 @@ def simulate(
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same numbers.")] = 0,
     folder: Folder = Path("runs/simulated"),
 ) -> None:
-    """An experiment whose answer is known, or with --power how often it would be found.
+    """Simulate an experiment with a known effect, or (--power) estimate how often it is detected.
 
     Writes data.csv, measures.csv and truth.toml; with --power power.csv and its figure.
     """

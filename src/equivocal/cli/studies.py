@@ -51,7 +51,7 @@ def reproduce(
 ) -> None:
     """Run a whole study, by default the paper: networks, posteriors, tables, figures, report.
 
-    What is there already is used again: an interrupted run is resumed, and a changed setting
+    Finished results are reused: an interrupted run is resumed, and a changed setting
     repeats only what depends on it.
     """
     from equivocal.experiments.studies import run_study
@@ -83,7 +83,7 @@ def probe(folder: Folder = PAPER) -> None:
 
 
 def analyse(folder: Folder = PAPER) -> None:
-    """Statistics of the activations; writes tables/ and claims.csv."""
+    """Compute statistics of the activations; writes tables/ and claims.csv."""
     from equivocal.experiments import studies
 
     studies.analyse(folder)

@@ -37,7 +37,7 @@ def doubt(
     layers: Annotated[
         list[str] | None,
         typer.Option(
-            help="Posteriors to compare: last, query or all, each with a --layers of its own "
+            help="Posteriors to compare: last, query or all, repeat --layers for each "
             "[all three]. Without a GPU, query and all take long."
         ),
     ] = None,

@@ -40,7 +40,9 @@ def list_worlds() -> None:
 
 @app.command(epilog="Example: `equivocal world new my.toml`")
 def new(
-    path: Annotated[Path, typer.Argument(help="Where to write; an existing file is kept.")],
+    path: Annotated[
+        Path, typer.Argument(help="Where to write; an existing file is never overwritten.")
+    ],
 ) -> None:
     """Write a small commented world file to start from."""
     from equivocal.world import read_example

@@ -1,6 +1,6 @@
 """Grids of studies from end to end: the multiverse of open choices, and sweeps over any setting.
 
-Both hold their folder, run the points that are missing on whoever was hired, write tables and
+Both hold their folder, run the points that are missing on the available workers, write tables and
 return them. An interrupted run is resumed by the same call, also on another machine. What is
 computed at a point is decided in `equivocal.study.multiverse` and `equivocal.study.sweep`.
 """
@@ -75,7 +75,8 @@ def run_multiverse(
     hire : callable
         Who does the work: by default this process; `hire_workers` starts others.
     on_step : callable, optional
-        Told about progress instead of the terminal.
+        Called with the number of points done, the total and how many trainings are left, instead
+        of showing progress on the terminal.
 
     Returns
     -------
@@ -123,7 +124,8 @@ def run_sweep(
     hire : callable
         Who does the work: by default this process; `hire_workers` starts others.
     on_step : callable, optional
-        Told about progress instead of the terminal.
+        Called with the number of points done, the total and how many trainings are left, instead
+        of showing progress on the terminal.
 
     Returns
     -------

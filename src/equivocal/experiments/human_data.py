@@ -4,8 +4,8 @@
     truth.toml:   data.csv, measures.csv
     power.toml:   power.csv, figures/power
 
-The TOML file of a folder is written first: it says whose the other files are, also where a run is
-interrupted among them. A user's own file of one of these names is never overwritten.
+The TOML file of a folder is written first: it marks the other files as belonging to this run,
+even if the run is interrupted. A user's own file of one of these names is never overwritten.
 """
 
 from collections.abc import Sequence

@@ -207,7 +207,7 @@ def _probe(study: Study) -> None:
 
 def _analyse(study: Study) -> None:
     written = study.analyse()
-    what = "wrote tables and claims in" if written else "tables and claims are there already, in"
+    what = "wrote tables and claims in" if written else "tables and claims are up to date in"
     announce(f"{what} {study.folder}")
 
 
@@ -216,7 +216,7 @@ def _report(study: Study) -> None:
 
     study.check_analysis()
     drawn = write_report(study)
-    announce("drew figures and report" if drawn else "figures and report are there already")
+    announce("drew figures and report" if drawn else "figures and report are up to date")
 
 
 def _collect_result(study: Study) -> StudyResult:

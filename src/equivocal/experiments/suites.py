@@ -69,7 +69,7 @@ HEARD = (100, 300, 1_000, 3_000, 10_000)  # sentences; no more than the networks
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SuitesResult(Result):
-    """What networks made of paradigms and constructions.
+    """Results of networks on paradigms and constructions.
 
     Attributes
     ----------
@@ -135,7 +135,7 @@ def run_suites(
     by_role: bool = False,
     curve_networks: int | None = None,
 ) -> SuitesResult:
-    """Let trained networks hear suites, and judge what they make of them.
+    """Let trained networks hear suites, and judge the findings.
 
     Parameters
     ----------
@@ -340,7 +340,7 @@ def _load_constructions_settings(path: Path) -> dict[str, Any]:
 
 
 def is_from_particles(measure: str, beliefs: str) -> bool:
-    """Tell whether a measure is computed from particles, given whose `beliefs` are measured."""
+    """Return whether a measure is computed from particles, given whose `beliefs` are measured."""
     reads = MEASURES[measure].reads
     return reads == "ensemble" or (reads == "beliefs" and beliefs == "posterior")
 

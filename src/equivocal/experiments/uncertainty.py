@@ -126,7 +126,7 @@ def compare_uncertainty(
     kinds = [kind for kind in comparison.KINDS if kind not in members.LAYERS or kind in chosen]
     training = choose_training(networks, seed, quick=quick)
     world = world if isinstance(world, World) else World.load(world)
-    enumerate_truth(world)  # what a world lacks is told before the work
+    enumerate_truth(world)  # fail early if the world lacks a role
     find_reversals(world)
     few = {"num_steps": 2, "num_particles": 24} if quick else {}
     settings = UncertaintySettings(seed=training.seed, **few)

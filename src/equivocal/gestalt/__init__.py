@@ -1,6 +1,6 @@
 """The Sentence Gestalt network: listening, answering, training, and how well it knows its world.
 
-This room knows worlds but nothing of posteriors.
+This package knows worlds but nothing of posteriors.
 """
 
 from equivocal.gestalt.network import QueryNetwork, SentenceGestalt, UpdateNetwork

@@ -8,6 +8,8 @@ coefficients, intervals and p-values by REML with Satterthwaite's degrees of fre
 items the intervals of maximum likelihood are too short. Measures and controls enter in standard
 deviations over the trials; coefficients are given in those, and per unit. Data that no model can
 take are refused with the reason.
+
+If the models change, change the R scripts (`equivocal.human_data.r_scripts`) in the same way.
 """
 
 from collections.abc import Sequence
@@ -65,7 +67,7 @@ class Design:
                 )
 
     def is_independent(self, measures: Sequence[str]) -> bool:
-        """Tell whether the controls and these measures do not determine each other."""
+        """Return whether the controls and these measures do not determine each other."""
         X, _ = self.build(Model(tuple(measures)))
         return bool(np.linalg.matrix_rank(X) == X.shape[1])
 
@@ -118,7 +120,7 @@ def compare(
     slopes : bool
         Let the effect of each measure differ between participants.
     advance : callable
-        Told how many models are done, of how many.
+        Called with the number of models done, the total and "fitting".
     most_effects : int
         Refuse models with more random effects than this; memory grows with its square.
 
@@ -271,7 +273,7 @@ def check_groups(trials: pd.DataFrame) -> None:
             raise UserError(f"all joined trials have the same {name}; two or more are needed.")
         if levels == len(trials):
             raise UserError(
-                f"every {name} has one trial only, so {name}s cannot be told from noise; "
+                f"every {name} has one trial only, so {name}s cannot be separated from noise; "
                 f"is --{name} the right column?"
             )
 
@@ -304,7 +306,7 @@ def select_varying(trials: pd.DataFrame, names: Sequence[str], notes: list[str])
 
 
 def is_numeric(values: pd.Series) -> bool:
-    """Tell whether a control is a number in every trial; otherwise its values are levels."""
+    """Return whether a control is a number in every trial; otherwise its values are levels."""
     return bool(pd.to_numeric(values, errors="coerce").notna().all())
 
 

@@ -1,4 +1,7 @@
-"""Measures joined to trials by item and word, with an account of every trial that was left out."""
+"""Measures joined to trials by item and word, with an account of every trial that was left out.
+
+A new reason to leave out a trial is a line of `_find_reasons`; the first that holds is given.
+"""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -223,7 +223,7 @@ def estimate_power(
     slopes : bool
         Whether the analysis lets the effect differ between participants.
     advance : callable
-        Told how many runs are done, of how many, and which.
+        Called with the number of runs done, the total and the sizes of the experiment.
 
     Returns
     -------

@@ -125,6 +125,6 @@ def format_table(table: pd.DataFrame) -> TableRows:
 
 
 def _is_p_value(column: str) -> bool:
-    """Tell whether a column's name says p: "p", "p_item", "printed p", "p (Holm)"."""
+    """Return whether a column's name says p: "p", "p_item", "printed p", "p (Holm)"."""
     words = column.lower().replace("_", " ").replace("-", " ").split()
     return "p" in words or "pvalue" in words

@@ -72,7 +72,7 @@ def draw_calibration(table: pd.DataFrame, belief_error: float) -> Figure:
 
 @apply_publication_style()
 def draw_calibration_panels(table: pd.DataFrame, estimates: list[str]) -> Figure:
-    """Draw the same for several estimates, a panel for each.
+    """Draw the calibration of several estimates, a panel for each.
 
     Parameters
     ----------

@@ -1,7 +1,9 @@
 """Posteriors over a last layer: Bayesian logistic regression for many outputs that share features.
 
-This room takes arrays and gives back a posterior; it knows nothing of language and imports nothing
-but `jax` and `numpy`. `sample_posterior` stands in front; one file per algorithm behind it:
+This package takes arrays and returns a posterior. It knows nothing of language; beside `jax` and
+`numpy` it uses only `equivocal.store`, `machine` and `errors`.
+
+`sample_posterior` stands in front; one file per algorithm behind it:
 `exact_flow`, `mean_field`, `dropout_deterministic`, `homotopy`, `aldi`, `laplace`, `nuts`.
 `sample_network` is for more than a last layer (`network_flow`).
 """

@@ -9,7 +9,7 @@ Two readings of S such weights:
 - Pareto-k: shape of a generalised Pareto tail fitted to the largest weights (Vehtari, Simpson,
   Gelman, Yao and Gabry 2024, J. Mach. Learn. Res. 25:72; the fit is that of Zhang and Stephens
   2009, Technometrics 51:316). Above 0.7 the tails of q are too thin to mend by reweighting. It
-  speaks of tails alone: with nearly constant weights it can be large and mean nothing.
+  describes only the tails: with nearly constant weights it can be large and mean nothing.
 - Covariance shift 3 Var(log w) / D, docs/maths.md (26): how far, relatively, the posterior's
   variances are from q's, averaged over directions. At the variational optimum log w has no linear
   and no quadratic part; if u, its cubic part, is small, E[u² (zzᵀ − I)]/2 is the shift in

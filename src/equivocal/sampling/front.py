@@ -59,7 +59,7 @@ class Method:
     config: type
     run: Callable[[Problem, Any, RunSettings], Outcome]
     gaussian: bool = False  # its answer is N(mean, covariance), particles are drawn from it
-    draws: int | None = None  # particles unless told otherwise; None: enough for D
+    draws: int | None = None  # default number of particles; None: enough for D
     observable: bool = False  # its ensemble can be watched along τ
 
 

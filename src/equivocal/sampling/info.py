@@ -23,7 +23,7 @@ class Info:
     message: str  # the verdict, in words
     gaussian_enough: bool  # no output's covariance shift is above the limit
     confined: bool  # J ≤ D: the ensemble could not leave the subspace it started in
-    repaired: int  # particles that left all reach and were put back
+    repaired: int  # particles that diverged and were reset
     output_converged: np.ndarray
     steps: np.ndarray
     time: np.ndarray  # τ reached; NaN where the method has no such time
@@ -68,7 +68,7 @@ def compute_effective_rank(particles: np.ndarray) -> np.ndarray:
 
 
 def compute_rank(covariance: np.ndarray) -> np.ndarray:
-    """Return the same from covariances, up to a factor: what a Gaussian's many draws give."""
+    """Return the effective rank from covariances up to a factor, as of a Gaussian's many draws."""
     scale = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2).mean(axis=0))
     scale = np.where(scale > 0, scale, 1).astype(np.float64)
     return _compute_rank_of(covariance / np.outer(scale, scale))
@@ -127,8 +127,8 @@ def _describe(
         parts = [f"do not trust this yet: {which} did not converge ({outcome.stop_reason})"]
     if outcome.repaired:
         parts.append(
-            f"{outcome.repaired} particles left all reach and were put back, so the step was too "
-            f"long: {outcome.remedy}"
+            f"{outcome.repaired} particles diverged and were reset, so the step was too long: "
+            f"{outcome.remedy}"
         )
     if confined:
         parts.append(

@@ -412,7 +412,7 @@ def _trace(module: Any, batch: Any) -> tuple[Any, list[tuple[Any, Any]]]:
 
 
 def _call(module: Any, batch: Any) -> Any:
-    """Return what the module makes of a batch; hand on PyTorch's own complaint."""
+    """Return the module's output for a batch; pass on PyTorch's error message."""
     try:
         return module(batch)
     except (RuntimeError, IndexError) as error:

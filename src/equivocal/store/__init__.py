@@ -1,6 +1,6 @@
 """Results on disk: found, checked, saved, locked and resumed; and readers of untrusted files.
 
-    store       one keyed store for everything that a run makes
+    store       a store for everything a run produces: find, verify, recompute, save, resume
     files       files that are written whole or not at all, and checksums
     locks       one run at a time in a folder
     overwrite   what a folder holds already

@@ -165,7 +165,7 @@ def _find_oversize(content: "netcdf_file", size: int) -> str:
 
 
 def _is_plain(name: str) -> bool:
-    """Tell whether the name of an attribute is neither empty nor private."""
+    """Return whether the name of an attribute is neither empty nor private."""
     return bool(name) and (name[0] != "_" or name in ATTRIBUTES)
 
 

@@ -56,7 +56,7 @@ def write_atomically(path: str | Path) -> Iterator[Path]:
                 os.fsync(written.fileno())
             temporary.replace(path)
     finally:
-        with suppress(OSError):  # a disk that became read-only keeps it; the reason is told above
+        with suppress(OSError):  # a disk that became read-only keeps it; already reported above
             temporary.unlink(missing_ok=True)
 
 
@@ -139,7 +139,7 @@ def add_checksum(text: str) -> str:
 
 
 def has_checksum_mismatch(text: str) -> bool:
-    """Tell whether text carries a checksum (see `add_checksum`) that is not its own.
+    """Return whether text carries a checksum (see `add_checksum`) that is not its own.
 
     >>> signed = add_checksum("seed = 1")
     >>> has_checksum_mismatch(signed), has_checksum_mismatch(signed.replace("1", "2", 1))

@@ -1,4 +1,4 @@
-"""One keyed store for everything that a run makes: find, check, make again, save, resume.
+"""A store for everything a run produces: find, verify, recompute, save, resume.
 
     FOLDER/NAME…                  the files of a result, wherever its maker wants them
     FOLDER/records/NAME.json      {"key": KEY, "files": {"NAME.csv": SHA256, …}}
@@ -6,12 +6,12 @@
 A key is a hash of everything that the result depends on (`hash_content`). A record is written after
 the files it names, and those appear whole or not at all. So an interrupted run resumes where it
 was and ends with the same numbers, a folder may be copied to another machine or filled by several,
-and a file that was damaged or edited is named in a warning and made again.
+and a file that was damaged or edited is named in a warning and recomputed.
 
     store = Store(folder)
     table = store.load_or_make("tables/scores", key, ".csv", load=read, make=compute, save=write)
 
-A new kind of result needs nothing of its own but its `load`, `make` and `save`.
+A new kind of result needs only `load`, `make` and `save`.
 """
 
 import hashlib
@@ -60,7 +60,7 @@ def hash_code() -> str:
     """Return a short hash of the package's own files.
 
     Statistics and drawing take seconds, so they are repeated whenever the code changed; networks
-    and posteriors, which take long, are made again for a new version only.
+    and posteriors, which take long, are recomputed for a new version only.
     """
     kinds = {".py", ".toml", ".csv", ".j2", ".css"}
     root = Path(__file__).parents[1]
@@ -94,7 +94,7 @@ class Store:
         key : str
             The hash of everything it depends on.
         warn : bool
-            Whether to name files that are missing or damaged before they are made again.
+            Whether to name files that are missing or damaged before they are recomputed.
 
         Returns
         -------
@@ -107,7 +107,7 @@ class Store:
         damaged = self._find_mismatches(record)
         for path in damaged:
             if warn and path.exists():
-                warnings.warn(f"{path}: checksum mismatch; it is made again.", stacklevel=2)
+                warnings.warn(f"{path}: checksum mismatch; recomputing it.", stacklevel=2)
         return None if damaged else [self.folder / file for file in record["files"]]
 
     def find_damaged(self, *names: str) -> list[Path]:
@@ -164,7 +164,7 @@ class Store:
         suffix : str
             How the file's name ends, such as ".safetensors".
         load : callable
-            Reads the file; after an `UnreadableError` or another `UserError` it is made again.
+            Reads the file; after an `UnreadableError` or another `UserError` it is recomputed.
         make : callable
             Computes the result.
         save : callable
@@ -199,7 +199,7 @@ class Store:
             return load(paths[0])
         except UserError as error:
             if warn:
-                warnings.warn(f"{str(error).rstrip('.')}; it is made again.", stacklevel=4)
+                warnings.warn(f"{str(error).rstrip('.')}; recomputing it.", stacklevel=4)
             return None
 
     def _hold(self) -> AbstractContextManager[None]:
@@ -225,7 +225,7 @@ class Store:
                 resolve_inside(self.folder, file, "files", links=True)
             return {"key": str(record["key"]), "files": files}
         except (ValueError, KeyError, TypeError, AttributeError):  # a UserError is a ValueError
-            warnings.warn(f"{path} is damaged; its result is made again.", stacklevel=3)
+            warnings.warn(f"{path} is damaged; recomputing its result.", stacklevel=3)
             return None
 
     def _find_mismatches(self, record: dict[str, Any]) -> list[Path]:

@@ -100,7 +100,7 @@ def resolve_inside(folder: str | Path, name: str, where: str, *, links: bool = F
 
 
 def is_plain_name(name: str) -> bool:
-    """Tell whether a name can be part of a file's name: one line, no slashes, not long.
+    """Return whether a name can be part of a file's name: one line, no slashes, not long.
 
     >>> is_plain_name("reversal"), is_plain_name("a/../../b"), is_plain_name("")
     (True, False, False)

@@ -1,6 +1,6 @@
 """Studies: what is run with which numbers, what is measured, and grids of studies.
 
-This room knows nothing of drawing; `equivocal.experiments.studies` runs a study from end to end.
+This package knows nothing of drawing; `equivocal.experiments.studies` runs a study from end to end.
 """
 
 from equivocal.study.beliefs import tabulate_run_calibration, trace_beliefs, trace_truth

@@ -4,6 +4,8 @@ Verdicts come from the numbers where the paper stops its sampler (17 steps); tho
 posterior stand beside them, and are mentioned where the verdict would differ. Claims and limits are
 in `record/claims.toml`, the rules in `equivocal.study.verdicts`. Printed numbers that no data can
 give are found here too, by arithmetic.
+
+A new claim of a known kind is an entry in `record/claims.toml` and needs no code.
 """
 
 import tomllib

@@ -1,6 +1,6 @@
 """Scheduling: calls are made by this process, by worker processes, or by a running Dask cluster.
 
-A crew is given calls and hands back results as they come, in any order. When a worker dies, Dask
+A crew receives calls and yields results as they complete, in any order. When a worker dies, Dask
 gives its calls to others. Our own workers are processes confined to one core each, so that what a
 call returns does not depend on how many there are (training groups its networks by cores); they end
 with this process, however it ends. Dask is optional, and imported only where it is used.
@@ -36,7 +36,7 @@ SCRATCH = ".scratch"  # of Dask, inside the folder of results
 
 
 class Crew:
-    """Makes calls one after the other in this process; those who make them elsewhere inherit."""
+    """Makes calls one after the other in this process; subclasses make them elsewhere."""
 
     def __init__(self) -> None:
         self._soon: deque[_Call] = deque()
@@ -172,7 +172,7 @@ def hire_workers(
         raise UserError("--workers starts workers here, --scheduler uses others; give one of them.")
     if find_spec("distributed") is None:
         if scheduler is not None or (workers or 1) > 1:
-            raise UserError(f"several workers need Dask, which is not there; {INSTALL}.")
+            raise UserError(f"several workers need Dask, which is not installed; {INSTALL}.")
         return work_alone
     if scheduler is not None:
         return lambda _: _connect(scheduler, patience)
@@ -228,8 +228,8 @@ def _explain_start() -> Iterator[None]:
         yield
     except RuntimeError as error:  # a worker that died before it could say that it was there
         raise UserError(
-            f"a worker ended as it started ({str(error).rstrip('.')}); is there too little memory? "
-            "Give the same command again, or with fewer --workers."
+            f"a worker process exited during start-up ({str(error).rstrip('.')}); is there too "
+            "little memory? Run the same command again, or with fewer --workers."
         ) from None
 
 
@@ -252,13 +252,13 @@ def _choose_program_cache() -> dict[str, str]:
 def _block_interrupts() -> Iterator[None]:
     """Hold back Ctrl-C, which reaches a whole group of processes, until the block has ended.
 
-    Threads that start meanwhile, and the processes that those start, never hear of it: this process
-    ends its workers itself, and what they would print on the way is no use to anybody.
+    Threads that start meanwhile, and the processes that those start, do not receive the signal:
+    this process ends its workers itself, and what they would print on the way is of no use.
     """
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    resource_tracker.ensure_running()  # a thread that starts it would hear of Ctrl-C again
+    resource_tracker.ensure_running()  # a thread that starts it would receive Ctrl-C again
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -281,7 +281,7 @@ def _connect(address: str, patience: float) -> Iterator[Crew]:
 
     with _silence_logs():
         try:
-            # not Dask's default: where nobody answers it would stay that, and xarray ask it in vain
+            # otherwise an unreachable client would remain Dask's default and xarray would use it
             client = Client(address, timeout=patience, set_as_default=False)  # type: ignore[no-untyped-call]
         except (OSError, ValueError, TypeError, RuntimeError) as error:
             reason = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__

@@ -1,9 +1,10 @@
 """The paper's sampler watched along its own time τ, and beside the exact posterior by NUTS.
 
-An ensemble starts at its prior and moves to the posterior, so how much doubt it shows depends on
-when it is stopped; `trace_effect` follows it. The paper (§2.1.1) says that its sampler gives the
-uncertainty of Hamiltonian Monte Carlo, and sooner; `compare_with_nuts` runs both on the same rows.
-Only the tracked units are sampled here, which takes a twentieth of the time of all units.
+An ensemble starts at its prior and moves to the posterior, so how much uncertainty it shows
+depends on when it is stopped; `trace_effect` follows it. The paper (§2.1.1) says that its sampler
+gives the uncertainty of Hamiltonian Monte Carlo, and sooner; `compare_with_nuts` runs both on the
+same rows. Only the tracked units are sampled here, which takes a twentieth of the time of
+all units.
 """
 
 from time import perf_counter

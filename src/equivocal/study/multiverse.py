@@ -60,7 +60,7 @@ def make_effect_tasks(grid: Grid) -> dict[str, Task]:
 
 
 def _is_effect(choices: dict[str, Any], roles: Sequence[str], row: Any) -> bool:
-    """Tell whether something is what `_measure_effect` returns for these choices."""
+    """Return whether something is what `_measure_effect` returns for these choices."""
     numbers = {"networks", "num_items", "time", "converged", "put_back"}
     numbers |= {f"{name}_{role}" for role in roles for name in CELLS}
     return (

@@ -8,6 +8,9 @@
     report   figures/, report.html      (`equivocal.report`)
 
 The keys below say what a result depends on; the store (FOLDER/records) knows what is finished.
+
+If a stage reads something new, add it to the key of that stage (`_hash_…`), or finished results
+will be reused wrongly.
 """
 
 import gzip
@@ -140,7 +143,7 @@ class Study:
             where = f"network {job.network}, {job.sampler}, prior variance {job.variance:g}"
             on_step(done, len(jobs), where)
             self.store.make(job.name, self._hash_job(job), partial(self._sample, job, collect))
-        on_step(len(jobs), len(jobs), "all posteriors are there")
+        on_step(len(jobs), len(jobs), "all posteriors are ready")
 
     def _collect_rows(self, index: int) -> LastLayer:
         units = self.run.world.units

@@ -2,6 +2,9 @@
 
 Everything is computed in double precision. Where a test has no answer (fewer than two values, no
 spread, a value missing) it says NaN.
+
+Tests may be added here; the existing ones are those the paper prints, so change no formula of
+theirs.
 """
 
 from dataclasses import dataclass

@@ -2,6 +2,8 @@
 
 Each function takes the dataset of a study and returns one tidy table, which a function of
 `equivocal.report` draws.
+
+A new figure needs a `tabulate_…` function here and a function of `equivocal.report` that draws it.
 """
 
 from itertools import product

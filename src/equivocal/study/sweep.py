@@ -77,7 +77,7 @@ def _ignore_progress(done: int, total: int, state: str) -> None:
 
 
 def _is_study(content: Any) -> bool:
-    """Tell whether something is what `_run_study` returns."""
+    """Return whether something is what `_run_study` returns."""
     try:
         tables = [_read_cells(text) for text in content["tables"].values()]
         return list(_read_cells(content["claims"])) == COLUMNS and len(tables) > 0

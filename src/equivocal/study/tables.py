@@ -3,6 +3,8 @@
 Each row is one measure in one condition other than the baseline. The model analysis averages
 activations over items, so n counts networks; the item analysis averages over networks. Tests on the
 logit scale average logits instead. Holm's correction is over the tests of one table and estimate.
+
+A new table is a line of `makers` in `compute_tables`, with a function that returns its rows.
 """
 
 import tomllib

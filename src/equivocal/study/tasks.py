@@ -1,4 +1,4 @@
-"""Runs the points of a grid: networks are trained once, each result is saved as it arrives.
+"""Run the points of a grid: networks are trained once, each result is saved as it arrives.
 
     FOLDER/results/KEY.json     the result of a point
     FOLDER/networks/KEY/        networks, by the content of world and training settings
@@ -6,8 +6,8 @@
 
 Only this process writes there. Workers get what they need over the wire and send back what they
 found, so they need no disk in common with us; a result is checked before it is accepted, whether it
-comes from a worker or from a folder that was copied from elsewhere. Python's JSON gives every float
-back to the last bit, and `NaN` as `NaN`.
+comes from a worker or from a folder that was copied from elsewhere. Python's JSON preserves
+every float exactly, and `NaN` as `NaN`.
 """
 
 import json
@@ -72,7 +72,7 @@ class Task:
     arguments : tuple
         What else the work needs.
     is_valid : callable
-        Tells a result of the work from anything else.
+        Returns whether a value is a valid result of the task.
     check : callable, optional
         Called on a worker before the networks are trained; raises if the work cannot be done.
     """
@@ -121,7 +121,7 @@ def run_missing(tasks: Mapping[str, Task], folder: Path, hire: Hire, on_step: Ad
     hire : callable
         Says who does the work; see `equivocal.study.cluster`.
     on_step : callable
-        Told about progress.
+        Called with the number of tasks done, the total and how many trainings are left.
 
     Returns
     -------
@@ -155,7 +155,7 @@ def _load_result(store: Store, key: str, task: Task) -> Any | None:
         content = read_json(paths[0])
         if task.is_valid(content):
             return content
-    warnings.warn(f"{paths[0]} is damaged; its result is made again.", stacklevel=2)
+    warnings.warn(f"{paths[0]} is damaged; recomputing its result.", stacklevel=2)
     return None
 
 

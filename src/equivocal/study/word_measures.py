@@ -9,6 +9,8 @@ comprehender of its own.
 A network is never asked anything before the first word, so beliefs have no state to change from
 there: what compares with the word before is NaN at the first word. The gestalt has one, silence,
 which is zero.
+
+A new measure is a function and a line of `MEASURES`.
 """
 
 from collections.abc import Callable, Iterable
@@ -34,13 +36,13 @@ __all__ = [
     "semantic_update",
 ]
 
-NO_DOUBT = 1e-9  # nats; a share of less is round-off
+NEGLIGIBLE_ENTROPY = 1e-9  # nats; a share of less is round-off
 
 
 def semantic_update(
     gestalts: Float[np.ndarray, "*others words gestalt"],
 ) -> Float[np.ndarray, "*others words"]:
-    """How far each word moves the gestalt: Σ_i |g_i(t) − g_i(t−1)|, from silence on.
+    """Compute how far each word moves the gestalt: Σ_i |g_i(t) − g_i(t−1)|, from silence on.
 
     Source: Rabovsky, Hansen & McClelland (2018), Nature Human Behaviour 2, 693–705.
     Linking hypothesis: the amplitude of the N400. The gestalt stands for an implicit probability
@@ -54,7 +56,7 @@ def semantic_update(
 def compute_surprise_by_role(
     logits: Float[np.ndarray, "*others words roles units"],
 ) -> Float[np.ndarray, "*others words roles"]:
-    """KL(beliefs after the word ‖ beliefs before it) for each role, in nats.
+    """Compute KL(beliefs after the word ‖ beliefs before it) for each role, in nats.
 
     For one unit with logits a after and b before, KL = σ(a)(a − b) − log(1+eᵃ) + log(1+eᵇ); a
     role's is the sum over units. NaN at the first word.
@@ -68,7 +70,7 @@ def compute_surprise_by_role(
 def bayesian_surprise(
     logits: Float[np.ndarray, "*others words roles units"],
 ) -> Float[np.ndarray, "*others words"]:
-    """How far each word moves the beliefs: `compute_surprise_by_role`, summed over roles, in nats.
+    """Compute how far each word moves the beliefs: `compute_surprise_by_role` summed over roles, in nats.
 
     Of particles it is that of their mean belief, KL(E[y_t] ‖ E[y_{t−1}]), the divergence of
     successive predictive distributions.
@@ -85,7 +87,7 @@ def bayesian_surprise(
 def entropy(
     logits: Float[np.ndarray, "*others words roles units"],
 ) -> Float[np.ndarray, "*others words"]:
-    """Uncertainty of the beliefs after each word, summed over roles and units, in nats."""
+    """Compute the entropy of the beliefs after each word, summed over roles and units, in nats."""
     found: np.ndarray = _compute_unit_entropy(logits).sum(axis=(-2, -1))
     return found
 
@@ -93,7 +95,7 @@ def entropy(
 def entropy_reduction(
     logits: Float[np.ndarray, "*others words roles units"],
 ) -> Float[np.ndarray, "*others words"]:
-    """How much less uncertain the beliefs are after a word: H(t−1) − H(t), in nats.
+    """Compute how much less uncertain the beliefs are after a word: H(t−1) − H(t), in nats.
 
     Of particles it is that of their mean belief, H(E[y_{t−1}]) − H(E[y_t]).
 
@@ -108,14 +110,14 @@ def entropy_reduction(
 def epistemic_share(
     logits: Float[np.ndarray, "particles *others words roles units"],
 ) -> Float[np.ndarray, "*others words"]:
-    """The share of uncertainty that more experience would remove, from 0 to 1, after each word.
+    """Compute the share of uncertainty, 0 to 1, that more experience would remove, after each word.
 
         Σ ( H(E[y]) − E[H(y)] ) / Σ H(E[y])        sums over roles and units, E over particles
 
     Source: the decomposition of Depeweg, Hernández-Lobato, Doshi-Velez & Udluft (2018), ICML, 1184–
     1193 (mutual information of answer and weights over total entropy).
-    Linking hypothesis: ours; a comprehender who doubts its own knowledge rather than the event
-    treats the input as strange (reanalysis, P600, regressions). Exploratory.
+    Linking hypothesis: ours; a comprehender who is uncertain of its own knowledge rather than the
+    event treats the input as strange (reanalysis, P600, regressions). Exploratory.
     """
     logits = np.asarray(logits, float)
     return _compute_share(expit(logits).mean(axis=0), entropy(logits).mean(axis=0))
@@ -124,7 +126,7 @@ def epistemic_share(
 def estimate_share_interval(
     logits: Float[np.ndarray, "particles *others words roles units"], level: float = 0.95
 ) -> tuple[Float[np.ndarray, "*others words"], Float[np.ndarray, "*others words"]]:
-    """Low and high end of `epistemic_share` over particles, by the jackknife.
+    """Compute the low and high end of `epistemic_share` over particles, by the jackknife.
 
     The share belongs to all particles together, so it has no spread over them; what it has is the
     error of so small a sample. Leaving out each of J in turn gives shares s_j, and the variance
@@ -147,15 +149,15 @@ def estimate_share_interval(
 
 
 def _compute_share(beliefs: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Information over total entropy, from mean beliefs and the mean of their entropy."""
+    """Compute information over total entropy, from mean beliefs and the mean of their entropy."""
     beliefs = np.clip(beliefs, 0, 1)  # a sum less one of its terms may leave by round-off
     total = (entr(beliefs) + entr(1 - beliefs)).sum(axis=(-2, -1))
-    share: np.ndarray = np.maximum(total - expected, 0) / np.maximum(total, NO_DOUBT)
+    share: np.ndarray = np.maximum(total - expected, 0) / np.maximum(total, NEGLIGIBLE_ENTROPY)
     return share
 
 
 def _compute_unit_entropy(logits: np.ndarray) -> np.ndarray:
-    """H(σ(a)) = log(1+eᵃ) − a σ(a), written for |a| so that it stays exact far out."""
+    """Compute H(σ(a)) = log(1+eᵃ) − a σ(a), written for |a| so that it stays exact far out."""
     size = np.abs(logits)
     small = np.exp(-size)
     found: np.ndarray = size * small / (1 + small) + np.log1p(small)
@@ -192,6 +194,6 @@ MEASURES = {
 
 
 def check_measures(names: Iterable[str], where: str = "") -> None:
-    """Complain of a name that is no measure; `where` says which file it stands in."""
+    """Refuse a name that is not a measure; `where` names the file that contains it."""
     for name in names:
         check_known(name, MEASURES, "measure", where)

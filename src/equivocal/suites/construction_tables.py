@@ -237,7 +237,10 @@ def _tabulate_curves(shares: pd.DataFrame) -> Iterator[str]:
 
 
 def _format_percent(share: float) -> str:
-    """Format a share, without decimals where it is exactly 0 or 1, to tell these from nearly so."""
+    """Format a share, without decimals where it is exactly 0 or 1.
+
+    This is to distinguish them from values that round to 0 or 1.
+    """
     return f"{100 * share:.{0 if share in (0, 1) else 1}f}"
 
 

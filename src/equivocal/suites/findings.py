@@ -24,6 +24,9 @@ i takes its unrelated word from item i + s, so that its effect is δ_i + π_{i+s
 what a word contributes in either condition. Every word is heard in both conditions, so all π cancel
 in the mean, but they remain in the variance between items. As far as these contributions are
 additive, the interval is conservative: wider than it need be.
+
+The rule for verdicts is `judge_effect`; a new verdict is added to `VERDICTS` here and in
+`equivocal.report.formatting`.
 """
 
 from collections.abc import Hashable, Iterator, Sequence

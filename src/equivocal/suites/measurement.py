@@ -14,6 +14,8 @@ surprise, entropy    value: of the mean belief E[y], E over particles, which is 
                      low, high: contain 95 % of the particles' own values. The divergence is convex,
                      so the value is at most their mean, and may be below low.
 epistemic share      belongs to all particles together; see `estimate_share_interval`
+
+A new measure belongs in `equivocal.study.word_measures`, not here.
 """
 
 import hashlib

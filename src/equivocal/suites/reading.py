@@ -21,6 +21,8 @@ Units are independent under this posterior, so only those that are asked for are
 
 Ferreira (2003, Cognitive Psychology 47, 164–203) asked people who did what; the `rival` reading of
 an implausible passive is what she counts as error. That particles stand for people is a hypothesis.
+
+The sampler's settings (`SAMPLER`) may be changed; stored readings are then sampled again.
 """
 
 import json

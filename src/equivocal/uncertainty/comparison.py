@@ -55,7 +55,7 @@ def score_kinds(
         Returns the `Comprehenders` of a kind and the number of a network; of all networks for a
         deep ensemble, whatever the number.
     advance : callable
-        Told how many steps are done, of how many, and the kind.
+        Called with the number of steps done, the total and the kind.
     kinds : sequence of str
         Some or all of `KINDS`.
 

@@ -262,7 +262,7 @@ def load_members(path: Path, network: Network, kind: str) -> Comprehenders:
 
     try:
         _, arrays = read_tensors(path, check)
-        # before they are repeated: a small file may speak of a million members
+        # before they are repeated: a small file may claim a million members
         if not all(np.isfinite(array).all() for array in arrays.values()):
             raise ValueError("a weight is not a number")
     except (ValueError, KeyError, TypeError, OverflowError) as error:

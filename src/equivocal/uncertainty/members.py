@@ -20,6 +20,9 @@ layer at zero,
 
 a member is again a network, which keeps its mask for whatever it is asked. To store a member, its
 mask is enough: a bit for each hidden unit.
+
+A new kind of members is a function that returns `Comprehenders`, a name in
+`equivocal.uncertainty.comparison.KINDS` and a call in `equivocal.experiments.uncertainty`.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Does uncertainty tell a reversed sentence from a congruent one?
+"""Does uncertainty distinguish reversed from congruent sentences?
 
 A sentence of the world is cut after agent and patient have both been named, and reversed by
 exchanging the two: "in the evening, the woman drinks the tea" / "… the tea drinks the woman". One
@@ -88,7 +88,7 @@ def find_study_pairs(world: World) -> Pairs | None:
 
 
 def _is_possible(world: World, utterance: Utterance) -> bool:
-    """Tell whether a sentence of the world begins so."""
+    """Return whether some sentence of the world begins with these words."""
     tokens = [tuple(pair) for pair in world.encode(utterance).tolist()]
     return world.all_derivations.tree.find(tokens) != NO_NODE
 

@@ -13,6 +13,9 @@ Calibration is judged for each role over the units that the role can have in thi
 
 The first is the usual expected calibration error with true probabilities in the place of outcomes.
 The epistemic share is Σ w I / Σ w H(p̄) (`comprehenders`).
+
+A new score is an entry of the rows in `compute_role_scores`; `compute_scores` averages it over
+roles.
 """
 
 from dataclasses import dataclass

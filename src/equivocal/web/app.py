@@ -7,6 +7,8 @@ GET /api/world                words, examples, prior variances and steps to choo
 GET /api/comprehend           the answer to `sentence`, as `equivocal ask --json` prints it
 GET /api/comprehend.csv       the same with every filler, as a table
 GET /api/openapi.json         the description of this API
+
+A new route is also described in `equivocal.web.description`.
 """
 
 from importlib import resources

@@ -16,7 +16,7 @@ MOST_CONNECTIONS = 256
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether only this machine can reach a server that is bound to `host`."""
+    """Return whether only this machine can reach a server that is bound to `host`."""
     if host == "localhost":
         return True
     try:

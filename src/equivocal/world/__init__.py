@@ -1,7 +1,8 @@
 """What can be said: words, events, sentences, and the exact truth about them.
 
-A world is one TOML file (`docs/worlds.md`); `World.load` reads it and all else hangs on `World`.
-This room knows nothing of networks.
+A world is one TOML file (`docs/worlds.md`); `World.load` reads it, and everything
+else is reached through `World`.
+This package knows nothing of networks.
 """
 
 from equivocal.world.corpus import Corpus

@@ -326,7 +326,7 @@ def _check_shares(file: WorldFile) -> Iterator[Problem]:
 
 
 def _can_be_absent(file: WorldFile, rules: Iterable[Rule]) -> bool:
-    """Tell whether some rule of a role leaves it out."""
+    """Return whether some rule of a role leaves it out."""
     fillers = ([r.then] if isinstance(r.then, str) else r.then for r in rules)
     return any(
         ABSENT in [*then, *chain(*(file.distributions.get(n, ()) for n in then))]

@@ -2,6 +2,8 @@
 
 Words and roles are integers here. Each action is a small Bayesian network over roles: `choices`
 lists its roles so that every role comes after those its rules ask about.
+
+A new key of the world file is declared in `schema`, checked in `checks` and given its meaning here.
 """
 
 from collections.abc import Iterable

@@ -48,7 +48,7 @@ def read_example() -> str:
 
 
 def read_world(name_or_path: str | Path) -> tuple[str, str]:
-    """Return the text of a shipped world or of a file, and how errors call it."""
+    """Return the text of a shipped world or of a file, and its name in error messages."""
     if str(name_or_path) in list_shipped_worlds():
         return (_DATA / f"{name_or_path}.toml").read_text(encoding="utf-8"), str(name_or_path)
     if not isinstance(name_or_path, str | Path):

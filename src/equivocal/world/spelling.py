@@ -3,6 +3,8 @@
 English inflection goes by rule, with exceptions from the file.
 Regular forms are made here so that a world file needs only its irregular ones. Two words that
 happen to share a *regular* form give it up; a *declared* clash is an error.
+
+An irregular word belongs in the world file; only rules that hold for many words belong here.
 """
 
 import re
@@ -44,7 +46,7 @@ def _has_consonant_y(word: str) -> bool:
 
 
 def _is_doubling(word: str) -> bool:
-    """Tell whether a word doubles its last letter before -ed and -ing, as chop and hug do."""
+    """Return whether a word doubles its last letter before -ed and -ing, as chop and hug do."""
     return bool(re.fullmatch(r"[^aeiou]*[aeiou][^aeiouwxy]", word))
 
 

@@ -73,7 +73,7 @@ class World:
 
     def __init__(self, file: WorldFile, source: str, text: str) -> None:
         self.file = file
-        self.source = source  # how errors call it
+        self.source = source  # its name in error messages
         self.text = text  # the file as written, to be kept with whatever is made from it
         self.lexicon: Lexicon = build_lexicon(file)
         self.grammar: Grammar = build_grammar(file, self.lexicon)
@@ -102,7 +102,7 @@ class World:
 
     @classmethod
     def from_toml(cls, text: str, source: str = "<text>") -> "World":
-        """Build a world from the text of a world file; `source` is how errors call it."""
+        """Build a world from the text of a world file; `source` is its name in error messages."""
         return cls(parse_world_file(text, source), source, text)
 
     def __repr__(self) -> str:
@@ -169,7 +169,7 @@ class World:
 
     @cached_property
     def events(self) -> tuple[Event, ...]:
-        """Every event with its probability, whichever way it is told."""
+        """Every event with its probability, whatever its wording."""
         derivations = self.all_derivations.derivations
         rows, group = np.unique(derivations.fillers, axis=0, return_inverse=True)
         weight = sum_by_group(group, derivations.weight)
@@ -320,8 +320,8 @@ class World:
         Raises
         ------
         ImpossibleSentenceError
-            Where no event can be told with these words, or none of those that can is asked so:
-            there is then no truth to know.
+            If no event matches these words, or none of those that match has this probe: there is
+            then no truth to know.
         """
         import pandas as pd
 

@@ -16,7 +16,7 @@ from equivocal.sampling.engine.settings import Outcome, RunSettings, Snapshot, m
 from equivocal.sampling.engine.shapes import Array, Bool, Float, Int, PRNGKey
 from equivocal.sampling.engine.streaming import iterate_outputs
 
-PUT_BACK = "particles had to be put back on the way"
+PUT_BACK = "diverging particles had to be reset"
 LEAPT = "a step was too long for the ensemble to follow"
 POWER_ITERATIONS = 30  # to a few per cent, which is what a step-size rule or a stopping rule needs
 
@@ -38,7 +38,7 @@ def find_largest_eigenvalue(
 def repair(
     new: Float[Array, "K J D"], old: Float[Array, "K J D"], radius: Float[Array, ""] | float
 ) -> tuple[Float[Array, "K J D"], Bool[Array, "K J"]]:
-    """Put particles that left the numbers, or the posterior's reach, back where they were."""
+    """Reset particles that became non-finite or left the radius to their last position."""
     lost = ~(jnp.linalg.norm(new, axis=-1) <= radius)  # NaN is lost too
     return jnp.where(lost[..., None], old, new), lost
 
@@ -63,7 +63,7 @@ def run_ensemble(
     """Move all outputs, a group at a time, until they stop or `num_steps` are taken.
 
     An output has converged where `advance` said stop (`unfinished` says in words what it means that
-    it did not), no particle was ever put back, and the last state has made no leap.
+    it did not), no particle was ever reset, and the last state has made no leap.
     """
     K, D, J = problem.num_outputs, problem.num_features, settings.num_particles
     particles = np.empty((K, J, D), problem.dtype)

@@ -22,12 +22,15 @@ Three additions make it converge in about ten steps where (15) alone needs fifty
       L(m, P) = Σ_n E[log p(t_n | θ)] − ½ (tr P + |m|²) + ½ log det P + const.
 - Mean corrections m ← m − α P g̃(m) at the new P (`correct_mean`), which cost N·D each after
   one product of N·D²; the loss they lower is watched, and a step that raised it is taken again,
-  shorter. On nearly separable rows E[y(1−y)] hangs on μ/√v, and m and P overshoot each other unless
-  m follows P at once.
+  shorter. On nearly separable rows E[y(1−y)] depends on μ/√v, and m and P overshoot each other
+  unless m follows P at once.
 - Aitken's relaxation: s is chosen so that it would have cancelled the change of S − I.
 
 Everything is kept in coordinates of G (B = ΨG, GᵀHG = Bᵀ diag(r) B), where no digits cancel: in
 float32 ψᵀPψ computed from P loses all of them once data and prior differ by 10⁴ in precision.
+
+The constants of the line search may be changed: they affect the number of steps, not the fixed
+point.
 """
 
 from functools import partial
@@ -166,7 +169,7 @@ def _take_triangular_root(
 
 @partial(jax.jit, static_argnames="rule")
 def _propose(state: FlowState, rule: FlowRule) -> tuple[FlowState, FlowInfo]:
-    """Apply (15) to the sums at hand, m − G C (s Cᵀ Gᵀ g̃) with the root C; no rows are read.
+    """Apply (15) to the current sums, m − G C (s Cᵀ Gᵀ g̃) with the root C; no rows are read.
 
     Returns where (15) would go, with the sums of where it starts, and how far that is from the
     fixed point.

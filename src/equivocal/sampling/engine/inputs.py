@@ -1,6 +1,7 @@
 """Every check of what a caller hands to the samplers, with one sentence for each mistake.
 
-A message names the argument, what came, the rule and a way out. Nothing here is traced by JAX.
+A message names the argument, the value received, the rule and a way out. Nothing here is
+traced by JAX.
 """
 
 from collections.abc import Iterable
@@ -17,7 +18,7 @@ LARGEST_SEED = 2**32 - 1  # what JAX takes in either precision
 
 
 def fail(message: str) -> NoReturn:
-    """Raise the one kind of error that is the caller's to mend."""
+    """Raise the one kind of error that the caller can fix."""
     raise UserError(message)
 
 

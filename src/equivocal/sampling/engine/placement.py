@@ -62,7 +62,7 @@ def choose_devices(devices: Any) -> tuple[jax.Device, ...]:
 
 @contextmanager
 def spread_over(devices: tuple[jax.Device, ...]) -> Iterator[None]:
-    """Cut rows over devices inside the block, or put all on the one; none changes nothing."""
+    """Cut rows over devices inside the block, or put all on the one; without devices do nothing."""
     if len(devices) < 2:
         with jax.default_device(devices[0]) if devices else nullcontext():
             yield
@@ -83,7 +83,7 @@ def _get_mesh() -> Mesh:
 
 
 def count_local_shards() -> int:
-    """Count those of them that belong to this process."""
+    """Count the devices of this process that rows are cut over."""
     return len(_get_mesh().local_devices) if count_shards() > 1 else 1
 
 
@@ -97,7 +97,7 @@ def place(array: np.ndarray) -> Array:
 
 
 def place_by_device(parts: Iterator[np.ndarray]) -> Array:
-    """Do the same with one part for each device of this process, made when its turn comes."""
+    """Place one part on each device of this process, built when needed."""
     mesh = _get_mesh()
     pairs = zip(parts, mesh.local_devices, strict=True)
     arrays = [jax.device_put(part, device) for part, device in pairs]

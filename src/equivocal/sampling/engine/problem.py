@@ -77,17 +77,17 @@ class Problem:
 
     @property
     def num_rows(self) -> int:
-        """N, of this process."""
+        """The number of rows N of this process."""
         return int(self.features.shape[0])
 
     @property
     def num_outputs(self) -> int:
-        """K."""
+        """The number of outputs K."""
         return math.prod(self.targets.shape[1:])
 
     @property
     def num_features(self) -> int:
-        """D."""
+        """The number of features D."""
         return int(self.features.shape[1])
 
     @property

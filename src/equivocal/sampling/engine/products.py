@@ -54,7 +54,7 @@ def multiply(a: Array, b: Array, precision: Precision) -> Array:
 
 
 def _has_tensor_cores() -> bool:
-    """Tell whether the GPU rounds operands itself, as Ampere and newer do."""
+    """Return whether the GPU rounds operands itself, as Ampere and newer do."""
     device = jax.devices()[0]
     if device.platform != "gpu" or "nvidia" not in device.device_kind.lower():
         return False

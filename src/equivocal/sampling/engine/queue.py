@@ -1,8 +1,10 @@
-"""Runs the flow for many outputs: a few in flight, each replaced by the next when it is done.
+"""Run the flow for many outputs: a few in flight, each replaced by the next when it is done.
 
 Outputs need different numbers of steps. A fixed group would wait for its slowest; here a slot that
 has finished takes the next output, so one compiled program is always full. No output's result
 depends on its neighbours. The step itself, docs/maths.md (15), is in `flow`; here is when it stops.
+
+The stopping rule (`_find_finished`, `PATIENCE`) may be changed here; the step itself may not.
 """
 
 from collections.abc import Callable, Iterable
@@ -146,7 +148,7 @@ def _find_finished(
 
 
 class _Patience:
-    """Tells where rounded products keep the residuals from falling any further."""
+    """Detects slots whose residuals rounded products keep from falling further."""
 
     def __init__(self, slots: int) -> None:
         self._least, self._waited = np.full(slots, np.inf), np.zeros(slots, int)

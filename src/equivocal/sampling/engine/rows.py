@@ -179,7 +179,7 @@ class Blocks(Protocol):
     num_chunks: int
 
     def fetch(self, number: Int[Array, ""]) -> Rows:
-        """One chunk, under `jit`."""
+        """Fetch one chunk; may be called under `jit`."""
 
 
 def scan_blocks(

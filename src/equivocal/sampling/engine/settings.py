@@ -1,4 +1,4 @@
-"""What every run is given and what it hands back, whatever its method.
+"""What every run receives and returns, whatever its method.
 
 What one method alone needs is in that method's own config.
 """
@@ -57,7 +57,7 @@ class Outcome:
     time: np.ndarray  # (K,) τ reached
     mean_residual: np.ndarray  # (K,) in posterior sd; NaN where the method has none
     covariance_residual: np.ndarray  # (K,)
-    repaired: int = 0  # particles that left all reach and were put back
+    repaired: int = 0  # particles that diverged and were reset
     remedy: str = "use a narrower prior, rescaled features or method='exact-flow'"  # where so
     stop_reason: str = ""  # why it stopped where it did not converge
     notes: list[str] = field(default_factory=list)

@@ -1,8 +1,8 @@
 """Names for array shapes in signatures, checked at run time where `jaxtyping` is already loaded.
 
-This room imports with `jax` and `numpy` alone, so `jaxtyping` is used when somebody else brought it
-in (the tests do, with beartype) and is otherwise replaced by annotations that say the same to the
-reader and nothing to Python.
+This package imports with `jax` and `numpy` alone, so `jaxtyping` is used when somebody else brought
+it in (the tests do, with beartype) and is otherwise replaced by annotations that say the same to
+the reader and nothing to Python.
 """
 
 import sys

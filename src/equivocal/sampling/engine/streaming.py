@@ -35,7 +35,7 @@ CHUNK = 1 << 22  # bytes of features that are read at once
 
 
 def is_streamed(features: Any, dtype: Any, memory_budget: int | None) -> bool:
-    """Tell whether features lie outside memory and should stay there."""
+    """Return whether features lie outside memory and should stay there."""
     lazy = isinstance(features, np.memmap) or all(
         hasattr(features, name) for name in ("shape", "dtype", "chunks")
     )
@@ -88,7 +88,7 @@ class StreamedProblem(Problem):
 
     @property
     def total_count(self) -> float:
-        """Σ c."""
+        """The sum of the counts."""
         return self._checked[1]
 
     def read(self, start: int, stop: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -14,7 +14,7 @@ second half of the run; the particles are the last ensemble. Applies to small an
 problems: each step costs N·D·J.
 
 It counts as converged if the means of the last two quarters agree to 0.2 posterior standard
-deviations, no particle was put back, and the run was long enough to tell: a total time
+deviations, no particle was reset, and the run was long enough to tell: a total time
 num_steps·Δt of at least 5, since with C right every direction forgets its start as e^(−t).
 """
 
@@ -57,7 +57,7 @@ class AldiState(NamedTuple):
     particles: Float[Array, "K J D"]  # θ
     time: Float[Array, " K"]  # t
     steps: Int[Array, " K"]
-    lost: Int[Array, " K"]  # particles put back so far
+    lost: Int[Array, " K"]  # particles reset so far
     third: Float[Array, "K D"]  # Σ of ensemble means over the third quarter
     fourth: Float[Array, "K D"]  # … and the fourth
     second_moment: Float[Array, "K D D"]  # Σ of (1/J) Σ_j θ_j θ_jᵀ over both

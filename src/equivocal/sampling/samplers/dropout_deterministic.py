@@ -21,9 +21,9 @@ is P̂ (I + Δτ H P̂)⁻¹ H (θ − m).
 
 Only the deviations are tamed: the mean's step is explicit and needs Δτ λ_max(P̂H) < 2. With
 `step_size=None` each step takes Δτ = ½ / (λ_max(P̂H) + λ_max(P̂P₀⁻¹)), at most ½. A fixed step that
-is too long throws particles out of all reach; they are put back and counted, and an output that
-lost any has not converged. It applies where the article is to be followed; for the posterior itself
-`exact_flow` gets there in fewer steps and knows when it is there.
+is too long makes particles diverge; they are reset and counted, and an output that lost any has not
+converged. It applies where the article is to be followed; for the posterior itself `exact_flow`
+gets there in fewer steps and detects convergence.
 """
 
 from dataclasses import dataclass
@@ -82,7 +82,7 @@ class DropoutState(NamedTuple):
     particles: Float[Array, "K J D"]  # θ
     time: Float[Array, " K"]  # τ
     factor: Float[Array, "K J D"]  # rows of F at the last step, for the stopping rule
-    lost: Int[Array, " K"]  # particles put back so far
+    lost: Int[Array, " K"]  # particles reset so far
 
 
 class DropoutInfo(NamedTuple):

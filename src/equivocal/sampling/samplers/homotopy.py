@@ -14,7 +14,7 @@ approximation even for infinitely many particles, good when the posterior is nea
 J ≤ D it stays in its subspace.
 
 Where the rows are saturated for every particle, S says nothing of how long a step may be and one
-leap reaches τ = 1. So an output counts as converged if it got to τ = 1, no particle was put back,
+leap reaches τ = 1. So an output counts as converged if it got to τ = 1, no particle was reset,
 and no step moved the mean by more than `LONGEST_MOVE` of the ensemble's standard deviations.
 """
 
@@ -56,7 +56,7 @@ class HomotopyState(NamedTuple):
 
     particles: Float[Array, "K J D"]  # θ
     time: Float[Array, " K"]  # τ in [0, 1]
-    lost: Int[Array, " K"]  # particles put back so far
+    lost: Int[Array, " K"]  # particles reset so far
     longest: Float[Array, " K"]  # the mean's longest step so far, in sd of the ensemble
 
 

@@ -59,7 +59,7 @@ def _define_model(
     mean: jax.Array,
     factor: jax.Array,
 ) -> None:
-    """One output: w = m + G z has the prior N(0, I), and z is sampled."""
+    """Define the model of one output: w = m + G z has the prior N(0, I), and z is sampled."""
     numpyro = _import_numpyro()
     standard = numpyro.distributions.Normal(jnp.zeros(features.shape[1], features.dtype), 1)
     z = numpyro.sample("z", standard.to_event(1))
