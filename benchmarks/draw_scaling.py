@@ -12,7 +12,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
-from equivocal.report.style import COLOURS, apply_publication_style
+from equivocal.report.style import COLOURS, apply_style
 
 RESULTS = Path(__file__).parent / "results"
 OUT = Path(__file__).parents[1] / "docs" / "images" / "scaling.png"
@@ -56,7 +56,7 @@ def draw_bars(axes: Axes, values: dict[str, float], goal: float, title: str, lab
 def main() -> None:
     """Draw four panels."""
     scaling, sweep = read_results("scaling"), read_results("sweep_scaling")
-    with apply_publication_style():
+    with apply_style():
         figure, axes = plt.subplots(1, 4, figsize=(13, 3.2))
         draw_rows(axes[0], axes[1], scaling["streamed"])
         ratios = {f"{n} devices": one["ratio"] for n, one in scaling["sharded"].items()}

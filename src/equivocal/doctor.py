@@ -16,13 +16,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib import metadata, util
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
+
+from packaging.requirements import Requirement
 
 from equivocal.machine import count_cores, find_cache_folder, measure_memory
 from equivocal.store import format_size
-
-if TYPE_CHECKING:
-    from packaging.requirements import Requirement
 
 __all__ = ["Finding", "examine", "is_well"]
 
@@ -110,10 +109,8 @@ def _check_extras() -> Iterator[Finding]:
             yield Finding("extras", extra, f"missing; for {purpose}", "note", advice)
 
 
-def _list_requirements(package: str, extra: str = "", only: str = "") -> "Iterator[Requirement]":
+def _list_requirements(package: str, extra: str = "", only: str = "") -> Iterator[Requirement]:
     """Yield what a package requires on this machine: always, or only with one of its extras."""
-    from packaging.requirements import Requirement
-
     try:
         texts = metadata.requires(package) or []
     except metadata.PackageNotFoundError:
@@ -126,7 +123,7 @@ def _list_requirements(package: str, extra: str = "", only: str = "") -> "Iterat
             yield required
 
 
-def _find_problem(required: "Requirement") -> str:
+def _find_problem(required: Requirement) -> str:
     """Return why a requirement is not met, or nothing where it is."""
     try:
         found = metadata.version(required.name)

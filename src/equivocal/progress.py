@@ -3,7 +3,7 @@
 Plain lines keep the logs of batch jobs readable. Work that ends within two seconds reports nothing.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from time import monotonic
 
@@ -47,7 +47,7 @@ def progress(what: str, *, quiet: float = QUIET_SECONDS) -> Iterator[Advance]:
 
 
 def run_in_stages(
-    what: str, stages: dict[str, Callable[[], object]], *, quiet: float = QUIET_SECONDS
+    what: str, stages: Mapping[str, Callable[[], object]], *, quiet: float = QUIET_SECONDS
 ) -> None:
     """Run the stages one after the other and report progress."""
     with progress(what, quiet=quiet) as advance:

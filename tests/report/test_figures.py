@@ -9,7 +9,7 @@ from equivocal.gestalt import Run
 from equivocal.report.activation_figures import draw_beliefs
 from equivocal.report.learning_figures import draw_calibration, draw_learning
 from equivocal.report.style import save_figure
-from equivocal.study import tabulate_run_calibration, trace_beliefs, trace_truth
+from equivocal.study import tabulate_fit, trace_beliefs, trace_truth
 from equivocal.study.summaries import append_means, tabulate_traces
 
 
@@ -23,7 +23,7 @@ def test_learning_figure_draws_every_network_and_the_mean(small_run: Run) -> Non
 
 
 def test_calibration_figure_draws_means_and_ranges(small_run: Run) -> None:
-    table = tabulate_run_calibration(small_run)
+    table = tabulate_fit(small_run)
     (axes,) = draw_calibration(table, 0.0123).axes
     assert axes.get_title().endswith("mean absolute error 0.0123")
     np.testing.assert_allclose(axes.lines[1].get_ydata(), table["activation"])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from equivocal.gestalt import Run
-from equivocal.study import tabulate_run_calibration, trace_beliefs, trace_truth
+from equivocal.study import tabulate_fit, trace_beliefs, trace_truth
 from equivocal.study.beliefs import _summarise_bin
 from equivocal.world import World
 
@@ -25,7 +25,7 @@ def test_truth_ends_where_a_sentence_becomes_impossible(paper: World) -> None:
 
 
 def test_calibration_bins_cover_all_weight_and_certainty(small_run: Run) -> None:
-    table = tabulate_run_calibration(small_run, bins=10)
+    table = tabulate_fit(small_run, bins=10)
     queries = small_run.world.all_derivations.queries
     asked = queries.find_role_probes()
     possible = (queries.targets()[asked] > 1e-9).sum(axis=1)

@@ -11,12 +11,12 @@ from equivocal.errors import UserError
 from equivocal.study.claims import find_impossible_numbers
 from equivocal.study.measures import compute_measures
 from equivocal.study.statistics import (
+    compare_logit_pairs,
+    compare_pairs,
+    compare_with_zero,
     compute_largest_p,
     correct_holm,
     fit_mixed_model,
-    run_one_sample_test,
-    run_paired_logit_test,
-    run_paired_test,
 )
 from equivocal.study.tables import compute_tables, load_printed_values
 
@@ -141,8 +141,8 @@ def test_one_sample_and_paired_are_scipys():
     rng = np.random.default_rng(1)
     x, y = rng.normal(0.3, 1, 9), rng.normal(0, 1, 9)
     for ours, theirs, d in [
-        (run_one_sample_test(x, 0.1), stats.ttest_1samp(x, 0.1), x - 0.1),
-        (run_paired_test(x, y), stats.ttest_rel(x, y), x - y),
+        (compare_with_zero(x, 0.1), stats.ttest_1samp(x, 0.1), x - 0.1),
+        (compare_pairs(x, y), stats.ttest_rel(x, y), x - y),
     ]:
         span = theirs.confidence_interval(0.95)
         np.testing.assert_allclose(
@@ -156,7 +156,7 @@ def test_one_sample_and_paired_are_scipys():
 
 @pytest.mark.parametrize("values", [[], [0.2], [0.1] * 5, [0.1, np.nan, 0.3]])
 def test_degenerate_samples_have_no_answer(values):
-    test = run_one_sample_test(values)
+    test = compare_with_zero(values)
     assert test.n == len(values)
     assert np.isnan([test.t, test.p, test.ci_low, test.ci_high, test.effect]).all()
 
@@ -165,7 +165,7 @@ def test_round_off_is_no_spread():
     values = np.array([0.1, 0.2, 0.7])
     difference = (values + 0.3) - values
     assert difference.std() > 0
-    assert np.isnan(run_paired_test(values + 0.3, values).p)
+    assert np.isnan(compare_pairs(values + 0.3, values).p)
 
 
 def test_logits_are_clipped_and_averaged_by_row():
@@ -173,8 +173,8 @@ def test_logits_are_clipped_and_averaged_by_row():
     tiny, near_one = np.finfo(np.float32).tiny, 1 - 2.0**-24
     ends = logit([tiny, 0.5]), logit([near_one, 0.2]), logit([0.3, 0.4])
     expected = stats.ttest_1samp([end.mean() for end in ends], 0)
-    assert run_paired_logit_test(first, second).t == pytest.approx(expected.statistic)
-    assert run_paired_logit_test(first[:, 0], second[:, 0]).mean == pytest.approx(
+    assert compare_logit_pairs(first, second).t == pytest.approx(expected.statistic)
+    assert compare_logit_pairs(first[:, 0], second[:, 0]).mean == pytest.approx(
         np.mean([end[0] for end in ends])
     )
 
@@ -195,7 +195,7 @@ def test_no_sample_of_activations_exceeds_the_largest_p():
         assert bound == pytest.approx(2 * stats.t.sf(1, n - 1))
         samples = rng.random((500, n)) ** rng.integers(1, 60, (500, 1))  # ever more skewed
         assert stats.ttest_1samp(samples, 0, axis=1).pvalue.max() < bound
-        assert run_one_sample_test([1.0] + [0.0] * (n - 1)).p == pytest.approx(bound)  # attained
+        assert compare_with_zero([1.0] + [0.0] * (n - 1)).p == pytest.approx(bound)  # attained
 
 
 def crossed(networks=10, items=8, sd_network=0.5, sd_item=0.3):

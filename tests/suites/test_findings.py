@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from equivocal.study.statistics import run_one_sample_test
+from equivocal.study.statistics import compare_with_zero
 from equivocal.suites import Suite, load_suite, tabulate_findings
 from equivocal.suites.findings import (
     judge_effect,
@@ -157,4 +157,4 @@ def test_what_has_no_value_is_not_defined_and_nothing_else_is_lost() -> None:
     ],
 )
 def test_verdicts(networks: list[float], items: list[float], wanted: str) -> None:
-    assert judge_effect(run_one_sample_test(networks), run_one_sample_test(items)) == wanted
+    assert judge_effect(compare_with_zero(networks), compare_with_zero(items)) == wanted

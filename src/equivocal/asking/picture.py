@@ -41,10 +41,10 @@ def draw_answer(answer: Answer) -> "Figure":
     """Draw an answer as a matplotlib figure, a panel for each word and role."""
     from matplotlib.figure import Figure
 
-    from equivocal.report.style import add_legend, apply_publication_style
+    from equivocal.report.style import add_legend, apply_style
 
     words, roles = len(answer.heard), answer.roles
-    with apply_publication_style():
+    with apply_style():
         figure = Figure(figsize=(1.2 + 1.9 * words, 1.0 + 1.05 * len(roles)))
         grid = figure.subplots(len(roles), words, sharex=True, squeeze=False)
         for row, role in zip(grid, roles, strict=True):

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 DOCTOR_EXAMPLES = "Examples: `equivocal doctor`, `equivocal doctor --json`"
 STYLES = {"ok": "green", "note": "yellow", "problem": "bold red"}
-SOMETHING_WRONG = 1
 
 
 def doctor(
@@ -36,7 +35,7 @@ def doctor(
         _print_findings(findings)
         out.print("\nall is well" if well else "\nsomething is wrong; see `problem` above")
     if not well:
-        raise typer.Exit(SOMETHING_WRONG)
+        raise typer.Exit(1)
 
 
 def _print_findings(findings: "list[Finding]") -> None:

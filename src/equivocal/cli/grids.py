@@ -28,7 +28,6 @@ SWEEP_EXAMPLES = (
     "`equivocal sweep my_sweep.toml --workers 4 --out runs/mine`, "
     "`equivocal sweep my_sweep.toml --scheduler tcp://10.0.0.1:8786 --out runs/mine`"
 )
-UNFINISHED = 1
 
 Workers = Annotated[
     int | None,
@@ -118,7 +117,7 @@ def _exit_if_unfinished() -> Iterator[None]:
         yield
     except UnfinishedError as error:
         err.print(Text.assemble(("not finished: ", "bold red"), str(error)), soft_wrap=True)
-        raise typer.Exit(UNFINISHED) from None
+        raise typer.Exit(1) from None
 
 
 def _show_effects(table: "pd.DataFrame") -> None:

@@ -40,9 +40,7 @@ def list_worlds() -> None:
 
 @app.command(epilog="Example: `equivocal world new my.toml`")
 def new(
-    path: Annotated[
-        Path, typer.Argument(help="Where to write; an existing file is never overwritten.")
-    ],
+    path: Annotated[Path, typer.Argument(help="Where to write; nothing is overwritten.")],
 ) -> None:
     """Write a small commented world file to start from."""
     from equivocal.world import read_example
@@ -152,9 +150,8 @@ def sample(
     corpus = World.load(name).sample(n, seed=seed)
     if csv is not None:
         rows = corpus.distinct() if distinct else corpus
-        run_in_stages(
-            "writing", {"sentences": lambda: rows.texts, str(csv): lambda: rows.to_csv(csv)}
-        )
+        stages = {"sentences": lambda: rows.texts, str(csv): lambda: rows.to_csv(csv)}
+        run_in_stages("writing", stages)
         out.print(f"wrote {len(rows.texts):,} rows, {n:,} sentences, to {csv}", soft_wrap=True)
         return
     lines = list(corpus.texts)

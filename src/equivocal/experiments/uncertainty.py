@@ -30,7 +30,7 @@ from equivocal.store.files import compute_checksum
 from equivocal.store.locks import hold_folder
 from equivocal.store.runs import locate_network
 from equivocal.store.store import Store, hash_content
-from equivocal.study.statistics import run_paired_test
+from equivocal.study.statistics import compare_pairs
 from equivocal.uncertainty import (
     Comprehenders,
     comparison,
@@ -303,6 +303,5 @@ def _is_clearly_worse(scores: pd.DataFrame, worse: pd.Series, better: pd.Series)
     if "deep ensemble" in (worse["kind"], better["kind"]):
         return bool(worse["nll_excess_low"] > better["nll_excess_high"])
     by_network = scores.pivot(index="network", columns="kind", values="nll_excess")
-    return (
-        run_paired_test(*(by_network[row["kind"]].dropna() for row in (worse, better))).ci_low > 0
-    )
+    pair = (by_network[row["kind"]].dropna() for row in (worse, better))
+    return compare_pairs(*pair).ci_low > 0

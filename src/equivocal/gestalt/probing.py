@@ -89,9 +89,8 @@ class Network:
     def probe_features(self, text: str | Utterance, probes: Sequence[str]) -> xr.DataArray:
         """Compute (ψ, 1), what the last layer is given after each word, for each probe."""
         utterance = self.world.parse(text)
-        psi = _add_bias(
-            _compute_psi(self.model, self._encode(utterance), self._encode_probes(probes))
-        )
+        tokens, asked = self._encode(utterance), self._encode_probes(probes)
+        psi = _add_bias(_compute_psi(self.model, tokens, asked))
         labels = {"word": utterance.words, "probe": probes, "feature": _name_features(psi)}
         return _label("features", psi, labels)
 

@@ -5,7 +5,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from equivocal.report.style import COLOUR_OF, COLOURS, NAME_OF, add_legend, apply_publication_style
+from equivocal.report.style import COLOUR_OF, COLOURS, NAME_OF, add_legend, apply_style
 from equivocal.study.summaries import NON_RELEVANT
 
 WIDTH = 0.36  # of a bar, where two stand side by side
@@ -13,7 +13,7 @@ THIN = {"lw": 1, "capsize": 2.5}
 EXACT = "exact belief"
 
 
-@apply_publication_style()
+@apply_style()
 def draw_activations(table: pd.DataFrame, condition: str) -> Figure:
     """Draw trained beside Bayesian activations at the critical word, a panel for each probe.
 
@@ -57,7 +57,7 @@ def _draw_estimate(axes: Axes, part: pd.DataFrame, estimate: str, shift: float) 
     axes.bar_label(bars, [f"{mean:.2g}" for mean in part["mean"]], padding=2, fontsize=7)
 
 
-@apply_publication_style()
+@apply_style()
 def draw_word_grid(table: pd.DataFrame, condition: str, estimate: str) -> Figure:
     """Draw activations word by word: a row for each word heard, a column for each probe.
 
@@ -97,7 +97,7 @@ def _draw_series(axes: Axes, part: pd.DataFrame) -> None:
     axes.set_ylim(0, 1.05)
 
 
-@apply_publication_style()
+@apply_style()
 def draw_beliefs(table: pd.DataFrame) -> Figure:
     """Draw beliefs word by word: a row for each sentence, a column for each probe.
 

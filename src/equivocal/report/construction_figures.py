@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator, PercentFormatter
 
-from equivocal.report.style import COLOURS, add_legend, apply_publication_style
+from equivocal.report.style import COLOURS, add_legend, apply_style
 from equivocal.suites import Construction
 from equivocal.suites.construction_tables import select_usual, tabulate_items
 from equivocal.suites.measurement import VARIANCE
@@ -51,7 +51,7 @@ def draw_construction(
     return figures
 
 
-@apply_publication_style()
+@apply_style()
 def draw_readings(shares: pd.DataFrame, items: pd.DataFrame, construction: Construction) -> Figure:
     """Draw shares of readings and, where both readings happen, beliefs beside exact ones.
 
@@ -133,7 +133,7 @@ def _draw_beliefs(axes: Axes, items: pd.DataFrame) -> None:
     axes.legend(loc="upper left", fontsize=8, title="a point is a sentence", title_fontsize=8)
 
 
-@apply_publication_style()
+@apply_style()
 def draw_curves(shares: pd.DataFrame, construction: Construction) -> Figure:
     """Draw the share of the rival reading against prior variance, and against sentences heard.
 

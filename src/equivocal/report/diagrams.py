@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
-from equivocal.report.style import COLOURS, apply_publication_style
+from equivocal.report.style import COLOURS, apply_style
 
 BLUE, ORANGE, GREEN = COLOURS[:3]
 UNITS = 9  # circles drawn for a layer; the layers have about a hundred units
@@ -27,7 +27,7 @@ LAYERS = (  # place, name, note, units that are on
 )
 
 
-@apply_publication_style()
+@apply_style()
 def draw_network_diagram() -> Figure:
     """Draw the update network, which keeps a gestalt, and the query network, which answers."""
     figure, axes = _make_canvas(7.2, 4.3)
@@ -44,7 +44,7 @@ def draw_network_diagram() -> Figure:
     return figure
 
 
-@apply_publication_style()
+@apply_style()
 def draw_posterior_diagram() -> Figure:
     """Draw fixed features, an ensemble of last layers, and the spread of their answers."""
     figure, axes = _make_canvas(7.2, 3.5)

@@ -10,7 +10,7 @@ from equivocal.report.style import (
     COLOURS,
     NAME_OF,
     add_legend,
-    apply_publication_style,
+    apply_style,
     draw_networks,
 )
 from equivocal.study.summaries import MEAN
@@ -20,7 +20,7 @@ __all__ = ["draw_specification_curve"]
 INTERVAL = ("effect", "low", "high")  # columns of a specification table that are not choices
 
 
-@apply_publication_style()
+@apply_style()
 def draw_prior_effects(table: pd.DataFrame) -> Figure:
     """Draw Bayesian minus trained activation against prior variance: dots are networks.
 
@@ -63,7 +63,7 @@ def _draw_prior_line(axes: Axes, part: pd.DataFrame, sampler: str, shift: float)
     axes.minorticks_off()
 
 
-@apply_publication_style()
+@apply_style()
 def draw_sampler_path(path: pd.DataFrame) -> Figure:
     """Draw activations of indicated units along sampler time: thin lines are networks.
 
@@ -102,7 +102,7 @@ def _draw_path(axes: Axes, path: pd.DataFrame, name: str) -> None:
             axes.axhline(float(level), color=here, lw=1.3, ls=style, label=NAME_OF[estimate])
 
 
-@apply_publication_style()
+@apply_style()
 def draw_specification_curve(table: pd.DataFrame) -> Figure:
     """Draw the effects of all analyses in order of size, and below them the choices behind each.
 
@@ -114,9 +114,7 @@ def draw_specification_curve(table: pd.DataFrame) -> Figure:
     ordered = table.sort_values("effect", kind="stable", ignore_index=True)
     choices = [str(name) for name in table.columns if name not in INTERVAL]
     rows = [
-        (name, value)
-        for name in choices
-        for value in sorted(table[name].unique(), key=_make_sort_key)
+        (name, value) for name in choices for value in sorted(table[name].unique(), key=_rank_value)
     ]
     figure = Figure(figsize=(7, 2.4 + 0.19 * len(rows)))
     ratios = (2.2, 0.19 * len(rows) + 0.1)
@@ -158,7 +156,7 @@ def _draw_curve(axes: Axes, ordered: pd.DataFrame) -> None:
     axes.legend(loc="upper left")
 
 
-def _make_sort_key(value: object) -> tuple[bool, float, str]:
+def _rank_value(value: object) -> tuple[bool, float, str]:
     """Sort numbers by size, then words by letter."""
     size = float(value) if isinstance(value, int | float | np.number) else None
     return size is None, size or 0.0, str(value)

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from equivocal.report.style import COLOURS, apply_publication_style
+from equivocal.report.style import COLOURS, apply_style
 
 __all__ = ["draw_comparison", "draw_power"]
 
@@ -12,7 +12,7 @@ KINDS = {"alone": ("o", COLOURS[0], "added alone"), "together": ("s", COLOURS[1]
 MARKERS = "osD^vP*X"
 
 
-@apply_publication_style()
+@apply_style()
 def draw_comparison(table: pd.DataFrame) -> Figure:
     """Draw coefficients with 95 % intervals, and how much each measure lowers the AIC."""
     names = list(dict.fromkeys(table["measure"]))
@@ -46,7 +46,7 @@ def draw_comparison(table: pd.DataFrame) -> Figure:
     return figure
 
 
-@apply_publication_style()
+@apply_style()
 def draw_power(table: pd.DataFrame) -> Figure:
     """Draw power against participants, a line for each number of items, with 95 % intervals."""
     figure = Figure(figsize=(4.8, 3.4))

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from equivocal.report.style import COLOURS, apply_publication_style
+from equivocal.report.style import COLOURS, apply_style
 
 __all__ = ["draw_kinds"]
 
@@ -21,7 +21,7 @@ PANELS = {
 }
 
 
-@apply_publication_style()
+@apply_style()
 def draw_kinds(table: pd.DataFrame, summary: pd.DataFrame) -> Figure:
     """Draw a row for each kind: ticks are networks (or all but one), bars 95 % intervals.
 

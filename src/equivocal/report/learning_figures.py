@@ -5,16 +5,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
-from equivocal.report.style import (
-    COLOUR_OF,
-    COLOURS,
-    NAME_OF,
-    apply_publication_style,
-    draw_networks,
-)
+from equivocal.report.style import COLOUR_OF, COLOURS, NAME_OF, apply_style, draw_networks
 
 
-@apply_publication_style()
+@apply_style()
 def draw_learning(curves: pd.DataFrame, all_zeros: float) -> Figure:
     """Draw loss and unit accuracy per epoch: thin lines are networks, thick ones their mean.
 
@@ -48,14 +42,14 @@ def draw_learning(curves: pd.DataFrame, all_zeros: float) -> Figure:
     return figure
 
 
-@apply_publication_style()
+@apply_style()
 def draw_calibration(table: pd.DataFrame, belief_error: float) -> Figure:
     """Draw activations against exact probabilities, with the middle 90 % as lines.
 
     Parameters
     ----------
     table : DataFrame
-        From `equivocal.study.tabulate_run_calibration`.
+        From `equivocal.study.tabulate_fit`.
     belief_error : float
         Mean absolute error, for the title.
     """
@@ -70,7 +64,7 @@ def draw_calibration(table: pd.DataFrame, belief_error: float) -> Figure:
     return figure
 
 
-@apply_publication_style()
+@apply_style()
 def draw_calibration_panels(table: pd.DataFrame, estimates: list[str]) -> Figure:
     """Draw the calibration of several estimates, a panel for each.
 

@@ -27,7 +27,7 @@ from equivocal.report import (
 from equivocal.report.html import TABLE_CAPTIONS, TEXTS, render_report
 from equivocal.report.style import KINDS, save_figure
 from equivocal.store import read_table
-from equivocal.study import Study, summaries, tabulate_run_calibration, trace_beliefs, trace_truth
+from equivocal.study import Study, summaries, tabulate_fit, trace_beliefs, trace_truth
 from equivocal.study.comparisons import add_reference_levels
 from equivocal.study.tables import PRINTED_STUDY
 
@@ -69,9 +69,7 @@ def list_figures(study: Study) -> dict[str, Callable[[], Figure]]:
     }
     if run.world.is_exact:
         error = run.scores["belief_error"].mean()
-        figures["calibration"] = lambda: learning_figures.draw_calibration(
-            tabulate_run_calibration(run), error
-        )
+        figures["calibration"] = lambda: learning_figures.draw_calibration(tabulate_fit(run), error)
         figures["calibration_posterior"] = lambda: learning_figures.draw_calibration_panels(
             summaries.tabulate_calibration(dataset), estimates
         )

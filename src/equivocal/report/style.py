@@ -19,7 +19,7 @@ from matplotlib.typing import RcKeyType
 from equivocal.store.files import write_atomically
 from equivocal.study.summaries import MEAN
 
-__all__ = ["COLOURS", "KINDS", "add_legend", "apply_publication_style", "save_figure"]
+__all__ = ["COLOURS", "KINDS", "add_legend", "apply_style", "save_figure"]
 
 KINDS = ("svg", "png")
 
@@ -36,7 +36,7 @@ COLOUR_OF = {"mle": COLOURS[0], "paper": COLOURS[1], "converged": COLOURS[2], "n
 
 
 @contextmanager
-def apply_publication_style() -> Iterator[None]:
+def apply_style() -> Iterator[None]:
     """Apply the settings of our figures in a block or a decorated function, and nowhere else."""
     settings: dict[RcKeyType, object] = {
         "axes.prop_cycle": cycler(color=COLOURS),
@@ -89,7 +89,7 @@ def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
     """Write FOLDER/NAME.svg and .png, and return their paths."""
     paths = [folder / f"{name}.{kind}" for kind in KINDS]
     for path, kind in zip(paths, KINDS, strict=True):
-        with write_atomically(path) as temporary, apply_publication_style():
+        with write_atomically(path) as temporary, apply_style():
             meta = {"Date": None} if kind == "svg" else {}
             figure.savefig(temporary, format=kind, metadata=meta)
     return paths

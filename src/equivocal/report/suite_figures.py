@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
-from equivocal.report.style import COLOURS, add_legend, apply_publication_style, draw_networks
+from equivocal.report.style import COLOURS, add_legend, apply_style, draw_networks
 from equivocal.study.word_measures import MEASURES
 from equivocal.suites import Suite
 
@@ -47,7 +47,7 @@ def draw_suites(
     return figures
 
 
-@apply_publication_style()
+@apply_style()
 def draw_suite(means: pd.DataFrame, conditions: Sequence[str], title: str) -> Figure:
     """Draw condition means of one suite: thin lines are networks, the thick one their mean.
 
@@ -94,7 +94,7 @@ def _draw_means(axes: Axes, table: pd.DataFrame, conditions: Sequence[str], colo
     axes.yaxis.set_major_locator(MaxNLocator(5))
 
 
-@apply_publication_style()
+@apply_style()
 def draw_overview(findings: pd.DataFrame, titles: dict[str, str]) -> Figure:
     """Draw the ratios of all findings beside those of 2018, and the verdict of every measure.
 

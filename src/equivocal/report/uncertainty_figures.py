@@ -8,14 +8,14 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter
 
-from equivocal.report.style import COLOUR_OF, COLOURS, NAME_OF, add_legend, apply_publication_style
+from equivocal.report.style import COLOUR_OF, COLOURS, NAME_OF, add_legend, apply_style
 
 FLOOR = 1e-10  # logit axes end here
 TICKS = (1e-9, 1e-7, 1e-5, 1e-3, 0.05, 0.5, 0.95, 0.999)
 MARKERS = {"nuts": "s", "paper": "D", "converged": "o"}
 
 
-@apply_publication_style()
+@apply_style()
 def draw_uncertainty(table: pd.DataFrame) -> Figure:
     """Draw entropies after each word, split into two parts: rows are samplers.
 
@@ -61,7 +61,7 @@ def _draw_entropies(axes: Axes, part: pd.DataFrame) -> None:
     axes.set_xlim(x.min() - 0.5, x.max() + 0.5)
 
 
-@apply_publication_style()
+@apply_style()
 def draw_nuts_comparison(nuts: xr.Dataset) -> Figure:
     """Draw means and widths of 90 % intervals against those of NUTS; below, every question.
 

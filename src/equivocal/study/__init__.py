@@ -3,7 +3,7 @@
 This package knows nothing of drawing; `equivocal.experiments.studies` runs a study from end to end.
 """
 
-from equivocal.study.beliefs import tabulate_run_calibration, trace_beliefs, trace_truth
+from equivocal.study.beliefs import tabulate_fit, trace_beliefs, trace_truth
 from equivocal.study.settings import StudySettings, load_study
 from equivocal.study.stages import Study, open_study, prepare
 from equivocal.study.stimuli import Stimuli, Stimulus, load_stimuli
@@ -17,7 +17,7 @@ __all__ = [
     "load_study",
     "open_study",
     "prepare",
-    "tabulate_run_calibration",
+    "tabulate_fit",
     "trace_beliefs",
     "trace_truth",
 ]

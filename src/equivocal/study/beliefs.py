@@ -71,7 +71,7 @@ def trace_truth(
     )
 
 
-def tabulate_run_calibration(run: Run, bins: int = 20) -> pd.DataFrame:
+def tabulate_fit(run: Run, bins: int = 20) -> pd.DataFrame:
     """Tabulate mean activation, and its 5 % and 95 % quantile, by true probability.
 
     Role probes after every beginning of every sentence of the world; possible units only; each

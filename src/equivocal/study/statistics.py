@@ -20,11 +20,11 @@ from equivocal.mixed_models import RandomPart, fit_mixed
 __all__ = [
     "LEVEL",
     "TTest",
+    "compare_logit_pairs",
+    "compare_pairs",
+    "compare_with_zero",
     "correct_holm",
     "fit_mixed_model",
-    "run_one_sample_test",
-    "run_paired_logit_test",
-    "run_paired_test",
 ]
 
 # What single precision can hold: an activation nearer to one than this is one. Near zero it holds
@@ -65,7 +65,7 @@ class MixedModel:
     note: str = ""  # why there is no answer, or a part of it is missing
 
 
-def run_one_sample_test(values: ArrayLike, against: float = 0.0) -> TTest:
+def compare_with_zero(values: ArrayLike, against: float = 0.0) -> TTest:
     """Test whether the mean of `values` differs from `against`.
 
     Parameters
@@ -103,7 +103,7 @@ def run_one_sample_test(values: ArrayLike, against: float = 0.0) -> TTest:
     )
 
 
-def run_paired_test(first: ArrayLike, second: ArrayLike) -> TTest:
+def compare_pairs(first: ArrayLike, second: ArrayLike) -> TTest:
     """Test whether `first` − `second` differs from zero, pair by pair.
 
     Parameters
@@ -116,7 +116,7 @@ def run_paired_test(first: ArrayLike, second: ArrayLike) -> TTest:
     TTest
         Of the differences.
     """
-    return run_one_sample_test(np.asarray(first, float) - np.asarray(second, float))
+    return compare_with_zero(np.asarray(first, float) - np.asarray(second, float))
 
 
 def clip_logit(values: ArrayLike) -> np.ndarray:
@@ -124,8 +124,8 @@ def clip_logit(values: ArrayLike) -> np.ndarray:
     return np.asarray(logit(np.clip(np.asarray(values, float), LOWEST, HIGHEST)))
 
 
-def run_paired_logit_test(first: ArrayLike, second: ArrayLike) -> TTest:
-    """Test as `run_paired_test` does on the logit scale, activations clipped as in `clip_logit`.
+def compare_logit_pairs(first: ArrayLike, second: ArrayLike) -> TTest:
+    """Test as `compare_pairs` does on the logit scale, activations clipped as in `clip_logit`.
 
     Where activations are near zero a difference of factors is what matters, and there the spread
     of logits is comparable between conditions.
@@ -141,7 +141,7 @@ def run_paired_logit_test(first: ArrayLike, second: ArrayLike) -> TTest:
         Of the differences of the n averages.
     """
     difference = clip_logit(first) - clip_logit(second)
-    return run_one_sample_test(difference.reshape(len(difference), -1).mean(axis=1))
+    return compare_with_zero(difference.reshape(len(difference), -1).mean(axis=1))
 
 
 def correct_holm(p_values: ArrayLike) -> np.ndarray:

@@ -19,11 +19,11 @@ import xarray as xr
 
 from equivocal.study.measures import arrange_grid, compute_measures, find_central_prior
 from equivocal.study.statistics import (
+    compare_logit_pairs,
+    compare_pairs,
+    compare_with_zero,
     correct_holm,
     fit_mixed_model,
-    run_one_sample_test,
-    run_paired_logit_test,
-    run_paired_test,
 )
 
 __all__ = ["PRINTED_STUDY", "compute_tables", "load_printed_values"]
@@ -95,9 +95,9 @@ def _test_against_zero(rows: pd.DataFrame, over: str) -> Rows:
         if head["estimate"] == first:  # the trained network is the same beside every sampler
             trained = head | {"estimate": "mle", "prior": float("nan")}
             found.append(
-                trained | asdict(run_one_sample_test(arrange_grid(part, "mle").mean(axis=axis)))
+                trained | asdict(compare_with_zero(arrange_grid(part, "mle").mean(axis=axis)))
             )
-        found.append(head | asdict(run_one_sample_test(arrange_grid(part, "mean").mean(axis=axis))))
+        found.append(head | asdict(compare_with_zero(arrange_grid(part, "mean").mean(axis=axis))))
     return _sort_by_estimate(found)
 
 
@@ -108,10 +108,8 @@ def _test_pairs(rows: pd.DataFrame, over: str, **place: int) -> Rows:
         grids = (arrange_grid(part, name) for name in ("mean", "mle"))
         bayes, mle = (np.moveaxis(grid, AXES[over], 1) for grid in grids)
         means = {"mean_mle": mle.mean(), "mean_bayes": bayes.mean()} if place else {}
-        test, logits = (
-            run_paired_test(bayes.mean(axis=1), mle.mean(axis=1)),
-            run_paired_logit_test(bayes, mle),
-        )
+        test = compare_pairs(bayes.mean(axis=1), mle.mean(axis=1))
+        logits = compare_logit_pairs(bayes, mle)
         on_logits = {f"logit_{name}": getattr(logits, name) for name in LOGIT}
         found.append(head | place | means | asdict(test) | on_logits)
     return found

@@ -42,10 +42,10 @@ from equivocal.study.measures import arrange_grid
 from equivocal.study.statistics import (
     TTest,
     clip_logit,
+    compare_logit_pairs,
+    compare_pairs,
+    compare_with_zero,
     compute_largest_p,
-    run_one_sample_test,
-    run_paired_logit_test,
-    run_paired_test,
 )
 from equivocal.study.tables import load_printed_values
 
@@ -158,7 +158,7 @@ def judge_high(entry: Entry, facts: Facts, sampler: str) -> Finding:
     """Judge whether activations of the trained network are above one half."""
     limit = facts.limits["high"]
     tests = {
-        name: run_one_sample_test(facts.get_grids(entry, name, sampler)[1].mean(axis=1))
+        name: compare_with_zero(facts.get_grids(entry, name, sampler)[1].mean(axis=1))
         for name in entry["measures"]
     }
     verdict = grade(
@@ -173,7 +173,7 @@ def judge_comparable(entry: Entry, facts: Facts, sampler: str) -> Finding:
     margin, tests = facts.limits["margin"], {}
     for name in entry["measures"]:
         bayes, mle = facts.get_grids(entry, name, sampler)
-        tests[name] = run_paired_test(bayes.mean(axis=1), mle.mean(axis=1))
+        tests[name] = compare_pairs(bayes.mean(axis=1), mle.mean(axis=1))
     verdict = grade(
         [abs(test.mean) < margin for test in tests.values()],
         [max(-test.ci_low, test.ci_high) < margin for test in tests.values()],
@@ -190,10 +190,10 @@ def judge_change(entry: Entry, facts: Facts, sampler: str) -> Finding:
     for name in entry["measures"]:
         bayes, mle = facts.get_grids(entry, name, sampler)
         tests = {
-            "over networks": run_paired_test(bayes.mean(axis=1), mle.mean(axis=1)),
-            "over items": run_paired_test(bayes.mean(axis=0), mle.mean(axis=0)),
-            "over networks, logits": run_paired_logit_test(bayes, mle),
-            "over items, logits": run_paired_logit_test(bayes.T, mle.T),
+            "over networks": compare_pairs(bayes.mean(axis=1), mle.mean(axis=1)),
+            "over items": compare_pairs(bayes.mean(axis=0), mle.mean(axis=0)),
+            "over networks, logits": compare_logit_pairs(bayes, mle),
+            "over items, logits": compare_logit_pairs(bayes.T, mle.T),
         }
         means[name] = tests["over networks"]
         for kind, test in tests.items():
@@ -214,9 +214,9 @@ def judge_specific(entry: Entry, facts: Facts, sampler: str) -> Finding:
     (one, one_mle), (two, two_mle) = (
         facts.get_grids(entry, name, sampler) for name in entry["measures"]
     )
-    raw = run_paired_test((one - one_mle).mean(axis=1), (two - two_mle).mean(axis=1))
+    raw = compare_pairs((one - one_mle).mean(axis=1), (two - two_mle).mean(axis=1))
     gains = [clip_logit(a) - clip_logit(b) for a, b in ((one, one_mle), (two, two_mle))]
-    on_logits = run_paired_test(*(gain.mean(axis=1) for gain in gains))
+    on_logits = compare_pairs(*(gain.mean(axis=1) for gain in gains))
     alpha, tests = facts.limits["alpha"], {"activations": raw, "logits": on_logits}
     missed = [
         f"{scale}, t = {test.t:.2f}, {format_p(test.p)}"
@@ -274,7 +274,7 @@ def judge_undefined(entry: Entry, facts: Facts, sampler: str) -> Finding:  # noq
     if not found.get("accuracy"):
         raise MissingError("The accuracy of the networks was not handed over.")
     shares = {"units, %:": found["accuracy"], "whole answers, %:": found["exact_match"]}
-    tests = {label: run_one_sample_test(100 * np.asarray(x, float)) for label, x in shares.items()}
+    tests = {label: compare_with_zero(100 * np.asarray(x, float)) for label, x in shares.items()}
     why = facts.explain("undefined", NOT_TESTABLE, zeros=100 * found["all_zeros"])
     return Finding(join_intervals(tests), NOT_TESTABLE, why)
 
@@ -369,7 +369,7 @@ def judge_calibrated(entry: Entry, facts: Facts, sampler: str) -> Finding:  # no
         )
         for answer in (bayes, data["mle"])
     )
-    test, alpha = run_paired_test(far.values, far_mle.values), facts.limits["alpha"]
+    test, alpha = compare_pairs(far.values, far_mle.values), facts.limits["alpha"]
     verdict = grade([test.mean < 0], [test.p < alpha])
     missed = [f"t = {test.t:.2f}, {format_p(test.p)}"]
     what = "its beliefs are nearer to the exact ones"

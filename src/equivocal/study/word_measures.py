@@ -70,7 +70,7 @@ def compute_surprise_by_role(
 def bayesian_surprise(
     logits: Float[np.ndarray, "*others words roles units"],
 ) -> Float[np.ndarray, "*others words"]:
-    """Compute how far each word moves the beliefs: `compute_surprise_by_role` summed over roles, in nats.
+    """Compute how far each word moves the beliefs, in nats: surprise summed over roles.
 
     Of particles it is that of their mean belief, KL(E[y_t] ‖ E[y_{t−1}]), the divergence of
     successive predictive distributions.

@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from equivocal.study.statistics import LEVEL, run_one_sample_test
+from equivocal.study.statistics import LEVEL, compare_with_zero
 from equivocal.suites.measurement import VARIANCE
 from equivocal.suites.reading import READINGS
 from equivocal.suites.suite import Construction
@@ -159,7 +159,7 @@ def _compute_share_interval(shares: np.ndarray) -> tuple[float, float]:
 
 def _compute_t_interval(means: np.ndarray) -> tuple[float, float]:
     """Return a clipped t interval, NaN where there is no variance."""
-    test = run_one_sample_test(means)
+    test = compare_with_zero(means)
     low, high = np.clip([test.ci_low, test.ci_high], 0, 1)  # keeps NaN
     return float(low), float(high)
 

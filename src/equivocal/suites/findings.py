@@ -35,7 +35,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from equivocal.study.statistics import TTest, run_one_sample_test
+from equivocal.study.statistics import TTest, compare_with_zero
 from equivocal.study.word_measures import MEASURES
 from equivocal.suites.suite import Finding, Suite, find_published
 
@@ -142,10 +142,7 @@ def _judge_finding(
     conditions = list(suite.conditions)
     chosen = values[:, [conditions.index(name) for name in finding.contrast]]
     effect = np.einsum("c,nci->ni", list(finding.contrast.values()), chosen)
-    by_network, by_item = (
-        run_one_sample_test(effect.mean(axis=1)),
-        run_one_sample_test(effect.mean(axis=0)),
-    )
+    by_network, by_item = (compare_with_zero(effect.mean(axis=axis)) for axis in (1, 0))
     means = chosen.mean(axis=2)
     return {
         "suite": suite.name,
@@ -184,7 +181,7 @@ def judge_effect(by_network: TTest, by_item: TTest) -> str:
 
 def _compute_mean(values: np.ndarray | pd.Series) -> dict[str, float]:
     """Return the mean over networks with its interval."""
-    test = run_one_sample_test(values)
+    test = compare_with_zero(values)
     return {
         "mean": test.mean,
         "ci_low": test.ci_low,
@@ -234,7 +231,7 @@ def compute_ratio(name: str, finding: Finding, means: np.ndarray, measure: str) 
     """Return the ratio of means (network, condition) with its interval; NaN where undefined."""
     above, below = _sum_sides(finding, means)
     defined = not explain_missing_ratio(finding, means, measure)
-    test = run_one_sample_test(np.log(above / below) if defined else np.full(len(means), np.nan))
+    test = compare_with_zero(np.log(above / below) if defined else np.full(len(means), np.nan))
     ends = np.exp([test.mean, test.ci_low, test.ci_high])
     return dict(zip((name, f"{name}_low", f"{name}_high"), map(float, ends), strict=True))
 

@@ -14,7 +14,7 @@ import pandas as pd
 from scipy import stats
 
 from equivocal.progress import Advance
-from equivocal.study.statistics import run_one_sample_test
+from equivocal.study.statistics import compare_with_zero
 from equivocal.uncertainty.comprehenders import Comprehenders
 from equivocal.uncertainty.reversals import (
     Pairs,
@@ -147,7 +147,7 @@ def _find_interval(own: pd.DataFrame, name: str) -> tuple[float, float, float]:
     if whole.any():
         value, low, high = _compute_jackknife(float(values[whole][0]), values[~whole])
     else:
-        test = run_one_sample_test(values)
+        test = compare_with_zero(values)
         value, low, high = test.mean, test.ci_low, test.ci_high
     ends = np.clip([low, high], 0, np.inf if name in UNBOUNDED else 1)
     return value, float(ends[0]), float(ends[1])

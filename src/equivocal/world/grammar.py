@@ -137,20 +137,18 @@ class _Builder:
         )
 
     def _build_choice(self, rule: Rule) -> Choice:
-        when = tuple(
-            (self.role[role], self._number_words(words)) for role, words in rule.when.items()
-        )
+        when = tuple((self.role[role], self._encode(words)) for role, words in rule.when.items())
         then = rule.then
         if isinstance(then, str):
             then = self.file.distributions.get(then, (then,))
         if isinstance(then, dict):
             chances = {word: chance for word, chance in then.items() if chance > 0}
             weights = np.array(list(chances.values()))
-            return Choice(when, self._number_words(chances), weights / weights.sum())
-        fillers = self._number_words(then)
+            return Choice(when, self._encode(chances), weights / weights.sum())
+        fillers = self._encode(then)
         return Choice(when, fillers, np.full(len(fillers), 1 / len(fillers)))
 
-    def _number_words(self, names: Iterable[str]) -> NDArray[np.int32]:
+    def _encode(self, names: Iterable[str]) -> NDArray[np.int32]:
         """Return the numbers of all words that names stand for, each once."""
         words = [w for n in names for w in ([n] if n == ABSENT else self.names.expand(n))]
         numbers = [NO_FILLER if w == ABSENT else self.token[w] for w in dict.fromkeys(words)]
@@ -168,7 +166,7 @@ class _Builder:
                 continue
             column = np.full(len(self.lexicon.words), NO_FILLER, dtype=np.int32)
             for name, its_own in marker.items():
-                column[self._number_words([name])] = self.token[its_own]
+                column[self._encode([name])] = self.token[its_own]
             by_filler[self.role[role]] = column
         for role, features in spec.adds.items():
             if features not in self.added:
