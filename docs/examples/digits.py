@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 from sklearn.metrics import roc_auc_score
 
-from equivocal.report.style import COLOURS, apply_publication_style
+from equivocal.report.style import COLOURS, apply_style
 from equivocal.sampling.last_layer import LastLayerPosterior, last_layer_posterior
 
 PICTURE = Path(__file__).parents[1] / "images" / "digits.png"
@@ -58,7 +58,7 @@ def suspicions(belief: LastLayerPosterior, images: np.ndarray) -> dict[str, np.n
 
 def draw(kinds: dict[str, np.ndarray], information: dict[str, np.ndarray]) -> Figure:
     """Histograms, and a few images of each kind with their mutual information."""
-    with apply_publication_style():
+    with apply_style():
         figure = Figure(figsize=(7.2, 2.9))
         left, right = figure.subfigures(1, 2, width_ratios=[1, 1.05])
         axes = left.subplots()

@@ -15,7 +15,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from equivocal.report.style import COLOURS, apply_publication_style
+from equivocal.report.style import COLOURS, apply_style
 from equivocal.sampling.last_layer import LastLayerPosterior, last_layer_posterior
 
 PICTURE = Path(__file__).parents[1] / "images" / "two_moons.png"
@@ -51,7 +51,7 @@ def draw(belief: LastLayerPosterior, points: np.ndarray, label: np.ndarray) -> F
     shape = grid.shape[:2]
     probability = belief.predict_proba(grid.reshape(-1, 2)).reshape(shape)
     information = belief.entropies(grid.reshape(-1, 2)).information.reshape(shape)
-    with apply_publication_style():
+    with apply_style():
         figure = Figure(figsize=(7.2, 2.75))
         left, right = figure.subplots(1, 2, sharey=True)
         filled = left.contourf(x, y, probability, np.linspace(0, 1, 21), cmap="RdBu")

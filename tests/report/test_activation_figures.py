@@ -109,5 +109,5 @@ def test_one_network_and_no_non_relevant_units_are_enough() -> None:
 
 
 def test_an_unknown_estimate_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(UserError, match="'hmc'; the dataset has mle, paper, converged"):
+    with pytest.raises(UserError, match="'hmc'; there are mle, paper, converged"):
         draw_words(activations(), "reversal", "hmc")

@@ -333,9 +333,9 @@ def test_stages_say_what_is_missing(small_run: Run, tmp_path: Path) -> None:
     ("change", "message"),
     [
         ({"stimuli.probes": ["agent"]}, "track patient, so stimuli.probes must contain it"),
-        ({"stimuli.probes": ["agent", "patient", "tool"]}, "names tool, which is no role"),
-        ({"stimuli.non_relevant": ["elephant"]}, "names elephant, which is no unit"),
-        ({"stimuli.shown": "mouse"}, "names mouse, which is no item .*; items are cat, bone"),
+        ({"stimuli.probes": ["agent", "patient", "tool"]}, "stimuli.probes: unknown role 'tool'"),
+        ({"stimuli.non_relevant": ["elephant"]}, "unknown unit 'elephant'"),
+        ({"stimuli.shown": "mouse"}, "unknown item 'mouse'; there are cat, bone"),
         ({"training.hiden": 3}, "unknown setting 'hiden': did you mean 'hidden'"),
     ],
 )

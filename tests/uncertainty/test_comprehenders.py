@@ -52,7 +52,7 @@ def test_together_they_believe_the_mean_and_are_uncertain_where_they_differ(
 
 
 def test_layers_have_three_names(small_run: Run) -> None:
-    with pytest.raises(UserError, match="one of last, query, all, got 'lst': did you mean 'last'"):
+    with pytest.raises(UserError, match="'lst': did you mean 'last'"):
         sample_comprehenders(small_run.networks[0], small_run.held_out, "lst")
     with pytest.raises(UserError, match="cuts must be a whole number from 1 to 20"):
         sample_comprehenders(small_run.networks[0], small_run.held_out, "all", cuts=21)

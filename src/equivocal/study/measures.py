@@ -147,7 +147,7 @@ def select_estimate(dataset: xr.Dataset, estimate: str, name: str = "mean") -> x
     """
     if estimate == "mle":
         return dataset["mle"]
-    check_known(estimate, map(str, dataset["sampler"].values), "estimate")
+    check_known(estimate, ["mle", *map(str, dataset["sampler"].values)], "estimate")
     return dataset[name].sel(sampler=estimate, prior=find_central_prior(dataset))
 
 
