@@ -54,10 +54,13 @@ def measure_memory() -> int:
     return total
 
 
-def collect_versions(*packages: str) -> dict[str, str]:
-    """Return the versions of Python and packages, for files that say what they were made with."""
+PACKAGES = ("equivocal", "jax", "jaxlib", "numpy", "pandas", "scipy", "xarray")
+
+
+def collect_versions(*more: str) -> dict[str, str]:
+    """Return the versions of Python and packages, for files that say what made them."""
     found = {"python": platform.python_version()}
-    for package in packages:
+    for package in (*PACKAGES, *more):
         try:
             found[package] = metadata.version(package)
         except metadata.PackageNotFoundError:  # or imported from where it is not installed

@@ -21,7 +21,6 @@ from equivocal.store.store import hash_content
 from equivocal.world import World
 
 CONVERGED = "converged"  # in place of a step: the converged posterior
-DEFAULT_WORLD = "paper"
 
 
 # as the paper's networks, but one is enough to talk to; the rest as `TrainingSettings` has it
@@ -108,12 +107,14 @@ class Source:
             if network != 0:
                 raise UserError(f"network {network!r} needs a run; give one with run=.")
             if not isinstance(world, World):
-                world = World.load(DEFAULT_WORLD if world is None else world)
+                world = World.load("paper" if world is None else world)
             return cls(world, world.text, None, 0, settings, _choose_folder(world, settings))
         if world is not None:
             raise UserError(f"the run {run} brings its own world; give a run or a world, not both.")
         run = Path(run)
         weights = locate_network(run, network)
+        if (run / "networks").is_dir() and not weights.is_file():
+            raise UserError(f"{run} has no network {network!r}; they are counted from 0.")
         _check_files(run, run / "run.toml", run / "world.toml", weights)
         world, training = World.load(run / "world.toml"), read_toml(run / "run.toml")["training"]
         folder = _choose_folder(world, settings, compute_checksum(weights), training)
@@ -147,8 +148,6 @@ def _check_files(run: Path, *paths: Path) -> None:
     damaged = find_damaged(run)
     for path in paths:
         if not path.is_file():
-            raise UserError(
-                f"{path} is missing; `equivocal train --out {run}` (or `reproduce`) writes it."
-            )
+            raise UserError(f"{path} is missing; `equivocal train --out {run}` writes it.")
         if path in damaged:
-            raise UserError(f"{path} cannot be read: it is damaged; train again elsewhere.")
+            raise UserError(f"{path} is damaged; train again (`equivocal train`, `reproduce`).")

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from equivocal.cli.console import out
+from equivocal.cli.console import out, show_results
 from equivocal.cli.training import Folder, Networks, Seed, show_scores
 
 __all__ = [
@@ -63,9 +63,8 @@ def reproduce(
     chosen = folder or (QUICK if quick else PAPER)
     result = run_study(study or preset, chosen, quick=quick, changes=changes)
     show_scores(result.run)
-    for sentence in result.summary:
-        out.print(sentence)
     out.print(f"the report is {result.report}", soft_wrap=True)
+    show_results(result.summary, chosen, quick=quick)
 
 
 def infer(folder: Folder = PAPER) -> None:

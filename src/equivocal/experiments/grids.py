@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 __all__ = ["MultiverseResult", "SweepResult", "run_multiverse", "run_sweep"]
 
 RECORD = "varied.toml"  # not sweep.toml, which a user's own file may be called
-PACKAGES = ("equivocal", "jax", "numpy", "scipy", "xarray")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -189,7 +188,7 @@ def _write_sweep(
     for name in former:
         if name not in tables:
             (folder / "tables" / f"{name}.csv").unlink(missing_ok=True)
-    content = {"tables": tables, **settings, "versions": collect_versions(*PACKAGES)}
+    content = {"tables": tables, **settings, "versions": collect_versions()}
     write_text_atomically(record, tomli_w.dumps(content))
     for name, text in texts.items():
         write_text_atomically(folder / ("" if name == "sweep" else "tables") / f"{name}.csv", text)

@@ -332,7 +332,7 @@ def _hash_inputs(**paths: Path | None) -> dict[str, str]:
 
 def _add_versions(settings: dict[str, Any]) -> dict[str, Any]:
     """Add the versions of the packages that the numbers depend on."""
-    return settings | {"versions": collect_versions("equivocal", "numpy", "pandas", "scipy")}
+    return settings | {"versions": collect_versions()}
 
 
 def _check_folder(folder: Path, name: str, settings: dict[str, Any]) -> None:

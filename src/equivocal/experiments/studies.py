@@ -18,6 +18,7 @@ from equivocal.machine import describe_device
 from equivocal.progress import announce, progress
 from equivocal.store import read_table
 from equivocal.store.locks import hold_folder
+from equivocal.store.overwrite import refuse_foreign_files
 from equivocal.study import Study, StudySettings, load_study, open_study, prepare
 
 if TYPE_CHECKING:
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from equivocal.gestalt import Run
 
 __all__ = ["StudyResult", "analyse", "infer", "probe", "report", "reproduce", "run_study"]
+
+
+WRITTEN = ("settings.toml", "stimuli.csv", "activations.nc", "claims.csv", "report.html", "tables")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -124,6 +128,8 @@ def run_study(
         settings = load_study(settings, changes, quick=quick)
     folder = Path(out)
     with hold_folder(folder):
+        refuse_foreign_files(folder / "records", WRITTEN)
+        (folder / "records").mkdir(exist_ok=True)  # from here on the files are ours
         study = prepare(settings, folder)
         train_or_load(study.world, settings.training_settings, folder)
         for do_stage in (_infer, _probe, _analyse, _report):

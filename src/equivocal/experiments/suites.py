@@ -26,7 +26,7 @@ from equivocal.progress import announce, progress
 from equivocal.store import UnreadableError, is_plain_name, read_toml
 from equivocal.store.files import explain_write_errors, write_text_atomically
 from equivocal.store.locks import hold_folder
-from equivocal.store.overwrite import announce_overwrite
+from equivocal.store.overwrite import announce_overwrite, refuse_foreign_files
 from equivocal.store.store import Store
 from equivocal.study.summaries import append_means
 from equivocal.study.word_measures import MEASURES, check_measures
@@ -60,7 +60,6 @@ if TYPE_CHECKING:
 __all__ = ["BELIEFS", "SuitesResult", "run_suites"]
 
 BELIEFS = ("trained", "posterior")
-PACKAGES = ("equivocal", "jax", "jaxlib", "numpy", "pandas", "scipy")
 # what makes a run another one; versions and the time it took do not
 COMPARED = ("suites", "measures", "beliefs", "worlds", "networks", "seed", "training", "posterior")
 VARIANCES = (0.1, 0.3, 1.0, 3.0, 10.0)
@@ -181,6 +180,7 @@ def run_suites(
         )
     trained = _Networks(Path(out), training)
     with hold_folder(trained.folder):
+        refuse_foreign_files(trained.folder / "networks", ["tables", "figures", "suites.toml"])
         parts, settings = [], dict[str, Any]()
         if suites:
             parts.append(_run_paradigms(suites, trained, measures, beliefs, by_role=by_role))
@@ -378,7 +378,7 @@ def describe_suites(
         "worlds": {suite.world.name: suite.world.fingerprint for suite in suites},
         "training": asdict(training),
         **({"posterior": posterior} if sampled else {}),
-        "versions": collect_versions(*PACKAGES),
+        "versions": collect_versions(),
     }
 
 
@@ -411,5 +411,5 @@ def describe_construction(
         **({"curves": curves} if construction.curves else {}),
         "training": asdict(training),
         "sampler": reading.SAMPLER.model_dump(exclude_none=True),
-        "versions": collect_versions(*PACKAGES),
+        "versions": collect_versions(),
     }

@@ -28,6 +28,7 @@ from equivocal.report.formatting import format_number
 from equivocal.sampling.samplers import network_flow
 from equivocal.store.files import compute_checksum
 from equivocal.store.locks import hold_folder
+from equivocal.store.overwrite import refuse_foreign_files
 from equivocal.store.runs import locate_network
 from equivocal.store.store import Store, hash_content
 from equivocal.study.statistics import compare_pairs
@@ -45,8 +46,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = ["UncertaintyResult", "compare_uncertainty", "describe_score"]
-
-PACKAGES = ("equivocal", "jax", "jaxlib", "numpy", "pandas", "scipy")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,6 +130,7 @@ def compare_uncertainty(
     few = {"num_steps": 2, "num_particles": 24} if quick else {}
     settings = UncertaintySettings(seed=training.seed, **few)
     with hold_folder(out):
+        refuse_foreign_files(out / "networks", ["tables", "figures", "doubt.toml"])
         run = train_or_load(world, training, out / "networks")
         place = out / f"dropout_{settings.dropout:g}"
         dropped = train_or_load(world, training, place, dropout=settings.dropout)
@@ -151,7 +151,7 @@ def compare_uncertainty(
                 "training_seconds_per_network": round(_count_seconds(run), 3),
                 "settings": asdict(settings),
                 "training": asdict(run.settings),
-                "versions": collect_versions(*PACKAGES),
+                "versions": collect_versions(),
                 "answer": answer,
                 "seconds": round(perf_counter() - began, 3),
             },

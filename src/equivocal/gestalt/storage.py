@@ -88,7 +88,7 @@ def write_settings(
         "training": asdict(settings),
         # on another number of cores networks are grouped differently and round-off may differ
         "machine": {"backend": jax.default_backend(), "cores": count_cores()},
-        "versions": collect_versions("equivocal", "jax", "jaxlib", "equinox", "optax", "numpy"),
+        "versions": collect_versions("equinox", "optax"),
     }
     write_text_atomically(path, add_checksum(tomli_w.dumps(content)))
 

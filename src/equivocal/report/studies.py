@@ -113,7 +113,7 @@ def _write(study: Study) -> list[Path]:
         "figures": list(figures),
         "methods": _write_methods(study),
         "settings": tomli_w.dumps(settings.to_dict()),
-        "versions": collect_versions("equivocal", "jax", "numpy", "scipy", "xarray"),
+        "versions": collect_versions(),
         "notes": _write_notes(study),
     }
     drawn = [folder / "figures" / f"{name}.{kind}" for name in figures for kind in KINDS]

@@ -312,7 +312,7 @@ def _finish(
             # for example "cpu" or "8 × NVIDIA H200"
             "device": ", ".join(kind if n == 1 else f"{n} × {kind}" for kind, n in kinds.items()),
         },
-        versions=collect_versions("equivocal", "jax", "jaxlib", "numpy"),
+        versions=collect_versions(),
         seconds=time.perf_counter() - began,
     )
     return Posterior(

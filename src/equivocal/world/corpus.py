@@ -37,11 +37,6 @@ class Corpus:
         """How often each row occurred, or its probability."""
         return self.derivations.weight
 
-    @property
-    def num_sentences(self) -> int:
-        """Sentences in all, equal ones counted as often as they occurred."""
-        return round(float(self.weight.sum()))
-
     def distinct(self) -> "Corpus":
         """Merge rows with the same words and event into one with a count."""
         return Corpus(self.world, collapse(self.derivations))
