@@ -128,7 +128,7 @@ def test_results_of_other_settings_are_replaced_and_files_of_a_user_are_not(
     again()
     assert "replaced" not in capsys.readouterr().err
     again(log=True)
-    assert "sim that had other log are replaced" in capsys.readouterr().err
+    assert "sim that differ in log" in capsys.readouterr().err
     (tmp_path / "mine").mkdir()
     moved = partial(again, data=tmp_path / "mine" / "trials.csv", log=True)
     (tmp_path / "mine" / "trials.csv").write_bytes(data.read_bytes())
@@ -141,9 +141,9 @@ def test_results_of_other_settings_are_replaced_and_files_of_a_user_are_not(
     with (tmp_path / "mine" / "trials.csv").open("a") as file:
         file.write("p1,1,1,400\n")
     moved()
-    assert "had other inputs.data are replaced" in capsys.readouterr().err
+    assert "that differ in inputs.data" in capsys.readouterr().err
     simulate_trials(replace(SMALL, beta=3), tmp_path / "sim")
-    assert "had other truth.beta are replaced" in capsys.readouterr().err
+    assert "that differ in truth.beta" in capsys.readouterr().err
 
 
 def test_a_table_that_is_read_is_not_replaced(tmp_path: Path) -> None:

@@ -373,10 +373,12 @@ def test_analysis_returns_every_table(finished: Study) -> None:
     pd.testing.assert_frame_equal(tables["paired_models"], table)
 
 
-def test_settings_that_were_loaded_are_used_as_they_are(finished: Study, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="load_study"):
-        studies.run_study(finished.settings, tmp_path / "out", quick=True)
-    assert not (tmp_path / "out").exists()
+def test_files_of_others_are_never_overwritten(finished: Study, tmp_path: Path) -> None:
+    (tmp_path / "claims.csv").write_text("mine")
+    with pytest.raises(UserError, match=r"holds claims\.csv, which would be overwritten"):
+        studies.run_study(finished.folder.parent / "source" / "study.toml", tmp_path)
+    assert (tmp_path / "claims.csv").read_text() == "mine"
+    assert not (tmp_path / "settings.toml").exists()
 
 
 @pytest.mark.slow

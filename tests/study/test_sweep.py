@@ -192,7 +192,7 @@ def test_another_sweep_says_what_it_replaces_and_leaves_no_table_of_the_former(
     for path in (out / "tables" / "no_more.csv", out / "tables" / "own.csv", beside):
         path.write_text("a\n")
     run_sweep(Grid(sweep.points[:1]), out, on_step=silent)
-    told = f"results in {out} that had other vary.training.seed, vary.inference.seed are replaced"
+    told = f"overwriting results in {out} that differ in vary.training.seed, vary.inference.seed"
     assert capsys.readouterr().err == told + "\n"
     assert written(out).keys() == written(whole).keys() | {"own.csv"}
     assert beside.exists()

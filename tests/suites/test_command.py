@@ -66,7 +66,7 @@ def test_all_measures_of_a_suite_and_again_from_what_is_there(
     other = (*arguments, "--measure", "bayesian_surprise", "--beliefs", "posterior")
     again = suites(*other, cwd=tmp_path)
     assert "holds this run already" in again.stderr
-    assert "results in out that had other measures, beliefs are replaced" in again.stderr
+    assert "overwriting results in out that differ in measures, beliefs" in again.stderr
     words = pd.read_csv(out / "tables" / "words.csv")
     assert words[words["position"] > 1]["low"].notna().all()
     assert len(list(posteriors.iterdir())) == 2  # found again, and nothing else left
@@ -112,9 +112,9 @@ def settings(chase: Suite, **changes: object) -> dict:
     [
         (
             {"measures": ["semantic_update"], "beliefs": "posterior"},
-            "that had other measures, beliefs are replaced",
+            "that differ in measures, beliefs",
         ),
-        ({"training": {"networks": 2, "seed": 1}}, "that had other training.seed, "),
+        ({"training": {"networks": 2, "seed": 1}}, "that differ in training.seed, "),
         # the same run, whatever its versions, time and order
         ({"measures": ["bayesian_surprise", "semantic_update"], "seconds": 3.5}, ""),
         ({"versions": {"jax": "0.1"}, "version": "0.0"}, ""),
@@ -191,7 +191,7 @@ def test_a_run_is_whole_before_its_results_are_printed(
     run(**arguments, measures=["bayesian_surprise"])
     printed = capsys.readouterr()
     assert printed.out.endswith("small networks show that it runs; they are not to be quoted.\n")
-    assert "other measures are replaced" in printed.err
+    assert "that differ in measures" in printed.err
 
 
 def test_results_that_stay_are_not_said_to_be_replaced(

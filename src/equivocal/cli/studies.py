@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from equivocal.cli.console import out, show_results
-from equivocal.cli.training import Folder, Networks, Seed, show_scores
+from equivocal.cli.training import Folder, Networks, Quick, Seed, show_scores
 
 __all__ = [
     "REPRODUCE_EXAMPLES",
@@ -35,9 +35,7 @@ def reproduce(
         Path | None,
         typer.Option("--out", help="Folder for the results [runs/paper; --quick: runs/quick]."),
     ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Two small networks: does it run? Not to be quoted.")
-    ] = False,
+    quick: Quick = False,
     preset: Annotated[str, typer.Option(help="A study of the package.")] = "paper",
     study: Annotated[
         Path | None, typer.Option(help="A study file of your own instead (see `study new`).")

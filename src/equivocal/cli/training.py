@@ -30,7 +30,7 @@ Networks = Annotated[
 ]
 Seed = Annotated[int | None, typer.Option(min=0, help="The same seed gives the same networks [0].")]
 Quick = Annotated[
-    bool, typer.Option("--quick", help="Two small networks: does it run? Not to be quoted.")
+    bool, typer.Option("--quick", help="Smoke test with two small networks; not to be reported.")
 ]
 
 
@@ -42,13 +42,15 @@ def train(
     sentences: Annotated[
         int | None, typer.Option(min=2, help="Sentences in the corpus [10,000].")
     ] = None,
-    epochs: Annotated[int | None, typer.Option(min=1, help="At most so many epochs [60].")] = None,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help="Largest number of epochs [60].")
+    ] = None,
     others: Annotated[
         list[str] | None,
         typer.Option("--set", help="Any other training setting, as `hidden=50`; may be repeated."),
     ] = None,
     folds: Annotated[
-        int | None, typer.Option(min=2, help="Cross-validate with so many folds instead.")
+        int | None, typer.Option(min=2, help="Cross-validate with this many folds instead.")
     ] = None,
 ) -> None:
     """Train networks in a world and save them.

@@ -42,7 +42,7 @@ def announce_overwrite(path: Path, settings: dict[str, Any], compared: Sequence[
         name for key in compared for name in _find_changes(key, found.get(key), wanted.get(key))
     ]
     if changed:
-        announce(f"results in {path.parent} that had other {join_names(changed)} are replaced")
+        announce(f"overwriting results in {path.parent} that differ in {join_names(changed)}")
 
 
 def refuse_foreign_files(path: Path, written: Sequence[str]) -> None:
