@@ -1,15 +1,18 @@
 """Faults that tests do to real files and processes."""
 
 import os
+import random
 import signal
 import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-__all__ = ["cut", "flip", "killed_at"]
+__all__ = ["cut", "flip", "kill_spread", "killed_at", "number_of_files"]
 
 LONGEST = 300.0  # seconds until a command that is waited for counts as hung
+LATER = 0.5  # seconds after a file is there within which a command is killed
+KILLED = -signal.SIGKILL
 
 
 def flip(path: Path, at: float = 0.5) -> None:
@@ -31,14 +34,12 @@ def killed_at(
     cwd: Path,
     env: dict[str, str] | None = None,
     number: int = signal.SIGKILL,
-    of_work: bool = False,
 ) -> tuple[int, str]:
     """Start a command and send it a signal at a moment, unless it has ended by then.
 
-    The moment is a number of seconds (`of_work`: of processor time, which means the same on a busy
-    machine), or whenever something is true. Returns the exit status (below zero: by a signal) and
-    what was said on standard error. The command leads a group of its own, and the whole group gets
-    the signal, as from a terminal.
+    The moment is a number of seconds, or whenever something is true. Returns the exit status (below
+    zero: by a signal) and what was said on standard error. The command leads a group of its own, and
+    the whole group gets the signal, as from a terminal.
     """
     process = subprocess.Popen(
         command,
@@ -55,7 +56,7 @@ def killed_at(
         passed = time.monotonic() - began
         if passed > LONGEST or callable(moment):
             return passed > LONGEST or moment()
-        return (worked(process.pid) if of_work else passed) >= moment
+        return passed >= moment
 
     while process.poll() is None and not is_time():
         time.sleep(0.01)
@@ -65,8 +66,47 @@ def killed_at(
     return process.returncode, said
 
 
-def worked(process: int) -> float:
-    """Seconds of processor time that a process has used so far."""
-    text = Path(f"/proc/{process}/stat").read_text()
-    user, system = text.rpartition(")")[2].split()[11:13]
-    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+def kill_spread(
+    command: list[str],
+    folder: Path,
+    *,
+    kills: int,
+    total: int,
+    start: float,
+    rng: random.Random,
+    env: dict[str, str],
+) -> list[int]:
+    """Kill a command that writes to a folder at moments spread over all that it does.
+
+    Moments are counted in files of the `total` that are there, and then a little later, so that
+    they mean the same on a busy machine and every run gets further than the one before; where as
+    many are there from the start, the command is killed within the seconds of its start. Returns
+    the number of files there at each kill; a command may end before its moment comes.
+    """
+    came = []
+    for files in sorted(rng.randrange(total) for _ in range(kills)):
+        later = rng.uniform(0, start if number_of_files(folder) >= files else LATER)
+        moment = seconds_after(folder, files, later)
+        code, said = killed_at(command, moment, cwd=folder.parent, env=env)
+        assert code in (0, KILLED), said
+        if code == KILLED:
+            came.append(number_of_files(folder))
+    return came
+
+
+def seconds_after(folder: Path, files: int, later: float) -> Callable[[], bool]:
+    """Whether it is so many seconds since the folder had so many files."""
+    since: list[float] = []
+
+    def is_time() -> bool:
+        if not since and number_of_files(folder) >= files:
+            since.append(time.monotonic())
+        return bool(since) and time.monotonic() - since[0] >= later
+
+    return is_time
+
+
+def number_of_files(folder: Path) -> int:
+    """Those that will stay; hidden files and folders come and go."""
+    found = (path for pattern in ("*.csv", "[!.]*/**/*") for path in folder.glob(pattern))
+    return sum(path.name[0] != "." and path.is_file() for path in found)
