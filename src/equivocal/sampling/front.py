@@ -41,6 +41,7 @@ from equivocal.sampling.samplers import (
     aldi,
     dropout_deterministic,
     exact_flow,
+    hmc,
     homotopy,
     laplace,
     mean_field,
@@ -59,19 +60,21 @@ class Method:
     config: type
     run: Callable[[Problem, Any, RunSettings], Outcome]
     gaussian: bool = False  # its answer is N(mean, covariance), particles are drawn from it
+    everywhere: bool = False  # serves a softmax, rows in files and rounded products, too
     draws: int | None = None  # default number of particles; None: enough for D
     observable: bool = False  # its ensemble can be watched along τ
 
 
 METHODS = {
-    "exact-flow": Method(exact_flow.ExactFlowConfig, exact_flow.run, gaussian=True),
-    "mean-field": Method(mean_field.MeanFieldConfig, mean_field.run, gaussian=True),
+    "exact-flow": Method(exact_flow.ExactFlowConfig, exact_flow.run, gaussian=True, everywhere=True),
+    "mean-field": Method(mean_field.MeanFieldConfig, mean_field.run, gaussian=True, everywhere=True),
     "dropout-deterministic": Method(
         dropout_deterministic.DropoutConfig, dropout_deterministic.run, observable=True
     ),
     "homotopy": Method(homotopy.HomotopyConfig, homotopy.run, observable=True),
     "aldi": Method(aldi.AldiConfig, aldi.run, observable=True),
-    "laplace": Method(laplace.LaplaceConfig, laplace.run, gaussian=True),
+    "laplace": Method(laplace.LaplaceConfig, laplace.run, gaussian=True, everywhere=True),
+    "hmc": Method(hmc.HmcConfig, hmc.run, everywhere=True, draws=1_600),
     "nuts": Method(nuts.NutsConfig, nuts.run, draws=4_000),
 }
 
@@ -226,19 +229,19 @@ def _check_served(
     method: str, kind: Likelihood, streamed: bool, several: bool, watched: bool, precision: str
 ) -> None:
     """Check that the method works where the rows are, and as was asked."""
-    flows = ", ".join(name for name, other in METHODS.items() if other.gaussian)
-    if streamed and not METHODS[method].gaussian:
+    flows = ", ".join(name for name, other in METHODS.items() if other.everywhere)
+    if streamed and not METHODS[method].everywhere:
         fail(
             f"method {method!r} needs its rows in memory, and they are larger than memory_budget; "
             f"these read them from the file: {flows}."
         )
-    if kind is Likelihood.SOFTMAX and not METHODS[method].gaussian:
+    if kind is Likelihood.SOFTMAX and not METHODS[method].everywhere:
         fail(f"method {method!r} is for likelihood='bernoulli'; for a softmax use {flows}.")
     if several and method == "nuts":
         fail("method 'nuts' runs on one device; leave out devices, or use 'exact-flow'.")
     if streamed and several:
         fail("rows are read from a file by one device; leave out devices, or load the rows first.")
-    if precision != Precision.FULL and not METHODS[method].gaussian:
+    if precision != Precision.FULL and not METHODS[method].everywhere:
         fail(f"precision={precision!r} is for {flows}; method {method!r} has 'full'.")
     if watched and not METHODS[method].observable:
         others = ", ".join(name for name, other in METHODS.items() if other.observable)

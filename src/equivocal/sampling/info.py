@@ -32,6 +32,8 @@ class Info:
     effective_rank: np.ndarray  # of the ensemble: exp(entropy of the covariance's spectrum)
     pareto_k: np.ndarray  # tail of the weights from Gaussian to posterior; NaN: not Gaussian
     covariance_shift: np.ndarray  # estimated relative error of the Gaussian's variances; likewise
+    r_hat: np.ndarray  # of chains: rank-normalised split-R̂ of the worst weight; NaN: no chains
+    ess: np.ndarray  # effective sample size of the worst weight, bulk or tail; likewise
     settings: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
@@ -110,8 +112,14 @@ def make_info(
         effective_rank=compute_rank(covariance) if gaussian else compute_effective_rank(particles),
         pareto_k=pareto_k,
         covariance_shift=covariance_shift,
+        r_hat=_fill(outcome.r_hat, len(particles)),
+        ess=_fill(outcome.ess, len(particles)),
         **about,
     )
+
+
+def _fill(values: np.ndarray | None, number: int) -> np.ndarray:
+    return np.full(number, np.nan) if values is None else values
 
 
 def _describe(

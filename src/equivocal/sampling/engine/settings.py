@@ -63,6 +63,8 @@ class Outcome:
     notes: list[str] = field(default_factory=list)
     in_subspace: bool = False  # particles are combinations of those at the start
     chains: int = 1
+    r_hat: np.ndarray | None = None  # (K,), of chains: the worst weight
+    ess: np.ndarray | None = None  # (K,), likewise
 
 
 def make_keys(seed: int, outputs: range) -> jax.Array:

@@ -1,0 +1,221 @@
+"""Hamiltonian Monte Carlo in coordinates of a Gaussian, for many outputs and chains at once.
+
+With the Gaussian N(m, GGᵀ) that fits the posterior best, θ = m + G z has nearly the law N(0, I) in
+z. Trajectories move z by the potential of docs/maths.md (28),
+
+    U(z) = Σ_n [log p(t_n | m) − log p(t_n | m + G z)] + mᵀG z + ½ zᵀGᵀG z,
+
+and end in a Metropolis test, so that the draws are those of the exact posterior whatever the
+Gaussian is. With u(z) = ½|z|² − U(z), which is constant where the posterior is that Gaussian, a step
+of length ε turns (z, p) by the angle ε, which solves the Gaussian part exactly, between two kicks
+½ε∇u (Shahbaba, Lan, Johnson and Neal 2014, Statistics and Computing 24:339). An angle of π/2 in all
+makes successive draws nearly independent.
+
+Every output has a step size and a number of steps of its own, so that none depends on its
+neighbours. Step sizes are jittered, and one in sixteen is short: a chain that starts where
+the posterior is steep gets away by one of these.
+
+The constants may be changed: they affect the effort, not the law of the draws.
+"""
+
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equivocal.sampling.engine.likelihoods import compute_log_likelihood
+from equivocal.sampling.engine.problem import Problem
+from equivocal.sampling.engine.products import Precision, multiply
+from equivocal.sampling.engine.rows import Block, Blocks, Rows, sum_over_blocks
+from equivocal.sampling.engine.shapes import Array, Bool, Float, Int, PRNGKey
+
+QUARTER = np.pi / 2
+SHORT = 1 / 16  # share of short steps
+FIRST_STEP_SIZE, MOST_LEAPS = 0.4, 64
+LONGEST = QUARTER / 3  # longer steps are good on the average and get stuck in the tails
+SPREAD = 0.8  # of the starts, in posterior sd: far out the posterior may be too steep to move
+GAIN = 2.0  # of the adaptation of the step size
+
+
+class Target(NamedTuple):
+    """The posterior of some outputs in coordinates z."""
+
+    rows: Rows | Blocks  # offsets are the logits at m
+    factor: Float[Array, "K wide D"]  # G, filled up with rows of zeros
+    linear: Float[Array, "K D"]  # Gᵀm
+    quadratic: Float[Array, "K D D"]  # GᵀG
+
+
+class Chains(NamedTuple):
+    """All that the next transition reads."""
+
+    position: Float[Array, "K C D"]  # z
+    potential: Float[Array, "K C"]  # U
+    gradient: Float[Array, "K C D"]  # ∇U
+    step_size: Float[Array, " K"]  # ε
+
+
+class Rule(NamedTuple):
+    """What is fixed while a program runs; hashable, hence static under jit."""
+
+    target_accept: float = 0.9
+    adapt: bool = False  # the step size, after every transition
+    joint: bool = False  # outputs share one likelihood (softmax), hence one test and one step size
+    mirrored: bool = False  # the second half of the chains gets the first's momenta, reversed
+    precision: Precision = Precision.FULL  # of the gradient's products; the test is always full
+
+
+def centre(problem: Problem, mean: np.ndarray) -> Problem:
+    """Return the problem with the prior mean at m, so that offsets are the logits there."""
+    return replace(problem, prior_mean=problem.to_weights(mean))
+
+
+@partial(jax.jit, static_argnames="wide")
+def make_target(
+    rows: Rows | Blocks, mean: Float[Array, "K D"], factor: Float[Array, "K D D"], wide: int
+) -> Target:
+    """Return the posterior about N(m, GGᵀ); the rows are those of the centred problem."""
+    transposed = factor.swapaxes(1, 2)
+    filled = jnp.pad(factor, ((0, 0), (0, wide - factor.shape[1]), (0, 0)))
+    linear = jnp.matmul(transposed, mean[..., None])[..., 0]
+    return Target(rows, filled, linear, jnp.matmul(transposed, factor))
+
+
+def _compute_logits(target: Target, z: Float[Array, "K C D"], block: Block, how: Precision) -> Array:
+    """Return the logits of a block, (K, C, rows): one wide product for all chains."""
+    w = jnp.matmul(z, target.factor.swapaxes(1, 2))
+    shift = multiply(w.reshape(-1, w.shape[-1]), block.features.T, how)
+    return shift.reshape(*z.shape[:2], -1) + block.offsets[:, None]
+
+
+def compute_gradient(target: Target, z: Float[Array, "K C D"], rule: Rule) -> Float[Array, "K C D"]:
+    """Return ∇U."""
+
+    def sum_block(block: Block) -> Float[Array, "K C wide"]:
+        a = _compute_logits(target, z, block, rule.precision)
+        y = jax.nn.softmax(a, axis=0) if rule.joint else jax.nn.sigmoid(a)
+        error = block.counts * y - block.targets[:, None]
+        pulled = multiply(error.reshape(-1, error.shape[-1]), block.features, rule.precision)
+        return pulled.reshape(*z.shape[:2], -1)
+
+    pulled = jnp.matmul(sum_over_blocks(sum_block, target.rows), target.factor)
+    return pulled + target.linear[:, None] + jnp.matmul(z, target.quadratic)
+
+
+def compute_potential(target: Target, z: Float[Array, "K C D"], rule: Rule) -> Float[Array, "K C"]:
+    """Return U, row by row a difference from its value at m, so that no digits are lost."""
+
+    def compute(a: Float[Array, "K rows"], block: Block) -> Float[Array, "K rows"]:
+        if rule.joint:
+            return block.targets * jax.nn.log_softmax(a, axis=0)
+        return compute_log_likelihood(a, jnp.log1p(jnp.exp(-jnp.abs(a))), block)
+
+    def sum_block(block: Block) -> Float[Array, "K C"]:
+        a = _compute_logits(target, z, block, Precision.FULL)
+        moved = jax.vmap(partial(compute, block=block), in_axes=1, out_axes=1)(a)
+        return (compute(block.offsets, block)[:, None] - moved).sum(axis=-1)
+
+    prior = target.linear[:, None] + 0.5 * jnp.matmul(z, target.quadratic)
+    U = sum_over_blocks(sum_block, target.rows) + (z * prior).sum(axis=-1)
+    return jnp.broadcast_to(U.sum(axis=0), U.shape) if rule.joint else U
+
+
+@partial(jax.jit, static_argnames=("num_chains", "rule"))
+def start_chains(keys: PRNGKey, target: Target, num_chains: int, rule: Rule) -> Chains:
+    """Start at draws from the Gaussian, narrowed to `SPREAD`."""
+    z = SPREAD * _draw_normal(keys, target, num_chains, rule)
+    K, dtype = len(keys), target.linear.dtype
+    found = compute_potential(target, z, rule), compute_gradient(target, z, rule)
+    return Chains(z, *found, jnp.full(K, FIRST_STEP_SIZE, dtype))
+
+
+def _draw_normal(keys: PRNGKey, target: Target, number: int, rule: Rule) -> Float[Array, "K C D"]:
+    """Draw standard normal vectors; mirrored, the second half is minus the first."""
+    shape, dtype = target.linear.shape[1:], target.linear.dtype
+    own = number // 2 if rule.mirrored else number
+    drawn = jax.vmap(lambda key: jax.random.normal(key, (own, *shape), dtype))(keys)
+    return jnp.concatenate([drawn, -drawn], axis=1) if rule.mirrored else drawn
+
+
+def count_leaps(step_size: Float[Array, " K"]) -> Int[Array, " K"]:
+    """Return how many steps make a quarter of a period."""
+    return jnp.clip(jnp.ceil(QUARTER / step_size), 1, MOST_LEAPS).astype(jnp.int32)
+
+
+def _spread(uniform: Float[Array, "K C"]) -> Float[Array, "K C"]:
+    """Turn uniform numbers into factors of the step size: 0.9 to 1.1, or 0.1 to 0.6 if short."""
+    long = 0.9 + 0.2 * (uniform - SHORT) / (1 - SHORT)
+    return jnp.where(uniform < SHORT, 0.1 + 0.5 * uniform / SHORT, long)
+
+
+def step(
+    keys: PRNGKey, chains: Chains, target: Target, rule: Rule
+) -> tuple[Chains, Float[Array, "K C"]]:
+    """Run one trajectory of every chain and test it; returns the chains and the test's probability."""
+    z, U, gradient, step_size = chains
+    K, C, _ = z.shape
+    own = jax.vmap(partial(jax.random.split, num=3))(keys)
+    momentum = _draw_normal(own[:, 0], target, C, rule)
+    uniform = jax.vmap(lambda key: jax.random.uniform(key, (C,), z.dtype))
+    jitter, test = uniform(own[:, 1]), jnp.log(uniform(own[:, 2]))
+    if rule.mirrored:  # pairs move alike
+        jitter = jnp.concatenate([jitter[:, : C // 2]] * 2, axis=1)
+    if rule.joint:
+        jitter, test = (jnp.broadcast_to(x[0], x.shape) for x in (jitter, test))
+    epsilon = (step_size[:, None] * _spread(jitter))[..., None]
+    leaps = count_leaps(step_size)
+    cosine, sine = jnp.cos(epsilon), jnp.sin(epsilon)
+
+    def leap(i: Int[Array, ""], moving: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        z, p, _ = moving
+        moved, turned = cosine * z + sine * p, cosine * p - sine * z
+        gradient = compute_gradient(target, moved, rule)
+        last = (i == leaps - 1)[:, None, None]
+        kick = jnp.where(last, 0.5, 1.0).astype(z.dtype) * epsilon
+        pushed = turned + kick * (moved - gradient)
+        ongoing = (i < leaps)[:, None, None]
+        pairs = zip((moved, pushed, gradient), moving, strict=True)
+        return tuple(jnp.where(ongoing, new, old) for new, old in pairs)  # type: ignore[return-value]
+
+    half = momentum + 0.5 * epsilon * (z - gradient)
+    z_new, p_new, gradient_new = jax.lax.fori_loop(0, leaps.max(), leap, (z, half, gradient))
+    U_new = compute_potential(target, z_new, rule)
+    kinetic = 0.5 * ((momentum**2).sum(axis=-1) - (p_new**2).sum(axis=-1))
+    if rule.joint:
+        kinetic = jnp.broadcast_to(kinetic.sum(axis=0), (K, C))
+    gain = U - U_new + kinetic
+    gain = jnp.where(jnp.isfinite(gain), gain, -jnp.inf)
+    return _accept(chains, Chains(z_new, U_new, gradient_new, step_size), test < gain), jnp.exp(
+        jnp.minimum(gain, 0)
+    )
+
+
+def _accept(old: Chains, new: Chains, accepted: Bool[Array, "K C"]) -> Chains:
+    def pick(moved: Array, stayed: Array) -> Array:
+        return jnp.where(accepted.reshape(*accepted.shape, *[1] * (moved.ndim - 2)), moved, stayed)
+
+    moved = (pick(a, b) for a, b in zip(new[:3], old[:3], strict=True))
+    return Chains(*moved, old.step_size)
+
+
+@partial(jax.jit, static_argnames=("number", "rule"))
+def run_chains(
+    keys: PRNGKey, chains: Chains, target: Target, first: Any, number: int, rule: Rule
+) -> tuple[Chains, Float[Array, "T K C D"], Float[Array, "T K C D"]]:
+    """Run transitions `first`, `first` + 1, …; returns the chains, z and ∇U after each."""
+
+    def transit(chains: Chains, i: Int[Array, ""]) -> tuple[Chains, tuple[Array, Array]]:
+        own = jax.vmap(lambda key: jax.random.fold_in(key, i))(keys)
+        chains, likely = step(own, chains, target, rule)
+        if rule.adapt:
+            gain = GAIN * (likely.mean(axis=1) - rule.target_accept) / jnp.sqrt(i).astype(likely.dtype)
+            chains = chains._replace(
+                step_size=jnp.minimum(chains.step_size * jnp.exp(gain), LONGEST).astype(gain.dtype)
+            )
+        return chains, (chains.position, chains.gradient)
+
+    chains, (z, gradient) = jax.lax.scan(transit, chains, first + jnp.arange(number))
+    return chains, z, gradient

@@ -1,0 +1,223 @@
+"""Hamiltonian Monte Carlo: draws from the exact posterior, for all outputs at once.
+
+    θ = m + G z,    z by trajectories of docs/maths.md (28) and a Metropolis test
+
+N(m, GGᵀ) is the Gaussian that `mean_field` finds; in its coordinates the posterior is nearly
+N(0, I), so that a few leapfrog steps give a nearly independent draw (`engine.hamiltonian`). Many
+chains of every output run in one program. Warm-up adapts a step size for each output. An output is
+done when all its weights (and its logits at the rows `check_at`, if given) have a rank-normalised
+split-R̂ of at most 1.01 and an effective size, bulk and tail, of at least 400; until then its chains
+go on, up to `num_steps` transitions. What each output gets depends on its own chains alone.
+
+J particles are draws, spread evenly over the chains. Mean and covariance are those of all draws
+with Stein's identities as control variates, docs/maths.md (29): with u(z) = ½|z|² − U(z), which is
+constant where the posterior is Gaussian,
+
+    E[z] = E[∇u],        E[zzᵀ] = I + E[z ∇uᵀ].
+
+Neal (2011), Handbook of Markov Chain Monte Carlo, ch. 5; Mira, Solgi and Imparato (2013),
+Statistics and Computing 23:653.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equivocal.sampling.engine.convergence import ESS, R_HAT, compute_convergence
+from equivocal.sampling.engine.hamiltonian import (
+    Rule,
+    centre,
+    make_target,
+    run_chains,
+    start_chains,
+    step,
+)
+from equivocal.sampling.engine.inputs import check_features, check_int, check_positive, fail
+from equivocal.sampling.engine.plan import make_plan
+from equivocal.sampling.engine.problem import Likelihood, Problem
+from equivocal.sampling.engine.settings import Outcome, RunSettings, make_keys
+from equivocal.sampling.engine.streaming import iterate_outputs
+from equivocal.sampling.samplers import mean_field
+
+__all__ = ["HmcConfig", "init", "run", "step"]
+
+init = start_chains
+NUM_WARMUP, ROUND = 30, 50  # transitions
+NUM_STEPS = 2_000  # the most transitions after warm-up
+GROWTH = 1.4  # of the draws between two looks at convergence
+FEWEST = 4  # draws of a chain that say anything about convergence
+NAMED = 8  # outputs that a message lists
+
+
+@dataclass(frozen=True, kw_only=True)
+class HmcConfig:
+    """How many chains, and what has to converge beside the weights."""
+
+    num_chains: int = 8
+    target_accept: float = 0.9
+    check_at: Any = None  # rows (n, D) whose predictions must have converged, too
+
+    def __post_init__(self) -> None:
+        check_int(self.num_chains, "num_chains", least=2, most=1024)
+        check_positive(self.target_accept, "target_accept", below=1.0)
+        if self.check_at is not None:
+            object.__setattr__(self, "check_at", check_features(self.check_at, None))
+
+
+def run(problem: Problem, config: HmcConfig, settings: RunSettings) -> Outcome:
+    """Draw from every output's posterior, about its mean-field Gaussian."""
+    found = mean_field.run_gaussian(
+        problem, mean_field.choose_rule(problem), replace(settings, num_steps=None)
+    )
+    return sample_about(problem, found, config, settings)
+
+
+def sample_about(
+    problem: Problem, found: Outcome, config: HmcConfig, settings: RunSettings
+) -> Outcome:
+    """Draw from every output's posterior in coordinates of the Gaussians `found`."""
+    K, D, C = problem.num_outputs, problem.num_features, config.num_chains
+    assert found.factor is not None, "a Gaussian method gives a factor"
+    joint = problem.likelihood is Likelihood.SOFTMAX
+    rule = Rule(config.target_accept, joint=joint, precision=settings.precision)
+    plan = make_plan(
+        problem,
+        settings.memory_budget,
+        per_output=8 * D * D + 10 * ROUND * C * D,
+        per_row=4 * C,
+        pad=True,
+    )
+    outcome = _prepare_outcome(found, K, D, settings.num_particles, min(C, settings.num_particles))
+    group = K if joint else plan.slots
+    for some, rows in iterate_outputs(centre(problem, found.mean), plan, group):
+        outputs = slice(some.start, some.stop)
+        mean, factor = found.mean[outputs], found.factor[outputs]
+        target = make_target(rows, jnp.asarray(mean), jnp.asarray(factor), plan.num_features)
+        checked = _list_checked(problem, factor, config)
+        z, gradient, lengths, r_hat, ess = _run_group(
+            make_keys(settings.seed, some), target, checked, rule, config, settings
+        )
+        outcome.steps[outputs], outcome.r_hat[outputs], outcome.ess[outputs] = lengths, r_hat, ess
+        for i, k in enumerate(some):
+            own = slice(0, lengths[i]), i
+            _summarise(outcome, k, mean[i], factor[i], z[own], gradient[own])
+    outcome.converged = found.converged & (outcome.r_hat <= R_HAT) & (outcome.ess >= ESS)
+    outcome.stop_reason = _explain_stop(outcome)
+    return outcome
+
+
+def _prepare_outcome(found: Outcome, K: int, D: int, J: int, chains: int) -> Outcome:
+    """Return an outcome to fill in, group by group."""
+    nothing = np.full(K, np.nan)
+    return Outcome(
+        mean=np.empty_like(found.mean),
+        covariance=np.empty((K, D, D), found.mean.dtype),
+        particles=np.empty((K, J, D), found.mean.dtype),
+        converged=np.zeros(K, bool),
+        steps=np.zeros(K, int),
+        time=nothing,
+        mean_residual=nothing,
+        covariance_residual=nothing,
+        r_hat=nothing.copy(),
+        ess=nothing.copy(),
+        chains=chains,
+    )
+
+
+def _list_checked(problem: Problem, factor: np.ndarray, config: HmcConfig) -> np.ndarray:
+    """Return the directions of z that must converge, (K, directions, D): weights, then logits."""
+    if config.check_at is None:
+        return factor
+    rows = np.asarray(config.check_at, problem.dtype)
+    if rows.shape[1] != problem.num_features:
+        fail(
+            f"check_at must have {problem.num_features} columns, as the features have, got "
+            f"{rows.shape[1]}."
+        )
+    return np.concatenate([factor, (rows * problem.prior_scale) @ factor], axis=1)
+
+
+def _run_group(
+    keys: jax.Array,
+    target: Any,
+    checked: np.ndarray,
+    rule: Rule,
+    config: HmcConfig,
+    settings: RunSettings,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Run the chains of some outputs until each has converged.
+
+    Returns z and ∇U, (T, K, C, D), how many of the T each output takes, and its R̂ and effective
+    size there.
+    """
+    most = settings.num_steps or NUM_STEPS
+    length = min(ROUND, most)
+    wanted = max(2 * length, -(-settings.num_particles // config.num_chains))
+    chains = start_chains(keys, target, config.num_chains, rule)
+    chains, *_ = run_chains(keys, chains, target, 1, NUM_WARMUP, rule._replace(adapt=True))
+    draws: list[tuple[Any, Any]] = []
+    K = len(keys)
+    lengths, r_hat, ess = np.zeros(K, int), np.full(K, np.inf), np.zeros(K)
+    while not lengths.all():
+        while length * len(draws) < wanted:
+            first = 1 + NUM_WARMUP + length * len(draws)
+            chains, *drawn = run_chains(keys, chains, target, first, length, rule)
+            draws.append((drawn[0], drawn[1]))
+        taken = length * len(draws)
+        ongoing = np.flatnonzero(lengths == 0)
+        r_hat[ongoing], ess[ongoing] = _look([z for z, _ in draws], checked, ongoing)
+        good = (r_hat <= R_HAT) & (ess >= ESS)
+        finished = (good.all() if rule.joint else good) | (taken >= most)
+        lengths = np.where((lengths == 0) & finished, taken, lengths)
+        wanted = int(GROWTH * taken)
+    z, gradient = (np.concatenate(jax.device_get(part)) for part in zip(*draws, strict=True))
+    return z, gradient, lengths, r_hat, ess
+
+
+def _look(
+    parts: list[Any], checked: np.ndarray, outputs: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return R̂ and effective size of the worst direction of some outputs."""
+    xp = np if jax.default_backend() == "cpu" else jnp
+    z = xp.concatenate([xp.asarray(part)[:, outputs] for part in parts])
+    if len(z) < FEWEST:
+        return np.full(len(outputs), np.inf), np.zeros(len(outputs))
+    turned = xp.asarray(checked)[outputs, None].swapaxes(-1, -2)
+    values = xp.matmul(z.transpose(1, 2, 0, 3), turned).transpose(0, 3, 1, 2)
+    r_hat, ess = compute_convergence(values, xp)
+    return np.asarray(r_hat), np.asarray(ess)
+
+
+def _summarise(
+    outcome: Outcome,
+    k: int,
+    mean: np.ndarray,
+    factor: np.ndarray,
+    z: np.ndarray,
+    gradient: np.ndarray,
+) -> None:
+    """Set the particles of an output and its moments, by (29) from all draws."""
+    assert outcome.particles is not None and outcome.covariance is not None
+    T, C, D = z.shape
+    J = outcome.particles.shape[1]
+    taken = np.linspace(0, T - 1, -(-J // C)).round().astype(int)
+    outcome.particles[k] = mean + z[taken].reshape(-1, D)[:J] @ factor.T
+    z, bend = z.reshape(-1, D), (z - gradient).reshape(-1, D)  # ∇u
+    shift = bend.mean(axis=0)
+    cross = z.T @ bend / len(z)
+    covariance = np.eye(D, dtype=z.dtype) + 0.5 * (cross + cross.T) - np.outer(shift, shift)
+    outcome.mean[k] = mean + factor @ shift
+    outcome.covariance[k] = factor @ covariance @ factor.T
+
+
+def _explain_stop(outcome: Outcome) -> str:
+    """Name the outputs that have not converged, and say what helps."""
+    missed = np.flatnonzero(~outcome.converged)
+    named = ", ".join(map(str, missed[:NAMED])) + ", …" * (len(missed) > NAMED)
+    return (
+        f"R-hat above {R_HAT} or effective size below {ESS:.0f} in output {named}; "
+        "raise num_steps or num_chains"
+    ) * bool(len(missed))
