@@ -66,8 +66,12 @@ class Method:
 
 
 METHODS = {
-    "exact-flow": Method(exact_flow.ExactFlowConfig, exact_flow.run, gaussian=True, everywhere=True),
-    "mean-field": Method(mean_field.MeanFieldConfig, mean_field.run, gaussian=True, everywhere=True),
+    "exact-flow": Method(
+        exact_flow.ExactFlowConfig, exact_flow.run, gaussian=True, everywhere=True
+    ),
+    "mean-field": Method(
+        mean_field.MeanFieldConfig, mean_field.run, gaussian=True, everywhere=True
+    ),
     "dropout-deterministic": Method(
         dropout_deterministic.DropoutConfig, dropout_deterministic.run, observable=True
     ),
@@ -200,10 +204,10 @@ def sample_posterior(
         # On GPUs float32 products would otherwise lose half their digits to TF32: nothing converges
         with jax.enable_x64(problem.dtype == np.float64), jax.default_matmul_precision("highest"):
             outcome = chosen.run(problem, config, settings)
-            reach = diagnose_gaussian(problem, outcome, settings)
+            shift = diagnose_gaussian(problem, outcome, settings)
     # what follows is small: every process does all of it, on one device
     with jax.enable_x64(problem.dtype == np.float64), jax.default_matmul_precision("highest"):
-        return _finish(problem, outcome, reach, chosen, method, config, settings, over, began)
+        return _finish(problem, outcome, shift, chosen, method, config, settings, over, began)
 
 
 def _list_asked(
@@ -284,7 +288,7 @@ def _choose_tolerance(given: float | None, problem: Problem, precision: str) -> 
 def _finish(
     problem: Problem,
     outcome: Outcome,
-    reach: tuple[np.ndarray, np.ndarray],
+    shift: np.ndarray,
     chosen: Method,
     method: str,
     config: Any,
@@ -304,7 +308,7 @@ def _finish(
         outcome,
         particles,
         covariance,
-        *reach,
+        shift,
         method=method,
         settings={
             **asdict(config),

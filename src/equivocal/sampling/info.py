@@ -30,8 +30,7 @@ class Info:
     mean_residual: np.ndarray  # of the fixed-point equations, in posterior sd
     covariance_residual: np.ndarray  # relative, worst direction
     effective_rank: np.ndarray  # of the ensemble: exp(entropy of the covariance's spectrum)
-    pareto_k: np.ndarray  # tail of the weights from Gaussian to posterior; NaN: not Gaussian
-    covariance_shift: np.ndarray  # estimated relative error of the Gaussian's variances; likewise
+    covariance_shift: np.ndarray  # estimated relative error of the Gaussian's variances; NaN: none
     r_hat: np.ndarray  # of chains: rank-normalised split-R̂ of the worst weight; NaN: no chains
     ess: np.ndarray  # effective sample size of the worst weight, bulk or tail; likewise
     settings: dict[str, Any] = field(default_factory=dict)
@@ -92,7 +91,6 @@ def make_info(
     outcome: Outcome,
     particles: np.ndarray,
     covariance: np.ndarray,
-    pareto_k: np.ndarray,
     covariance_shift: np.ndarray,
     **about: Any,
 ) -> Info:
@@ -110,7 +108,6 @@ def make_info(
         output_converged=outcome.converged,
         **{name: getattr(outcome, name) for name in HANDED_ON},
         effective_rank=compute_rank(covariance) if gaussian else compute_effective_rank(particles),
-        pareto_k=pareto_k,
         covariance_shift=covariance_shift,
         r_hat=_fill(outcome.r_hat, len(particles)),
         ess=_fill(outcome.ess, len(particles)),
@@ -149,9 +146,8 @@ def _describe(
         )
     if far.any() and not missed:
         which = f"for {int(far.sum())} of {K} outputs " if K > 1 else ""
-        worst = float(np.nanmax(shift))
-        size = f"by about {worst:.0%}" if worst < 1 else "by more than their own size"
-        parts.append(f"{which}a Gaussian is not enough: variances are off {size}")
+        size = f"about {float(np.nanmax(shift)):.0%}" + " at worst" * (K > 1)
+        parts.append(f"{which}a Gaussian is not enough: its variances are off by {size}")
     elif np.isfinite(shift).all() and not missed:
         parts.append("a Gaussian describes the posterior well")
     return "; ".join([*parts, *outcome.notes]) + "."

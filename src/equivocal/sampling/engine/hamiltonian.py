@@ -84,7 +84,9 @@ def make_target(
     return Target(rows, filled, linear, jnp.matmul(transposed, factor))
 
 
-def _compute_logits(target: Target, z: Float[Array, "K C D"], block: Block, how: Precision) -> Array:
+def _compute_logits(
+    target: Target, z: Float[Array, "K C D"], block: Block, how: Precision
+) -> Array:
     """Return the logits of a block, (K, C, rows): one wide product for all chains."""
     w = jnp.matmul(z, target.factor.swapaxes(1, 2))
     shift = multiply(w.reshape(-1, w.shape[-1]), block.features.T, how)
@@ -211,7 +213,9 @@ def run_chains(
         own = jax.vmap(lambda key: jax.random.fold_in(key, i))(keys)
         chains, likely = step(own, chains, target, rule)
         if rule.adapt:
-            gain = GAIN * (likely.mean(axis=1) - rule.target_accept) / jnp.sqrt(i).astype(likely.dtype)
+            gain = (
+                GAIN * (likely.mean(axis=1) - rule.target_accept) / jnp.sqrt(i).astype(likely.dtype)
+            )
             chains = chains._replace(
                 step_size=jnp.minimum(chains.step_size * jnp.exp(gain), LONGEST).astype(gain.dtype)
             )
