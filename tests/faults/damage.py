@@ -38,8 +38,8 @@ def killed_at(
     """Start a command and send it a signal at a moment, unless it has ended by then.
 
     The moment is a number of seconds, or whenever something is true. Returns the exit status (below
-    zero: by a signal) and what was said on standard error. The command leads a group of its own, and
-    the whole group gets the signal, as from a terminal.
+    zero: by a signal) and what was said on standard error. The command leads a group of its own,
+    and the whole group gets the signal, as from a terminal.
     """
     process = subprocess.Popen(
         command,

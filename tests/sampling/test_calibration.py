@@ -48,7 +48,7 @@ def test_exact_flow_ranks_are_nearly_uniform() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "options"),
-    [("aldi", {"num_steps": 1000, "step_size": 0.02}), ("nuts", {"num_steps": 300})],
+    [("aldi", {"num_steps": 1000, "step_size": 0.02}), ("hmc", {}), ("nuts", {"num_steps": 300})],
 )
 def test_exact_samplers_have_uniform_ranks(method: str, options: dict[str, float]) -> None:
     """1,000 simulations; draws that are nearly independent (63 of each posterior)."""

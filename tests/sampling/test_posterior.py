@@ -8,11 +8,9 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
-from arviz_stats.base import array_stats
 
 from equivocal.errors import UserError
 from equivocal.sampling import Posterior, sample_posterior
-from equivocal.sampling.diagnostics import fit_pareto_shape
 from tests.faults.damage import flip
 from tests.sampling.problems import SEEDS, small
 
@@ -132,7 +130,7 @@ def test_saved_and_loaded_is_the_same(gaussian: Posterior, tmp_path: Path) -> No
         np.testing.assert_array_equal(getattr(loaded, name), getattr(gaussian, name))
     np.testing.assert_array_equal(loaded.predict_proba(x), gaussian.predict_proba(x))
     assert loaded.info.message == gaussian.info.message
-    np.testing.assert_array_equal(loaded.info.pareto_k, gaussian.info.pareto_k)
+    np.testing.assert_array_equal(loaded.info.r_hat, gaussian.info.r_hat)
     assert repr(loaded) == repr(gaussian)
     assert [path.name for path in tmp_path.iterdir()] == ["posterior.safetensors"]
 
@@ -225,19 +223,6 @@ def test_verdict_is_in_the_repr(gaussian: Posterior) -> None:
     )
     assert gaussian.info.message in repr(gaussian)
     assert "\n" not in repr(gaussian)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_pareto_shape_agrees_with_arviz(seed: int) -> None:
-    """The same fit as PSIS, weights of very different tails."""
-    rng = np.random.default_rng(seed)
-    log_weights = rng.exponential(np.array([[0.1], [0.5], [1.2]]), (3, 2000))
-    theirs = [float(array_stats.psislw(-row)[1]) for row in log_weights]
-    np.testing.assert_allclose(fit_pareto_shape(log_weights), theirs, atol=1e-9)
-
-
-def test_constant_weights_have_no_tail() -> None:
-    assert fit_pareto_shape(np.zeros((2, 500))).tolist() == [-np.inf, -np.inf]
 
 
 def test_precision_follows_the_features_whatever_jax_is_set_to() -> None:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from equivocal.sampling import Posterior, sample_posterior
+from equivocal.sampling.diagnostics import TOO_FAR
 from tests.sampling.problems import GOLD, REFERENCE, reference
 
 EVERY = pytest.mark.parametrize(("name", "variance"), GOLD)
@@ -66,33 +67,22 @@ def test_laplace_is_laplace(name: str, variance: str) -> None:
 
 
 @EVERY
-def test_verdict_flags_what_a_gaussian_misses(name: str, variance: str) -> None:
-    """Says so where its covariance is more than 10 % off NUTS; is quiet within 3 %."""
+def test_covariance_shift_is_the_true_one(name: str, variance: str) -> None:
+    """Within a factor of 1.5 of the excess of variance that NUTS finds, where that is not noise."""
     answers = reference(name, variance).answers
-    off = np.linalg.norm(answers["vi_cov"] - answers["cov"]) / np.linalg.norm(answers["cov"])
+    D = len(answers["cov"])
+    true = np.trace(np.linalg.solve(answers["vi_cov"], answers["cov"])) / D - 1
     info = solve(name, variance).info
-    if off > 0.10:
-        assert not info.gaussian_enough
-        assert "not enough" in info.message
-    if off < 0.03:
-        assert info.gaussian_enough
-        assert "well" in info.message
-
-
-@EVERY
-def test_covariance_shift_errs_on_the_side_of_warning(name: str, variance: str) -> None:
-    """Where a Gaussian is off by more than Monte Carlo error: one to four times the distance."""
-    answers = reference(name, variance).answers
-    off = np.linalg.norm(answers["vi_cov"] - answers["cov"]) / np.linalg.norm(answers["cov"])
-    if off < 0.03:
-        pytest.skip("the Gaussian is as close as NUTS can tell")
-    assert off < solve(name, variance).info.covariance_shift[0] < 4 * off
+    if true > 0.002:
+        assert 1 / 1.5 < info.covariance_shift[0] / true < 1.5
+    assert info.gaussian_enough == (info.covariance_shift[0] <= TOO_FAR)
+    assert ("not enough" in info.message) == (not info.gaussian_enough)
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_verdict_does_not_hang_on_the_seed(seed: int) -> None:
     assert solve("breast_cancer", "1", seed=seed).info.gaussian_enough
-    assert not solve("iris_tiny", "5", seed=seed).info.gaussian_enough
+    assert solve("iris_tiny", "5", seed=seed).info.gaussian_enough  # 9 %, by NUTS
     assert not solve("synth_separable", "1", seed=seed).info.gaussian_enough
 
 

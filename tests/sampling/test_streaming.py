@@ -68,6 +68,15 @@ def large() -> Data:
     return Data(features.astype(np.float32), targets)
 
 
+def test_double_precision_comes_through(data: Data) -> None:
+    """JAX's callbacks run in a thread of their own, which would round to float32."""
+    x, t = data.features.astype(np.float64), data.targets
+    expected = sample_posterior(x, t, num_particles=20)
+    found = sample_posterior(Stored(x), t, num_particles=20, memory_budget=SMALL_BUDGET)
+    np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-6)
+    assert found.mean.dtype == np.float64
+
+
 def test_a_file_is_read_in_chunks(large: Data) -> None:
     """The second chunk holds ten rows and is filled up."""
     stored, few = Stored(large.features), {"num_particles": 20, "num_steps": 8}

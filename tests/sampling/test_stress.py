@@ -138,6 +138,7 @@ SAMPLERS = {
     "exact-flow, ensemble": _sample("exact-flow", expectations="ensemble", num_particles=8),
     "mean-field": _sample("mean-field"),
     "laplace": _sample("laplace"),
+    "hmc": _sample("hmc", num_steps=4, num_particles=8),
     "dropout-deterministic": _sample("dropout-deterministic", num_particles=8, num_steps=5),
     "homotopy": _sample("homotopy", num_particles=8),
     "aldi": _sample("aldi", num_particles=8, num_steps=5),

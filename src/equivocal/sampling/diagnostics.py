@@ -1,8 +1,8 @@
 """Whether a Gaussian is enough: how far the posterior's variances are from those of N(m, P).
 
 A few short chains of the exact posterior (`engine.hamiltonian`) start at draws from the Gaussian.
-In its coordinates z the Gaussian has the covariance I, and by Stein's identity the posterior has, on
-the average over the D directions, the relative excess of variance of docs/maths.md (26),
+In its coordinates z the Gaussian has the covariance I. By Stein's identity the posterior's own
+exceeds it, on the average over the D directions, by docs/maths.md (27),
 
     shift = (E[z·∇u] − |E[∇u]|²) / D,          u(z) = ½|z|² − U(z),
 
@@ -36,6 +36,12 @@ NUM_CHAINS = 8
 FEWEST, MOST = 4, 128  # transitions
 SKIPPED = 1  # of them: the chains are still near their starts
 WORK = 4e7  # rows × outputs × draws to spend: about a second on two cores
+
+
+def is_far(outcome: Outcome) -> np.ndarray:
+    """Return for which outputs a Gaussian is not enough, (K,)."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(outcome.covariance_shift > TOO_FAR)
 
 
 def diagnose_gaussian(problem: Problem, outcome: Outcome, settings: RunSettings) -> np.ndarray:

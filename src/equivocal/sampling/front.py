@@ -15,7 +15,7 @@ import numpy as np
 
 from equivocal.errors import did_you_mean
 from equivocal.machine import collect_versions, measure_memory
-from equivocal.sampling.diagnostics import diagnose_gaussian
+from equivocal.sampling.diagnostics import diagnose_gaussian, is_far
 from equivocal.sampling.engine.draws import draw
 from equivocal.sampling.engine.inputs import (
     check_choice,
@@ -50,7 +50,7 @@ from equivocal.sampling.samplers import (
 
 FEWEST_PARTICLES = 200
 MOST_STEPS = 10**9
-RECORDED = ("num_particles", "num_steps", "tolerance", "seed")  # settings kept in `info`
+RECORDED = ("num_particles", "num_steps", "tolerance", "seed", "refine")  # settings kept in `info`
 
 
 @dataclass(frozen=True)
@@ -101,6 +101,7 @@ def sample_posterior(
     devices: Any = None,
     precision: str = "full",
     observe: Observer | None = None,
+    refine: bool = False,
     **options: Any,
 ) -> Posterior:
     """Sample the posterior over the weights of K logistic outputs that share one feature matrix.
@@ -121,10 +122,10 @@ def sample_posterior(
     likelihood : "bernoulli" or "softmax"
         K yes/no outputs, or one of K classes.
     method : str
-        "exact-flow", "mean-field", "dropout-deterministic", "homotopy", "aldi", "laplace", "nuts";
-        each has a module of its own in this package that says what it computes.
+        "exact-flow", "mean-field", "dropout-deterministic", "homotopy", "aldi", "laplace", "hmc",
+        "nuts"; each has a module of its own in this package that says what it computes.
     num_particles : int, optional
-        J; by default max(200, 2 D), for "nuts" 4,000 draws in all.
+        J; by default max(200, 2 D), for "hmc" 1,600 and for "nuts" 4,000 draws in all.
     num_steps : int, optional
         The most steps to take; by default the method's own limit.
     tolerance : float, optional
@@ -147,6 +148,9 @@ def sample_posterior(
         `equivocal.sampling.engine.products`.
     observe : callable, optional
         Called with a `Snapshot` after every step of a method that moves an ensemble along τ.
+    refine : bool
+        For the Gaussian methods: sample those outputs exactly (by "hmc") for which a Gaussian is
+        not enough; `info.refined` says which.
     **options
         What the method alone knows: `taming`, `dropout_rate`, `step_size`, `expectations`, …
 
@@ -188,6 +192,7 @@ def sample_posterior(
             streamed = is_streamed(features, dtype, memory_budget)
             several, watched = len(over) > 1, observe is not None
             _check_served(method, kind, streamed, several, watched, precision)
+            _check_refined(refine, method, streamed)
             given = (features, targets, counts, prior_mean, prior_variance, kind, dtype)
             problem = StreamedProblem.build(*given) if streamed else collapse(Problem.build(*given))
             settings = RunSettings(
@@ -198,16 +203,19 @@ def sample_posterior(
                 memory_budget=memory_budget,
                 observe=observe,
                 precision=Precision(precision),
+                refine=refine,
             )
         check_same(_list_asked(problem, method, config, settings))
         problem.check_range()
         # On GPUs float32 products would otherwise lose half their digits to TF32: nothing converges
         with jax.enable_x64(problem.dtype == np.float64), jax.default_matmul_precision("highest"):
             outcome = chosen.run(problem, config, settings)
-            shift = diagnose_gaussian(problem, outcome, settings)
+            outcome.covariance_shift = diagnose_gaussian(problem, outcome, settings)
+            if refine and is_far(outcome).any():
+                hmc.refine(problem, outcome, is_far(outcome), settings)
     # what follows is small: every process does all of it, on one device
     with jax.enable_x64(problem.dtype == np.float64), jax.default_matmul_precision("highest"):
-        return _finish(problem, outcome, shift, chosen, method, config, settings, over, began)
+        return _finish(problem, outcome, chosen, method, config, settings, over, began)
 
 
 def _list_asked(
@@ -252,6 +260,14 @@ def _check_served(
         fail(f"method {method!r} cannot be observed along τ; these can: {others}.")
 
 
+def _check_refined(refine: bool, method: str, streamed: bool) -> None:
+    """Check that there is a Gaussian to refine, with rows in memory."""
+    if refine and not METHODS[method].gaussian:
+        fail(f"refine=True is for Gaussian methods; {method!r} draws its particles itself.")
+    if refine and streamed:
+        fail("refine=True needs the rows in memory; method='hmc' reads them from the file.")
+
+
 def _configure(kind: type, method: str, options: dict[str, Any]) -> Any:
     known = [field.name for field in fields(kind)]
     for name in options:
@@ -288,7 +304,6 @@ def _choose_tolerance(given: float | None, problem: Problem, precision: str) -> 
 def _finish(
     problem: Problem,
     outcome: Outcome,
-    shift: np.ndarray,
     chosen: Method,
     method: str,
     config: Any,
@@ -308,10 +323,9 @@ def _finish(
         outcome,
         particles,
         covariance,
-        shift,
         method=method,
         settings={
-            **asdict(config),
+            **{k: v for k, v in asdict(config).items() if not isinstance(v, np.ndarray)},
             **{name: getattr(settings, name) for name in RECORDED},
             "likelihood": str(problem.likelihood),
             "dtype": str(problem.dtype),
@@ -334,12 +348,12 @@ def _finish(
 
 
 def _compute_covariance(problem: Problem, outcome: Outcome) -> np.ndarray:
-    """Return the covariance of the Gaussian, the whole run or the particles, in this order."""
+    """Return the covariance of the whole run, the Gaussian or the particles, in this order."""
+    if outcome.covariance is not None:
+        return outcome.covariance * np.outer(problem.prior_scale, problem.prior_scale)
     if outcome.factor is not None:
         scaled = outcome.factor * problem.prior_scale[:, None]
         return np.matmul(scaled, scaled.swapaxes(1, 2))
-    if outcome.covariance is not None:
-        return outcome.covariance * np.outer(problem.prior_scale, problem.prior_scale)
     particles = outcome.particles
     assert particles is not None, "a method gives particles or a factor"
     deviations = (particles - particles.mean(axis=1, keepdims=True)) * problem.prior_scale

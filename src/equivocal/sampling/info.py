@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from equivocal.sampling.diagnostics import TOO_FAR
+from equivocal.sampling.diagnostics import is_far
 from equivocal.sampling.engine.settings import Outcome
 
 
@@ -31,6 +31,7 @@ class Info:
     covariance_residual: np.ndarray  # relative, worst direction
     effective_rank: np.ndarray  # of the ensemble: exp(entropy of the covariance's spectrum)
     covariance_shift: np.ndarray  # estimated relative error of the Gaussian's variances; NaN: none
+    refined: np.ndarray  # outputs that were sampled exactly because a Gaussian is not enough
     r_hat: np.ndarray  # of chains: rank-normalised split-R̂ of the worst weight; NaN: no chains
     ess: np.ndarray  # effective sample size of the worst weight, bulk or tail; likewise
     settings: dict[str, Any] = field(default_factory=dict)
@@ -52,7 +53,17 @@ class Info:
         return cls(**(values | arrays))
 
 
-HANDED_ON = ("repaired", "steps", "time", "mean_residual", "covariance_residual")
+HANDED_ON = (
+    "repaired",
+    "steps",
+    "time",
+    "mean_residual",
+    "covariance_residual",
+    "covariance_shift",
+    "refined",
+    "r_hat",
+    "ess",
+)
 PER_OUTPUT = [entry.name for entry in fields(Info) if entry.type is np.ndarray]
 
 
@@ -91,39 +102,28 @@ def make_info(
     outcome: Outcome,
     particles: np.ndarray,
     covariance: np.ndarray,
-    covariance_shift: np.ndarray,
     **about: Any,
 ) -> Info:
     """Gather the numbers of a run and its verdict; `about` are the fields that it cannot know."""
     J, D = particles.shape[1:]
     gaussian = outcome.factor is not None and J > D  # particles have the covariance, to round-off
-    with np.errstate(invalid="ignore"):
-        far = covariance_shift > TOO_FAR
     confined = J <= D and outcome.in_subspace
     return Info(
         converged=bool(outcome.converged.all()),
-        message=_describe(outcome, particles.shape, covariance_shift, far, confined),
-        gaussian_enough=not far.any(),
+        message=_describe(outcome, particles.shape, confined),
+        gaussian_enough=not is_far(outcome).any(),
         confined=confined,
         output_converged=outcome.converged,
         **{name: getattr(outcome, name) for name in HANDED_ON},
         effective_rank=compute_rank(covariance) if gaussian else compute_effective_rank(particles),
-        covariance_shift=covariance_shift,
-        r_hat=_fill(outcome.r_hat, len(particles)),
-        ess=_fill(outcome.ess, len(particles)),
         **about,
     )
 
 
-def _fill(values: np.ndarray | None, number: int) -> np.ndarray:
-    return np.full(number, np.nan) if values is None else values
-
-
-def _describe(
-    outcome: Outcome, shape: tuple[int, ...], shift: np.ndarray, far: np.ndarray, confined: bool
-) -> str:
+def _describe(outcome: Outcome, shape: tuple[int, ...], confined: bool) -> str:
     """Return one line that a person can act on."""
     K, J, D = shape
+    shift, far = outcome.covariance_shift, is_far(outcome)
     missed = int((~outcome.converged).sum())
     count = int(np.median(outcome.steps))
     parts = [f"converged in {count} step{'s' * (count != 1)}"]
@@ -148,6 +148,9 @@ def _describe(
         which = f"for {int(far.sum())} of {K} outputs " if K > 1 else ""
         size = f"about {float(np.nanmax(shift)):.0%}" + " at worst" * (K > 1)
         parts.append(f"{which}a Gaussian is not enough: its variances are off by {size}")
+        parts += ["these were sampled exactly" if K > 1 else "it was sampled exactly"] * bool(
+            outcome.refined.any()
+        )
     elif np.isfinite(shift).all() and not missed:
         parts.append("a Gaussian describes the posterior well")
     return "; ".join([*parts, *outcome.notes]) + "."

@@ -9,7 +9,7 @@ For a new row ψ the logits are ψ·θ_k. With y = σ(ψ·θ_k) (or a softmax ov
                  expected     E[H(y)]            what more rows would not remove (aleatoric)
                  information  H(E[y]) − E[H(y)]  mutual information with the weights (epistemic)
 
-This is docs/maths.md (27).
+This is docs/maths.md (28).
 
 A Gaussian posterior gives these in closed form, however few particles there are: with a ~ N(μ, v),
 E[H(y)] = E log(1+e^a) − μ E σ(a) − v E σ'(a) by Stein's identity. Others average over particles.
@@ -20,7 +20,7 @@ logit of 10¹⁵ the logistic function is a step, and only μ/√v matters.
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -88,7 +88,7 @@ class Posterior:
         numpy.ndarray
             (N, K).
         """
-        return self._apply_by_rows(features, self._average_probability)
+        return self._apply_by_rows(features, Posterior._average_probability)
 
     def predict_interval(self, features: Any, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """Return the ends of the central `level` of y over the posterior.
@@ -106,7 +106,7 @@ class Posterior:
             Each (N, K).
         """
         check_positive(level, "level", below=1.0)
-        both = self._apply_by_rows(features, partial(self._compute_quantiles, level=level))
+        both = self._apply_by_rows(features, partial(Posterior._compute_quantiles, level=level))
         return both[..., 0], both[..., 1]
 
     def predict_sd(self, features: Any) -> np.ndarray:
@@ -122,7 +122,7 @@ class Posterior:
         numpy.ndarray
             (N, K).
         """
-        return self._apply_by_rows(features, self._compute_sd)
+        return self._apply_by_rows(features, Posterior._compute_sd)
 
     def entropies(self, features: Any) -> Entropies:
         """Return the total, aleatoric and epistemic uncertainty of each prediction, in nats.
@@ -138,7 +138,7 @@ class Posterior:
             `total`, `expected` (aleatoric) and `information` (epistemic), each (N, K), or (N, 1)
             for a softmax.
         """
-        stacked = self._apply_by_rows(features, self._compute_entropies)
+        stacked = self._apply_by_rows(features, Posterior._compute_entropies)
         return Entropies(*np.moveaxis(stacked, -1, 0))
 
     def logits(self, features: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -174,12 +174,31 @@ class Posterior:
         return psi
 
     def _apply_by_rows(self, features: Any, function: Any) -> np.ndarray:
+        """Apply a method to some rows at a time; outputs are the second axis of what it gives."""
         psi = self._check_features(features)
+        refined = self.info.refined
+        if self._by_particles or not refined.any():
+            return self._apply(psi, function)
+        by_draws = self._select(refined, gaussian=False)._apply(psi, function)
+        found = np.empty((len(psi), len(refined), *by_draws.shape[2:]), by_draws.dtype)
+        found[:, refined] = by_draws
+        if not refined.all():
+            found[:, ~refined] = self._select(~refined, gaussian=True)._apply(psi, function)
+        return found
+
+    def _select(self, outputs: np.ndarray, *, gaussian: bool) -> "Posterior":
+        """Return the same posterior for predictions of some outputs."""
+        arrays = {name: getattr(self, name)[outputs] for name in ARRAYS}
+        return replace(self, **arrays, gaussian=gaussian)
+
+    def _apply(self, psi: np.ndarray, function: Any) -> np.ndarray:
         K, J, D = self.particles.shape
         width = K * (J if self._by_particles else D)
         rows = max(1, CHUNK // width)
         with jax.enable_x64(self.mean.dtype == np.float64), jax.default_matmul_precision("highest"):
-            parts = [np.asarray(function(psi[i : i + rows])) for i in range(0, len(psi), rows)]
+            parts = [
+                np.asarray(function(self, psi[i : i + rows])) for i in range(0, len(psi), rows)
+            ]
         return np.concatenate(parts)
 
     @property

@@ -15,6 +15,7 @@ import jax
 import numpy as np
 
 R_HAT, ESS = 1.01, 400.0  # what counts as converged
+FEWEST = 4  # draws of a chain that say anything
 
 
 def compute_convergence(draws: Any, xp: ModuleType = np) -> tuple[Any, Any]:

@@ -1,15 +1,15 @@
 """Hamiltonian Monte Carlo in coordinates of a Gaussian, for many outputs and chains at once.
 
 With the Gaussian N(m, GGᵀ) that fits the posterior best, θ = m + G z has nearly the law N(0, I) in
-z. Trajectories move z by the potential of docs/maths.md (28),
+z. Trajectories move z by the potential of docs/maths.md (25),
 
     U(z) = Σ_n [log p(t_n | m) − log p(t_n | m + G z)] + mᵀG z + ½ zᵀGᵀG z,
 
 and end in a Metropolis test, so that the draws are those of the exact posterior whatever the
-Gaussian is. With u(z) = ½|z|² − U(z), which is constant where the posterior is that Gaussian, a step
+Gaussian is. Let u(z) = ½|z|² − U(z), which is constant where the posterior is that Gaussian. A step
 of length ε turns (z, p) by the angle ε, which solves the Gaussian part exactly, between two kicks
-½ε∇u (Shahbaba, Lan, Johnson and Neal 2014, Statistics and Computing 24:339). An angle of π/2 in all
-makes successive draws nearly independent.
+½ε∇u (Shahbaba, Lan, Johnson and Neal 2014, Statistics and Computing 24:339). An angle of π/2 in
+all makes successive draws nearly independent.
 
 Every output has a step size and a number of steps of its own, so that none depends on its
 neighbours. Step sizes are jittered, and one in sixteen is short: a chain that starts where
@@ -154,14 +154,15 @@ def _spread(uniform: Float[Array, "K C"]) -> Float[Array, "K C"]:
 
 
 def step(
-    keys: PRNGKey, chains: Chains, target: Target, rule: Rule
+    keys: PRNGKey, state: Chains, target: Target, rule: Rule
 ) -> tuple[Chains, Float[Array, "K C"]]:
-    """Run one trajectory of every chain and test it; returns the chains and the test's probability."""
-    z, U, gradient, step_size = chains
+    """Run one trajectory of every chain and test it; returns also how likely it was to pass."""
+    z, U, gradient, step_size = state
     K, C, _ = z.shape
-    own = jax.vmap(partial(jax.random.split, num=3))(keys)
+
+    own = jax.vmap(lambda key: jax.random.split(key, 3))(keys)
     momentum = _draw_normal(own[:, 0], target, C, rule)
-    uniform = jax.vmap(lambda key: jax.random.uniform(key, (C,), z.dtype))
+    uniform: Any = jax.vmap(lambda key: jax.random.uniform(key, (C,), z.dtype))
     jitter, test = uniform(own[:, 1]), jnp.log(uniform(own[:, 2]))
     if rule.mirrored:  # pairs move alike
         jitter = jnp.concatenate([jitter[:, : C // 2]] * 2, axis=1)
@@ -190,7 +191,7 @@ def step(
         kinetic = jnp.broadcast_to(kinetic.sum(axis=0), (K, C))
     gain = U - U_new + kinetic
     gain = jnp.where(jnp.isfinite(gain), gain, -jnp.inf)
-    return _accept(chains, Chains(z_new, U_new, gradient_new, step_size), test < gain), jnp.exp(
+    return _accept(state, Chains(z_new, U_new, gradient_new, step_size), test < gain), jnp.exp(
         jnp.minimum(gain, 0)
     )
 
@@ -199,8 +200,12 @@ def _accept(old: Chains, new: Chains, accepted: Bool[Array, "K C"]) -> Chains:
     def pick(moved: Array, stayed: Array) -> Array:
         return jnp.where(accepted.reshape(*accepted.shape, *[1] * (moved.ndim - 2)), moved, stayed)
 
-    moved = (pick(a, b) for a, b in zip(new[:3], old[:3], strict=True))
-    return Chains(*moved, old.step_size)
+    return Chains(
+        position=pick(new.position, old.position),
+        potential=pick(new.potential, old.potential),
+        gradient=pick(new.gradient, old.gradient),
+        step_size=old.step_size,
+    )
 
 
 @partial(jax.jit, static_argnames=("number", "rule"))

@@ -128,6 +128,11 @@ class Problem:
         theta += m0.reshape(len(m0), *[1] * (w.ndim - 2), -1)
         return theta
 
+    def select(self, outputs: np.ndarray) -> "Problem":
+        """Return the problem of some of the outputs."""
+        m0 = self.prior_mean if len(self.prior_mean) == 1 else self.prior_mean[outputs]
+        return replace(self, targets=self.targets[:, outputs], prior_mean=m0)
+
     def read(self, start: int, stop: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return features (n, D), targets (n, K) and counts (n,) of some rows."""
         return self.features[start:stop], self.targets[start:stop], self.counts[start:stop]

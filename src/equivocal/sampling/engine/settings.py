@@ -38,6 +38,7 @@ class RunSettings:
     memory_budget: int | None
     observe: Observer | None = None
     precision: Precision = Precision.FULL
+    refine: bool = False  # sample exactly where a Gaussian is not enough
 
 
 @dataclass(kw_only=True, eq=False)
@@ -63,11 +64,23 @@ class Outcome:
     notes: list[str] = field(default_factory=list)
     in_subspace: bool = False  # particles are combinations of those at the start
     chains: int = 1
-    r_hat: np.ndarray | None = None  # (K,), of chains: the worst weight
-    ess: np.ndarray | None = None  # (K,), likewise
+    r_hat: np.ndarray = field(
+        default_factory=lambda: np.zeros(0)
+    )  # (K,), of chains: the worst weight
+    ess: np.ndarray = field(default_factory=lambda: np.zeros(0))  # (K,), likewise
+    covariance_shift: np.ndarray = field(default_factory=lambda: np.zeros(0))  # (K,), of a Gaussian
+    refined: np.ndarray = field(default_factory=lambda: np.zeros(0))  # (K,) bool
+
+    def __post_init__(self) -> None:
+        """Fill in what the method has none of: NaN, and no output was refined."""
+        K = len(self.mean)
+        self.refined = np.zeros(K, bool)
+        for name in ("r_hat", "ess", "covariance_shift"):
+            if not len(getattr(self, name)):
+                setattr(self, name, np.full(K, np.nan))
 
 
-def make_keys(seed: int, outputs: range) -> jax.Array:
+def make_keys(seed: int, outputs: range | np.ndarray) -> jax.Array:
     """Return one key per output, so that no result depends on which outputs run together."""
     return _fold_in(jax.random.key(seed), np.array(outputs, np.uint32))
 

@@ -155,11 +155,20 @@ class Streamed:
         """Fetch one chunk by a call from the compiled program to the host."""
         n, r, slots = self.together, self.block_rows, len(self.outputs)
         own = 1 if len(self.problem.prior_mean) == 1 else slots
+        # as bits: the thread that calls back knows nothing of enable_x64, and would round
+        bits = (2,) * (self.problem.dtype.itemsize // 8)
         shapes = [
-            jax.ShapeDtypeStruct(shape, self.problem.dtype)  # type: ignore[no-untyped-call]
+            jax.ShapeDtypeStruct(shape + bits, np.uint32)  # type: ignore[no-untyped-call]
             for shape in ((n, r, self.wide), (n, r), (n, slots, r), (n, own, r))
         ]
-        return Rows(*jax.pure_callback(self.read_chunk, shapes, number))
+        found = jax.pure_callback(self._read_bits, shapes, number)
+        kind = self.problem.dtype
+        return Rows(*(jax.lax.bitcast_convert_type(part, kind) for part in found))
+
+    def _read_bits(self, number: Any) -> list[np.ndarray]:
+        parts = map(np.ascontiguousarray, self.read_chunk(number))
+        bits = (2,) * (self.problem.dtype.itemsize // 8)
+        return [part.view(np.uint32).reshape(part.shape + bits) for part in parts]
 
     def read_chunk(self, number: Any) -> list[np.ndarray]:
         """Read the fields of `Rows`; rows past the end count zero times."""

@@ -1,16 +1,17 @@
 """Hamiltonian Monte Carlo: draws from the exact posterior, for all outputs at once.
 
-    θ = m + G z,    z by trajectories of docs/maths.md (28) and a Metropolis test
+    θ = m + G z,    z by trajectories of docs/maths.md (25) and a Metropolis test
 
 N(m, GGᵀ) is the Gaussian that `mean_field` finds; in its coordinates the posterior is nearly
 N(0, I), so that a few leapfrog steps give a nearly independent draw (`engine.hamiltonian`). Many
 chains of every output run in one program. Warm-up adapts a step size for each output. An output is
 done when all its weights (and its logits at the rows `check_at`, if given) have a rank-normalised
 split-R̂ of at most 1.01 and an effective size, bulk and tail, of at least 400; until then its chains
-go on, up to `num_steps` transitions. What each output gets depends on its own chains alone.
+go on, up to `num_steps` transitions. What an output gets depends on its own chains alone: outputs
+that run beside it change nothing but the round-off of sums.
 
 J particles are draws, spread evenly over the chains. Mean and covariance are those of all draws
-with Stein's identities as control variates, docs/maths.md (29): with u(z) = ½|z|² − U(z), which is
+with Stein's identities as control variates, docs/maths.md (26): with u(z) = ½|z|² − U(z), which is
 constant where the posterior is Gaussian,
 
     E[z] = E[∇u],        E[zzᵀ] = I + E[z ∇uᵀ].
@@ -26,7 +27,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equivocal.sampling.engine.convergence import ESS, R_HAT, compute_convergence
+from equivocal.sampling.engine.convergence import ESS, FEWEST, R_HAT, compute_convergence
+from equivocal.sampling.engine.draws import draw
 from equivocal.sampling.engine.hamiltonian import (
     Rule,
     centre,
@@ -48,7 +50,7 @@ init = start_chains
 NUM_WARMUP, ROUND = 30, 50  # transitions
 NUM_STEPS = 2_000  # the most transitions after warm-up
 GROWTH = 1.4  # of the draws between two looks at convergence
-FEWEST = 4  # draws of a chain that say anything about convergence
+PER_OUTPUT = ("converged", "steps", "time", "mean_residual", "covariance_residual")
 NAMED = 8  # outputs that a message lists
 
 
@@ -76,9 +78,17 @@ def run(problem: Problem, config: HmcConfig, settings: RunSettings) -> Outcome:
 
 
 def sample_about(
-    problem: Problem, found: Outcome, config: HmcConfig, settings: RunSettings
+    problem: Problem,
+    found: Outcome,
+    config: HmcConfig,
+    settings: RunSettings,
+    numbers: np.ndarray | None = None,
 ) -> Outcome:
-    """Draw from every output's posterior in coordinates of the Gaussians `found`."""
+    """Draw from every output's posterior in coordinates of the Gaussians `found`.
+
+    `numbers` says which outputs these are where they are some of a larger problem, so that each has
+    the draws that it would have there.
+    """
     K, D, C = problem.num_outputs, problem.num_features, config.num_chains
     assert found.factor is not None, "a Gaussian method gives a factor"
     joint = problem.likelihood is Likelihood.SOFTMAX
@@ -86,27 +96,50 @@ def sample_about(
     plan = make_plan(
         problem,
         settings.memory_budget,
-        per_output=8 * D * D + 10 * ROUND * C * D,
+        per_output=4 * D * D + 8 * C * D,  # draws are results, which belong to the caller
         per_row=4 * C,
         pad=True,
     )
+    numbers = np.arange(K) if numbers is None else numbers
     outcome = _prepare_outcome(found, K, D, settings.num_particles, min(C, settings.num_particles))
+    r_hat, ess = np.empty(K), np.empty(K)
     group = K if joint else plan.slots
     for some, rows in iterate_outputs(centre(problem, found.mean), plan, group):
         outputs = slice(some.start, some.stop)
         mean, factor = found.mean[outputs], found.factor[outputs]
         target = make_target(rows, jnp.asarray(mean), jnp.asarray(factor), plan.num_features)
         checked = _list_checked(problem, factor, config)
-        z, gradient, lengths, r_hat, ess = _run_group(
-            make_keys(settings.seed, some), target, checked, rule, config, settings
-        )
-        outcome.steps[outputs], outcome.r_hat[outputs], outcome.ess[outputs] = lengths, r_hat, ess
+        keys = make_keys(settings.seed, numbers[outputs])
+        found_here = _run_group(keys, target, checked, rule, config, settings)
+        z, gradient, lengths, r_hat[outputs], ess[outputs] = found_here
+        outcome.steps[outputs] = lengths
         for i, k in enumerate(some):
             own = slice(0, lengths[i]), i
             _summarise(outcome, k, mean[i], factor[i], z[own], gradient[own])
-    outcome.converged = found.converged & (outcome.r_hat <= R_HAT) & (outcome.ess >= ESS)
-    outcome.stop_reason = _explain_stop(outcome)
+    outcome.r_hat, outcome.ess = r_hat, ess
+    outcome.converged = found.converged & (r_hat <= R_HAT) & (ess >= ESS)
+    outcome.stop_reason = _explain_stop(numbers[~outcome.converged])
     return outcome
+
+
+def refine(problem: Problem, outcome: Outcome, far: np.ndarray, settings: RunSettings) -> None:
+    """Replace the Gaussian of some outputs by draws from the exact posterior."""
+    assert outcome.factor is not None, "a Gaussian method gives a factor"
+    numbers = np.flatnonzero(far)
+    some = Outcome(
+        mean=outcome.mean[far],
+        factor=outcome.factor[far],
+        **{name: getattr(outcome, name)[far] for name in PER_OUTPUT},
+    )
+    own = replace(settings, num_steps=None)
+    exact = sample_about(problem.select(numbers), some, HmcConfig(), own, numbers)
+    given = outcome.mean, outcome.factor, settings.num_particles, settings.seed
+    outcome.particles = draw(*given)
+    outcome.covariance = np.matmul(outcome.factor, outcome.factor.swapaxes(1, 2))
+    outcome.refined = far
+    for name in ("mean", "particles", "covariance", "converged", "r_hat", "ess"):
+        getattr(outcome, name)[far] = getattr(exact, name)
+    outcome.stop_reason = outcome.stop_reason or exact.stop_reason
 
 
 def _prepare_outcome(found: Outcome, K: int, D: int, J: int, chains: int) -> Outcome:
@@ -121,8 +154,6 @@ def _prepare_outcome(found: Outcome, K: int, D: int, J: int, chains: int) -> Out
         time=nothing,
         mean_residual=nothing,
         covariance_residual=nothing,
-        r_hat=nothing.copy(),
-        ess=nothing.copy(),
         chains=chains,
     )
 
@@ -199,8 +230,9 @@ def _summarise(
     z: np.ndarray,
     gradient: np.ndarray,
 ) -> None:
-    """Set the particles of an output and its moments, by (29) from all draws."""
-    assert outcome.particles is not None and outcome.covariance is not None
+    """Set the particles of an output and its moments, by (26) from all draws."""
+    assert outcome.particles is not None
+    assert outcome.covariance is not None
     T, C, D = z.shape
     J = outcome.particles.shape[1]
     taken = np.linspace(0, T - 1, -(-J // C)).round().astype(int)
@@ -213,9 +245,8 @@ def _summarise(
     outcome.covariance[k] = factor @ covariance @ factor.T
 
 
-def _explain_stop(outcome: Outcome) -> str:
+def _explain_stop(missed: np.ndarray) -> str:
     """Name the outputs that have not converged, and say what helps."""
-    missed = np.flatnonzero(~outcome.converged)
     named = ", ".join(map(str, missed[:NAMED])) + ", …" * (len(missed) > NAMED)
     return (
         f"R-hat above {R_HAT} or effective size below {ESS:.0f} in output {named}; "

@@ -2,7 +2,8 @@
 
 Hoffman and Gelman (2014), J. Mach. Learn. Res. 15:1593, as NumPyro implements it. Slow, and the
 yardstick: no Gaussian is assumed. Needs the extra `nuts` (`pip install "equivocal[nuts]"`). The J
-particles are J draws in all, over 4 chains; R-hat ≤ 1.01 in every weight counts as converged.
+particles are J draws in all, over 4 chains; an R̂ of at most 1.01 in every weight counts as
+converged.
 
 `preconditioned=True` draws z instead of the weights, w = m + G z with the mean-field posterior
 N(m, GGᵀ): the same posterior, in coordinates where it is nearly N(0, I). Where data and prior
@@ -17,12 +18,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from equivocal.sampling.engine.convergence import FEWEST, R_HAT, compute_convergence
 from equivocal.sampling.engine.inputs import check_bool, check_int, check_positive, fail
 from equivocal.sampling.engine.problem import Problem
 from equivocal.sampling.engine.settings import Outcome, RunSettings, make_keys
 from equivocal.sampling.samplers import mean_field
 
-RHAT = 1.01
 NUM_WARMUP = 1_000
 
 
@@ -43,7 +44,6 @@ class NutsConfig:
 def _import_numpyro() -> Any:
     try:
         import numpyro
-        import numpyro.diagnostics
         import numpyro.distributions
         import numpyro.infer
     except ImportError:
@@ -97,7 +97,7 @@ def run(problem: Problem, config: NutsConfig, settings: RunSettings) -> Outcome:
     per_chain = -(-J // config.num_chains)
     num_warmup = settings.num_steps or NUM_WARMUP
     particles = np.empty((K, J, D), problem.dtype)
-    rhat, divergences = np.full(K, np.inf), 0
+    r_hat, ess, divergences = np.full(K, np.inf), np.zeros(K), 0
     features = problem.features * problem.prior_scale
     mean, factor = _choose_coordinates(problem, config, settings)
     for k in range(K):
@@ -109,19 +109,21 @@ def run(problem: Problem, config: NutsConfig, settings: RunSettings) -> Outcome:
         chains = np.asarray(drawn)
         particles[k] = chains.swapaxes(0, 1).reshape(-1, D)[:J]  # any leading part is balanced
         divergences += int(np.asarray(diverging).sum())
-        if per_chain > 3:
-            rhat[k] = np.max(_import_numpyro().diagnostics.split_gelman_rubin(chains))
+        if per_chain >= FEWEST:
+            r_hat[k], ess[k] = compute_convergence(chains.transpose(2, 0, 1))
     return Outcome(
         mean=particles.mean(axis=1),
         particles=particles,
-        converged=rhat <= RHAT,
+        converged=r_hat <= R_HAT,
         steps=np.full(K, num_warmup + per_chain),
         time=np.full(K, np.nan),
-        mean_residual=rhat - 1,
+        mean_residual=np.full(K, np.nan),
         covariance_residual=np.full(K, np.nan),
-        stop_reason=f"R-hat is above {RHAT}: more num_particles or, for warm-up, num_steps",
+        stop_reason=f"R-hat is above {R_HAT}: more num_particles or, for warm-up, num_steps",
         notes=[f"{divergences} divergent trajectories"] * bool(divergences),
         chains=config.num_chains,
+        r_hat=r_hat,
+        ess=ess,
     )
 
 
