@@ -24,6 +24,8 @@ __all__ = ["SECTIONS", "Workbench", "run_bench"]
 SECTIONS = {
     "sklearn": "versus_sklearn",
     "nuts": "versus_nuts",
+    "hmc": "exact_draws",
+    "verdict": "verdict",
     "literal": "versus_literal",
     "linearity": "linearity",
 }

@@ -23,7 +23,7 @@ from benchmarks.sampler.settings import BenchSettings
 from benchmarks.sampler.timing import compile_spans, covered, timed
 from equivocal.sampling import Posterior, sample_posterior
 
-__all__ = ["measure"]
+__all__ = ["choose_outputs", "measure", "run_nuts"]
 
 NEEDS = "needs NumPyro: pip install 'equivocal[nuts]'"
 FASTER = Goal(least=500)
@@ -37,10 +37,10 @@ def measure(bench: Workbench) -> Findings:
     except ImportError:
         return Findings(lines=[Line(what="NumPyro NUTS", note=NEEDS)])
     data, ours, settings = bench.data, bench.ours, bench.settings
-    outputs = _chosen(data, settings.nuts_outputs)
+    outputs = choose_outputs(data, settings.nuts_outputs)
     bench.say(f"NUTS, {len(outputs)} output{'s' * (len(outputs) != 1)}")
     with compile_spans() as spans:
-        total, posterior = timed(lambda: _nuts(data, outputs, settings))
+        total, posterior = timed(lambda: run_nuts(data, outputs, settings))
     compiling = covered(spans)
     each = (total - compiling) / len(outputs)
     difference, error = _differences(data, outputs, ours.posterior, posterior)
@@ -79,7 +79,7 @@ def _lines(ours: OurTimes, compiling: float, each: float, K: int, size: str) -> 
     ]
 
 
-def _chosen(data: Data, number: int) -> list[int]:
+def choose_outputs(data: Data, number: int) -> list[int]:
     """Outputs with two classes, evenly from the rarest to the most balanced."""
     ones = data.targets.sum(axis=0, dtype=np.int64)
     rarer = np.minimum(ones, len(data.targets) - ones)
@@ -89,7 +89,8 @@ def _chosen(data: Data, number: int) -> list[int]:
     return [ranked[round(float(place))] for place in places]
 
 
-def _nuts(data: Data, outputs: list[int], settings: BenchSettings) -> Posterior:
+def run_nuts(data: Data, outputs: list[int], settings: BenchSettings) -> Posterior:
+    """Sample some outputs by NUTS."""
     return sample_posterior(
         data.features,
         data.targets[:, outputs],
@@ -136,7 +137,7 @@ def _output_details(
             "ones": int(data.targets[:, k].sum(dtype=np.int64)),
             "largest_difference": difference[i],
             "nuts_standard_error_at_most": error[i],
-            "nuts_rhat": 1 + nuts.info.mean_residual[i],
+            "nuts_rhat": nuts.info.r_hat[i],
         }
         for i, k in enumerate(outputs)
     ]

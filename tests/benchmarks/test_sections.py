@@ -55,9 +55,9 @@ def test_outputs_for_nuts_range_from_rare_to_balanced() -> None:
     ones = np.array([0, 50, 3, 20, 10, 99])  # of 100 rows; output 0 has one class
     targets = (np.arange(100)[:, None] < ones).astype(np.int8)
     data = Data(features=np.ones((100, 2), np.float32), targets=targets, held_out=np.ones((1, 2)))
-    assert versus_nuts._chosen(data, 3) == [5, 4, 1]
-    assert versus_nuts._chosen(data, 1) == [4]
-    assert sorted(versus_nuts._chosen(data, 99)) == [1, 2, 3, 4, 5]
+    assert versus_nuts.choose_outputs(data, 3) == [5, 4, 1]
+    assert versus_nuts.choose_outputs(data, 1) == [4]
+    assert sorted(versus_nuts.choose_outputs(data, 99)) == [1, 2, 3, 4, 5]
 
 
 def test_merged_rows_have_the_same_likelihood() -> None:

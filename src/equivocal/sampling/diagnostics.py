@@ -33,7 +33,7 @@ from equivocal.sampling.engine.streaming import iterate_outputs
 
 TOO_FAR = 1 / 8  # of a variance
 NUM_CHAINS = 8
-FEWEST, MOST = 4, 128  # transitions
+FEWEST, MOST = 4, 48  # transitions
 SKIPPED = 1  # of them: the chains are still near their starts
 WORK = 4e7  # rows × outputs × draws to spend: about a second on two cores
 

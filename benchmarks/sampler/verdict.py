@@ -1,0 +1,137 @@
+"""Whether the verdict on a Gaussian can be believed: `covariance_shift` against long exact chains.
+
+The true shift of an output is tr(P⁻¹ C)/D − 1 with the covariance P of its Gaussian and C of its
+posterior (docs/maths.md (27)), C from thousands of draws by `hmc`. Problems: the last layers of up
+to three trained networks under three priors, with all their rows; without trained networks made-up
+rows. Reference posteriors beside the checkout are added where they are there. A false alarm is an
+output below the limit that is called far, a miss one above it that is not; each is given as a share
+of the outputs below and above.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from scipy.stats import spearmanr
+
+from benchmarks.sampler.lines import Findings, Goal, Line
+from benchmarks.sampler.running import Workbench
+from benchmarks.sampler.timing import timed
+from equivocal.sampling import sample_posterior
+from equivocal.sampling.diagnostics import TOO_FAR, diagnose_gaussian
+from equivocal.sampling.engine.problem import Likelihood, Problem, collapse
+from equivocal.sampling.engine.settings import RunSettings
+from equivocal.sampling.samplers import exact_flow
+
+__all__ = ["measure"]
+
+REFERENCE = Path(__file__).resolve().parents[3] / "shared" / "reference"
+NETWORKS = 3
+NOTHING = 0.002  # a difference of variances that nobody needs to know
+WITHIN, RANKED, WRONG, CHEAP = Goal(least=0.9), Goal(least=0.8), Goal(most=0.05), Goal(most=1 / 3)
+
+
+class Case(NamedTuple):
+    """A problem, and the true shift of each of its outputs where it is known already."""
+
+    name: str
+    arguments: dict[str, Any]
+    true: np.ndarray | None = None
+
+
+def measure(bench: Workbench) -> Findings:
+    """Compare the estimated shifts of all problems with the true ones."""
+    found, details = [], {}
+    for case in _list_cases(bench):
+        bench.say(f"verdict, {case.name}")
+        gaussian = sample_posterior(**case.arguments)
+        true = case.true
+        if true is None:
+            exact = sample_posterior(**case.arguments, method="hmc", num_particles=4_000)
+            products = np.matmul(np.linalg.inv(gaussian.covariance.astype(float)), exact.covariance)
+            true = np.trace(products, axis1=1, axis2=2) / exact.mean.shape[1] - 1
+        estimated = gaussian.info.covariance_shift
+        found.append(np.stack([true, estimated]))
+        details[case.name] = {"true": true, "estimated": estimated}
+    true, estimated = np.concatenate(found, axis=1)
+    cost = _measure_cost(bench)
+    near = np.abs(estimated - true) < NOTHING
+    near |= np.abs(np.log(estimated / np.maximum(true, NOTHING))) < np.log(1.5)
+    far, called = true > TOO_FAR, estimated > TOO_FAR
+    lines = [
+        _line("  share within a factor of 1.5 of the true one", near.mean(), WITHIN),
+        _line("  rank correlation with the true one", spearmanr(true, estimated)[0], RANKED),
+        _line("  false alarms, of outputs below the limit", np.mean(called[~far]), WRONG),
+        _line("  misses, of outputs above it", np.mean(~called[far]) if far.any() else 0.0, WRONG),
+        _line("  seconds in those of the flow", cost, CHEAP),
+    ]
+    what = f"covariance shift of {len(true):,} outputs, limit {TOO_FAR:.1%}"
+    return Findings(
+        lines=[Line(what=what, ours=float(np.median(true)), unit=""), *lines], details=details
+    )
+
+
+def _line(what: str, value: float, goal: Goal) -> Line:
+    return Line(what=what, ours=float(value), unit="", goal=Goal(**{**vars(goal), "of": "ours"}))
+
+
+def _list_cases(bench: Workbench) -> Iterator[Case]:
+    if bench.run is None:
+        data = bench.data
+        for variance in (1.0, 5.0):
+            arguments = {"features": data.features, "targets": data.targets}
+            yield Case(f"N(0, {variance:g} I)", arguments | {"prior_variance": variance})
+    else:
+        yield from _list_network_cases(bench.run, bench.settings.outputs)
+    for path in sorted(REFERENCE.glob("gold_[!d]*_s*.npz")):
+        name, size = path.stem.removeprefix("gold_").rsplit("_s", 1)
+        with np.load(path) as answers, np.load(REFERENCE / f"gold_data_{name}.npz") as rows:
+            ratio = np.trace(np.linalg.solve(answers["vi_cov"], answers["cov"]))
+            arguments = {"features": rows["X"], "targets": rows["t"]}
+            true = np.array([ratio / len(answers["cov"]) - 1])
+        yield Case(f"{name}, {size}", arguments | {"prior_variance": float(size)}, true)
+
+
+def _list_network_cases(folder: Path, outputs: int) -> Iterator[Case]:
+    from equivocal.gestalt import Run
+    from equivocal.inference import collect_last_layer
+
+    run = Run.load(folder)
+    for number, network in enumerate(run.networks[:NETWORKS]):
+        layer = collect_last_layer(run, network)
+        layer = layer.select(list(range(min(outputs, layer.targets.shape[1]))))
+        own = {"features": layer.features, "targets": layer.targets, "counts": layer.counts}
+        for name, mean, variance in (
+            ("N(trained, I)", layer.trained, 1.0),
+            ("N(0, I)", 0.0, 1.0),
+            ("N(trained, 5 I)", layer.trained, 5.0),
+        ):
+            prior = {"prior_mean": mean, "prior_variance": variance}
+            yield Case(f"network {number}, {name}", own | prior)
+
+
+def _measure_cost(bench: Workbench) -> float:
+    """Return the verdict's seconds over those of the flow, both compiled, on the same rows."""
+    data = bench.data
+    given = (data.features, data.targets, None, 0.0, 1.0, Likelihood.BERNOULLI, None)
+    problem = collapse(Problem.build(*given))
+    settings = RunSettings(
+        num_particles=bench.settings.num_particles,
+        num_steps=None,
+        tolerance=5e-4,
+        seed=0,
+        memory_budget=None,
+    )
+    flow, verdict = [], []
+    with jax.default_matmul_precision("highest"):
+        for _ in range(3):
+            seconds, outcome = timed(
+                lambda: exact_flow.run(problem, exact_flow.ExactFlowConfig(), settings)
+            )
+            flow.append(seconds)
+            diagnose = partial(diagnose_gaussian, problem, outcome, settings)
+            verdict.append(timed(diagnose)[0])
+    return min(verdict) / min(flow)
