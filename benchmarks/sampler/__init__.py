@@ -2,7 +2,8 @@
 
 A front door beside the command line. Each comparison is a section with a module of its own:
 `versus_sklearn`, `versus_nuts`, `exact_draws`, `verdict`, `versus_literal`, `linearity`.
-`run_bench` runs them in one process and gives back a `Report` of lines (ours, theirs, ratio, goal) with all settings and versions.
+`run_bench` runs them in one process and gives back a `Report` of lines (ours, theirs, ratio, goal)
+with all settings and versions.
 """
 
 from benchmarks.sampler.lines import Findings, Goal, Line
