@@ -82,7 +82,12 @@ def run_gaussian(
     """
     D = problem.num_features
     plan = make_plan(
-        problem, settings.memory_budget, per_output=8 * (D + 8) ** 2, per_row=3 * D + 24, pad=True
+        problem,
+        settings.memory_budget,
+        per_output=8 * (D + 8) ** 2,
+        per_row=3 * D + 24,
+        pad=True,
+        keep=not rule.joint,
     )
     start_of = None
     if settings.num_steps is None and find_largest_anywhere(problem.num_rows) >= many_rows:
@@ -93,7 +98,11 @@ def run_gaussian(
         problem,
         plan,
         # rounding moves the bound that the line search watches by a share of its D nats
-        rule._replace(precision=settings.precision, slack=rule.slack + D * settings.precision.unit),
+        rule._replace(
+            precision=settings.precision,
+            slack=rule.slack + D * settings.precision.unit,
+            keep=plan.keep,
+        ),
         tolerance=settings.tolerance,
         num_steps=settings.num_steps or NUM_STEPS,
         start_of=start_of,
