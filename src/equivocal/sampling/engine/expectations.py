@@ -11,9 +11,9 @@ and Φ averages over a Gaussian in closed form. For a ~ N(μ, v), κ² = v + (2�
     E σ'(a)         = ∫ φ(z)/κ f dλ
     E log(1 + e^a)  = ∫ (μ Φ(z) + κ φ(z)) f dλ
 
-The integral is a Gauss quadrature in log λ for the density f: 12 nodes reach 1e-9 and 24 nodes 2e-15
-in σ, whatever v is. Gauss–Hermite nodes in a need ever more of them as v grows (logit standard
-deviations of 20 occur under weak priors), and miss silently.
+The integral is a Gauss quadrature in log λ for the density f: 12 nodes reach 1e-9 and 24 nodes
+2e-15 in σ, whatever v is. Gauss–Hermite nodes in a need ever more of them as v grows (logit
+standard deviations of 20 occur under weak priors), and miss silently.
 """
 
 from functools import lru_cache

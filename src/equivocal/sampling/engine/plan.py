@@ -25,7 +25,7 @@ from equivocal.sampling.engine.problem import Problem
 
 CPU_BLOCK_ROWS, CPU_SLOTS = 512, 16
 # Where B = ΨG is kept: blocks may be larger, and all of it should stay in the CPU's last cache.
-KEPT_BLOCK_ROWS, CACHED, MOST_KEPT = 4096, 1 << 24, 1 << 26  # rows, bytes, bytes
+KEPT_BLOCK_ROWS, CACHED, MOST_KEPT = 16_384, 1 << 24, 1 << 26  # rows, bytes, bytes
 GPU_BLOCK_ROWS, GPU_SLOTS = 16_384, 256
 KEPT = 4  # numbers that a flow keeps for each row and output in flight
 LANES = 8  # XLA's CPU matrix product is twice as fast when D is a multiple of this
