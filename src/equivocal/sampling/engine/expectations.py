@@ -69,20 +69,12 @@ def make_kolmogorov_nodes(dtype: np.typing.DTypeLike) -> tuple[np.ndarray, np.nd
     return (2 * np.exp(nodes)).astype(dtype), (vectors[0] ** 2).astype(dtype)
 
 
-# Mills' ratio Φ(−z)/φ(z) = t Σ_i q_i tⁱ with t = 1/(1 + 0.3 z): 1e-7, fitted on Chebyshev points
+# Mills' ratio Φ(−z)/φ(z) is t times this polynomial of t = 1/(1 + 0.3 z), the highest power first:
+# 1e-7, fitted on Chebyshev points.
 BEND = 0.3
-MILLS = (
-    *(0.300000032, 0.299992591, 0.27327566, 0.215082227, 0.173092844),
-    *(-0.0443225673, 0.259642471, -0.379831104, 0.188992304, -0.0326102364),
-)
-
-
-def _compute_mills_ratio(t: Float[Array, "*n"]) -> Float[Array, "*n"]:
-    """Return Φ(−z)/φ(z) at t = 1/(1 + 0.3 z), by Horner's rule."""
-    ratio = jnp.zeros_like(t)
-    for coefficient in reversed(MILLS):
-        ratio = ratio * t + t.dtype.type(coefficient)
-    return ratio * t
+HIGH = [-0.0326102364, 0.188992304, -0.379831104, 0.259642471, -0.0443225673]
+LOW = [0.173092844, 0.215082227, 0.27327566, 0.299992591, 0.300000032]
+MILLS = np.array(HIGH + LOW, np.float32)
 
 
 def compute_moments(mean: Float[Array, "*n"], variance: Float[Array, "*n"]) -> Moments:
@@ -100,7 +92,8 @@ def compute_moments(mean: Float[Array, "*n"], variance: Float[Array, "*n"]) -> M
         z = size * inverse
         phi = weights[i] * constant(1 / np.sqrt(2 * np.pi)) * jnp.exp(constant(-0.5) * z * z)
         if mean.dtype == jnp.float32:
-            upper = phi * _compute_mills_ratio(both * kappa * kappa)  # a third of the time of erfc
+            t = both * kappa * kappa
+            upper = phi * t * jnp.polyval(MILLS, t, unroll=16)  # a third of the time of erfc
         else:
             upper = weights[i] * constant(0.5) * jax.lax.erfc(z * constant(np.sqrt(0.5)))  # Φ(−|z|)
         return tail + upper, slope + inverse * phi, excess + (kappa * phi - size * upper)

@@ -5,14 +5,13 @@ that the rows can have, H̄ = Ψᵀ diag(c/4) Ψ, which all outputs share, it is
 
     N(m, (β H̄ + I)⁻¹)                                                        docs/maths.md (28)
 
-whose m and β each output finds for itself: conjugate gradients for m, preconditioned by that
+whose m and β each output finds for itself: gradient steps for m, preconditioned by that
 covariance, and for β that Σ r v agrees with what β H̄ says it is. In the basis of eigenvectors of H̄
 the variance of a logit is a sum of squares with weights 1/(1 + βΛ), so nothing here costs N·D² but
 H̄ and that basis. Averages over a logit are MacKay's, E σ(a) ≈ σ(μ/κ) with κ² = 1 + π v/8.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +24,7 @@ Start = Callable[[int], tuple[np.ndarray, np.ndarray]]  # mean and factor of an 
 
 WIDEST_LOGIT = 3.0
 TOGETHER = 16  # outputs; always as many, so that none depends on how many there are
-ROUNDS, FIRST_SHARE, LEAST_SHARE = 6, 0.3, 1e-3  # more rounds, or smaller β, begin to overshoot
+ROUNDS, FIRST_SHARE, LEAST_SHARE = 9, 0.3, 1e-3  # more rounds, or smaller β, begin to overshoot
 LONGEST = 4.0  # in steps of Newton's along the line, as in `flow`
 
 
@@ -54,14 +53,14 @@ def start_near_end(problem: Problem, wide: int) -> Start:
         return start_near_prior(problem, wide)
     curvature, basis = np.linalg.eigh(bound)
     curvature = np.maximum(curvature, 0)
-    shared = Shared(*map(jnp.asarray, (psi, problem.counts, basis, curvature, (psi @ basis) ** 2)))
+    shared = [*map(jnp.asarray, (psi, problem.counts, basis, curvature, (psi @ basis) ** 2))]
     K, D = problem.num_outputs, problem.num_features
     mean, share = np.zeros((K, wide), problem.dtype), np.zeros(K, problem.dtype)
     for first in range(0, K, TOGETHER):
         some = np.arange(first, min(first + TOGETHER, K))
         filled = np.resize(some, TOGETHER)
         targets, offsets = problem.targets[:, filled].T, problem.compute_offsets(filled).T
-        found = _find_start(shared, targets, np.broadcast_to(offsets, targets.shape))
+        found = _find_start(*shared, targets, np.broadcast_to(offsets, targets.shape))
         mean[some, :D], share[some] = (np.asarray(leaf)[: len(some)] for leaf in found)
 
     def start_of(k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -72,55 +71,33 @@ def start_near_end(problem: Problem, wide: int) -> Start:
     return start_of
 
 
-class Shared(NamedTuple):
-    """What all outputs of a problem share."""
-
-    features: Float[Array, "N D"]
-    counts: Float[Array, " N"]
-    basis: Float[Array, "D D"]  # eigenvectors of H̄
-    curvature: Float[Array, " D"]  # its eigenvalues Λ
-    squares: Float[Array, "N D"]  # of the features in that basis
-
-
-class Search(NamedTuple):
-    """Where the conjugate gradients stand."""
-
-    mean: Float[Array, "K D"]  # m
-    share: Float[Array, " K"]  # β
-    direction: Float[Array, "K D"]
-    gradient: Float[Array, "K D"]  # g̃ where the direction was chosen
-    scaled: Float[Array, "K D"]  # (β H̄ + I)⁻¹ g̃ there
-
-
 @jax.jit
 def _find_start(
-    shared: Shared, targets: Float[Array, "K N"], offsets: Float[Array, "K N"]
+    psi: Float[Array, "N D"],
+    c: Float[Array, " N"],
+    U: Float[Array, "D D"],  # eigenvectors of H̄
+    curvature: Float[Array, " D"],  # its eigenvalues Λ
+    squares: Float[Array, "N D"],  # of the features in that basis
+    targets: Float[Array, "K N"],
+    offsets: Float[Array, "K N"],
 ) -> tuple[Float[Array, "K D"], Float[Array, " K"]]:
-    psi, c, U = shared.features, shared.counts, shared.basis
+    """Return m and β of (28)."""
     tiny = np.finfo(psi.dtype).tiny
 
-    def improve(number: Int[Array, ""], at: Search) -> Search:
-        m, share, shrink = at.mean, at.share, 1 / (1 + at.share[:, None] * shared.curvature)
-        v = shrink @ shared.squares.T
+    def improve(_: Int[Array, ""], at: tuple[Array, Array]) -> tuple[Array, Array]:
+        (m, share), shrink = at, 1 / (1 + at[1][:, None] * curvature)
+        v = shrink @ squares.T
         kappa = jnp.sqrt(1 + psi.dtype.type(np.pi / 8) * v)
         y = jax.nn.sigmoid((m @ psi.T + offsets) / kappa)
         r, gradient = c * y * (1 - y) / kappa, (c * y - targets) @ psi + m
-        scaled = ((gradient @ U) * shrink) @ U.T
-        fall = ((gradient - at.gradient) * scaled).sum(axis=1)  # Polak and Ribière, restarted
-        before = jnp.maximum((at.gradient * at.scaled).sum(axis=1), tiny)
-        turn = jnp.where(number > 0, jnp.maximum(fall / before, 0), 0)
-        direction = turn[:, None] * at.direction - scaled
-        rises = (direction * gradient).sum(axis=1) >= 0
-        direction = jnp.where(rises[:, None], -scaled, direction)
+        direction = ((gradient @ U) * shrink) @ U.T
         along = (r * (direction @ psi.T) ** 2).sum(axis=1) + (direction**2).sum(axis=1)
-        length = -(direction * gradient).sum(axis=1) / jnp.maximum(along, tiny)
+        length = (direction * gradient).sum(axis=1) / jnp.maximum(along, tiny)
         said = (1 - shrink).sum(axis=1)  # tr of β H̄ times the covariance
         ratio = jnp.clip((r * v).sum(axis=1) / jnp.maximum(said, tiny), 0.1, 10)
-        m = m + jnp.minimum(length, LONGEST)[:, None] * direction
-        share = jnp.clip(share * jnp.sqrt(ratio), LEAST_SHARE, 1)
-        return Search(m, share, direction, gradient, scaled)
+        m = m - jnp.minimum(length, LONGEST)[:, None] * direction
+        return m, jnp.clip(share * jnp.sqrt(ratio), LEAST_SHARE, 1)
 
-    zero = jnp.zeros((len(targets), psi.shape[1]), psi.dtype)
-    start = Search(zero, jnp.full(len(targets), FIRST_SHARE, psi.dtype), zero, zero, zero)
-    found = jax.lax.fori_loop(0, ROUNDS, improve, start)
-    return found.mean, found.share
+    share = jnp.full_like(targets[:, 0], FIRST_SHARE)
+    m = jnp.zeros((len(targets), psi.shape[1]), psi.dtype)
+    return jax.lax.fori_loop(0, ROUNDS, improve, (m, share))
