@@ -27,7 +27,9 @@ PAPER = Path("runs/paper")
 
 Only = Annotated[
     list[str] | None,
-    typer.Option(help="sklearn, nuts, hmc, verdict, literal or linearity; may be repeated [all]."),
+    typer.Option(
+        help="sklearn, laplace, nuts, hmc, verdict, literal or linearity; may be repeated [all]."
+    ),
 ]
 Json = Annotated[
     str | None, typer.Option(help="Write all numbers to this file; `-` is standard output.")

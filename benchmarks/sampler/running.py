@@ -23,6 +23,7 @@ __all__ = ["SECTIONS", "Workbench", "run_bench"]
 # name: module with a function `measure(bench)`; imported late, since jax is slow to start
 SECTIONS = {
     "sklearn": "versus_sklearn",
+    "laplace": "versus_laplace",
     "nuts": "versus_nuts",
     "hmc": "exact_draws",
     "verdict": "verdict",

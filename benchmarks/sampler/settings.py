@@ -16,6 +16,8 @@ class BenchSettings:
     features: int = 101  # D, where there is no network to take features from
     num_particles: int = 200  # J
     held_out: int = 1_000  # rows that predictions are compared on
+    # (features, outputs) of the rows that plain Laplace is compared on
+    laplace_sizes: tuple[tuple[int, int], ...] = ((65, 500), (257, 100), (513, 14))
     nuts_outputs: int = 3  # measured; the time for K outputs is extrapolated from them
     nuts_draws: int = 4_000  # over all chains
     nuts_warmup: int = 1_000  # per chain
@@ -44,6 +46,7 @@ class BenchSettings:
             features=11,
             num_particles=40,
             held_out=50,
+            laplace_sizes=((11, 3),),
             nuts_outputs=1,
             nuts_draws=200,
             nuts_warmup=100,

@@ -27,7 +27,7 @@ def integrate(function: object, mean: float, sd: float) -> float:
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 2e-14), ("float32", 4e-7)])
 def test_moments_match_adaptive_integration(dtype: str, tolerance: float) -> None:
-    """Tolerance: the trapezoid's own error (2e-15, 3e-9) plus round-off of 27 or 16 terms."""
+    """Tolerance: the quadrature's own error (2e-15, 1e-9) plus round-off of 24 or 12 terms."""
     mean, sd = (grid.ravel() for grid in np.meshgrid(MEANS, SDS))
     with jax.enable_x64(dtype == "float64"):
         moments = compute_moments(jnp.asarray(mean, dtype), jnp.asarray(sd**2, dtype))

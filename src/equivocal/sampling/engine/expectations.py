@@ -11,11 +11,12 @@ and Φ averages over a Gaussian in closed form. For a ~ N(μ, v), κ² = v + (2�
     E σ'(a)         = ∫ φ(z)/κ f dλ
     E log(1 + e^a)  = ∫ (μ Φ(z) + κ φ(z)) f dλ
 
-The integral over log λ is a trapezoid sum: f decays faster than exponentially on both sides, so 16
-nodes reach 3e-9 and 27 nodes 2e-15 in σ, whatever v is. Gauss–Hermite nodes in a need ever more of
-them as v grows (logit standard deviations of 20 occur under weak priors), and miss silently.
+The integral is a Gauss quadrature in log λ for the density f: 12 nodes reach 1e-9 and 24 nodes
+2e-15 in σ, whatever v is. Gauss–Hermite nodes in a need ever more of them as v grows (logit
+standard deviations of 20 occur under weak priors), and miss silently.
 """
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import jax
@@ -43,19 +44,37 @@ def _compute_kolmogorov_density(lam: np.ndarray) -> np.ndarray:
     return np.where(lam < 1, small, large)
 
 
+@lru_cache(maxsize=2)
 def make_kolmogorov_nodes(dtype: np.typing.DTypeLike) -> tuple[np.ndarray, np.ndarray]:
-    """Return scales 2λ and weights of the trapezoid sum; as many as the precision can show.
+    """Return scales 2λ and weights of the Gauss quadrature; as many as the precision can show.
 
     >>> scales, weights = make_kolmogorov_nodes(np.float64)
     >>> bool(abs(weights.sum() - 1) < 1e-14)
     True
     """
-    # Spacing in log λ and range of λ. The error is e^(−π²/2h) times the growth of f off the axis;
-    # the range keeps E σ' right to 0.3 % (float32) at |a| = 20, where it is 2e-9.
-    spacing, low, high = (0.125, 0.17, 5.0) if np.dtype(dtype) == np.float64 else (0.2, 0.2, 4.2)
-    steps = np.arange(np.ceil(np.log(low) / spacing), np.floor(np.log(high) / spacing) + 1)
-    lam = np.exp(steps * spacing)
-    return (2 * lam).astype(dtype), (spacing * lam * _compute_kolmogorov_density(lam)).astype(dtype)
+    # a trapezoid sum over log λ stands for the density; it is exact to round-off
+    x = np.arange(np.log(0.12), np.log(6.0), 0.02)
+    f = np.exp(x) * _compute_kolmogorov_density(np.exp(x))
+    f /= f.sum()
+    number = 24 if np.dtype(dtype) == np.float64 else 12
+    # Stieltjes: the three-term recurrence of the polynomials orthogonal under f, then its matrix
+    jacobi = np.zeros((number + 1, number + 1))
+    before, p = np.zeros_like(x), np.ones_like(x)
+    for i in range(number):
+        jacobi[i, i] = (f * x * p * p).sum()
+        q = (x - jacobi[i, i]) * p - jacobi[i - 1, i] * before
+        jacobi[i, i + 1] = jacobi[i + 1, i] = np.sqrt((f * q * q).sum())
+        before, p = p, q / jacobi[i, i + 1]
+    nodes, vectors = np.linalg.eigh(jacobi[:number, :number])
+    return (2 * np.exp(nodes)).astype(dtype), (vectors[0] ** 2).astype(dtype)
+
+
+# Mills' ratio Φ(−z)/φ(z) is t times this polynomial of t = 1/(1 + 0.3 z), the highest power first:
+# 1e-7, fitted on Chebyshev points.
+BEND = 0.3
+HIGH = [-0.0326102364, 0.188992304, -0.379831104, 0.259642471, -0.0443225673]
+LOW = [0.173092844, 0.215082227, 0.27327566, 0.299992591, 0.300000032]
+MILLS = np.array(HIGH + LOW, np.float32)
 
 
 def compute_moments(mean: Float[Array, "*n"], variance: Float[Array, "*n"]) -> Moments:
@@ -66,13 +85,20 @@ def compute_moments(mean: Float[Array, "*n"], variance: Float[Array, "*n"]) -> M
 
     def add(i: Int[Array, ""], total: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         tail, slope, excess = total
-        inverse = jax.lax.rsqrt(variance + scales[i] * scales[i])  # 1/κ
+        kappa = jnp.sqrt(variance + scales[i] * scales[i])
+        bent = kappa + constant(BEND) * size
+        both = 1 / (kappa * bent)  # one division for 1/κ and t
+        inverse = both * bent
         z = size * inverse
         phi = weights[i] * constant(1 / np.sqrt(2 * np.pi)) * jnp.exp(constant(-0.5) * z * z)
-        upper = weights[i] * constant(0.5) * jax.lax.erfc(z * constant(np.sqrt(0.5)))  # Φ(−|z|)
-        return tail + upper, slope + inverse * phi, excess + (phi / inverse - size * upper)
+        if mean.dtype == jnp.float32:
+            t = both * kappa * kappa
+            upper = phi * t * jnp.polyval(MILLS, t, unroll=16)  # a third of the time of erfc
+        else:
+            upper = weights[i] * constant(0.5) * jax.lax.erfc(z * constant(np.sqrt(0.5)))  # Φ(−|z|)
+        return tail + upper, slope + inverse * phi, excess + (kappa * phi - size * upper)
 
-    # A loop, not sixteen or more copies of its body: a fifth of the time to compile.
+    # A loop, not a dozen or more copies of its body: a fifth of the time to compile.
     zero = jnp.zeros_like(mean)
     tail, slope, excess = jax.lax.fori_loop(0, len(scales), add, (zero, zero, zero))
     return Moments(tail, slope, excess)

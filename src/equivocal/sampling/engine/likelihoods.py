@@ -42,8 +42,8 @@ class RowTerms(NamedTuple):
     log_likelihood: Float[Array, "K rows"]  # E log p(t | θ), counts included
 
 
-# How the logits of a block scatter about their means: from B = ΨG and the rule's own nodes.
-Spread = Callable[[Float[Array, "K rows r"], Any], Float[Array, "K rows *J"]]
+# How the logits of a block scatter about their means: from Bᵀ = (ΨG)ᵀ and the rule's own nodes.
+Spread = Callable[[Float[Array, "K r rows"], Any], Float[Array, "K rows *J"]]
 # The averages over that scatter: from the means μ of the logits and their spread.
 Expectation = Callable[[Float[Array, "K rows"], Float[Array, "K rows *J"], Block], RowTerms]
 
@@ -56,10 +56,11 @@ class FlowRule(NamedTuple):
     merit_has_spread: bool = True  # the evidence bound; False: the log posterior at m (Laplace)
     joint: bool = False  # outputs share one likelihood (softmax), hence one bound and one s
     largest_damping: float = 0.99
-    corrections: int = 3  # of the mean, after each step
+    corrections: int = 3  # of the mean after each step, at most
     symmetric: bool = False  # take the symmetric root, which particles need
     slack: float = 0.0  # a fall of the merit that is let pass, beside round-off
     precision: Precision = Precision.FULL  # of the products that cost N·D²
+    keep: bool = False  # hold B of all rows through a step, instead of computing it twice
 
 
 def compute_log_likelihood(
@@ -80,10 +81,10 @@ def _compute_error(
     return jnp.where(mu > 0, (c - t) - c * tail, c * tail - t)
 
 
-def compute_variance(B: Float[Array, "K rows r"], nodes: None) -> Float[Array, "K rows"]:
+def compute_variance(B: Float[Array, "K r rows"], nodes: None) -> Float[Array, "K rows"]:
     """Return the variance v = |b|² of each logit."""
     del nodes
-    return (B * B).sum(axis=-1)
+    return (B * B).sum(axis=1)
 
 
 def average_by_quadrature(
@@ -106,10 +107,10 @@ def evaluate_at_mean(
 
 
 def compute_deviations(
-    B: Float[Array, "K rows r"], nodes: Float[Array, "K r J"]
+    B: Float[Array, "K r rows"], nodes: Float[Array, "K r J"]
 ) -> Float[Array, "K rows J"]:
     """Return the logits of the particles m + G `nodes`, less their mean."""
-    return jnp.matmul(B, nodes)
+    return jnp.matmul(B.swapaxes(1, 2), nodes)
 
 
 def average_over_ensemble(

@@ -24,11 +24,9 @@ from equivocal.sampling.engine.products import Precision
 from equivocal.sampling.engine.rows import InMemory
 from equivocal.sampling.engine.settings import Outcome
 from equivocal.sampling.engine.shapes import Array, Int
+from equivocal.sampling.engine.starts import Start, start_near_prior
 from equivocal.sampling.engine.streaming import Streamed, StreamedProblem
 
-Start = Callable[[int], tuple[np.ndarray, np.ndarray]]  # mean and factor of an output
-
-WIDEST_LOGIT = 3.0
 SMALLEST_DAMPING = 1e-6  # a line search that ends here has stalled
 PATIENCE = 6  # steps
 CHEAP_TO_COPY = 1 << 26  # bytes of state that go to the host whole
@@ -47,7 +45,7 @@ def run_flow(
     """Flow every output to its fixed point.
 
     `nodes_of(k)` gives what the expectations of output k draw on, `start_of(k)` the mean and factor
-    it starts from (None: the prior, or narrower, see `start_near_prior`).
+    it starts from (None: `start_near_prior`).
     """
     K = problem.num_outputs
     start_of = start_of or start_near_prior(problem, plan.num_features)
@@ -91,23 +89,8 @@ def run_flow(
     return outcome
 
 
-def start_near_prior(problem: Problem, wide: int) -> Start:
-    """Start at the prior, narrowed where logits would have an sd above `WIDEST_LOGIT`.
-
-    The fixed point does not depend on the start, but from logits of ±1e12 no step finds the way.
-    """
-    D = problem.num_features
-    with np.errstate(divide="ignore"):
-        largest = problem.largest * problem.prior_scale * np.sqrt(D)
-        narrow = np.minimum(1, WIDEST_LOGIT / largest)
-    factor = np.eye(wide, dtype=problem.dtype)
-    factor[np.arange(D), np.arange(D)] = narrow
-    mean = np.zeros(wide, problem.dtype)
-    return lambda _: (mean, factor)
-
-
 def _start(outputs: Iterable[int] | np.ndarray, num_outputs: int, start_of: Start) -> FlowState:
-    means, factors = zip(*(start_of(k % num_outputs) for k in outputs), strict=True)
+    means, factors = zip(*(start_of(int(k) % num_outputs) for k in outputs), strict=True)
     # stacked on the host: handing arrays to a GPU one by one takes longer than the flow
     return start_flow(jnp.asarray(np.stack(means)), jnp.asarray(np.stack(factors)))
 

@@ -24,12 +24,15 @@ from equivocal.sampling.engine.likelihoods import FlowRule, make_softmax_rule
 from equivocal.sampling.engine.placement import find_largest_anywhere
 from equivocal.sampling.engine.plan import make_plan
 from equivocal.sampling.engine.problem import Likelihood, Problem, sample_rows
-from equivocal.sampling.engine.queue import Start, run_flow
+from equivocal.sampling.engine.queue import run_flow
 from equivocal.sampling.engine.rows import Rows
 from equivocal.sampling.engine.settings import Outcome, RunSettings
 from equivocal.sampling.engine.shapes import PRNGKey
+from equivocal.sampling.engine.starts import Start, start_near_end
 
-RULE = FlowRule(likelihoods.compute_variance, likelihoods.average_by_quadrature)
+RULE = FlowRule(
+    likelihoods.compute_variance, likelihoods.average_by_quadrature, largest_damping=1.0
+)
 NUM_STEPS = 1_000  # what is not astronomical needs about ten
 MANY_ROWS, SHARE, ROUGH = 100_000, 16, 0.05
 
@@ -71,39 +74,55 @@ def run_gaussian(
     rule: FlowRule,
     settings: RunSettings,
     *,
+    start: tuple[np.ndarray, np.ndarray] | None = None,
     many_rows: int = MANY_ROWS,
     share: int = SHARE,
 ) -> Outcome:
     """Run the flow with a full covariance and no nodes; Laplace is a case of it too.
 
-    From `many_rows` on it begins with about every `share`-th row: the steps that find the way are
-    then cheap, and all rows are needed only for the last few. A given number of steps is taken from
-    the prior.
+    It begins at `start`, means (K, D) and factors (K, D, D) of the weights, as a run with another
+    prior found them. Without one it begins near the end (`start_near_end`); from `many_rows` on,
+    with about every `share`-th row: the steps that find the way are then cheap, and all rows are
+    needed only for the last few. A given number of steps is taken from the prior.
     """
     D = problem.num_features
     plan = make_plan(
-        problem, settings.memory_budget, per_output=8 * (D + 8) ** 2, per_row=3 * D + 24, pad=True
+        problem,
+        settings.memory_budget,
+        per_output=8 * (D + 8) ** 2,
+        per_row=3 * D + 24,
+        pad=True,
+        keep=not rule.joint,
     )
     start_of = None
-    if settings.num_steps is None and find_largest_anywhere(problem.num_rows) >= many_rows:
+    if start is not None:
+        w = (start[0] - problem.prior_mean) / problem.prior_scale
+        start_of = _start_from(w, start[1] / problem.prior_scale[:, None], plan.num_features)
+    elif settings.num_steps is None and find_largest_anywhere(problem.num_rows) >= many_rows:
         few = sample_rows(problem, share)
         roughly = replace(settings, tolerance=max(ROUGH, settings.tolerance))
-        start_of = _start_from(run_gaussian(few, rule, roughly), plan.num_features)
+        found = run_gaussian(few, rule, roughly)
+        assert found.factor is not None, "a flow gives a factor"
+        start_of = _start_from(found.mean, found.factor, plan.num_features)
+    elif settings.num_steps is None and plan.keep:
+        start_of = start_near_end(problem, plan.num_features)
     return run_flow(
         problem,
         plan,
         # rounding moves the bound that the line search watches by a share of its D nats
-        rule._replace(precision=settings.precision, slack=rule.slack + D * settings.precision.unit),
+        rule._replace(
+            precision=settings.precision,
+            slack=rule.slack + D * settings.precision.unit,
+            keep=plan.keep,
+        ),
         tolerance=settings.tolerance,
         num_steps=settings.num_steps or NUM_STEPS,
         start_of=start_of,
     )
 
 
-def _start_from(found: Outcome, wide: int) -> Start:
+def _start_from(mean: np.ndarray, factor: np.ndarray, wide: int) -> Start:
     """Start where another run of the flow ended, filled up to `wide` columns."""
-    assert found.factor is not None, "a flow gives a factor"
-    mean, factor = found.mean, found.factor
     fill = wide - mean.shape[1]
 
     def start_of(k: int) -> tuple[np.ndarray, np.ndarray]:

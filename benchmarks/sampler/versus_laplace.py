@@ -1,0 +1,93 @@
+"""Our posterior against a plain Laplace approximation: Newton's method, a dozen lines of NumPy.
+
+Both get N distinct rows in float32 and the prior N(0, I), and answer with a mean and a covariance
+for each output. Theirs goes from output to output, takes whole Newton steps until none is longer
+than 1e-4, and inverts the Hessian at the end. Ours is timed twice: the flow alone, which gives the
+same thing, and a whole call, which adds particles and diagnostics. Each is timed in turn, and the
+fastest of its rounds counts.
+"""
+
+from typing import Any
+
+import jax
+import numpy as np
+from scipy.special import expit
+
+from benchmarks.sampler.lines import Findings, Goal, Line
+from benchmarks.sampler.problems import plain_rows
+from benchmarks.sampler.running import Workbench
+from benchmarks.sampler.settings import BenchSettings
+from benchmarks.sampler.timing import timed
+from equivocal.sampling import METHODS, sample_posterior
+from equivocal.sampling.engine.problem import Likelihood, Problem
+from equivocal.sampling.engine.settings import Outcome, RunSettings
+
+__all__ = ["fit_laplace", "measure"]
+
+WARM, COLD = Goal(most=1.5), Goal(most=3.0)
+SHORT = 1e-4  # a Newton step that ends the iteration
+
+
+def measure(bench: Workbench) -> Findings:
+    """First and later calls of ours over theirs, for each (features, outputs)."""
+    lines, details = [], {}
+    for D, K in bench.settings.laplace_sizes:
+        bench.say(f"plain Laplace, {D} features, {K} outputs")
+        found = _measure_size(D, K, bench.settings)
+        details[f"{D} features, {K} outputs"] = found
+        theirs = found["laplace"]
+        for name, goal in (("flow", None), ("call", WARM), ("first call", COLD)):
+            lines.append(
+                Line(
+                    what=f"plain Laplace, D = {D}, K = {K}; our {name}",
+                    ours=found[name],
+                    theirs=theirs,
+                    ratio=found[name] / theirs,
+                    goal=goal,
+                )
+            )
+    return Findings(lines=lines, details=details)
+
+
+def fit_laplace(psi: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return modes (K, D) and covariances (K, D, D)."""
+    D, K = psi.shape[1], targets.shape[1]
+    modes, covariances = np.zeros((K, D), psi.dtype), np.zeros((K, D, D), psi.dtype)
+    for k in range(K):
+        w, step, A = modes[k], np.ones(D), np.eye(D)
+        while np.abs(step).max() > SHORT:
+            y = expit(psi @ w)
+            A = psi.T @ ((y * (1 - y))[:, None] * psi) + np.eye(D, dtype=psi.dtype)
+            step = np.linalg.solve(A, psi.T @ (y - targets[:, k]) + w)
+            w -= step
+        covariances[k] = np.linalg.inv(A)
+    return modes, covariances
+
+
+def _measure_size(D: int, K: int, settings: BenchSettings) -> dict[str, Any]:
+    psi, labels = plain_rows(settings.rows, K, D, settings.seed)
+    targets = labels.astype(np.float32)
+    method = METHODS["exact-flow"]
+    problem = Problem.build(psi, targets, None, 0.0, 1.0, Likelihood.BERNOULLI, None)
+    asked = RunSettings(
+        num_particles=settings.num_particles,
+        num_steps=None,
+        tolerance=5e-4,
+        seed=settings.seed,
+        memory_budget=None,
+    )
+
+    def flow() -> Outcome:
+        with jax.default_matmul_precision("highest"):
+            return method.run(problem, method.config(), asked)
+
+    def call() -> Any:
+        return sample_posterior(
+            psi, targets, num_particles=settings.num_particles, seed=settings.seed
+        )
+
+    jax.clear_caches()  # type: ignore[no-untyped-call, unused-ignore]
+    found = {"first call": timed(call)[0]}
+    work = {"laplace": lambda: fit_laplace(psi, targets), "flow": flow, "call": call}
+    rounds = [{name: timed(each)[0] for name, each in work.items()} for _ in range(2)]
+    return found | {name: min(each[name] for each in rounds) for name in work}
