@@ -5,9 +5,12 @@ import pytest
 from equivocal.progress import progress, run_in_stages
 
 
-def test_long_work_reports_each_stage(capsys: pytest.CaptureFixture[str]) -> None:
+def test_long_work_reports_each_stage(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     stages = {"sentences": lambda: None, "questions": lambda: None}
-    run_in_stages("enumerating the world", stages, quiet=0.0)
+    monkeypatch.setattr("equivocal.progress.QUIET_SECONDS", 0.0)
+    run_in_stages("enumerating the world", stages)
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "enumerating the world: 1/2, sentences"
     assert lines[-1] == "enumerating the world: 2/2, questions"

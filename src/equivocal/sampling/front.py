@@ -33,7 +33,7 @@ from equivocal.sampling.engine.placement import (
 )
 from equivocal.sampling.engine.problem import Likelihood, Problem, collapse
 from equivocal.sampling.engine.products import Precision
-from equivocal.sampling.engine.settings import Observer, Outcome, RunSettings
+from equivocal.sampling.engine.settings import Observer, Outcome, Report, RunSettings
 from equivocal.sampling.engine.streaming import StreamedProblem, is_streamed
 from equivocal.sampling.info import make_info
 from equivocal.sampling.posterior import Posterior
@@ -101,6 +101,7 @@ def sample_posterior(
     devices: Any = None,
     precision: str = "full",
     observe: Observer | None = None,
+    report: Report | None = None,
     **options: Any,
 ) -> Posterior:
     """Sample the posterior over the weights of K logistic outputs that share one feature matrix.
@@ -147,6 +148,8 @@ def sample_posterior(
         `equivocal.sampling.engine.products`.
     observe : callable, optional
         Called with a `Snapshot` after every step of a method that moves an ensemble along τ.
+    report : callable, optional
+        Called now and then with two whole numbers: how much of the work is done, and of how much.
     **options
         What the method alone knows: `taming`, `dropout_rate`, `step_size`, `expectations`, …
 
@@ -197,6 +200,7 @@ def sample_posterior(
                 seed=choose_seed(seed),
                 memory_budget=memory_budget,
                 observe=observe,
+                report=report,
                 precision=Precision(precision),
             )
         check_same(_list_asked(problem, method, config, settings))
@@ -214,8 +218,9 @@ def _list_asked(
     problem: Problem, method: str, config: Any, settings: RunSettings
 ) -> dict[str, Any]:
     """List what processes that sample together must agree on."""
-    # an observer is the caller's own, and may be anything; processes may have unequal memory
-    own = asdict(replace(settings, memory_budget=None, observe=None)) | asdict(config)
+    # what is called is the caller's own, and may be anything; processes may have unequal memory
+    settings = replace(settings, memory_budget=None, observe=None, report=None)
+    own = asdict(settings) | asdict(config)
     names = ("num_outputs", "num_features", "dtype", "likelihood", "prior_mean")
     asked = {name: getattr(problem, name) for name in names}
     asked |= {"prior_variance": problem.prior_scale, "method": method}

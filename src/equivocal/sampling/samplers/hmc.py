@@ -69,9 +69,8 @@ class HmcConfig:
 
 def run(problem: Problem, config: HmcConfig, settings: RunSettings) -> Outcome:
     """Draw from every output's posterior, about its mean-field Gaussian."""
-    found = mean_field.run_gaussian(
-        problem, mean_field.choose_rule(problem), replace(settings, num_steps=None)
-    )
+    unlimited = replace(settings, num_steps=None, report=None)
+    found = mean_field.run_gaussian(problem, mean_field.choose_rule(problem), unlimited)
     return sample_about(problem, found, config, settings)
 
 
@@ -98,7 +97,7 @@ def sample_about(
         target = make_target(rows, jnp.asarray(mean), jnp.asarray(factor), plan.num_features)
         checked = _list_checked(problem, factor, config)
         z, gradient, lengths, r_hat, ess = _run_group(
-            make_keys(settings.seed, some), target, checked, rule, config, settings
+            some, K, target, checked, rule, config, settings
         )
         outcome.steps[outputs], outcome.r_hat[outputs], outcome.ess[outputs] = lengths, r_hat, ess
         for i, k in enumerate(some):
@@ -141,7 +140,8 @@ def _list_checked(problem: Problem, factor: np.ndarray, config: HmcConfig) -> np
 
 
 def _run_group(
-    keys: jax.Array,
+    some: range,
+    num_outputs: int,
     target: Any,
     checked: np.ndarray,
     rule: Rule,
@@ -153,13 +153,13 @@ def _run_group(
     Returns z and ∇U, (T, K, C, D), how many of the T each output takes, and its R̂ and effective
     size there.
     """
-    most = settings.num_steps or NUM_STEPS
+    keys, most = make_keys(settings.seed, some), settings.num_steps or NUM_STEPS
     length = min(ROUND, most)
     wanted = max(2 * length, -(-settings.num_particles // config.num_chains))
     chains = start_chains(keys, target, config.num_chains, rule)
     chains, *_ = run_chains(keys, chains, target, 1, NUM_WARMUP, rule._replace(adapt=True))
     draws: list[tuple[Any, Any]] = []
-    K = len(keys)
+    K = len(some)
     lengths, r_hat, ess = np.zeros(K, int), np.full(K, np.inf), np.zeros(K)
     while not lengths.all():
         while length * len(draws) < wanted:
@@ -173,6 +173,8 @@ def _run_group(
         finished = (good.all() if rule.joint else good) | (taken >= most)
         lengths = np.where((lengths == 0) & finished, taken, lengths)
         wanted = int(GROWTH * taken)
+        here = int(np.where(lengths > 0, most, taken).sum())
+        settings.tell(some.start * most + here, num_outputs * most)
     z, gradient = (np.concatenate(jax.device_get(part)) for part in zip(*draws, strict=True))
     return z, gradient, lengths, r_hat, ess
 

@@ -87,7 +87,7 @@ def run_gaussian(
     start_of = None
     if settings.num_steps is None and find_largest_anywhere(problem.num_rows) >= many_rows:
         few = sample_rows(problem, share)
-        roughly = replace(settings, tolerance=max(ROUGH, settings.tolerance))
+        roughly = replace(settings, tolerance=max(ROUGH, settings.tolerance), report=None)
         start_of = _start_from(run_gaussian(few, rule, roughly), plan.num_features)
     return run_flow(
         problem,
@@ -96,6 +96,7 @@ def run_gaussian(
         rule._replace(precision=settings.precision, slack=rule.slack + D * settings.precision.unit),
         tolerance=settings.tolerance,
         num_steps=settings.num_steps or NUM_STEPS,
+        report=settings.tell,
         start_of=start_of,
     )
 
