@@ -11,8 +11,9 @@ from contextvars import ContextVar
 from threading import Event, Thread
 from time import monotonic
 
+from rich import progress as widgets
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Column
 
 __all__ = ["Advance", "announce", "err", "progress", "report_part", "run_in_stages"]
 
@@ -38,18 +39,18 @@ def announce(text: str) -> None:
 def progress(what: str) -> Iterator[Advance]:
     """Yield a function that reports progress."""
     step = 0, 1, ""
-    with _draw_bar(what) if err.is_terminal else _print_lines(what) as show:
+    with (_draw_bar if err.is_terminal else _print_lines)(f"{what}: starting") as show:
 
         def advance(done: int, total: int, state: str) -> None:
             nonlocal step
             step = done, total, state
-            show(done, total, f"{done}/{total}, {state}")
+            show(done, total, f"{what}: {done}/{total}, {state}")
 
         def report(part: int, parts: int, name: str) -> None:
             done, total, state = step
-            states = ", ".join(filter(None, (state, f"{name} {part / parts:.0%}")))
-            # only `advance` ends a step
-            show(done + min(part / parts, 0.99), total, f"{done}/{total}, {states}")
+            share = min(max(part / parts, 0.01), 0.99)  # only `advance` begins and ends a step
+            states = ", ".join(filter(None, (f"{name} {share:.0%}", state)))
+            show(done + share, total, f"{what}: {done}/{total}, {states}")
 
         token = _report.set(report)
         try:
@@ -72,48 +73,46 @@ def run_in_stages(what: str, stages: Mapping[str, Callable[[], object]]) -> None
 
 
 @contextmanager
-def _draw_bar(what: str) -> Iterator[Show]:
+def _draw_bar(text: str) -> Iterator[Show]:
     """Draw a bar on the terminal; its spinner and its clock move in a thread of their own."""
-    with Progress(
-        SpinnerColumn(),
-        "{task.description}",
-        TimeElapsedColumn(),
-        BarColumn(20),
-        "{task.fields[state]}",
-        TimeRemainingColumn(),
-        console=err,
-        transient=True,
-    ) as bar:
-        task = bar.add_task(what, total=1, state="starting")
-        yield lambda done, total, state: bar.update(task, completed=done, total=total, state=state)
+    cut = Column(ratio=1, no_wrap=True)  # where lines are short, before all else
+    columns = (
+        widgets.SpinnerColumn(),
+        widgets.TimeElapsedColumn(),
+        widgets.BarColumn(20),
+        widgets.TimeRemainingColumn(),
+        widgets.TextColumn("{task.description}", markup=False, table_column=cut),
+    )
+    with widgets.Progress(*columns, console=err, transient=True, expand=True) as bar:
+        task = bar.add_task(text, total=1)
+        yield lambda at, of, text: bar.update(task, completed=at, total=of, description=text)
 
 
 @contextmanager
-def _print_lines(what: str) -> Iterator[Show]:
+def _print_lines(latest: str) -> Iterator[Show]:
     """Print a line at the first and last step, and every ten seconds, whether steps end or not."""
-    began, last, latest = monotonic(), 0.0, "starting"
-    first: tuple[float, float] | None = None
-    ended = Event()
+    began, last = monotonic(), 0.0
+    first, ended = (float("inf"), 0.0), Event()
 
     def show(done: float, total: int, text: str) -> None:
         nonlocal first, last, latest
         now, latest = monotonic(), text
-        if first is None and done > 0:
-            first = done, now  # the first step is slower than the others (it compiles)
-        elif first is not None and first[0] < done < total:
+        if done > 0:
+            first = min(first, (done, now))  # the first step is the slowest (it compiles)
+        if first[0] < done < total:
             pace = (now - first[1]) / (done - first[0])
             latest = f"{text}, about {pace * (total - done):.0f} s left"
         due = done in (1, total) or now - last >= SECONDS_BETWEEN_LINES
         if due and now - began >= QUIET_SECONDS:
             last = now
-            err.print(f"{what}: {latest}", soft_wrap=True)
+            err.print(latest, soft_wrap=True)
 
     def repeat() -> None:
         nonlocal last
         while not ended.wait(max(began, last) + SECONDS_BETWEEN_LINES - monotonic()):
             if (now := monotonic()) - last >= SECONDS_BETWEEN_LINES:  # no step ended meanwhile
                 last = now
-                err.print(f"{what}: {now - began:.0f} s so far, {latest}", soft_wrap=True)
+                err.print(f"{latest}, {now - began:.0f} s so far", soft_wrap=True)
 
     thread = Thread(target=repeat, daemon=True)
     thread.start()

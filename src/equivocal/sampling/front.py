@@ -219,8 +219,7 @@ def _list_asked(
 ) -> dict[str, Any]:
     """List what processes that sample together must agree on."""
     # what is called is the caller's own, and may be anything; processes may have unequal memory
-    settings = replace(settings, memory_budget=None, observe=None, report=None)
-    own = asdict(settings) | asdict(config)
+    own = asdict(replace(settings, memory_budget=None, observe=None, report=None)) | asdict(config)
     names = ("num_outputs", "num_features", "dtype", "likelihood", "prior_mean")
     asked = {name: getattr(problem, name) for name in names}
     asked |= {"prior_variance": problem.prior_scale, "method": method}
