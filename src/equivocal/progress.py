@@ -84,8 +84,9 @@ def _draw_bar(text: str) -> Iterator[Show]:
         widgets.TextColumn("{task.description}", markup=False, table_column=cut),
     )
     with widgets.Progress(*columns, console=err, transient=True, expand=True) as bar:
-        task = bar.add_task(text, total=1)
-        yield lambda at, of, text: bar.update(task, completed=at, total=of, description=text)
+        key = bar.add_task(text, total=1)
+        # the clock of a full bar would stop, whatever comes after the last step
+        yield lambda at, of, text: bar.update(key, completed=0.999 * at, total=of, description=text)
 
 
 @contextmanager
