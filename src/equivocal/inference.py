@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from equivocal.gestalt import Network, Run, features
 from equivocal.gestalt.runs import split_corpus
+from equivocal.progress import report_part
 from equivocal.sampling import Posterior, sample_posterior
 from equivocal.sampling.engine.settings import Observer
 from equivocal.world import Corpus
@@ -128,5 +129,6 @@ def infer_posterior(
         tolerance=sampler.tolerance,
         seed=seed,
         observe=observe,
+        report=lambda done, total: report_part(done, total, "sampling"),
         **sampler.options,
     )

@@ -1,13 +1,22 @@
-"""Progress: a line for each stage once something takes long, silence for what is quick."""
+"""Progress: lines at least every ten seconds once something takes long, none for what is quick."""
 
+import re
+import threading
+import time
+
+import numpy as np
 import pytest
 
-from equivocal.progress import progress, run_in_stages
+from equivocal.inference import LastLayer, SamplerSettings, infer_posterior
+from equivocal.progress import progress, report_part, run_in_stages
 
 
-def test_long_work_reports_each_stage(capsys: pytest.CaptureFixture[str]) -> None:
+def test_long_work_reports_each_stage(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     stages = {"sentences": lambda: None, "questions": lambda: None}
-    run_in_stages("enumerating the world", stages, quiet=0.0)
+    monkeypatch.setattr("equivocal.progress.QUIET_SECONDS", 0.0)
+    run_in_stages("enumerating the world", stages)
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "enumerating the world: 1/2, sentences"
     assert lines[-1] == "enumerating the world: 2/2, questions"
@@ -17,3 +26,51 @@ def test_quick_work_reports_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     with progress("blinking") as advance:
         advance(1, 1, "done")
     assert capsys.readouterr().err == ""
+
+
+def test_a_long_step_prints_lines_until_it_ends(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody reports anything meanwhile, as in a program that compiles."""
+    monkeypatch.setattr("equivocal.progress.SECONDS_BETWEEN_LINES", 0.2)
+    threads = threading.active_count()
+    with progress("compiling"):
+        time.sleep(1.5)
+    assert threading.active_count() == threads
+    lines = capsys.readouterr().err.splitlines()
+    assert 3 <= len(lines) <= 7  # one in 0.2 s, or fewer where cores are busy
+    assert all(re.fullmatch(r"compiling: starting, \d s so far", line) for line in lines)
+    time.sleep(0.5)
+    assert capsys.readouterr().err == ""
+
+
+def test_nothing_is_printed_after_a_bar_is_closed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("equivocal.progress.SECONDS_BETWEEN_LINES", 0.1)
+    with pytest.raises(KeyboardInterrupt), progress("compiling"):
+        raise KeyboardInterrupt
+    report_part(1, 2, "sampling")  # the bar is gone, so this goes nowhere
+    time.sleep(0.3)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_posterior_reports_its_share_of_the_step(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("equivocal.progress.QUIET_SECONDS", 0.0)
+    monkeypatch.setattr("equivocal.progress.SECONDS_BETWEEN_LINES", 0.005)
+    rng = np.random.default_rng(0)
+    targets = rng.integers(0, 2, (40, 3)).astype(float)
+    layer = LastLayer(rng.normal(size=(40, 4)), targets, np.ones(40), np.zeros((3, 4)))
+    sampler = SamplerSettings(method="dropout-deterministic", num_steps=20)
+    with progress("posteriors") as advance:
+        advance(2, 5, "network 2")
+        infer_posterior(layer, sampler, 1.0, 0)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "posteriors: 2/5, network 2"
+    found = [re.match(r"posteriors: 2/5, sampling (\d+)%, network 2", line) for line in lines]
+    shares = [int(match[1]) for match in found if match]
+    assert shares == sorted(shares)
+    assert len(set(shares)) >= 5  # of 20 steps; some take less time than there is between lines
+    assert shares[-1] <= 99  # only `advance` ends the step

@@ -267,3 +267,21 @@ def test_counts_and_one_hot_rows_are_the_same_softmax() -> None:
         np.repeat(x, repeats, axis=0), np.repeat(labels, repeats), likelihood="softmax"
     )
     np.testing.assert_allclose(counted.mean, repeated.mean, atol=1e-5)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_run_reports_how_much_is_done(method: str) -> None:
+    """Never less than before, of the same total, and all of it at the end."""
+    reports: list[tuple[int, int]] = []
+    sample_posterior(
+        *small(num_outputs=5),
+        method=method,
+        num_particles=40,
+        num_steps=60,
+        report=lambda done, total: reports.append((done, total)),
+    )
+    done, totals = zip(*reports, strict=True)
+    assert len(set(totals)) == 1
+    assert list(done) == sorted(done)
+    assert done[-1] == totals[0]
+    assert all(isinstance(number, int) for number in done + totals)

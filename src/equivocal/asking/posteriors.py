@@ -20,7 +20,7 @@ from equivocal.asking.network import has_network_shapes
 from equivocal.asking.source import AskSettings, Source
 from equivocal.asking.vocabulary import Vocabulary
 from equivocal.errors import UserError
-from equivocal.progress import Advance, announce, progress
+from equivocal.progress import announce, progress
 from equivocal.store import UnreadableError, read_tensors
 from equivocal.store.locks import hold_folder
 from equivocal.store.runs import find_damaged
@@ -94,8 +94,8 @@ def load_ensemble(source: Source, kind: str, variance: float) -> Arrays:
     def make() -> Arrays:
         title = f"{what} for prior variance {variance:g}"
         announce(f"the {title} is sampled once and cached in {source.folder}")
-        with progress(title) as advance:
-            arrays = sample(source, variance, advance)
+        with progress(title):
+            arrays = sample(source, variance)
         return {name: np.ascontiguousarray(array) for name, array in arrays.items()}
 
     key = source.folder.name  # holds the hash of everything that the arrays depend on
@@ -104,14 +104,12 @@ def load_ensemble(source: Source, kind: str, variance: float) -> Arrays:
     )
 
 
-def _sample_converged(source: Source, variance: float, advance: Advance) -> Arrays:
+def _sample_converged(source: Source, variance: float) -> Arrays:
     from equivocal.inference import infer_posterior
 
     layer, unit_of = _collect_layer(source)
-    advance(0, 1, "sampling")
     sampler = choose_sampler(source.settings)
     posterior = infer_posterior(layer, sampler, variance, source.settings.seed)
-    advance(1, 1, "done")
     return {"particles": np.asarray(posterior.particles[unit_of], np.float32)}
 
 
@@ -124,7 +122,7 @@ def choose_sampler(settings: AskSettings) -> "SamplerSettings":
     )
 
 
-def _sample_path(source: Source, variance: float, advance: Advance) -> Arrays:
+def _sample_path(source: Source, variance: float) -> Arrays:
     """Watch the paper's sampler at the kept steps; its time τ is the median over units."""
     from equivocal.inference import SamplerSettings, infer_posterior
 
@@ -135,8 +133,6 @@ def _sample_path(source: Source, variance: float, advance: Advance) -> Arrays:
     time = np.full((len(steps), units), np.nan)
 
     def observe(snapshot: "Snapshot") -> None:
-        done = snapshot.outputs.start * steps[-1] + len(snapshot.outputs) * snapshot.step
-        advance(round(100 * done / (units * steps[-1])), 100, "per cent")
         if snapshot.step in steps:
             at = steps.index(snapshot.step)
             outputs = slice(snapshot.outputs.start, snapshot.outputs.stop)

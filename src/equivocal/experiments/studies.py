@@ -212,7 +212,8 @@ def _probe(study: Study) -> None:
 
 
 def _analyse(study: Study) -> None:
-    written = study.analyse()
+    with progress("analysing"):
+        written = study.analyse()
     what = "wrote tables and claims in" if written else "tables and claims are up to date in"
     announce(f"{what} {study.folder}")
 

@@ -33,7 +33,7 @@ from equivocal.sampling.engine.placement import (
 )
 from equivocal.sampling.engine.problem import Likelihood, Problem, collapse
 from equivocal.sampling.engine.products import Precision
-from equivocal.sampling.engine.settings import Observer, Outcome, RunSettings
+from equivocal.sampling.engine.settings import Observer, Outcome, Report, RunSettings
 from equivocal.sampling.engine.streaming import StreamedProblem, is_streamed
 from equivocal.sampling.info import make_info
 from equivocal.sampling.posterior import Posterior
@@ -102,6 +102,7 @@ def sample_posterior(
     precision: str = "full",
     observe: Observer | None = None,
     refine: bool = False,
+    report: Report | None = None,
     **options: Any,
 ) -> Posterior:
     """Sample the posterior over the weights of K logistic outputs that share one feature matrix.
@@ -151,6 +152,8 @@ def sample_posterior(
     refine : bool
         For the Gaussian methods: sample those outputs exactly (by "hmc") for which a Gaussian is
         not enough; `info.refined` says which.
+    report : callable, optional
+        Called now and then with two whole numbers: how much of the work is done, and of how much.
     **options
         What the method alone knows: `taming`, `dropout_rate`, `step_size`, `expectations`, …
 
@@ -202,6 +205,7 @@ def sample_posterior(
                 seed=choose_seed(seed),
                 memory_budget=memory_budget,
                 observe=observe,
+                report=report,
                 precision=Precision(precision),
                 refine=refine,
             )
@@ -222,8 +226,8 @@ def _list_asked(
     problem: Problem, method: str, config: Any, settings: RunSettings
 ) -> dict[str, Any]:
     """List what processes that sample together must agree on."""
-    # an observer is the caller's own, and may be anything; processes may have unequal memory
-    own = asdict(replace(settings, memory_budget=None, observe=None)) | asdict(config)
+    # what is called is the caller's own, and may be anything; processes may have unequal memory
+    own = asdict(replace(settings, memory_budget=None, observe=None, report=None)) | asdict(config)
     names = ("num_outputs", "num_features", "dtype", "likelihood", "prior_mean")
     asked = {name: getattr(problem, name) for name in names}
     asked |= {"prior_variance": problem.prior_scale, "method": method}

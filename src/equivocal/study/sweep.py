@@ -61,8 +61,8 @@ def _run_study(networks: Parcel, settings: StudySettings, stimuli: str) -> dict[
         networks.unpack(folder)
         (folder / GIVEN).write_text(stimuli, encoding="utf-8")
         study = prepare(settings.model_copy(update={"folder": str(folder)}), folder)
-        study.infer(_ignore_progress)
-        study.probe(_ignore_progress)
+        study.infer(lambda *_: None)  # a point is one step of the sweep
+        study.probe(lambda *_: None)
         study.analyse()
         tables = {
             path.stem: path.read_text(encoding="utf-8")
@@ -70,10 +70,6 @@ def _run_study(networks: Parcel, settings: StudySettings, stimuli: str) -> dict[
         }
         claims = (folder / "claims.csv").read_text(encoding="utf-8")
         return {"settings": settings.model_dump(mode="json"), "claims": claims, "tables": tables}
-
-
-def _ignore_progress(done: int, total: int, state: str) -> None:
-    """Report nothing: a point is one step of the sweep."""
 
 
 def _is_study(content: Any) -> bool:

@@ -82,6 +82,8 @@ def run_ensemble(
             taken = taken + ~done
             done = done | np.asarray(stop)
             _observe(problem, settings, some, i, state)
+            here = int(np.where(done, num_steps, i).sum())
+            settings.tell(some.start * num_steps + here, K * num_steps)
             if done.all():
                 break
         finished[outputs], steps[outputs] = done, taken

@@ -10,6 +10,7 @@ The stopping rule (`_find_finished`, `PATIENCE`) may be changed here; the step i
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import islice
+from operator import length_hint
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +23,7 @@ from equivocal.sampling.engine.plan import Plan, round_to_power_of_two
 from equivocal.sampling.engine.problem import Problem
 from equivocal.sampling.engine.products import Precision
 from equivocal.sampling.engine.rows import InMemory
-from equivocal.sampling.engine.settings import Outcome
+from equivocal.sampling.engine.settings import Outcome, Report
 from equivocal.sampling.engine.shapes import Array, Int
 from equivocal.sampling.engine.starts import Start, start_near_prior
 from equivocal.sampling.engine.streaming import Streamed, StreamedProblem
@@ -39,6 +40,7 @@ def run_flow(
     *,
     tolerance: float,
     num_steps: int,
+    report: Report,
     nodes_of: Callable[[int], np.ndarray] | None = None,
     start_of: Start | None = None,
 ) -> Outcome:
@@ -75,6 +77,7 @@ def run_flow(
             _collect(outcome, held[free], free, state, info, steps[free] - 1, tolerance)
         held[free], steps[free] = -1, 0
         patience.renew(free)
+        report(K - length_hint(queue) - int((held >= 0).sum()), K)
         following = list(islice(queue, len(free)))
         if not following:
             continue

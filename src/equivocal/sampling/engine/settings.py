@@ -25,6 +25,7 @@ class Snapshot(NamedTuple):
 
 
 Observer = Callable[[Snapshot], None]
+Report = Callable[[int, int], None]  # how much is done, and of how much
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +38,14 @@ class RunSettings:
     seed: int
     memory_budget: int | None
     observe: Observer | None = None
+    report: Report | None = None
     precision: Precision = Precision.FULL
     refine: bool = False  # sample exactly where a Gaussian is not enough
+
+    def tell(self, done: int, total: int) -> None:
+        """Tell whoever wants to know how much of the run is done."""
+        if self.report is not None:
+            self.report(done, total)
 
 
 @dataclass(kw_only=True, eq=False)

@@ -131,7 +131,7 @@ def run(problem: Problem, config: AldiConfig, settings: RunSettings) -> Outcome:
             f"num_particles must exceed D + 1 = {D + 1} for method 'aldi', got {J}: fewer "
             f"particles cannot leave the subspace they start in. Use num_particles >= {D + 2}."
         )
-    unlimited = replace(settings, num_steps=None)
+    unlimited = replace(settings, num_steps=None, report=None)
     gaussian = mean_field.run_gaussian(problem, mean_field.RULE, unlimited)
     mean, factor = gaussian.mean, gaussian.factor
     assert factor is not None, "mean-field gives a factor"

@@ -96,6 +96,7 @@ def _run_ensemble(problem: Problem, settings: RunSettings) -> Outcome:
         FlowRule(compute_deviations, average_over_ensemble, slack=D / J, symmetric=True),
         tolerance=settings.tolerance,
         num_steps=settings.num_steps or NUM_STEPS,
+        report=settings.tell,
         nodes_of=noise_of,
         start_of=start_of if confined else None,
     )

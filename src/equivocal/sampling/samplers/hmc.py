@@ -71,9 +71,8 @@ class HmcConfig:
 
 def run(problem: Problem, config: HmcConfig, settings: RunSettings) -> Outcome:
     """Draw from every output's posterior, about its mean-field Gaussian."""
-    found = mean_field.run_gaussian(
-        problem, mean_field.choose_rule(problem), replace(settings, num_steps=None)
-    )
+    unlimited = replace(settings, num_steps=None, report=None)
+    found = mean_field.run_gaussian(problem, mean_field.choose_rule(problem), unlimited)
     return sample_about(problem, found, config, settings)
 
 
@@ -110,7 +109,7 @@ def sample_about(
         target = make_target(rows, jnp.asarray(mean), jnp.asarray(factor), plan.num_features)
         checked = _list_checked(problem, factor, config)
         keys = make_keys(settings.seed, numbers[outputs])
-        found_here = _run_group(keys, target, checked, rule, config, settings)
+        found_here = _run_group(keys, some, K, target, checked, rule, config, settings)
         z, gradient, lengths, r_hat[outputs], ess[outputs] = found_here
         outcome.steps[outputs] = lengths
         for i, k in enumerate(some):
@@ -173,6 +172,8 @@ def _list_checked(problem: Problem, factor: np.ndarray, config: HmcConfig) -> np
 
 def _run_group(
     keys: jax.Array,
+    some: range,
+    num_outputs: int,
     target: Any,
     checked: np.ndarray,
     rule: Rule,
@@ -186,11 +187,11 @@ def _run_group(
     """
     most = settings.num_steps or NUM_STEPS
     length = min(ROUND, most)
-    wanted = max(2 * length, -(-settings.num_particles // config.num_chains))
+    wanted = max(min(2 * length, most), -(-settings.num_particles // config.num_chains))
     chains = start_chains(keys, target, config.num_chains, rule)
     chains, *_ = run_chains(keys, chains, target, 1, NUM_WARMUP, rule._replace(adapt=True))
     draws: list[tuple[Any, Any]] = []
-    K = len(keys)
+    K = len(some)
     lengths, r_hat, ess = np.zeros(K, int), np.full(K, np.inf), np.zeros(K)
     while not lengths.all():
         while length * len(draws) < wanted:
@@ -204,6 +205,8 @@ def _run_group(
         finished = (good.all() if rule.joint else good) | (taken >= most)
         lengths = np.where((lengths == 0) & finished, taken, lengths)
         wanted = int(GROWTH * taken)
+        here = int(np.where(lengths > 0, most, taken).sum())
+        settings.tell(some.start * most + here, num_outputs * most)
     z, gradient = (np.concatenate(jax.device_get(part)) for part in zip(*draws, strict=True))
     return z, gradient, lengths, r_hat, ess
 

@@ -100,7 +100,7 @@ def run_gaussian(
         start_of = _start_from(w, start[1] / problem.prior_scale[:, None], plan.num_features)
     elif settings.num_steps is None and find_largest_anywhere(problem.num_rows) >= many_rows:
         few = sample_rows(problem, share)
-        roughly = replace(settings, tolerance=max(ROUGH, settings.tolerance))
+        roughly = replace(settings, tolerance=max(ROUGH, settings.tolerance), report=None)
         found = run_gaussian(few, rule, roughly)
         assert found.factor is not None, "a flow gives a factor"
         start_of = _start_from(found.mean, found.factor, plan.num_features)
@@ -117,6 +117,7 @@ def run_gaussian(
         ),
         tolerance=settings.tolerance,
         num_steps=settings.num_steps or NUM_STEPS,
+        report=settings.tell,
         start_of=start_of,
     )
 

@@ -111,6 +111,7 @@ def run(problem: Problem, config: NutsConfig, settings: RunSettings) -> Outcome:
         divergences += int(np.asarray(diverging).sum())
         if per_chain >= FEWEST:
             r_hat[k], ess[k] = compute_convergence(chains.transpose(2, 0, 1))
+        settings.tell(k + 1, K)
     return Outcome(
         mean=particles.mean(axis=1),
         particles=particles,
@@ -135,7 +136,7 @@ def _choose_coordinates(
     if not config.preconditioned:
         identity = np.broadcast_to(np.eye(D, dtype=problem.dtype), (K, D, D))
         return np.zeros((K, D), problem.dtype), identity
-    unlimited = replace(settings, num_steps=None)
+    unlimited = replace(settings, num_steps=None, report=None)
     found = mean_field.run_gaussian(problem, mean_field.RULE, unlimited)
     assert found.factor is not None, "mean-field gives a factor"
     return found.mean, found.factor
