@@ -102,15 +102,12 @@ class SuitesResult(Result):
 
         Constructions replace their own results only, and a user's own figures stay.
         """
-        from equivocal.report.style import save_figure
-
         folder, settings = Path(folder), dict(self.settings)
         if self.suites:
             announce_overwrite(folder / "suites.toml", settings["suites"], COMPARED)
             _remove_earlier(folder)
         write_tables(folder / "tables", self.tables)
-        for name, figure in self.draw().items():
-            save_figure(figure, folder / "figures", name)
+        self.save_figures(folder)
         if self.constructions:
             earlier = _load_constructions_settings(folder / "constructions.toml")
             settings["constructions"] = earlier | settings["constructions"]
