@@ -153,13 +153,12 @@ def _run_group(
     Returns z and ∇U, (T, K, C, D), how many of the T each output takes, and its R̂ and effective
     size there.
     """
-    keys, most = make_keys(settings.seed, some), settings.num_steps or NUM_STEPS
+    keys, most, K = make_keys(settings.seed, some), settings.num_steps or NUM_STEPS, len(some)
     length = min(ROUND, most)
     wanted = max(2 * length, -(-settings.num_particles // config.num_chains))
     chains = start_chains(keys, target, config.num_chains, rule)
     chains, *_ = run_chains(keys, chains, target, 1, NUM_WARMUP, rule._replace(adapt=True))
     draws: list[tuple[Any, Any]] = []
-    K = len(some)
     lengths, r_hat, ess = np.zeros(K, int), np.full(K, np.inf), np.zeros(K)
     while not lengths.all():
         while length * len(draws) < wanted:
