@@ -87,8 +87,6 @@ def run_multiverse(
     UnfinishedError
         Where a point failed; the results of the others are saved.
     """
-    from equivocal.report.style import save_figure
-
     grid = grid if isinstance(grid, Grid) else load_grid(grid)
     folder, tasks = Path(out), make_effect_tasks(grid)
     with hold_folder(folder):
@@ -100,8 +98,7 @@ def run_multiverse(
         result = MultiverseResult(
             name="multiverse", tables={"multiverse": table}, settings=_describe(grid)
         )
-        for name, figure in result.draw().items():
-            save_figure(figure, folder / "figures", name)
+        result.save_figures(folder)
     return result
 
 

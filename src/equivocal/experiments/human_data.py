@@ -81,10 +81,7 @@ class TrialsResult(Result):
         texts = {f"{name}.csv": table.to_csv(index=False) for name, table in self.tables.items()}
         for name, text in (texts | self.scripts).items():
             write_text_atomically(folder / name, text)
-        for name, figure in self.draw().items():
-            from equivocal.report.style import save_figure
-
-            save_figure(figure, folder / "figures", name)
+        self.save_figures(folder)
 
 
 def compare_trials(

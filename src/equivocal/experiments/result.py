@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import tomli_w
 
+from equivocal.progress import progress
 from equivocal.store.files import write_text_atomically
 
 if TYPE_CHECKING:
@@ -39,14 +40,21 @@ class Result:
         """Draw the figures of this result, by name."""
         return {}
 
-    def write(self, folder: str | Path) -> None:
-        """Write tables/NAME.csv, figures/NAME.{svg,png} and, last, the record of the settings."""
+    def save_figures(self, folder: Path) -> None:
+        """Draw the figures and save them as figures/NAME.{svg,png}."""
         from equivocal.report.style import save_figure
 
+        with progress("drawing") as advance:
+            figures = self.draw()
+            for done, (name, figure) in enumerate(figures.items(), start=1):
+                save_figure(figure, folder / "figures", name)
+                advance(done, len(figures), name)
+
+    def write(self, folder: str | Path) -> None:
+        """Write tables/NAME.csv, figures/NAME.{svg,png} and, last, the record of the settings."""
         folder = Path(folder)
         write_tables(folder / "tables", self.tables)
-        for name, figure in self.draw().items():
-            save_figure(figure, folder / "figures", name)
+        self.save_figures(folder)
         write_text_atomically(folder / f"{self.name}.toml", tomli_w.dumps(self.settings))
 
 

@@ -22,7 +22,7 @@ from equivocal.experiments.networks import choose_training, train_or_load
 from equivocal.experiments.result import Result, write_tables
 from equivocal.gestalt import Run, TrainingSettings
 from equivocal.machine import collect_versions, get_package_version
-from equivocal.progress import announce, progress
+from equivocal.progress import Advance, announce, progress
 from equivocal.store import UnreadableError, is_plain_name, read_toml
 from equivocal.store.files import explain_write_errors, write_text_atomically
 from equivocal.store.locks import hold_folder
@@ -102,15 +102,12 @@ class SuitesResult(Result):
 
         Constructions replace their own results only, and a user's own figures stay.
         """
-        from equivocal.report.style import save_figure
-
         folder, settings = Path(folder), dict(self.settings)
         if self.suites:
             announce_overwrite(folder / "suites.toml", settings["suites"], COMPARED)
             _remove_earlier(folder)
         write_tables(folder / "tables", self.tables)
-        for name, figure in self.draw().items():
-            save_figure(figure, folder / "figures", name)
+        self.save_figures(folder)
         if self.constructions:
             earlier = _load_constructions_settings(folder / "constructions.toml")
             settings["constructions"] = earlier | settings["constructions"]
@@ -268,11 +265,12 @@ def _run_paradigms(
     for (_, asked), own in groups.items():
         run = trained.train(own[0].world)
         sampled = [measure for measure in asked if is_from_particles(measure, beliefs)]
-        if plain := [measure for measure in asked if measure not in sampled]:
-            parts.append(measure_words(run.networks, own, plain, by_role=by_role))
-        if sampled:
-            find = _sample_posteriors(run, trained.store).__getitem__
-            parts.append(measure_words(run.networks, own, sampled, find, by_role=by_role))
+        with progress(f"measuring in world {run.world.name}") as advance:
+            if plain := [measure for measure in asked if measure not in sampled]:
+                parts.append(measure_words(run.networks, own, plain, by_role=by_role))
+            if sampled:
+                find = _sample_posteriors(run, trained.store, advance).__getitem__
+                parts.append(measure_words(run.networks, own, sampled, find, by_role=by_role))
     tables = findings.tabulate_all(pd.concat(parts, ignore_index=True), suites)
     settings = describe_suites(suites, measures, beliefs, trained.training, by_role=by_role)
     settings["seconds"] = round(perf_counter() - began, 3)
@@ -280,13 +278,13 @@ def _run_paradigms(
     return Result(name="suites", tables=tables, settings=settings, summary=summary)
 
 
-def _sample_posteriors(run: Run, store: Store) -> list[np.ndarray]:
+def _sample_posteriors(run: Run, store: Store, advance: Advance) -> list[np.ndarray]:
     """Load or sample the particles of every network."""
     particles = []
-    with progress("posteriors") as advance:
-        for index in range(len(run.networks)):
-            particles.append(sample_particles(run, index, store))
-            advance(index + 1, len(run.networks), "sampled")
+    for index in range(len(run.networks)):
+        advance(index, len(run.networks), f"posterior of network {index}")
+        particles.append(sample_particles(run, index, store))
+    advance(len(run.networks), len(run.networks), "all posteriors are ready")
     return particles
 
 

@@ -185,13 +185,12 @@ def _run_group(
     Returns z and ∇U, (T, K, C, D), how many of the T each output takes, and its R̂ and effective
     size there.
     """
-    most = settings.num_steps or NUM_STEPS
+    most, K = settings.num_steps or NUM_STEPS, len(some)
     length = min(ROUND, most)
     wanted = max(min(2 * length, most), -(-settings.num_particles // config.num_chains))
     chains = start_chains(keys, target, config.num_chains, rule)
     chains, *_ = run_chains(keys, chains, target, 1, NUM_WARMUP, rule._replace(adapt=True))
     draws: list[tuple[Any, Any]] = []
-    K = len(some)
     lengths, r_hat, ess = np.zeros(K, int), np.full(K, np.inf), np.zeros(K)
     while not lengths.all():
         while length * len(draws) < wanted:
