@@ -30,9 +30,16 @@ NAME_OF = {
     "mle": "trained network (MLE)",
     "paper": "Bayesian, paper's sampler",
     "converged": "Bayesian, converged",
+    "exact": "HMC, exact",
     "nuts": "NUTS",
 }
-COLOUR_OF = {"mle": COLOURS[0], "paper": COLOURS[1], "converged": COLOURS[2], "nuts": COLOURS[6]}
+COLOUR_OF = {
+    "mle": COLOURS[0],
+    "paper": COLOURS[1],
+    "converged": COLOURS[2],
+    "exact": COLOURS[6],
+    "nuts": COLOURS[3],
+}
 
 
 @contextmanager

@@ -44,8 +44,8 @@ def judge_claims(
         As `compute_tables` returns them.
     evidence : dict
         What activations do not hold, any of it: `accuracy` (of units) and `exact_match`, lists over
-        networks, `all_zeros`, and `nuts` with `sd_ratio` and `mean_shift` (by sampler, lists over
-        questions), `seconds_nuts`, `seconds_paper`, `seconds_converged`, `units` and `network`.
+        networks, `all_zeros`, `exact` as `measure_differences` returns it, and `nuts` with
+        `seconds_nuts`, `seconds_paper`, `seconds_converged` and `units`.
 
     Returns
     -------

@@ -3,7 +3,8 @@
     prepare  settings.toml, stimuli.csv the study's own copies, so that a folder can stand alone
     train    run.toml, networks/        (`equivocal.gestalt`)
     infer    posteriors/                a posterior per sampler, prior variance and network
-    probe    activations.nc, .csv.gz    answers to the stimuli; path.nc along τ; nuts.nc beside NUTS
+    probe    activations.nc, .csv.gz    answers to the stimuli; path.nc along τ;
+                                        exact.nc, nuts.nc beside the exact posterior
     analyse  tables/, claims.csv
     report   figures/, report.html      (`equivocal.report`)
 
@@ -35,6 +36,7 @@ from equivocal.store.files import ensure_writable, write_atomically, write_text_
 from equivocal.store.runs import locate_network
 from equivocal.store.store import Store, hash_code, hash_content, hash_files
 from equivocal.study.activations import (
+    SUMMARIES,
     compute_activations,
     describe_columns,
     flatten_activations,
@@ -42,14 +44,19 @@ from equivocal.study.activations import (
     read_dataset,
 )
 from equivocal.study.claims import find_impossible_numbers, judge_claims
-from equivocal.study.comparisons import compare_with_nuts, trace_effect
+from equivocal.study.comparisons import (
+    compare_with_exact,
+    compare_with_nuts,
+    measure_differences,
+    trace_effect,
+)
 from equivocal.study.settings import StudySettings, load_study
 from equivocal.study.stimuli import MAX_BYTES, Stimuli, load_stimuli
 from equivocal.study.tables import PRINTED_STUDY, compute_tables
 from equivocal.world import World
 
-ANALYSED = ("activations.nc", "nuts.nc", "scores.csv", "settings.toml")
-PROBED = ("probe", "path", "nuts")
+ANALYSED = ("activations.nc", "exact.nc", "nuts.nc", "scores.csv", "settings.toml")
+PROBED = ("probe", "path", "exact", "nuts")
 
 
 class _Job(NamedTuple):
@@ -157,7 +164,7 @@ class Study:
         return [path]
 
     def probe(self, on_step: Advance) -> None:
-        """Ask the stimuli, follow the effect along τ, and compare with NUTS."""
+        """Ask the stimuli, follow the effect along τ, and compare with the exact posterior."""
         posteriors = [job.locate(self.folder) for job in self._jobs]
         self._check(posteriors, (job.name for job in self._jobs), "infer")
         settings, key = self.settings, self._hash_questions()
@@ -168,12 +175,18 @@ class Study:
                 hash_content(key, settings.path.model_dump(), inference),
                 lambda: [self._write("path.nc", trace_effect(*asked))],
             ),
+            "exact": (
+                hash_content(key, settings.exact.model_dump(), inference),
+                lambda: [
+                    self._write("exact.nc", compare_with_exact(*asked, self.read("activations.nc")))
+                ],
+            ),
             "nuts": (
                 hash_content(key, settings.nuts.model_dump(), inference),
                 lambda: [self._write("nuts.nc", compare_with_nuts(*asked))],
             ),
         }
-        wanted = PROBED if settings.nuts.networks else PROBED[:2]
+        wanted = [one for one in PROBED if one == "probe" or getattr(settings, one).networks]
         for done, name in enumerate(wanted):
             on_step(done, len(wanted), name)
             self.store.make(name, *works[name])
@@ -208,8 +221,18 @@ class Study:
         return self.folder / name
 
     def read(self, name: str) -> xr.Dataset:
-        """Read activations.nc, path.nc or nuts.nc; a `UserError` says how to get it if need be."""
+        """Read a dataset that `probe` wrote; a `UserError` says how to get it if need be."""
         return read_dataset(self._find(name))
+
+    def read_comparison(self) -> xr.Dataset:
+        """Read exact.nc, with what NUTS answers where it was run, and NaN elsewhere."""
+        exact = self.read("exact.nc")
+        if not self.settings.nuts.networks:
+            return exact
+        nuts = self.read("nuts.nc")
+        own = nuts[[f"nuts_{what}" for what in SUMMARIES[:4]]]
+        own = own.expand_dims(network=[int(nuts.attrs["network"])])
+        return exact.merge(own, join="left", combine_attrs="override")
 
     def _find(self, name: str) -> Path:
         path = self.folder / name
@@ -264,13 +287,10 @@ class Study:
             "all_zeros": float(scores["all_zeros"].mean()),
             "exact_match": scores["exact_match"].tolist(),
         }
+        if self.settings.exact.networks:
+            evidence["exact"] = measure_differences(self.read_comparison())
         if self.settings.nuts.networks:
-            nuts = self.read("nuts.nc")
-            mean, sd = nuts["nuts_mean"], nuts["nuts_sd"]
-            samplers = ("paper", "converged")
-            shift = {s: (abs(nuts[f"{s}_mean"] - mean) / sd).values.tolist() for s in samplers}
-            ratio = {s: (nuts[f"{s}_sd"] / sd).values.tolist() for s in samplers}
-            evidence["nuts"] = {**nuts.attrs, "sd_ratio": ratio, "mean_shift": shift}
+            evidence["nuts"] = self.read("nuts.nc").attrs
         return evidence
 
 
