@@ -102,7 +102,8 @@ def draw_exact_comparison(exact: xr.Dataset) -> Figure:
 
 
 def _draw_against_exact(means: Axes, widths: Axes, exact: xr.Dataset, name: str) -> None:
-    look: dict[str, Any] = {"color": COLOUR_OF.get(name, COLOURS[3]), "ms": 3, "alpha": 0.6}
+    look: dict[str, Any] = {"color": COLOUR_OF.get(name, COLOURS[3]), "ms": 3.5}
+    look["alpha"] = 1.0 if name == "nuts" else 0.6  # few marks, on top of many
     marker, pair = MARKERS.get(name, "^"), ("exact", name)
     means.plot(*(_clip(exact[f"{which}_mean"]).ravel() for which in pair), marker, **look)
     width = (exact[f"{which}_high"] - exact[f"{which}_low"] for which in pair)

@@ -346,7 +346,8 @@ def judge_like_hmc(entry: Entry, facts: Facts, sampler: str) -> Finding:  # noqa
     why = facts.explain("like_hmc", verdict, alike=alike, near=near, **counts)
     if "nuts" in exact["sd_ratio"]:
         ratio, shift = _get_differences(exact, "nuts")
-        found = {"questions": len(ratio), "low": ratio.min(), "high": ratio.max()}
+        low, median, high = np.quantile(ratio, (0, 0.5, 1))
+        found = {"questions": len(ratio), "low": low, "median": median, "high": high}
         why += " " + facts.explain("like_hmc", "nuts", shift=shift.max(), **found)
     return Finding(text, verdict, why)
 
