@@ -106,7 +106,7 @@ def kinds(
     chains = dict.fromkeys(("r_hat", "ess"), exact["exact_mean"])
     exact = exact.assign({f"{name}_sd": exact["exact_mean"] for name in who} | chains)
     exact.attrs |= {"posteriors": 12, "unconverged": "none"}
-    nuts = exact.isel(network=0, drop=True)
+    nuts = exact.isel(network=[0])
     seconds = {f"seconds_{name}": 1.0 for name in who[1:]}
     nuts.attrs |= {"units": "a, b", "network": 0, "verdict": "converged.", **seconds}
     datasets = {"activations.nc": made_up.activations(1), "path.nc": path, "nuts.nc": nuts}

@@ -142,8 +142,7 @@ def _write_notes(study: Study) -> list[str]:
     if study.settings.name == PRINTED_STUDY:
         notes += TEXTS["notes"]["paper"]
     if study.settings.exact.networks:
-        exact = study.read("exact.nc").attrs
-        notes.append(str(TEXTS["notes"]["exact"]).format(**exact))
+        notes.append(TEXTS["notes"]["exact"].format(**study.read("exact.nc").attrs))
     if study.settings.nuts.networks:
         notes.append(f"NUTS, for comparison: {study.read('nuts.nc').attrs['verdict']}")
     return notes

@@ -33,13 +33,7 @@ NAME_OF = {
     "exact": "HMC, exact",
     "nuts": "NUTS",
 }
-COLOUR_OF = {
-    "mle": COLOURS[0],
-    "paper": COLOURS[1],
-    "converged": COLOURS[2],
-    "exact": COLOURS[6],
-    "nuts": COLOURS[3],
-}
+COLOUR_OF = {name: COLOURS[i] for name, i in zip(NAME_OF, (0, 1, 2, 6, 3), strict=True)}
 
 
 @contextmanager

@@ -73,7 +73,7 @@ _LAYOUTS: dict[str, tuple[dict[str, tuple[str, ...]], dict[str, type]]] = {
         {"posteriors": int, "unconverged": str},
     ),
     "nuts.nc": (
-        {f"nuts_{what}": COMPARED[1:] for what in SUMMARIES[:4]},
+        {f"nuts_{what}": COMPARED for what in SUMMARIES[:4]},
         {"units": str, "network": int, "verdict": str}
         | {f"seconds_{who}": float for who in ("nuts", *SAMPLERS)},
     ),

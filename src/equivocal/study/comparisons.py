@@ -22,38 +22,10 @@ from equivocal.gestalt import Network, Run
 from equivocal.inference import LastLayer, SamplerSettings, collect_last_layer, infer_posterior
 from equivocal.sampling import Posterior
 from equivocal.sampling.engine.settings import Snapshot
-from equivocal.study.activations import HEARD, SAMPLERS, SUMMARIES, summarise_answers
+from equivocal.study.activations import HEARD, SUMMARIES, summarise_answers
 from equivocal.study.measures import compute_measures, find_central_prior
 from equivocal.study.settings import StudySettings
 from equivocal.study.stimuli import Stimuli
-
-__all__ = [
-    "Watched",
-    "add_reference_levels",
-    "compare_with_exact",
-    "compare_with_nuts",
-    "measure_differences",
-    "trace_effect",
-]
-
-
-class Watched:
-    """The indicated units of one condition, one for each role and item, at the critical word."""
-
-    def __init__(self, stimuli: Stimuli, condition: str) -> None:
-        rows = [stimuli.rows[condition, item] for item in stimuli.items]
-        self.roles = list(rows[0].tracked)
-        self.items = list(stimuli.items)
-        self.utterances = [row.utterance.first(row.critical) for row in rows]
-        self.units = list(dict.fromkeys(unit for row in rows for unit in row.tracked.values()))
-        self.unit_of = np.array(
-            [[self.units.index(row.tracked[role]) for row in rows] for role in self.roles]
-        )  # (role, item)
-
-    def collect_features(self, network: Network) -> np.ndarray:
-        """Collect what the last layer is given at the critical word, (role, item, D)."""
-        heard = [network.probe_features(said, self.roles).values[-1] for said in self.utterances]
-        return np.stack(heard, axis=1)
 
 
 def trace_effect(run: Run, stimuli: Stimuli, settings: StudySettings) -> xr.Dataset:
@@ -73,19 +45,24 @@ def trace_effect(run: Run, stimuli: Stimuli, settings: StudySettings) -> xr.Data
     Dataset
         `time` (network, step) and, for each role, `indicated_ROLE` (network, step, item).
     """
-    watched = Watched(stimuli, stimuli.conditions[-1])
+    asked = list_questions(stimuli, stimuli.conditions[-1])
     numbers = range(min(settings.path.networks, len(run.networks)))
-    times, answers = zip(*(_follow(run, n, watched, settings) for n in numbers), strict=True)
-    shown = xr.DataArray(
-        np.stack(answers).astype(np.float32),
-        dims=("network", "step", "role", "item"),
+    times, answers = zip(*(_follow(run, n, asked, settings) for n in numbers), strict=True)
+    indicated = np.stack(answers).astype(np.float32)
+    shown = xr.Dataset(
+        {
+            f"indicated_{role}": (
+                ("network", "step", "item"),
+                indicated[..., asked["probe"] == role],
+            )
+            for role in asked["probe"].unique()
+        },
         coords={
             "network": np.arange(len(numbers)),
             "step": np.arange(settings.path.num_steps + 1),
-            "role": [f"indicated_{role}" for role in watched.roles],
-            "item": watched.items,
+            "item": list(stimuli.items),
         },
-    ).to_dataset("role")
+    )
     shown["time"] = (("network", "step"), np.stack(times))
     return shown.assign_attrs(
         paper_steps=settings.inference.samplers["paper"].num_steps or 0,
@@ -95,27 +72,23 @@ def trace_effect(run: Run, stimuli: Stimuli, settings: StudySettings) -> xr.Data
 
 
 def _follow(
-    run: Run, index: int, watched: Watched, settings: StudySettings
+    run: Run, index: int, asked: pd.DataFrame, settings: StudySettings
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Follow one network's ensemble: median τ of the units, and (step, role, item) activations."""
-    network, inference = run.networks[index], settings.inference
-    units = [network.world.units.index(unit) for unit in watched.units]
-    layer = collect_last_layer(run, network, inference.rows).select(units)
-    psi = watched.collect_features(network)
-    steps = settings.path.num_steps
-    time = np.full((steps + 1, len(units)), np.nan)
-    answers = np.full((steps + 1, len(units), *psi.shape[:2]), np.nan)
+    """Follow one network's ensemble: median τ of the units, and (step, question) activations."""
+    inference, steps = settings.inference, settings.path.num_steps
+    layer, psi, column = _collect_questions(run, index, asked, inference.rows)
+    time = np.full((steps + 1, len(layer.trained)), np.nan)
+    answers = np.full((*time.shape, len(psi)), np.nan)
 
     def observe(snapshot: Snapshot) -> None:
         outputs = slice(snapshot.outputs.start, snapshot.outputs.stop)
         time[snapshot.step, outputs] = snapshot.time
-        logits = np.einsum("kjd,rid->kjri", snapshot.particles, psi)
+        logits = np.einsum("kjd,qd->kjq", snapshot.particles, psi)
         answers[snapshot.step, outputs] = expit(logits).mean(axis=1)
 
     sampler = inference.samplers["paper"].model_copy(update={"num_steps": steps})
     infer_posterior(layer, sampler, inference.central_prior, inference.get_seed(index), observe)
-    roles, items = np.indices(watched.unit_of.shape)
-    indicated = _fill_forward(answers)[:, watched.unit_of, roles, items]
+    indicated = _fill_forward(answers)[:, column, np.arange(len(psi))]
     return np.nanmedian(_fill_forward(time), axis=1), indicated
 
 
@@ -166,10 +139,10 @@ def compare_with_exact(
         `r_hat` and `ess` of the unit asked for. Attributes name what has not converged.
     """
     inference, exact = settings.inference, settings.exact
-    asked = _list_questions(stimuli, exact.units)
+    asked = list_questions(stimuli, most=exact.units)
     parts, missed = [], []
-    for index, network in enumerate(run.networks[: exact.networks]):
-        layer, psi, column = _collect_questions(run, network, stimuli, asked, inference.rows)
+    for index in range(min(exact.networks, len(run.networks))):
+        layer, psi, column = _collect_questions(run, index, asked, inference.rows)
         sampler = SamplerSettings(
             method="hmc", num_particles=exact.num_particles, options={"check_at": psi}
         )
@@ -180,38 +153,15 @@ def compare_with_exact(
         chains = {name: ("question", getattr(info, name)[column]) for name in ("r_hat", "ess")}
         parts.append(xr.Dataset(_answer("exact", posterior, psi, column) | chains))
     numbers = pd.RangeIndex(len(parts), name="network")
-    places = {str(name): place for name, place in asked.to_xarray().items()}
+    places = {name: asked[name].to_xarray() for name in (*HEARD, "unit")}
     here = answers.sel(network=numbers, prior=inference.central_prior).sel(places)
     others = {
         f"{sampler}_{what}": here[what].sel(sampler=sampler).reset_coords(drop=True)
         for sampler, what in product(inference.samplers, SUMMARIES[:4])
     }
-    return (
-        xr.concat(parts, numbers)
-        .assign(others)
-        .assign_attrs(
-            posteriors=len(parts) * asked["unit"].nunique(),
-            unconverged=join_names(missed, most=8),
-            prior=inference.central_prior,
-        )
-    )
-
-
-def measure_differences(exact: xr.Dataset) -> dict[str, Any]:
-    """Measure how far each sampler is from the exact posterior, as `judge_claims` takes it.
-
-    Parameters
-    ----------
-    exact : Dataset
-        The file `exact.nc` of a study, with NUTS or without (`Study.read_comparison`).
-    """
-    found = {**exact.attrs, "networks": exact.sizes["network"], "sd_ratio": {}, "mean_shift": {}}
-    mean, sd = exact["exact_mean"], exact["exact_sd"]
-    for who in (*SAMPLERS, *(["nuts"] if "nuts_sd" in exact else [])):
-        run = exact[f"{who}_sd"].notnull().values
-        found["sd_ratio"][who] = (exact[f"{who}_sd"] / sd).values[run].tolist()
-        found["mean_shift"][who] = (abs(exact[f"{who}_mean"] - mean) / sd).values[run].tolist()
-    return found
+    found = xr.concat(parts, numbers).assign(others)
+    posteriors = len(parts) * asked["unit"].nunique()
+    return found.assign_attrs(posteriors=posteriors, unconverged=join_names(missed, most=8))
 
 
 def compare_with_nuts(run: Run, stimuli: Stimuli, settings: StudySettings) -> xr.Dataset:
@@ -229,11 +179,11 @@ def compare_with_nuts(run: Run, stimuli: Stimuli, settings: StudySettings) -> xr
     Returns
     -------
     Dataset
-        `nuts_mean`, `_sd`, `_low` and `_high` by question; attributes hold the seconds.
+        `nuts_mean`, `_sd`, `_low` and `_high` by network and question; attributes hold the seconds.
     """
     inference, nuts = settings.inference, settings.nuts
-    asked = _list_questions(stimuli, nuts.units)
-    layer, psi, column = _collect_questions(run, run.networks[0], stimuli, asked, inference.rows)
+    asked = list_questions(stimuli, most=nuts.units)
+    layer, psi, column = _collect_questions(run, 0, asked, inference.rows)
     reference = SamplerSettings(
         method="nuts",
         num_particles=nuts.draws,
@@ -250,38 +200,60 @@ def compare_with_nuts(run: Run, stimuli: Stimuli, settings: StudySettings) -> xr
         if name == "nuts":
             attributes["verdict"] = posterior.info.message
             found = _answer(name, posterior, psi, column)
-    return xr.Dataset(found, coords={"question": asked.index}, attrs=attributes)
+    dataset = xr.Dataset(found, coords={"question": asked.index}, attrs=attributes)
+    return dataset.expand_dims(network=[0])
 
 
-def _list_questions(stimuli: Stimuli, most: int) -> pd.DataFrame:
-    """List the questions about `most` tracked units, as "reversal, dinner: pizza as agent"."""
-    rows = (stimuli.rows[place] for place in product(stimuli.conditions, stimuli.items))
-    asked = (
-        (row.condition, row.name, row.critical, *pair)
-        for row in rows
-        for pair in row.tracked.items()
+def list_questions(stimuli: Stimuli, *conditions: str, most: int | None = None) -> pd.DataFrame:
+    """List what is asked about the tracked units, at the critical word of each sentence.
+
+    Parameters
+    ----------
+    stimuli : Stimuli
+        The sentences.
+    *conditions : str
+        Those that are asked; all, if none is given.
+    most : int, optional
+        At most so many units, in the order of the stimuli.
+
+    Returns
+    -------
+    DataFrame
+        Condition, item, position, probe, unit and the words so far, by a name such as "reversal,
+        dinner: pizza as agent".
+    """
+    rows = (
+        stimuli.rows[place] for place in product(conditions or stimuli.conditions, stimuli.items)
     )
-    table = pd.DataFrame(asked, columns=[*HEARD, "unit"])
-    who = table["unit"] + " as " + table["probe"]
-    table.index = pd.Index(table["condition"] + ", " + table["item"] + ": " + who, name="question")
-    return table[table["unit"].isin(table["unit"].unique()[:most])]
+    asked = {
+        f"{row.condition}, {row.name}: {unit} as {role}": (
+            *(row.condition, row.name, row.critical, role, unit),
+            row.utterance.first(row.critical),
+        )
+        for row in rows
+        for role, unit in row.tracked.items()
+    }
+    table = pd.DataFrame.from_dict(asked, orient="index", columns=[*HEARD, "unit", "heard"])
+    return table[table["unit"].isin(table["unit"].unique()[:most])].rename_axis("question")
+
+
+def collect_features(network: Network, asked: pd.DataFrame) -> np.ndarray:
+    """Collect what the last layer is given at each question, (question, D)."""
+    heard = zip(asked["heard"], asked["probe"], strict=True)
+    return np.stack([network.probe_features(said, [probe]).values[-1, 0] for said, probe in heard])
 
 
 def _collect_questions(
-    run: Run, network: Network, stimuli: Stimuli, asked: pd.DataFrame, rows: str
-) -> tuple[LastLayer, np.ndarray, list[int]]:
-    """Collect the rows of the units asked for, features (question, D), and each question's unit."""
-    units = list(asked["unit"].unique())
-    layer = collect_last_layer(run, network, rows)
-    psi = [
-        network.probe_features(stimuli.rows[condition, item].utterance, [probe])[position - 1, 0]
-        for condition, item, position, probe, _ in asked.itertuples(index=False)
-    ]
+    run: Run, index: int, asked: pd.DataFrame, rows: str
+) -> tuple[LastLayer, np.ndarray, np.ndarray]:
+    """Collect the rows of the units asked for, the features, and the unit of each question."""
+    network, (column, units) = run.networks[index], pd.factorize(asked["unit"])
     numbers = [network.world.units.index(unit) for unit in units]
-    return layer.select(numbers), np.stack(psi), [units.index(unit) for unit in asked["unit"]]
+    layer = collect_last_layer(run, network, rows).select(numbers)
+    return layer, collect_features(network, asked), column
 
 
-def _answer(name: str, posterior: Posterior, psi: np.ndarray, column: list[int]) -> dict[str, Any]:
+def _answer(name: str, posterior: Posterior, psi: np.ndarray, column: np.ndarray) -> dict[str, Any]:
     """Summarise the activation of one unit at each question."""
     return {
         f"{name}_{what}": ("question", values[np.arange(len(psi)), column])

@@ -36,7 +36,6 @@ from equivocal.store.files import ensure_writable, write_atomically, write_text_
 from equivocal.store.runs import locate_network
 from equivocal.store.store import Store, hash_code, hash_content, hash_files
 from equivocal.study.activations import (
-    SUMMARIES,
     compute_activations,
     describe_columns,
     flatten_activations,
@@ -44,12 +43,7 @@ from equivocal.study.activations import (
     read_dataset,
 )
 from equivocal.study.claims import find_impossible_numbers, judge_claims
-from equivocal.study.comparisons import (
-    compare_with_exact,
-    compare_with_nuts,
-    measure_differences,
-    trace_effect,
-)
+from equivocal.study.comparisons import compare_with_exact, compare_with_nuts, trace_effect
 from equivocal.study.settings import StudySettings, load_study
 from equivocal.study.stimuli import MAX_BYTES, Stimuli, load_stimuli
 from equivocal.study.tables import PRINTED_STUDY, compute_tables
@@ -169,28 +163,19 @@ class Study:
         self._check(posteriors, (job.name for job in self._jobs), "infer")
         settings, key = self.settings, self._hash_questions()
         asked, inference = (self.run, self.stimuli, settings), settings.inference.model_dump()
-        works: dict[str, tuple[str, Callable[[], Iterable[Path]]]] = {
-            "probe": (key, self._write_activations),
-            "path": (
-                hash_content(key, settings.path.model_dump(), inference),
-                lambda: [self._write("path.nc", trace_effect(*asked))],
-            ),
-            "exact": (
-                hash_content(key, settings.exact.model_dump(), inference),
-                lambda: [
-                    self._write("exact.nc", compare_with_exact(*asked, self.read("activations.nc")))
-                ],
-            ),
-            "nuts": (
-                hash_content(key, settings.nuts.model_dump(), inference),
-                lambda: [self._write("nuts.nc", compare_with_nuts(*asked))],
-            ),
+        makers: dict[str, Callable[[], xr.Dataset]] = {
+            "path": lambda: trace_effect(*asked),
+            "exact": lambda: compare_with_exact(*asked, self.read("activations.nc")),
+            "nuts": lambda: compare_with_nuts(*asked),
         }
-        wanted = [one for one in PROBED if one == "probe" or getattr(settings, one).networks]
-        for done, name in enumerate(wanted):
-            on_step(done, len(wanted), name)
-            self.store.make(name, *works[name])
-        on_step(len(wanted), len(wanted), "answered")
+        wanted = [name for name in makers if getattr(settings, name).networks]
+        on_step(0, len(wanted) + 1, "probe")
+        self.store.make("probe", key, self._write_activations)
+        for done, name in enumerate(wanted, 1):
+            on_step(done, len(wanted) + 1, name)
+            own = hash_content(key, name, getattr(settings, name).model_dump(), inference)
+            self.store.make(name, own, partial(self._write_made, f"{name}.nc", makers[name]))
+        on_step(len(wanted) + 1, len(wanted) + 1, "answered")
 
     def _hash_questions(self) -> str:
         settings = self.settings
@@ -220,6 +205,9 @@ class Study:
             dataset.to_netcdf(temporary, engine="scipy")
         return self.folder / name
 
+    def _write_made(self, name: str, make: Callable[[], xr.Dataset]) -> list[Path]:
+        return [self._write(name, make())]
+
     def read(self, name: str) -> xr.Dataset:
         """Read a dataset that `probe` wrote; a `UserError` says how to get it if need be."""
         return read_dataset(self._find(name))
@@ -227,12 +215,9 @@ class Study:
     def read_comparison(self) -> xr.Dataset:
         """Read exact.nc, with what NUTS answers where it was run, and NaN elsewhere."""
         exact = self.read("exact.nc")
-        if not self.settings.nuts.networks:
-            return exact
-        nuts = self.read("nuts.nc")
-        own = nuts[[f"nuts_{what}" for what in SUMMARIES[:4]]]
-        own = own.expand_dims(network=[int(nuts.attrs["network"])])
-        return exact.merge(own, join="left", combine_attrs="override")
+        if self.settings.nuts.networks:
+            exact = exact.merge(self.read("nuts.nc"), join="left", combine_attrs="override")
+        return exact
 
     def _find(self, name: str) -> Path:
         path = self.folder / name
@@ -288,7 +273,12 @@ class Study:
             "exact_match": scores["exact_match"].tolist(),
         }
         if self.settings.exact.networks:
-            evidence["exact"] = measure_differences(self.read_comparison())
+            exact = self.read_comparison()
+            evidence["exact"] = {**exact.attrs, "networks": exact.sizes["network"]}
+            for who in ("paper", "converged", "nuts")[: 2 + ("nuts_sd" in exact)]:
+                sd, shift = exact[f"{who}_sd"], abs(exact[f"{who}_mean"] - exact["exact_mean"])
+                ratios = (part / exact["exact_sd"] for part in (sd, shift))
+                evidence["exact"][who] = [part.values[sd.notnull()] for part in ratios]
         if self.settings.nuts.networks:
             evidence["nuts"] = self.read("nuts.nc").attrs
         return evidence
