@@ -102,11 +102,15 @@ def kinds(
     study = Study(load_study(folder / "study.toml"), folder)
     path = made_up.path().assign_coords(network=[0, 1], step=np.arange(31), item=["a", "b", "c"])
     path.attrs |= {"prior": 1.0, "condition": "reversal"}
-    nuts = made_up.nuts()
-    nuts = nuts.assign({f"{name}_sd": nuts["nuts_mean"] for name in ("nuts", "paper", "converged")})
-    seconds = {f"seconds_{name}": 1.0 for name in ("nuts", "paper", "converged")}
+    exact, who = made_up.exact(), ("exact", "nuts", "paper", "converged")
+    chains = dict.fromkeys(("r_hat", "ess"), exact["exact_mean"])
+    exact = exact.assign({f"{name}_sd": exact["exact_mean"] for name in who} | chains)
+    exact.attrs |= {"posteriors": 12, "unconverged": "none"}
+    nuts = exact.isel(network=[0])
+    seconds = {f"seconds_{name}": 1.0 for name in who[1:]}
     nuts.attrs |= {"units": "a, b", "network": 0, "verdict": "converged.", **seconds}
     datasets = {"activations.nc": made_up.activations(1), "path.nc": path, "nuts.nc": nuts}
+    datasets["exact.nc"] = exact
     for name, dataset in datasets.items():
         dataset.to_netcdf(folder / name, engine="scipy")
     save_members(make_deep_ensemble(small_run.networks), folder / "members.safetensors")

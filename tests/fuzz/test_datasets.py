@@ -52,7 +52,10 @@ def attribute(name: str, value: object) -> Callable[[xr.Dataset], xr.Dataset]:
         ),
         ("path.nc", attribute("condition", [1, 2]), "condition is not one str"),
         ("path.nc", lambda d: d.assign_coords(item=["a", "b/../..", "c"]), "is not a plain"),
-        ("nuts.nc", lambda d: d.drop_vars("paper_sd"), "the variable paper_sd is missing"),
+        ("exact.nc", lambda d: d.drop_vars("paper_sd"), "the variable paper_sd is missing"),
+        ("exact.nc", lambda d: d.assign(r_hat=d["r_hat"].isel(network=0)), "other dimensions"),
+        ("exact.nc", attribute("unconverged", 3), "unconverged is not one str"),
+        ("nuts.nc", lambda d: d.drop_vars("nuts_sd"), "the variable nuts_sd is missing"),
         ("nuts.nc", attribute("seconds_nuts", [1.0, 2.0]), "is not one float"),
     ],
 )
@@ -67,7 +70,7 @@ def test_datasets_of_another_kind(
         changed(kinds[name], tmp_path, change)
 
 
-@pytest.mark.parametrize("name", ["activations.nc", "path.nc", "nuts.nc"])
+@pytest.mark.parametrize("name", ["activations.nc", "path.nc", "exact.nc", "nuts.nc"])
 def test_unchanged_datasets_are_read(name: str, kinds: dict[str, Kind], tmp_path: Path) -> None:
     changed(kinds[name], tmp_path, lambda dataset: dataset)
 

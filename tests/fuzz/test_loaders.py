@@ -24,7 +24,7 @@ from tests.fuzz.damage import STEPS, VALUES, damaged, replaced
 TOTAL = int(os.environ.get("EQUIVOCAL_FUZZ", "1000"))
 NAMES = [
     *("world", "stimuli", "study", "grid", "sweep", "run", "curves", "network", "asked"),
-    *("posterior", "record", "activations.nc", "path.nc", "nuts.nc"),
+    *("posterior", "record", "activations.nc", "path.nc", "exact.nc", "nuts.nc"),
     *("suite", "items", "trials", "packed", "measures", "members", "readings"),
 ]
 PARSED = [

@@ -87,17 +87,20 @@ def path(references: bool = True) -> xr.Dataset:
     )
 
 
-def nuts() -> xr.Dataset:
-    """Four questions; one mean is exactly zero."""
+def exact() -> xr.Dataset:
+    """Three networks, four questions; one mean of each is exactly zero, NUTS saw one network."""
     rng = np.random.default_rng(2)
     values = {}
-    for name in ("nuts", "paper", "converged"):
-        low, mean, high = np.sort(rng.uniform(size=(3, 4)), axis=0)
-        mean[0] = low[0] = 0.0
+    for name in ("exact", "paper", "converged", "nuts"):
+        low, mean, high = np.sort(rng.uniform(size=(3, 3, 4)), axis=0)
+        mean[:, 0] = low[:, 0] = 0.0
+        if name == "nuts":
+            low[1:] = mean[1:] = high[1:] = np.nan
         values |= {f"{name}_low": low, f"{name}_mean": mean, f"{name}_high": high}
     labels = ["congruent, a", "congruent, b", "reversal, a", "reversal, b"]
     return xr.Dataset(
-        {name: ("question", value) for name, value in values.items()}, coords={"question": labels}
+        {name: (("network", "question"), value) for name, value in values.items()},
+        coords={"network": [0, 1, 2], "question": labels},
     )
 
 

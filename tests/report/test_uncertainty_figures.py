@@ -1,12 +1,12 @@
-"""Entropies, exact beliefs and NUTS."""
+"""Entropies, exact beliefs and the exact posterior."""
 
 import numpy as np
 from scipy.special import entr
 
 from equivocal.report.learning_figures import draw_calibration_panels
-from equivocal.report.uncertainty_figures import draw_nuts_comparison, draw_uncertainty
+from equivocal.report.uncertainty_figures import draw_exact_comparison, draw_uncertainty
 from equivocal.study.summaries import tabulate_calibration, tabulate_entropies
-from tests.report.made_up import ITEMS, activations, nuts
+from tests.report.made_up import ITEMS, activations, exact
 
 ESTIMATES = ["mle", "paper", "converged"]
 
@@ -69,14 +69,38 @@ def test_calibration_says_when_there_are_no_exact_beliefs() -> None:
     assert "no exact beliefs" in drawn.axes[0].texts[0].get_text()
 
 
-def test_nuts_figure_pairs_samplers_with_nuts_and_names_every_question() -> None:
-    data = nuts()
-    means, widths, each = draw_nuts_comparison(data).axes
-    assert [text.get_text() for text in each.get_yticklabels()] == list(data["question"].values)
-    np.testing.assert_allclose(means.lines[0].get_xdata()[1:], data["nuts_mean"][1:])
-    np.testing.assert_allclose(means.lines[1].get_ydata()[1:], data["converged_mean"][1:])
+def test_samplers_of_all_networks_stand_against_the_exact_posterior() -> None:
+    data = exact()
+    means, widths, _ = draw_exact_comparison(data).axes
+    assert means.get_xlabel() == widths.get_xlabel() == "HMC, exact"
+    shown = {
+        name: tuple(np.reshape(values, (3, 4)) for values in line.get_data())
+        for name, line in zip(("paper", "converged", "nuts"), means.lines, strict=False)
+    }
+    for name, (x, y) in shown.items():
+        np.testing.assert_allclose(x[:, 1:], data["exact_mean"][:, 1:])
+        np.testing.assert_allclose(y[:, 1:], data[f"{name}_mean"][:, 1:])
+    assert shown["paper"][0][0, 0] > 0  # zero is moved to where a logit axis can show it
     expected = data["paper_high"] - data["paper_low"]
-    np.testing.assert_allclose(widths.lines[0].get_ydata(), expected)
-    ends = [segment[:, 0] for segment in each.collections[0].get_segments()]
-    np.testing.assert_allclose(ends[1:], np.c_[data["nuts_low"], data["nuts_high"]][1:])
-    assert means.lines[0].get_xdata()[0] > 0  # zero is moved to where a logit axis can show it
+    np.testing.assert_allclose(widths.lines[0].get_ydata(), expected.values.ravel())
+
+
+def test_every_question_to_the_first_network_is_named_with_its_intervals() -> None:
+    data = exact()
+    figure = draw_exact_comparison(data)
+    each = figure.axes[2]
+    assert [text.get_text() for text in each.get_yticklabels()] == list(data["question"].values)
+    first = data.isel(network=0)
+    for name, drawn in zip(("exact", "paper", "converged", "nuts"), each.collections, strict=True):
+        ends = [segment[:, 0] for segment in drawn.get_segments()]
+        np.testing.assert_allclose(ends[1:], np.c_[first[f"{name}_low"], first[f"{name}_high"]][1:])
+    assert (
+        figure.legends[0].get_title().get_text().startswith("above: 3 networks; below: the first")
+    )
+
+
+def test_the_exact_posterior_is_drawn_without_nuts() -> None:
+    data = exact().drop_vars(["nuts_low", "nuts_mean", "nuts_high"]).isel(network=[0])
+    figure = draw_exact_comparison(data)
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert labels == ["HMC, exact", "Bayesian, paper's sampler", "Bayesian, converged"]

@@ -8,11 +8,15 @@ from equivocal.study.claims import COLUMNS, judge_claims
 from equivocal.study.tables import compute_tables
 from tests.study.test_statistics import SLOW, made_up
 
+EXACT = {
+    "paper": ([1.5, 1.8, 64.0], [0.1, 0.2, 3.0]),  # ratios, shifts
+    "converged": ([0.9, 1.0, 1.1], [0.01, 0.02, 0.03]),
+    "networks": 3,
+    "posteriors": 3,
+    "unconverged": "none",
+}
 NUTS = {
-    "sd_ratio": {"paper": [1.5, 1.8, 64.0], "converged": [0.9, 1.0, 1.1]},
-    "mean_shift": {"paper": [0.1, 0.2, 3.0], "converged": [0.01, 0.02, 0.03]},
     "seconds_nuts": 100.0,
-    "network": 0,
     "units": "pizza, woman",
     "seconds_paper": 3.0,
     "seconds_converged": 200.0,
@@ -21,6 +25,7 @@ EVIDENCE = {
     "accuracy": [0.991, 0.992, 0.990],
     "exact_match": [0.5, 0.6, 0.55],
     "all_zeros": 0.973,
+    "exact": EXACT,
     "nuts": NUTS,
 }
 
@@ -127,19 +132,36 @@ def test_convergence_is_mentioned_where_it_differs():
     assert row["at_paper_steps"] != row["at_convergence"]
 
 
-def test_samplers_beside_nuts(as_claimed):
+def test_samplers_beside_the_exact_posterior(as_claimed):
     assert as_claimed.loc["like-hmc", "verdict"] == "direction only"
+    assert "Of 3 answers (networks: 3), 67%" in as_claimed.loc["like-hmc", "why"]
     assert "would be: replicated" in as_claimed.loc["like-hmc", "why"]
     assert as_claimed.loc["faster-than-hmc", "verdict"] == "direction only"
     assert "would be: not replicated. It is not faster." in as_claimed.loc["faster-than-hmc", "why"]
-    ratios = {"sd_ratio": {"paper": [1.1, 1.2]}, "mean_shift": {"paper": [0.1, 0.2]}}
-    found = judged(made_up(3), {"nuts": NUTS | ratios})
+    near = EXACT | {"paper": ([1.1, 1.2], [0.1, 0.2])}
+    del near["converged"]
+    found = judged(made_up(3), {"exact": near, "nuts": NUTS})
     assert found.loc["faster-than-hmc", "verdict"] == "replicated"
     assert found.loc["like-hmc", "at_convergence"] == "not run"
-    ratios["sd_ratio"]["paper"] = [64.0, 80.0]
-    found = judged(made_up(3), {"nuts": NUTS | ratios})
+    found = judged(made_up(3), {"exact": near | {"paper": ([64.0, 80.0], [0.1, 0.2])}})
     assert found.loc["like-hmc", "verdict"] == "not replicated"
-    assert found.loc["like-hmc", "at_paper_steps"].startswith("sd 72 × that of NUTS in the median")
+    text = "sd 72 × that of Hamiltonian Monte Carlo in the median"
+    assert found.loc["like-hmc", "at_paper_steps"].startswith(text)
+    assert found.loc["faster-than-hmc", "why"] == "NUTS was not run in this study."
+
+
+def test_what_did_not_converge_and_what_nuts_says_is_told():
+    nuts = {"nuts": ([0.96, 1.02], [0.01, 0.04])}
+    missed = {"unconverged": "pizza of network 2"}
+    found = judged(made_up(3), {"exact": EXACT | nuts | missed})
+    why = found.loc["like-hmc", "why"]
+    assert "that did not converge, of 3: pizza of network 2." in why
+    assert "NUTS has 0.99 times its standard deviation in the median (0.96 to 1.02" in why
+    assert "means within 0.04 of it" in why
+    assert "in 2 answers" in why
+    plain = judged(made_up(3), {"exact": EXACT | missed}).loc["like-hmc"]
+    assert plain["verdict"] == found.loc["like-hmc", "verdict"]  # NUTS judges nothing
+    assert "NUTS" not in plain["why"]
 
 
 def test_calibration_is_the_distance_to_the_truth(as_claimed):

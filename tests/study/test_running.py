@@ -165,6 +165,48 @@ def test_the_path_starts_at_the_prior_and_moves(finished: Study) -> None:
     assert not np.allclose(agents[:, 0], agents[:, -1])
 
 
+def test_the_exact_posterior_is_of_all_tracked_units_of_all_networks(finished: Study) -> None:
+    exact, dataset = finished.read("exact.nc"), finished.read("activations.nc")
+    assert dict(exact.sizes) == {"network": 2, "question": 8}
+    assert exact.attrs["posteriors"] == 8
+    assert exact.attrs["unconverged"] == "none"
+    assert (exact["r_hat"] <= 1.01).all()
+    assert (exact["ess"] >= 400).all()
+    one = {"condition": "reversal", "item": "bone", "position": 2, "probe": "agent"}
+    for sampler in ("paper", "converged"):  # not sampled again
+        there = dataset["sd"].sel(sampler=sampler, prior=1.0, unit="bone", **one)
+        here = exact[f"{sampler}_sd"].sel(question="reversal, bone: bone as agent")
+        np.testing.assert_array_equal(here, there)
+    # the Gaussian is close on these networks; for another unit or question it is far
+    np.testing.assert_allclose(exact["exact_mean"], exact["converged_mean"], atol=0.02)
+    assert ((exact["exact_low"] <= exact["exact_mean"]) & (exact["exact_mean"] < 1)).all()
+    evidence = finished._collect_evidence()
+    assert "nuts" not in evidence
+    ratio = (exact["paper_sd"] / exact["exact_sd"]).values.ravel()
+    np.testing.assert_allclose(np.ravel(evidence["exact"]["paper"][0]), ratio)
+    assert evidence["exact"]["networks"] == 2
+
+
+def test_nuts_stands_beside_the_exact_posterior_where_it_was_run(
+    finished: Study, tmp_path: Path
+) -> None:
+    shutil.copytree(finished.folder, tmp_path / "copy")
+    first = finished.read("exact.nc").isel(network=[0], question=slice(3))
+    answers = {f"nuts_{name}": 2 * first[f"exact_{name}"] for name in ("mean", "sd", "low", "high")}
+    seconds = {f"seconds_{name}": 9.0 for name in ("nuts", "paper", "converged")}
+    attributes = {"units": "dog, cat", "network": 0, "verdict": "converged.", **seconds}
+    dataset = xr.Dataset(answers, attrs=attributes).drop_encoding()
+    dataset.to_netcdf(tmp_path / "copy" / "nuts.nc", engine="scipy")
+    study = Study(finished.settings.change({"nuts.networks": 1}), tmp_path / "copy")
+    both = study.read_comparison()
+    assert both["nuts_sd"].notnull().values.tolist() == [[True] * 3 + [False] * 5, [False] * 8]
+    evidence = study._collect_evidence()
+    np.testing.assert_allclose(evidence["exact"]["nuts"][0], [2.0] * 3)
+    assert evidence["exact"]["unconverged"] == "none"
+    assert len(evidence["exact"]["paper"][0]) == 16
+    assert evidence["nuts"]["seconds_nuts"] == 9
+
+
 def test_a_second_run_does_nothing(finished: Study) -> None:
     files = [*sorted(finished.folder.rglob("*.safetensors")), finished.folder / "activations.nc"]
     before = [file.stat().st_mtime_ns for file in files]
@@ -213,7 +255,7 @@ def test_tables_that_were_changed_or_removed_are_written_again(finished: Study) 
 
 NAMED = [
     "posteriors/converged_1/01.safetensors",
-    *("activations.nc", "activations.csv.gz", "dictionary.csv", "path.nc"),
+    *("activations.nc", "activations.csv.gz", "dictionary.csv", "path.nc", "exact.nc"),
     *("claims.csv", "tables/paired_models.csv"),
 ]
 

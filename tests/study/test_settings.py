@@ -21,7 +21,7 @@ def test_preset_names_every_setting() -> None:
     study = load_study("paper")
     assert content["training"] == asdict(study.training_settings)
     assert study.training_settings == TrainingSettings()  # what `equivocal train` starts from
-    for table in ("inference", "path"):
+    for table in ("inference", "path", "exact"):
         assert content[table].keys() == type(getattr(study, table)).model_fields.keys()
 
 

@@ -53,6 +53,8 @@ num_particles = 2
 [path]
 num_steps = 2
 networks = 1
+[exact]
+networks = 0
 [nuts]
 networks = 0
 """

@@ -73,9 +73,9 @@ def list_figures(study: Study) -> dict[str, Callable[[], Figure]]:
         figures["calibration_posterior"] = lambda: learning_figures.draw_calibration_panels(
             summaries.tabulate_calibration(dataset), estimates
         )
-    if study.settings.nuts.networks:
-        nuts = study.read("nuts.nc")
-        figures["nuts"] = lambda: uncertainty_figures.draw_nuts_comparison(nuts)
+    if study.settings.exact.networks:
+        exact = study.read_comparison()
+        figures["exact"] = lambda: uncertainty_figures.draw_exact_comparison(exact)
     for condition in conditions:
         for estimate in ("mle", "paper", "converged"):
             figures[f"words_{condition}_{estimate}"] = draw_table(
@@ -141,6 +141,8 @@ def _write_notes(study: Study) -> list[str]:
     notes = list(TEXTS["notes"]["study"])
     if study.settings.name == PRINTED_STUDY:
         notes += TEXTS["notes"]["paper"]
+    if study.settings.exact.networks:
+        notes.append(TEXTS["notes"]["exact"].format(**study.read("exact.nc").attrs))
     if study.settings.nuts.networks:
         notes.append(f"NUTS, for comparison: {study.read('nuts.nc').attrs['verdict']}")
     return notes

@@ -30,9 +30,10 @@ NAME_OF = {
     "mle": "trained network (MLE)",
     "paper": "Bayesian, paper's sampler",
     "converged": "Bayesian, converged",
+    "exact": "HMC, exact",
     "nuts": "NUTS",
 }
-COLOUR_OF = {"mle": COLOURS[0], "paper": COLOURS[1], "converged": COLOURS[2], "nuts": COLOURS[6]}
+COLOUR_OF = {name: COLOURS[i] for name, i in zip(NAME_OF, (0, 1, 2, 6, 3), strict=True)}
 
 
 @contextmanager

@@ -1,4 +1,6 @@
-"""How sure the answers are after each word, and how the samplers compare with NUTS."""
+"""How sure the answers are after each word, and how samplers compare with the exact posterior."""
+
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,7 +14,7 @@ from equivocal.report.style import COLOUR_OF, COLOURS, NAME_OF, add_legend, appl
 
 FLOOR = 1e-10  # logit axes end here
 TICKS = (1e-9, 1e-7, 1e-5, 1e-3, 0.05, 0.5, 0.95, 0.999)
-MARKERS = {"nuts": "s", "paper": "D", "converged": "o"}
+MARKERS = {"exact": "s", "paper": "D", "converged": "o", "nuts": "x"}
 
 
 @apply_style()
@@ -62,52 +64,54 @@ def _draw_entropies(axes: Axes, part: pd.DataFrame) -> None:
 
 
 @apply_style()
-def draw_nuts_comparison(nuts: xr.Dataset) -> Figure:
-    """Draw means and widths of 90 % intervals against those of NUTS; below, every question.
+def draw_exact_comparison(exact: xr.Dataset) -> Figure:
+    """Draw means and widths of 90 % intervals against exact ones; below, those of one network.
 
     Parameters
     ----------
-    nuts : xarray.Dataset
-        The file `nuts.nc` of a study: `NAME_mean`, `NAME_low` and `NAME_high` for each sampler.
+    exact : xarray.Dataset
+        The file `exact.nc` of a study, with NUTS or without: `NAME_mean`, `NAME_low` and
+        `NAME_high` for each sampler, by network and question.
     """
-    (dim,) = nuts["nuts_mean"].dims
-    labels = [str(label) for label in nuts[dim].values]
-    names = [str(v).removesuffix("_mean") for v in nuts.data_vars if str(v).endswith("_mean")]
+    labels = [str(label) for label in exact["question"].values]
+    names = [str(v).removesuffix("_mean") for v in exact.data_vars if str(v).endswith("_mean")]
     rows = 0.22 * len(labels) + 0.5
     figure = Figure(figsize=(7, 4 + rows))
     grid = figure.add_gridspec(2, 2, height_ratios=(3, rows))
     means, widths = (figure.add_subplot(grid[0, i]) for i in range(2))
     each = figure.add_subplot(grid[1, :])
     for number, name in enumerate(names):
-        if name != "nuts":
-            _draw_against_nuts(means, widths, nuts, name)
-        _draw_intervals(each, nuts, name, (number - (len(names) - 1) / 2) * 0.24)
+        if name != "exact":
+            _draw_against_exact(means, widths, exact, name)
+        shift = (number - (len(names) - 1) / 2) * 0.72 / len(names)
+        _draw_intervals(each, exact.isel(network=0), name, shift)
     means.set(xscale="logit", yscale="logit", title="posterior mean")
     widths.set(xscale="log", yscale="log", title="width of 90 % interval")
     for axes, here in ((means, 0.5), (widths, 0.1)):
-        axes.set(xlabel="NUTS", ylabel="sampler", box_aspect=1)
+        axes.set(xlabel=NAME_OF["exact"], ylabel="sampler", box_aspect=1)
         axes.axline((here, here), (here + 0.1, here + 0.1), color="0.6", lw=0.8, zorder=0)
     each.set(xscale="logit", xlabel="activation", ylim=(len(labels) - 0.5, -0.5))
     each.set_yticks(range(len(labels)), labels, fontsize=7.5)
     for axis in (means.xaxis, means.yaxis, each.xaxis):
         _set_plain_ticks(axis)
     means.tick_params(axis="x", labelrotation=45)
-    note = "below: points are posterior means, lines 90 % intervals"
-    add_legend(figure, each, columns=3, note=note)
+    networks = f"{exact.sizes['network']} network{'s' * (exact.sizes['network'] != 1)}"
+    note = f"above: {networks}; below: the first, points are posterior means, lines 90 % intervals"
+    add_legend(figure, each, columns=len(names), note=note)
     return figure
 
 
-def _draw_against_nuts(means: Axes, widths: Axes, nuts: xr.Dataset, name: str) -> None:
-    colour, marker = COLOUR_OF.get(name, COLOURS[3]), MARKERS.get(name, "^")
-    mean = (_clip(nuts[f"{which}_mean"]) for which in ("nuts", name))
-    means.plot(*mean, marker, color=colour, ms=4, alpha=0.7)
-    width = (nuts[f"{which}_high"] - nuts[f"{which}_low"] for which in ("nuts", name))
-    shown = (np.maximum(values, FLOOR) for values in width)
-    widths.plot(*shown, marker, color=colour, ms=4, alpha=0.7)
+def _draw_against_exact(means: Axes, widths: Axes, exact: xr.Dataset, name: str) -> None:
+    look: dict[str, Any] = {"color": COLOUR_OF.get(name, COLOURS[3]), "ms": 3.5}
+    look["alpha"] = 1.0 if name == "nuts" else 0.6  # few marks, on top of many
+    marker, pair = MARKERS.get(name, "^"), ("exact", name)
+    means.plot(*(_clip(exact[f"{which}_mean"]).ravel() for which in pair), marker, **look)
+    width = (exact[f"{which}_high"] - exact[f"{which}_low"] for which in pair)
+    widths.plot(*(np.maximum(values.values, FLOOR).ravel() for values in width), marker, **look)
 
 
-def _draw_intervals(axes: Axes, nuts: xr.Dataset, name: str, shift: float) -> None:
-    mean, low, high = (_clip(nuts[f"{name}_{what}"]) for what in ("mean", "low", "high"))
+def _draw_intervals(axes: Axes, exact: xr.Dataset, name: str, shift: float) -> None:
+    mean, low, high = (_clip(exact[f"{name}_{what}"]) for what in ("mean", "low", "high"))
     place, colour = np.arange(len(mean)) + shift, COLOUR_OF.get(name, COLOURS[3])
     axes.hlines(place, low, high, color=colour, lw=1.2)
     marker = MARKERS.get(name, "^")

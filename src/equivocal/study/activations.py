@@ -46,7 +46,8 @@ HEARD = ("condition", "item", "position", "probe")
 ANSWERED = ("sampler", "prior", "network", *HEARD, "unit")
 NAMES = ("condition", "item", "probe", "unit", "sampler", "question", "role", "non_relevant")
 TEXTS = ("word", "tracked")  # coordinates of several dimensions
-ESTIMATES = ("nuts", "paper", "converged")
+COMPARED: tuple[str, ...] = ("network", "question")
+SAMPLERS = ("paper", "converged")
 
 
 # by file: dimensions of each variable, and types of attributes
@@ -66,10 +67,15 @@ _LAYOUTS: dict[str, tuple[dict[str, tuple[str, ...]], dict[str, type]]] = {
         {"time": ("network", "step")},
         {"paper_steps": int, "prior": float, "condition": str},
     ),
+    "exact.nc": (
+        {f"{who}_{what}": COMPARED for who in ("exact", *SAMPLERS) for what in SUMMARIES[:4]}
+        | dict.fromkeys(("r_hat", "ess"), COMPARED),
+        {"posteriors": int, "unconverged": str},
+    ),
     "nuts.nc": (
-        {f"{who}_{what}": ("question",) for who in ESTIMATES for what in SUMMARIES[:4]},
+        {f"nuts_{what}": COMPARED for what in SUMMARIES[:4]},
         {"units": str, "network": int, "verdict": str}
-        | {f"seconds_{who}": float for who in ESTIMATES},
+        | {f"seconds_{who}": float for who in ("nuts", *SAMPLERS)},
     ),
 }
 
@@ -232,7 +238,7 @@ def describe_columns(columns: list[str]) -> pd.DataFrame:
 
 
 def read_dataset(path: Path) -> xr.Dataset:
-    """Read activations.nc, path.nc or nuts.nc of a study's folder.
+    """Read activations.nc, path.nc, exact.nc or nuts.nc of a study's folder.
 
     Raises
     ------

@@ -44,8 +44,9 @@ def judge_claims(
         As `compute_tables` returns them.
     evidence : dict
         What activations do not hold, any of it: `accuracy` (of units) and `exact_match`, lists over
-        networks, `all_zeros`, and `nuts` with `sd_ratio` and `mean_shift` (by sampler, lists over
-        questions), `seconds_nuts`, `seconds_paper`, `seconds_converged`, `units` and `network`.
+        networks, `all_zeros`; `exact` with `networks`, `posteriors`, `unconverged` and, for
+        `paper`, `converged` and `nuts`, ratios of standard deviations and shifts of means over
+        networks and questions; `nuts` with `seconds_…` of these three and `units`.
 
     Returns
     -------

@@ -1,47 +1,31 @@
-"""The paper's sampler watched along its own time τ, and beside the exact posterior by NUTS.
+"""The paper's sampler watched along its own time τ, and beside the exact posterior.
 
 An ensemble starts at its prior and moves to the posterior, so how much uncertainty it shows
 depends on when it is stopped; `trace_effect` follows it. The paper (§2.1.1) says that its sampler
-gives the uncertainty of Hamiltonian Monte Carlo, and sooner; `compare_with_nuts` runs both on the
-same rows. Only the tracked units are sampled here, which takes a twentieth of the time of
-all units.
+gives the uncertainty of Hamiltonian Monte Carlo, and sooner. `compare_with_exact` puts it beside
+Hamiltonian Monte Carlo on all networks; `compare_with_nuts` runs an independent program, NumPyro's
+NUTS, on the rows of one, to check the draws and to compare the time. Only the tracked units are
+sampled here, which takes a twentieth of the time of all units.
 """
 
+from itertools import product
 from time import perf_counter
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from scipy.special import expit
 
+from equivocal.errors import join_names
 from equivocal.gestalt import Network, Run
-from equivocal.inference import SamplerSettings, collect_last_layer, infer_posterior
+from equivocal.inference import LastLayer, SamplerSettings, collect_last_layer, infer_posterior
+from equivocal.sampling import Posterior
 from equivocal.sampling.engine.settings import Snapshot
-from equivocal.study.activations import summarise_answers
+from equivocal.study.activations import HEARD, SUMMARIES, summarise_answers
 from equivocal.study.measures import compute_measures, find_central_prior
 from equivocal.study.settings import StudySettings
 from equivocal.study.stimuli import Stimuli
-
-__all__ = ["Watched", "add_reference_levels", "compare_with_nuts", "trace_effect"]
-
-
-class Watched:
-    """The indicated units of one condition, one for each role and item, at the critical word."""
-
-    def __init__(self, stimuli: Stimuli, condition: str) -> None:
-        rows = [stimuli.rows[condition, item] for item in stimuli.items]
-        self.roles = list(rows[0].tracked)
-        self.items = list(stimuli.items)
-        self.utterances = [row.utterance.first(row.critical) for row in rows]
-        self.units = list(dict.fromkeys(unit for row in rows for unit in row.tracked.values()))
-        self.unit_of = np.array(
-            [[self.units.index(row.tracked[role]) for row in rows] for role in self.roles]
-        )  # (role, item)
-
-    def collect_features(self, network: Network) -> np.ndarray:
-        """Collect what the last layer is given at the critical word, (role, item, D)."""
-        heard = [network.probe_features(said, self.roles).values[-1] for said in self.utterances]
-        return np.stack(heard, axis=1)
 
 
 def trace_effect(run: Run, stimuli: Stimuli, settings: StudySettings) -> xr.Dataset:
@@ -61,19 +45,24 @@ def trace_effect(run: Run, stimuli: Stimuli, settings: StudySettings) -> xr.Data
     Dataset
         `time` (network, step) and, for each role, `indicated_ROLE` (network, step, item).
     """
-    watched = Watched(stimuli, stimuli.conditions[-1])
+    asked = list_questions(stimuli, stimuli.conditions[-1])
     numbers = range(min(settings.path.networks, len(run.networks)))
-    times, answers = zip(*(_follow(run, n, watched, settings) for n in numbers), strict=True)
-    shown = xr.DataArray(
-        np.stack(answers).astype(np.float32),
-        dims=("network", "step", "role", "item"),
+    times, answers = zip(*(_follow(run, n, asked, settings) for n in numbers), strict=True)
+    indicated = np.stack(answers).astype(np.float32)
+    shown = xr.Dataset(
+        {
+            f"indicated_{role}": (
+                ("network", "step", "item"),
+                indicated[..., asked["probe"] == role],
+            )
+            for role in asked["probe"].unique()
+        },
         coords={
             "network": np.arange(len(numbers)),
             "step": np.arange(settings.path.num_steps + 1),
-            "role": [f"indicated_{role}" for role in watched.roles],
-            "item": watched.items,
+            "item": list(stimuli.items),
         },
-    ).to_dataset("role")
+    )
     shown["time"] = (("network", "step"), np.stack(times))
     return shown.assign_attrs(
         paper_steps=settings.inference.samplers["paper"].num_steps or 0,
@@ -83,27 +72,23 @@ def trace_effect(run: Run, stimuli: Stimuli, settings: StudySettings) -> xr.Data
 
 
 def _follow(
-    run: Run, index: int, watched: Watched, settings: StudySettings
+    run: Run, index: int, asked: pd.DataFrame, settings: StudySettings
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Follow one network's ensemble: median τ of the units, and (step, role, item) activations."""
-    network, inference = run.networks[index], settings.inference
-    units = [network.world.units.index(unit) for unit in watched.units]
-    layer = collect_last_layer(run, network, inference.rows).select(units)
-    psi = watched.collect_features(network)
-    steps = settings.path.num_steps
-    time = np.full((steps + 1, len(units)), np.nan)
-    answers = np.full((steps + 1, len(units), *psi.shape[:2]), np.nan)
+    """Follow one network's ensemble: median τ of the units, and (step, question) activations."""
+    inference, steps = settings.inference, settings.path.num_steps
+    layer, psi, column = _collect_questions(run, index, asked, inference.rows)
+    time = np.full((steps + 1, len(layer.trained)), np.nan)
+    answers = np.full((*time.shape, len(psi)), np.nan)
 
     def observe(snapshot: Snapshot) -> None:
         outputs = slice(snapshot.outputs.start, snapshot.outputs.stop)
         time[snapshot.step, outputs] = snapshot.time
-        logits = np.einsum("kjd,rid->kjri", snapshot.particles, psi)
+        logits = np.einsum("kjd,qd->kjq", snapshot.particles, psi)
         answers[snapshot.step, outputs] = expit(logits).mean(axis=1)
 
     sampler = inference.samplers["paper"].model_copy(update={"num_steps": steps})
     infer_posterior(layer, sampler, inference.central_prior, inference.get_seed(index), observe)
-    roles, items = np.indices(watched.unit_of.shape)
-    indicated = _fill_forward(answers)[:, watched.unit_of, roles, items]
+    indicated = _fill_forward(answers)[:, column, np.arange(len(psi))]
     return np.nanmedian(_fill_forward(time), axis=1), indicated
 
 
@@ -131,8 +116,56 @@ def add_reference_levels(path: xr.Dataset, dataset: xr.Dataset) -> xr.Dataset:
     return path.assign_attrs(levels)
 
 
+def compare_with_exact(
+    run: Run, stimuli: Stimuli, settings: StudySettings, answers: xr.Dataset
+) -> xr.Dataset:
+    """Compare the exact posterior, by Hamiltonian Monte Carlo, with the study's two samplers.
+
+    Parameters
+    ----------
+    run : Run
+        The trained networks.
+    stimuli : Stimuli
+        The sentences; the indicated units of every condition and item are asked for.
+    settings : StudySettings
+        The table [exact] says how many networks, units and draws.
+    answers : Dataset
+        What the study's samplers answer, as `activations.nc` holds it.
+
+    Returns
+    -------
+    Dataset
+        `exact_mean`, `_sd`, `_low` and `_high`, and those of each sampler, by network and question;
+        `r_hat` and `ess` of the unit asked for. Attributes name what has not converged.
+    """
+    inference, exact = settings.inference, settings.exact
+    asked = list_questions(stimuli, most=exact.units)
+    parts, missed = [], []
+    for index in range(min(exact.networks, len(run.networks))):
+        layer, psi, column = _collect_questions(run, index, asked, inference.rows)
+        sampler = SamplerSettings(
+            method="hmc", num_particles=exact.num_particles, options={"check_at": psi}
+        )
+        seed = inference.get_seed(index)
+        posterior = infer_posterior(layer, sampler, inference.central_prior, seed)
+        info, units = posterior.info, asked["unit"].unique()
+        missed += [f"{unit} of network {index}" for unit in units[~info.output_converged]]
+        chains = {name: ("question", getattr(info, name)[column]) for name in ("r_hat", "ess")}
+        parts.append(xr.Dataset(_answer("exact", posterior, psi, column) | chains))
+    numbers = pd.RangeIndex(len(parts), name="network")
+    places = {name: asked[name].to_xarray() for name in (*HEARD, "unit")}
+    here = answers.sel(network=numbers, prior=inference.central_prior).sel(places)
+    others = {
+        f"{sampler}_{what}": here[what].sel(sampler=sampler).reset_coords(drop=True)
+        for sampler, what in product(inference.samplers, SUMMARIES[:4])
+    }
+    found = xr.concat(parts, numbers).assign(others)
+    posteriors = len(parts) * asked["unit"].nunique()
+    return found.assign_attrs(posteriors=posteriors, unconverged=join_names(missed, most=8))
+
+
 def compare_with_nuts(run: Run, stimuli: Stimuli, settings: StudySettings) -> xr.Dataset:
-    """Compare the posterior by NUTS with the study's two samplers, for the first network.
+    """Sample the posterior of the first network by NUTS, and time it and the study's samplers.
 
     Parameters
     ----------
@@ -146,44 +179,83 @@ def compare_with_nuts(run: Run, stimuli: Stimuli, settings: StudySettings) -> xr
     Returns
     -------
     Dataset
-        `SAMPLER_mean`, `_sd`, `_low` and `_high` by question; attributes hold the seconds.
+        `nuts_mean`, `_sd`, `_low` and `_high` by network and question; attributes hold the seconds.
     """
-    network, inference, nuts = run.networks[0], settings.inference, settings.nuts
-    asked = _list_questions(network, stimuli)
-    units = list(dict.fromkeys(unit for unit, _ in asked.values()))[: nuts.units]
-    asked = {label: question for label, question in asked.items() if question[0] in units}
-    numbers = [network.world.units.index(unit) for unit in units]
-    layer = collect_last_layer(run, network, inference.rows).select(numbers)
-    exact = SamplerSettings(
+    inference, nuts = settings.inference, settings.nuts
+    asked = list_questions(stimuli, most=nuts.units)
+    layer, psi, column = _collect_questions(run, 0, asked, inference.rows)
+    reference = SamplerSettings(
         method="nuts",
         num_particles=nuts.draws,
         num_steps=nuts.warmup,
         options={"num_chains": nuts.chains, "preconditioned": True},
     )
-    psi = np.stack([features for _, features in asked.values()])
-    column = [units.index(unit) for unit, _ in asked.values()]
-    found: dict[str, Any] = {}
-    attributes: dict[str, Any] = {}
-    for name, sampler in {"nuts": exact, **inference.samplers}.items():
+    units = ", ".join(asked["unit"].unique())
+    attributes = {"units": units, "network": 0, "prior": inference.central_prior}
+    found = {}
+    for name, sampler in {"nuts": reference, **inference.samplers}.items():
         began = perf_counter()
         posterior = infer_posterior(layer, sampler, inference.central_prior, inference.get_seed(0))
         attributes[f"seconds_{name}"] = perf_counter() - began
         if name == "nuts":
             attributes["verdict"] = posterior.info.message
-        for what, values in summarise_answers(posterior, psi).items():
-            found[f"{name}_{what}"] = (("question",), values[np.arange(len(asked)), column])
-    attributes |= {"units": ", ".join(units), "network": 0, "prior": inference.central_prior}
-    return xr.Dataset(found, coords={"question": list(asked)}, attrs=attributes)
+            found = _answer(name, posterior, psi, column)
+    dataset = xr.Dataset(found, coords={"question": asked.index}, attrs=attributes)
+    return dataset.expand_dims(network=[0])
 
 
-def _list_questions(network: Network, stimuli: Stimuli) -> dict[str, tuple[str, np.ndarray]]:
-    """List unit and features of each question, by a label: "reversal, dinner: pizza as agent"."""
-    asked = {}
-    for condition in stimuli.conditions:
-        watched = Watched(stimuli, condition)
-        psi = watched.collect_features(network)
-        for i, item in enumerate(watched.items):
-            for r, role in enumerate(watched.roles):
-                unit = watched.units[watched.unit_of[r, i]]
-                asked[f"{condition}, {item}: {unit} as {role}"] = (unit, psi[r, i])
-    return asked
+def list_questions(stimuli: Stimuli, *conditions: str, most: int | None = None) -> pd.DataFrame:
+    """List what is asked about the tracked units, at the critical word of each sentence.
+
+    Parameters
+    ----------
+    stimuli : Stimuli
+        The sentences.
+    *conditions : str
+        Those that are asked; all, if none is given.
+    most : int, optional
+        At most so many units, in the order of the stimuli.
+
+    Returns
+    -------
+    DataFrame
+        Condition, item, position, probe, unit and the words so far, by a name such as "reversal,
+        dinner: pizza as agent".
+    """
+    rows = (
+        stimuli.rows[place] for place in product(conditions or stimuli.conditions, stimuli.items)
+    )
+    asked = {
+        f"{row.condition}, {row.name}: {unit} as {role}": (
+            *(row.condition, row.name, row.critical, role, unit),
+            row.utterance.first(row.critical),
+        )
+        for row in rows
+        for role, unit in row.tracked.items()
+    }
+    table = pd.DataFrame.from_dict(asked, orient="index", columns=[*HEARD, "unit", "heard"])
+    return table[table["unit"].isin(table["unit"].unique()[:most])].rename_axis("question")
+
+
+def collect_features(network: Network, asked: pd.DataFrame) -> np.ndarray:
+    """Collect what the last layer is given at each question, (question, D)."""
+    heard = zip(asked["heard"], asked["probe"], strict=True)
+    return np.stack([network.probe_features(said, [probe]).values[-1, 0] for said, probe in heard])
+
+
+def _collect_questions(
+    run: Run, index: int, asked: pd.DataFrame, rows: str
+) -> tuple[LastLayer, np.ndarray, np.ndarray]:
+    """Collect the rows of the units asked for, the features, and the unit of each question."""
+    network, (column, units) = run.networks[index], pd.factorize(asked["unit"])
+    numbers = [network.world.units.index(unit) for unit in units]
+    layer = collect_last_layer(run, network, rows).select(numbers)
+    return layer, collect_features(network, asked), column
+
+
+def _answer(name: str, posterior: Posterior, psi: np.ndarray, column: np.ndarray) -> dict[str, Any]:
+    """Summarise the activation of one unit at each question."""
+    return {
+        f"{name}_{what}": ("question", values[np.arange(len(psi)), column])
+        for what, values in summarise_answers(posterior, psi).items()
+    }

@@ -21,7 +21,7 @@ from equivocal.errors import UserError
 from equivocal.gestalt import Run
 from equivocal.inference import LastLayer, collect_last_layer, infer_posterior
 from equivocal.store.store import hash_content, hash_files
-from equivocal.study.comparisons import Watched
+from equivocal.study.comparisons import collect_features, list_questions
 from equivocal.study.grids import CHOICES, Grid, Point
 from equivocal.study.stimuli import Stimuli, Stimulus, load_stimuli
 from equivocal.study.tasks import Parcel, Task, make_scratch_folder
@@ -45,16 +45,16 @@ def make_effect_tasks(grid: Grid) -> dict[str, Task]:
     world, source = World.load(study.world_source), study.stimuli_path
     own = load_stimuli(source, world)
     condition, stimuli_key = own.conditions[-1], hash_files(source)
-    watched = {"study": Watched(own, condition)}
+    watched = {"study": list_questions(own, condition)}
     if any(point.varied["items"] == "all" for point in grid.points):
-        watched["all"] = Watched(find_all_items(own, world), condition)
+        watched["all"] = list_questions(find_all_items(own, world), condition)
     tasks = {}
     for point in grid.points:
         training, inference = point.settings.training_settings, point.settings.inference
         there, sampler = watched[point.varied["items"]], inference.samplers["paper"].model_dump()
         what = [world.fingerprint, stimuli_key, condition]
         key = hash_content(point.varied, sampler, inference.seed, asdict(training), *what)
-        is_valid = partial(_is_effect, point.varied, there.roles)
+        is_valid = partial(_is_effect, point.varied, list(there["probe"].unique()))
         tasks[key] = Task(world, training, _measure_effect, (point, there), is_valid)
     return tasks
 
@@ -71,12 +71,12 @@ def _is_effect(choices: dict[str, Any], roles: Sequence[str], row: Any) -> bool:
     )
 
 
-def _measure_effect(networks: Parcel, point: Point, watched: Watched) -> dict[str, Any]:
+def _measure_effect(networks: Parcel, point: Point, asked: pd.DataFrame) -> dict[str, Any]:
     """Measure the effect at one point, on a worker."""
     inference = point.settings.inference
     run, layers = _load_run(networks), _collect_layers(networks, inference.rows)
-    units_watched = [run.world.units.index(unit) for unit in watched.units]
-    each = np.arange(len(watched.items))
+    column, units = pd.factorize(asked["unit"])
+    units_watched = [run.world.units.index(unit) for unit in units]
     trained, bayes, infos = [], [], []
     for index, network in enumerate(run.networks):
         # units that are not watched would cost time and change nothing
@@ -84,15 +84,14 @@ def _measure_effect(networks: Parcel, point: Point, watched: Watched) -> dict[st
         posterior = infer_posterior(
             layer, inference.samplers["paper"], inference.central_prior, inference.get_seed(index)
         )
-        psi = watched.collect_features(network)
-        asked = list(zip(psi, watched.unit_of, strict=True))  # role by role
-        logits = [(rows * layer.trained[units]).sum(axis=1) for rows, units in asked]
-        trained.append(expit(np.array(logits, float)))
-        bayes.append([posterior.predict_proba(rows)[each, units] for rows, units in asked])
+        psi = collect_features(network, asked)
+        trained.append(expit((psi * layer.trained[column]).sum(axis=1).astype(float)))
+        bayes.append(posterior.predict_proba(psi)[np.arange(len(psi)), column].astype(float))
         infos.append(posterior.info)
-    row = {**point.varied, "networks": len(infos), "num_items": len(watched.items)}
-    for r, role in enumerate(watched.roles):
-        cells = _average_cells(*(np.array(values, float)[:, r] for values in (trained, bayes)))
+    row = {**point.varied, "networks": len(infos), "num_items": asked["item"].nunique()}
+    for role in asked["probe"].unique():
+        here = (asked["probe"] == role).to_numpy()
+        cells = _average_cells(*(np.stack(values)[:, here] for values in (trained, bayes)))
         row |= {f"{name}_{role}": value for name, value in cells.items()}
     row["time"] = float(np.median([info.time for info in infos]))  # τ reached
     row["converged"] = bool(all(info.converged for info in infos))

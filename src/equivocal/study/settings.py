@@ -63,11 +63,19 @@ class PathSettings(SettingsTable):
     networks: Count = 2
 
 
+class ExactSettings(SettingsTable):
+    """How the exact posterior of the tracked units is sampled, by Hamiltonian Monte Carlo."""
+
+    networks: int = Field(default=1_000, ge=0)  # at most so many; 0: leave it out
+    units: Count = 99  # at most so many of the tracked units
+    num_particles: int = Field(default=1_000, ge=2)
+
+
 class NutsSettings(SettingsTable):
-    """How the exact posterior of the tracked units is sampled for comparison."""
+    """How NUTS samples the same posterior of one network, as an independent check and for time."""
 
     networks: int = Field(default=1, ge=0)  # 0: leave it out
-    units: int = Field(default=99, ge=1)  # at most so many of the tracked units
+    units: Count = 99  # at most so many of the tracked units
     draws: Count = 1_000
     warmup: Count = 500
     chains: Count = 4
@@ -90,7 +98,7 @@ class StudySettings(SettingsTable):
     ----------
     name, world : str
         The name of the study, and the name or the file of its world.
-    training, stimuli, inference, path, nuts
+    training, stimuli, inference, path, exact, nuts
         The tables of a study file.
     quick_run : bool
         Whether the changes of the table [quick] were made.
@@ -106,6 +114,7 @@ class StudySettings(SettingsTable):
     stimuli: StimuliSettings
     inference: InferenceSettings
     path: PathSettings = PathSettings()
+    exact: ExactSettings = ExactSettings()
     nuts: NutsSettings = NutsSettings()
     folder: str = Field(default="", exclude=True)
     given: tuple[str, ...] = Field(default=(), exclude=True)

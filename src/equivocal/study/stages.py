@@ -3,7 +3,8 @@
     prepare  settings.toml, stimuli.csv the study's own copies, so that a folder can stand alone
     train    run.toml, networks/        (`equivocal.gestalt`)
     infer    posteriors/                a posterior per sampler, prior variance and network
-    probe    activations.nc, .csv.gz    answers to the stimuli; path.nc along τ; nuts.nc beside NUTS
+    probe    activations.nc, .csv.gz    answers to the stimuli; path.nc along τ;
+                                        exact.nc, nuts.nc beside the exact posterior
     analyse  tables/, claims.csv
     report   figures/, report.html      (`equivocal.report`)
 
@@ -42,14 +43,14 @@ from equivocal.study.activations import (
     read_dataset,
 )
 from equivocal.study.claims import find_impossible_numbers, judge_claims
-from equivocal.study.comparisons import compare_with_nuts, trace_effect
+from equivocal.study.comparisons import compare_with_exact, compare_with_nuts, trace_effect
 from equivocal.study.settings import StudySettings, load_study
 from equivocal.study.stimuli import MAX_BYTES, Stimuli, load_stimuli
 from equivocal.study.tables import PRINTED_STUDY, compute_tables
 from equivocal.world import World
 
-ANALYSED = ("activations.nc", "nuts.nc", "scores.csv", "settings.toml")
-PROBED = ("probe", "path", "nuts")
+ANALYSED = ("activations.nc", "exact.nc", "nuts.nc", "scores.csv", "settings.toml")
+PROBED = ("probe", "path", "exact", "nuts")
 
 
 class _Job(NamedTuple):
@@ -157,27 +158,24 @@ class Study:
         return [path]
 
     def probe(self, on_step: Advance) -> None:
-        """Ask the stimuli, follow the effect along τ, and compare with NUTS."""
+        """Ask the stimuli, follow the effect along τ, and compare with the exact posterior."""
         posteriors = [job.locate(self.folder) for job in self._jobs]
         self._check(posteriors, (job.name for job in self._jobs), "infer")
         settings, key = self.settings, self._hash_questions()
         asked, inference = (self.run, self.stimuli, settings), settings.inference.model_dump()
-        works: dict[str, tuple[str, Callable[[], Iterable[Path]]]] = {
-            "probe": (key, self._write_activations),
-            "path": (
-                hash_content(key, settings.path.model_dump(), inference),
-                lambda: [self._write("path.nc", trace_effect(*asked))],
-            ),
-            "nuts": (
-                hash_content(key, settings.nuts.model_dump(), inference),
-                lambda: [self._write("nuts.nc", compare_with_nuts(*asked))],
-            ),
+        makers: dict[str, Callable[[], xr.Dataset]] = {
+            "path": lambda: trace_effect(*asked),
+            "exact": lambda: compare_with_exact(*asked, self.read("activations.nc")),
+            "nuts": lambda: compare_with_nuts(*asked),
         }
-        wanted = PROBED if settings.nuts.networks else PROBED[:2]
-        for done, name in enumerate(wanted):
-            on_step(done, len(wanted), name)
-            self.store.make(name, *works[name])
-        on_step(len(wanted), len(wanted), "answered")
+        wanted = [name for name in makers if getattr(settings, name).networks]
+        on_step(0, len(wanted) + 1, "probe")
+        self.store.make("probe", key, self._write_activations)
+        for done, name in enumerate(wanted, 1):
+            on_step(done, len(wanted) + 1, name)
+            own = hash_content(key, name, getattr(settings, name).model_dump(), inference)
+            self.store.make(name, own, partial(self._write_made, f"{name}.nc", makers[name]))
+        on_step(len(wanted) + 1, len(wanted) + 1, "answered")
 
     def _hash_questions(self) -> str:
         settings = self.settings
@@ -207,9 +205,19 @@ class Study:
             dataset.to_netcdf(temporary, engine="scipy")
         return self.folder / name
 
+    def _write_made(self, name: str, make: Callable[[], xr.Dataset]) -> list[Path]:
+        return [self._write(name, make())]
+
     def read(self, name: str) -> xr.Dataset:
-        """Read activations.nc, path.nc or nuts.nc; a `UserError` says how to get it if need be."""
+        """Read a dataset that `probe` wrote; a `UserError` says how to get it if need be."""
         return read_dataset(self._find(name))
+
+    def read_comparison(self) -> xr.Dataset:
+        """Read exact.nc, with what NUTS answers where it was run, and NaN elsewhere."""
+        exact = self.read("exact.nc")
+        if self.settings.nuts.networks:
+            exact = exact.merge(self.read("nuts.nc"), join="left", combine_attrs="override")
+        return exact
 
     def _find(self, name: str) -> Path:
         path = self.folder / name
@@ -264,13 +272,15 @@ class Study:
             "all_zeros": float(scores["all_zeros"].mean()),
             "exact_match": scores["exact_match"].tolist(),
         }
+        if self.settings.exact.networks:
+            exact = self.read_comparison()
+            evidence["exact"] = {**exact.attrs, "networks": exact.sizes["network"]}
+            for who in ("paper", "converged", "nuts")[: 2 + ("nuts_sd" in exact)]:
+                sd, shift = exact[f"{who}_sd"], abs(exact[f"{who}_mean"] - exact["exact_mean"])
+                ratios = (part / exact["exact_sd"] for part in (sd, shift))
+                evidence["exact"][who] = [part.values[sd.notnull()] for part in ratios]
         if self.settings.nuts.networks:
-            nuts = self.read("nuts.nc")
-            mean, sd = nuts["nuts_mean"], nuts["nuts_sd"]
-            samplers = ("paper", "converged")
-            shift = {s: (abs(nuts[f"{s}_mean"] - mean) / sd).values.tolist() for s in samplers}
-            ratio = {s: (nuts[f"{s}_sd"] / sd).values.tolist() for s in samplers}
-            evidence["nuts"] = {**nuts.attrs, "sd_ratio": ratio, "mean_shift": shift}
+            evidence["nuts"] = self.read("nuts.nc").attrs
         return evidence
 
 
