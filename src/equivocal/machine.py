@@ -2,6 +2,7 @@
 
 import os
 import platform
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -59,10 +60,13 @@ PACKAGES = ("equivocal", "jax", "jaxlib", "numpy", "pandas", "scipy", "xarray")
 
 def collect_versions(*more: str) -> dict[str, str]:
     """Return the versions of Python and packages, for files that say what made them."""
-    found = {"python": platform.python_version()}
-    for package in (*PACKAGES, *more):
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:  # or imported from where it is not installed
-            found[package] = "not installed"
-    return found
+    versions = {package: _find_version(package) for package in (*PACKAGES, *more)}
+    return {"python": platform.python_version(), **versions}
+
+
+@cache  # a tenth of the time of a posterior on a GPU otherwise
+def _find_version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:  # or imported from where it is not installed
+        return "not installed"
