@@ -35,10 +35,11 @@ def finished(process: subprocess.Popen[str]) -> None:
     assert process.returncode == 0, said
 
 
-def assert_same(found: Path, one: dict[str, np.ndarray]) -> None:
+def assert_same(found: Path, one: dict[str, np.ndarray], atol: float = 1e-5) -> None:
+    """As far as flows have converged, which start elsewhere on one device; or to round-off."""
     with np.load(found) as arrays:
         for name, expected in one.items():
-            np.testing.assert_allclose(arrays[name], expected, rtol=1e-9, atol=1e-11, err_msg=name)
+            np.testing.assert_allclose(arrays[name], expected, rtol=1e-9, atol=atol, err_msg=name)
 
 
 def on_one_device(method: str, num_steps: int | None = None) -> dict[str, np.ndarray]:
@@ -64,9 +65,11 @@ def test_devices_of_one_host_find_what_one_device_finds(tmp_path: Path) -> None:
 )
 def test_every_method_on_every_number_of_devices(tmp_path: Path, method: str, devices: str) -> None:
     process = started(tmp_path / "found.npz", method, devices, devices=4)
-    expected = on_one_device(method, None if method in {"exact-flow", "laplace"} else 4)
+    flows = method in {"exact-flow", "laplace"}
+    expected = on_one_device(method, None if flows else 4)
     finished(process)
-    assert_same(tmp_path / "found.npz", expected)
+    atol = 1e-5 if flows or method == "hmc" else 1e-11
+    assert_same(tmp_path / "found.npz", expected, atol)
 
 
 def joined(outs: list[Path], *mistake: str) -> list[subprocess.Popen[str]]:

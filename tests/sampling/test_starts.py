@@ -54,7 +54,9 @@ def test_shortcuts_give_the_plain_answer(
     with jax.enable_x64(dtype == "float64"), jax.default_matmul_precision("highest"):
         found = run_gaussian(problem, rule, settings)
         plan = make_plan(problem, None, per_output=1, per_row=1)
-        expected = run_flow(problem, plan, rule, tolerance=settings.tolerance, num_steps=1_000)
+        expected = run_flow(
+            problem, plan, rule, tolerance=settings.tolerance, num_steps=1_000, report=settings.tell
+        )
     assert not plan.keep
     assert_same(found, expected, 2 * settings.tolerance)
     assert found.steps.max() <= expected.steps.max()

@@ -27,6 +27,8 @@ from equivocal.study.measures import compute_measures, find_central_prior
 from equivocal.study.settings import StudySettings
 from equivocal.study.stimuli import Stimuli
 
+__all__ = ["add_reference_levels"]
+
 
 def trace_effect(run: Run, stimuli: Stimuli, settings: StudySettings) -> xr.Dataset:
     """Trace the mean activation of the indicated units of the last condition, step by step.

@@ -24,7 +24,7 @@ Start = Callable[[int], tuple[np.ndarray, np.ndarray]]  # mean and factor of an 
 
 WIDEST_LOGIT = 3.0
 TOGETHER = 16  # outputs; always as many, so that none depends on how many there are
-ROUNDS, FIRST_SHARE, LEAST_SHARE = 9, 0.3, 1e-3  # more rounds, or smaller β, begin to overshoot
+ROUNDS, FIRST_SHARE, LEAST_SHARE = 9, 0.3, 1e-3  # tried on rows of networks and random ones
 LONGEST = 4.0  # in steps of Newton's along the line, as in `flow`
 
 

@@ -106,7 +106,7 @@ def run_gaussian(
         start_of = _start_from(found.mean, found.factor, plan.num_features)
     elif settings.num_steps is None and plan.keep:
         start_of = start_near_end(problem, plan.num_features)
-    return run_flow(
+    outcome = run_flow(
         problem,
         plan,
         # rounding moves the bound that the line search watches by a share of its D nats
@@ -120,6 +120,19 @@ def run_gaussian(
         report=settings.tell,
         start_of=start_of,
     )
+    assert outcome.factor is not None, "a flow gives a factor"
+    outcome.factor = make_triangular(outcome.factor)
+    return outcome
+
+
+def make_triangular(factor: np.ndarray) -> np.ndarray:
+    """Return the lower triangular G with the same GGᵀ, whatever way the flow took to its own.
+
+    Draws are m + G times noise, so that they then depend on the posterior alone.
+    """
+    upper = np.asarray(np.linalg.qr(factor.swapaxes(1, 2), mode="r"))
+    sign = np.where(np.diagonal(upper, axis1=1, axis2=2) < 0, -1, 1).astype(factor.dtype)
+    return np.ascontiguousarray((upper * sign[..., None]).swapaxes(1, 2))
 
 
 def _start_from(mean: np.ndarray, factor: np.ndarray, wide: int) -> Start:
