@@ -27,7 +27,10 @@ DIED = np.array([0, 1, 3, 5])  # of five animals each: with a wide prior a skewe
 SKEWED = {"counts": [5, 5, 5, 5], "prior_variance": [100.0, 25.0]}
 
 
-@pytest.mark.parametrize(("name", "variance"), GOLD)
+LONG = [pytest.param(*case, marks=pytest.mark.slow) for case in GOLD if case[1] == "0.01"]
+
+
+@pytest.mark.parametrize(("name", "variance"), [*LONG, *(c for c in GOLD if c[1] != "0.01")])
 def test_moments_are_those_of_the_references(name: str, variance: str) -> None:
     """Means to 0.03 sd and covariances to 3 %, and the Monte Carlo error that (26) leaves.
 
@@ -52,6 +55,7 @@ def exact() -> Posterior:
     return sample_posterior(*small(), method="hmc", num_particles=8000)
 
 
+@pytest.mark.slow
 def test_nuts_agrees(exact: Posterior) -> None:
     nuts = sample_posterior(*small(), method="nuts", num_particles=8000)
     assert nuts.info.ess.min() > 400
@@ -79,6 +83,7 @@ def test_nuts_agrees_on_features_of_a_trained_network(small_run: Run) -> None:
         assert (np.abs(ratio - 1) < 5 * np.sqrt(4 / 400)).all()  # at least 400 draws' worth
 
 
+@pytest.mark.slow
 def test_chunks_and_company_do_not_matter(exact: Posterior) -> None:
     """Fewer outputs at a time or in all: the same draws, as far as the flow has converged."""
     x, t = small(num_outputs=16)
@@ -105,6 +110,7 @@ def test_counts_stand_for_repeated_rows() -> None:
     np.testing.assert_allclose(counted.mean, repeated.mean, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_two_classes_are_one_yes_or_no() -> None:
     """θ₁ − θ₀ of a softmax with variance v has the posterior of an output with variance 2v."""
     x, t = small()
@@ -120,6 +126,7 @@ def test_two_classes_are_one_yes_or_no() -> None:
     assert (np.abs(ratio - 1) < 5 * np.sqrt(4 / 1000)).all()
 
 
+@pytest.mark.slow
 def test_rows_in_a_file_give_the_same_draws() -> None:
     x, t = small(num_rows=600)
     options = {"method": "hmc", "num_particles": 80, "num_steps": 10, "dtype": "float64"}
