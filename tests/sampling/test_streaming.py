@@ -69,6 +69,7 @@ def large() -> Data:
     return Data(features.astype(np.float32), targets)
 
 
+@pytest.mark.slow
 def test_double_precision_comes_through(data: Data) -> None:
     """JAX's callbacks run in a thread of their own, which would round to float32."""
     x, t = data.features.astype(np.float64), data.targets
@@ -78,6 +79,7 @@ def test_double_precision_comes_through(data: Data) -> None:
     assert found.mean.dtype == np.float64
 
 
+@pytest.mark.slow
 def test_a_file_is_read_in_chunks(large: Data) -> None:
     """The second chunk holds ten rows and is filled up."""
     stored, few = Stored(large.features), {"num_particles": 20, "num_steps": 8}
