@@ -19,7 +19,7 @@ from equivocal.sampling.engine.hamiltonian import Rule, make_target
 from equivocal.sampling.samplers import hmc
 from tests.sampling.problems import GOLD, reference, rows_of, small
 from tests.sampling.test_references import distance, solve
-from tests.sampling.test_samplers import standard_errors
+from tests.sampling.test_samplers import assert_agree, standard_errors
 from tests.sampling.test_streaming import Stored
 
 DOSES = np.array([[-0.86], [-0.3], [-0.05], [0.73]]) @ [[1.0, 0.0]] + [[0.0, 1.0]]
@@ -60,12 +60,7 @@ def exact() -> Posterior:
 def test_nuts_agrees(exact: Posterior) -> None:
     nuts = sample_posterior(*small(), method="nuts", num_particles=8000)
     assert nuts.info.ess.min() > 400
-    for k in range(2):
-        error = np.hypot(standard_errors(exact.particles[k]), standard_errors(nuts.particles[k]))
-        # errors of 8 batches: P(|t₁₄| > 7) = 6e-6 for each of 8 weights
-        assert (np.abs(exact.mean[k] - nuts.mean[k]) < 7 * error).all()
-        ratio = np.diag(exact.covariance[k]) / np.diag(nuts.covariance[k])
-        assert (np.abs(ratio - 1) < 5 * np.sqrt(4 / 2000)).all()  # at least 2,000 draws' worth
+    assert_agree(exact, nuts, worth=2000)
 
 
 @pytest.mark.slow
@@ -77,11 +72,7 @@ def test_nuts_agrees_on_features_of_a_trained_network(small_run: Run) -> None:
         for method, options in (("hmc", data), ("nuts", data | {"preconditioned": True}))
     )
     assert ours.info.converged
-    for k in range(2):
-        error = np.hypot(standard_errors(ours.particles[k]), standard_errors(theirs.particles[k]))
-        assert (np.abs(ours.mean[k] - theirs.mean[k]) < 7 * error).all()
-        ratio = np.diag(ours.covariance[k]) / np.diag(theirs.covariance[k])
-        assert (np.abs(ratio - 1) < 5 * np.sqrt(4 / 400)).all()  # at least 400 draws' worth
+    assert_agree(ours, theirs, worth=400)
 
 
 @pytest.mark.slow

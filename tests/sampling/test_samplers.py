@@ -26,6 +26,16 @@ def standard_errors(chains: np.ndarray) -> np.ndarray:
     return batches.std(axis=0, ddof=1) / np.sqrt(8)
 
 
+def assert_agree(one: Posterior, other: Posterior, worth: int) -> None:
+    """Check that two samplers' moments differ by Monte Carlo error, each `worth` so many draws."""
+    for k in range(2):
+        error = np.hypot(standard_errors(one.particles[k]), standard_errors(other.particles[k]))
+        # errors of 8 batches: P(|t₁₄| > 7) = 6e-6 for each of 8 weights
+        assert (np.abs(one.mean[k] - other.mean[k]) < 7 * error).all()
+        ratio = np.diag(one.covariance[k]) / np.diag(other.covariance[k])
+        assert (np.abs(ratio - 1) < 5 * np.sqrt(4 / worth)).all()
+
+
 def test_nuts_converges_and_needs_no_gaussian(nuts: Posterior) -> None:
     assert nuts.info.converged
     assert nuts.particles.shape == (2, 8000, 4)
@@ -42,12 +52,7 @@ def test_preconditioned_nuts_has_the_same_posterior(nuts: Posterior) -> None:
     other = sample_posterior(*small(), method="nuts", num_particles=8000, preconditioned=True)
     assert other.info.converged
     assert not np.array_equal(other.particles, nuts.particles)
-    for k in range(2):
-        error = np.hypot(standard_errors(nuts.particles[k]), standard_errors(other.particles[k]))
-        # errors of 8 batches: P(|t₁₄| > 7) = 6e-6 for each of 8 weights
-        assert (np.abs(other.mean[k] - nuts.mean[k]) < 7 * error).all()
-        ratio = np.diag(other.covariance[k]) / np.diag(nuts.covariance[k])
-        assert (np.abs(ratio - 1) < 5 * np.sqrt(4 / 2000)).all()  # at least 2,000 draws' worth
+    assert_agree(other, nuts, worth=2000)
 
 
 @pytest.mark.slow

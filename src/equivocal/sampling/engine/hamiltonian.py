@@ -180,8 +180,9 @@ def step(
         kick = jnp.where(last, 0.5, 1.0).astype(z.dtype) * epsilon
         pushed = turned + kick * (moved - gradient)
         ongoing = (i < leaps)[:, None, None]
-        pairs = zip((moved, pushed, gradient), moving, strict=True)
-        return tuple(jnp.where(ongoing, new, old) for new, old in pairs)  # type: ignore[return-value]
+        new = moved, pushed, gradient
+        held: tuple[Array, Array, Array] = jax.tree.map(partial(jnp.where, ongoing), new, moving)
+        return held
 
     half = momentum + 0.5 * epsilon * (z - gradient)
     z_new, p_new, gradient_new = jax.lax.fori_loop(0, leaps.max(), leap, (z, half, gradient))
