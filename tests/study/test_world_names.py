@@ -41,10 +41,10 @@ def test_a_change_of_a_study_sets_parameters(study: Path) -> None:
         assert World.load(settings.world_source).parameters["rare"] == 0.03
 
 
-def test_a_file_with_a_colon_comes_first_in_a_study(study: Path) -> None:
-    text = f"{WORLD}parameters.rare.default = 0.05"
-    study.with_name("mine.toml:rare=0.03").write_text(text)
-    assert load_world(study, "mine.toml:rare=0.03").parameters["rare"] == 0.05
+@pytest.mark.parametrize("name", ["slips:rare=0.03", "mine.toml:rare=0.03"])
+def test_a_file_with_a_colon_comes_first_in_a_study(study: Path, name: str) -> None:
+    study.with_name(name).write_text(f"{WORLD}parameters.rare.default = 0.05")
+    assert load_world(study, name).parameters["rare"] == 0.05
 
 
 @pytest.mark.parametrize(
