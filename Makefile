@@ -22,7 +22,7 @@ reproduce: .venv/.installed
 
 # The tests spend their time on compilation: the workers share a cache of compiled programs, and two of
 # XLA's flags give programs that are a little slower but compile in two thirds of the time.
-TEST_ENV := JAX_PLATFORMS=cpu JAX_COMPILATION_CACHE_DIR=$(CURDIR)/.venv/jax-cache \
+TEST_ENV := JAX_PLATFORMS=cpu OPENBLAS_NUM_THREADS=1 JAX_COMPILATION_CACHE_DIR=$(CURDIR)/.venv/jax-cache \
 	JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0 \
 	XLA_FLAGS="--xla_backend_optimization_level=1 --xla_cpu_use_fusion_emitters=false"
 

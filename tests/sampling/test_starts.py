@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.special import expit
@@ -11,7 +12,12 @@ from equivocal.sampling.engine.plan import make_plan
 from equivocal.sampling.engine.problem import Likelihood, Problem
 from equivocal.sampling.engine.queue import run_flow
 from equivocal.sampling.engine.settings import Outcome, RunSettings
-from equivocal.sampling.engine.starts import start_near_end, start_near_prior
+from equivocal.sampling.engine.squares import (
+    compute_curvatures,
+    compute_variances,
+    form_products,
+    rotate,
+)
 from equivocal.sampling.samplers import laplace
 from equivocal.sampling.samplers.mean_field import RULE, run_gaussian
 
@@ -44,10 +50,10 @@ def assert_same(found: Outcome, expected: Outcome, tolerance: float) -> None:
 def test_shortcuts_give_the_plain_answer(
     rule: object, variance: float, strength: float, dtype: str
 ) -> None:
-    """B kept, and a start near the end: as from the prior with B computed twice.
+    """Products shared by all outputs: as with products that each output has for itself.
 
     Each run is within its tolerance of the fixed point, so they are within twice that of each other
-    (in the worst direction; these are smaller). A β ten times too small adds three steps here.
+    (in the worst direction; these are smaller).
     """
     problem = make_problem(variance=variance, strength=strength, dtype=dtype)
     settings = replace(SETTINGS, tolerance=5e-4 if dtype == "float32" else 1e-7)
@@ -57,26 +63,9 @@ def test_shortcuts_give_the_plain_answer(
         expected = run_flow(
             problem, plan, rule, tolerance=settings.tolerance, num_steps=1_000, report=settings.tell
         )
-    assert not plan.keep
+    assert not plan.shared
     assert_same(found, expected, 2 * settings.tolerance)
-    assert found.steps.max() <= expected.steps.max()
-
-
-def test_outputs_start_alike_whoever_runs_beside_them() -> None:
-    problem = make_problem(num_outputs=20)
-    alone = replace(problem, targets=problem.targets[:, 18:19])
-    every, one = start_near_end(problem, 8), start_near_end(alone, 8)
-    for a, b in zip(every(18), one(0), strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
-def test_features_of_very_unequal_size_start_near_the_prior() -> None:
-    """Eigenvectors of H̄ would be round-off in the small features."""
-    problem = make_problem()
-    features = problem.features * np.array([1e9, 1, 1, 1, 1, 1, 1], np.float32)
-    problem = replace(problem, features=features)
-    for a, b in zip(start_near_end(problem, 8)(0), start_near_prior(problem, 8)(0), strict=True):
-        np.testing.assert_array_equal(a, b)
+    assert found.steps.max() <= expected.steps.max() + 1
 
 
 def test_a_neighbouring_solution_is_a_start() -> None:
@@ -91,14 +80,53 @@ def test_a_neighbouring_solution_is_a_start() -> None:
     assert (again.steps == 1).all()  # the step that was ready when the residual became known
 
 
-def test_b_is_kept_only_where_it_fits() -> None:
+def test_products_are_shared_only_where_they_fit() -> None:
     problem = make_problem()
-    sizes = {"per_output": 8 * 15**2, "per_row": 45, "pad": True, "keep": True}
+    sizes = {"per_output": 8 * 15**2, "per_row": 45, "pad": True, "share": True}
     roomy, tight = (make_plan(problem, budget, **sizes) for budget in (1 << 26, 90_000))
-    assert roomy.keep
-    assert not tight.keep
+    assert roomy.shared
+    assert not tight.shared
     found, expected = (
         run_gaussian(problem, RULE, replace(SETTINGS, memory_budget=budget))
         for budget in (1 << 26, 90_000)
     )
     assert_same(found, expected, 1e-3)
+
+
+def test_what_shared_products_cannot_do_is_done_with_care() -> None:
+    """Features of sizes 1 and 1e9: in float32 H has no digit left of the small ones."""
+    problem = make_problem()
+    features = problem.features * np.array([1e9, 1, 1, 1, 1, 1, 1], np.float32)
+    problem = replace(problem, features=features)
+    with jax.default_matmul_precision("highest"):
+        found = run_gaussian(problem, RULE, SETTINGS)
+        plan = make_plan(problem, None, per_output=1, per_row=1)
+        expected = run_flow(
+            problem, plan, RULE, tolerance=5e-4, num_steps=1_000, report=SETTINGS.tell
+        )
+    assert_same(found, expected, 2e-3)
+
+
+def test_products_give_variances_and_curvatures() -> None:
+    """(29) against the plain formulas; float64, so that only round-off is allowed."""
+    rng = np.random.default_rng(0)
+    psi, G, w = rng.normal(size=(40, 5)), rng.normal(size=(3, 5, 5)), rng.random((3, 40))
+    with jax.enable_x64(True):
+        products = form_products(psi)
+        v = compute_variances(jnp.asarray(G), products)
+        H = compute_curvatures(jnp.asarray(w), products, 5)
+    P = G @ G.swapaxes(1, 2)
+    np.testing.assert_allclose(v, np.einsum("ni,kij,nj->kn", psi, P, psi), rtol=1e-12)
+    np.testing.assert_allclose(H, np.einsum("kn,ni,nj->kij", w, psi, psi), rtol=1e-12, atol=1e-12)
+
+
+def test_rotation_changes_coordinates_alone() -> None:
+    """Logits of prior mean and weights are the same, and the prior of w' is N(0, I)."""
+    problem = replace(make_problem(variance=3.0), prior_mean=np.full((1, 7), 0.5, np.float32))
+    turned, U = rotate(problem)
+    w = np.random.default_rng(1).normal(size=(2, 7)).astype(np.float32)
+    np.testing.assert_allclose(U.T @ U, np.eye(7), atol=1e-6)
+    for part in (problem, turned):
+        assert part.prior_scale.shape == (7,)
+    plain = problem.features @ problem.to_weights(w)[0]
+    np.testing.assert_allclose(turned.features @ turned.to_weights(w @ U)[0], plain, rtol=1e-4)

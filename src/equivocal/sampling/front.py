@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from equivocal.errors import did_you_mean
-from equivocal.machine import collect_versions, measure_memory
+from equivocal.machine import collect_versions, measure_memory, use_one_blas_thread
 from equivocal.sampling.diagnostics import diagnose_gaussian, is_far
 from equivocal.sampling.engine.draws import draw
 from equivocal.sampling.engine.inputs import (
@@ -212,13 +212,21 @@ def sample_posterior(
         check_same(_list_asked(problem, method, config, settings))
         problem.check_range()
         # On GPUs float32 products would otherwise lose half their digits to TF32: nothing converges
-        with jax.enable_x64(problem.dtype == np.float64), jax.default_matmul_precision("highest"):
+        with (
+            jax.enable_x64(problem.dtype == np.float64),
+            jax.default_matmul_precision("highest"),
+            use_one_blas_thread(),
+        ):
             outcome = chosen.run(problem, config, settings)
             outcome.covariance_shift = diagnose_gaussian(problem, outcome, settings)
             if refine and is_far(outcome).any():
                 hmc.refine(problem, outcome, is_far(outcome), settings)
     # what follows is small: every process does all of it, on one device
-    with jax.enable_x64(problem.dtype == np.float64), jax.default_matmul_precision("highest"):
+    with (
+        jax.enable_x64(problem.dtype == np.float64),
+        jax.default_matmul_precision("highest"),
+        use_one_blas_thread(),
+    ):
         return _finish(problem, outcome, chosen, method, config, settings, over, began)
 
 

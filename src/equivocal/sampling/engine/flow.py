@@ -52,6 +52,7 @@ from equivocal.sampling.engine.rows import (
     sum_over_blocks,
 )
 from equivocal.sampling.engine.shapes import Array, Bool, Float
+from equivocal.sampling.engine.squares import compute_curvatures, compute_variances
 
 FIRST_DAMPING, GROWTH, SHRINKAGE = 0.99, 1.5, 0.5
 LONGEST = 0.999_999  # s that still has a finite Δτ
@@ -66,13 +67,6 @@ class Sums(NamedTuple):
     curvature: Float[Array, "K r r"]  # GᵀHG
     gradient: Float[Array, "K r"]  # Gᵀg
     log_likelihood: Float[Array, " K"]  # Σ_n E log p(t_n | θ)
-
-
-class Kept(NamedTuple):
-    """B = ΨG of all rows, turned so that rows are the last axis, and the spreads from it."""
-
-    projected: Float[Array, "blocks K r rows"]
-    spreads: Float[Array, "blocks K rows *J"]
 
 
 class FlowState(NamedTuple):
@@ -124,32 +118,19 @@ def _project(block: Block, factor: Float[Array, "K D r"], rule: FlowRule) -> Arr
 
 
 @partial(jax.jit, static_argnames="rule")
-def keep_rows(rows: Rows, factor: Float[Array, "K D r"], rule: FlowRule, nodes: Any) -> Kept:
-    """Return what both `correct_mean` and `sum_rows` need of all rows."""
-
-    def keep_block(block: Block) -> tuple[tuple[()], Kept]:
-        B = _project(block, factor, rule)
-        return (), Kept(B, rule.spread(B, nodes))
-
-    kept: Kept = scan_blocks(keep_block, rows)[1]
-    return kept
-
-
-@partial(jax.jit, static_argnames="rule")
 def sum_rows(
     rows: Rows | Blocks,
     mean: Float[Array, "K D"],
     factor: Float[Array, "K D r"],
     rule: FlowRule,
     nodes: Any,
-    kept: Kept | None = None,
 ) -> Sums:
     """Return curvature, gradient and log-likelihood of all rows at N(m, GGᵀ)."""
 
-    def sum_block(block: Block, *kept: Array) -> Sums:
-        B = kept[0] if kept else _project(block, factor, rule)
+    def sum_block(block: Block) -> Sums:
+        B = _project(block, factor, rule)
         mu = mean @ block.features.T + block.offsets
-        terms = rule.expectation(mu, kept[1] if kept else rule.spread(B, nodes), block)
+        terms = rule.expectation(mu, rule.spread(B, nodes), block)
         weighted = B * (block.counts * terms.slope)[:, None]
         return Sums(
             curvature=multiply(weighted, B.swapaxes(1, 2), rule.precision),
@@ -157,7 +138,35 @@ def sum_rows(
             log_likelihood=terms.log_likelihood.sum(axis=1),
         )
 
-    return sum_over_blocks(sum_block, rows, *(kept or ()))
+    return sum_over_blocks(sum_block, rows)
+
+
+@partial(jax.jit, static_argnames="rule")
+def _sum_shared(
+    rows: Rows,
+    mean: Float[Array, "K D"],
+    factor: Float[Array, "K D r"],
+    rule: FlowRule,
+    spreads: Float[Array, "1 K N"],
+    products: Float[Array, "T N"],
+) -> Sums:
+    """Return what `sum_rows` does, by the products that outputs share; rows are one block."""
+    block, G = Block(*(leaf[0] for leaf in rows)), factor
+    terms = rule.expectation(mean @ block.features.T + block.offsets, spreads[0], block)
+    H = compute_curvatures(block.counts * terms.slope, products, mean.shape[1])
+    gradient = terms.error @ block.features
+    return Sums(
+        curvature=jnp.matmul(G.swapaxes(1, 2), jnp.matmul(H, G)),
+        gradient=jnp.matmul(gradient[:, None], G)[:, 0],
+        log_likelihood=terms.log_likelihood.sum(axis=1),
+    )
+
+
+@jax.jit
+def _spread_shared(
+    factor: Float[Array, "K D r"], products: Float[Array, "T N"]
+) -> Float[Array, "1 K N"]:
+    return compute_variances(factor, products)[None]
 
 
 def _choose_damping(
@@ -232,7 +241,7 @@ def correct_mean(
     careful: Bool[Array, " K"],
     rule: FlowRule,
     nodes: Any,
-    kept: Kept | None = None,
+    spreads: Float[Array, "blocks K rows *J"] | None = None,
 ) -> Float[Array, "K D"]:
     """Take steps m ← m − α P g̃(m); α is Newton's along the line, since P may be far too wide.
 
@@ -245,7 +254,8 @@ def correct_mean(
     def spread_of(block: Block) -> Array:
         return rule.spread(_project(block, factor, rule), nodes)
 
-    spreads = map_over_blocks(spread_of, rows) if kept is None else kept.spreads
+    if spreads is None:
+        spreads = map_over_blocks(spread_of, rows)
 
     def evaluate(m: Float[Array, "K D"]) -> tuple[Array, Array, Array]:
         """Return the loss and g̃ at m, and what each row weighs in the curvature there."""
@@ -333,22 +343,29 @@ def _judge(
 
 
 def flow_step(
-    state: FlowState, rows: Rows | Blocks, rule: FlowRule, nodes: Any = None
+    state: FlowState,
+    rows: Rows | Blocks,
+    rule: FlowRule,
+    nodes: Any = None,
+    products: Float[Array, "T N"] | None = None,
 ) -> tuple[FlowState, FlowInfo]:
     """Try (15); keep it if the merit does not fall, else stay: with care first, then with half s.
 
+    `products` of the features, where rows are one block, make the step cheaper (`squares`).
     Compiled in parts on purpose: in one piece XLA's CPU compiler re-lays G inside the loop over
     blocks, and the step takes half as long again.
     """
     proposal, info = _propose(state, rule)
-    mean, kept = proposal.mean, None
-    if rule.keep and isinstance(rows, Rows):
-        kept = keep_rows(rows, proposal.factor, rule, nodes)
+    mean, factor = proposal.mean, proposal.factor
+    spreads = None if products is None else _spread_shared(factor, products)
     if rule.corrections:
         moved = proposal.damping, state.refused
-        mean = correct_mean(rows, mean, proposal.factor, *moved, rule, nodes, kept)
+        mean = correct_mean(rows, mean, factor, *moved, rule, nodes, spreads)
     if rule.joint:
         # adding one vector to all classes changes no probability; the prior wants it zero
         mean = mean - mean.mean(axis=0)
-    sums = sum_rows(rows, mean, proposal.factor, rule, nodes, kept)
+    if products is None:
+        sums = sum_rows(rows, mean, factor, rule, nodes)
+    else:
+        sums = _sum_shared(rows, mean, factor, rule, spreads, products)
     return _judge(state, proposal, mean, sums, rule), info

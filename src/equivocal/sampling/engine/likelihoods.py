@@ -60,7 +60,6 @@ class FlowRule(NamedTuple):
     symmetric: bool = False  # take the symmetric root, which particles need
     slack: float = 0.0  # a fall of the merit that is let pass, beside round-off
     precision: Precision = Precision.FULL  # of the products that cost N·D²
-    keep: bool = False  # hold B of all rows through a step, instead of computing it twice
 
 
 def compute_log_likelihood(

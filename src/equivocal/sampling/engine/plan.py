@@ -22,10 +22,11 @@ from equivocal.sampling.engine.placement import (
     find_largest_anywhere,
 )
 from equivocal.sampling.engine.problem import Problem
+from equivocal.sampling.engine.squares import count_products
 
 CPU_BLOCK_ROWS, CPU_SLOTS = 512, 16
-# Where B = ΨG is kept: blocks may be larger, and all of it should stay in the CPU's last cache.
-KEPT_BLOCK_ROWS, CACHED, MOST_KEPT = 16_384, 1 << 24, 1 << 26  # rows, bytes, bytes
+# Where outputs share products of features (`squares`): outputs in flight, and bytes of products.
+SHARED_SLOTS, MOST_SHARED = 256, 1 << 31
 GPU_BLOCK_ROWS, GPU_SLOTS = 16_384, 256
 KEPT = 4  # numbers that a flow keeps for each row and output in flight
 LANES = 8  # XLA's CPU matrix product is twice as fast when D is a multiple of this
@@ -38,7 +39,7 @@ class Plan:
     block_rows: int
     slots: int  # outputs in flight
     num_features: int  # D, filled up with columns of zeros
-    keep: bool = False  # B = ΨG of all rows fits, too
+    shared: bool = False  # products of features are formed once, for all outputs
 
 
 def make_plan(
@@ -49,13 +50,13 @@ def make_plan(
     per_row: int,
     per_row_kept: int = KEPT,
     pad: bool = False,
-    keep: bool = False,
+    share: bool = False,
 ) -> Plan:
     """Choose the largest sizes that fit, given what a method keeps (in numbers, not bytes).
 
     `per_output`: state of one output. `per_row`: working space of one output and block row.
     `per_row_kept`: what one output keeps for every row. `pad`: fill features up to whole lanes.
-    `keep`: keep B = ΨG of the outputs in flight, too, where one CPU has room for it.
+    `share`: form the products of features that outputs share, where one device has room for them.
     """
     own = find_budget() if budget is None else budget
     limit = -int(find_largest_anywhere(-own))  # the least of all processes: they plan alike
@@ -74,12 +75,12 @@ def make_plan(
         in_memory = 2 * D + 1 if problem.in_memory else 0
         return size * (rows * in_memory + slots * (kept * rows + per_output + block * per_row))
 
-    bytes_kept = num_rows * D * size
-    if keep and _can_keep(problem) and bytes_kept <= MOST_KEPT:
-        whole = -(-num_rows // -(-num_rows // KEPT_BLOCK_ROWS))
-        few = min(slots, round_to_power_of_two(CACHED // bytes_kept + 1) // 2 or 1)
-        if bytes_for(whole, few, per_row_kept + D) <= limit:
-            return Plan(block_rows=whole, slots=few, num_features=D, keep=True)
+    if share and problem.in_memory and count_shards() == 1:
+        products = num_rows * count_products(problem.num_features) * size
+        many = min(SHARED_SLOTS, problem.num_outputs)
+        if products <= MOST_SHARED and products + bytes_for(num_rows, many) <= limit:
+            own = problem.num_features
+            return Plan(block_rows=num_rows, slots=many, num_features=own, shared=True)
     while bytes_for(block, slots) > limit and slots > 1:
         slots //= 2
     while bytes_for(block, slots) > limit and block > 16:
@@ -92,11 +93,6 @@ def make_plan(
             f"{narrower}or give fewer rows."
         )
     return Plan(block_rows=block, slots=slots, num_features=D)
-
-
-def _can_keep(problem: Problem) -> bool:
-    """Return whether rows lie in the memory of one CPU: a GPU would rather compute B again."""
-    return jax.default_backend() == "cpu" and problem.in_memory and count_shards() == 1
 
 
 def estimate_memory(num_rows: int, num_features: int, itemsize: int) -> int:

@@ -22,18 +22,21 @@ from equivocal.sampling.engine import likelihoods
 from equivocal.sampling.engine.flow import FlowInfo, FlowState, flow_step, start_flow
 from equivocal.sampling.engine.likelihoods import FlowRule, make_softmax_rule
 from equivocal.sampling.engine.placement import find_largest_anywhere
-from equivocal.sampling.engine.plan import make_plan
+from equivocal.sampling.engine.plan import Plan, make_plan
 from equivocal.sampling.engine.problem import Likelihood, Problem, sample_rows
+from equivocal.sampling.engine.products import Precision
 from equivocal.sampling.engine.queue import run_flow
 from equivocal.sampling.engine.rows import Rows
 from equivocal.sampling.engine.settings import Outcome, RunSettings
 from equivocal.sampling.engine.shapes import PRNGKey
-from equivocal.sampling.engine.starts import Start, start_near_end
+from equivocal.sampling.engine.squares import rotate
+from equivocal.sampling.engine.starts import Start
 
 RULE = FlowRule(
     likelihoods.compute_variance, likelihoods.average_by_quadrature, largest_damping=1.0
 )
 NUM_STEPS = 1_000  # what is not astronomical needs about ten
+SHARED_STEPS = 30  # what needs more is left to more careful products
 MANY_ROWS, SHARE, ROUGH = 100_000, 16, 0.05
 
 
@@ -81,47 +84,87 @@ def run_gaussian(
     """Run the flow with a full covariance and no nodes; Laplace is a case of it too.
 
     It begins at `start`, means (K, D) and factors (K, D, D) of the weights, as a run with another
-    prior found them. Without one it begins near the end (`start_near_end`); from `many_rows` on,
-    with about every `share`-th row: the steps that find the way are then cheap, and all rows are
-    needed only for the last few. A given number of steps is taken from the prior.
+    prior found them. Without one it begins at the prior; from `many_rows` on with about every
+    `share`-th row: the steps that find the way are then cheap, and all rows are needed only for the
+    last few. Products are shared by all outputs (`engine.squares`) where these fit into memory,
+    unless a number of steps is given.
     """
-    D = problem.num_features
-    plan = make_plan(
-        problem,
-        settings.memory_budget,
-        per_output=8 * (D + 8) ** 2,
-        per_row=3 * D + 24,
-        pad=True,
-        keep=not rule.joint,
-    )
-    start_of = None
+    free = settings.num_steps is None
+    found = None
     if start is not None:
-        w = (start[0] - problem.prior_mean) / problem.prior_scale
-        start_of = _start_from(w, start[1] / problem.prior_scale[:, None], plan.num_features)
-    elif settings.num_steps is None and find_largest_anywhere(problem.num_rows) >= many_rows:
+        scale = problem.prior_scale
+        found = (start[0] - problem.prior_mean) / scale, start[1] / scale[:, None]
+    elif free and find_largest_anywhere(problem.num_rows) >= many_rows:
         few = sample_rows(problem, share)
         roughly = replace(settings, tolerance=max(ROUGH, settings.tolerance), report=None)
-        found = run_gaussian(few, rule, roughly)
-        assert found.factor is not None, "a flow gives a factor"
-        start_of = _start_from(found.mean, found.factor, plan.num_features)
-    elif settings.num_steps is None and plan.keep:
-        start_of = start_near_end(problem, plan.num_features)
-    outcome = run_flow(
+        rough = run_gaussian(few, rule, roughly)
+        assert rough.factor is not None, "a flow gives a factor"
+        found = rough.mean, rough.factor
+    shareable = free and not rule.joint and settings.precision is Precision.FULL
+    plan = _plan_flow(problem, settings, share=shareable)
+    run = _run_shared if plan.shared else _run_plain
+    outcome = run(problem, rule, settings, plan, found)
+    assert outcome.factor is not None, "a flow gives a factor"
+    outcome.factor = make_triangular(outcome.factor)
+    return outcome
+
+
+def _plan_flow(problem: Problem, settings: RunSettings, *, share: bool) -> Plan:
+    D = problem.num_features
+    sizes = {"per_output": 8 * (D + 8) ** 2, "per_row": 3 * D + 24}
+    return make_plan(problem, settings.memory_budget, **sizes, pad=True, share=share)
+
+
+def _run_plain(
+    problem: Problem,
+    rule: FlowRule,
+    settings: RunSettings,
+    plan: Plan,
+    found: tuple[np.ndarray, np.ndarray] | None,
+) -> Outcome:
+    """Flow by products that each output has for itself, from what was found before or the prior."""
+    # rounding moves the bound that the line search watches by a share of its D nats
+    slack = rule.slack + problem.num_features * settings.precision.unit
+    return run_flow(
         problem,
         plan,
-        # rounding moves the bound that the line search watches by a share of its D nats
-        rule._replace(
-            precision=settings.precision,
-            slack=rule.slack + D * settings.precision.unit,
-            keep=plan.keep,
-        ),
+        rule._replace(precision=settings.precision, slack=slack),
         tolerance=settings.tolerance,
         num_steps=settings.num_steps or NUM_STEPS,
         report=settings.tell,
-        start_of=start_of,
+        start_of=None if found is None else _start_from(*found, plan.num_features),
+    )
+
+
+def _run_shared(
+    problem: Problem,
+    rule: FlowRule,
+    settings: RunSettings,
+    plan: Plan,
+    found: tuple[np.ndarray, np.ndarray] | None,
+) -> Outcome:
+    """Flow by products that outputs share, then the plain way those that did not converge."""
+    turned, U = rotate(problem)
+    if found is not None:
+        found = found[0] @ U, U.T @ found[1]
+    outcome = run_flow(
+        turned,
+        plan,
+        rule,
+        tolerance=settings.tolerance,
+        num_steps=SHARED_STEPS,
+        report=settings.tell,
+        start_of=None if found is None else _start_from(*found, plan.num_features),
     )
     assert outcome.factor is not None, "a flow gives a factor"
-    outcome.factor = make_triangular(outcome.factor)
+    outcome.mean, outcome.factor = outcome.mean @ U.T, U @ outcome.factor
+    rest = np.flatnonzero(~outcome.converged)
+    if len(rest):
+        some = problem.select(rest)
+        plan = _plan_flow(some, settings, share=False)
+        left = outcome.mean[rest], outcome.factor[rest]
+        near = left if all(np.isfinite(part).all() for part in left) else None
+        _put(outcome, rest, _run_plain(some, rule, settings, plan, near))
     return outcome
 
 
@@ -133,6 +176,16 @@ def make_triangular(factor: np.ndarray) -> np.ndarray:
     upper = np.asarray(np.linalg.qr(factor.swapaxes(1, 2), mode="r"))
     sign = np.where(np.diagonal(upper, axis1=1, axis2=2) < 0, -1, 1).astype(factor.dtype)
     return np.ascontiguousarray((upper * sign[..., None]).swapaxes(1, 2))
+
+
+def _put(outcome: Outcome, outputs: np.ndarray, found: Outcome) -> None:
+    """Put what a second run found of some outputs in the place of what the first did."""
+    names = ("mean", "factor", "converged", "mean_residual", "covariance_residual")
+    for name in names:
+        getattr(outcome, name)[outputs] = getattr(found, name)
+    outcome.steps[outputs] += found.steps
+    outcome.time[outputs] += found.time
+    outcome.stop_reason = found.stop_reason
 
 
 def _start_from(mean: np.ndarray, factor: np.ndarray, wide: int) -> Start:

@@ -1,0 +1,67 @@
+"""Products of features that all outputs share, so that a step is two wide matrix products.
+
+With the products of each row's features, Φ = (ψ_i ψ_j) for i ≤ j, the variances of all logits and
+the curvatures of all outputs are, docs/maths.md (29),
+
+    v = vec(P) Φ,          vec(H) = (c E[y(1−y)]) Φᵀ,
+
+K × D(D+1)/2 × N each: half the arithmetic of B = ΨG and Bᵀ diag(r) B, since a symmetric matrix is
+counted once, and in the shape in which a matrix product is fastest.
+
+What this costs is digits: v is a sum that may cancel, and GᵀHG takes H from large to small
+directions. In the basis of the rows' own principal directions (`rotate`) entries are as small as
+their directions are, and rounding is relative to each. The prior N(0, I) is the same in every such
+basis. Outputs that do not converge this way are left to the products of `flow`.
+"""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equivocal.sampling.engine.problem import Problem
+from equivocal.sampling.engine.shapes import Array, Float
+
+
+def rotate(problem: Problem) -> tuple[Problem, np.ndarray]:
+    """Return the problem in w' = Uᵀw, and U: eigenvectors of the rows' weighted covariance."""
+    # in one order: products of columns stored otherwise differ in their last bit
+    psi = np.multiply(problem.features, problem.prior_scale, order="C")
+    U = np.linalg.eigh((psi.T * problem.counts) @ psi)[1][:, ::-1]
+    m0 = (problem.prior_mean / problem.prior_scale) @ U
+    unit = np.ones_like(problem.prior_scale)
+    return replace(problem, features=psi @ U, prior_mean=m0, prior_scale=unit), U
+
+
+def count_products(num_features: int) -> int:
+    """Return D(D+1)/2, the number of products of a row."""
+    return num_features * (num_features + 1) // 2
+
+
+@jax.jit
+def form_products(features: Float[Array, "N D"]) -> Float[Array, "T N"]:
+    """Return Φ, one row for each pair i ≤ j of features."""
+    i, j = np.triu_indices(features.shape[1])
+    columns = features.T
+    return columns[i] * columns[j]
+
+
+def compute_variances(
+    factor: Float[Array, "K D r"], products: Float[Array, "T N"]
+) -> Float[Array, "K N"]:
+    """Return ψᵀPψ of every row, P = GGᵀ."""
+    i, j = np.triu_indices(factor.shape[1])
+    twice = np.where(i == j, 1, 2).astype(factor.dtype)
+    P = jnp.matmul(factor, factor.swapaxes(1, 2))
+    return jnp.maximum((P[:, i, j] * twice) @ products, 0)
+
+
+def compute_curvatures(
+    weights: Float[Array, "K N"], products: Float[Array, "T N"], num_features: int
+) -> Float[Array, "K D D"]:
+    """Return Ψᵀ diag(w) Ψ for the weights of every output."""
+    i, j = np.triu_indices(num_features)
+    place = np.zeros((num_features, num_features), int)
+    place[i, j] = place[j, i] = np.arange(len(i))
+    return (weights @ products.T)[:, place]
