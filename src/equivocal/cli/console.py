@@ -1,9 +1,11 @@
-"""The console for results: standard output, through `out` and `show_table`.
+"""The console for results: standard output, through `out` and `show_table`; examples for help.
 
 Everything else, such as progress and warnings, goes to `equivocal.progress.err`.
 """
 
+import tomllib
 from collections.abc import Iterable
+from importlib import resources
 from pathlib import Path
 
 from rich.console import Console
@@ -12,6 +14,15 @@ from rich.table import Table
 
 # No markup: square brackets are tables of a world file here, and names may contain anything.
 out = Console(highlight=False, markup=False)
+
+EXAMPLES = resources.files("equivocal.cli") / "examples.toml"
+
+
+def list_examples(command: str) -> str:
+    """List the examples of a command for the end of its help."""
+    lines = tomllib.loads(EXAMPLES.read_text(encoding="utf-8"))[command]
+    examples = ", ".join(f"`equivocal {line}`" for line in lines)
+    return f"Example{'s' * (len(lines) > 1)}: {examples}"
 
 
 def show_results(summary: Iterable[str], folder: Path, *, quick: bool) -> None:

@@ -10,19 +10,8 @@ import typer
 from rich import box
 from rich.table import Table
 
-from equivocal.cli.console import out, show_results
+from equivocal.cli.console import list_examples, out, show_results
 from equivocal.cli.training import Networks, Quick, QuickFolder, Seed
-
-RUN_EXAMPLES = (
-    "Examples: `equivocal suites run`, `equivocal suites run --suite reversal_anomaly --measure "
-    "all --out runs/reversal`, `equivocal suites run --suite my_suite.toml --networks 4 --out "
-    "runs/mine`"
-)
-
-CONSTRUCTION_EXAMPLES = (
-    "Examples: `equivocal constructions run`, `equivocal constructions run --only passive "
-    "--networks 4 --out runs/passive`, `equivocal constructions run --quick`"
-)
 
 CurveNetworks = Annotated[
     int | None,
@@ -54,7 +43,7 @@ def list_suites() -> None:
     list_constructions()
 
 
-@app.command("run", epilog=RUN_EXAMPLES)
+@app.command("run", epilog=list_examples("suites run"))
 def run(
     names: Annotated[
         list[str] | None,
@@ -121,7 +110,7 @@ def list_constructions() -> None:
     out.print(table)
 
 
-@constructions.command("run", epilog=CONSTRUCTION_EXAMPLES)
+@constructions.command("run", epilog=list_examples("constructions run"))
 def run_constructions(
     only: Annotated[
         list[str] | None, typer.Option(help="A construction's name; repeatable [all].")
