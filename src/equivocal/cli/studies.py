@@ -8,15 +8,6 @@ import typer
 from equivocal.cli.console import out, show_results
 from equivocal.cli.training import Folder, Networks, Quick, Seed, show_scores
 
-__all__ = [
-    "analyse",
-    "app",
-    "infer",
-    "probe",
-    "report",
-    "reproduce",
-]
-
 PAPER, QUICK = Path("runs/paper"), Path("runs/quick")
 
 app = typer.Typer(no_args_is_help=True, help="Studies of your own.")
