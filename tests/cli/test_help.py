@@ -1,7 +1,6 @@
 """The examples that `--help` shows are commands that can be given."""
 
 import shlex
-import tomllib
 
 import pytest
 import typer
@@ -9,7 +8,7 @@ import typer
 from equivocal.cli.app import app
 from equivocal.cli.console import EXAMPLES
 
-LINES = [line for of in tomllib.loads(EXAMPLES.read_text("utf-8")).values() for line in of]
+LINES = [line for of in EXAMPLES.values() for line in of]
 
 
 @pytest.mark.parametrize("line", LINES)

@@ -3,7 +3,6 @@
 Everything else, such as progress and warnings, goes to `equivocal.progress.err`.
 """
 
-import tomllib
 from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
@@ -12,17 +11,18 @@ from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
 
+from equivocal.store import read_toml
+
 # No markup: square brackets are tables of a world file here, and names may contain anything.
 out = Console(highlight=False, markup=False)
 
-EXAMPLES = resources.files("equivocal.cli") / "examples.toml"
+EXAMPLES = read_toml(str(resources.files("equivocal.cli") / "examples.toml"))
 
 
 def list_examples(command: str) -> str:
     """List the examples of a command for the end of its help."""
-    lines = tomllib.loads(EXAMPLES.read_text(encoding="utf-8"))[command]
-    examples = ", ".join(f"`equivocal {line}`" for line in lines)
-    return f"Example{'s' * (len(lines) > 1)}: {examples}"
+    examples = [f"`equivocal {line}`" for line in EXAMPLES[command]]
+    return f"Example{'s' * (len(examples) > 1)}: {', '.join(examples)}"
 
 
 def show_results(summary: Iterable[str], folder: Path, *, quick: bool) -> None:

@@ -3,7 +3,6 @@
 The texts below figures and above tables are in `templates/captions.toml`.
 """
 
-import tomllib
 from base64 import b64encode
 from collections.abc import Mapping
 from importlib import resources
@@ -14,12 +13,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from equivocal.errors import UserError
 from equivocal.report.formatting import format_table, style_verdict
+from equivocal.store import read_toml
 from equivocal.store.files import write_text_atomically
 
 TYPES = {".svg": "image/svg+xml", ".png": "image/png"}
-TEXTS = tomllib.loads(
-    (resources.files("equivocal.report") / "templates/captions.toml").read_text("utf-8")
-)
+TEXTS = read_toml(str(resources.files("equivocal.report") / "templates" / "captions.toml"))
 CAPTIONS: dict[str, str] = TEXTS["figures"]
 TABLE_CAPTIONS: dict[str, str] = TEXTS["tables"]
 LARGEST_SVG = 1_500_000  # bytes; above that a drawing of many points is smaller as PNG
