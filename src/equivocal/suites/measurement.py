@@ -48,15 +48,7 @@ from equivocal.study.word_measures import (
 from equivocal.suites.suite import Suite
 from equivocal.world import Utterance, World, name_role_unit
 
-__all__ = [
-    "ROWS",
-    "SAMPLER",
-    "SURPRISE",
-    "VARIANCE",
-    "choose_measures",
-    "measure_words",
-    "sample_particles",
-]
+__all__ = ["ROWS", "SAMPLER", "SURPRISE", "VARIANCE", "choose_measures", "sample_particles"]
 
 INTERVAL = (0.025, 0.975)
 VARIANCE = 1.0  # the paper's central prior
