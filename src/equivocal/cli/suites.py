@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 from rich import box
-from rich.table import Table
+from rich.table import Column, Table
 
 from equivocal.cli.console import list_examples, out, show_results
 from equivocal.cli.training import Networks, Quick, QuickFolder, Seed
@@ -31,11 +31,8 @@ def list_suites() -> None:
     """List the suites that come with the package: paradigms, then constructions."""
     from equivocal.suites import PARADIGMS, load_suite
 
-    table = Table(box=box.SIMPLE)
-    table.add_column("suite", no_wrap=True)
-    table.add_column("conditions")
-    table.add_column("items", justify="right")
-    table.add_column("after")
+    name, items = Column("suite", no_wrap=True), Column("items", justify="right")
+    table = Table(name, "conditions", items, "after", box=box.SIMPLE)
     for suite in map(load_suite, PARADIGMS):
         conditions = ", ".join(suite.conditions)
         table.add_row(suite.name, conditions, str(len(suite.items)), suite.after)
@@ -96,11 +93,8 @@ def list_constructions() -> None:
     """List the constructions that come with the package."""
     from equivocal.suites import CONSTRUCTIONS, load_construction
 
-    table = Table(box=box.SIMPLE)
-    table.add_column("construction", no_wrap=True)
-    table.add_column("world", no_wrap=True)
-    table.add_column("condition")
-    table.add_column("items", justify="right")
+    names = (Column(head, no_wrap=True) for head in ("construction", "world"))
+    table = Table(*names, "condition", Column("items", justify="right"), box=box.SIMPLE)
     for construction in map(load_construction, CONSTRUCTIONS):
         first = construction.name, construction.world.name
         for condition in construction.conditions:

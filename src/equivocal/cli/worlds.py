@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.columns import Columns
 from rich.panel import Panel
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from equivocal.cli.console import list_examples, out
@@ -119,9 +119,8 @@ def _describe_world(world: "World") -> dict[str, str]:
 
 def _make_table(rows: dict[str, str], left: str, right: str, title: str | None = None) -> Table:
     """Make a table of two columns without lines, with a style for each column."""
-    table = Table(title=title, title_justify="left", box=None, show_header=False)
-    table.add_column(style=left)
-    table.add_column(style=right)
+    columns = Column(style=left), Column(style=right)
+    table = Table(*columns, title=title, title_justify="left", box=None, show_header=False)
     for row in rows.items():
         table.add_row(*row)
     return table
