@@ -82,13 +82,9 @@ def is_well(findings: Iterable[Finding]) -> bool:
 def _check_versions() -> Iterator[Finding]:
     """Yield Python, equivocal, and every library that it requires."""
     yield Finding("versions", "python", platform.python_version())
-    try:
-        yield Finding("versions", "equivocal", metadata.version("equivocal"))
-    except metadata.PackageNotFoundError:
-        advice = "pip install equivocal"
-        yield Finding("versions", "equivocal", "not installed", "problem", advice)
-        return
-    for required in (*_list_requirements("equivocal"), *_list_requirements("jax", only="jaxlib")):
+    libraries = _list_requirements("equivocal")
+    jaxlib = (each for each in _list_requirements("jax") if each.name == "jaxlib")
+    for required in (Requirement("equivocal"), *libraries, *jaxlib):
         if problem := _find_problem(required):
             advice = f"pip install '{required.name}{required.specifier}'"
             yield Finding("versions", required.name, problem, "problem", advice)
@@ -109,7 +105,7 @@ def _check_extras() -> Iterator[Finding]:
             yield Finding("extras", extra, f"missing; for {purpose}", "note", advice)
 
 
-def _list_requirements(package: str, extra: str = "", only: str = "") -> Iterator[Requirement]:
+def _list_requirements(package: str, extra: str = "") -> Iterator[Requirement]:
     """Yield what a package requires on this machine: always, or only with one of its extras."""
     try:
         texts = metadata.requires(package) or []
@@ -119,7 +115,7 @@ def _list_requirements(package: str, extra: str = "", only: str = "") -> Iterato
         marker = required.marker
         always = marker is None or marker.evaluate({"extra": ""})
         with_extra = marker is None or marker.evaluate({"extra": extra})
-        if with_extra and always == (not extra) and only in ("", required.name):
+        if with_extra and always == (not extra):
             yield required
 
 
@@ -128,7 +124,7 @@ def _find_problem(required: Requirement) -> str:
     try:
         found = metadata.version(required.name)
     except metadata.PackageNotFoundError:
-        return f"missing, {required.specifier} is needed"
+        return f"missing, {required.specifier or 'it'} is needed"
     if not required.specifier.contains(found, prereleases=True):
         return f"{found}, but {required.specifier} is needed"
     # NVIDIA's own wheels hold libraries, and no module of their name

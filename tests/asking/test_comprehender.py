@@ -17,10 +17,10 @@ from equivocal.asking.network import (
     compute_logits,
     compute_semantic_update,
 )
-from equivocal.asking.posteriors import choose_sampler, load_ensemble
+from equivocal.asking.posteriors import load_ensemble
 from equivocal.errors import UserError
 from equivocal.gestalt import Run
-from equivocal.inference import collect_last_layer, infer_posterior
+from equivocal.inference import SamplerSettings, collect_last_layer, infer_posterior
 from equivocal.world import UnknownWordError, World
 from tests.asking.conftest import TINY
 
@@ -79,7 +79,9 @@ def test_converged_ensemble_is_the_posterior(garden_mind: Comprehender, small_ru
     network = small_run.networks[1]
     units, unit_of = np.unique(garden_mind.vocabulary.units, return_inverse=True)
     layer = collect_last_layer(small_run, network, "every word").select(units.tolist())
-    posterior = infer_posterior(layer, choose_sampler(TINY), 1.0, TINY.seed)
+    how = {"num_particles": TINY.particles, "tolerance": TINY.tolerance}
+    sampler = SamplerSettings(method="exact-flow", **how)
+    posterior = infer_posterior(layer, sampler, 1.0, TINY.seed)
     rows = network.probe_features(REVERSAL, list(small_run.world.roles)).values
     psi = rows.reshape(-1, rows.shape[-1])
     drawn = load_ensemble(garden_mind.source, "converged", 1.0)

@@ -17,7 +17,8 @@ from equivocal.gestalt.runs import _read_curves
 from equivocal.gestalt.storage import load_network, read_run
 from equivocal.human_data.tables import Columns, read_measures, read_trials
 from equivocal.sampling import Posterior, sample_posterior
-from equivocal.store import CHECKSUM, Store, read_tensors
+from equivocal.store import Store, read_tensors
+from equivocal.store.arrays import CHECKSUM
 from equivocal.study import Study, load_stimuli, load_study
 from equivocal.study.grids import load_grid, load_sweep
 from equivocal.suites.reading import Readings, load_readings, save_readings

@@ -35,15 +35,12 @@ PARSERS = {
 }
 OURS = {
     ("doctor.py", "json.loads"): "what our own process printed",
-    ("report/html.py", "tomllib.loads"): "a file of the package",
-    ("study/activations.py", "tomllib.loads"): "a file of the package",
     ("study/claims.py", "tomllib.loads"): "a file of the package",
     ("experiments/grids.py", "pd.read_csv"): "tables that our own workers wrote",
     ("study/activations.py", "xr.load_dataset"): "after check_netcdf",
     ("study/grids.py", "tomllib.loads"): "a value of the command line",
     ("study/settings.py", "tomllib.loads"): "a value of the command line",
     ("study/sweep.py", "pd.read_csv"): "tables that our own workers wrote",
-    ("study/tables.py", "tomllib.loads"): "a file of the package",
 }
 
 

@@ -14,9 +14,8 @@ from equivocal.human_data.joins import join
 from equivocal.human_data.r_scripts import (
     choose_r_names,
     name_columns,
-    write_brms,
     write_formula,
-    write_lme4,
+    write_script,
 )
 from equivocal.mixed_models import RandomPart, fit_mixed
 from tests.human_data.made_up import log_likelihood
@@ -194,7 +193,7 @@ def test_a_fit_that_fails_is_marked() -> None:
 
 
 def test_scripts_hold_the_models_that_were_fitted(comparison) -> None:
-    script = write_lme4(comparison)
+    script = write_script(comparison, "lme4.R")
     fitted = re.findall(r"^m\d+ <- lmer\((.*), data = trials, REML = FALSE\)$", script, re.M)
     assert fitted == [write_formula(comparison, model) for model in comparison.fits]
     assert fitted == [
@@ -208,7 +207,7 @@ def test_scripts_hold_the_models_that_were_fitted(comparison) -> None:
     pairs = re.findall(r"^cat\(AIC\(m(\d)\) - AIC\(m(\d)\)", script, re.M)
     deltas = [aics[int(without)] - aics[int(full)] for without, full in pairs]
     np.testing.assert_allclose(deltas, comparison.table["delta_aic"], atol=1e-3)
-    by_brms = re.findall(r"brm\((.*), data = trials,", write_brms(comparison))
+    by_brms = re.findall(r"brm\((.*), data = trials,", write_script(comparison, "brms.R"))
     assert by_brms == fitted
 
 
@@ -218,7 +217,7 @@ def test_every_name_in_a_script_is_a_column_of_its_data() -> None:
     measures = measures.rename(columns={"surprise": "½ surprise", "rival": "rival (2)"})
     measures["my kind"] = np.where(np.arange(len(measures)) % 3 == 0, "noun", "verb")
     found = compare(join(trials, measures, (), ["my kind"]), log=True, slopes=True)
-    script = write_lme4(found)
+    script = write_script(found, "lme4.R")
     assert "trials$my_kind <- factor(trials$my_kind)" in script
     assert write_formula(found, Model(("rival (2)",), ("rival (2)",))) == (
         "log(response) ~ 1 + my_kind + z_rival_2 + (1 | participant) + (1 | item) + "

@@ -1,9 +1,12 @@
 """Effects against the prior, sampler time and all choices; the two diagrams."""
 
+import re
+from importlib import resources
+
 import numpy as np
 import pytest
+from scripts.make_diagrams import DIAGRAMS
 
-from equivocal.report.diagrams import draw_network_diagram, draw_posterior_diagram
 from equivocal.report.effect_figures import (
     draw_prior_effects,
     draw_sampler_path,
@@ -85,18 +88,15 @@ def test_specification_curve_is_sorted_and_shows_each_choice_below_its_effect() 
 
 
 @pytest.mark.parametrize(
-    ("draw", "words"),
+    ("name", "words"),
     [
-        (
-            draw_network_diagram,
-            ["update network", "query network", "gestalt", "probe", "output units"],
-        ),
-        (draw_posterior_diagram, ["features\nψ", "fixed", "θ¹", "θᴶ", "degree of belief"]),
+        ("network", ["update network", "query network", "gestalt", "probe", "output units"]),
+        ("posterior", ["features\nψ", "fixed", "θ¹", "θᴶ", "degree of belief"]),
     ],
 )
-def test_diagrams_name_their_parts_and_lose_nothing_at_the_edge(draw, words, tmp_path) -> None:
-    figure = draw()
-    save_figure(figure, tmp_path, "diagram")
+def test_diagrams_name_their_parts_and_lose_nothing_at_the_edge(name, words, tmp_path) -> None:
+    figure = DIAGRAMS[name]()
+    save_figure(figure, tmp_path, name)
     (axes,) = figure.axes
     said = "|".join(text.get_text() for text in axes.texts)
     assert all(word in said for word in words)
@@ -107,3 +107,6 @@ def test_diagrams_name_their_parts_and_lose_nothing_at_the_edge(draw, words, tmp
         assert box.x1 <= page.x1, text
         assert page.y0 <= box.y0, text
         assert box.y1 <= page.y1, text
+    shipped = (resources.files("equivocal.report") / "diagrams" / f"{name}.svg").read_text("utf-8")
+    drawn = (tmp_path / f"{name}.svg").read_text("utf-8")
+    assert re.findall("<!-- .* -->", shipped) == re.findall("<!-- .* -->", drawn)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from scripts.make_diagrams import draw_network_diagram
 
 from equivocal.errors import UserError
-from equivocal.report.diagrams import draw_network_diagram
 from equivocal.report.formatting import format_cell, format_table
 from equivocal.report.html import CAPTIONS, TABLE_CAPTIONS, render_report
 from equivocal.report.style import save_figure

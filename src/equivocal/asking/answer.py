@@ -91,15 +91,13 @@ class Answer:
     @property
     def uncertainty(self) -> Floats:
         """Entropy after each word in nats, averaged over roles."""
-        total: Floats = self.entropy.mean(axis=1)
-        return total
+        return np.asarray(self.entropy.mean(axis=1))
 
     @property
     def epistemic_share(self) -> Floats:
         """The epistemic share of `uncertainty` after each word; 0 where there is none."""
         total, epistemic = self.uncertainty, self.epistemic.mean(axis=1)
-        share: Floats = np.divide(epistemic, total, out=np.zeros_like(total), where=total > 0)
-        return share
+        return np.asarray(np.divide(epistemic, total, out=np.zeros_like(total), where=total > 0))
 
     def is_possible(self, position: int) -> bool | None:
         """Return whether the words up to a position begin a sentence about some event of the world.

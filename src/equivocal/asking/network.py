@@ -120,5 +120,4 @@ def compute_semantic_update(gestalts: Floats) -> Floats:
     Rabovsky, Hansen and McClelland (2018) link this measure to the N400.
     """
     silence = np.zeros_like(gestalts[:1])
-    moved: Floats = np.abs(np.diff(gestalts, axis=0, prepend=silence)).sum(axis=1)
-    return moved
+    return np.asarray(np.abs(np.diff(gestalts, axis=0, prepend=silence)).sum(axis=1))

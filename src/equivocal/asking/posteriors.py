@@ -17,7 +17,7 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from equivocal.asking.network import has_network_shapes
-from equivocal.asking.source import AskSettings, Source
+from equivocal.asking.source import Source
 from equivocal.asking.vocabulary import Vocabulary
 from equivocal.errors import UserError
 from equivocal.progress import announce, progress
@@ -27,7 +27,7 @@ from equivocal.store.runs import find_damaged
 from equivocal.store.store import Store
 
 if TYPE_CHECKING:
-    from equivocal.inference import LastLayer, SamplerSettings
+    from equivocal.inference import LastLayer
     from equivocal.sampling import Snapshot
 
 
@@ -105,21 +105,14 @@ def load_ensemble(source: Source, kind: str, variance: float) -> Arrays:
 
 
 def _sample_converged(source: Source, variance: float) -> Arrays:
-    from equivocal.inference import infer_posterior
+    from equivocal.inference import SamplerSettings, infer_posterior
 
-    layer, unit_of = _collect_layer(source)
-    sampler = choose_sampler(source.settings)
-    posterior = infer_posterior(layer, sampler, variance, source.settings.seed)
-    return {"particles": np.asarray(posterior.particles[unit_of], np.float32)}
-
-
-def choose_sampler(settings: AskSettings) -> "SamplerSettings":
-    """Choose the sampler of the converged posterior."""
-    from equivocal.inference import SamplerSettings
-
-    return SamplerSettings(
+    settings, (layer, unit_of) = source.settings, _collect_layer(source)
+    sampler = SamplerSettings(
         method="exact-flow", num_particles=settings.particles, tolerance=settings.tolerance
     )
+    posterior = infer_posterior(layer, sampler, variance, settings.seed)
+    return {"particles": np.asarray(posterior.particles[unit_of], np.float32)}
 
 
 def _sample_path(source: Source, variance: float) -> Arrays:

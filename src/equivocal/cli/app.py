@@ -25,7 +25,7 @@ from equivocal.cli import (
     uncertainty,
     worlds,
 )
-from equivocal.cli.console import out
+from equivocal.cli.console import list_examples, out
 from equivocal.errors import UserError
 from equivocal.progress import err
 
@@ -41,22 +41,22 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     epilog='Start with `equivocal ask "During dinner, the pizza eats the woman"`.',
 )
-app.command("ask", epilog=ask.ASK_EXAMPLES)(ask.ask)
-app.command("serve", epilog=serve.SERVE_EXAMPLES)(serve.serve)
+app.command("ask", epilog=list_examples("ask"))(ask.ask)
+app.command("serve", epilog=list_examples("serve"))(serve.serve)
 app.add_typer(worlds.app, name="world")
 app.command("train", epilog=training.TRAIN_EXAMPLES)(training.train)
-app.command("reproduce", epilog=studies.REPRODUCE_EXAMPLES)(studies.reproduce)
+app.command("reproduce", epilog=list_examples("reproduce"))(studies.reproduce)
 for stage in (studies.infer, studies.probe, studies.analyse, studies.report):
-    app.command(stage.__name__, epilog=studies.STAGE_EXAMPLES)(stage)
+    app.command(stage.__name__, epilog=list_examples("stages"))(stage)
 app.add_typer(studies.app, name="study")
 app.command("multiverse", epilog=grids.MULTIVERSE_EXAMPLES)(grids.multiverse)
 app.command("sweep", epilog=grids.SWEEP_EXAMPLES)(grids.sweep)
-app.command("compare", epilog=human_data.COMPARE_EXAMPLES)(human_data.compare)
-app.command("simulate", epilog=human_data.SIMULATE_EXAMPLES)(human_data.simulate)
+app.command("compare", epilog=list_examples("compare"))(human_data.compare)
+app.command("simulate", epilog=list_examples("simulate"))(human_data.simulate)
 app.add_typer(suites.app, name="suites")
 app.command("doubt", epilog=uncertainty.DOUBT_EXAMPLES)(uncertainty.doubt)
 app.add_typer(suites.constructions, name="constructions")
-app.command("doctor", epilog=doctor.DOCTOR_EXAMPLES)(doctor.doctor)
+app.command("doctor", epilog=list_examples("doctor"))(doctor.doctor)
 
 
 def _show_version(wanted: bool) -> None:

@@ -16,12 +16,6 @@ from equivocal.progress import err
 if TYPE_CHECKING:
     from equivocal.asking import Answer, Belief, Comprehender
 
-ASK_EXAMPLES = (
-    'Examples: `equivocal ask "During dinner, the pizza eats the woman"`, '
-    '`equivocal ask "the man eats the egg" --compare "the egg eats the man"`, '
-    '`equivocal ask "during dinner, the pizza eats" --step 17 --prior-variance 5`, '
-    '`equivocal ask "the cat chases the mouse" --world garden.toml --json`'
-)
 BAR = 8  # characters
 WORTH_A_LINE = 0.01  # fillers believed less are left out, unless they were heard
 NARROWEST, SIDE_BY_SIDE = 76, 156  # columns of the terminal that one and two answers need

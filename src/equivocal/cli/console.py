@@ -1,17 +1,28 @@
-"""The console for results: standard output, through `out` and `show_table`.
+"""The console for results: standard output, through `out` and `show_table`; examples for help.
 
 Everything else, such as progress and warnings, goes to `equivocal.progress.err`.
 """
 
 from collections.abc import Iterable
+from importlib import resources
 from pathlib import Path
 
 from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
 
+from equivocal.store import read_toml
+
 # No markup: square brackets are tables of a world file here, and names may contain anything.
 out = Console(highlight=False, markup=False)
+
+EXAMPLES = read_toml(str(resources.files("equivocal.cli") / "examples.toml"))
+
+
+def list_examples(command: str) -> str:
+    """List the examples of a command for the end of its help."""
+    examples = [f"`equivocal {line}`" for line in EXAMPLES[command]]
+    return f"Example{'s' * (len(examples) > 1)}: {', '.join(examples)}"
 
 
 def show_results(summary: Iterable[str], folder: Path, *, quick: bool) -> None:

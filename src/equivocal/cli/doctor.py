@@ -13,7 +13,6 @@ from equivocal.cli.console import out
 if TYPE_CHECKING:
     from equivocal.doctor import Finding
 
-DOCTOR_EXAMPLES = "Examples: `equivocal doctor`, `equivocal doctor --json`"
 STYLES = {"ok": "green", "note": "yellow", "problem": "bold red"}
 
 

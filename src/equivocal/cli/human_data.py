@@ -13,18 +13,7 @@ from equivocal.errors import UserError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["COMPARE_EXAMPLES", "SIMULATE_EXAMPLES", "compare", "simulate"]
-
-COMPARE_EXAMPLES = (
-    "Examples: `equivocal compare data.csv --where suite=cloze_probability`, `equivocal compare "
-    "data.csv --measures measures.csv --participant subject --response n400 --where position=3`, "
-    "`equivocal compare data.csv --measures measures.csv --control length --log --slopes`"
-)
-SIMULATE_EXAMPLES = (
-    "Examples: `equivocal simulate --participants 40 --items 24 --beta 20 --out runs/simulated`, "
-    "`equivocal simulate --measures measures.csv --measure semantic_update`, "
-    "`equivocal simulate --power --participants 20,40,60 --items 12,24 --runs 200`"
-)
+__all__ = ["compare", "simulate"]
 
 Column = Annotated[str, typer.Option(help="Column of the trials.")]
 Where = Annotated[

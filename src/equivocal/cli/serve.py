@@ -11,11 +11,6 @@ from equivocal.cli.console import out
 from equivocal.errors import UserError
 from equivocal.progress import err
 
-SERVE_EXAMPLES = (
-    "Examples: `equivocal serve`, `equivocal serve --port 8080 --run runs/paper --network 3`, "
-    "`equivocal serve --world garden.toml`"
-)
-
 
 def serve(
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free port.")] = 8000,

@@ -8,23 +8,6 @@ import typer
 from equivocal.cli.console import out, show_results
 from equivocal.cli.training import Folder, Networks, Quick, Seed, show_scores
 
-__all__ = [
-    "REPRODUCE_EXAMPLES",
-    "STAGE_EXAMPLES",
-    "analyse",
-    "app",
-    "infer",
-    "probe",
-    "report",
-    "reproduce",
-]
-
-REPRODUCE_EXAMPLES = (
-    "Examples: `equivocal reproduce --out runs/paper`, `equivocal reproduce --quick`, "
-    "`equivocal reproduce --study my_study.toml --out runs/mine`, "
-    "`equivocal reproduce --set inference.samplers.paper.num_particles=100 --out runs/hundred`"
-)
-STAGE_EXAMPLES = "Example: `equivocal infer --out runs/paper`, then `probe`, `analyse`, `report`"
 PAPER, QUICK = Path("runs/paper"), Path("runs/quick")
 
 app = typer.Typer(no_args_is_help=True, help="Studies of your own.")

@@ -8,21 +8,10 @@ from typing import Annotated, Literal
 
 import typer
 from rich import box
-from rich.table import Table
+from rich.table import Column, Table
 
-from equivocal.cli.console import out, show_results
+from equivocal.cli.console import list_examples, out, show_results
 from equivocal.cli.training import Networks, Quick, QuickFolder, Seed
-
-RUN_EXAMPLES = (
-    "Examples: `equivocal suites run`, `equivocal suites run --suite reversal_anomaly --measure "
-    "all --out runs/reversal`, `equivocal suites run --suite my_suite.toml --networks 4 --out "
-    "runs/mine`"
-)
-
-CONSTRUCTION_EXAMPLES = (
-    "Examples: `equivocal constructions run`, `equivocal constructions run --only passive "
-    "--networks 4 --out runs/passive`, `equivocal constructions run --quick`"
-)
 
 CurveNetworks = Annotated[
     int | None,
@@ -42,11 +31,8 @@ def list_suites() -> None:
     """List the suites that come with the package: paradigms, then constructions."""
     from equivocal.suites import PARADIGMS, load_suite
 
-    table = Table(box=box.SIMPLE)
-    table.add_column("suite", no_wrap=True)
-    table.add_column("conditions")
-    table.add_column("items", justify="right")
-    table.add_column("after")
+    name, items = Column("suite", no_wrap=True), Column("items", justify="right")
+    table = Table(name, "conditions", items, "after", box=box.SIMPLE)
     for suite in map(load_suite, PARADIGMS):
         conditions = ", ".join(suite.conditions)
         table.add_row(suite.name, conditions, str(len(suite.items)), suite.after)
@@ -54,7 +40,7 @@ def list_suites() -> None:
     list_constructions()
 
 
-@app.command("run", epilog=RUN_EXAMPLES)
+@app.command("run", epilog=list_examples("suites run"))
 def run(
     names: Annotated[
         list[str] | None,
@@ -107,11 +93,8 @@ def list_constructions() -> None:
     """List the constructions that come with the package."""
     from equivocal.suites import CONSTRUCTIONS, load_construction
 
-    table = Table(box=box.SIMPLE)
-    table.add_column("construction", no_wrap=True)
-    table.add_column("world", no_wrap=True)
-    table.add_column("condition")
-    table.add_column("items", justify="right")
+    names = (Column(head, no_wrap=True) for head in ("construction", "world"))
+    table = Table(*names, "condition", Column("items", justify="right"), box=box.SIMPLE)
     for construction in map(load_construction, CONSTRUCTIONS):
         first = construction.name, construction.world.name
         for condition in construction.conditions:
@@ -121,7 +104,7 @@ def list_constructions() -> None:
     out.print(table)
 
 
-@constructions.command("run", epilog=CONSTRUCTION_EXAMPLES)
+@constructions.command("run", epilog=list_examples("constructions run"))
 def run_constructions(
     only: Annotated[
         list[str] | None, typer.Option(help="A construction's name; repeatable [all].")

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.columns import Columns
 from rich.panel import Panel
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
-from equivocal.cli.console import out
+from equivocal.cli.console import list_examples, out
 from equivocal.errors import UserError
 from equivocal.progress import run_in_stages
 from equivocal.store.files import write_text_atomically
@@ -44,7 +44,7 @@ def list_worlds() -> None:
         out.print(f"{name:<{max(map(len, names))}}  {description}", soft_wrap=True)
 
 
-@app.command(epilog="Example: `equivocal world new my.toml`")
+@app.command(epilog=list_examples("world new"))
 def new(
     path: Annotated[Path, typer.Argument(help="Where to write; nothing is overwritten.")],
 ) -> None:
@@ -61,7 +61,7 @@ def new(
     out.print(f"wrote {path}; change it, then `equivocal world check {path}`", soft_wrap=True)
 
 
-@app.command(epilog="Example: `equivocal world check my.toml`")
+@app.command(epilog=list_examples("world check"))
 def check(name: Name) -> None:
     """Say whether a world file can be used, and if not, everything that is wrong with it."""
     from equivocal.world import World
@@ -79,9 +79,7 @@ def _qualify_counts(world: "World") -> str:
     return "" if world.is_exact else "at least "
 
 
-@app.command(
-    epilog="Examples: `equivocal world show paper`, `equivocal world show slips:rare=0.02`"
-)
+@app.command(epilog=list_examples("world show"))
 def show(name: Name) -> None:
     """Show a world: counts, parameters, words with their features, typical sentences."""
     from equivocal.world import World
@@ -139,18 +137,14 @@ def _list_parameters(world: "World") -> Table:
 
 def _make_table(rows: dict[str, str], left: str, right: str, title: str | None = None) -> Table:
     """Make a table of two columns without lines, with a style for each column."""
-    table = Table(title=title, title_justify="left", box=None, show_header=False)
-    table.add_column(style=left)
-    table.add_column(style=right)
+    columns = Column(style=left), Column(style=right)
+    table = Table(*columns, title=title, title_justify="left", box=None, show_header=False)
     for row in rows.items():
         table.add_row(*row)
     return table
 
 
-@app.command(
-    epilog="Examples: `equivocal world sample paper -n 5`, "
-    "`equivocal world sample paper -n 10000 --csv corpus.csv`"
-)
+@app.command(epilog=list_examples("world sample"))
 def sample(
     name: Name,
     n: Annotated[int, typer.Option("-n", "--number", min=1, help="How many sentences.")] = 20,

@@ -30,7 +30,7 @@ from equivocal.human_data import (
     read_measures,
     simulate,
 )
-from equivocal.human_data.r_scripts import name_columns, write_brms, write_lme4
+from equivocal.human_data.r_scripts import SCRIPTS, name_columns, write_script
 from equivocal.human_data.simulation import check_counts
 from equivocal.machine import collect_versions
 from equivocal.progress import progress
@@ -156,7 +156,7 @@ def compare_trials(
             tables={"compare": comparison.table, "unmatched": joined.unmatched, "trials": trials},
             settings=_add_versions(settings),
             summary=_summarise_trials(comparison),
-            scripts={"lme4.R": write_lme4(comparison), "brms.R": write_brms(comparison)},
+            scripts={name: write_script(comparison, name) for name in SCRIPTS},
         )
         result.write(out)
     return result

@@ -12,21 +12,7 @@ import numpy as np
 import pandas as pd
 
 from equivocal.errors import UserError, check_known, join_names
-from equivocal.human_data.tables import (
-    NETWORK,
-    PLACES,
-    RESERVED,
-    Columns,
-    check_where,
-    choose_measures,
-    convert_to_numbers,
-    guess_place,
-    open_table,
-    parse_where,
-    read_measures,
-    read_trials,
-    translate_controls,
-)
+from equivocal.human_data import tables
 from equivocal.world.spelling import fold
 
 WORDS = ("position", "word")  # each says which word of a sentence is meant
@@ -50,7 +36,7 @@ class Joined:
 def join_files(
     data: Path,
     measures: Path,
-    columns: Columns,
+    columns: tables.Columns,
     chosen: Sequence[str] = (),
     controls: Sequence[str] = (),
     where: Sequence[str] = (),
@@ -75,11 +61,11 @@ def join_files(
     UserError
         Where a column is missing or ambiguous, or no trial can be joined.
     """
-    given, words = open_table(data), open_table(measures)
-    check_where(where, given, words)
-    trials, names = read_trials(data, columns, where, given)
-    table = read_measures(measures, columns, where, words)
-    joined = join(trials, table, chosen, translate_controls(controls, names), where)
+    given, words = tables.open_table(data), tables.open_table(measures)
+    tables.check_where(where, given, words)
+    trials, names = tables.read_trials(data, columns, where, given)
+    table = tables.read_measures(measures, columns, where, words)
+    joined = join(trials, table, chosen, tables.translate_controls(controls, names), where)
     return replace(joined, columns=names)
 
 
@@ -102,14 +88,14 @@ def join(
     keys = _choose_keys(trials, measures)
     if "word" in keys:
         trials, measures = (t.assign(word=_fold_words(t["word"])) for t in (trials, measures))
-    names = choose_measures(measures, chosen, controls)
+    names = tables.choose_measures(measures, chosen, controls)
     _check_controls(trials, measures, controls)
     by_word = [name for name in controls if name not in trials]
     averaged, notes = average_networks(measures, keys, list(dict.fromkeys([*names, *by_word])))
-    held = dict.fromkeys(["row", "participant", *PLACES, "response", *controls])
+    held = dict.fromkeys(["row", "participant", *tables.PLACES, "response", *controls])
     # a measure may be called like a column of the trials: theirs are not taken
     left = trials[[name for name in held if name in trials and name not in names]]
-    left = left.assign(response=convert_to_numbers(left["response"]))
+    left = left.assign(response=tables.convert_to_numbers(left["response"]))
     both = left.merge(averaged, on=keys, how="left", indicator="found")
     reasons = _find_reasons(both, trials["response"], keys, names, controls)
     kept = reasons == ""
@@ -128,7 +114,7 @@ def join(
 
 def _choose_keys(trials: pd.DataFrame, measures: pd.DataFrame) -> list[str]:
     """Return the columns to join by; of position and word, the position."""
-    shared = [place for place in PLACES if place in trials and place in measures]
+    shared = [place for place in tables.PLACES if place in trials and place in measures]
     if "position" in shared and "word" in shared:
         shared.remove("word")  # it is checked instead
     several = [name for name in WORDS if name in trials and trials[name].nunique() > 1]
@@ -155,8 +141,8 @@ def _note_one_for_all(
     """Note what --where chose in the measures only, and refuse that for several words."""
     known = {*WORDS} if {*WORDS} & {*keys} else set()  # one says both
     notes = []
-    for name, value in parse_where(where):
-        place = guess_place(name)
+    for name, value in tables.parse_where(where):
+        place = tables.guess_place(name)
         if not place or place in known or place in trials or name not in measures:
             continue
         if repeated:
@@ -173,9 +159,9 @@ def _note_one_for_all(
 def _check_controls(trials: pd.DataFrame, measures: pd.DataFrame, controls: Sequence[str]) -> None:
     """Refuse controls that no table has, or whose names have a meaning of their own."""
     present = dict.fromkeys([*trials.columns, *measures.columns])
-    known = [name for name in present if name not in RESERVED]
+    known = [name for name in present if name not in tables.RESERVED]
     for name in controls:
-        if name in ("item", *RESERVED):
+        if name in ("item", *tables.RESERVED):
             raise UserError(
                 f"--control {name}: that name is taken, and participants and items are in the "
                 "models already; leave it out, or rename the column."
@@ -191,18 +177,18 @@ def average_networks(
     Of columns that are not numbers the first value is taken.
     """
     table = measures.dropna(subset=keys)
-    several = [*keys, NETWORK] if NETWORK in table else keys
+    several = [*keys, tables.NETWORK] if tables.NETWORK in table else keys
     repeated = table.duplicated(several, keep=False)
     if repeated.any():
         raise UserError(_explain_repeated(table, table[repeated].iloc[0], keys, [*several, *names]))
     labels = [name for name in names if not pd.api.types.is_numeric_dtype(table[name])]
     figures = [name for name in names if name not in labels]
-    values = table[keys].join(table[figures].apply(convert_to_numbers))
+    values = table[keys].join(table[figures].apply(tables.convert_to_numbers))
     groups = values.groupby(keys, sort=False)[figures]
     # a word that one network has no value for has no average
     found = groups.mean().where(groups.count().eq(groups.size(), axis=0))
     found = found.join(table.groupby(keys, sort=False)[labels].first()) if labels else found
-    networks = table[NETWORK].nunique() if NETWORK in table else 1
+    networks = table[tables.NETWORK].nunique() if tables.NETWORK in table else 1
     notes = [f"measures are averages over {networks} networks"] if networks > 1 else []
     return found.reset_index()[[*keys, *names]], notes
 

@@ -9,15 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-__all__ = [
-    "Cell",
-    "TableRows",
-    "format_cell",
-    "format_number",
-    "format_p_value",
-    "format_table",
-    "style_verdict",
-]
+__all__ = ["format_number"]
 
 SMALLEST_P = 1e-4
 NOTHING = "–"

@@ -3,24 +3,21 @@
 The texts below figures and above tables are in `templates/captions.toml`.
 """
 
-import tomllib
 from base64 import b64encode
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from equivocal.errors import UserError
 from equivocal.report.formatting import format_table, style_verdict
+from equivocal.store import read_toml
 from equivocal.store.files import write_text_atomically
 
 TYPES = {".svg": "image/svg+xml", ".png": "image/png"}
-TEXTS = tomllib.loads(
-    (resources.files("equivocal.report") / "templates/captions.toml").read_text("utf-8")
-)
+TEXTS = read_toml(str(resources.files("equivocal.report") / "templates" / "captions.toml"))
 CAPTIONS: dict[str, str] = TEXTS["figures"]
 TABLE_CAPTIONS: dict[str, str] = TEXTS["tables"]
 LARGEST_SVG = 1_500_000  # bytes; above that a drawing of many points is smaller as PNG
@@ -54,22 +51,19 @@ def render_report(
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters |= {
+        "format_table": format_table,
+        "make_anchor": _make_anchor,
+        "make_title": _make_title,
+        "style_verdict": style_verdict,
+    }
     page = environment.get_template("report.html.j2").render(
         content=content,
         # the reason of each verdict gets the width of the page, below its claim
         claims=format_table(content["claims"].drop(columns=["id", "why"], errors="ignore")),
         reasons=[str(why) for why in content["claims"].get("why", [])],
-        tally=_count_verdicts(content["claims"]),
         impossible=format_table(content["impossible"]),
-        sheets=[
-            {
-                "anchor": f"table-{_make_anchor(name)}",
-                "title": _make_title(name),
-                "table": format_table(table),
-                "caption": TABLE_CAPTIONS.get(name, ""),
-            }
-            for name, table in content["tables"].items()
-        ],
+        captions=TABLE_CAPTIONS,
         pictures=[
             _embed_figure(folder / "figures", name, largest_svg) for name in content["figures"]
         ],
@@ -77,15 +71,6 @@ def render_report(
     path = folder / "report.html"
     write_text_atomically(path, page)
     return path
-
-
-def _count_verdicts(claims: pd.DataFrame) -> list[tuple[str, str, int]]:
-    """Return style, words and count of each verdict, in the order of their first appearance."""
-    if "verdict" not in claims:
-        return []
-    counts = claims["verdict"].value_counts(sort=False)
-    styled = ((*style_verdict(str(verdict)), verdict, n) for verdict, n in counts.items())
-    return [(kind, f"{sign} {verdict}", int(n)) for kind, sign, verdict, n in styled]
 
 
 def _embed_figure(folder: Path, name: str, largest_svg: int) -> dict[str, Any]:

@@ -6,6 +6,8 @@ of the report are.
 
 from collections.abc import Callable
 from functools import partial
+from importlib import resources
+from itertools import product
 from pathlib import Path
 
 import pandas as pd
@@ -19,7 +21,6 @@ from equivocal.machine import collect_versions
 from equivocal.progress import run_in_stages
 from equivocal.report import (
     activation_figures,
-    diagrams,
     effect_figures,
     learning_figures,
     uncertainty_figures,
@@ -27,17 +28,19 @@ from equivocal.report import (
 from equivocal.report.html import TABLE_CAPTIONS, TEXTS, render_report
 from equivocal.report.style import KINDS, save_figure
 from equivocal.store import read_table
+from equivocal.store.files import write_atomically
 from equivocal.study import Study, summaries, tabulate_fit, trace_beliefs, trace_truth
 from equivocal.study.comparisons import add_reference_levels
 from equivocal.study.tables import PRINTED_STUDY
 
 __all__ = ["list_figures", "write_report"]
 
+DIAGRAMS = ("network", "posterior")  # shipped; made by scripts/make_diagrams.py
 FILES = ("*.nc", "*.csv", "settings.toml", "tables/*.csv")  # what the report depends on
 
 
 def list_figures(study: Study) -> dict[str, Callable[[], Figure]]:
-    """List what draws each figure, by name and in the order of the report."""
+    """List what draws each figure of the results, by name and in the order of the report."""
     dataset, run = study.read("activations.nc"), study.run
     conditions = [str(name) for name in dataset["condition"].values]
     estimates = ["mle", *map(str, dataset["sampler"].values)]
@@ -48,8 +51,6 @@ def list_figures(study: Study) -> dict[str, Callable[[], Figure]]:
         return lambda: draw(tabulate(dataset, *which), *which)
 
     figures: dict[str, Callable[[], Figure]] = {
-        "network": diagrams.draw_network_diagram,
-        "posterior": diagrams.draw_posterior_diagram,
         "learning": lambda: learning_figures.draw_learning(
             summaries.append_means(run.curves, "epoch"), run.scores["all_zeros"].mean()
         ),
@@ -97,6 +98,7 @@ def _write(study: Study) -> list[Path]:
         save_figure(figures[name](), folder / "figures", name)
 
     run_in_stages("drawing", {name: partial(save, name) for name in figures})
+    shown = [*_copy_diagrams(folder / "figures"), *figures]
     tables = {
         name: read_table(folder / "tables" / f"{name}.csv")
         for name in TABLE_CAPTIONS
@@ -110,14 +112,23 @@ def _write(study: Study) -> list[Path]:
         "claims": read_table(folder / "claims.csv").rename(columns={"at_paper_steps": stopped}),
         "impossible": tables.pop("impossible_numbers", pd.DataFrame()),
         "tables": tables,
-        "figures": list(figures),
+        "figures": shown,
         "methods": _write_methods(study),
         "settings": tomli_w.dumps(settings.to_dict()),
         "versions": collect_versions(),
         "notes": _write_notes(study),
     }
-    drawn = [folder / "figures" / f"{name}.{kind}" for name in figures for kind in KINDS]
+    drawn = [folder / "figures" / f"{name}.{kind}" for name in shown for kind in KINDS]
     return [*drawn, render_report(folder, content)]
+
+
+def _copy_diagrams(folder: Path) -> tuple[str, ...]:
+    """Copy the two diagrams, which are the same for every study, and return their names."""
+    for name, kind in product(DIAGRAMS, KINDS):
+        source = resources.files("equivocal.report") / "diagrams" / f"{name}.{kind}"
+        with write_atomically(folder / f"{name}.{kind}") as temporary:
+            temporary.write_bytes(source.read_bytes())
+    return DIAGRAMS
 
 
 def _draw_beliefs(study: Study) -> Figure:

@@ -120,8 +120,7 @@ def _draw_intervals(axes: Axes, exact: xr.Dataset, name: str, shift: float) -> N
 
 def _clip(values: xr.DataArray) -> np.ndarray:
     """Keep values away from 0 and 1, which a logit axis cannot show."""
-    clipped: np.ndarray = np.clip(values.values, FLOOR, 1 - FLOOR)
-    return clipped
+    return np.asarray(np.clip(values.values, FLOOR, 1 - FLOOR))
 
 
 def _set_plain_ticks(axis: Axis) -> None:

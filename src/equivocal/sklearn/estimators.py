@@ -6,6 +6,7 @@ that of `equivocal.sampling.sample_posterior`, and every prediction averages ove
 """
 
 import warnings
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -62,31 +63,21 @@ def merge_rows(*parts: Seen) -> Seen:
     )
 
 
-# scikit-learn has no types, so its classes are Any to mypy
+# scikit-learn has no types, so its classes are Any to mypy; it takes parameters from the signature
+@dataclass(kw_only=True, eq=False, repr=False)
 class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Bayesian logistic regression with scikit-learn's interface: what both estimators share."""
 
     _takes_labels: ClassVar[bool] = False  # whether y may be (N, K)
-    multi_class = "one-vs-rest"
+    multi_class = "one-vs-rest"  # no parameter of its own, unless a subclass makes it one
 
-    def __init__(
-        self,
-        *,
-        prior_variance: Any = 1.0,
-        fit_intercept: bool = True,
-        method: str = "exact-flow",
-        num_particles: int | None = None,
-        num_steps: int | None = None,
-        max_rows: int | None = None,
-        random_state: Any = 0,
-    ) -> None:
-        self.prior_variance = prior_variance
-        self.fit_intercept = fit_intercept
-        self.method = method
-        self.num_particles = num_particles
-        self.num_steps = num_steps
-        self.max_rows = max_rows
-        self.random_state = random_state
+    prior_variance: Any = 1.0
+    fit_intercept: bool = True
+    method: str = "exact-flow"
+    num_particles: int | None = None
+    num_steps: int | None = None
+    max_rows: int | None = None
+    random_state: Any = 0
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from these rows alone.
@@ -307,6 +298,7 @@ class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.hstack([X, np.ones((len(X), 1), X.dtype)]) if self.fit_intercept else X
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class EnsembleKalmanClassifier(_EnsembleKalman):
     """Bayesian logistic regression for two or more classes.
 
@@ -342,28 +334,7 @@ class EnsembleKalmanClassifier(_EnsembleKalman):
     n_iter_, n_features_in_, feature_names_in_
     """
 
-    def __init__(
-        self,
-        *,
-        prior_variance: Any = 1.0,
-        fit_intercept: bool = True,
-        multi_class: str = "softmax",
-        method: str = "exact-flow",
-        num_particles: int | None = None,
-        num_steps: int | None = None,
-        max_rows: int | None = None,
-        random_state: Any = 0,
-    ) -> None:
-        super().__init__(
-            prior_variance=prior_variance,
-            fit_intercept=fit_intercept,
-            method=method,
-            num_particles=num_particles,
-            num_steps=num_steps,
-            max_rows=max_rows,
-            random_state=random_state,
-        )
-        self.multi_class = multi_class
+    multi_class: str = "softmax"
 
 
 class EnsembleKalmanMultilabel(_EnsembleKalman):

@@ -12,13 +12,12 @@ Nothing here runs what it reads. A file that is refused is refused with an `Unre
 """
 
 from equivocal.store.arrays import (
-    CHECKSUM,
     Shapes,
     add_tensor_checksum,
     check_netcdf,
     read_tensors,
 )
-from equivocal.store.store import Store, hash_code, hash_content, hash_files
+from equivocal.store.store import Store, hash_content, hash_files
 from equivocal.store.text import (
     TABLE_BYTES,
     parse_json,
@@ -32,7 +31,6 @@ from equivocal.store.text import (
 from equivocal.store.untrusted import UnreadableError, format_size, is_plain_name, resolve_inside
 
 __all__ = [
-    "CHECKSUM",
     "TABLE_BYTES",
     "Shapes",
     "Store",
@@ -40,7 +38,6 @@ __all__ = [
     "add_tensor_checksum",
     "check_netcdf",
     "format_size",
-    "hash_code",
     "hash_content",
     "hash_files",
     "is_plain_name",

@@ -20,12 +20,7 @@ from filelock import FileLock, Timeout
 
 from equivocal.errors import UserError
 from equivocal.progress import announce
-from equivocal.store.files import (
-    ensure_writable,
-    explain_write_errors,
-    remove_orphans,
-    write_text_atomically,
-)
+from equivocal.store import files
 
 __all__ = ["hold_folder"]
 
@@ -52,12 +47,14 @@ def hold_folder(folder: Path, *, wait: bool = False) -> Iterator[None]:
     UserError
         Where another run holds the folder, which is named; or where it cannot be written to.
     """
-    ensure_writable(folder)
+    files.ensure_writable(folder)
     lock = FileLock(folder / LOCK)
     try:
         _acquire(lock, folder, wait=wait)
-        remove_orphans(folder)
-        write_text_atomically(folder / HOLDER, json.dumps(_describe_process(), indent=1) + "\n")
+        files.remove_orphans(folder)
+        files.write_text_atomically(
+            folder / HOLDER, json.dumps(_describe_process(), indent=1) + "\n"
+        )
         yield
     finally:
         # While the lock is held: whoever has opened the file but not locked it yet finds it
@@ -71,7 +68,7 @@ def hold_folder(folder: Path, *, wait: bool = False) -> Iterator[None]:
 
 def _acquire(lock: FileLock, folder: Path, *, wait: bool) -> None:
     """Take the lock, at once or after waiting."""
-    with explain_write_errors(folder):
+    with files.explain_write_errors(folder):
         try:
             lock.acquire(timeout=MOMENT)
         except Timeout:

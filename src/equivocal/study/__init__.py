@@ -6,11 +6,9 @@ This package knows nothing of drawing; `equivocal.experiments.studies` runs a st
 from equivocal.study.beliefs import tabulate_fit, trace_beliefs, trace_truth
 from equivocal.study.settings import StudySettings, load_study
 from equivocal.study.stages import Study, open_study, prepare
-from equivocal.study.stimuli import Stimuli, Stimulus, load_stimuli
+from equivocal.study.stimuli import load_stimuli
 
 __all__ = [
-    "Stimuli",
-    "Stimulus",
     "Study",
     "StudySettings",
     "load_stimuli",

@@ -14,10 +14,10 @@ One dataset, written as `activations.nc`, from which every statistic can be reco
 the expected entropy in nats. Past the end of a sentence all are NaN and `word` is empty. `tracked`
 is empty where an item does not track a role. `read_dataset` reads it and the other datasets that
 `probe` wrote, and refuses files that hold anything else: SciPy and xarray read any netCDF file, but
-statistics and figures need these variables. What a new one must look like is added to `_LAYOUTS`.
+statistics and figures need these variables. What a new one must look like is added to
+`record/datasets.toml`.
 """
 
-import tomllib
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -34,7 +34,7 @@ from scipy.special import expit
 from equivocal.errors import UserError, join_names
 from equivocal.gestalt import Network
 from equivocal.sampling import Posterior
-from equivocal.store import check_netcdf, is_plain_name
+from equivocal.store import check_netcdf, is_plain_name, read_toml
 from equivocal.study.beliefs import trace_truth
 from equivocal.study.settings import StudySettings
 from equivocal.study.stimuli import Stimuli, Stimulus
@@ -46,38 +46,9 @@ HEARD = ("condition", "item", "position", "probe")
 ANSWERED = ("sampler", "prior", "network", *HEARD, "unit")
 NAMES = ("condition", "item", "probe", "unit", "sampler", "question", "role", "non_relevant")
 TEXTS = ("word", "tracked")  # coordinates of several dimensions
-COMPARED: tuple[str, ...] = ("network", "question")
-SAMPLERS = ("paper", "converged")
-
-
-# by file: dimensions of each variable, and types of attributes
-_LAYOUTS: dict[str, tuple[dict[str, tuple[str, ...]], dict[str, type]]] = {
-    "activations.nc": (
-        {
-            **dict.fromkeys(SUMMARIES, ANSWERED),
-            "mle": ANSWERED[2:],
-            "truth": ANSWERED[3:],
-            "critical": HEARD[:2],
-            "word": HEARD[:3],
-            "tracked": (*HEARD[:2], "role"),
-        },
-        {"study": str, "quick": str, "central_prior": float},
-    ),
-    "path.nc": (
-        {"time": ("network", "step")},
-        {"paper_steps": int, "prior": float, "condition": str},
-    ),
-    "exact.nc": (
-        {f"{who}_{what}": COMPARED for who in ("exact", *SAMPLERS) for what in SUMMARIES[:4]}
-        | dict.fromkeys(("r_hat", "ess"), COMPARED),
-        {"posteriors": int, "unconverged": str},
-    ),
-    "nuts.nc": (
-        {f"nuts_{what}": COMPARED for what in SUMMARIES[:4]},
-        {"units": str, "network": int, "verdict": str}
-        | {f"seconds_{who}": float for who in ("nuts", *SAMPLERS)},
-    ),
-}
+RECORD = resources.files("equivocal.study") / "record"
+LAYOUTS = read_toml(str(RECORD / "datasets.toml"))
+TYPES = {"str": str, "float": float, "int": int}  # of attributes
 
 
 def compute_activations(
@@ -226,8 +197,7 @@ def _pad_words(row: Stimulus, length: int) -> list[str]:
 
 def describe_columns(columns: list[str]) -> pd.DataFrame:
     """Describe what each column of `activations.csv.gz` holds."""
-    path = resources.files("equivocal.study") / "record" / "columns.toml"
-    known = tomllib.loads(path.read_text(encoding="utf-8"))
+    known = read_toml(str(RECORD / "columns.toml"))
     meanings = dict(known["heard"])
     for column in columns:
         if column not in meanings:
@@ -261,12 +231,13 @@ def read_dataset(path: Path) -> xr.Dataset:
 
 
 def _check_layout(dataset: xr.Dataset, file: str) -> None:
-    variables, attributes = _LAYOUTS[file]
+    layout = LAYOUTS[file]
+    variables = {name: tuple(axes.split()) for name, axes in layout["variables"].items()}
     if file == "path.nc":
         shown = [str(one) for one in dataset.data_vars if one != "time"]  # one for each role
         if not shown or not all(one.startswith("indicated_") for one in shown):
             raise ValueError(f"it holds {join_names(shown)}")
-        variables = variables | dict.fromkeys(shown, ("network", "step", "item"))
+        variables |= dict.fromkeys(shown, ("network", "step", "item"))
     for name, dimensions in variables.items():
         kinds, found = ("UO", dataset.coords) if name in TEXTS else ("fi", dataset.data_vars)
         if name not in found:
@@ -278,11 +249,11 @@ def _check_layout(dataset: xr.Dataset, file: str) -> None:
             raise ValueError(f"it does not name its {name}")
     for label, index in dataset.indexes.items():
         _check_index(str(label), index.to_numpy())
-    for name, kind in attributes.items():
+    for name, kind in layout["attributes"].items():
         value: Any = dataset.attrs.get(name)
-        if np.size(value) != 1 or (kind is str and not isinstance(value, str)):
-            raise ValueError(f"its attribute {name} is not one {kind.__name__}")
-        kind(value)
+        if np.size(value) != 1 or (kind == "str" and not isinstance(value, str)):
+            raise ValueError(f"its attribute {name} is not one {kind}")
+        TYPES[kind](value)
 
 
 def _check_index(name: str, values: np.ndarray) -> None:

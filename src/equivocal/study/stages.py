@@ -35,13 +35,7 @@ from equivocal.store import read_text
 from equivocal.store.files import ensure_writable, write_atomically, write_text_atomically
 from equivocal.store.runs import locate_network
 from equivocal.store.store import Store, hash_code, hash_content, hash_files
-from equivocal.study.activations import (
-    compute_activations,
-    describe_columns,
-    flatten_activations,
-    list_sampled_units,
-    read_dataset,
-)
+from equivocal.study import activations
 from equivocal.study.claims import find_impossible_numbers, judge_claims
 from equivocal.study.comparisons import compare_with_exact, compare_with_nuts, trace_effect
 from equivocal.study.settings import StudySettings, load_study
@@ -112,7 +106,7 @@ class Study:
 
     @cached_property
     def _units(self) -> list[str]:
-        return list_sampled_units(self.run.world, self.stimuli, self.settings)
+        return activations.list_sampled_units(self.run.world, self.stimuli, self.settings)
 
     @cached_property
     def _jobs(self) -> list[_Job]:
@@ -185,19 +179,20 @@ class Study:
         return hash_content(posteriors, asked, named, hash_files(self.folder / "stimuli.csv"))
 
     def _write_activations(self) -> list[Path]:
-        dataset = compute_activations(
+        dataset = activations.compute_activations(
             self.run.networks,
             lambda *job: Posterior.load(_Job(*job).locate(self.folder)),
             self.stimuli,
             self.settings,
         )
         written = self._write("activations.nc", dataset)
-        table = flatten_activations(dataset)
+        table = activations.flatten_activations(dataset)
+        dictionary = activations.describe_columns(list(table.columns))
         text = table.to_csv(index=False, float_format="%.7g")
         flat, columns = (self.folder / name for name in ("activations.csv.gz", "dictionary.csv"))
         with write_atomically(flat) as temporary:
             temporary.write_bytes(gzip.compress(text.encode(), compresslevel=3, mtime=0))
-        write_text_atomically(columns, describe_columns(list(table.columns)).to_csv(index=False))
+        write_text_atomically(columns, dictionary.to_csv(index=False))
         return [written, flat, columns]
 
     def _write(self, name: str, dataset: xr.Dataset) -> Path:
@@ -210,7 +205,7 @@ class Study:
 
     def read(self, name: str) -> xr.Dataset:
         """Read a dataset that `probe` wrote; a `UserError` says how to get it if need be."""
-        return read_dataset(self._find(name))
+        return activations.read_dataset(self._find(name))
 
     def read_comparison(self) -> xr.Dataset:
         """Read exact.nc, with what NUTS answers where it was run, and NaN elsewhere."""

@@ -17,15 +17,7 @@ from scipy.special import logit
 
 from equivocal.mixed_models import RandomPart, fit_mixed
 
-__all__ = [
-    "LEVEL",
-    "TTest",
-    "compare_logit_pairs",
-    "compare_pairs",
-    "compare_with_zero",
-    "correct_holm",
-    "fit_mixed_model",
-]
+__all__ = ["LEVEL", "TTest", "compare_pairs", "compare_with_zero"]
 
 # What single precision can hold: an activation nearer to one than this is one. Near zero it holds
 # far more, and so do we: a floor such as 1e-7 would make most cells of the paper's measures equal.

@@ -14,18 +14,7 @@ import xarray as xr
 from scipy.special import entr
 from scipy.stats import gmean
 
-from equivocal.study.measures import (
-    average_non_relevant,
-    compute_measures,
-    list_conditions,
-    list_own_units,
-    list_roles,
-    list_series,
-    name_position,
-    select_answers,
-    select_estimate,
-    select_units,
-)
+from equivocal.study import measures
 
 __all__ = [
     "MEAN",
@@ -76,10 +65,11 @@ def tabulate_critical(dataset: xr.Dataset, condition: str, sampler: str = "paper
         indicated for the role, their mean over networks and items, and the standard deviation over
         items of the networks' mean.
     """
-    rows, roles = [], list_roles(dataset)
+    rows, roles = [], measures.list_roles(dataset)
     for probe, estimate, role in product(roles, ("mle", sampler), roles):
-        units = select_units(dataset, condition, role)
-        chosen = select_answers(select_estimate(dataset, estimate), condition, probe, units)
+        units = measures.select_units(dataset, condition, role)
+        values = measures.select_estimate(dataset, estimate)
+        chosen = measures.select_answers(values, condition, probe, units)
         place = dataset["critical"].sel(condition=condition, item=chosen["item"].values)
         by_item = chosen.sel(position=place).mean("network")
         named = list(dict.fromkeys(units.values()))
@@ -105,15 +95,16 @@ def tabulate_words(dataset: xr.Dataset, condition: str, estimate: str) -> pd.Dat
         A row for each probe, position and series (`list_series`, and the non-relevant units):
         mean and standard deviation over networks of the items' mean.
     """
-    values = select_estimate(dataset, estimate)
-    named = {int(p): name_position(dataset, condition, int(p)) for p in dataset["position"].values}
+    values = measures.select_estimate(dataset, estimate)
+    positions = [int(position) for position in dataset["position"].values]
+    places = [measures.name_position(dataset, condition, p) for p in positions]
     parts = []
     for probe in map(str, dataset["probe"].values):
         shown = {
-            label: select_answers(values, condition, probe, units)
-            for label, units in list_series(dataset, condition).items()
+            label: measures.select_answers(values, condition, probe, units)
+            for label, units in measures.list_series(dataset, condition).items()
         }
-        others = average_non_relevant(dataset, values, condition, probe)
+        others = measures.average_non_relevant(dataset, values, condition, probe)
         if others is not None:
             shown[NON_RELEVANT] = others
         for label, answers in shown.items():
@@ -121,8 +112,8 @@ def tabulate_words(dataset: xr.Dataset, condition: str, estimate: str) -> pd.Dat
             part = pd.DataFrame(
                 {
                     "probe": probe,
-                    "position": list(named),
-                    "place": list(named.values()),
+                    "position": positions,
+                    "place": places,
                     "series": label,
                     "mean": by_network.mean("network").values,
                     "sd": _compute_sd(by_network, "network").values,
@@ -146,8 +137,8 @@ def tabulate_prior_effects(dataset: xr.Dataset) -> pd.DataFrame:
         A row for each condition but the baseline, measure, sampler, prior and network, averaged
         over items; and the means over networks, whose network is `MEAN`.
     """
-    table = compute_measures(dataset)
-    others = list_conditions(dataset)[1:] or list_conditions(dataset)
+    table = measures.compute_measures(dataset)
+    others = measures.list_conditions(dataset)[1:] or measures.list_conditions(dataset)
     chosen = table["condition"].isin(others) & ~table["measure"].str.startswith("plausible")
     table = table[chosen].assign(effect=lambda rows: rows["mean"] - rows["mle"])
     keys = ["condition", "measure", "probe", "sampler", "prior", "network"]
@@ -215,13 +206,13 @@ def tabulate_entropies(dataset: xr.Dataset) -> pd.DataFrame:
     """
     parts, positions = [], [int(position) for position in dataset["position"].values]
     for sampler, condition in product(
-        map(str, dataset["sampler"].values), list_conditions(dataset)
+        map(str, dataset["sampler"].values), measures.list_conditions(dataset)
     ):
         total, expected, trained = (
             _average_tracked(dataset, values, condition)
             for values in (
-                _compute_entropy(select_estimate(dataset, sampler)),
-                select_estimate(dataset, sampler, name="expected"),
+                _compute_entropy(measures.select_estimate(dataset, sampler)),
+                measures.select_estimate(dataset, sampler, name="expected"),
                 _compute_entropy(dataset["mle"]),
             )
         )
@@ -229,7 +220,7 @@ def tabulate_entropies(dataset: xr.Dataset) -> pd.DataFrame:
             "sampler": sampler,
             "condition": condition,
             "position": positions,
-            "place": [name_position(dataset, condition, p) for p in positions],
+            "place": [measures.name_position(dataset, condition, p) for p in positions],
             "total": total.mean("network").values,
             "sd": _compute_sd(total, "network").values,
             "expected": expected.mean("network").values,
@@ -246,12 +237,12 @@ def _compute_entropy(values: xr.DataArray) -> xr.DataArray:
 
 def _average_tracked(dataset: xr.Dataset, values: xr.DataArray, condition: str) -> xr.DataArray:
     """Return (network, position): mean over items, tracked roles as probes, and tracked units."""
-    roles = list_roles(dataset)
+    roles = measures.list_roles(dataset)
     parts = [
-        select_answers(values, condition, probe, units).mean("item")
+        measures.select_answers(values, condition, probe, units).mean("item")
         for probe in roles
         for role in roles
-        if (units := select_units(dataset, condition, role))
+        if (units := measures.select_units(dataset, condition, role))
     ]
     return xr.concat(parts, "part").mean("part").transpose("network", "position")
 
@@ -271,7 +262,7 @@ def tabulate_calibration(dataset: xr.Dataset) -> pd.DataFrame:
     group = np.where(exact <= 0, 0, np.ceil(exact * BINS - 1e-6))
     rows = []
     for estimate in ["mle", *map(str, dataset["sampler"].values)]:
-        values = select_estimate(dataset, estimate).transpose("network", *shown.dims)
+        values = measures.select_estimate(dataset, estimate).transpose("network", *shown.dims)
         picked = values.values[:, shown.values]
         for number in np.unique(group):
             chosen = group == number
@@ -287,5 +278,5 @@ def _find_known(dataset: xr.Dataset) -> xr.DataArray:
     truth = dataset["truth"]
     own = xr.zeros_like(truth, dtype=bool)
     for item in map(str, dataset["item"].values):
-        own.loc[{"item": item, "unit": list(list_own_units(dataset, item))}] = True
+        own.loc[{"item": item, "unit": list(measures.list_own_units(dataset, item))}] = True
     return truth.notnull() & ((truth > 0) | own)

@@ -7,7 +7,6 @@ logit scale average logits instead. Holm's correction is over the tests of one t
 A new table is a line of `makers` in `compute_tables`, with a function that returns its rows.
 """
 
-import tomllib
 from collections.abc import Callable, Container, Iterator
 from dataclasses import asdict
 from importlib import resources
@@ -17,6 +16,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from equivocal.store import read_toml
 from equivocal.study.measures import arrange_grid, compute_measures, find_central_prior
 from equivocal.study.statistics import (
     compare_logit_pairs,
@@ -38,8 +38,7 @@ Rows = list[dict[str, Any]]
 
 def load_printed_values() -> dict[str, Any]:
     """Load what the paper prints: `[table][measure][column]` with texts `p` and `t`."""
-    path = resources.files("equivocal.study") / "record" / "printed.toml"
-    return tomllib.loads(path.read_text(encoding="utf-8"))
+    return read_toml(str(resources.files("equivocal.study") / "record" / "printed.toml"))
 
 
 def compute_tables(dataset: xr.Dataset, without: Container[str] = ()) -> dict[str, pd.DataFrame]:

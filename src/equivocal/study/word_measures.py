@@ -49,8 +49,7 @@ def semantic_update(
     distribution over the meaning of the sentence, and the N400 for how much a word changes it.
     """
     silence = np.zeros_like(gestalts[..., :1, :])
-    moved: np.ndarray = np.abs(np.diff(gestalts, axis=-2, prepend=silence)).sum(axis=-1)
-    return moved
+    return np.asarray(np.abs(np.diff(gestalts, axis=-2, prepend=silence)).sum(axis=-1))
 
 
 def compute_surprise_by_role(
@@ -80,16 +79,14 @@ def bayesian_surprise(
     Linking hypothesis: the N400, as for the semantic update, but read off what the network would
     answer: a change of the gestalt that changes no answer does not count. Exploratory.
     """
-    found: np.ndarray = compute_surprise_by_role(logits).sum(axis=-1)
-    return found
+    return np.asarray(compute_surprise_by_role(logits).sum(axis=-1))
 
 
 def entropy(
     logits: Float[np.ndarray, "*others words roles units"],
 ) -> Float[np.ndarray, "*others words"]:
     """Compute the entropy of the beliefs after each word, summed over roles and units, in nats."""
-    found: np.ndarray = _compute_unit_entropy(logits).sum(axis=(-2, -1))
-    return found
+    return np.asarray(_compute_unit_entropy(logits).sum(axis=(-2, -1)))
 
 
 def entropy_reduction(
@@ -152,16 +149,14 @@ def _compute_share(beliefs: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Compute information over total entropy, from mean beliefs and the mean of their entropy."""
     beliefs = np.clip(beliefs, 0, 1)  # a sum less one of its terms may leave by round-off
     total = (entr(beliefs) + entr(1 - beliefs)).sum(axis=(-2, -1))
-    share: np.ndarray = np.maximum(total - expected, 0) / np.maximum(total, NEGLIGIBLE_ENTROPY)
-    return share
+    return np.asarray(np.maximum(total - expected, 0) / np.maximum(total, NEGLIGIBLE_ENTROPY))
 
 
 def _compute_unit_entropy(logits: np.ndarray) -> np.ndarray:
     """Compute H(σ(a)) = log(1+eᵃ) − a σ(a), written for |a| so that it stays exact far out."""
     size = np.abs(logits)
     small = np.exp(-size)
-    found: np.ndarray = size * small / (1 + small) + np.log1p(small)
-    return found
+    return np.asarray(size * small / (1 + small) + np.log1p(small))
 
 
 def _prepend_nan(values: np.ndarray, axis: int) -> np.ndarray:

@@ -48,15 +48,7 @@ from equivocal.study.word_measures import (
 from equivocal.suites.suite import Suite
 from equivocal.world import Utterance, World, name_role_unit
 
-__all__ = [
-    "ROWS",
-    "SAMPLER",
-    "SURPRISE",
-    "VARIANCE",
-    "choose_measures",
-    "measure_words",
-    "sample_particles",
-]
+__all__ = ["ROWS", "SAMPLER", "SURPRISE", "VARIANCE", "choose_measures", "sample_particles"]
 
 INTERVAL = (0.025, 0.975)
 VARIANCE = 1.0  # the paper's central prior
@@ -225,8 +217,7 @@ def choose_measures(measures: Sequence[str], roles: Sequence[str]) -> dict[str, 
 
 
 def _measure_surprise(role: int, logits: np.ndarray) -> np.ndarray:
-    found: np.ndarray = compute_surprise_by_role(logits)[..., role]
-    return found
+    return np.asarray(compute_surprise_by_role(logits)[..., role])
 
 
 def _encode(world: World, heard: Sequence[Utterance]) -> np.ndarray:
@@ -269,8 +260,7 @@ def compute_logits(network: Network, gestalts: np.ndarray, last_layer: np.ndarra
     """
     psi = _compute_features(network, gestalts)
     if last_layer.ndim == 2:
-        found: np.ndarray = psi @ last_layer.T
-        return found
+        return np.asarray(psi @ last_layer.T)
     K, J, D = last_layer.shape
     logits = (psi @ last_layer.reshape(K * J, D).T).reshape(*psi.shape[:-1], K, J)
     return np.moveaxis(logits, -1, 0)

@@ -154,8 +154,11 @@ def _read_file(path: Path) -> _SuiteFile:
     if not is_plain_name(path.stem):
         raise UserError(f"{path}: figures are named after it; give it a shorter, plain name.")
     check_measures([file.measure], f"{path}: ")
+    known = [str(name) for name in load_published_means()]
     for name, published in file.conditions.items():
-        check_published(published, f"{path}, condition {name!r:.80}")
+        if published:
+            where = f"{path}, condition {name!r:.80}: "
+            check_known(published, known, "published condition", where)
     return file
 
 
@@ -168,9 +171,7 @@ def _load_world(path: Path, name: str) -> World:
     return World.load(f"{resolve_inside(path.parent, plain, where)}{values}")
 
 
-@cache
-def _load_shipped_world(name: str) -> World:
-    return World.load(name)  # nine suites share one
+_load_shipped_world = cache(World.load)  # nine suites share one
 
 
 def _parse_finding(finding: _FindingFile, file: _SuiteFile, path: Path) -> Finding:
@@ -265,12 +266,6 @@ def load_published_means() -> pd.DataFrame:
     """
     table = read_table(str(PUBLISHED))
     return table.pivot(index="network", columns="condition", values="semantic_update")
-
-
-def check_published(name: str, where: str) -> None:
-    """Refuse a published condition that does not exist; an empty name stands for none."""
-    if name:
-        check_known(name, map(str, load_published_means()), "published condition", f"{where}: ")
 
 
 def find_published(suite: Suite, measure: str) -> dict[str, np.ndarray]:

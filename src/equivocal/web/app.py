@@ -53,9 +53,6 @@ def create_app(comprehender: Comprehender, *, hosts: tuple[str, ...] = LOOPBACK_
         "/api/openapi.json": describe_api(comprehender),
     }
 
-    async def send_fixed(request: Request) -> Response:
-        return JSONResponse(fixed[request.url.path])
-
     async def comprehend(request: Request) -> Response:
         question = read_question(ListQuestion, request.query_params)
         with limit_time(SECONDS):
@@ -81,7 +78,10 @@ def create_app(comprehender: Comprehender, *, hosts: tuple[str, ...] = LOOPBACK_
             Mount("/static", StaticFiles(directory=str(STATIC))),
             Route("/api/comprehend", comprehend),
             Route("/api/comprehend.csv", tabulate),
-            *(Route(path, send_fixed) for path in fixed),
+            *(
+                Route(path, JSONResponse(content), methods=["GET"])
+                for path, content in fixed.items()
+            ),
         ],
         exception_handlers={UserError: _explain, HTTPException: _explain}
         | dict.fromkeys(FAULTS, _report_fault),
@@ -89,20 +89,17 @@ def create_app(comprehender: Comprehender, *, hosts: tuple[str, ...] = LOOPBACK_
     return Guard(app, hosts)  # outside, so that answers to faults of ours are guarded too
 
 
-async def _send_page(request: Request) -> Response:
-    del request
+async def _send_page(_: Request) -> Response:
     return FileResponse(str(STATIC / "index.html"))
 
 
-async def _explain(request: Request, error: Exception) -> Response:
+async def _explain(_: Request, error: Exception) -> Response:
     """Name the client's mistake."""
-    del request
     if isinstance(error, HTTPException):
         return JSONResponse({"error": f"{error.detail}."}, error.status_code, headers=error.headers)
     return JSONResponse({"error": str(error)}, 400)
 
 
-async def _report_fault(request: Request, error: Exception) -> Response:
-    del request
+async def _report_fault(_: Request, error: Exception) -> Response:
     status, message = next(told for kind, told in FAULTS.items() if isinstance(error, kind))
     return JSONResponse({"error": message}, status)

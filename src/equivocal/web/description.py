@@ -12,18 +12,8 @@ from pydantic.json_schema import models_json_schema
 from equivocal import __version__
 from equivocal.asking import CONVERGED, Comprehender
 from equivocal.asking.examples import find_examples
-from equivocal.web.schemas import (
-    MOST_CHARACTERS,
-    Answer,
-    Error,
-    Health,
-    ListQuestion,
-    Message,
-    Question,
-    Step,
-    World,
-)
-from equivocal.world import World as ComprehendedWorld
+from equivocal.web import schemas as api
+from equivocal.world import World
 from equivocal.world.grammar import NO_FILLER
 from equivocal.world.spelling import inflect_verb
 
@@ -33,11 +23,11 @@ REFERENCE = "#/components/schemas/{model}"
 
 def describe_api(comprehender: Comprehender) -> dict[str, Any]:
     """Return the OpenAPI description of a server with this comprehender."""
-    models: list[type[Message]] = [Answer, Error, Health, World]
+    models: list[type[api.Message]] = [api.Answer, api.Error, api.Health, api.World]
     _, schemas = models_json_schema(
         [(model, "serialization") for model in models], ref_template=REFERENCE
     )
-    asked = (_describe_query(kind, comprehender) for kind in (ListQuestion, Question))
+    asked = (_describe_query(kind, comprehender) for kind in (api.ListQuestion, api.Question))
     return {
         "openapi": "3.1.0",
         "info": {
@@ -46,9 +36,9 @@ def describe_api(comprehender: Comprehender) -> dict[str, Any]:
             "description": "The beliefs of a network and its ensemble, word by word.",
         },
         "paths": {
-            "/api/health": _describe_get("Whether the server is up.", Health),
-            "/api/world": _describe_get("Words, examples, prior variances, steps.", World),
-            "/api/comprehend": _describe_get("Beliefs after each word.", Answer, next(asked)),
+            "/api/health": _describe_get("Whether the server is up.", api.Health),
+            "/api/world": _describe_get("Words, examples, prior variances, steps.", api.World),
+            "/api/comprehend": _describe_get("Beliefs after each word.", api.Answer, next(asked)),
             "/api/comprehend.csv": _describe_get("Beliefs in every filler.", None, next(asked)),
             "/api/openapi.json": _describe_get("This description.", dict),
         },
@@ -56,7 +46,7 @@ def describe_api(comprehender: Comprehender) -> dict[str, Any]:
     }
 
 
-def _describe_query(kind: type[Question], comprehender: Comprehender) -> list[dict[str, Any]]:
+def _describe_query(kind: type[api.Question], comprehender: Comprehender) -> list[dict[str, Any]]:
     """Return the parameters of a question, with the choices that this comprehender offers."""
     default = comprehender.settings.prior_variance
     variances = {
@@ -80,7 +70,7 @@ def _describe_get(
     responses: dict[str, Any] = {"200": {"description": "The answer.", "content": content}}
     if parameters:
         for status, reason in (("400", "A mistake in the request."), ("503", "It took too long.")):
-            responses[status] = {"description": reason, "content": _describe_json(Error)}
+            responses[status] = {"description": reason, "content": _describe_json(api.Error)}
     return {"get": {"summary": summary, "parameters": list(parameters), "responses": responses}}
 
 
@@ -89,11 +79,11 @@ def _describe_json(answer: type) -> dict[str, Any]:
     return {"application/json": {"schema": {"type": "object"} if answer is dict else refers}}
 
 
-def describe_world(comprehender: Comprehender) -> World:
+def describe_world(comprehender: Comprehender) -> api.World:
     """Return the answer to `/api/world`."""
     world, variances = comprehender.world, comprehender.settings.prior_variances
     times = {f"{variance:g}": comprehender.get_times(variance) for variance in variances}
-    return World(
+    return api.World(
         name=world.name,
         description=world.file.description,
         network=comprehender.source.name,
@@ -103,15 +93,15 @@ def describe_world(comprehender: Comprehender) -> World:
         prior_variances=list(variances),
         prior_variance=comprehender.settings.prior_variance,
         steps=[
-            Step(step=step, times={name: values[at] for name, values in times.items()})
+            api.Step(step=step, times={name: values[at] for name, values in times.items()})
             for at, step in enumerate(comprehender.settings.kept_steps)
         ],
         paper_step=PAPER_STEP,
-        limits={"characters": MOST_CHARACTERS},
+        limits={"characters": api.MOST_CHARACTERS},
     )
 
 
-def _list_classes(world: ComprehendedWorld) -> dict[str, list[str]]:
+def _list_classes(world: World) -> dict[str, list[str]]:
     """List the words of each class as they are said: verbs inflected, the others with markers."""
     construction = world.grammar.constructions[0]
     said: dict[str, str] = {}

@@ -1,9 +1,14 @@
-"""Two diagrams: the Sentence Gestalt network, and where in it the posterior sits.
+"""Two diagrams for every report: the Sentence Gestalt network, and where in it the posterior sits.
 
-Coordinates are in inches. Nothing is computed here; wording, places and colours may be changed.
+    python -m scripts.make_diagrams src/equivocal/report/diagrams        writes them as SVG and PNG
+
+Coordinates are in inches. They show no result of a study, so the package ships them drawn. Wording,
+places and colours may be changed; then run this again.
 """
 
-from collections.abc import Iterable
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +16,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
-from equivocal.report.style import COLOURS, apply_style
+from equivocal.report.style import COLOURS, apply_style, save_figure
+
+__all__ = ["DIAGRAMS", "draw_network_diagram", "draw_posterior_diagram"]
 
 BLUE, ORANGE, GREEN = COLOURS[:3]
 UNITS = 9  # circles drawn for a layer; the layers have about a hundred units
@@ -136,3 +143,14 @@ def _draw_arrow(
     usual = {"arrowstyle": "-|>", "mutation_scale": 9, "lw": 1.1, "color": "0.2"}
     whole = {"shrinkA": 0, "shrinkB": 0}
     axes.annotate("", end, start, arrowprops=usual | whole | look)
+
+
+DIAGRAMS: dict[str, Callable[[], Figure]] = {
+    "network": draw_network_diagram,
+    "posterior": draw_posterior_diagram,
+}
+
+
+if __name__ == "__main__":
+    for diagram, draw in DIAGRAMS.items():
+        save_figure(draw(), Path(sys.argv[1]), diagram)
