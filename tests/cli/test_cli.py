@@ -27,7 +27,7 @@ TRAIN = ["train", "--world", "garden.toml"]
 QUICK = ["--networks", "1", "--sentences", "200", "--epochs", "2"]
 
 
-# Progress shows after two seconds; programs found compiled, or compiled hastily, would be done before.
+# Progress shows after two seconds; programs that are cached or not optimized would be done by then.
 UNCACHED = {"JAX_ENABLE_COMPILATION_CACHE": "false", "JAX_DISABLE_MOST_OPTIMIZATIONS": "false"}
 
 
