@@ -15,6 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.cli.test_cli import fails
 from tests.study.test_sweep import left_behind, times, workers_of, write_sweep, written
 
 COMMAND = [sys.executable, "-m", "equivocal", "sweep"]
@@ -54,18 +55,17 @@ def results(folder: Path) -> int:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "error: a sweep varies something: give --vary training.seed=0,1, or a file."),
+        ([], "a sweep varies something: give --vary training.seed=0,1, or a file."),
         (
             ["my.toml", "--quick"],
-            "error: my.toml says what is varied; leave out --preset, --quick and --vary.",
+            "my.toml says what is varied; leave out --preset, --quick and --vary.",
         ),
     ],
 )
 def test_command_complains_in_one_sentence(
     tmp_path: Path, arguments: list[str], message: str
 ) -> None:
-    result = run(*arguments, cwd=tmp_path)
-    assert (result.returncode, result.stderr) == (2, message + "\n")
+    assert fails("sweep", *arguments, cwd=tmp_path) == message
     assert list(tmp_path.iterdir()) == []
 
 

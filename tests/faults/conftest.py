@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from equivocal.world import read_example
+from tests.faults.warm import WarmStart
 from tests.study.test_running import STIMULI, STUDY
 
 SMALLER = {"networks = 2": "networks = 1", "= 400": "= 100", "epochs = 30": "epochs = 2"}
@@ -30,10 +31,14 @@ class Tiny:
         (folder / "garden.csv").write_text(STIMULI)
         (folder / "garden.toml").write_text(read_example())
 
+    @staticmethod
+    def arguments(out: Path | str) -> list[str]:
+        """Those of the command `equivocal`, to be run in the folder."""
+        return ["reproduce", "--study", "study.toml", "--out", str(out)]
+
     def reproduce(self, out: Path | str) -> list[str]:
-        """The command, to be run in the folder."""
-        command = [sys.executable, "-m", "equivocal", "reproduce"]
-        return [*command, "--study", "study.toml", "--out", str(out)]
+        """The whole command."""
+        return [sys.executable, "-m", "equivocal", *self.arguments(out)]
 
     def run(self, out: Path | str, **variables: str) -> subprocess.CompletedProcess[str]:
         """The command run to its end, whichever that is."""
@@ -62,6 +67,14 @@ def results(folder: Path) -> dict[str, bytes]:
 @pytest.fixture
 def tiny(tmp_path: Path) -> Tiny:
     return Tiny(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def warm() -> Iterator[WarmStart]:
+    """Starts commands that have imported everything already."""
+    starting = WarmStart(ENVIRONMENT)
+    yield starting
+    starting.close()
 
 
 @pytest.fixture(scope="session")

@@ -6,11 +6,13 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+
+from tests.faults.warm import LONGEST, WarmStart
 
 __all__ = ["cut", "flip", "kill_spread", "killed_at", "number_of_files"]
 
-LONGEST = 300.0  # seconds until a command that is waited for counts as hung
 LATER = 0.5  # seconds after a file is there within which a command is killed
 KILLED = -signal.SIGKILL
 
@@ -50,6 +52,15 @@ def killed_at(
         text=True,
         start_new_session=True,
     )
+    _signal_at(process, moment, number)
+    _, said = process.communicate(timeout=LONGEST)
+    return process.returncode, said
+
+
+def _signal_at(
+    process: "subprocess.Popen[str] | WarmStart", moment: float | Callable[[], bool], number: int
+) -> None:
+    """Send the group of a process a signal at a moment, unless it has ended by then."""
     began = time.monotonic()
 
     def is_time() -> bool:
@@ -61,22 +72,21 @@ def killed_at(
     while process.poll() is None and not is_time():
         time.sleep(0.01)
     if process.poll() is None:
-        os.killpg(process.pid, number)
-    _, said = process.communicate(timeout=LONGEST)
-    return process.returncode, said
+        with suppress(ProcessLookupError):  # it ended just now
+            os.killpg(process.pid, number)
 
 
 def kill_spread(
-    command: list[str],
+    warm: WarmStart,
+    arguments: list[str],
     folder: Path,
     *,
     kills: int,
     total: int,
     start: float,
     rng: random.Random,
-    env: dict[str, str],
 ) -> list[int]:
-    """Kill a command that writes to a folder at moments spread over all that it does.
+    """Kill `equivocal ARGUMENTS`, writing to a folder, at moments spread over all that it does.
 
     Moments are counted in files of the `total` that are there, and then a little later, so that
     they mean the same on a busy machine and every run gets further than the one before; where as
@@ -87,8 +97,11 @@ def kill_spread(
     for files in sorted(rng.randrange(total) for _ in range(kills)):
         later = rng.uniform(0, start if number_of_files(folder) >= files else LATER)
         moment = seconds_after(folder, files, later)
-        code, said = killed_at(command, moment, cwd=folder.parent, env=env)
-        assert code in (0, KILLED), said
+        errors = folder.with_suffix(".stderr")
+        warm.start(arguments, cwd=folder.parent, stderr=errors)
+        _signal_at(warm, moment, signal.SIGKILL)
+        code = warm.wait()
+        assert code in (0, KILLED), errors.read_text()
         if code == KILLED:
             came.append(number_of_files(folder))
     return came
@@ -107,6 +120,6 @@ def seconds_after(folder: Path, files: int, later: float) -> Callable[[], bool]:
 
 
 def number_of_files(folder: Path) -> int:
-    """Those that will stay; hidden files and folders come and go."""
+    """Those that will stay; hidden files come and go, and a figure's two files count as one."""
     found = (path for pattern in ("*.csv", "[!.]*/**/*") for path in folder.glob(pattern))
-    return sum(path.name[0] != "." and path.is_file() for path in found)
+    return sum(path.name[0] != "." and path.suffix != ".svg" and path.is_file() for path in found)

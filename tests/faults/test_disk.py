@@ -21,6 +21,7 @@ from equivocal.report.style import save_figure
 from equivocal.store.files import write_atomically, write_text_atomically
 from tests.cli.test_cli import fails
 from tests.faults.conftest import Mount, Tiny, names, results
+from tests.faults.warm import WarmStart
 
 NOISE = np.random.default_rng(0).random(20_000)  # 160 KB that do not compress
 
@@ -81,24 +82,24 @@ def test_a_disk_that_becomes_read_only_is_one_sentence(mount: Mount) -> None:
 
 @pytest.mark.slow
 def test_a_run_on_a_disk_that_fills_up_goes_on_once_there_is_room(
-    undisturbed: Path, tiny: Tiny, mount: Mount
+    undisturbed: Path, tiny: Tiny, warm: WarmStart, mount: Mount
 ) -> None:
     whole = results(undisturbed)
     stops = []
     for size in ("16k", "40k", "420k", "600k", "2m"):
         place = mount(f"size={size}")
-        done = tiny.run(place)
-        assert done.returncode == 2, done.stderr
-        (complaint,) = [line for line in done.stderr.splitlines() if "error: " in line]
+        code, said, _ = warm.run(tiny.arguments(place), cwd=tiny.folder)
+        assert code == 2, said
+        (complaint,) = [line for line in said.splitlines() if "error: " in line]
         assert complaint.endswith("No space left on device; make room, or choose another place.")
-        assert "Traceback" not in done.stderr
+        assert "Traceback" not in said
         stops.append(complaint.split()[4])
         assert {name: whole[name] for name in results(place)} == results(place)
         assert names(place) <= names(undisturbed) | {".unfinished"}
     assert len(set(stops)) >= 4, stops
     mount("size=64m")
-    done = tiny.run(place)
-    assert done.returncode == 0, done.stderr
+    code, said, _ = warm.run(tiny.arguments(place), cwd=tiny.folder)
+    assert code == 0, said
     assert results(place) == whole
     assert names(place) == names(undisturbed)
 

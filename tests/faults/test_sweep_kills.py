@@ -7,16 +7,16 @@ happens when only one of them dies is in tests/cli/test_sweep.py.
 import random
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.faults.conftest import ENVIRONMENT, Tiny, names
+from tests.faults.conftest import ENVIRONMENT, names
 from tests.faults.damage import kill_spread, number_of_files
 from tests.faults.test_kills import SEED
-from tests.study.test_sweep import left_behind, written
+from tests.faults.warm import WarmStart
+from tests.study.test_sweep import STUDY, left_behind, write_sweep, written
 
 SWEEPS, KILLS = 4, 13  # kills of each; the four run side by side where there are workers for it
 SWEEP = """
@@ -27,38 +27,35 @@ inference.seed = [0, 1]
 """
 
 
-def command(out: str) -> list[str]:
-    program = [sys.executable, "-m", "equivocal", "sweep"]
-    return [*program, "sweep.toml", "--workers", "2", "--out", out]
+def write_small_sweep(folder: Path) -> None:
+    write_sweep(folder, SWEEP)
+    (folder / "study.toml").write_text(STUDY.replace("networks = 2", "networks = 1", 1))
 
 
-def run(tiny: Tiny, out: str) -> float:
-    """To the end; seconds it took."""
-    began = time.monotonic()
-    done = subprocess.run(
-        command(out),
-        cwd=tiny.folder,
-        env=ENVIRONMENT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "damaged" not in done.stderr
-    assert "mismatch" not in done.stderr
-    return time.monotonic() - began
+def arguments(out: str) -> list[str]:
+    return ["sweep", "sweep.toml", "--workers", "2", "--out", out]
+
+
+def resume(warm: WarmStart, folder: Path, out: str) -> float:
+    """Run a sweep to its end, and return the seconds it took."""
+    code, said, seconds = warm.run(arguments(out), cwd=folder)
+    assert code == 0, said
+    assert "damaged" not in said
+    assert "mismatch" not in said
+    return seconds
 
 
 @pytest.fixture(scope="session")
-def undisturbed_sweep(made_once: Callable[[str, Callable[[Path], None]], Path]) -> Path:
+def undisturbed_sweep(
+    warm: WarmStart, made_once: Callable[[str, Callable[[Path], None]], Path]
+) -> Path:
     """A folder with a sweep that nothing happened to, and the seconds that its start takes."""
 
     def make(folder: Path) -> None:
-        tiny = Tiny(folder)
-        (folder / "sweep.toml").write_text(SWEEP)
-        run(tiny, "out")
-        (folder / "start").write_text(str(run(tiny, "out")))  # all is there
+        write_small_sweep(folder)
+        command = [sys.executable, "-m", "equivocal", *arguments("out")]
+        subprocess.run(command, cwd=folder, env=ENVIRONMENT, check=True, timeout=300)
+        (folder / "start").write_text(str(resume(warm, folder, "out")))  # all is there
 
     return made_once("undisturbed-sweep", make)
 
@@ -66,25 +63,25 @@ def undisturbed_sweep(made_once: Callable[[str, Callable[[Path], None]], Path]) 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(SWEEPS))
 def test_fifty_kills_change_nothing_of_a_sweep(
-    number: int, undisturbed_sweep: Path, tiny: Tiny
+    number: int, undisturbed_sweep: Path, warm: WarmStart, tmp_path: Path
 ) -> None:
-    (tiny.folder / "sweep.toml").write_text(SWEEP)
+    write_small_sweep(tmp_path)
     expected, start = undisturbed_sweep / "out", float((undisturbed_sweep / "start").read_text())
     total = number_of_files(expected)
     rng = random.Random(f"{SEED} {number}")
     came: list[int] = []
     while len(came) < KILLS:  # again in a new folder where some came after the end of a sweep
-        out = tiny.folder / f"after_{len(came)}_kills"
+        out = tmp_path / f"after_{len(came)}_kills"
         came += kill_spread(
-            command(out.name),
+            warm,
+            arguments(out.name),
             out,
             kills=KILLS - len(came),
             total=total,
             start=start,
             rng=rng,
-            env=ENVIRONMENT,
         )
-        run(tiny, out.name)
+        resume(warm, tmp_path, out.name)
         assert written(out) == written(expected), out.name
         assert names(out) == names(expected), out.name
         assert left_behind(out) == []

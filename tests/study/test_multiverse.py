@@ -24,6 +24,7 @@ from equivocal.study.multiverse import (
 from equivocal.study.settings import load_study
 from equivocal.study.stimuli import load_stimuli
 from equivocal.world import World, read_example
+from tests.cli.test_cli import fails
 from tests.conftest import SMALL
 
 STUDY = f"""
@@ -245,12 +246,8 @@ def test_wrong_grid_is_explained(tmp_path: Path, text: str, message: str) -> Non
 
 
 def test_command_complains_in_one_sentence(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "equivocal", "multiverse", "--grid", "smal"]
-    result = subprocess.run(
-        command, capture_output=True, text=True, cwd=tmp_path, timeout=60, check=False
-    )
-    assert result.returncode == 2
-    assert result.stderr == "error: unknown grid 'smal': did you mean 'small'?\n"
+    said = fails("multiverse", "--grid", "smal", cwd=tmp_path)
+    assert said == "unknown grid 'smal': did you mean 'small'?"
     assert not (tmp_path / "runs").exists()
 
 
