@@ -22,7 +22,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from equivocal.gestalt.training import TrainingSettings
+from equivocal.gestalt import TrainingSettings
 from equivocal.world import Corpus, World
 from equivocal.world.grammar import NO_FILLER
 from equivocal.world.prefixes import list_constituents

@@ -14,7 +14,13 @@ from equivocal.errors import UserError
 from equivocal.gestalt import Run, TrainingSettings, cross_validate, train
 from equivocal.gestalt.network import SentenceGestalt, create_network
 from equivocal.gestalt.questions import collect_answers, collect_questions, compute_features
-from equivocal.gestalt.training import _compute_cross_entropy, _draw, _keep_best, _run_epoch, _State
+from equivocal.gestalt.training import (
+    _compute_cross_entropy,
+    _draw,
+    _keep_best,
+    _State,
+    _take_steps,
+)
 from equivocal.world import World
 from tests.conftest import SMALL
 
@@ -85,10 +91,12 @@ def test_early_stopping_keeps_each_networks_own_best() -> None:
     def after(epoch: int) -> SentenceGestalt:  # both networks, every weight the epoch's number
         return jax.tree.map(lambda leaf: jnp.full((2, *leaf.shape), float(epoch)), one)
 
-    state = _State(after(0), None, after(0), jnp.full(2, jnp.inf), jnp.zeros(2, dtype=jnp.int32))
+    decay, worst, waited = jnp.zeros(2), jnp.full(2, jnp.inf), jnp.zeros(2, dtype=jnp.int32)
+    state = _State(after(0), decay, None, after(0), worst, waited)
     kept = []
     for epoch, loss in enumerate(losses, start=1):
-        state = _keep_best(state, after(epoch), None, jnp.asarray(loss), patience=2)
+        state = state._replace(network=after(epoch))
+        state = _keep_best(state, jnp.asarray(loss), patience=2)
         kept.append(np.asarray(state.best.update.hidden_bias)[:, 0].tolist())
     assert kept == [[1, 1], [1, 2], [1, 3], [1, 3], [1, 5]]
     assert (np.asarray(state.waited) >= 2).tolist() == [True, False]
@@ -129,9 +137,9 @@ def test_systematic_sampling_is_unbiased() -> None:
 
 
 def test_all_epochs_and_equal_groups_of_a_run_share_one_program(garden: World) -> None:
-    before = _run_epoch._cache_size()
+    before = _take_steps._cache_size()
     train(garden, replace(SMALL, questions=32, epochs=3))
-    assert _run_epoch._cache_size() == before + 1
+    assert _take_steps._cache_size() == before + 1
 
 
 def test_cross_validation_holds_out_every_fold_once(garden: World) -> None:
@@ -182,7 +190,7 @@ def test_bad_settings_are_named(garden: World, change: dict, message: str) -> No
 )
 def test_settings_of_the_wrong_kind_are_named(change: str, message: str) -> None:
     """In a process of its own: here the run-time type checks would speak first."""
-    code = f"from equivocal.gestalt.training import TrainingSettings; TrainingSettings({change})"
+    code = f"from equivocal.gestalt import TrainingSettings; TrainingSettings({change})"
     result = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120
     )

@@ -7,9 +7,11 @@ from equivocal.gestalt.network import QueryNetwork, SentenceGestalt, UpdateNetwo
 from equivocal.gestalt.probing import Network, features
 from equivocal.gestalt.runs import Run, cross_validate, train
 from equivocal.gestalt.scoring import score
-from equivocal.gestalt.training import EpochReport, OnEpoch, TrainingSettings
+from equivocal.gestalt.settings import RECIPES, TrainingSettings
+from equivocal.gestalt.training import EpochReport, OnEpoch
 
 __all__ = [
+    "RECIPES",
     "EpochReport",
     "Network",
     "OnEpoch",

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from equivocal.errors import UserError, join_names
 from equivocal.gestalt.network import SentenceGestalt
 from equivocal.gestalt.probing import Network
-from equivocal.gestalt.questions import collect_answers, collect_questions
 from equivocal.gestalt.scoring import score
+from equivocal.gestalt.settings import TrainingSettings
 from equivocal.gestalt.storage import (
     TRAIN_AGAIN,
     find_foreign,
@@ -30,7 +30,7 @@ from equivocal.gestalt.storage import (
     start_run,
     write_run,
 )
-from equivocal.gestalt.training import EpochReport, OnEpoch, TrainingSettings, fit
+from equivocal.gestalt.training import EpochReport, OnEpoch, fit
 from equivocal.store import read_table
 from equivocal.store.files import ensure_writable, write_text_atomically
 from equivocal.store.runs import find_damaged
@@ -202,7 +202,9 @@ def train(
     world, settings = _prepare(world, settings, seed, changes)
     began = perf_counter()
     kept, held_out = split_corpus(world, settings)
-    models, reports = _fit(kept, held_out, settings, on_epoch, dropout)
+    stacked, reports = fit(kept, held_out, settings, on_epoch=on_epoch, dropout=dropout)
+    each = range(settings.networks)
+    models = tuple(jax.tree.map(lambda leaf, i=i: leaf[i], stacked) for i in each)
     seconds = perf_counter() - began
     return Run(world, settings, models, held_out, _tabulate(reports), seconds)
 
@@ -238,7 +240,7 @@ def cross_validate(
     parts = []
     for fold in range(folds):
         kept, held_out = corpus.split(fold_of == fold)
-        _, reports = _fit(kept, held_out, settings, on_epoch)
+        _, reports = fit(kept, held_out, settings, on_epoch=on_epoch)
         parts.append(_tabulate(reports).assign(fold=fold))
     return pd.concat(parts, ignore_index=True)
 
@@ -254,7 +256,7 @@ def _prepare(
     if isinstance(seed, np.random.Generator):
         seed = int(seed.integers(2**32))
     given = changes if seed is None else changes | {"seed": seed}
-    return world, TrainingSettings.from_dict((asdict(settings) if settings else {}) | given)
+    return world, (settings or TrainingSettings()).change(given)
 
 
 def split_corpus(world: World, settings: TrainingSettings) -> tuple[Corpus, Corpus]:
@@ -267,27 +269,6 @@ def split_corpus(world: World, settings: TrainingSettings) -> tuple[Corpus, Corp
 def _shuffle_ranks(settings: TrainingSettings) -> NDArray[np.intp]:
     """Give each sentence a random rank, from another stream than the one of the corpus."""
     return np.random.default_rng([settings.seed, 1]).permutation(settings.sentences)
-
-
-def _fit(
-    kept: Corpus,
-    held_out: Corpus,
-    settings: TrainingSettings,
-    on_epoch: OnEpoch | None,
-    dropout: float = 0.0,
-) -> tuple[tuple[SentenceGestalt, ...], list[EpochReport]]:
-    """Train on one part of a corpus and report on both."""
-    stacked, reports = fit(
-        collect_questions(kept),
-        collect_answers(kept),
-        collect_answers(held_out),
-        settings,
-        num_tokens=len(kept.world.tokens),
-        on_epoch=on_epoch,
-        dropout=dropout,
-    )
-    each = range(settings.networks)
-    return tuple(jax.tree.map(lambda leaf, i=i: leaf[i], stacked) for i in each), reports
 
 
 def _read_curves(path: Path, networks: int) -> pd.DataFrame:
