@@ -36,7 +36,7 @@ from equivocal.store.files import ensure_writable, write_text_atomically
 from equivocal.store.runs import find_damaged
 from equivocal.world import Corpus, World
 
-__all__ = ["split_corpus"]
+__all__ = ["prepare_training", "shuffle_ranks", "split_corpus", "tabulate_reports"]
 
 
 @dataclass(frozen=True, eq=False)  # arrays have no truth value to compare by
@@ -199,53 +199,17 @@ def train(
     UserError
         For an unknown world or setting, a value out of range, or training that diverged.
     """
-    world, settings = _prepare(world, settings, seed, changes)
+    world, settings = prepare_training(world, settings, seed, changes)
     began = perf_counter()
     kept, held_out = split_corpus(world, settings)
     stacked, reports = fit(kept, held_out, settings, on_epoch=on_epoch, dropout=dropout)
     each = range(settings.networks)
     models = tuple(jax.tree.map(lambda leaf, i=i: leaf[i], stacked) for i in each)
     seconds = perf_counter() - began
-    return Run(world, settings, models, held_out, _tabulate(reports), seconds)
+    return Run(world, settings, models, held_out, tabulate_reports(reports), seconds)
 
 
-def cross_validate(
-    world: World | str | Path,
-    settings: TrainingSettings | None = None,
-    *,
-    folds: int = 5,
-    seed: int | np.random.Generator | None = None,
-    on_epoch: OnEpoch | None = None,
-    **changes: Any,
-) -> pd.DataFrame:
-    """Train with each fold of the corpus held out in turn.
-
-    Parameters
-    ----------
-    world, settings, seed, on_epoch, **changes
-        As in `train`.
-    folds : int
-        How many parts the corpus is cut into, at random.
-
-    Returns
-    -------
-    DataFrame
-        The curves of `Run`, with a column `fold`.
-    """
-    world, settings = _prepare(world, settings, seed, changes)
-    if not 2 <= folds <= settings.sentences:
-        raise UserError(f"folds must be from 2 to the number of sentences, got {folds!r}.")
-    corpus = world.sample(settings.sentences, seed=settings.seed)
-    fold_of = _shuffle_ranks(settings) % folds
-    parts = []
-    for fold in range(folds):
-        kept, held_out = corpus.split(fold_of == fold)
-        _, reports = fit(kept, held_out, settings, on_epoch=on_epoch)
-        parts.append(_tabulate(reports).assign(fold=fold))
-    return pd.concat(parts, ignore_index=True)
-
-
-def _prepare(
+def prepare_training(
     world: World | str | Path,
     settings: TrainingSettings | None,
     seed: int | np.random.Generator | None,
@@ -263,10 +227,10 @@ def split_corpus(world: World, settings: TrainingSettings) -> tuple[Corpus, Corp
     """Return the sentences to learn from and those held out."""
     corpus = world.sample(settings.sentences, seed=settings.seed)
     size = min(max(1, round(settings.held_out * settings.sentences)), settings.sentences - 1)
-    return corpus.split(_shuffle_ranks(settings) < size)
+    return corpus.split(shuffle_ranks(settings) < size)
 
 
-def _shuffle_ranks(settings: TrainingSettings) -> NDArray[np.intp]:
+def shuffle_ranks(settings: TrainingSettings) -> NDArray[np.intp]:
     """Give each sentence a random rank, from another stream than the one of the corpus."""
     return np.random.default_rng([settings.seed, 1]).permutation(settings.sentences)
 
@@ -284,7 +248,7 @@ def _read_curves(path: Path, networks: int) -> pd.DataFrame:
     return curves
 
 
-def _tabulate(reports: list[EpochReport]) -> pd.DataFrame:
+def tabulate_reports(reports: list[EpochReport]) -> pd.DataFrame:
     """Return the reports as a table with one row per network and epoch."""
     frames = [
         pd.DataFrame(report._asdict()).rename_axis("network").reset_index() for report in reports

@@ -1,9 +1,9 @@
 """The settings of a study: every number in one TOML file, none in code.
 
 A preset is such a file inside the package (`presets/paper.toml`); a user's own has the same tables;
-a preset may name another one as its `base`, whose tables it has unless it gives its own. A change by
-dotted name, `inference.samplers.paper.num_particles = 100`, replaces a single value. To
-add a setting, add a field here and, with its reason, a line in the preset.
+a preset may name another one as its `base`, whose tables it has unless it gives its own. A change
+by dotted name, `inference.samplers.paper.num_particles = 100`, replaces a single value. To add a
+setting, add a field here and, with its reason, a line in the preset.
 """
 
 import tomllib
