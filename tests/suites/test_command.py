@@ -321,3 +321,36 @@ def test_the_overview_has_a_row_for_each_finding_and_a_mark_for_each_verdict() -
     assert "exploratory" not in ratios.get_xlabel()
     others = findings[findings["measure"] == "entropy_reduction"]
     assert "(exploratory)" in draw_overview(others, {}).axes[0].get_xlabel()
+
+
+def test_runs_are_compared_with_each_other_and_with_2018(tmp_path: Path) -> None:
+    """One run as published, one with every ratio twice as large and one effect reversed."""
+    from equivocal.experiments.suite_comparison import compare_suites
+
+    one = load_suite("reversal_anomaly")
+    published = tabulate_findings(made_up(one, [3.0, 1.0, 2.0]), [one])
+    published = published.assign(
+        ratio_low=published["published_ratio"] * 0.9, ratio_high=published["published_ratio"] * 1.1
+    )
+    other = published.assign(
+        ratio_low=published["ratio_high"], ratio_high=published["ratio_high"] * 2
+    )
+    other.loc[0, "effect"] = -1.0
+    for name, findings in (("fast", published), ("sg2018", other)):
+        (tmp_path / name / "tables").mkdir(parents=True)
+        findings.to_csv(tmp_path / name / "tables" / "findings.csv", index=False)
+        training = {"training": {"recipe": name}}
+        (tmp_path / name / "suites.toml").write_text(tomli_w.dumps(training))
+    result = compare_suites([tmp_path / "fast", tmp_path / "sg2018"], tmp_path / "both")
+    total = int(published["published_ratio"].notna().sum())
+    positive = int((published["effect"] > 0).sum())
+    first, second = result.summary
+    assert f"fast (fast): {positive} of {total} published directions" in first
+    assert f"{total} of {total} published ratios lie inside" in first
+    assert f"sg2018 (sg2018): {positive - 1} of {total} published" in second
+    assert f"0 of {total} published ratios lie inside" in second
+    assert (tmp_path / "both" / "figures" / "compared.svg").stat().st_size > 1000
+    with pytest.raises(UserError, match="the same name and recipe"):
+        compare_suites([tmp_path / "fast", tmp_path / "fast"], tmp_path / "both")
+    with pytest.raises(UserError, match="holds no finished run of suites"):
+        compare_suites([tmp_path / "none"], tmp_path / "both")

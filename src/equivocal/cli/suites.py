@@ -11,12 +11,17 @@ from rich import box
 from rich.table import Table
 
 from equivocal.cli.console import out, show_results
-from equivocal.cli.training import Networks, Quick, QuickFolder, Seed
+from equivocal.cli.training import Folder, Networks, Quick, QuickFolder, Recipe, Seed
 
 RUN_EXAMPLES = (
     "Examples: `equivocal suites run`, `equivocal suites run --suite reversal_anomaly --measure "
     "all --out runs/reversal`, `equivocal suites run --suite my_suite.toml --networks 4 --out "
     "runs/mine`"
+)
+
+COMPARE_EXAMPLES = (
+    "Example: `equivocal suites run --out runs/suites`, `equivocal suites run --recipe sg2018 "
+    "--out runs/suites-sg2018`, `equivocal suites compare runs/suites runs/suites-sg2018`"
 )
 
 CONSTRUCTION_EXAMPLES = (
@@ -64,6 +69,7 @@ def run(
     ] = None,
     networks: Networks = None,
     seed: Seed = None,
+    recipe: Recipe = None,
     folder: QuickFolder = None,
     measures: Annotated[
         list[str] | None,
@@ -94,12 +100,28 @@ def run(
         quick=quick,
         networks=networks,
         seed=seed,
+        recipe=recipe,
         measures=measures or (),
         beliefs=beliefs,
         by_role=by_role,
         curve_networks=curve_networks,
     )
     show_results(result.summary, chosen, quick=quick)
+
+
+@app.command("compare", epilog=COMPARE_EXAMPLES)
+def compare(
+    folders: Annotated[list[Path], typer.Argument(help="Folders that `suites run` filled.")],
+    folder: Folder = Path("runs/suites-compared"),
+) -> None:
+    """Compare runs of the same suites, such as networks of two recipes, with the results of 2018.
+
+    Writes tables/compared.csv and figures/compared.png, and says for each run how many published
+    directions hold and how many published ratios lie inside its interval.
+    """
+    from equivocal.experiments.suite_comparison import compare_suites
+
+    show_results(compare_suites(folders, folder).summary, folder, quick=False)
 
 
 @constructions.command("list")
