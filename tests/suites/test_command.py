@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from dataclasses import asdict, replace
 from importlib import metadata
 from io import StringIO
 from pathlib import Path
@@ -24,6 +25,8 @@ from equivocal.study.summaries import append_means
 from equivocal.suites import PARADIGMS, Suite, load_suite, tabulate_findings
 from equivocal.suites.findings import summarise_findings, tabulate_networks
 from tests.suites.test_findings import made_up
+
+TRAINING = TrainingSettings(networks=2, epochs=10, sentences=1_000)
 
 
 def suites(*arguments: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
@@ -101,9 +104,8 @@ def test_two_suites_of_one_name_are_refused(chase_file: Path, tmp_path: Path) ->
 
 def settings(chase: Suite, **changes: object) -> dict:
     """Of a quick run with two measures."""
-    training = TrainingSettings(networks=2, epochs=10, sentences=1_000)
     measures = ["semantic_update", "bayesian_surprise"]
-    made = describe_suites([chase], measures, "trained", training, by_role=False)
+    made = describe_suites([chase], measures, "trained", TRAINING, by_role=False)
     return made | changes
 
 
@@ -114,7 +116,7 @@ def settings(chase: Suite, **changes: object) -> dict:
             {"measures": ["semantic_update"], "beliefs": "posterior"},
             "that differ in measures, beliefs",
         ),
-        ({"training": {"networks": 2, "seed": 1}}, "that differ in training.seed, "),
+        ({"training": asdict(replace(TRAINING, seed=1))}, "that differ in training.seed\n"),
         # the same run, whatever its versions, time and order
         ({"measures": ["bayesian_surprise", "semantic_update"], "seconds": 3.5}, ""),
         ({"versions": {"jax": "0.1"}, "version": "0.0"}, ""),
