@@ -9,25 +9,39 @@ learning rate, one network at a time. After every constituent every probe is ans
 which is the `test_loss` of `equivocal.gestalt.training`, there computed from distinct questions.
 Leaving the padding out by indexing was tried and is no faster, so it is masked.
 
-    from benchmarks.torch_reference import data_of, fit, split
+    from benchmarks.torch_reference import data_of, fit, fit_recipe, split
 
-Needs torch, which the package itself does not; `python -m benchmarks.training` runs it.
+`fit_recipe` trains as the recipe `paper` says, for `python -m benchmarks.recipes --only torch`;
+`fit` is the loop that `python -m benchmarks.training` takes the time of. Needs torch, which the
+package itself does not.
 """
 
+from copy import deepcopy
 from time import perf_counter
 from typing import NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from equivocal.gestalt.training import TrainingSettings
+from equivocal.gestalt import QueryNetwork, SentenceGestalt, TrainingSettings, UpdateNetwork
 from equivocal.world import Corpus, World
 from equivocal.world.grammar import NO_FILLER
 from equivocal.world.prefixes import list_constituents
 
-__all__ = ["Data", "Epoch", "ReferenceNetwork", "data_of", "fit", "loss_of", "split"]
+__all__ = [
+    "Data",
+    "Epoch",
+    "ReferenceNetwork",
+    "convert",
+    "data_of",
+    "fit",
+    "fit_recipe",
+    "loss_of",
+    "split",
+]
 
 # The paper decays weights without saying how fast; none at all spares the reference the work.
 WEIGHT_DECAY = 0.0
@@ -121,6 +135,77 @@ def loss_of(network: ReferenceNetwork, data: Data) -> Tensor:
     return (each * data.asked).sum() / data.asked.sum()
 
 
+def take_pass(
+    network: ReferenceNetwork,
+    optimiser: torch.optim.Optimizer,
+    train: Data,
+    batch_size: int,
+    divide_by: int = 1,
+) -> None:
+    """Take a step for each batch of a shuffled pass, on L over `divide_by`."""
+    order = torch.randperm(len(train.heard)).to(train.heard.device)
+    for batch in torch.split(order, batch_size):
+        optimiser.zero_grad(set_to_none=True)
+        loss = loss_of(network, Data(*(tensor[batch] for tensor in train))) / divide_by
+        loss.backward()  # type: ignore[no-untyped-call, unused-ignore]
+        optimiser.step()
+
+
+def fit_recipe(
+    train: Data, held_out: Data, settings: TrainingSettings, *, seed: int
+) -> tuple[ReferenceNetwork, list[float]]:
+    """Train one network by Adam on mean cross-entropy; return it at its best epoch, and the losses.
+
+    Of the settings, recipe `paper`, all are used; initial weights are PyTorch's own, and so is the
+    order of sentences.
+    """
+    torch.manual_seed(seed)
+    num_tokens, num_units = train.heard.shape[-1], train.target.shape[-1]
+    network = ReferenceNetwork(num_tokens, num_units, settings.hidden, settings.gestalt)
+    network.to(train.heard.device)
+    optimiser = torch.optim.Adam(
+        network.parameters(),
+        lr=settings.learning_rate,
+        betas=(settings.momentum, settings.second_moment),
+        weight_decay=settings.weight_decay,
+    )
+    losses: list[float] = []
+    best = deepcopy(network.state_dict())
+    for _ in range(settings.epochs):
+        take_pass(network, optimiser, train, settings.batch, divide_by=num_units)
+        with torch.no_grad():
+            losses.append(float(loss_of(network, held_out)))
+        if losses[-1] == min(losses):
+            best = deepcopy(network.state_dict())
+        if len(losses) - 1 - int(np.argmin(losses)) >= settings.patience:
+            break
+    network.load_state_dict(best)
+    return network, losses
+
+
+def convert(network: ReferenceNetwork) -> SentenceGestalt:
+    """Return the same network as one of `equivocal`."""
+
+    def read(tensor: Tensor) -> jnp.ndarray:
+        return jnp.asarray(tensor.detach().cpu().numpy().T)
+
+    update = UpdateNetwork(
+        token_weight=read(network.token.weight),
+        recurrent_weight=read(network.recurrent.weight),
+        hidden_bias=read(network.token.bias),
+        gestalt_weight=read(network.gestalt.weight),
+        gestalt_bias=read(network.gestalt.bias),
+    )
+    query = QueryNetwork(
+        gestalt_weight=read(network.question.weight),
+        probe_weight=read(network.probe.weight),
+        hidden_bias=read(network.question.bias),
+        output_weight=read(network.output.weight),
+        output_bias=read(network.output.bias),
+    )
+    return SentenceGestalt(update, query)
+
+
 def fit(
     train: Data,
     held_out: Data,
@@ -143,11 +228,7 @@ def fit(
     seconds = 0.0
     for _ in range(epochs):
         began = perf_counter()
-        for batch in torch.split(torch.randperm(len(train.heard)), batch_size):
-            optimiser.zero_grad(set_to_none=True)
-            loss = loss_of(network, Data(*(tensor[batch] for tensor in train)))
-            loss.backward()  # type: ignore[no-untyped-call, unused-ignore]
-            optimiser.step()
+        take_pass(network, optimiser, train, batch_size)
         seconds += perf_counter() - began
         with torch.no_grad():
             history.append(Epoch(seconds, float(loss_of(network, held_out))))

@@ -61,6 +61,7 @@ def test_cross_validation_is_written_once(garden: World, tmp_path: Path) -> None
     first = curves.query("fold == 0").groupby("network")["test_loss"].min()
     assert best.loc[0, "test_loss"] == pytest.approx(first.mean())
     written = pd.read_csv(tmp_path / "cross_validation.csv")
+    assert (written["weight_decay"] == TINY.weight_decay).all()
     np.testing.assert_allclose(written["test_loss"], curves["test_loss"])
     assert "folds = 2" in (tmp_path / "cross_validation.toml").read_text()
     with pytest.raises(UserError, match="holds results already"):

@@ -12,6 +12,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from dataclasses import fields
 from pathlib import Path
 
@@ -112,12 +113,16 @@ def test_slow_blocks_run_too(page: Path, tmp_path: Path, monkeypatch: pytest.Mon
     run_page(page, tmp_path, slow=True)
 
 
-def test_every_setting_stands_in_the_table_with_its_default() -> None:
+def test_every_setting_stands_in_the_table_with_its_defaults() -> None:
     text = (ROOT / "docs" / "network.md").read_text(encoding="utf-8")
     for field in fields(TrainingSettings):
-        row = re.search(rf"^\| `{field.name}` \| ([^|]+) \|", text, re.MULTILINE)
+        row = re.search(rf"^\| `{field.name}` \| (.+?) \| (.+?) \| (.+?) \|", text, re.MULTILINE)
         assert row, field.name
-        assert float(row[1].replace(",", "")) == field.default
+        for cell, recipe in zip(row.groups(), ("fast", "paper", "sg2018"), strict=True):
+            value = getattr(TrainingSettings(recipe=recipe), field.name)
+            shown = cell.strip("`").replace(",", "")
+            read = shown if isinstance(value, str) else tomllib.loads(f"x = {shown}")["x"]
+            assert read == value, (field.name, recipe)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

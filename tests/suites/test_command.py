@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from dataclasses import asdict, replace
 from importlib import metadata
 from io import StringIO
 from pathlib import Path
@@ -24,6 +25,8 @@ from equivocal.study.summaries import append_means
 from equivocal.suites import PARADIGMS, Suite, load_suite, tabulate_findings
 from equivocal.suites.findings import summarise_findings, tabulate_networks
 from tests.suites.test_findings import made_up
+
+TRAINING = TrainingSettings(networks=2, epochs=10, sentences=1_000)
 
 
 def suites(*arguments: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
@@ -101,9 +104,8 @@ def test_two_suites_of_one_name_are_refused(chase_file: Path, tmp_path: Path) ->
 
 def settings(chase: Suite, **changes: object) -> dict:
     """Of a quick run with two measures."""
-    training = TrainingSettings(networks=2, epochs=10, sentences=1_000)
     measures = ["semantic_update", "bayesian_surprise"]
-    made = describe_suites([chase], measures, "trained", training, by_role=False)
+    made = describe_suites([chase], measures, "trained", TRAINING, by_role=False)
     return made | changes
 
 
@@ -114,7 +116,7 @@ def settings(chase: Suite, **changes: object) -> dict:
             {"measures": ["semantic_update"], "beliefs": "posterior"},
             "that differ in measures, beliefs",
         ),
-        ({"training": {"networks": 2, "seed": 1}}, "that differ in training.seed, "),
+        ({"training": asdict(replace(TRAINING, seed=1))}, "that differ in training.seed\n"),
         # the same run, whatever its versions, time and order
         ({"measures": ["bayesian_surprise", "semantic_update"], "seconds": 3.5}, ""),
         ({"versions": {"jax": "0.1"}, "version": "0.0"}, ""),
@@ -321,3 +323,38 @@ def test_the_overview_has_a_row_for_each_finding_and_a_mark_for_each_verdict() -
     assert "exploratory" not in ratios.get_xlabel()
     others = findings[findings["measure"] == "entropy_reduction"]
     assert "(exploratory)" in draw_overview(others, {}).axes[0].get_xlabel()
+
+
+def test_runs_are_compared_with_each_other_and_with_2018(tmp_path: Path) -> None:
+    """One run whose intervals hold the published ratios, one with none and an effect reversed."""
+    from equivocal.experiments.suite_comparison import compare_suites
+
+    one = load_suite("reversal_anomaly")
+    shape = (3, len(one.conditions), len(one.items))
+    values = np.random.default_rng(0).uniform(1, 2, shape)
+    published = tabulate_findings(made_up(one, values), [one])
+    published["effect"] = 1.0
+    published = published.assign(
+        ratio_low=published["published_ratio"] * 0.9, ratio_high=published["published_ratio"] * 1.1
+    )
+    other = published.assign(
+        ratio_low=published["ratio_high"], ratio_high=published["ratio_high"] * 2
+    )
+    other.loc[0, "effect"] = -1.0
+    for name, findings in (("fast", published), ("sg2018", other)):
+        (tmp_path / name / "tables").mkdir(parents=True)
+        findings.to_csv(tmp_path / name / "tables" / "findings.csv", index=False)
+        training = {"training": {"recipe": name}}
+        (tmp_path / name / "suites.toml").write_text(tomli_w.dumps(training))
+    result = compare_suites([tmp_path / "fast", tmp_path / "sg2018"], tmp_path / "both")
+    total = int(published["published_ratio"].notna().sum())
+    first, second = result.summary
+    assert f"fast (fast): {total} of {total} published directions" in first
+    assert f"{total} of {total} published ratios lie inside" in first
+    assert f"sg2018 (sg2018): {total - 1} of {total} published" in second
+    assert f"0 of {total} published ratios lie inside" in second
+    assert (tmp_path / "both" / "figures" / "compared.svg").stat().st_size > 1000
+    with pytest.raises(UserError, match="the same name and recipe"):
+        compare_suites([tmp_path / "fast", tmp_path / "fast"], tmp_path / "both")
+    with pytest.raises(UserError, match="holds no finished run of suites"):
+        compare_suites([tmp_path / "none"], tmp_path / "both")

@@ -11,7 +11,7 @@ from rich import box
 from rich.table import Column, Table
 
 from equivocal.cli.console import list_examples, out, show_results
-from equivocal.cli.training import Networks, Quick, QuickFolder, Seed
+from equivocal.cli.training import Folder, Networks, Quick, QuickFolder, Recipe, Seed
 
 CurveNetworks = Annotated[
     int | None,
@@ -50,6 +50,7 @@ def run(
     ] = None,
     networks: Networks = None,
     seed: Seed = None,
+    recipe: Recipe = None,
     folder: QuickFolder = None,
     measures: Annotated[
         list[str] | None,
@@ -80,12 +81,28 @@ def run(
         quick=quick,
         networks=networks,
         seed=seed,
+        recipe=recipe,
         measures=measures or (),
         beliefs=beliefs,
         by_role=by_role,
         curve_networks=curve_networks,
     )
     show_results(result.summary, chosen, quick=quick)
+
+
+@app.command("compare", epilog=list_examples("suites compare"))
+def compare(
+    folders: Annotated[list[Path], typer.Argument(help="Folders that `suites run` filled.")],
+    folder: Folder = Path("runs/suites-compared"),
+) -> None:
+    """Compare runs of the same suites, such as networks of two recipes, with the results of 2018.
+
+    Writes tables/compared.csv and figures/compared.png, and says for each run how many published
+    directions hold and how many published ratios lie inside its interval.
+    """
+    from equivocal.experiments.suite_comparison import compare_suites
+
+    show_results(compare_suites(folders, folder).summary, folder, quick=False)
 
 
 @constructions.command("list")

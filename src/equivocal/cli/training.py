@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 TRAIN_EXAMPLES = (
     "Examples: `equivocal train --world paper --networks 10 --seed 0 --out runs/ten`, "
     "`equivocal train --world my.toml --networks 2 --sentences 1000 --out runs/mine`, "
-    "`equivocal train --folds 5 --networks 1 --set weight_decay=0.01 --out runs/folds`"
+    "`equivocal train --recipe paper --out runs/paper`, "
+    "`equivocal train --recipe paper --networks 1 --choose-decay --out runs/decay`"
 )
 
 Folder = Annotated[Path, typer.Option("--out", help="Folder for the results; made if needed.")]
@@ -29,6 +30,9 @@ Networks = Annotated[
     int | None, typer.Option(min=1, help="How many networks, trained side by side [ten].")
 ]
 Seed = Annotated[int | None, typer.Option(min=0, help="The same seed gives the same networks [0].")]
+Recipe = Annotated[
+    str | None, typer.Option(help="How networks are trained: fast, paper or sg2018 [fast].")
+]
 Quick = Annotated[
     bool, typer.Option("--quick", help="Smoke test with two small networks; not to be reported.")
 ]
@@ -38,12 +42,13 @@ def train(
     world: Annotated[str, typer.Option(help="A world's name, or the path of a file.")] = "paper",
     networks: Networks = None,
     seed: Seed = None,
+    recipe: Recipe = None,
     folder: Folder = Path("runs/train"),
     sentences: Annotated[
-        int | None, typer.Option(min=2, help="Sentences in the corpus [10,000].")
+        int | None, typer.Option(min=2, help="Sentences in the corpus [by recipe].")
     ] = None,
     epochs: Annotated[
-        int | None, typer.Option(min=1, help="Largest number of epochs [60].")
+        int | None, typer.Option(min=1, help="Largest number of epochs [by recipe].")
     ] = None,
     others: Annotated[
         list[str] | None,
@@ -51,6 +56,17 @@ def train(
     ] = None,
     folds: Annotated[
         int | None, typer.Option(min=2, help="Cross-validate with this many folds instead.")
+    ] = None,
+    decay: Annotated[
+        bool,
+        typer.Option(
+            "--choose-decay",
+            help="Cross-validate strengths of the weight decay instead; five folds.",
+        ),
+    ] = False,
+    strengths: Annotated[
+        list[float] | None,
+        typer.Option("--strength", min=0, help="A strength to compare; repeatable [0 to 1e-3]."),
     ] = None,
 ) -> None:
     """Train networks in a world and save them.
@@ -63,11 +79,12 @@ def train(
         select_best_epochs,
         train_or_load,
     )
-    from equivocal.gestalt import TrainingSettings
+    from equivocal.gestalt import STRENGTHS, TrainingSettings
     from equivocal.store.locks import hold_folder
     from equivocal.world import World
 
-    named = {"networks": networks, "seed": seed, "sentences": sentences, "epochs": epochs}
+    named: dict[str, int | str | None] = {"networks": networks, "seed": seed, "recipe": recipe}
+    named |= {"sentences": sentences, "epochs": epochs}
     given = {name: value for name, value in named.items() if value is not None}
     more = TrainingSettings.parse(others or [])
     if twice := given.keys() & more.keys():
@@ -75,7 +92,14 @@ def train(
     settings = TrainingSettings.from_dict(given | more)
     the_world = World.load(world)
     with hold_folder(folder):
-        if folds is None:
+        if decay or strengths:
+            compared = strengths or STRENGTHS
+            curves = save_cross_validation(
+                folder, the_world, settings, folds=folds or 5, strengths=compared
+            )
+            _print_decay(curves)
+            end = f"wrote {folder / 'weight_decay.csv'}"
+        elif folds is None:
             show_scores(train_or_load(the_world, settings, folder))
             end = f"saved in {folder}; `Network.load({str(folder)!r}, 0)` loads the first"
         else:
@@ -83,6 +107,26 @@ def train(
             _print_scores(select_best_epochs(curves), "best epoch of each fold, mean over networks")
             end = f"wrote {folder / 'cross_validation.csv'}"
     out.print(end, soft_wrap=True)
+
+
+def _print_decay(curves: "pd.DataFrame") -> None:
+    """Print held-out loss against the strength of the decay, as a table with a curve."""
+    from equivocal.gestalt import choose_decay
+
+    choice = choose_decay(curves)
+    mean, error = choice.table["mean"], choice.table["standard_error"]
+    notes = {choice.strongest: "strongest within one standard error"} | {choice.best: "lowest"}
+    table = Table("weight decay", title="held-out loss, mean over folds", title_justify="left")
+    for name in ("loss", "standard error"):
+        table.add_column(name, justify="right")
+    table.add_column("")
+    table.add_column("")
+    span = max(mean.max() - mean.min(), 1e-12)
+    for strength in choice.table.index:
+        bar = "━" * (1 + round(29 * float((mean[strength] - mean.min()) / span)))
+        cells = f"{mean[strength]:.4f}", f"{error[strength]:.4f}", bar, notes.get(strength, "")
+        table.add_row(f"{strength:g}", *cells)
+    show_table(table)
 
 
 def show_scores(run: "Run") -> None:

@@ -4,6 +4,7 @@
 """
 
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -14,6 +15,7 @@ from equivocal.gestalt import (
     OnEpoch,
     Run,
     TrainingSettings,
+    choose_decay,
     cross_validate,
     train,
 )
@@ -30,10 +32,14 @@ QUICK = {"networks": 2, "epochs": 10, "sentences": 1_000}  # does it run? Not to
 
 
 def choose_training(
-    networks: int | None = None, seed: int | None = None, *, quick: bool = False
+    networks: int | None = None,
+    seed: int | None = None,
+    *,
+    recipe: str | None = None,
+    quick: bool = False,
 ) -> TrainingSettings:
-    """Return the usual settings, or those of `QUICK`; what is given takes precedence."""
-    named = {"networks": networks, "seed": seed}
+    """Return the settings of a recipe, or those of `QUICK`; what is given takes precedence."""
+    named = {"networks": networks, "seed": seed, "recipe": recipe}
     given = {name: value for name, value in named.items() if value is not None}
     return TrainingSettings.from_dict((QUICK if quick else {}) | given)
 
@@ -96,15 +102,22 @@ def _repair_scores(run: Run, path: Path) -> None:
 
 
 def save_cross_validation(
-    folder: Path, world: World, settings: TrainingSettings, *, folds: int = 5
+    folder: Path,
+    world: World,
+    settings: TrainingSettings,
+    *,
+    folds: int = 5,
+    strengths: Sequence[float] | None = None,
 ) -> pd.DataFrame:
     """Cross-validate networks and write `cross_validation.csv` and `.toml` into a folder.
+
+    With several strengths of the weight decay, `weight_decay.csv` has the loss of each by fold.
 
     Parameters
     ----------
     folder : Path
         Must hold no results yet.
-    world, settings, folds
+    world, settings, folds, strengths
         As in `equivocal.gestalt.cross_validate`.
 
     Returns
@@ -123,8 +136,12 @@ def save_cross_validation(
     ensure_writable(folder)
     with progress(f"{folds}-fold cross-validation") as advance:
         on_epoch = report_epochs(advance, rounds=folds)
-        curves = cross_validate(world, settings, folds=folds, on_epoch=on_epoch)
+        curves = cross_validate(
+            world, settings, folds=folds, strengths=strengths, on_epoch=on_epoch
+        )
     write_settings(folder / "cross_validation.toml", world, settings, folds=folds)
+    if strengths is not None:
+        write_text_atomically(folder / "weight_decay.csv", choose_decay(curves).table.to_csv())
     write_text_atomically(path, curves.to_csv(index=False))
     return curves
 

@@ -126,6 +126,7 @@ def run_suites(
     quick: bool = False,
     networks: int | None = None,
     seed: int | None = None,
+    recipe: str | None = None,
     measures: Sequence[str] = (),
     beliefs: str = "trained",
     by_role: bool = False,
@@ -145,6 +146,9 @@ def run_suites(
         Train two small networks, to see that it runs; the results are not to be quoted.
     networks, seed : int, optional
         How many networks are trained, and from which seed.
+    recipe : {"fast", "paper", "sg2018"}, optional
+        How they are trained; see `equivocal.gestalt.settings`. Networks that were trained into
+        OUT/networks/WORLD with these settings are used.
     measures : sequence of str
         Of paradigms: names in `equivocal.study.word_measures.MEASURES`, or "all"; without them,
         what each suite says.
@@ -169,7 +173,7 @@ def run_suites(
     """
     suites, constructions = _load_suites(names or PARADIGMS)
     measures = _check_measures(suites, measures, beliefs, by_role=by_role)
-    training = choose_training(networks, seed, quick=quick)
+    training = choose_training(networks, seed, recipe=recipe, quick=quick)
     if curve_networks is not None and curve_networks > training.networks:
         raise UserError(
             f"curve_networks (--curve-networks) = {curve_networks} is more than the "

@@ -3,13 +3,23 @@
 This package knows worlds but nothing of posteriors.
 """
 
+from equivocal.gestalt.cross_validation import (
+    STRENGTHS,
+    DecayChoice,
+    choose_decay,
+    cross_validate,
+)
 from equivocal.gestalt.network import QueryNetwork, SentenceGestalt, UpdateNetwork
 from equivocal.gestalt.probing import Network, features
-from equivocal.gestalt.runs import Run, cross_validate, train
+from equivocal.gestalt.runs import Run, train
 from equivocal.gestalt.scoring import score
-from equivocal.gestalt.training import EpochReport, OnEpoch, TrainingSettings
+from equivocal.gestalt.settings import RECIPES, TrainingSettings
+from equivocal.gestalt.training import EpochReport, OnEpoch
 
 __all__ = [
+    "RECIPES",
+    "STRENGTHS",
+    "DecayChoice",
     "EpochReport",
     "Network",
     "OnEpoch",
@@ -18,6 +28,7 @@ __all__ = [
     "SentenceGestalt",
     "TrainingSettings",
     "UpdateNetwork",
+    "choose_decay",
     "cross_validate",
     "features",
     "score",

@@ -72,28 +72,48 @@ class SentenceGestalt(eqx.Module):
     update: UpdateNetwork
     query: QueryNetwork
 
-    def listen(self, tokens: Int[Array, "words 2"]) -> Float[Array, "words gestalt"]:
-        """Compute the gestalt after each constituent of one sentence."""
-        silence = jnp.zeros(self.update.gestalt_bias.shape)
+    def listen(
+        self, tokens: Int[Array, "*rows words 2"], *, through_time: bool = True
+    ) -> Float[Array, "*rows words gestalt"]:
+        """Compute the gestalt after each constituent of each sentence.
+
+        Without `through_time` the gestalt before a constituent counts as an input like any other:
+        no error flows back to what was heard earlier.
+        """
+        silence = jnp.zeros((*tokens.shape[:-2], *self.update.gestalt_bias.shape))
 
         def hear(
-            before: Float[Array, " gestalt"], constituent: Int[Array, " 2"]
-        ) -> tuple[Float[Array, " gestalt"], Float[Array, " gestalt"]]:
-            after = self.update(constituent, before)
+            before: Float[Array, "*rows gestalt"], constituent: Int[Array, "*rows 2"]
+        ) -> tuple[Float[Array, "*rows gestalt"], Float[Array, "*rows gestalt"]]:
+            known = before if through_time else jax.lax.stop_gradient(before)
+            after = self.update(constituent, known)
             return after, after
 
-        return jax.lax.scan(hear, silence, tokens)[1]
+        gestalts = jax.lax.scan(hear, silence, jnp.moveaxis(tokens, -2, 0))[1]
+        return jnp.moveaxis(gestalts, 0, -2)
 
 
 def create_network(
-    key: Key[Array, ""], *, num_tokens: int, num_units: int, hidden: int, gestalt: int
+    key: Key[Array, ""],
+    *,
+    num_tokens: int,
+    num_units: int,
+    hidden: int,
+    gestalt: int,
+    initial_weights: str = "glorot",
+    initial_range: float = 0.1,
 ) -> SentenceGestalt:
     """Create a network with random weights.
 
-    Between hidden layers weights start in ±4√(6/(in+out)), four times the range of Glorot & Bengio
-    (2010) to make up for the flatter slope of the logistic. Inputs have a few ones only, so their
-    weights may be of order one. Output biases start at −3 because most units are off in most
-    answers; a start at one half costs epochs to undo.
+    `initial_weights` says which:
+
+    - "glorot": between hidden layers ±4√(6/(in+out)), four times the range of Glorot & Bengio
+      (2010) to make up for the flatter slope of the logistic. Inputs have a few ones only, so
+      their weights may be of order one. Output biases start at −3 because most units are off in
+      most answers; a start at one half costs epochs to undo.
+    - "framework": as PyTorch's `nn.Linear`, weights and biases of n inputs in ±1/√n. Tokens and the
+      gestalt before are layers of their own, so are gestalt and probe; the first has the bias.
+    - "uniform": all weights and biases in a range of width `initial_range` about zero.
     """
     keys = iter(jax.random.split(key, 6))
 
@@ -117,4 +137,24 @@ def create_network(
         output_weight=uniform(hidden, num_units, 0.3),
         output_bias=jnp.full(num_units, -3.0, dtype=jnp.float32),
     )
-    return SentenceGestalt(update, query)
+    network = SentenceGestalt(update, query)
+    if initial_weights == "glorot":
+        return network
+    if initial_weights == "uniform":
+        return _redraw_weights(key, network, [initial_range / 2] * 10)
+    inputs = [num_tokens, gestalt, num_tokens, hidden, hidden]  # of update's arrays, in order
+    inputs += [gestalt, num_units, gestalt, hidden, hidden]  # of query's
+    return _redraw_weights(key, network, [n**-0.5 for n in inputs])
+
+
+def _redraw_weights(
+    key: Key[Array, ""], network: SentenceGestalt, bounds: list[float]
+) -> SentenceGestalt:
+    """Draw the arrays of a network again, each uniform between −bound and bound."""
+    leaves, structure = jax.tree.flatten(network)
+    drawn = [
+        jax.random.uniform(own, leaf.shape, minval=-bound, maxval=bound)
+        for own, leaf, bound in zip(jax.random.split(key, 10), leaves, bounds, strict=True)
+    ]
+    redrawn: SentenceGestalt = jax.tree.unflatten(structure, drawn)
+    return redrawn

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from equivocal.errors import UserError, join_names
 from equivocal.gestalt.network import SentenceGestalt
 from equivocal.gestalt.probing import Network
-from equivocal.gestalt.questions import collect_answers, collect_questions
 from equivocal.gestalt.scoring import score
+from equivocal.gestalt.settings import TrainingSettings
 from equivocal.gestalt.storage import (
     TRAIN_AGAIN,
     find_foreign,
@@ -30,13 +30,13 @@ from equivocal.gestalt.storage import (
     start_run,
     write_run,
 )
-from equivocal.gestalt.training import EpochReport, OnEpoch, TrainingSettings, fit
+from equivocal.gestalt.training import EpochReport, OnEpoch, fit
 from equivocal.store import read_table
 from equivocal.store.files import ensure_writable, write_text_atomically
 from equivocal.store.runs import find_damaged
 from equivocal.world import Corpus, World
 
-__all__ = ["split_corpus"]
+__all__ = ["prepare_training", "shuffle_ranks", "split_corpus", "tabulate_reports"]
 
 
 @dataclass(frozen=True, eq=False)  # arrays have no truth value to compare by
@@ -199,51 +199,17 @@ def train(
     UserError
         For an unknown world or setting, a value out of range, or training that diverged.
     """
-    world, settings = _prepare(world, settings, seed, changes)
+    world, settings = prepare_training(world, settings, seed, changes)
     began = perf_counter()
     kept, held_out = split_corpus(world, settings)
-    models, reports = _fit(kept, held_out, settings, on_epoch, dropout)
+    stacked, reports = fit(kept, held_out, settings, on_epoch=on_epoch, dropout=dropout)
+    each = range(settings.networks)
+    models = tuple(jax.tree.map(lambda leaf, i=i: leaf[i], stacked) for i in each)
     seconds = perf_counter() - began
-    return Run(world, settings, models, held_out, _tabulate(reports), seconds)
+    return Run(world, settings, models, held_out, tabulate_reports(reports), seconds)
 
 
-def cross_validate(
-    world: World | str | Path,
-    settings: TrainingSettings | None = None,
-    *,
-    folds: int = 5,
-    seed: int | np.random.Generator | None = None,
-    on_epoch: OnEpoch | None = None,
-    **changes: Any,
-) -> pd.DataFrame:
-    """Train with each fold of the corpus held out in turn.
-
-    Parameters
-    ----------
-    world, settings, seed, on_epoch, **changes
-        As in `train`.
-    folds : int
-        How many parts the corpus is cut into, at random.
-
-    Returns
-    -------
-    DataFrame
-        The curves of `Run`, with a column `fold`.
-    """
-    world, settings = _prepare(world, settings, seed, changes)
-    if not 2 <= folds <= settings.sentences:
-        raise UserError(f"folds must be from 2 to the number of sentences, got {folds!r}.")
-    corpus = world.sample(settings.sentences, seed=settings.seed)
-    fold_of = _shuffle_ranks(settings) % folds
-    parts = []
-    for fold in range(folds):
-        kept, held_out = corpus.split(fold_of == fold)
-        _, reports = _fit(kept, held_out, settings, on_epoch)
-        parts.append(_tabulate(reports).assign(fold=fold))
-    return pd.concat(parts, ignore_index=True)
-
-
-def _prepare(
+def prepare_training(
     world: World | str | Path,
     settings: TrainingSettings | None,
     seed: int | np.random.Generator | None,
@@ -254,40 +220,19 @@ def _prepare(
     if isinstance(seed, np.random.Generator):
         seed = int(seed.integers(2**32))
     given = changes if seed is None else changes | {"seed": seed}
-    return world, TrainingSettings.from_dict((asdict(settings) if settings else {}) | given)
+    return world, (settings or TrainingSettings()).change(given)
 
 
 def split_corpus(world: World, settings: TrainingSettings) -> tuple[Corpus, Corpus]:
     """Return the sentences to learn from and those held out."""
     corpus = world.sample(settings.sentences, seed=settings.seed)
     size = min(max(1, round(settings.held_out * settings.sentences)), settings.sentences - 1)
-    return corpus.split(_shuffle_ranks(settings) < size)
+    return corpus.split(shuffle_ranks(settings) < size)
 
 
-def _shuffle_ranks(settings: TrainingSettings) -> NDArray[np.intp]:
+def shuffle_ranks(settings: TrainingSettings) -> NDArray[np.intp]:
     """Give each sentence a random rank, from another stream than the one of the corpus."""
     return np.random.default_rng([settings.seed, 1]).permutation(settings.sentences)
-
-
-def _fit(
-    kept: Corpus,
-    held_out: Corpus,
-    settings: TrainingSettings,
-    on_epoch: OnEpoch | None,
-    dropout: float = 0.0,
-) -> tuple[tuple[SentenceGestalt, ...], list[EpochReport]]:
-    """Train on one part of a corpus and report on both."""
-    stacked, reports = fit(
-        collect_questions(kept),
-        collect_answers(kept),
-        collect_answers(held_out),
-        settings,
-        num_tokens=len(kept.world.tokens),
-        on_epoch=on_epoch,
-        dropout=dropout,
-    )
-    each = range(settings.networks)
-    return tuple(jax.tree.map(lambda leaf, i=i: leaf[i], stacked) for i in each), reports
 
 
 def _read_curves(path: Path, networks: int) -> pd.DataFrame:
@@ -303,7 +248,7 @@ def _read_curves(path: Path, networks: int) -> pd.DataFrame:
     return curves
 
 
-def _tabulate(reports: list[EpochReport]) -> pd.DataFrame:
+def tabulate_reports(reports: list[EpochReport]) -> pd.DataFrame:
     """Return the reports as a table with one row per network and epoch."""
     frames = [
         pd.DataFrame(report._asdict()).rename_axis("network").reset_index() for report in reports

@@ -24,7 +24,7 @@ from safetensors.numpy import save_file
 
 from equivocal.errors import UserError, join_names
 from equivocal.gestalt.network import SentenceGestalt, create_network
-from equivocal.gestalt.training import TrainingSettings
+from equivocal.gestalt.settings import TrainingSettings
 from equivocal.machine import collect_versions, count_cores
 from equivocal.store import Shapes, UnreadableError, parse_json, read_tensors, read_toml
 from equivocal.store.files import (
@@ -40,6 +40,11 @@ __all__ = ["name_arrays", "write_settings"]
 
 FORMAT = 1
 TRAIN_AGAIN = "train again, into the same folder or another one (`equivocal train`, `reproduce`)."
+# settings that a run without a recipe does not have; all such runs were trained as `fast` is
+ADDED = (
+    "recipe", "batch", "loss", "optimiser", "momentum", "decay",
+    "through_time", "initial_weights", "initial_range",
+)  # fmt: skip
 UNFINISHED = ".unfinished"  # stands in a folder while a run is written to it
 ABOUT = "equivocal"  # key of the file's metadata
 
@@ -120,7 +125,8 @@ def read_run(directory: Path) -> tuple[World, TrainingSettings, float]:
     try:
         content = read_toml(path)
         settings = TrainingSettings.from_dict(content["training"])
-        if missing := asdict(settings).keys() - content["training"].keys():
+        added = () if "recipe" in content["training"] else ADDED
+        if missing := asdict(settings).keys() - content["training"].keys() - set(added):
             raise KeyError(f"{join_names(sorted(missing))} missing")
         seconds = float(content["seconds"])
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:

@@ -1,27 +1,31 @@
 """Training: all networks of a study side by side, on the same corpus, from different seeds.
 
-The loss is the paper's: cross-entropy of the answer to every probe after every constituent,
+The loss is cross-entropy of the answer to every probe after every constituent,
 
     L(w) = Σ_q n_q Σ_k [log(1 + exp z_qk) − t_qk z_qk] / Σ_q n_q,
 
 over the distinct questions q (a beginning and a probe), with n_q the number of times q is asked in
-the corpus and t_q its mean answer. A step does not walk through a batch of sentences: it takes
-`questions` of the distinct q by systematic sampling, each with probability proportional to n_q and
-equal weight, which is an unbiased estimate of the same gradient. Questions are sorted by beginning,
-so a step sees all kinds of beginnings. An epoch is a fixed number of such steps, after which both
-parts of the corpus are scored.
+the corpus and t_q its mean answer; curves show this L whatever a step goes by. `settings.loss` says
+what the gradient of a step is taken of: "sum" is L, summed over output units; "mean" is L over the
+number of units, as the common frameworks average; "total" is summed over units and questions and
+averaged over sentences only.
+
+With `settings.batch`, an epoch is a shuffled pass over the corpus and a step sees every question
+about so many sentences (`equivocal.gestalt.batches`). With `batch = 0`, a step takes `questions` of
+the distinct q by systematic sampling, each with probability proportional to n_q and equal weight,
+which is an unbiased estimate of the same gradient; questions are sorted by beginning, so a step
+sees all kinds of beginnings. An epoch is then a fixed number of steps. After an epoch both parts of
+the corpus are scored.
 
 The networks differ in their initial weights alone; they share corpus, held-out part and order, so
-one batched product serves them all. A new number that changes the result is a field of
-`TrainingSettings`.
+one batched product serves them all.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import Field, dataclass, fields, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -29,96 +33,20 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int, Key
 
-from equivocal.errors import UserError, check_known
+from equivocal.errors import UserError
+from equivocal.gestalt.batches import Batch, BatchPlan, add_answers, compute_batch_features
 from equivocal.gestalt.network import SentenceGestalt, create_network
-from equivocal.gestalt.questions import Answers, Questions, compute_features
+from equivocal.gestalt.optimisers import build_optimiser
+from equivocal.gestalt.questions import (
+    Answers,
+    Questions,
+    collect_answers,
+    collect_questions,
+    compute_features,
+)
+from equivocal.gestalt.settings import TrainingSettings
 from equivocal.machine import count_cores
-from equivocal.world import MAX_SAMPLE
-
-LARGEST = 1e300  # a whole number may be too large for a float, and even to be printed
-LIMITS: dict[str, tuple[float, float]] = {
-    **dict.fromkeys(("networks", "hidden", "gestalt"), (1, 10_000)),
-    **dict.fromkeys(("epochs", "patience", "steps", "questions"), (1, 1_000_000)),
-    **dict.fromkeys(("held_out", "decay_from", "second_moment"), (0, 1)),
-    **dict.fromkeys(("learning_rate", "weight_decay"), (0, LARGEST)),
-    "sentences": (2, MAX_SAMPLE),
-    "seed": (0, 2**32 - 1),
-}
-OPEN = ("held_out", "second_moment", "learning_rate")  # the limits themselves are out
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainingSettings:
-    """Every number that decides what a training run ends with.
-
-    A run can be repeated from this object, the world and the package version. The comments say what
-    each number is; a value out of range is a `UserError` that names it.
-
-    From the paper: 10,000 sentences (its §2.3), Adam, learning rate 4e-3, weight decay, 60 epochs,
-    early stopping (§2.4), ten networks (§2.5). Left open there and chosen here: all the rest.
-    """
-
-    networks: int = 10
-    seed: int = 0
-    sentences: int = 10_000  # size of the sampled corpus, held-out part included
-    held_out: float = 0.1  # share of the sentences kept for early stopping
-    epochs: int = 60  # at most
-    patience: int = 15  # epochs without a better held-out loss before a network stops
-    steps: int = 40  # optimiser steps in an epoch, whatever the size of the corpus
-    questions: int = 512  # questions looked at in one step (see above)
-    learning_rate: float = 4e-3
-    decay_from: float = 0.6  # share of the epochs after which the learning rate falls to zero
-    second_moment: float = 0.95  # Adam's β₂; sentences repeat so often that a short memory will do
-    weight_decay: float = 1e-4  # decoupled (AdamW), relative to the learning rate
-    hidden: int = 100  # units in both hidden layers
-    gestalt: int = 100  # units in the gestalt layer
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            object.__setattr__(self, field.name, _check_number(field, getattr(self, field.name)))
-
-    @classmethod
-    def parse(cls, pairs: Sequence[str]) -> dict[str, Any]:
-        """Read settings written as `name=value`; what is no number is left for others to refuse.
-
-        >>> TrainingSettings.parse(["hidden=50", "weight_decay=1e-3"])
-        {'hidden': 50, 'weight_decay': 0.001}
-        """
-        return {name: _read_number(text) for name, _, text in (p.partition("=") for p in pairs)}
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> "TrainingSettings":
-        """Build settings from values by name; for an unknown name the nearest is proposed."""
-        known = {field.name: field for field in fields(cls)}
-        for name in values:
-            check_known(name, known, "setting")
-        numbers: dict[str, Any] = {
-            name: _check_number(known[name], value) for name, value in values.items()
-        }
-        return cls(**numbers)
-
-
-def _read_number(text: str) -> Any:
-    """Read a whole number or another; what is neither is returned as it is."""
-    for kind in (int, float):
-        with suppress(ValueError):
-            return kind(text)
-    return text
-
-
-def _check_number(field: "Field[Any]", value: Any) -> int | float:
-    """Return a number of the field's own type and in its range: `learning_rate = 1` is 1.0."""
-    kind: type[int] | type[float] = int if isinstance(field.default, int) else float
-    fits = isinstance(value, int if kind is int else int | float) and not isinstance(value, bool)
-    if not fits:
-        what, example = "a whole number" if kind is int else "a number", field.default
-        raise UserError(f"{field.name} must be {what} such as {example}, got {value!r:.60}.")
-    low, high = LIMITS[field.name]
-    if not low <= value <= high or (field.name in OPEN and value in (low, high)):  # or NaN
-        rule = f"from {low:,} to {high:,}" + ", these two excluded" * (field.name in OPEN)
-        given = value if abs(value) < LARGEST else "one that is not"
-        raise UserError(f"{field.name} must be {rule}, got {given}.")
-    return kind(value)
+from equivocal.world import Corpus
 
 
 class EpochReport(NamedTuple):
@@ -131,6 +59,7 @@ class EpochReport(NamedTuple):
     test_accuracy: Float[np.ndarray, " networks"]
 
 
+Loss = Callable[[SentenceGestalt], Float[Array, ""]]
 OnEpoch = Callable[[EpochReport, int], None]  # called with the report and the most epochs there are
 
 
@@ -138,6 +67,7 @@ class _State(NamedTuple):
     """All that the next epoch reads; every leaf has a leading axis over networks."""
 
     network: SentenceGestalt
+    weight_decay: Float[Array, " networks"]
     optimiser: optax.OptState
     best: SentenceGestalt
     best_loss: Float[Array, " networks"]
@@ -168,15 +98,33 @@ def _estimate_loss(
     batch: Questions,
     target: Float[Array, "batch units"],
     kept: Float[Array, "batch hidden"] | None,
+    settings: TrainingSettings,
 ) -> Float[Array, ""]:
     """Estimate L(w) from questions drawn in proportion to their weight.
 
     `kept` scales ψ: 0 where a unit is dropped, 1/(1−ρ) elsewhere.
     """
     psi = compute_features(network, batch)
-    return _compute_cross_entropy(
+    loss = _compute_cross_entropy(
         network.query.logits(psi if kept is None else psi * kept), target
     ).mean()
+    return loss / target.shape[1] if settings.loss == "mean" else loss
+
+
+def _compute_batch_loss(
+    network: SentenceGestalt,
+    batch: Batch,
+    probes: Float[Array, "probes units"],
+    answers: Float[Array, "questions units"],
+    kept: Float[Array, "questions hidden"] | None,
+    settings: TrainingSettings,
+) -> Float[Array, ""]:
+    """Compute the loss of a batch of sentences from its distinct questions."""
+    psi = compute_batch_features(network, batch, probes, through_time=settings.through_time)
+    logits = network.query.logits(psi if kept is None else psi * kept)
+    total = batch.times @ jax.nn.softplus(logits).sum(axis=1) - (answers * logits).sum()
+    units = answers.shape[1] if settings.loss == "mean" else 1
+    return total / (batch.sentences if settings.loss == "total" else batch.times.sum() * units)
 
 
 def _draw(
@@ -188,28 +136,18 @@ def _draw(
 
 
 def _draw_dropout(
-    key: Key[Array, ""], dropout: float, settings: TrainingSettings
+    key: Key[Array, ""], dropout: float, shape: tuple[int, int]
 ) -> Float[Array, "batch hidden"] | None:
     """Draw what dropout leaves of ψ, scaled so that its mean is ψ; None stands for all of it."""
     if not dropout:
         return None
-    shape = (settings.questions, settings.hidden)
     return jax.random.bernoulli(jax.random.fold_in(key, 1), 1 - dropout, shape) / (1 - dropout)
-
-
-def _build_optimiser(settings: TrainingSettings) -> optax.GradientTransformation:
-    """Build AdamW with a learning rate that is constant at first and then falls to zero."""
-    steps = settings.epochs * settings.steps
-    constant = round(settings.decay_from * steps)
-    flat = optax.constant_schedule(settings.learning_rate)
-    falling = optax.cosine_decay_schedule(settings.learning_rate, max(1, steps - constant))
-    rate = optax.join_schedules([flat, falling], [constant])
-    return optax.adamw(rate, b2=settings.second_moment, weight_decay=settings.weight_decay)
 
 
 @partial(jax.jit, static_argnames=("settings", "num_tokens", "num_units"))
 def _start(
     indices: Int[Array, " networks"],
+    weight_decay: Float[Array, " networks"],
     settings: TrainingSettings,
     num_tokens: int,
     num_units: int,
@@ -224,60 +162,94 @@ def _start(
         num_units=num_units,
         hidden=settings.hidden,
         gestalt=settings.gestalt,
+        initial_weights=settings.initial_weights,
+        initial_range=settings.initial_range,
     )
     network = jax.vmap(new)(keys)
     return _State(
         network=network,
-        optimiser=jax.vmap(_build_optimiser(settings).init)(network),
+        weight_decay=weight_decay,
+        optimiser=jax.vmap(build_optimiser(settings, 1, 0.0).init)(network),
         best=network,
         best_loss=jnp.full(len(indices), jnp.inf, dtype=jnp.float32),
         waited=jnp.zeros(len(indices), dtype=jnp.int32),
     )
 
 
+class _Steps:
+    """What the steps of each epoch see: keys to draw questions with, or batches of sentences."""
+
+    def __init__(self, kept: Corpus, settings: TrainingSettings, key: Key[Array, ""]) -> None:
+        self.settings, self.key = settings, key
+        self.plan = BatchPlan(kept, settings.batch) if settings.batch else None
+        self.number = self.plan.num_steps if self.plan else settings.steps  # in an epoch
+
+    def list_chunks(self, epoch: int) -> Iterator[tuple[Key[Array, " steps"], Batch | None]]:
+        """Yield the steps of an epoch, one key each, in chunks."""
+        key = jax.random.fold_in(self.key, epoch)
+        if self.plan is None:
+            yield jax.random.split(key, self.number), None
+            return
+        rng = np.random.default_rng([self.settings.seed, 2, epoch])
+        for number, batches in enumerate(self.plan.shuffle(rng)):
+            yield jax.random.split(jax.random.fold_in(key, number), len(batches.sentences)), batches
+
+
 def fit(
-    questions: Questions,
-    train: Answers,
-    test: Answers,
+    kept: Corpus,
+    held_out: Corpus,
     settings: TrainingSettings,
     *,
-    num_tokens: int,
+    strengths: Sequence[float] | None = None,
     on_epoch: OnEpoch | None = None,
     dropout: float = 0.0,
 ) -> tuple[SentenceGestalt, list[EpochReport]]:
     """Train `settings.networks` networks and return them stacked, each at its best epoch.
 
-    Both parts of the corpus answer the same questions, with weight zero where one never asks.
+    Both parts of the corpus have the same questions, with weight zero where one never asks.
     A network whose held-out loss has not improved for `patience` epochs is left as it was best,
-    whatever the others go on to do. `dropout` is the share ρ of hidden2 that is left out at random,
-    anew for each question of a step; networks are scored with all of it.
+    whatever the others go on to do; with patience 0 it is left as it was last. `dropout` is the
+    share ρ of hidden2 that is left out at random, anew for each question of a step; networks are
+    scored with all of it. With `strengths` of the weight decay, there are so many networks for
+    each strength, in this order.
     """
     if not 0 <= dropout < 1:
         raise UserError(f"dropout must lie in [0, 1), got {dropout!r}.")
     start, order = jax.random.split(jax.random.key(settings.seed))
-    data = (questions, train, test)
+    questions, train = collect_questions(kept), collect_answers(kept)
+    data = (questions, train, collect_answers(held_out))
+    steps = _Steps(kept, settings, order)
     # what the program does not depend on is made alike, so that another seed reuses it
-    program = replace(settings, seed=0, networks=1)
+    program = replace(settings, seed=0, networks=1, weight_decay=0.0)
+    sizes = len(kept.world.tokens), train.target.shape[1]
+    strengths = [settings.weight_decay] if strengths is None else strengths
+    decays = np.repeat(np.asarray(strengths, dtype=np.float32), settings.networks)
+    indices = np.tile(np.arange(settings.networks), len(strengths))
     groups = [
-        _start(jnp.asarray(indices), program, num_tokens, train.target.shape[1], start)
-        for indices in np.array_split(
-            np.arange(settings.networks), _count_groups(settings.networks)
-        )
+        _start(jnp.asarray(indices[part]), jnp.asarray(decays[part]), program, *sizes, start)
+        for part in np.array_split(np.arange(len(indices)), _count_groups(len(indices)))
     ]
 
-    def run(group: _State, key: Key[Array, ""]) -> tuple[_State, list[np.ndarray]]:
-        group, scores = _run_epoch(key, group, data, settings=program, dropout=dropout)
-        return group, [np.asarray(score) for score in scores]  # waits, so that threads share cores
+    def advance(group: _State, keys: Key[Array, " steps"], batches: Batch | None) -> _State:
+        moved: _State = _take_steps(
+            keys, batches, group, data[:2], program, dropout, settings.epochs * steps.number
+        )
+        moved.network.query.output_bias.block_until_ready()  # so that threads share cores
+        return moved
 
     reports: list[EpochReport] = []
     with ThreadPoolExecutor(len(groups)) as pool:
         for epoch in range(1, settings.epochs + 1):
-            key = jax.random.fold_in(order, epoch)
-            groups, scores = zip(*pool.map(partial(run, key=key), groups), strict=True)
+            for keys, batches in steps.list_chunks(epoch):
+                groups = list(pool.map(partial(advance, keys=keys, batches=batches), groups))
+            finish = partial(_finish_epoch, data=data, patience=settings.patience)
+            finished = list(pool.map(finish, groups))
+            groups = [group for group, _ in finished]
+            scores = [each for _, each in finished]
             reports.append(EpochReport(epoch, *map(np.concatenate, zip(*scores, strict=True))))
             if on_epoch is not None:
                 on_epoch(reports[-1], settings.epochs)
-            if all((group.waited >= settings.patience).all() for group in groups):
+            if settings.patience and all((g.waited >= settings.patience).all() for g in groups):
                 break
     if not all(jnp.isfinite(group.best_loss).all() for group in groups):
         raise UserError(
@@ -294,59 +266,85 @@ def _count_groups(networks: int) -> int:
 
 
 # The corpus is an argument, not a constant: XLA would spend seconds folding it into the program.
-@partial(jax.jit, static_argnames=("settings", "dropout"))
-def _run_epoch(
-    key: Key[Array, ""],
+@partial(jax.jit, static_argnames=("settings", "dropout", "num_steps"))
+def _take_steps(
+    keys: Key[Array, " steps"],
+    batches: Batch | None,
     state: _State,
-    data: tuple[Questions, Answers, Answers],
-    *,
+    data: tuple[Questions, Answers],
     settings: TrainingSettings,
-    dropout: float = 0.0,
-) -> tuple[_State, tuple[Array, ...]]:
-    """Take the steps of one epoch with every network, then score them on both parts."""
-    questions, train, test = data
-    optimiser = _build_optimiser(settings)
+    dropout: float,
+    num_steps: int,
+) -> _State:
+    """Take some of the `num_steps` steps of a training with every network."""
+    questions, train = data
     cumulative = jnp.cumsum(train.weight)
 
+    def prepare_loss(key: Key[Array, ""], batch: Batch | None) -> Loss:
+        """Return what a step descends, as a function of one network."""
+        if batch is None:
+            rows = _draw(key, cumulative, settings.questions)
+            kept = _draw_dropout(key, dropout, (len(rows), settings.hidden))
+            asked = questions._replace(node=questions.node[rows], probe=questions.probe[rows])
+            return lambda network: _estimate_loss(
+                network, asked, train.target[rows], kept, settings
+            )
+        answers = add_answers(batch, questions.probes)
+        kept = _draw_dropout(key, dropout, (len(answers), settings.hidden))
+        return lambda network: _compute_batch_loss(
+            network, batch, questions.probes, answers, kept, settings
+        )
+
+    def change(
+        weight_decay: Float[Array, ""], *arguments: SentenceGestalt | optax.OptState
+    ) -> tuple[SentenceGestalt, optax.OptState]:
+        optimiser = build_optimiser(settings, num_steps, weight_decay)
+        changes: tuple[SentenceGestalt, optax.OptState] = optimiser.update(*arguments)
+        return changes
+
     def step(
-        carry: tuple[SentenceGestalt, optax.OptState], key: Key[Array, ""]
+        carry: tuple[SentenceGestalt, optax.OptState], seen: tuple[Key[Array, ""], Batch | None]
     ) -> tuple[tuple[SentenceGestalt, optax.OptState], None]:
         network, memory = carry
-        rows = _draw(key, cumulative, settings.questions)
-        batch = questions._replace(node=questions.node[rows], probe=questions.probe[rows])
-        gradient = jax.vmap(jax.grad(_estimate_loss), in_axes=(0, None, None, None))(
-            network, batch, train.target[rows], _draw_dropout(key, dropout, settings)
-        )
-        change, memory = jax.vmap(optimiser.update)(gradient, memory, network)
-        return (optax.apply_updates(network, change), memory), None
+        gradient = jax.vmap(jax.grad(prepare_loss(*seen)))(network)
 
-    keys = jax.random.split(key, settings.steps)
-    (network, memory), _ = jax.lax.scan(step, (state.network, state.optimiser), keys)
-    logits = jax.vmap(lambda each: each.query.logits(compute_features(each, questions)))(network)
+        changes, memory = jax.vmap(change)(state.weight_decay, gradient, memory, network)
+        return (optax.apply_updates(network, changes), memory), None
+
+    start = state.network, state.optimiser
+    (network, memory), _ = jax.lax.scan(step, start, (keys, batches))
+    return state._replace(network=network, optimiser=memory)
+
+
+@partial(jax.jit, static_argnames="patience")
+def _finish_epoch(
+    state: _State, data: tuple[Questions, Answers, Answers], patience: int
+) -> tuple[_State, tuple[Array, ...]]:
+    """Score every network on both parts of the corpus."""
+    questions, train, test = data
+    logits = jax.vmap(lambda each: each.query.logits(compute_features(each, questions)))(
+        state.network
+    )
     score = jax.vmap(_score, in_axes=(0, None))
     train_loss, train_accuracy = score(logits, train)
     test_loss, test_accuracy = score(logits, test)
-    state = _keep_best(state, network, memory, test_loss, settings.patience)
-    return state, (train_loss, test_loss, train_accuracy, test_accuracy)
+    scores = (train_loss, test_loss, train_accuracy, test_accuracy)
+    return _keep_best(state, test_loss, patience), scores
 
 
-def _keep_best(
-    state: _State,
-    network: SentenceGestalt,
-    memory: optax.OptState,
-    test_loss: Float[Array, " networks"],
-    patience: int,
-) -> _State:
-    """Remember the weights of each network's best epoch, until it has stopped."""
+def _keep_best(state: _State, test_loss: Float[Array, " networks"], patience: int) -> _State:
+    """Remember the weights of each network's best epoch, until it has stopped.
+
+    Without patience the last epoch counts as the best.
+    """
     better = (test_loss < state.best_loss) & (state.waited < patience)
+    better = better | (patience == 0)
 
     def choose(new: Array, old: Array) -> Array:
         return jnp.where(better.reshape(-1, *[1] * (new.ndim - 1)), new, old)
 
-    return _State(
-        network=network,
-        optimiser=memory,
-        best=jax.tree.map(choose, network, state.best),
+    return state._replace(
+        best=jax.tree.map(choose, state.network, state.best),
         best_loss=jnp.where(better, test_loss, state.best_loss),
         waited=jnp.where(better, 0, state.waited + 1),
     )

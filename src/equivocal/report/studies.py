@@ -31,7 +31,7 @@ from equivocal.store import read_table
 from equivocal.store.files import write_atomically
 from equivocal.study import Study, summaries, tabulate_fit, trace_beliefs, trace_truth
 from equivocal.study.comparisons import add_reference_levels
-from equivocal.study.tables import PRINTED_STUDY
+from equivocal.study.tables import PRINTED_STUDIES
 
 __all__ = ["list_figures", "write_report"]
 
@@ -150,7 +150,7 @@ def _draw_beliefs(study: Study) -> Figure:
 def _write_notes(study: Study) -> list[str]:
     """Write what a reader should know before quoting a number."""
     notes = list(TEXTS["notes"]["study"])
-    if study.settings.name == PRINTED_STUDY:
+    if study.settings.name in PRINTED_STUDIES:
         notes += TEXTS["notes"]["paper"]
     if study.settings.exact.networks:
         notes.append(TEXTS["notes"]["exact"].format(**study.read("exact.nc").attrs))

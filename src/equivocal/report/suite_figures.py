@@ -15,7 +15,7 @@ from equivocal.report.style import COLOURS, add_legend, apply_style, draw_networ
 from equivocal.study.word_measures import MEASURES
 from equivocal.suites import Suite
 
-__all__ = ["draw_overview", "draw_suite", "draw_suites"]
+__all__ = ["draw_comparison", "draw_overview", "draw_suite", "draw_suites"]
 
 OURS, PUBLISHED = COLOURS[0], COLOURS[1]
 LOOK = {  # mark and colour, so that colour is never alone
@@ -117,15 +117,50 @@ def draw_overview(findings: pd.DataFrame, titles: dict[str, str]) -> Figure:
     left, right = figure.subplots(1, 2, sharey=True, width_ratios=(4, len(measures) - 0.4))
     _draw_ratios(left, shown)
     _draw_verdicts(right, findings, measures)
+    _label_findings(left, rows, titles)
+    add_legend(figure, left, right, columns=4)
+    return figure
+
+
+@apply_style()
+def draw_comparison(findings: pd.DataFrame, titles: dict[str, str]) -> Figure:
+    """Draw the ratios of several runs and of 2018, a line for each published finding.
+
+    Parameters
+    ----------
+    findings : DataFrame
+        As returned by `tabulate_findings`, for several runs, named in a column `run`.
+    titles : dict of str to str
+        The titles of the suites, by name.
+    """
+    rows = list(dict.fromkeys(zip(findings["suite"], findings["contrast"], strict=True)))
+    place = [rows.index(row) for row in zip(findings["suite"], findings["contrast"], strict=True)]
+    findings = findings.assign(height=place)
+    runs = list(findings["run"].unique())
+    figure = Figure(figsize=(7.0, 1.5 + (0.2 + 0.1 * len(runs)) * len(rows)))
+    axes = figure.subplots()
+    step = 0.7 / (len(runs) + 1)
+    for number, run in enumerate(runs):
+        colour, mark = COLOURS[(0, 2, 4, 5)[number % 4]], "oD^v"[number % 4]
+        part = findings[findings["run"] == run]
+        _draw_ratio(axes, part, "ratio", colour, mark, step * (number - len(runs) / 2), run)
+    shift = step * len(runs) / 2
+    part = findings[findings["run"] == runs[0]]
+    _draw_ratio(axes, part, "published_ratio", PUBLISHED, "s", shift, "2018")
+    _scale_ratios(axes, "")
+    _label_findings(axes, rows, titles)
+    add_legend(figure, axes, columns=4)
+    return figure
+
+
+def _label_findings(axes: Axes, rows: Sequence[tuple[str, str]], titles: dict[str, str]) -> None:
     labels, last = [], ""
     for suite, contrast in rows:
         name = titles.get(suite, suite)
         labels.append(f"{name}:  {contrast}" if name != last else contrast)
         last = name
-    left.set_yticks(range(len(rows)), labels, fontsize=8)
-    left.set_ylim(len(rows) - 0.5, -0.5)
-    add_legend(figure, left, right, columns=4)
-    return figure
+    axes.set_yticks(range(len(rows)), labels, fontsize=8)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
 
 
 def _select_ratios(findings: pd.DataFrame, measures: Sequence[str]) -> pd.DataFrame:
@@ -137,14 +172,22 @@ def _select_ratios(findings: pd.DataFrame, measures: Sequence[str]) -> pd.DataFr
 
 
 def _draw_ratios(axes: Axes, table: pd.DataFrame) -> None:
-    ours = (OURS, "o", -0.14, "ratio", "these networks")
-    theirs = (PUBLISHED, "s", 0.14, "published_ratio", "2018")
-    for colour, mark, shift, name, label in (ours, theirs):
-        part = table[table[name].notna()]
-        if len(part):
-            y = part["height"] + shift
-            axes.hlines(y, part[f"{name}_low"], part[f"{name}_high"], color=colour, lw=1.4)
-            axes.plot(part[name], y, mark, color=colour, ms=4.5, label=label)
+    _draw_ratio(axes, table, "ratio", OURS, "o", -0.14, "these networks")
+    _draw_ratio(axes, table, "published_ratio", PUBLISHED, "s", 0.14, "2018")
+    _scale_ratios(axes, _mark_exploratory(str(table["measure"].iloc[0]), " "))
+
+
+def _draw_ratio(
+    axes: Axes, table: pd.DataFrame, name: str, colour: str, mark: str, shift: float, label: str
+) -> None:
+    part = table[table[name].notna()]
+    if len(part):
+        y = part["height"] + shift
+        axes.hlines(y, part[f"{name}_low"], part[f"{name}_high"], color=colour, lw=1.4)
+        axes.plot(part[name], y, mark, color=colour, ms=4.5, label=label)
+
+
+def _scale_ratios(axes: Axes, mark: str) -> None:
     axes.axvline(1, color="0.4", lw=0.8, zorder=0)
     axes.set_xscale("log")
     axes.xaxis.set_minor_locator(NullLocator())
@@ -152,7 +195,6 @@ def _draw_ratios(axes: Axes, table: pd.DataFrame) -> None:
     ticks = [t for t in (0.25, 0.5, 0.7, 1, 1.4, 2, 3, 5, 10, 100, 1000) if low <= t <= high]
     axes.set_xticks(ticks)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    mark = _mark_exploratory(str(table["measure"].iloc[0]), " ")
     axes.set_xlabel(f"ratio of condition means{mark}, 95 % over networks\n(above 1: as predicted)")
 
 

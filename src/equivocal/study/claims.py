@@ -20,7 +20,7 @@ from scipy import stats
 from equivocal.study import verdicts
 from equivocal.study.measures import compute_measures, find_central_prior
 from equivocal.study.statistics import compute_largest_p
-from equivocal.study.tables import PRINTED_STUDY, load_printed_values
+from equivocal.study.tables import PRINTED_STUDIES, load_printed_values
 from equivocal.study.verdicts import NOT_RUN, Entry, Facts, Finding, MissingError
 
 COLUMNS = ["id", "claim", "where", "printed", "at_paper_steps", "at_convergence", "verdict", "why"]
@@ -53,7 +53,7 @@ def judge_claims(
     DataFrame
         A row per claim.
     """
-    if dataset.attrs["study"] != PRINTED_STUDY:
+    if dataset.attrs["study"] not in PRINTED_STUDIES:
         return pd.DataFrame(columns=COLUMNS)
     path = resources.files("equivocal.study") / "record" / "claims.toml"
     content = tomllib.loads(path.read_text(encoding="utf-8"))

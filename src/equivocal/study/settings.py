@@ -1,8 +1,9 @@
 """The settings of a study: every number in one TOML file, none in code.
 
-A preset is such a file inside the package (`presets/paper.toml`); a user's own has the same tables.
-A change by dotted name, `inference.samplers.paper.num_particles = 100`, replaces a single value. To
-add a setting, add a field here and, with its reason, a line in the preset.
+A preset is such a file inside the package (`presets/paper.toml`); a user's own has the same tables;
+a preset may name another one as its `base`, whose tables it has unless it gives its own. A change
+by dotted name, `inference.samplers.paper.num_particles = 100`, replaces a single value. To add a
+setting, add a field here and, with its reason, a line in the preset.
 """
 
 import tomllib
@@ -111,7 +112,7 @@ class StudySettings(SettingsTable):
 
     name: str
     world: str
-    training: dict[str, float | int] = Field(default={})
+    training: dict[str, bool | int | float | str] = Field(default={})
     stimuli: StimuliSettings
     inference: InferenceSettings
     path: PathSettings = PathSettings()
@@ -222,6 +223,8 @@ def load_study(
     """
     path = find_named_file(name_or_path, _PRESETS, "preset")
     content = read_toml(path)
+    if path.parent == Path(str(_PRESETS)) and "base" in content:
+        content = read_toml(path.with_stem(content.pop("base"))) | content
     small, changes = content.pop("quick", {}), changes or {}
     if not isinstance(small, dict):
         raise UserError(f"{path}: quick must be a table of settings, got {small!r:.60}.")
@@ -236,11 +239,13 @@ def load_study(
         raise UserError(f"{path}: unknown setting {taken[0]!r}; remove it.")
     try:
         ours["quick_run"] = quick or bool(content.pop("quick_run", False))
-        return StudySettings(**content, **ours)
+        study = StudySettings(**content, **ours)
+        TrainingSettings.from_dict(study.training)  # or a mistake would show up later
     except ValidationError as error:
         place, why = locate_mistake(error), explain_validation(error, StudySettings, "setting")
         given = any(place == name or place.startswith(f"{name}.") for name in changes)
         raise UserError(why if given else f"{path}: {why}") from None
+    return study
 
 
 def parse_changes(pairs: list[str]) -> dict[str, Any]:

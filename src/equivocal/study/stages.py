@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import xarray as xr
 
 from equivocal.errors import UserError, check_known, join_names
-from equivocal.gestalt import Run, TrainingSettings
+from equivocal.gestalt import Run
 from equivocal.inference import LastLayer, collect_last_layer, infer_posterior
 from equivocal.progress import Advance
 from equivocal.sampling import Posterior
@@ -40,7 +40,7 @@ from equivocal.study.claims import find_impossible_numbers, judge_claims
 from equivocal.study.comparisons import compare_with_exact, compare_with_nuts, trace_effect
 from equivocal.study.settings import StudySettings, load_study
 from equivocal.study.stimuli import MAX_BYTES, Stimuli, load_stimuli
-from equivocal.study.tables import PRINTED_STUDY, compute_tables
+from equivocal.study.tables import PRINTED_STUDIES, compute_tables
 from equivocal.world import World
 
 ANALYSED = ("activations.nc", "exact.nc", "nuts.nc", "scores.csv", "settings.toml")
@@ -253,7 +253,7 @@ class Study:
         tables = compute_tables(dataset)
         written = {f"tables/{name}.csv": table for name, table in tables.items()}
         written["claims.csv"] = judge_claims(dataset, tables, self._collect_evidence())
-        if self.settings.name == PRINTED_STUDY:
+        if self.settings.name in PRINTED_STUDIES:
             written["tables/impossible_numbers.csv"] = find_impossible_numbers()
         for name, table in written.items():
             write_text_atomically(self.folder / name, table.to_csv(index=False))
@@ -324,7 +324,6 @@ def check_nuts(settings: StudySettings) -> None:
 
 def check_questions(world: World, stimuli: Stimuli, settings: StudySettings) -> None:
     """Refuse a study in which roles are unknown, what is tracked is not asked, and the like."""
-    TrainingSettings.from_dict(settings.training)
     asked = settings.stimuli
     named: tuple[tuple[str, Iterable[str], str, Sequence[str]], ...] = (
         ("probes", asked.probes, "role", world.roles),

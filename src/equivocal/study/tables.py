@@ -26,9 +26,9 @@ from equivocal.study.statistics import (
     fit_mixed_model,
 )
 
-__all__ = ["PRINTED_STUDY", "compute_tables", "load_printed_values"]
+__all__ = ["PRINTED_STUDIES", "compute_tables", "load_printed_values"]
 
-PRINTED_STUDY = "paper"  # the study whose values are printed
+PRINTED_STUDIES = ("paper", "paper_fast")  # whose results are compared with printed values
 PRINTED_CONDITION = "reversal"
 AXES = {"network": 0, "item": 1}  # of `arrange_grid`
 IN_TABLES = ("indicated ", "non-relevant ")  # the measures of the paper's rows
@@ -67,7 +67,7 @@ def compute_tables(dataset: xr.Dataset, without: Container[str] = ()) -> dict[st
         "mixed_model": lambda: _fit_mixed_models(rows),
         "every_word_models": lambda: _test_every_word(dataset, prior),
     }
-    printed = load_printed_values() if dataset.attrs["study"] == PRINTED_STUDY else {}
+    printed = load_printed_values() if dataset.attrs["study"] in PRINTED_STUDIES else {}
     return {
         name: _complete(name, make(), printed)
         for name, make in makers.items()

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from equivocal.world.derivations import Derivations
 from equivocal.world.grammar import NO_FILLER, Grammar
 
-__all__ = ["NO_NODE"]
+__all__ = ["NO_NODE", "list_constituents"]
 
 NO_NODE = -1
 

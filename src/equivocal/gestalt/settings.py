@@ -1,0 +1,194 @@
+"""Training settings, and the recipes: named sets of defaults for them.
+
+`RECIPES` holds every default. `paper` follows the paper to the letter and, where it is silent, does
+what a plain loop in a common framework does; `fast` takes a fraction of the steps; `sg2018` trains
+as Rabovsky, Hansen & McClelland (2018) did. A new number that changes the result is a field of
+`TrainingSettings` with a value in `_FAST` that leaves `fast` as it is; other recipes name what they
+change. docs/network.md has a table of all of them.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, get_args, get_type_hints
+
+from equivocal.errors import UserError, check_known, join_names
+from equivocal.world import MAX_SAMPLE
+
+__all__ = ["RECIPES", "TrainingSettings"]
+
+_FAST: dict[str, Any] = {
+    "networks": 10,
+    "seed": 0,
+    "sentences": 10_000,
+    "held_out": 0.1,
+    "epochs": 60,
+    "patience": 15,
+    "batch": 0,
+    "steps": 40,
+    "questions": 512,
+    "loss": "sum",
+    "optimiser": "adam",
+    "learning_rate": 4e-3,
+    "decay_from": 0.6,
+    "momentum": 0.9,
+    "second_moment": 0.95,
+    "decay": "decoupled",
+    "weight_decay": 1e-4,
+    "through_time": True,
+    "initial_weights": "glorot",
+    "initial_range": 0.1,
+    "hidden": 100,
+    "gestalt": 100,
+}
+RECIPES: dict[str, dict[str, Any]] = {
+    "fast": _FAST,
+    "paper": _FAST
+    | {
+        "batch": 32,
+        "loss": "mean",
+        "decay_from": 1.0,
+        "second_moment": 0.999,
+        "decay": "coupled",
+        "weight_decay": 5.7e-7,  # as 1e-4 on the loss summed over the 176 units
+        "initial_weights": "framework",
+    },
+    "sg2018": _FAST
+    | {
+        "sentences": 808_081,  # 800,000 heard, each once, and one in a hundred held out
+        "held_out": 0.01,
+        "epochs": 1,
+        "patience": 0,
+        # In 2018: batch 1, rate 1e-5, momentum 0.9. Ten in a step at 10 · 1e-5 / (1 − 0.9) do the
+        # same, since that momentum remembers about ten sentences (`benchmarks.recipes`).
+        "batch": 10,
+        "loss": "total",
+        "optimiser": "sgd",
+        "learning_rate": 1e-3,
+        "momentum": 0.0,
+        "decay_from": 1.0,
+        "weight_decay": 0.0,
+        "through_time": False,
+        "initial_weights": "uniform",
+    },
+}
+LARGEST = 1e300  # a whole number may be too large for a float, and even to be printed
+LIMITS: dict[str, tuple[float, float]] = {
+    **dict.fromkeys(("networks", "hidden", "gestalt"), (1, 10_000)),
+    **dict.fromkeys(("epochs", "steps", "questions"), (1, 1_000_000)),
+    **dict.fromkeys(("patience", "batch"), (0, 1_000_000)),
+    **dict.fromkeys(("held_out", "decay_from", "momentum", "second_moment"), (0, 1)),
+    **dict.fromkeys(("learning_rate", "weight_decay", "initial_range"), (0, LARGEST)),
+    "sentences": (2, MAX_SAMPLE),
+    "seed": (0, 2**32 - 1),
+}
+OPEN = ("held_out", "second_moment", "learning_rate")  # the limits themselves are out
+
+
+@dataclass(frozen=True, init=False)
+class TrainingSettings:
+    """Every number that decides what a training run ends with.
+
+    A run can be repeated from this object, the world and the package version. `recipe` gives the
+    values of all fields that are not given by name; a value out of range is a `UserError`.
+
+    >>> TrainingSettings(recipe="paper", networks=2).decay
+    'coupled'
+    """
+
+    recipe: str  # a name in RECIPES: where the values that were not given come from
+    networks: int
+    seed: int
+    sentences: int  # size of the sampled corpus, held-out part included
+    held_out: float  # share of the sentences kept for early stopping
+    epochs: int  # passes over the corpus, at most
+    patience: int  # epochs without a better held-out loss before a network stops; 0: never stop
+    batch: int  # sentences in a step; 0: draw questions from the whole corpus instead
+    steps: int  # if batch is 0: optimiser steps in an epoch, whatever the size of the corpus
+    questions: int  # if batch is 0: questions drawn for a step
+    loss: Literal["sum", "mean", "total"]  # see `equivocal.gestalt.training`
+    optimiser: Literal["adam", "sgd"]
+    learning_rate: float
+    decay_from: float  # share of the steps after which the rate falls to zero; 1: constant rate
+    momentum: float  # Adam's β₁, or the momentum of plain gradient descent
+    second_moment: float  # Adam's β₂
+    decay: Literal["decoupled", "coupled"]  # weight decay apart from the gradient, or added to it
+    weight_decay: float
+    through_time: bool  # whether error flows back to the words before
+    initial_weights: Literal["glorot", "framework", "uniform"]  # see `network.create_network`
+    initial_range: float  # if uniform: the width of the range
+    hidden: int  # units in both hidden layers
+    gestalt: int  # units in the gestalt layer
+
+    def __init__(self, *, recipe: str = "fast", **given: Any) -> None:
+        check_known(recipe, RECIPES, "recipe")
+        for name in given:
+            check_known(name, _FAST, "setting")
+        object.__setattr__(self, "recipe", recipe)
+        for name, usual in (RECIPES[recipe] | given).items():
+            object.__setattr__(self, name, _check_value(name, usual))
+        if self.batch == 0 and (self.loss == "total" or not self.through_time):
+            raise UserError(
+                "loss = 'total' and through_time = false need batches of sentences; set batch, "
+                "for example to 32."
+            )
+
+    @classmethod
+    def parse(cls, pairs: Sequence[str]) -> dict[str, Any]:
+        """Read settings written as `name=value`; what has no such type is for others to refuse.
+
+        >>> TrainingSettings.parse(["hidden=50", "weight_decay=1e-3", "decay=coupled"])
+        {'hidden': 50, 'weight_decay': 0.001, 'decay': 'coupled'}
+        """
+        return {name: _read_value(text) for name, _, text in (p.partition("=") for p in pairs)}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> "TrainingSettings":
+        """Build settings from values by name; for an unknown name the nearest is proposed."""
+        return cls(**values)
+
+    def change(self, changes: dict[str, Any]) -> "TrainingSettings":
+        """Return these settings with some values replaced.
+
+        With another recipe, only what differed from the defaults of the old one is kept.
+        """
+        own = asdict(self)
+        if changes.get("recipe", self.recipe) != self.recipe:
+            own = {k: v for k, v in own.items() if v != RECIPES[self.recipe].get(k, self.recipe)}
+        return TrainingSettings.from_dict(own | changes)
+
+
+def _read_value(text: str) -> Any:
+    """Read a whole number, another number, or true or false; the rest is returned as it is."""
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    return {"true": True, "false": False}.get(text, text)
+
+
+def _check_value(name: str, value: Any) -> Any:
+    """Return a value of the field's own type and in its range: `learning_rate = 1` is 1.0."""
+    example = _FAST[name]
+    if isinstance(example, bool):
+        if not isinstance(value, bool):
+            raise UserError(f"{name} must be true or false, got {value!r:.60}.")
+        return value
+    if isinstance(example, str):
+        if value not in (choices := get_args(get_type_hints(TrainingSettings)[name])):
+            raise UserError(f"{name} must be one of {join_names(choices)}, got {value!r:.60}.")
+        return value
+    return _check_number(name, value, example)
+
+
+def _check_number(name: str, value: Any, example: int | float) -> int | float:
+    kind: type[int] | type[float] = int if isinstance(example, int) else float
+    fits = isinstance(value, int if kind is int else int | float) and not isinstance(value, bool)
+    if not fits:
+        what = "a whole number" if kind is int else "a number"
+        raise UserError(f"{name} must be {what} such as {example}, got {value!r:.60}.")
+    low, high = LIMITS[name]
+    if not low <= value <= high or (name in OPEN and value in (low, high)):  # or NaN
+        rule = f"from {low:,} to {high:,}" + ", these two excluded" * (name in OPEN)
+        given = value if abs(value) < LARGEST else "one that is not"
+        raise UserError(f"{name} must be {rule}, got {given}.")
+    return kind(value)
