@@ -100,7 +100,7 @@ def problems_of(text: str) -> list[str]:
         (
             "weight = 2",
             "weight = -2",
-            "my.toml [actions.chase] weight: input should be greater than 0, got -2.",
+            "my.toml [actions.chase] weight: a weight is a number such as … not negative, got -2.",
         ),
         (
             "dog = 0.6, cat",
@@ -218,7 +218,7 @@ def problems_of(text: str) -> list[str]:
             "my.toml [words.animals] dog: … 'role:dog' … rename it",
         ),
         ('name = "garden"', 'name = " "', "my.toml [name]: … empty, got ' '"),
-        ("weight = 2", "weight = true", "my.toml [actions.chase] weight: this should be a number"),
+        ("weight = 2", "weight = true", "my.toml [actions.chase] weight: a weight is a number"),
         (
             'roles = ["agent", "action", "patient", "place"]',
             'roles = "agent"',
