@@ -73,7 +73,21 @@ def test_random_arithmetic_agrees_with_fractions_of_python(text: str) -> None:
             "1e",
             "🍕",
         ),
-        *("1e999", "\0", "1 #", "1\\\n+1", "rare!", "½", "١", "𝐫𝐚𝐫𝐞", "0 * ½", "1" * 300),
+        *(
+            "1e999",
+            "1e-9999",
+            "1.5.2",
+            "1.if",
+            "\0",
+            "1 #",
+            "1\\\n+1",
+            "rare!",
+            "½",
+            "١",
+            "𝐫𝐚𝐫𝐞",
+            "0 * ½",
+            "1" * 300,
+        ),
     ],
 )
 def test_nothing_else_is_arithmetic(text: str) -> None:

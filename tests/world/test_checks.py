@@ -389,7 +389,10 @@ VALUES = st.recursive(
 
 
 @settings(max_examples=150, deadline=None)
-@given(key=st.sampled_from(list(tomllib.loads(read_example()))), value=VALUES)
+@given(
+    key=st.sampled_from([*tomllib.loads(read_example()), "parameters", "extends"]),
+    value=st.one_of(VALUES, st.dictionaries(st.just("rare"), VALUES)),
+)
 def test_any_value_in_any_table_is_a_users_mistake_or_a_world(key: str, value: object) -> None:
     import tomli_w
 

@@ -19,9 +19,10 @@ from equivocal.errors import did_you_mean
 __all__ = ["Scope", "evaluate"]
 
 MOST_LETTERS = 200
-_BETWEEN = re.compile(r"[\s+*/()-]+")
-# one of these stands between the signs; "1e" is how "1e-3" begins
-_OPERAND = re.compile(r"(?:\d+\.?\d*|\.\d+)(?:e\d*)?|[a-z_]\w*|", re.ASCII | re.IGNORECASE)
+# Python's parser would take "1e-9999" for 0, and warns of "1if"
+_TOKEN = re.compile(
+    r"\s+|[-+*/()]|(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d{1,3})?(?!\w)|[a-z_]\w*", re.ASCII | re.IGNORECASE
+)
 _OPERATORS: dict[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -58,7 +59,7 @@ def evaluate(text: str, scope: Scope) -> Fraction:
     """
     if len(text) > MOST_LETTERS:
         raise ValueError(f"it has more than {MOST_LETTERS} letters")
-    if not all(map(_OPERAND.fullmatch, _BETWEEN.split(text))):
+    if _TOKEN.sub("", text):
         raise ValueError("it is not arithmetic")
     try:
         return _compute(ast.parse(text.strip(), mode="eval").body, scope)

@@ -62,7 +62,7 @@ def find_role_reversals(world: World, *, ambiguous: bool = True) -> tuple[RoleRe
     Returns
     -------
     tuple of RoleReversal
-        In the order of the world's sentences.
+        Sorted by their fillers, in the order of the file's roles and words.
 
     Raises
     ------
