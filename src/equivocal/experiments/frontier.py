@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from equivocal.errors import check_known
+from equivocal.errors import UserError, check_known
 from equivocal.experiments.networks import choose_training, train_or_load
 from equivocal.experiments.result import Result
 from equivocal.experiments.uncertainty import MemberStore, UncertaintySettings
-from equivocal.gestalt import Run
+from equivocal.gestalt import Run, TrainingSettings
 from equivocal.gestalt.runs import split_corpus
 from equivocal.inference import SamplerSettings
 from equivocal.machine import collect_versions, get_package_version
@@ -50,7 +50,7 @@ from equivocal.world import World, find_role_reversals
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["FrontierResult", "FrontierSettings", "map_frontier"]
+__all__ = ["FrontierResult", "FrontierSettings", "has_true_reversals", "map_frontier"]
 
 MORE_LAYERS = ("query", "all")
 
@@ -99,6 +99,10 @@ QUICK: dict[str, Any] = {
 }  # does it run? Not to be quoted
 
 
+# what the claim of the report needs: trained, the paper's sampler, converged
+FEWEST = FrontierSettings(evidence=(1.0,), other_variances=(), rates=(), sizes=(2, 5, 10))
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FrontierResult(Result):
     """Errors of every kind of doubt on reversals and on congruent sentences.
@@ -123,6 +127,7 @@ def map_frontier(
     networks: int | None = None,
     seed: int | None = None,
     layers: Sequence[str] = (),
+    training: TrainingSettings | None = None,
     settings: FrontierSettings | None = None,
 ) -> FrontierResult:
     """Measure how far every kind of doubt is from the truth, on reversals and congruent sentences.
@@ -143,6 +148,8 @@ def map_frontier(
         The same seed gives the same numbers.
     layers : sequence of {"query", "all"}
         Posteriors over more layers, which need a GPU; none unless given.
+    training : TrainingSettings, optional
+        How networks are trained, in the place of `quick`, `networks` and `seed`.
     settings : FrontierSettings, optional
         The strengths.
 
@@ -160,7 +167,7 @@ def map_frontier(
     began, out = perf_counter(), Path(out)
     for name in layers:
         check_known(name, MORE_LAYERS, "kind of layers")
-    training = choose_training(networks, seed, quick=quick)
+    training = training or choose_training(networks, seed, quick=quick)
     world = world if isinstance(world, World) else World.load(world)
     items = find_role_reversals(world)
     given = settings or FrontierSettings(**(QUICK if quick else {}), seed=training.seed)
@@ -202,6 +209,14 @@ def map_frontier(
         )
         result.write(out)
     return result
+
+
+def has_true_reversals(world: World) -> bool:
+    """Return whether some reversal is a possible sentence that can be read in two ways."""
+    try:
+        return bool(find_role_reversals(world))
+    except UserError:
+        return False
 
 
 def _count_seconds(run: Run) -> float:
