@@ -22,7 +22,8 @@ __all__ = ["DOUBT_EXAMPLES", "doubt"]
 DOUBT_EXAMPLES = (
     "Examples: `equivocal doubt --quick`, `equivocal doubt --networks 10 --out runs/doubt`, "
     "`equivocal doubt --world my.toml --networks 4 --out runs/mine`, "
-    "`equivocal doubt --world slips --out runs/slips`"
+    "`equivocal doubt --world slips --out runs/slips`, "
+    "`equivocal doubt --world slips --along sentences`"
 )
 COLUMNS = {
     "nll": "NLL",
@@ -47,6 +48,13 @@ def doubt(
             "long."
         ),
     ] = None,
+    along: Annotated[
+        str | None,
+        typer.Option(
+            help="When does doubt help? Follow errors along sentences, truth or heard (how often a "
+            "reversal was), where reversals are possible."
+        ),
+    ] = None,
     quick: Quick = False,
 ) -> None:
     """Compare kinds of uncertainty: posteriors over some or all layers, ensembles, MC dropout.
@@ -59,6 +67,9 @@ def doubt(
     from equivocal.experiments.uncertainty import compare_uncertainty
     from equivocal.world import World
 
+    if along is not None:
+        _follow(along, world, folder, quick, networks, seed)
+        return
     where, name = World.load(world), "runs/doubt-quick" if quick else "runs/doubt"
     if has_true_reversals(where):
         chosen = folder or Path(f"{name}-{where.name}")
@@ -117,6 +128,35 @@ def _show_roles(roles: "pd.DataFrame") -> None:
     for kind, row in means.iterrows():
         table.add_row(str(kind), *(f"{value:.4f}" for value in row))
     show_table(table)
+
+
+def _follow(
+    along: str,
+    world: str,
+    folder: Path | None,
+    quick: bool,
+    networks: int | None,
+    seed: int | None,
+) -> None:
+    """Follow errors along what is learned, and print what each kind gains."""
+    from equivocal.experiments.learning import follow_learning
+
+    where = "slips" if world == "paper" else world  # the default has no true reversals
+    chosen = folder or Path(f"runs/along-{along}" + "-quick" * quick)
+    result = follow_learning(along, where, chosen, quick=quick, networks=networks, seed=seed)
+    table = Table(box=box.SIMPLE)
+    for title in (along, "kind"):
+        table.add_column(title, no_wrap=True)
+    for title in ("reversals", "congruent", "gain over trained (95 %)"):
+        table.add_column(title, justify="right")
+    for _, row in result.tables["learning"].iterrows():
+        errors = [f"{row['kl_reversal']:.3f}", f"{row['kl_congruent']:.4f}"]
+        span = f"{row['gain']:+.3f} ({row['gain_low']:+.3f} to {row['gain_high']:+.3f})"
+        gain = "" if row["kind"] == "trained" else span
+        table.add_row(str(row[along]), row["kind"], *errors, gain)
+    show_table(table)
+    out.print(result.summary[0], style="bold", soft_wrap=True)
+    show_results((), chosen, quick=quick)
 
 
 def _show_frontier(summary: "pd.DataFrame", networks: int) -> None:

@@ -67,6 +67,7 @@ class FrontierSettings:
     other_variances: tuple[float, ...] = (0.1, 10.0)
     other_evidence: tuple[float | str, ...] = (1.0, "sentence", 1 / 300)  # under these
     num_steps: int = 17
+    every_step: bool = True  # or the last alone
     num_particles: int = 50  # of the paper's sampler
     dropout_rate: float = 0.3  # ρ of the paper's sampler
     rates: tuple[float, ...] = (0.05, 0.1, 0.2, 0.4)  # of MC dropout
@@ -259,7 +260,7 @@ class AnswerStore:
         given, seed = self.settings, self.settings.seed + index
         examine = self._examine_later(self.run, index)
         yield TRAINED, self._load_or_make(TRAINED, index, lambda: kinds.answer_trained(examine()))
-        how = (given.sampler, given.prior_variance, seed)
+        how = (given.sampler, given.prior_variance, seed, given.every_step)
         yield (
             SAMPLER,
             self._load_or_make(

@@ -208,9 +208,13 @@ def answer_dropout(examined: Examination, rate: float, seed: int, seconds: float
 
 
 def answer_sampler(
-    examined: Examination, sampler: SamplerSettings, prior_variance: float, seed: int
+    examined: Examination,
+    sampler: SamplerSettings,
+    prior_variance: float,
+    seed: int,
+    every_step: bool = True,
 ) -> Answers:
-    """Answer after every step of the paper's sampler."""
+    """Answer after every step of the paper's sampler, or after its last alone."""
     K, J, D = len(examined.asked.units), sampler.num_particles, examined.psi.shape[1]
     steps = np.zeros((sampler.num_steps or 1, K, J, D), np.float32)
     reached = 0
@@ -229,8 +233,10 @@ def answer_sampler(
         (Setting(f"step {number}", number, prior_variance), _pool_layers(theta))
         for number, theta in enumerate(steps[:reached], start=1)
     ]
-    each = np.arange(1, reached + 1) * seconds
-    return _answer(examined, every, each.tolist(), [steps[0].nbytes / 1e6] * reached)
+    each = (np.arange(1, reached + 1) * seconds).tolist()
+    first = 0 if every_step else reached - 1
+    size = [steps[0].nbytes / 1e6] * reached
+    return _answer(examined, every[first:], each[first:], size[first:])
 
 
 def answer_posteriors(
