@@ -5,6 +5,11 @@ members        members sampled from a posterior, by deep ensembles and by MC dro
 truth          scores against the exact beliefs of the world
 reversals      does uncertainty tell reversed sentences from congruent ones?
 comparison     every kind under every score
+divergence     how far beliefs about reversals are from the exact ones, where these have an answer
+answers        what a network answers under each kind, at every strength
+frontier       errors on reversals against errors on congruent sentences
+choices        strengths chosen without knowing the truth
+learning       the same along what was learned
 """
 
 from equivocal.uncertainty.comprehenders import Comprehenders

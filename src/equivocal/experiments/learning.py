@@ -1,0 +1,199 @@
+"""When does doubt help? `equivocal doubt --along sentences`, `truth` or `heard`.
+
+sentences   networks that heard 300 to 100,000 sentences of one world
+truth       worlds in which a reversal means what it says with probability 0.05 to 0.95; speakers
+slip the less the more often it does, so that reversals are equally frequent
+heard       reversals that were heard never, once or more often, in several small corpora
+
+OUT/CONDITION/    networks and answers of each condition, as `experiments.frontier` keeps them
+OUT/tables/learning.csv, learning_items.csv, OUT/figures/learning.*, OUT/learning.toml
+"""
+
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from equivocal.errors import check_known
+from equivocal.experiments.frontier import AnswerStore, FrontierSettings
+from equivocal.experiments.networks import choose_training, train_or_load
+from equivocal.experiments.result import Result
+from equivocal.gestalt import TrainingSettings
+from equivocal.gestalt.runs import split_corpus
+from equivocal.machine import collect_versions, get_package_version
+from equivocal.progress import progress
+from equivocal.store.locks import hold_folder
+from equivocal.store.overwrite import refuse_foreign_files
+from equivocal.uncertainty.divergence import ask_about_roles
+from equivocal.uncertainty.frontier import TRAINED
+from equivocal.uncertainty.learning import (
+    count_heard,
+    name_belief,
+    name_heard,
+    summarise_learning,
+    tabulate_items,
+)
+from equivocal.world import World, find_role_reversals
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["ALONG", "LearningResult", "follow_learning"]
+
+ALONG = ("sentences", "truth", "heard")
+SENTENCES = (300, 1_000, 3_000, 10_000, 30_000, 100_000)
+# rare and slip, by which "during dinner, the pizza eats the woman" is the pizza's doing with
+# probability 0.05, 0.25, 0.5, 0.75 and 0.95, while it is said equally often
+WORLDS = ((0.001, 0.035), (0.0052, 0.0278), (0.0104, 0.0189), (0.0154, 0.0097), (0.0194, 0.002))
+CORPORA, HEARD = 5, 3_000  # how many, and the sentences of each
+SETTINGS = FrontierSettings(
+    evidence=(1.0, "sentence", 1 / 300), other_variances=(), rates=(), sizes=(), every_step=False
+)
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One point along what is learned."""
+
+    name: str  # of its folder
+    world: World
+    training: TrainingSettings
+    corpus: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LearningResult(Result):
+    """Errors of a few kinds of doubt along what is learned.
+
+    `tables` holds "learning" (a row for each condition and kind) and "learning_items" (for each
+    network and item).
+    """
+
+    along: str
+
+    def draw(self) -> "dict[str, Figure]":
+        """Draw errors along what is learned."""
+        from equivocal.report.frontier_figures import draw_learning
+
+        return {"learning": draw_learning(self.tables["learning"], self.along)}
+
+
+def follow_learning(
+    along: str,
+    world: str | Path | World = "slips",
+    out: str | Path | None = None,
+    *,
+    quick: bool = False,
+    networks: int | None = None,
+    seed: int | None = None,
+) -> LearningResult:
+    """Follow the errors of a few kinds of doubt along what the networks learned.
+
+    Parameters
+    ----------
+    along : {"sentences", "truth", "heard"}
+        What varies.
+    world : str, Path or World
+        One in which reversals are ambiguous; for "truth" it must have the parameters of `slips`.
+    out : str or Path, optional
+        Folder for everything; runs/along-ALONG unless given.
+    quick : bool
+        Two small networks, two conditions: does it run? Not to be quoted.
+    networks, seed : int, optional
+        As in `map_frontier`.
+
+    Raises
+    ------
+    UserError
+        Where an argument is wrong, or no reversal is ambiguous.
+    """
+    check_known(along, ALONG, "quantity")
+    began, folder = perf_counter(), Path(out or f"runs/along-{along}")
+    training = choose_training(networks, seed, quick=quick)
+    conditions = _list_conditions(along, world, training, quick)
+    settings = replace(SETTINGS, seed=training.seed, num_steps=2 if quick else SETTINGS.num_steps)
+    with hold_folder(folder):
+        refuse_foreign_files(folder / conditions[0].name, ["tables", "figures", "learning.toml"])
+        parts = [
+            _ask(condition, folder / condition.name, along, settings) for condition in conditions
+        ]
+        items = pd.concat(parts, ignore_index=True)
+        table = summarise_learning(items, along)
+        result = LearningResult(
+            name="learning",
+            along=along,
+            tables={"learning": table, "learning_items": items},
+            settings={
+                "version": get_package_version(),
+                "along": along,
+                "conditions": [condition.name for condition in conditions],
+                "settings": asdict(settings),
+                "training": asdict(training),
+                "versions": collect_versions(),
+                "seconds": round(perf_counter() - began, 3),
+            },
+            summary=(describe_learning(table, along),),
+        )
+        result.write(folder)
+    return result
+
+
+def _list_conditions(
+    along: str, world: str | Path | World, training: TrainingSettings, quick: bool
+) -> list[Condition]:
+    """List the conditions; all must be possible before anything is trained."""
+    base = world if isinstance(world, World) else World.load(world)
+    find_role_reversals(base)
+    number = 2 if quick else None
+    if along == "sentences":
+        return [
+            Condition(f"sentences_{n}", base, replace(training, sentences=n))
+            for n in SENTENCES[:number]
+        ]
+    if along == "truth":
+        return [
+            Condition(
+                f"rare_{rare:g}_slip_{slip:g}",
+                World.load(base.source, rare=rare, slip=slip),
+                training,
+                corpus,
+            )
+            for corpus, (rare, slip) in enumerate(WORLDS[:number])
+        ]
+    small = training if quick else replace(training, sentences=HEARD)
+    return [
+        Condition(f"corpus_{i}", base, replace(small, seed=training.seed + i), i)
+        for i in range(CORPORA)[:number]
+    ]
+
+
+def _ask(
+    condition: Condition, folder: Path, along: str, settings: FrontierSettings
+) -> pd.DataFrame:
+    """Train or load the networks of a condition, and ask them about every item."""
+    world, items = condition.world, find_role_reversals(condition.world)
+    run = train_or_load(world, condition.training, folder / "networks")
+    asker = AnswerStore(folder, run, {}, ask_about_roles(world, items), settings)
+    with progress(condition.name.replace("_", " ")) as advance:
+        found = asker.answer_all((), advance)
+    count = count_heard(split_corpus(world, condition.training)[0], items)
+    table = tabulate_items(asker.asked, found, items, count, corpus=condition.corpus)
+    if along == "sentences":
+        return table.assign(sentences=condition.training.sentences)
+    if along == "truth":
+        return table.assign(truth=name_belief(table["literal"]))
+    return table.assign(heard=name_heard(table["count"]))
+
+
+def describe_learning(table: pd.DataFrame, along: str) -> str:
+    """Say where each kind of doubt is clearly nearer to the truth than the trained network."""
+    parts = []
+    for kind, own in table[table["kind"] != TRAINED].groupby("kind", sort=False):
+        helps = [str(value) for value in own.loc[own["gain_low"] > 0, along]]
+        harms = [str(value) for value in own.loc[own["gain_high"] < 0, along]]
+        said = [f"nearer at {', '.join(helps)}"] if helps else []
+        said += [f"further away at {', '.join(harms)}"] if harms else []
+        parts.append(f"{kind}: {' and '.join(said) or 'no clear difference anywhere'}")
+    return f"On reversals, compared with the trained network, by {along}: {'; '.join(parts)}."

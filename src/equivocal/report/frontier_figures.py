@@ -1,0 +1,182 @@
+"""The frontier of doubt: error on reversals against error on congruent sentences.
+
+Tables in, figures out; `equivocal.uncertainty.frontier` says what the columns hold.
+"""
+
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from equivocal.report.style import COLOURS, apply_style
+
+__all__ = ["draw_frontier"]
+
+# colour, marker, and which way the labels go from their points, for each kind
+LOOKS = {
+    "trained": (COLOURS[6], "*", (9, 3)),
+    "paper's sampler": (COLOURS[1], "D", (4, 6)),
+    "posterior": (COLOURS[2], "o", (5, 5)),
+    "MC dropout": (COLOURS[3], "v", (6, 3)),
+    "deep ensemble": (COLOURS[0], "s", (6, -9)),
+    "ensemble of samplers": (COLOURS[4], "D", (4, -11)),
+    "ensemble of posteriors": (COLOURS[5], "o", (-4, -13)),
+    "query": ("0.5", "P", (5, 5)),
+    "all": ("0.5", "X", (5, 5)),
+}
+LABELS = {
+    "sentences": "sentences heard",
+    "truth": "probability that the reversal is meant as it is said",
+    "heard": "how often the reversal was heard",
+}
+CENTRAL = 1.0  # prior variance of solid lines; other ones are dashed, and drawn for posteriors only
+TICKS = [factor * 10.0**power for power in range(-5, 2) for factor in (1, 2, 5)]
+
+
+@apply_style()
+def draw_frontier(summary: pd.DataFrame) -> Figure:
+    """Draw a curve for each kind along its strength, and the Pareto frontier behind them.
+
+    Parameters
+    ----------
+    summary : DataFrame
+        As `summarise_frontier` returns it.
+    """
+    figure = Figure(figsize=(8.2, 6.2))
+    axes = figure.subplots()
+    axes.set(xscale="log", yscale="log")
+    variances = summary["prior_variance"].fillna(CENTRAL)
+    drawn = summary[(variances == CENTRAL) | (summary["kind"] == "posterior")]
+    for kind, look in LOOKS.items():
+        own = drawn[drawn["kind"] == kind]
+        for variance in variances[own.index].unique():
+            _draw_curve(axes, kind, own[variances[own.index] == variance], variance, look)
+    _draw_pareto(axes, summary[summary["on_frontier"]])
+    axes.set_xlabel("congruent sentences: nats from the truth")
+    axes.set_ylabel("reversals: nats from the truth")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(FixedLocator(TICKS))
+        axis.set_minor_locator(NullLocator())
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.grid(lw=0.4, color="0.92")
+    axes.annotate(
+        "nearer to the truth on both",
+        xy=(0.01, 0.012),
+        xytext=(0.09, 0.07),
+        xycoords="axes fraction",
+        fontsize=8,
+        color="0.35",
+        arrowprops={"arrowstyle": "->", "color": "0.35"},
+    )
+    figure.legend(
+        loc="outside lower center",
+        ncols=4,
+        title="grey: the Pareto frontier; whiskers: 95 % over networks; b: weight of the evidence, "
+        "v: prior variance (1 unless named)",
+        title_fontsize=8,
+    )
+    return figure
+
+
+def _draw_curve(
+    axes: Axes, kind: str, own: pd.DataFrame, variance: float, look: tuple[Any, ...]
+) -> None:
+    """Draw one kind under one prior variance; its ends and the named setting are labelled."""
+    colour, marker, way = look
+    central = variance == CENTRAL
+    x, y = own["kl_congruent"], own["kl_reversal"]
+    axes.plot(x, y, "-" if central else "--", lw=1.5 if central else 0.8, color=colour, zorder=2)
+    if central:
+        up = (y - own["kl_reversal_low"], own["kl_reversal_high"] - y)
+        across = (x - own["kl_congruent_low"], own["kl_congruent_high"] - x)
+        axes.errorbar(x, y, up, across, fmt="none", lw=0.8, color=colour, alpha=0.4)
+    size = 170 if kind == "trained" else 26 if central else 12
+    axes.scatter(
+        *(x, y, size),
+        marker=marker,
+        fc=colour if central else "white",
+        ec=colour,
+        zorder=3,
+        label=kind if central else None,
+    )
+    for place in _choose_labelled(own, kind) if central else [len(own) - 1]:
+        text = _shorten(str(own["setting"].iloc[place])) if central else f"v = {variance:g}"
+        point = (x.iloc[place], y.iloc[place])
+        axes.annotate(text, point, way, textcoords="offset points", fontsize=7, color=colour)
+
+
+def _choose_labelled(own: pd.DataFrame, kind: str) -> list[int]:
+    """Return the places of the settings that are named: both ends and, once, the named weight."""
+    named = [i for i, setting in enumerate(own["setting"]) if "sentence" in setting]
+    return sorted({0, len(own) - 1, *(named if kind == "posterior" else [])})
+
+
+def _shorten(setting: str) -> str:
+    """Return what a label says beyond the legend.
+
+    >>> _shorten("10 × b = 1/35, v = 1 (sentence)"), _shorten("10 networks")
+    ('b = 1/35 (sentence)', '10 networks')
+    """
+    setting = setting.partition(" × ")[2] or setting
+    named = " (sentence)" if "sentence" in setting else ""
+    return "" if setting == "as trained" else setting.partition(", v = ")[0] + named
+
+
+def _draw_pareto(axes: Axes, best: pd.DataFrame) -> None:
+    """Draw the steps left of and below which no kind comes."""
+    best = best.sort_values("kl_congruent")
+    (low, high), (floor, ceiling) = axes.get_xlim(), axes.get_ylim()
+    x = [best["kl_congruent"].iloc[0], *best["kl_congruent"], high]
+    y = [ceiling, *best["kl_reversal"], best["kl_reversal"].iloc[-1]]
+    axes.plot(x, y, drawstyle="steps-post", color="0.85", lw=6, zorder=0)
+    for _, row in best[best["prior_variance"].fillna(CENTRAL) != CENTRAL].iterrows():
+        colour, marker, way = LOOKS.get(row["kind"], LOOKS["all"])
+        point = (row["kl_congruent"], row["kl_reversal"])
+        axes.scatter(*point, 26, marker=marker, fc="white", ec=colour, zorder=3)
+        text = f"v = {row['prior_variance']:g}"
+        axes.annotate(text, point, way, textcoords="offset points", fontsize=6.5, color=colour)
+    axes.set(xlim=(low, high), ylim=(floor, ceiling))
+
+
+@apply_style()
+def draw_learning(table: pd.DataFrame, along: str) -> Figure:
+    """Draw the errors of each kind along what is learned: reversals, congruent, and the gain.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As `summarise_learning` returns it.
+    along : str
+        The column of the conditions.
+    """
+    figure = Figure(figsize=(9.4, 3.6))
+    grid = figure.subplots(1, 3)
+    titles = {
+        "kl_reversal": "reversals: nats from the truth",
+        "kl_congruent": "congruent sentences: nats",
+        "gain": "reversals: gain over the trained network",
+    }
+    places = {value: place for place, value in enumerate(table[along].unique())}
+    kinds = list(table["kind"].unique())
+    for axes, (name, title) in zip(grid, titles.items(), strict=True):
+        for number, kind in enumerate(kinds):
+            own = table[table["kind"] == kind]
+            x = own[along].map(places) + 0.06 * (number - len(kinds) / 2)
+            span = (own[name] - own[f"{name}_low"], own[f"{name}_high"] - own[name])
+            look: dict[str, Any] = {
+                "color": COLOURS[(6, 1, 2, 5, 4, 0)[number % 6]],
+                "lw": 1.3,
+                "ms": 4,
+            }
+            axes.errorbar(x, own[name], span, fmt="o-", label=kind, elinewidth=0.8, **look)
+        axes.set_xticks(list(places.values()), [f"{value}" for value in places], rotation=30)
+        axes.set_title(title, fontsize=9)
+        axes.set_xlabel(LABELS[along])
+    grid[0].set_yscale("log")
+    grid[1].set_yscale("log")
+    grid[2].axhline(0, color="0.5", lw=0.8, ls=":")
+    handles, labels = grid[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8)
+    return figure

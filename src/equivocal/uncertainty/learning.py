@@ -1,0 +1,149 @@
+"""When does doubt help? Errors on each reversal, along what was learned.
+
+A row for each condition (how much was heard, what is true), kind of doubt, network and item: how
+far the beliefs are from the exact ones (`divergence`), how often the networks heard this reversal
+while they were trained, and what is true of it. What a kind gains over the trained network,
+
+    d = KL(trained) − KL(kind) = β + u_network + v_item + e,                                     (1)
+
+is estimated by a mixed model with crossed networks and items, by REML; a deep ensemble has no
+networks to cross, and is tested over items.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from equivocal.mixed_models import RandomPart, fit_mixed
+from equivocal.study.statistics import compare_with_zero
+from equivocal.uncertainty.answers import Answers, Setting
+from equivocal.uncertainty.divergence import RoleQuestions, compute_divergence, pool_networks
+from equivocal.uncertainty.frontier import ENSEMBLE, TRAINED
+from equivocal.world import Corpus, RoleReversal
+
+OFTEN = {"never": (0, 0), "once": (1, 1), "2 to 4 times": (2, 4), "5 times or more": (5, np.inf)}
+TRUE = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)  # ends of classes of beliefs
+
+
+def count_heard(corpus: Corpus, items: Sequence[RoleReversal]) -> np.ndarray:
+    """Count the sentences of a corpus that begin as each reversal does."""
+    heard = corpus.take(np.flatnonzero(corpus.weight > 0))
+    counts = dict.fromkeys((item.reversal.tokens for item in items), 0.0)
+    lengths = {len(tokens) for tokens in counts}
+    for text, weight in zip(heard.texts, heard.weight, strict=True):
+        tokens = corpus.world.parse(text).tokens
+        for length in lengths:
+            if tokens[:length] in counts and length <= len(tokens):
+                counts[tokens[:length]] += float(weight)
+    return np.array([counts[item.reversal.tokens] for item in items])
+
+
+def tabulate_items(
+    asked: RoleQuestions,
+    answers: Mapping[str, Sequence[Answers]],
+    items: Sequence[RoleReversal],
+    count: np.ndarray,
+    **condition: Any,
+) -> pd.DataFrame:
+    """Return a row for each kind, setting, network and item, with the columns of the condition."""
+    pooled = pool_networks([own.beliefs for own in answers[TRAINED]])
+    each = [
+        (_name_kind(kind, setting), str(network), own.beliefs, number)
+        for kind, every in answers.items()
+        for network, own in enumerate(every)
+        for number, setting in enumerate(own.settings)
+    ]
+    if (networks := len(answers[TRAINED])) > 1:
+        each.append((f"{ENSEMBLE}, {networks} networks", "all", pooled, 0))
+    parts = []
+    for kind, network, beliefs, number in each:
+        found = compute_divergence(beliefs, asked.truth)[number]
+        columns = {
+            name: [
+                found[(asked.item == item) & (asked.condition == way) & (asked.place == 0)].mean()
+                for item in range(len(items))
+            ]
+            for way, name in enumerate(("kl_congruent", "kl_reversal"))
+        }
+        about = {"item": [str(item.reversal) for item in items], "count": count}
+        truth = {"literal": [item.literal for item in items]}
+        head = condition | {"kind": kind, "network": network}
+        parts.append(pd.DataFrame(head | about | truth | columns))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _name_kind(kind: str, setting: Setting) -> str:
+    """Name a kind and its strength, the same whatever the corpus."""
+    named = "b = 1/questions per sentence" if "sentence" in setting.label else setting.label
+    return kind if kind == TRAINED else f"{kind}, {named.partition(', v')[0]}"
+
+
+def name_heard(heard: pd.Series) -> pd.Series:
+    """Name how often reversals were heard: never, once, more often."""
+    named = pd.Series("", index=heard.index)
+    for name, (least, most) in OFTEN.items():
+        named[heard.between(least, most)] = name
+    return named
+
+
+def name_belief(literal: pd.Series) -> pd.Series:
+    """Name the class of a true belief that a reversal is meant as it is said."""
+    names = [f"{low:g} to {high:g}" for low, high in pairwise(TRUE)]
+    return pd.cut(literal, TRUE, labels=names, include_lowest=True).astype(str)
+
+
+def summarise_learning(table: pd.DataFrame, along: str) -> pd.DataFrame:
+    """Summarise items and networks: errors of each kind, and what it gains over the trained one.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Of `tabulate_items`, for several conditions.
+    along : str
+        The column of the condition.
+
+    Returns
+    -------
+    DataFrame
+        A row for each condition and kind: mean errors with 95 % intervals over networks, and the
+        gain β of (1) with its interval over networks and items.
+    """
+    rows = []
+    order = [*OFTEN, *(f"{low:g} to {high:g}" for low, high in pairwise(TRUE))]
+    ranked = table.sort_values(
+        along, kind="stable", key=lambda c: c if along == "sentences" else c.map(order.index)
+    )
+    for (value, kind), own in ranked.groupby([along, "kind"], sort=False):
+        trained = table[(table[along] == value) & (table["kind"] == TRAINED)]
+        row: dict[str, Any] = {along: value, "kind": kind, "items": own["item"].nunique()}
+        for name in ("kl_reversal", "kl_congruent"):
+            test = compare_with_zero(own.groupby(["corpus", "network"])[name].mean())
+            row |= {name: test.mean, f"{name}_low": test.ci_low, f"{name}_high": test.ci_high}
+        rows.append(row | _estimate_gain(own, trained, str(kind)))
+    return pd.DataFrame(rows)
+
+
+def _estimate_gain(own: pd.DataFrame, trained: pd.DataFrame, kind: str) -> dict[str, float]:
+    """Estimate (1)."""
+    names = ("gain", "gain_low", "gain_high")
+    if kind == TRAINED:
+        return dict.fromkeys(names, np.nan)
+    keys = ["corpus", "network", "item"]
+    if kind.startswith(ENSEMBLE):
+        keys.remove("network")
+    before, after = (
+        rows.groupby(keys)["kl_reversal"].mean() for rows in (trained, own)
+    )  # one row each, unless networks are averaged
+    d = (before - after).dropna()
+    level = {key: pd.factorize(d.index.get_level_values(key))[0] for key in keys}
+    if kind.startswith(ENSEMBLE) or min(level[key].max() for key in ("network", "item")) < 1:
+        test = compare_with_zero(d.groupby("item").mean())
+        return dict(zip(names, (test.mean, test.ci_low, test.ci_high), strict=True))
+    level["network"] += level["corpus"] * (level["network"].max() + 1)  # one of its corpus
+    parts = [RandomPart(key, level[key]) for key in ("network", "item")]
+    fit = fit_mixed(d.to_numpy(), np.ones((len(d), 1)), parts, reml=True)
+    low, high = fit.intervals[0]
+    return dict(zip(names, (float(fit.coefficients[0]), float(low), float(high)), strict=True))

@@ -1,0 +1,274 @@
+"""Divergence from exact beliefs on reversals, the frontier, and strengths chosen without it."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from safetensors.numpy import save_file
+
+from equivocal.errors import UserError
+from equivocal.experiments.frontier import (
+    FrontierSettings,
+    has_true_reversals,
+    map_frontier,
+)
+from equivocal.gestalt import TrainingSettings
+from equivocal.report.frontier_figures import draw_frontier, draw_learning
+from equivocal.store import UnreadableError
+from equivocal.study.nearer import judge_nearer_to_truth
+from equivocal.study.verdicts import MissingError
+from equivocal.uncertainty.answers import Answers, Setting
+from equivocal.uncertainty.choices import tabulate_choices
+from equivocal.uncertainty.divergence import (
+    Beliefs,
+    RoleQuestions,
+    ask_about_roles,
+    compute_divergence,
+    pool_networks,
+    pool_particles,
+)
+from equivocal.uncertainty.frontier import find_pareto, list_windows
+from equivocal.uncertainty.learning import count_heard, summarise_learning, tabulate_items
+from equivocal.world import World, find_role_reversals
+from tests.faults.damage import flip
+
+TINY = TrainingSettings(
+    networks=2, sentences=400, epochs=2, steps=5, questions=64, hidden=10, gestalt=10
+)
+FEW = FrontierSettings(
+    evidence=(1.0, "sentence"),
+    other_variances=(),
+    rates=(0.1,),
+    num_steps=2,
+    num_particles=8,
+    sizes=(2,),
+)
+
+
+@pytest.fixture(scope="module")
+def slips() -> World:
+    return World.load("slips")
+
+
+@pytest.fixture(scope="module")
+def asked(slips: World) -> RoleQuestions:
+    return ask_about_roles(slips, find_role_reversals(slips))
+
+
+@pytest.fixture(scope="module")
+def mapped(slips: World, tmp_path_factory: pytest.TempPathFactory):
+    folder = tmp_path_factory.mktemp("frontier")
+    return folder, map_frontier(slips, folder, training=TINY, settings=FEW)
+
+
+def believe(p) -> Beliefs:
+    p = np.clip(np.asarray(p, float), 1e-300, 1 - 1e-16)
+    return Beliefs(np.log(p), np.log1p(-p))
+
+
+def test_divergence_by_hand() -> None:
+    t, p = np.array([[0.523, 0.477]]), np.array([[0.9, 0.2]])
+    by_hand = [
+        a * np.log(a / b) + (1 - a) * np.log((1 - a) / (1 - b))
+        for a, b in zip(t[0], p[0], strict=True)
+    ]
+    assert compute_divergence(believe(p), t) == pytest.approx(np.mean(by_hand), rel=1e-12)
+
+
+def test_the_truth_itself_is_at_zero_and_is_what_the_world_says(
+    asked: RoleQuestions, slips: World
+) -> None:
+    items = find_role_reversals(slips)
+    assert np.abs(compute_divergence(believe(asked.truth), asked.truth)).max() < 1e-12
+    last = (asked.place == 0) & (asked.condition == 1)
+    reversals = asked.truth[last].reshape(-1, 2, 2)  # item, role, noun
+    np.testing.assert_allclose(reversals.sum(axis=2), 1)  # one of the two nouns it must be
+    np.testing.assert_allclose(reversals[:, 0], reversals[:, 1][:, ::-1])  # the other is patient
+    dinner = next(i for i, item in enumerate(items) if "during dinner pizza" in str(item.reversal))
+    assert reversals[dinner, 0, 1] == pytest.approx(items[dinner].literal)
+    assert reversals[dinner, 0, 1] == pytest.approx(0.4768, abs=1e-4)
+
+
+def test_beliefs_of_particles_and_networks_are_means() -> None:
+    rng = np.random.default_rng(0)
+    psi, theta = rng.normal(size=(5, 3)), rng.normal(size=(2, 7, 3))
+    nouns = np.array([[0, 1], [1, 0], [0, 1], [1, 0], [0, 1]])
+    found = pool_particles(psi, theta, nouns)
+    p = (1 / (1 + np.exp(-np.einsum("qd,kjd->qkj", psi, theta)))).mean(axis=-1)
+    np.testing.assert_allclose(np.exp(found.log_yes), np.take_along_axis(p, nouns, 1))
+    np.testing.assert_allclose(np.exp(found.log_no), 1 - np.take_along_axis(p, nouns, 1))
+    both = pool_networks([believe([[0.1, 0.9]]), believe([[0.3, 0.5]])])
+    np.testing.assert_allclose(np.exp(both.log_yes), [[0.2, 0.7]])
+
+
+def test_the_table_has_its_columns_and_every_kind(mapped) -> None:
+    folder, result = mapped
+    table = result.tables["frontier"]
+    first = ["kind", "setting", "network", "kl_reversal", "kl_congruent"]
+    written = pd.read_csv(folder / "tables" / "frontier.csv")
+    assert written.columns.tolist() == table.columns.tolist()
+    assert written.columns[:5].tolist() == first
+    rows = table.groupby("kind", sort=False).size().to_dict()
+    assert rows == {
+        "trained": 2,
+        "paper's sampler": 4,
+        "posterior": 4,
+        "MC dropout": 2,
+        "deep ensemble": 1,
+        "ensemble of samplers": 2,
+        "ensemble of posteriors": 2,
+    }
+    assert (table[["kl_reversal", "kl_congruent"]] > 0).all(axis=None)
+    # the mean belief of an ensemble is never further away than its members are on average
+    means = table[table["kind"] == "trained"]["kl_reversal"].mean()
+    assert table.loc[table["kind"] == "deep ensemble", "kl_reversal"].item() <= means
+    summary = result.tables["frontier_summary"]
+    assert summary["on_frontier"].any()
+    assert result.summary[0].startswith("On reversals a trained network is ")
+    assert len(draw_frontier(summary).axes) == 1
+    assert (folder / "figures" / "frontier.png").stat().st_size > 1000
+
+
+def test_answers_are_found_again_and_made_again_where_damaged(mapped, slips: World) -> None:
+    folder, result = mapped
+    files = sorted((folder / "answers").rglob("*.safetensors"))
+    assert len(files) == 8  # four kinds, two networks
+    before = {path: path.stat().st_mtime_ns for path in files}
+    flip(files[0], 0.9)
+    with pytest.warns(UserWarning, match="checksum mismatch"):
+        again = map_frontier(slips, folder, training=TINY, settings=FEW)
+    changed = [path for path in files[1:] if path.stat().st_mtime_ns != before[path]]
+    assert not changed
+    numbers = ["kl_reversal", "kl_congruent", "held_out", "bound"]
+    pd.testing.assert_frame_equal(
+        again.tables["frontier"][numbers], result.tables["frontier"][numbers]
+    )
+
+
+def test_answers_that_are_none_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "00.safetensors"
+    save_file({"log_yes": np.zeros((1, 2))}, path, metadata={"equivocal": '[["a", 1, 2]]'})
+    with pytest.raises(UnreadableError, match="answers of a network"):
+        Answers.load(path)
+
+
+def test_a_world_without_true_reversals_is_refused(paper: World, slips: World, tmp_path) -> None:
+    assert has_true_reversals(slips)
+    assert not has_true_reversals(paper)
+    with pytest.raises(UserError, match="no role reversal"):
+        map_frontier(paper, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def make_table() -> pd.DataFrame:
+    """Three networks: b = 1/10 is best, the bound takes b = 1, rare sentences the best."""
+    rows = []
+    for network in range(3):
+        shift = 0.01 * network
+        for b, reversal, congruent in ((1.0, 0.3, 0.01), (0.1, 0.1, 0.02), (0.01, 0.09, 0.2)):
+            rows.append(
+                {
+                    "kind": "posterior",
+                    "setting": f"b = {b:g}",
+                    "network": str(network),
+                    "kl_reversal": reversal + shift * (1 + b),
+                    "kl_congruent": congruent,
+                    "value": b,
+                    "prior_variance": 1.0,
+                    "held_out": congruent,
+                    "held_out_rare": reversal + congruent,
+                    "bound": np.log(b),
+                }
+            )
+        rows.append({"kind": "trained", "network": str(network), "kl_reversal": 0.2 + shift})
+    table = pd.DataFrame(rows)
+    return table.assign(kl_congruent=table["kl_congruent"].fillna(0.005))
+
+
+def test_regret_is_the_distance_of_the_choice_from_the_best() -> None:
+    choices = tabulate_choices(make_table()).set_index(["strength", "chosen_by"])
+    rare = choices.loc[("b", "held-out rare sentences")]
+    assert (rare["chosen"], rare["same"], rare["regret"]) == ("b = 0.1", 1.0, 0.0)
+    bound = choices.loc[("b", "evidence bound")]
+    assert (bound["chosen"], bound["best"]) == ("b = 1", "b = 0.1")
+    # ½ (0.3 + 0.01 − 0.1 − 0.02), and half of 0.9 × 0.01 per network more
+    assert bound["regret"] == pytest.approx(0.095 + 0.0045)
+    assert bound["kl_congruent_more"] == pytest.approx(-0.01)
+    assert "steps" not in choices.index.get_level_values(0)
+
+
+def test_the_claim_is_judged_in_pairs() -> None:
+    table = make_table()
+    converged = judge_nearer_to_truth(table, "converged")
+    assert converged.verdict == "not replicated"
+    closer = table.assign(kl_reversal=table["kl_reversal"].where(table["value"] != 1, 0.05))
+    closer.loc[closer["value"] == 1, "kl_reversal"] += [0.001, 0.0, 0.002]
+    found = judge_nearer_to_truth(closer, "converged")
+    assert found.verdict == "replicated"
+    assert "−" not in found.text.split("MLE:")[1]
+    assert "-0.159" in found.text
+    with pytest.raises(MissingError, match="paper's sampler"):
+        judge_nearer_to_truth(table, "paper")
+    with pytest.raises(MissingError, match="not asked"):
+        judge_nearer_to_truth(None)
+
+
+def test_windows_and_pareto() -> None:
+    assert {frozenset(window) for window in list_windows([0, 1, 2], 5)} == {frozenset({0, 1, 2})}
+    tied = np.array([[1.0, 1.0], [1.0, 1.0], [2.0, 0.5], [2.0, 2.0]])
+    assert find_pareto(tied).tolist() == [True, True, True, False]
+
+
+def test_reversals_in_a_corpus_are_counted(slips: World) -> None:
+    items = find_role_reversals(slips)
+    corpus = slips.sample(3_000, seed=1)
+    counts = count_heard(corpus, items)
+    texts = [slips.parse(text).tokens for text in corpus.texts]
+    first = items[int(np.argmax(counts))].reversal.tokens
+    assert counts.max() == sum(tokens[: len(first)] == first for tokens in texts) > 1
+    assert (counts == 0).any()
+
+
+def test_gains_are_estimated_over_networks_and_items(asked: RoleQuestions, slips: World) -> None:
+    """The trained networks are off by a known factor; the other kind is the truth itself."""
+    items = find_role_reversals(slips)
+    rng = np.random.default_rng(0)
+
+    def answer(p) -> Answers:
+        nothing = np.zeros(1)
+        beliefs = believe(p[None])
+        return Answers(
+            (Setting("b = 1, v = 1", 1.0, 1.0),),
+            beliefs,
+            nothing,
+            nothing,
+            nothing,
+            nothing,
+            nothing,
+        )
+
+    off = [np.clip(asked.truth * f, 0.01, 0.99) for f in rng.uniform(0.4, 0.6, 3)]
+    answers = {"trained": [answer(p) for p in off], "posterior": [answer(asked.truth)] * 3}
+    counts = np.zeros(len(items))
+    parts = [
+        tabulate_items(asked, answers, items, counts, corpus=0).assign(sentences=n)
+        for n in (300, 1000)
+    ]
+    table = summarise_learning(pd.concat(parts, ignore_index=True), "sentences")
+    rows = table[table["sentences"] == 300].set_index("kind")
+    assert rows.loc["posterior, b = 1", "kl_reversal"] < 1e-9
+    gain = rows.loc["posterior, b = 1"]
+    assert gain["gain"] == pytest.approx(rows.loc["trained", "kl_reversal"])
+    assert 0 < gain["gain_low"] < gain["gain"] < gain["gain_high"]
+    assert len(draw_learning(table, "sentences").axes) == 3
+
+
+def test_settings_that_decide_nothing_leave_answers_alone(mapped, slips: World) -> None:
+    folder, _ = mapped
+    files = {path: path.stat().st_mtime_ns for path in (folder / "answers").rglob("*.safetensors")}
+    more = replace(FEW, evidence=(1.0,), sizes=())
+    map_frontier(slips, folder, training=TINY, settings=more)
+    changed = {path.parent.name for path, time in files.items() if path.stat().st_mtime_ns != time}
+    assert changed == {"posterior"}
