@@ -43,9 +43,10 @@ from equivocal.uncertainty.frontier import (
     TRAINED,
     describe_frontier,
     summarise_frontier,
+    tabulate_example,
     tabulate_frontier,
 )
-from equivocal.world import World, find_role_reversals
+from equivocal.world import RoleReversal, World, find_role_reversals
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 __all__ = ["FrontierResult", "FrontierSettings", "has_true_reversals", "map_frontier"]
 
 MORE_LAYERS = ("query", "all")
+EXAMPLE = 15  # the item that is drawn; in `slips`: during dinner, the pizza eats the woman
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,15 +111,24 @@ class FrontierResult(Result):
     """Errors of every kind of doubt on reversals and on congruent sentences.
 
     `tables` holds "frontier" (a row for each kind, setting and network), "frontier_summary" (over
-    networks, with intervals, costs, and who is on the frontier) and "choices" (strengths chosen
-    without knowing the truth).
+    networks, with intervals, costs, and who is on the frontier), "choices" (strengths chosen
+    without knowing the truth) and "example" (beliefs in one item).
     """
 
-    def draw(self) -> "dict[str, Figure]":
-        """Draw the frontier."""
-        from equivocal.report.frontier_figures import draw_frontier
+    example: RoleReversal
 
-        return {"frontier": draw_frontier(self.tables["frontier_summary"])}
+    def draw(self) -> "dict[str, Figure]":
+        """Draw the frontier, and one sentence with its reversal."""
+        from equivocal.report.frontier_figures import draw_example, draw_frontier
+
+        sentences = {
+            "reversal": str(self.example.reversal),
+            "congruent": str(self.example.congruent),
+        }
+        return {
+            "frontier": draw_frontier(self.tables["frontier_summary"]),
+            "example": draw_example(self.tables["example"], sentences, self.example.patient),
+        }
 
 
 def map_frontier(
@@ -192,7 +203,9 @@ def map_frontier(
                 "frontier": table,
                 "frontier_summary": summary,
                 "choices": tabulate_choices(table),
+                "example": tabulate_example(asker.asked, found, EXAMPLE % len(items)),
             },
+            example=items[EXAMPLE % len(items)],
             settings={
                 "version": get_package_version(),
                 "world": run.world.name,

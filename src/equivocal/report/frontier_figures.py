@@ -12,7 +12,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from equivocal.report.style import COLOURS, apply_style
 
-__all__ = ["draw_frontier"]
+__all__ = ["draw_example", "draw_frontier", "draw_learning"]
 
 # colour, marker, and which way the labels go from their points, for each kind
 LOOKS = {
@@ -138,6 +138,45 @@ def _draw_pareto(axes: Axes, best: pd.DataFrame) -> None:
         text = f"v = {row['prior_variance']:g}"
         axes.annotate(text, point, way, textcoords="offset points", fontsize=6.5, color=colour)
     axes.set(xlim=(low, high), ylim=(floor, ceiling))
+
+
+@apply_style()
+def draw_example(table: pd.DataFrame, sentences: dict[str, str], noun: str) -> Figure:
+    """Draw what each network believes of one sentence and its reversal, beside the truth.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As `tabulate_example` returns it.
+    sentences : dict of str to str
+        The sentence of each condition, in words.
+    noun : str
+        The noun whose being the agent is asked about.
+    """
+    kinds = list(table["kind"].unique())
+    names = {
+        (row.kind, row.setting): f"{row.kind}\n({row.setting})"
+        for row in table.drop_duplicates("kind").itertuples()
+    }
+    figure = Figure(figsize=(8.2, 2.9))
+    grid = figure.subplots(1, 2, sharey=True)
+    for axes, (condition, sentence) in zip(grid, sentences.items(), strict=True):
+        own = table[table["condition"] == condition]
+        for place, kind in enumerate(kinds):
+            beliefs = own.loc[own["kind"] == kind, "belief"]
+            colour, marker, _ = LOOKS[kind]
+            look = {"color": colour, "marker": "o" if kind == "trained" else marker, "alpha": 0.6}
+            axes.scatter(beliefs, [place] * len(beliefs), 26 if len(beliefs) > 1 else 60, **look)
+        truth = float(own["truth"].iloc[0])
+        axes.axvline(truth, color="black", lw=1.2, zorder=0)
+        side = {"ha": "left" if truth < 0.5 else "right", "va": "bottom", "fontsize": 8}
+        axes.text(truth + 0.015, -0.42, f"exact: {truth:.3f}", **side)
+        axes.set(title=f"“{sentence}”", xlim=(-0.03, 1.03))
+        axes.title.set_fontsize(9)
+    grid[0].set_yticks(range(len(kinds)), [names[key] for key in names])
+    grid[0].set_ylim(len(kinds) - 0.4, -0.6)
+    figure.supxlabel(f"belief that the {noun} is the one who acts; one dot per network", fontsize=9)
+    return figure
 
 
 @apply_style()

@@ -22,6 +22,8 @@ from equivocal.study.statistics import compare_pairs
 from equivocal.uncertainty.answers import Answers, Setting
 from equivocal.uncertainty.comparison import find_interval
 from equivocal.uncertainty.divergence import (
+    CONDITIONS,
+    ROLES,
     Beliefs,
     RoleQuestions,
     compute_divergence,
@@ -77,6 +79,43 @@ def tabulate_frontier(
     table = pd.DataFrame(list(chain.from_iterable(rows)))
     first = [*HEAD, *SIGNALS, *COSTS]
     return table[[*first, *(name for name in table.columns if name not in first)]]
+
+
+def tabulate_example(
+    asked: RoleQuestions, answers: Mapping[str, Sequence[Answers]], item: int
+) -> pd.DataFrame:
+    """Tabulate how strongly each network believes that the patient of an item acts.
+
+    Parameters
+    ----------
+    asked, answers
+        As in `tabulate_frontier`.
+    item : int
+        Which of the items: its congruent sentence and its reversal, at the last word.
+
+    Returns
+    -------
+    DataFrame
+        Columns condition, kind, setting, network, belief, truth; of each kind the last step or all
+        the evidence, and for a deep ensemble the mean of all networks ("all").
+    """
+    rows: list[dict[str, Any]] = []
+    for number, condition in enumerate(CONDITIONS):
+        last = (asked.item == item) & (asked.place == 0) & (asked.condition == number)
+        agent = int(np.flatnonzero(last)[ROLES.index("agent")])  # in the order of `ask_about_roles`
+        head = {"condition": condition, "truth": float(asked.truth[agent, 1])}
+        for kind in (TRAINED, SAMPLER, POSTERIOR):
+            chosen = -1 if kind == SAMPLER else 0
+            for network, own in enumerate(answers.get(kind, ())):
+                belief = float(np.exp(own.beliefs.log_yes[chosen, agent, 1]))
+                about = {"kind": kind, "setting": own.settings[chosen].label}
+                rows.append(head | about | {"network": str(network), "belief": belief})
+        every = [
+            row["belief"] for row in rows if (row["condition"], row["kind"]) == (condition, TRAINED)
+        ]
+        about = {"kind": ENSEMBLE, "setting": f"{len(every)} networks", "network": "all"}
+        rows.append(head | about | {"belief": float(np.mean(every))})
+    return pd.DataFrame(rows)
 
 
 def _describe(asked: RoleQuestions, beliefs: Beliefs) -> list[dict[str, float]]:
