@@ -45,6 +45,8 @@ from equivocal.uncertainty.divergence import (
 from equivocal.uncertainty.members import make_mc_dropout
 from equivocal.world import Corpus, RoleReversal
 
+__all__ = ["Answers", "Examination", "Setting"]
+
 HEADER = "equivocal"
 NUMBERS = ("seconds", "megabytes", "held_out", "held_out_rare", "bound")
 

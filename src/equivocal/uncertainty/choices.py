@@ -22,6 +22,8 @@ import pandas as pd
 from equivocal.study.statistics import compare_with_zero
 from equivocal.uncertainty.frontier import ERRORS, POSTERIOR, SAMPLER
 
+__all__ = ["tabulate_choices"]
+
 RULES = {  # by column; the sign makes less better
     "held-out likelihood": ("held_out", 1),
     "evidence bound": ("bound", -1),

@@ -32,6 +32,8 @@ from equivocal.sampling.engine.expectations import compute_moments
 from equivocal.uncertainty.comprehenders import Comprehenders, build_role_questions
 from equivocal.world import RoleReversal, World
 
+__all__ = ["Beliefs", "RoleQuestions", "ask_about_roles", "pool_members"]
+
 ROLES = ("agent", "patient")
 CONDITIONS = ("congruent", "reversal")
 

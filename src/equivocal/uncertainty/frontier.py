@@ -30,6 +30,17 @@ from equivocal.uncertainty.divergence import (
     pool_networks,
 )
 
+__all__ = [
+    "DROPOUT",
+    "POSTERIOR",
+    "SAMPLER",
+    "TRAINED",
+    "describe_frontier",
+    "summarise_frontier",
+    "tabulate_example",
+    "tabulate_frontier",
+]
+
 TRAINED, SAMPLER, POSTERIOR, DROPOUT = "trained", "paper's sampler", "posterior", "MC dropout"
 ENSEMBLE = "deep ensemble"
 POOLED = {SAMPLER: "ensemble of samplers", POSTERIOR: "ensemble of posteriors"}

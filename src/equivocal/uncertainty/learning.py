@@ -24,6 +24,8 @@ from equivocal.uncertainty.divergence import RoleQuestions, compute_divergence, 
 from equivocal.uncertainty.frontier import ENSEMBLE, TRAINED
 from equivocal.world import Corpus, RoleReversal
 
+__all__ = ["count_heard", "name_belief", "name_heard", "summarise_learning", "tabulate_items"]
+
 OFTEN = {"never": (0, 0), "once": (1, 1), "2 to 4 times": (2, 4), "5 times or more": (5, np.inf)}
 TRUE = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)  # ends of classes of beliefs
 

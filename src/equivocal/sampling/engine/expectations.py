@@ -25,6 +25,8 @@ import numpy as np
 
 from equivocal.sampling.engine.shapes import Array, Float, Int
 
+__all__ = ["compute_moments"]
+
 
 class Moments(NamedTuple):
     """Expectations over the distribution of a logit a."""
