@@ -4,7 +4,8 @@ Outputs need different numbers of steps. A fixed group would wait for its slowes
 has finished takes the next output, so one compiled program is always full. No output's result
 depends on its neighbours. The step itself, docs/maths.md (15), is in `flow`; here is when it stops.
 
-The stopping rule (`_find_finished`, `PATIENCE`) may be changed here; the step itself may not.
+The stopping rule (`_find_finished`, `_Patience` and their constants) may be changed here; the step
+itself may not.
 """
 
 from collections.abc import Callable, Iterable
