@@ -8,11 +8,12 @@ so that "the posterior of a network" means the same thing everywhere.
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
+from equivocal.errors import UserError
 from equivocal.gestalt import Network, Run, features
 from equivocal.gestalt.runs import split_corpus
 from equivocal.progress import report_part
@@ -46,6 +47,8 @@ class SamplerSettings(SettingsTable):
     num_particles: int = Field(default=50, ge=2)
     num_steps: Annotated[int, Field(ge=1)] | None = None
     tolerance: Positive | None = None
+    # b, by which counts and targets are multiplied; "sentence": a sentence is one unit of evidence
+    evidence: Positive | Literal["sentence"] = 1.0
     options: dict[str, Any] = {}  # those of the method alone: ρ, taming, Δτ, …
 
 
@@ -56,10 +59,27 @@ class LastLayer(NamedTuple):
     targets: np.ndarray  # (N, K)
     counts: np.ndarray  # (N,)
     trained: np.ndarray  # θ^MLE, (K, D)
+    sentences: float | None = None  # that the questions were asked about
 
     def select(self, units: Sequence[int]) -> "LastLayer":
         """Return the same rows for some of the output units."""
         return self._replace(targets=self.targets[:, units], trained=self.trained[units])
+
+    def weigh_evidence(self, evidence: float | Literal["sentence"]) -> float:
+        """Return b as a number; "sentence" is 1 / (questions per sentence).
+
+        Every sentence is asked about some 35 times, after every word and for every role and filler,
+        and these answers are not independent: with b = 1 one sentence counts as 35 observations,
+        with "sentence" as one.
+        """
+        if evidence != "sentence":
+            return evidence
+        if self.sentences is None:
+            raise UserError(
+                'evidence="sentence" needs the number of sentences behind the rows; give a number, '
+                "or collect the rows from a corpus."
+            )
+        return float(self.sentences / self.counts.sum())
 
 
 def collect_last_layer(run: Run, network: Network, rows: str = "every word") -> LastLayer:
@@ -92,6 +112,7 @@ def collect_rows(network: Network, corpus: Corpus, rows: str = "every word") -> 
         targets=asked["targets"].values,
         counts=asked["counts"].values,
         trained=network.last_layer().values,
+        sentences=float(corpus.weight.sum()),
     )
 
 
@@ -109,7 +130,7 @@ def infer_posterior(
     layer : LastLayer
         Rows and trained weights.
     sampler : SamplerSettings
-        The method of `sample_posterior` and its options.
+        The method of `sample_posterior`, its options and the weight of the evidence.
     prior_variance : float
         v, the same for every weight.
     seed : int
@@ -123,6 +144,7 @@ def infer_posterior(
         counts=layer.counts,
         prior_mean=layer.trained,
         prior_variance=prior_variance,
+        evidence=layer.weigh_evidence(sampler.evidence),
         method=sampler.method,
         num_particles=sampler.num_particles,
         num_steps=sampler.num_steps,

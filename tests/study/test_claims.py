@@ -42,7 +42,7 @@ def as_claimed():
 
 def test_one_row_for_each_claim(as_claimed):
     assert list(as_claimed.reset_index().columns) == COLUMNS
-    assert len(as_claimed) == 16
+    assert len(as_claimed) == 17
     assert (as_claimed.map(len) > 0).all(axis=None)
     assert not as_claimed["why"].str.contains("nan").any()
 
@@ -186,7 +186,7 @@ def test_missing_parts_are_not_run():
         assert found.loc[claim, "why"].endswith(".")
     assert found.loc["bayes-reversed-higher", "verdict"] == "replicated"
     assert found.loc["bayes-reversed-higher", "at_convergence"] == "not run"
-    assert len(judged(made_up(1), {})) == 16
+    assert len(judged(made_up(1), {})) == 17
 
 
 def test_other_studies_have_no_claims():

@@ -1,4 +1,8 @@
-"""`equivocal doubt`: kinds of uncertainty side by side, scored against the truth."""
+"""`equivocal doubt`: kinds of uncertainty side by side, scored against the truth.
+
+Where reversals are possible sentences (`--world slips`), the frontier: errors on reversals against
+errors on congruent sentences.
+"""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,7 +21,8 @@ __all__ = ["DOUBT_EXAMPLES", "doubt"]
 
 DOUBT_EXAMPLES = (
     "Examples: `equivocal doubt --quick`, `equivocal doubt --networks 10 --out runs/doubt`, "
-    "`equivocal doubt --world my.toml --networks 4 --out runs/mine`"
+    "`equivocal doubt --world my.toml --networks 4 --out runs/mine`, "
+    "`equivocal doubt --world slips --out runs/slips`"
 )
 COLUMNS = {
     "nll": "NLL",
@@ -38,20 +43,35 @@ def doubt(
         list[str] | None,
         typer.Option(
             help="Posteriors to compare: last, query or all, repeat --layers for each "
-            "[all three]. Without a GPU, query and all take long."
+            "[all three; last where reversals are possible]. Without a GPU, query and all take "
+            "long."
         ),
     ] = None,
     quick: Quick = False,
 ) -> None:
     """Compare kinds of uncertainty: posteriors over some or all layers, ensembles, MC dropout.
 
-    Trains the networks first, or uses those that are there. Writes tables/ and figures/.
+    In a world where reversals have a true answer, such as slips: how far every kind is from it, at
+    every strength (tables/frontier.csv). Trains the networks first, or uses those that are there.
+    Writes tables/ and figures/.
     """
+    from equivocal.experiments.frontier import has_true_reversals, map_frontier
     from equivocal.experiments.uncertainty import compare_uncertainty
+    from equivocal.world import World
 
-    chosen = folder or Path("runs/doubt-quick" if quick else "runs/doubt")
+    where, name = World.load(world), "runs/doubt-quick" if quick else "runs/doubt"
+    if has_true_reversals(where):
+        chosen = folder or Path(f"{name}-{where.name}")
+        more = [layer for layer in layers or () if layer != "last"]
+        found = map_frontier(where, chosen, quick=quick, networks=networks, seed=seed, layers=more)
+        out.print(found.summary[0], style="bold", soft_wrap=True)
+        _show_frontier(found.tables["frontier_summary"], found.settings["networks"])
+        _show_choices(found.tables["choices"])
+        show_results((), chosen, quick=quick)
+        return
+    chosen = folder or Path(name)
     result = compare_uncertainty(
-        world, chosen, quick=quick, networks=networks, seed=seed, layers=layers
+        where, chosen, quick=quick, networks=networks, seed=seed, layers=layers
     )
     _show_summary(result.tables["summary"], result.settings["networks"])
     _show_roles(result.tables["roles"])
@@ -96,4 +116,45 @@ def _show_roles(roles: "pd.DataFrame") -> None:
         table.add_column(str(role), justify="right")
     for kind, row in means.iterrows():
         table.add_row(str(kind), *(f"{value:.4f}" for value in row))
+    show_table(table)
+
+
+def _show_frontier(summary: "pd.DataFrame", networks: int) -> None:
+    """Print those on the frontier, the trained network, and the last of each kind."""
+    from equivocal.report.formatting import format_number
+
+    table = Table(box=box.SIMPLE)
+    for title in ("kind", "setting"):
+        table.add_column(title, no_wrap=True)
+    for title in ("reversals", "95 %", "congruent", "seconds", "MB", "on frontier"):
+        table.add_column(title, justify="right")
+    last = ~summary.duplicated("kind", keep="last") | summary["on_frontier"]
+    for _, row in summary[last | (summary["value"] == 1)].iterrows():
+        low, high = row["kl_reversal_low"], row["kl_reversal_high"]
+        span = "" if low != low else f"{low:.3f}–{high:.3f}"  # noqa: PLR0124 (not a number)
+        cost = [format_number(row[name]) for name in ("seconds", "megabytes")]
+        errors = [f"{row['kl_reversal']:.3f}", span, f"{row['kl_congruent']:.4f}"]
+        table.add_row(
+            row["kind"], row["setting"], *errors, *cost, "yes" if row["on_frontier"] else ""
+        )
+    show_table(table)
+    out.print(
+        f"Over {networks} networks: nats from the exact beliefs about agent and patient, per noun, "
+        "at the last word. b: weight of the evidence; v: prior variance. On the frontier: nothing "
+        "else is nearer to the truth on both kinds of sentences. Costs are beyond one network, for "
+        "the output units of these nouns. All settings: tables/frontier_summary.csv.",
+        style="dim",
+    )
+
+
+def _show_choices(choices: "pd.DataFrame") -> None:
+    """Print how near strengths come that were chosen without knowing the truth."""
+    title = "strength chosen without knowing the truth"
+    table = Table(box=box.SIMPLE, title=title, title_justify="left")
+    for column in ("strength", "chosen by", "chosen", "best"):
+        table.add_column(column)
+    table.add_column("regret (nats)", justify="right")
+    for _, row in choices.iterrows():
+        names = (row[name] for name in ("strength", "chosen_by", "chosen", "best"))
+        table.add_row(*names, f"{row['regret']:.4f}")
     show_table(table)

@@ -22,7 +22,13 @@ __all__ = ["app"]
 
 app = typer.Typer(no_args_is_help=True, help="Look at worlds, check them, make your own.")
 
-Name = Annotated[str, typer.Argument(help="A world of the package, or the path of a world file.")]
+Name = Annotated[
+    str,
+    typer.Argument(
+        help="A world of the package or the path of a world file; values of its parameters may "
+        "stand behind it, as in slips:rare=0.02,slip=0.01."
+    ),
+]
 
 SHOWN_SENTENCES = 8
 
@@ -73,9 +79,11 @@ def _qualify_counts(world: "World") -> str:
     return "" if world.is_exact else "at least "
 
 
-@app.command(epilog="Example: `equivocal world show paper`")
+@app.command(
+    epilog="Examples: `equivocal world show paper`, `equivocal world show slips:rare=0.02`"
+)
 def show(name: Name) -> None:
-    """Show a world: counts, words with their features, typical sentences."""
+    """Show a world: counts, parameters, words with their features, typical sentences."""
     from equivocal.world import World
 
     world = World.load(name)
@@ -89,6 +97,8 @@ def show(name: Name) -> None:
     )
     counts = _make_table(_describe_world(world), "bold", "")
     out.print(Panel(counts, title=Text(f"world {world.name}"), expand=False))
+    if world.parameters:
+        out.print(_list_parameters(world))
     classes = world.file.words.items()
     words = {cls: {word: ", ".join(has) for word, has in words.items()} for cls, words in classes}
     out.print(Columns(_make_table(rows, "bold", "dim", title=cls) for cls, rows in words.items()))
@@ -115,6 +125,16 @@ def _describe_world(world: "World") -> dict[str, str]:
         "beginnings": f"{prefix}{len(everything.tree.parent):,}",
         "questions": f"{prefix}{len(everything.queries):,} distinct (beginning, probe) pairs",
     }
+
+
+def _list_parameters(world: "World") -> Table:
+    """List the parameters of a world: the value in force, the range, the meaning."""
+    headings = ("parameter", "value", "range", "description")
+    table = Table(*headings, title="parameters", title_justify="left", box=None)
+    for name, spec in world.file.parameters.items():
+        span = f"{spec.least:g} to {spec.most:g}"
+        table.add_row(name, f"{spec.default:g}", span, spec.description)
+    return table
 
 
 def _make_table(rows: dict[str, str], left: str, right: str, title: str | None = None) -> Table:

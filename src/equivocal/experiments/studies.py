@@ -20,6 +20,7 @@ from equivocal.store import read_table
 from equivocal.store.locks import hold_folder
 from equivocal.store.overwrite import refuse_foreign_files
 from equivocal.study import Study, StudySettings, load_study, open_study, prepare
+from equivocal.study.tables import PRINTED_STUDY
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -132,6 +133,8 @@ def run_study(
         (folder / "records").mkdir(exist_ok=True)  # from here on the files are ours
         study = prepare(settings, folder)
         train_or_load(study.world, settings.training_settings, folder)
+        if settings.name == PRINTED_STUDY:
+            _ask_where_truth_is_known(study)
         for do_stage in (_infer, _probe, _analyse, _report):
             do_stage(study)
         return _collect_result(study)
@@ -199,6 +202,14 @@ def _hold_study(folder: Path) -> Iterator[Study]:
         open_study(folder)
     with hold_folder(folder):
         yield open_study(folder)
+
+
+def _ask_where_truth_is_known(study: Study) -> None:
+    """Train as many networks in the world `slips`, for the claim that rests on it."""
+    from equivocal.experiments.frontier import FEWEST, map_frontier
+
+    training = study.settings.training_settings
+    map_frontier("slips", study.folder / "frontier", training=training, settings=FEWEST)
 
 
 def _infer(study: Study) -> None:

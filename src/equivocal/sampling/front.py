@@ -50,7 +50,7 @@ from equivocal.sampling.samplers import (
 
 FEWEST_PARTICLES = 200
 MOST_STEPS = 10**9
-RECORDED = ("num_particles", "num_steps", "tolerance", "seed", "refine")  # settings kept in `info`
+RECORDED = ("num_particles", "num_steps", "tolerance", "seed", "refine", "evidence")  # in `info`
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,7 @@ def sample_posterior(
     counts: Any = None,
     prior_mean: Any = 0.0,
     prior_variance: Any = 1.0,
+    evidence: Any = 1.0,
     likelihood: str = "bernoulli",
     method: str = "exact-flow",
     num_particles: int | None = None,
@@ -120,6 +121,9 @@ def sample_posterior(
         Mean of the prior N(prior_mean, diag(prior_variance)).
     prior_variance : number or (D,)
         Its variances.
+    evidence : number
+        b > 0, the weight of the data against the prior: counts and targets times b, so that the
+        posterior is proportional to likelihoodᵇ × prior (a power posterior). 1 is Bayes' rule.
     likelihood : "bernoulli" or "softmax"
         K yes/no outputs, or one of K classes.
     method : str
@@ -186,6 +190,7 @@ def sample_posterior(
             check_choice(precision, "precision", list(Precision))
             chosen, kind = METHODS[method], Likelihood(likelihood)
             config = _configure(chosen.config, method, options)
+            evidence = check_positive(evidence, "evidence")
             if memory_budget is not None:
                 memory_budget = int(check_positive(memory_budget, "memory_budget"))
             if num_steps is not None:
@@ -197,7 +202,9 @@ def sample_posterior(
             _check_served(method, kind, streamed, several, watched, precision)
             _check_refined(refine, method, streamed)
             given = (features, targets, counts, prior_mean, prior_variance, kind, dtype)
-            problem = StreamedProblem.build(*given) if streamed else collapse(Problem.build(*given))
+            build = StreamedProblem.build if streamed else Problem.build
+            weighed = _weigh(build(*given), evidence)
+            problem = weighed if streamed else collapse(weighed)
             settings = RunSettings(
                 num_particles=_choose_particle_number(num_particles, chosen, problem),
                 num_steps=num_steps,
@@ -208,6 +215,7 @@ def sample_posterior(
                 report=report,
                 precision=Precision(precision),
                 refine=refine,
+                evidence=evidence,
             )
         check_same(_list_asked(problem, method, config, settings))
         problem.check_range()
@@ -220,6 +228,16 @@ def sample_posterior(
     # what follows is small: every process does all of it, on one device
     with jax.enable_x64(problem.dtype == np.float64), jax.default_matmul_precision("highest"):
         return _finish(problem, outcome, chosen, method, config, settings, over, began)
+
+
+def _weigh(problem: Problem, evidence: float) -> Problem:
+    """Return the problem with counts and targets times b."""
+    if evidence == 1:
+        return problem
+    if not problem.in_memory:
+        fail("evidence= needs rows in memory; multiply counts and targets in the file instead.")
+    b = problem.dtype.type(evidence)
+    return replace(problem, targets=problem.targets * b, counts=problem.counts * b)
 
 
 def _list_asked(

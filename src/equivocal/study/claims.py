@@ -19,6 +19,7 @@ from scipy import stats
 
 from equivocal.study import verdicts
 from equivocal.study.measures import compute_measures, find_central_prior
+from equivocal.study.nearer import judge_nearer_to_truth
 from equivocal.study.statistics import compute_largest_p
 from equivocal.study.tables import PRINTED_STUDIES, load_printed_values
 from equivocal.study.verdicts import NOT_RUN, Entry, Facts, Finding, MissingError
@@ -28,6 +29,10 @@ RULES: dict[str, Callable[[Entry, Facts, str], Finding]] = {
     name.removeprefix("judge_"): rule
     for name, rule in vars(verdicts).items()
     if name.startswith("judge_")
+} | {
+    "nearer_to_truth": lambda _, facts, sampler: judge_nearer_to_truth(
+        facts.evidence.get("frontier"), sampler, facts.limits["alpha"]
+    )
 }
 
 
@@ -46,7 +51,8 @@ def judge_claims(
         What activations do not hold, any of it: `accuracy` (of units) and `exact_match`, lists over
         networks, `all_zeros`; `exact` with `networks`, `posteriors`, `unconverged` and, for
         `paper`, `converged` and `nuts`, ratios of standard deviations and shifts of means over
-        networks and questions; `nuts` with `seconds_…` of these three and `units`.
+        networks and questions; `nuts` with `seconds_…` of these three and `units`; `frontier`, the
+        table of that name of networks in the world `slips`.
 
     Returns
     -------

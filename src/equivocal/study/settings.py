@@ -25,7 +25,7 @@ from equivocal.gestalt import TrainingSettings
 from equivocal.inference import Positive, SamplerSettings, SettingsTable
 from equivocal.store import read_toml, resolve_inside
 from equivocal.store.files import write_text_atomically
-from equivocal.world import list_shipped_worlds
+from equivocal.world import list_shipped_worlds, split_world_name
 
 __all__ = ["StudySettings", "find_named_file", "load_study", "parse_changes", "write_example"]
 
@@ -98,7 +98,8 @@ class StudySettings(SettingsTable):
     Attributes
     ----------
     name, world : str
-        The name of the study, and the name or the file of its world.
+        The name of the study, and the name or the file of its world, perhaps with values of its
+        parameters: "slips:rare=0.02".
     training, stimuli, inference, path, exact, nuts
         The tables of a study file.
     quick_run : bool
@@ -130,10 +131,12 @@ class StudySettings(SettingsTable):
     @property
     def world_source(self) -> str | Path:
         """The world: a file beside the study's, or the name of a world of the package."""
-        beside = self._locate("world", self.world)
-        if not beside.is_file() and ("world" in self.given or self.world in list_shipped_worlds()):
+        whole = self._locate("world", self.world)
+        name, values = (self.world, "") if whole.is_file() else split_world_name(self.world)
+        beside = self._locate("world", name)
+        if not beside.is_file() and ("world" in self.given or name in list_shipped_worlds()):
             return self.world
-        return beside
+        return Path(f"{beside}{values}")
 
     def _locate(self, setting: str, name: str) -> Path:
         if any(f"{setting}.".startswith(f"{given}.") for given in self.given):

@@ -31,7 +31,7 @@ from equivocal.gestalt import Run
 from equivocal.inference import LastLayer, collect_last_layer, infer_posterior
 from equivocal.progress import Advance
 from equivocal.sampling import Posterior
-from equivocal.store import read_text
+from equivocal.store import read_table, read_text
 from equivocal.store.files import ensure_writable, write_atomically, write_text_atomically
 from equivocal.store.runs import locate_network
 from equivocal.store.store import Store, hash_code, hash_content, hash_files
@@ -49,7 +49,8 @@ from equivocal.study.stimuli import MAX_BYTES, Stimuli, load_stimuli
 from equivocal.study.tables import PRINTED_STUDIES, compute_tables
 from equivocal.world import World
 
-ANALYSED = ("activations.nc", "exact.nc", "nuts.nc", "scores.csv", "settings.toml")
+FRONTIER = "frontier/tables/frontier.csv"  # of `map_frontier`, in the folder of a study
+ANALYSED = ("activations.nc", "exact.nc", "nuts.nc", "scores.csv", "settings.toml", FRONTIER)
 PROBED = ("probe", "path", "exact", "nuts")
 
 
@@ -281,6 +282,8 @@ class Study:
                 evidence["exact"][who] = [part.values[sd.notnull()] for part in ratios]
         if self.settings.nuts.networks:
             evidence["nuts"] = self.read("nuts.nc").attrs
+        if (self.folder / FRONTIER).exists():
+            evidence["frontier"] = read_table(self.folder / FRONTIER)
         return evidence
 
 

@@ -22,6 +22,7 @@ limits of `record/claims.toml`. Confidence intervals are 95 %, over networks.
 - faster: fewer seconds than NUTS → direction only; and like_hmc is replicated → replicated.
 - calibrated: nearer to the world's exact beliefs over networks → direction only; p < α →
   replicated.
+- nearer_to_truth (`nearer`): the same for reversals that have a true answer, in the world `slips`.
 
 Otherwise: not replicated. What a rule needs and does not find → not run.
 

@@ -46,7 +46,7 @@ from equivocal.errors import UserError, check_known, explain_validation
 from equivocal.store import is_plain_name, read_table, read_toml, resolve_inside
 from equivocal.study.settings import find_named_file
 from equivocal.study.word_measures import check_measures
-from equivocal.world import World, list_shipped_worlds
+from equivocal.world import World, list_shipped_worlds, split_world_name
 from equivocal.world.items import Item, load_items
 
 __all__ = ["CONSTRUCTIONS", "check_construction"]
@@ -160,9 +160,12 @@ def _read_file(path: Path) -> _SuiteFile:
 
 
 def _load_world(path: Path, name: str) -> World:
-    if name in list_shipped_worlds():
+    plain, values = split_world_name(name)
+    if plain in list_shipped_worlds():
         return _load_shipped_world(name)
-    return World.load(resolve_inside(path.parent, name, f"{path}, world"))
+    where = f"{path}, world"
+    resolve_inside(path.parent, name, where)  # a file of this very name comes first
+    return World.load(f"{resolve_inside(path.parent, plain, where)}{values}")
 
 
 @cache

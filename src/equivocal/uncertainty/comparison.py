@@ -3,7 +3,7 @@
 A posterior or a set of masks belongs to one network, so its scores have an interval over networks
 (t on their mean). A deep ensemble is all networks at once: its scores are those of all, and the
 interval is the jackknife's, from leaving out each network in turn. Intervals are cut off where a
-score ends: none is below zero, and only NLL and Brier, sums over units, can be above one.
+score ends: none is below zero, and only NLL, Brier and divergences can be above one.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -31,7 +31,7 @@ SCORES = (
     *("nll", "nll_excess", "brier", "calibration_error", "distance", "epistemic_share"),
     *("auroc", "auroc_entropy", "auroc_study"),
 )
-UNBOUNDED = ("nll", "nll_excess", "brier")  # above
+UNBOUNDED = ("nll", "nll_excess", "brier", "kl_reversal", "kl_congruent")  # above
 COSTS = ("seconds", "passes", "megabytes")
 FindMembers = Callable[[str, int], Comprehenders]  # by kind and network
 
@@ -133,7 +133,7 @@ def summarise_scores(table: pd.DataFrame) -> pd.DataFrame:
     for kind, own in table.groupby("kind", sort=False):
         row: dict[str, Any] = {"kind": kind, "members": int(own["members"].iloc[0])}
         for name in SCORES:
-            row[name], row[f"{name}_low"], row[f"{name}_high"] = _find_interval(own, name)
+            row[name], row[f"{name}_low"], row[f"{name}_high"] = find_interval(own, name)
         everyone = own if "all" not in set(own["network"]) else own[own["network"] == "all"]
         # the median, since the first network pays for what is compiled
         row |= {name: float(everyone[name].median()) for name in COSTS}
@@ -141,7 +141,7 @@ def summarise_scores(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _find_interval(own: pd.DataFrame, name: str) -> tuple[float, float, float]:
+def find_interval(own: pd.DataFrame, name: str) -> tuple[float, float, float]:
     """Return a score and the ends of its interval, cut off where no score can be."""
     values, whole = own[name].to_numpy(float), (own["network"] == "all").to_numpy()
     if whole.any():

@@ -14,9 +14,11 @@ from equivocal.world.errors import (
 )
 from equivocal.world.lexicon import name_role_unit
 from equivocal.world.loading import list_shipped_worlds, read_example
+from equivocal.world.parameters import split_world_name
 from equivocal.world.parsing import Constituent, Utterance
 from equivocal.world.prefixes import PrefixTree
 from equivocal.world.queries import Queries
+from equivocal.world.reversals import RoleReversal, find_role_reversals
 from equivocal.world.world import MAX_SAMPLE, Event, Sentence, World
 
 __all__ = [
@@ -27,13 +29,16 @@ __all__ = [
     "ImpossibleSentenceError",
     "PrefixTree",
     "Queries",
+    "RoleReversal",
     "Sentence",
     "UnknownWordError",
     "Utterance",
     "World",
     "WorldError",
     "WorldSizeWarning",
+    "find_role_reversals",
     "list_shipped_worlds",
     "name_role_unit",
     "read_example",
+    "split_world_name",
 ]

@@ -47,8 +47,8 @@ def find_oversize(file: WorldFile) -> list[Problem]:
     ]
 
 
-def find_problems(file: WorldFile) -> list[Problem]:
-    """Find the problems of a world file."""
+def find_problems(file: WorldFile, unused: Iterable[str] = ()) -> list[Problem]:
+    """Find the problems of a world file; `unused` are parameters that nothing in it names."""
     names = Names(file)
     found = chain(
         _check_texts(file.model_dump(warnings=False)),
@@ -62,6 +62,7 @@ def find_problems(file: WorldFile) -> list[Problem]:
         _check_actions(file, names),
         _check_constructions(file, names),
         _check_shares(file),
+        (_make_unused("[parameters]", f"nothing uses the parameter {n!r}") for n in sorted(unused)),
     )
     return list(islice(found, MOST_PROBLEMS))
 
@@ -227,6 +228,8 @@ def _check_groups(file: WorldFile, names: Names) -> Iterator[Problem]:
 
 def _check_actions(file: WorldFile, names: Names) -> Iterator[Problem]:
     """Check that every action has rules that can be followed."""
+    if not any(spec.weight for spec in file.actions.values()):
+        yield Problem("[actions]", "all weights are 0, so nothing happens; give one action more.")
     for name, spec in file.actions.items():
         for role, rules in spec.roles.items():
             place = f"[actions.{name}] {role}"
@@ -356,7 +359,11 @@ def find_unused_parts(
     for marker, words in map_markers_to_words(grammar, lexicon).items():
         if not words:
             unused.append(("[markers]", f"no construction uses the marker {marker!r}"))
-    return [Problem(place, f"{message}; use it or remove it.") for place, message in unused]
+    return [_make_unused(place, message) for place, message in unused]
+
+
+def _make_unused(place: str, message: str) -> Problem:
+    return Problem(place, f"{message}; use it or remove it.")
 
 
 @contextmanager

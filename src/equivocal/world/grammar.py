@@ -124,6 +124,7 @@ class _Builder:
                 shares=self._compute_shares(name),
             )
             for name, spec in self.file.actions.items()
+            if spec.weight > 0
         )
         masks = np.stack([self.lexicon.mark_units(features) for features in self.added])
         return Grammar(actions, constructions, masks, self.role["action"])

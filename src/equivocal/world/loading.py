@@ -4,6 +4,7 @@ Worlds of the package lie in `data/`; a file put there is listed and loaded by i
 """
 
 import os
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,9 +13,20 @@ from pydantic import BaseModel, ValidationError
 
 from equivocal.errors import UserError, did_you_mean, join_names
 from equivocal.store import parse_toml, read_text
+from equivocal.world.arithmetic import Scope
 from equivocal.world.checks import find_oversize, find_problems
 from equivocal.world.errors import Problem, WorldError
-from equivocal.world.schema import ConstructionSpec, Rule, VerbForms, WorldFile
+from equivocal.world.extending import format_world, merge_tables
+from equivocal.world.parameters import parse_values, put_values, split_world_name
+from equivocal.world.schema import (
+    ConstructionSpec,
+    ParameterSpec,
+    ParameterTable,
+    Rule,
+    VerbForms,
+    WorldFile,
+    parse_number,
+)
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -47,12 +59,28 @@ def read_example() -> str:
     return (_DATA / f"{_EXAMPLE}.toml").read_text(encoding="utf-8")
 
 
+def find_world(
+    name_or_path: str | Path, given: Mapping[str, Any]
+) -> tuple[str, str, dict[str, Any]]:
+    """Return the text of a world, its name in error messages, and all values of its parameters.
+
+    They are those that stand behind the name and those that are `given`.
+    """
+    if not isinstance(name_or_path, str | Path):
+        raise UserError(f"a world is given by name or path, got {name_or_path!r}.")
+    name, values = str(name_or_path), ""
+    if not os.path.isfile(name):  # a file whose name has a colon comes first
+        name, values = split_world_name(name)
+    written = parse_values(values)
+    if twice := sorted(written.keys() & given.keys()):
+        raise UserError(f"parameter {twice[0]!r} is given twice, once in {str(name_or_path)!r}.")
+    return *read_world(name), {**written, **given}
+
+
 def read_world(name_or_path: str | Path) -> tuple[str, str]:
     """Return the text of a shipped world or of a file, and its name in error messages."""
     if str(name_or_path) in list_shipped_worlds():
         return (_DATA / f"{name_or_path}.toml").read_text(encoding="utf-8"), str(name_or_path)
-    if not isinstance(name_or_path, str | Path):
-        raise UserError(f"a world is given by name or path, got {name_or_path!r}.")
     path = Path(name_or_path)
     if os.path.isdir(path):  # unlike pathlib's, false for a name that no file can have
         raise UserError(f"{path} is a folder; give the world file in it.")
@@ -70,21 +98,60 @@ def read_world(name_or_path: str | Path) -> tuple[str, str]:
     )
 
 
-def parse_world_file(text: str, source: str) -> WorldFile:
-    """Parse and check a world file; a `WorldError` lists all problems."""
+def parse_world_file(text: str, source: str, given: Mapping[str, Any]) -> tuple[WorldFile, str]:
+    """Parse and check a world file; a `WorldError` lists all problems.
+
+    Parameters
+    ----------
+    text : str
+        The file.
+    source : str
+        Its name in error messages.
+    given : mapping
+        Values of its parameters in place of the defaults.
+
+    Returns
+    -------
+    WorldFile
+        The content, with the parameters' values in force as their defaults.
+    str
+        A text that gives the same world by itself: the file as written, unless it extends another
+        or was given values.
+    """
+    written = _parse_tables(text, source)
+    raw = _extend(written, source)
     try:
-        raw = parse_toml(text)
+        specs = ParameterTable.model_validate(raw).parameters
+        raw = put_values(raw, specs, given, source)
+        scope = Scope({name: parse_number(raw["parameters"][name]["default"]) for name in specs})
+        file = WorldFile.model_validate(raw, context=scope)
+    except ValidationError as error:
+        raise WorldError(source, [_explain(entry) for entry in error.errors()]) from None
+    problems = find_oversize(file) or find_problems(file, unused=specs.keys() - scope.used)
+    if problems:
+        raise WorldError(source, problems)
+    return file, text if raw is written else format_world(raw)
+
+
+def _parse_tables(text: str, source: str) -> dict[str, Any]:
+    try:
+        return parse_toml(text)
     except ValueError as error:
         hint = "; a name may stand only once in a table" if "overwrite" in str(error) else ""
         raise WorldError(source, [Problem("is not TOML", f"{error}{hint}.")]) from None
-    try:
-        file = WorldFile.model_validate(raw)
-    except ValidationError as error:
-        raise WorldError(source, [_explain(entry) for entry in error.errors()]) from None
-    problems = find_oversize(file) or find_problems(file)
-    if problems:
-        raise WorldError(source, problems)
-    return file
+
+
+def _extend(raw: dict[str, Any], source: str) -> dict[str, Any]:
+    """Merge a file with the world of the package that it extends, if it does."""
+    own = dict(raw)
+    base, shipped = own.pop("extends", None), list_shipped_worlds()
+    if base is None:
+        return raw
+    if base not in shipped:
+        hint = did_you_mean(str(base), shipped) or f"; there are {join_names(shipped)}."
+        message = f"there is no world {base!r:.60} in the package{hint}"
+        raise WorldError(source, [Problem("extends", message)])
+    return merge_tables(_extend(_parse_tables(read_world(base)[0], base), base), own)
 
 
 def _explain(error: "ErrorDetails") -> Problem:
@@ -105,7 +172,11 @@ def _explain(error: "ErrorDetails") -> Problem:
 
 def _suggest_key(place: list[Any], key: str) -> str:
     """Suggest the nearest key of the same table, or the place where the key belongs."""
-    models: dict[str, type[BaseModel]] = {"constructions": ConstructionSpec, "verbs": VerbForms}
+    models: dict[str, type[BaseModel]] = {
+        "constructions": ConstructionSpec,
+        "parameters": ParameterSpec,
+        "verbs": VerbForms,
+    }
     model = models.get(str(place[0]), Rule) if place else WorldFile
     if place and key in WorldFile.model_fields:
         return "; it belongs at the top of the file, above the first table."
@@ -114,7 +185,7 @@ def _suggest_key(place: list[Any], key: str) -> str:
 
 def _name_table(place: list[Any]) -> str:
     """Write ("actions", "eat", "roles", "patient", 0, "then") as a reader of the file sees it."""
-    names = [str(part) for part in place if not isinstance(part, int)]
+    names = [str(part) for part in place if not isinstance(part, int) and part != "[key]"]
     if names[:1] == ["actions"] and len(names) > 2:
         return " ".join([f"[actions.{names[1]}]", *(n for n in names[2:] if n not in HIDDEN)])
     if names[:1] == ["constructions"] and len(place) > 1:

@@ -4,35 +4,71 @@ Pydantic checks types and key names here; `equivocal.world.checks` checks what t
 A new key of the file format is added here first, then in `docs/worlds.md`.
 """
 
-import re
-import sys
-from contextlib import suppress
-from fractions import Fraction
-from math import inf, isfinite
+from keyword import iskeyword
+from math import inf, isfinite, nan
+from numbers import Real
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    ValidationInfo,
+    model_validator,
+)
+
+from equivocal.world.arithmetic import Scope, evaluate
 
 ABSENT = "absent"  # reserved filler: "this event has no such role"
 
 VerbForm = Literal["third", "past", "participle", "progressive", "plain"]
 
 
-_HUGE = re.compile(r"e[+-]?\d{4}", re.IGNORECASE)  # Fraction("1e999999999") would never end
+def parse_number(
+    value: Any,
+    scope: Scope | None = None,
+    *,
+    rule: str = "this should be a number such as 0.25 or '1/4', and finite",
+    least: float = -inf,
+) -> float:
+    """Read a number, or arithmetic in quotes, so that a third can be written exactly: "1/3".
+
+    Raises
+    ------
+    ValueError
+        With the rule and the reason, where the value is no finite number or less than `least`.
+    """
+    number, reason = nan, ""
+    try:
+        if isinstance(value, str):
+            number = float(evaluate(value, scope or Scope()))
+            reason = f" ({number:g})"
+        elif not isinstance(value, bool) and isinstance(value, Real):
+            number = float(value)
+    except OverflowError:
+        number = inf
+    except ValueError as error:
+        reason = f" ({error})"
+    if not (isfinite(number) and number >= least):
+        raise ValueError(f"{rule}, got {value!r:.60}{reason}")
+    return number
 
 
-def _parse_probability(value: Any) -> float:
-    """Read a number, or a fraction in quotes, so that a third can be written exactly: "1/3"."""
-    number = -1.0
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        number = value if abs(value) < sys.float_info.max else inf
-    elif isinstance(value, str) and len(value) <= 40 and not _HUGE.search(value):
-        with suppress(ValueError, ZeroDivisionError, OverflowError):
-            number = float(Fraction(value))
-    if not isfinite(number) or number < 0:
-        rule = "a probability is a number such as 0.25 or '1/4', finite and not negative"
-        raise ValueError(f"{rule}, got {value!r:.60}")
-    return float(number)
+def _parse_probability(value: Any, info: ValidationInfo, what: str = "probability") -> float:
+    """Read a number with the parameters of the file, which are the context of its validation."""
+    rule = f"a {what} is a number such as 0.25 or '1/4', finite and not negative"
+    return parse_number(value, info.context, rule=rule, least=0)
+
+
+def _parse_weight(value: Any, info: ValidationInfo) -> float:
+    return _parse_probability(value, info, "weight")
+
+
+def _parse_value(value: Any) -> float:
+    return parse_number(value)
 
 
 def _parse_rules(value: Any) -> Any:
@@ -42,14 +78,14 @@ def _parse_rules(value: Any) -> Any:
     return [{"then": value}]
 
 
-def _parse_fillers(value: Any) -> str | tuple[str, ...] | dict[str, float]:
+def _parse_fillers(value: Any, info: ValidationInfo) -> str | tuple[str, ...] | dict[str, float]:
     """Check `then` with one message; a pydantic union would give one per alternative."""
     if isinstance(value, str):
         return value
     if value and isinstance(value, list) and all(isinstance(name, str) for name in value):
         return tuple(value)
     if isinstance(value, dict):
-        return {word: _parse_probability(chance) for word, chance in value.items()}
+        return {word: _parse_probability(chance, info) for word, chance in value.items()}
     raise ValueError(
         "fillers are a name, a list of names or a table of probabilities such as "
         f"{{ egg = 0.7, toast = 0.3 }}, got {value!r:.60}"
@@ -109,7 +145,7 @@ class ActionSpec(_Strict):
     """What may take part in one action; a role that is not named does not occur with it."""
 
     action: str | None = None  # the word, where the table's name is not the word itself
-    weight: Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)] = 1.0  # relative
+    weight: Annotated[float, BeforeValidator(_parse_weight)] = 1.0  # relative; 0: never
     roles: dict[str, Annotated[tuple[Rule, ...], BeforeValidator(_parse_rules)]]
 
 
@@ -128,6 +164,30 @@ class ConstructionSpec(_Strict):
     form: VerbForm = "third"  # how the action word is spelled in `Sentence.text`
 
 
+def _check_parameter_name(name: str) -> str:
+    """Check that arithmetic can name a parameter."""
+    if not (name.isascii() and name.isidentifier()) or iskeyword(name):
+        rule = "letters a to z, digits and _, begins with a letter and is no keyword of Python"
+        raise ValueError(f"the name of a parameter has {rule}, got {name!r:.60}")
+    return name
+
+
+class ParameterSpec(_Strict):
+    """A number that arithmetic in the file may name, and that can be set when it is loaded."""
+
+    default: Annotated[float, BeforeValidator(_parse_value)]
+    least: Annotated[float, BeforeValidator(_parse_value)] = 0.0
+    most: Annotated[float, BeforeValidator(_parse_value)] = 1.0
+    description: str = ""
+
+    @model_validator(mode="after")
+    def _check_range(self) -> "ParameterSpec":
+        if not self.least <= self.default <= self.most:
+            wrong = f"default {self.default:g} is not from {self.least:g} to {self.most:g}"
+            raise ValueError(f"the {wrong}; change one of them")
+        return self
+
+
 class VerbForms(_Strict):
     """Irregular spellings of a verb; whatever is missing is formed by rule."""
 
@@ -137,9 +197,17 @@ class VerbForms(_Strict):
     progressive: str | None = None
 
 
+class ParameterTable(BaseModel):
+    """The part of a world file that is read first, since the rest may name what it declares."""
+
+    parameters: dict[Annotated[str, AfterValidator(_check_parameter_name)], ParameterSpec] = {}
+
+
 class WorldFile(_Strict):
     """One world file, as written."""
 
+    extends: str | None = None  # a world of the package; None once it is merged with that one
+    parameters: dict[str, ParameterSpec] = {}
     name: Annotated[str, Field(pattern=r"\S")]
     description: str = ""
     roles: tuple[str, ...]

@@ -6,10 +6,11 @@ The limits of what is enumerated and sampled may be changed here; what a file ma
 import hashlib
 import json
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +34,7 @@ from equivocal.world.errors import (
 )
 from equivocal.world.grammar import NO_FILLER, Grammar, build_grammar, map_markers_to_words
 from equivocal.world.lexicon import Lexicon, build_lexicon, name_role_unit
-from equivocal.world.loading import parse_world_file, read_world
+from equivocal.world.loading import find_world, parse_world_file
 from equivocal.world.parsing import Parser, Utterance
 from equivocal.world.prefixes import NO_NODE
 from equivocal.world.queries import PLUS
@@ -74,7 +75,7 @@ class World:
     def __init__(self, file: WorldFile, source: str, text: str) -> None:
         self.file = file
         self.source = source  # its name in error messages
-        self.text = text  # the file as written, to be kept with whatever is made from it
+        self.text = text  # the file with the values in force, kept with whatever is made from it
         self.lexicon: Lexicon = build_lexicon(file)
         self.grammar: Grammar = build_grammar(file, self.lexicon)
         with name_uncovered_events(self.lexicon, source):
@@ -85,25 +86,33 @@ class World:
         self._enumerated = events
 
     @classmethod
-    def load(cls, name_or_path: str | Path) -> "World":
+    def load(cls, name_or_path: str | Path, /, **parameters: float | str) -> "World":
         """Load a world of the package or one of your own.
 
         Parameters
         ----------
         name_or_path : str or Path
-            A name, such as "paper" or "sg2018", or the path of a world file.
+            A name, such as "paper" or "sg2018", or the path of a world file. Values of parameters
+            may stand behind it: "slips:rare=0.02,slip=0.01".
+        **parameters : float or str
+            Values for the parameters that the world declares, as numbers or as text such as
+            "1/50"; the others keep their defaults.
 
         Raises
         ------
         UserError
-            Where there is no such world, or (`WorldError`) with everything wrong with its file.
+            Where there is no such world or parameter, a value is out of range, or (`WorldError`)
+            with everything wrong with its file.
         """
-        return cls.from_toml(*read_world(name_or_path))
+        return cls.from_toml(*find_world(name_or_path, parameters))
 
     @classmethod
-    def from_toml(cls, text: str, source: str = "<text>") -> "World":
+    def from_toml(
+        cls, text: str, source: str = "<text>", parameters: Mapping[str, Any] | None = None
+    ) -> "World":
         """Build a world from the text of a world file; `source` is its name in error messages."""
-        return cls(parse_world_file(text, source), source, text)
+        file, whole = parse_world_file(text, source, parameters or {})
+        return cls(file, source, whole)
 
     def __repr__(self) -> str:
         return (
@@ -131,14 +140,19 @@ class World:
         """Roles of an event; each can be used as a probe."""
         return self.lexicon.roles
 
+    @property
+    def parameters(self) -> dict[str, float]:
+        """The values in force of the parameters that the file declares."""
+        return {name: spec.default for name, spec in self.file.parameters.items()}
+
     @cached_property
     def fingerprint(self) -> str:
         """A digest of everything that matters to a network, in the order of the file.
 
         Names, prose and spellings do not matter: a network trained before a synonym was added can
-        still be used.
+        still be used. Values of parameters do, by the probabilities that follow from them.
         """
-        prose = {"name", "description", "verbs", "forms", "markers"}
+        prose = {"extends", "parameters", "name", "description", "verbs", "forms", "markers"}
         content = self.file.model_dump(exclude=prose, warnings=False)
         for construction in content["constructions"]:
             del construction["form"]

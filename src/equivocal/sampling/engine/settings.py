@@ -41,6 +41,7 @@ class RunSettings:
     report: Report | None = None
     precision: Precision = Precision.FULL
     refine: bool = False  # sample exactly where a Gaussian is not enough
+    evidence: float = 1.0  # b, by which counts and targets were multiplied
 
     def tell(self, done: int, total: int) -> None:
         """Tell whoever wants to know how much of the run is done."""

@@ -1,0 +1,339 @@
+"""Doubt where reversals have a true answer: what `equivocal doubt --world slips` does.
+
+    OUT/networks/, OUT/dropout_RATE/           trained networks, without and with dropout
+    OUT/answers/KIND/NN.safetensors            what network NN answers, at every strength
+    OUT/tables/, OUT/figures/, OUT/frontier.toml
+
+Only answers are stored: a posterior of the few output units that are asked about takes seconds.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property, partial
+from itertools import product
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from equivocal.errors import UserError, check_known
+from equivocal.experiments.networks import choose_training, train_or_load
+from equivocal.experiments.result import Result
+from equivocal.experiments.uncertainty import MemberStore, UncertaintySettings
+from equivocal.gestalt import Run, TrainingSettings
+from equivocal.gestalt.runs import split_corpus
+from equivocal.inference import SamplerSettings
+from equivocal.machine import collect_versions, get_package_version
+from equivocal.progress import Advance, progress
+from equivocal.store.files import compute_checksum
+from equivocal.store.locks import hold_folder
+from equivocal.store.overwrite import refuse_foreign_files
+from equivocal.store.runs import locate_network
+from equivocal.store.store import Store, hash_content
+from equivocal.uncertainty import answers as kinds
+from equivocal.uncertainty.answers import Answers, Examination, Setting
+from equivocal.uncertainty.choices import tabulate_choices
+from equivocal.uncertainty.divergence import Beliefs, RoleQuestions, ask_about_roles, pool_members
+from equivocal.uncertainty.frontier import (
+    DROPOUT,
+    POSTERIOR,
+    SAMPLER,
+    TRAINED,
+    describe_frontier,
+    summarise_frontier,
+    tabulate_frontier,
+)
+from equivocal.world import World, find_role_reversals
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["FrontierResult", "FrontierSettings", "has_true_reversals", "map_frontier"]
+
+MORE_LAYERS = ("query", "all")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrontierSettings:
+    """Every strength of every kind of doubt."""
+
+    evidence: tuple[float | str, ...] = (
+        *(1.0, 1 / 3, 1 / 10, "sentence"),
+        *(1 / 100, 1 / 300, 1 / 1000, 1 / 3000),
+    )
+    prior_variance: float = 1.0  # the paper's central prior, for the sampler and all of `evidence`
+    other_variances: tuple[float, ...] = (0.1, 10.0)
+    other_evidence: tuple[float | str, ...] = (1.0, "sentence", 1 / 300)  # under these
+    num_steps: int = 17
+    num_particles: int = 50  # of the paper's sampler
+    dropout_rate: float = 0.3  # ρ of the paper's sampler
+    rates: tuple[float, ...] = (0.05, 0.1, 0.2, 0.4)  # of MC dropout
+    sizes: tuple[int, ...] = (2, 3, 5, 10, 20)  # of deep ensembles
+    tolerance: float = 0.01  # of converged posteriors, in posterior standard deviations
+    seed: int = 0
+
+    @property
+    def strengths(self) -> list[tuple[float | str, float]]:
+        """Weights of the evidence and prior variances, in pairs."""
+        central = product(self.evidence, [self.prior_variance])
+        return [*central, *((b, v) for v in self.other_variances for b in self.other_evidence)]
+
+    @property
+    def sampler(self) -> SamplerSettings:
+        """The paper's sampler."""
+        return SamplerSettings(
+            method="dropout-deterministic",
+            num_particles=self.num_particles,
+            num_steps=self.num_steps,
+            options={"dropout_rate": self.dropout_rate},
+        )
+
+
+QUICK: dict[str, Any] = {
+    "evidence": (1.0, "sentence", 1 / 1000),
+    "other_variances": (),
+    "num_steps": 3,
+    "rates": (0.1,),
+}  # does it run? Not to be quoted
+
+
+# what the claim of the report needs: trained, the paper's sampler, converged
+FEWEST = FrontierSettings(evidence=(1.0,), other_variances=(), rates=(), sizes=(2, 5, 10))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FrontierResult(Result):
+    """Errors of every kind of doubt on reversals and on congruent sentences.
+
+    `tables` holds "frontier" (a row for each kind, setting and network), "frontier_summary" (over
+    networks, with intervals, costs, and who is on the frontier) and "choices" (strengths chosen
+    without knowing the truth).
+    """
+
+    def draw(self) -> "dict[str, Figure]":
+        """Draw the frontier."""
+        from equivocal.report.frontier_figures import draw_frontier
+
+        return {"frontier": draw_frontier(self.tables["frontier_summary"])}
+
+
+def map_frontier(
+    world: str | Path | World = "slips",
+    out: str | Path = "runs/slips",
+    *,
+    quick: bool = False,
+    networks: int | None = None,
+    seed: int | None = None,
+    layers: Sequence[str] = (),
+    training: TrainingSettings | None = None,
+    settings: FrontierSettings | None = None,
+) -> FrontierResult:
+    """Measure how far every kind of doubt is from the truth, on reversals and congruent sentences.
+
+    Networks and answers that the folder holds are used again; what is missing is made.
+
+    Parameters
+    ----------
+    world : str, Path or World
+        One in which reversals are possible and ambiguous.
+    out : str or Path
+        Folder for networks, answers, tables and figures.
+    quick : bool
+        Two small networks and few strengths: does it run? Not to be quoted.
+    networks : int, optional
+        How many networks to train; ten unless `quick`.
+    seed : int, optional
+        The same seed gives the same numbers.
+    layers : sequence of {"query", "all"}
+        Posteriors over more layers, which need a GPU; none unless given.
+    training : TrainingSettings, optional
+        How networks are trained, in the place of `quick`, `networks` and `seed`.
+    settings : FrontierSettings, optional
+        The strengths.
+
+    Returns
+    -------
+    FrontierResult
+        Already written to `out`.
+
+    Raises
+    ------
+    UserError
+        Where an argument is wrong, no reversal is ambiguous in the world, or the folder holds
+        networks with other settings.
+    """
+    began, out = perf_counter(), Path(out)
+    for name in layers:
+        check_known(name, MORE_LAYERS, "kind of layers")
+    training = training or choose_training(networks, seed, quick=quick)
+    world = world if isinstance(world, World) else World.load(world)
+    items = find_role_reversals(world)
+    given = settings or FrontierSettings(**(QUICK if quick else {}), seed=training.seed)
+    with hold_folder(out):
+        refuse_foreign_files(out / "networks", ["tables", "figures", "frontier.toml"])
+        run = train_or_load(world, training, out / "networks")
+        dropped = {
+            rate: train_or_load(world, training, out / f"dropout_{rate:g}", dropout=rate)
+            for rate in given.rates
+        }
+        asker = AnswerStore(out, run, dropped, ask_about_roles(world, items), given)
+        with progress("kinds of doubt") as advance:
+            found = asker.answer_all(layers, advance)
+        one = (_count_seconds(run), _count_megabytes(run))
+        table = tabulate_frontier(asker.asked, found, given.sizes, one)
+        summary = summarise_frontier(table)
+        answer = describe_frontier(summary)
+        result = FrontierResult(
+            name="frontier",
+            tables={
+                "frontier": table,
+                "frontier_summary": summary,
+                "choices": tabulate_choices(table),
+            },
+            settings={
+                "version": get_package_version(),
+                "world": run.world.name,
+                "fingerprint": run.world.fingerprint,
+                "networks": len(run.networks),
+                "items": len(items),
+                "training_seconds_per_network": round(_count_seconds(run), 3),
+                "settings": asdict(given),
+                "training": asdict(run.settings),
+                "versions": collect_versions(),
+                "answer": answer,
+                "seconds": round(perf_counter() - began, 3),
+            },
+            summary=(answer,),
+        )
+        result.write(out)
+    return result
+
+
+def has_true_reversals(world: World) -> bool:
+    """Return whether some reversal is a possible sentence that can be read in two ways."""
+    try:
+        return bool(find_role_reversals(world))
+    except UserError:
+        return False
+
+
+def _count_seconds(run: Run) -> float:
+    """Return how long a network took to train, rounded as in the file of a run that is loaded."""
+    return round(run.seconds, 3) / len(run.networks)
+
+
+def _count_megabytes(run: Run) -> float:
+    return sum(leaf.nbytes for leaf in map(np.asarray, jax.tree.leaves(run.models[0]))) / 1e6
+
+
+@dataclass(frozen=True, eq=False)
+class AnswerStore:
+    """What every network answers under every kind: loaded, or asked and saved."""
+
+    folder: Path
+    run: Run
+    dropped: dict[float, Run]  # trained with dropout, by rate
+    asked: RoleQuestions
+    settings: FrontierSettings
+
+    @cached_property
+    def _corpora(self) -> tuple[Any, Any, Any]:
+        taught, held_out = split_corpus(self.run.world, self.run.settings)
+        rare = kinds.find_rare_sentences(held_out, find_role_reversals(self.run.world))
+        return taught, held_out, rare
+
+    def answer_all(self, layers: Sequence[str], advance: Advance) -> dict[str, list[Answers]]:
+        """Return the answers of every network, by kind."""
+        count, found = len(self.run.networks), dict[str, list[Answers]]()
+        for index in range(count):
+            advance(index, count, f"network {index}")
+            for kind, own in self._answer_each(index, layers):
+                found.setdefault(kind, []).append(own)
+        advance(count, count, "all networks have answered")
+        return found
+
+    def _answer_each(self, index: int, layers: Sequence[str]) -> Iterator[tuple[str, Answers]]:
+        """Yield what a network answers under each kind."""
+        given, seed = self.settings, self.settings.seed + index
+        examine = self._examine_later(self.run, index)
+        yield TRAINED, self._load_or_make(TRAINED, index, lambda: kinds.answer_trained(examine()))
+        how = (given.sampler, given.prior_variance, seed)
+        yield (
+            SAMPLER,
+            self._load_or_make(
+                SAMPLER, index, lambda: kinds.answer_sampler(examine(), *how), str(how)
+            ),
+        )
+        which = (given.strengths, given.tolerance)
+        yield (
+            POSTERIOR,
+            self._load_or_make(
+                POSTERIOR, index, lambda: kinds.answer_posteriors(examine(), *which), str(which)
+            ),
+        )
+        for layer in layers:
+            make = partial(self._answer_layers, layer, index)
+            yield layer, self._load_or_make(layer, index, make, str(UncertaintySettings()))
+        if given.rates:
+            yield DROPOUT, kinds.join_answers([self._drop(rate, index) for rate in given.rates])
+
+    def _examine_later(self, run: Run, index: int) -> Callable[[], Examination]:
+        """Return a function that examines a network once, when something is to be asked."""
+        prepared: list[Examination] = []
+
+        def examine() -> Examination:
+            if not prepared:
+                prepared.append(kinds.examine(run.networks[index], self.asked, *self._corpora))
+            return prepared[0]
+
+        return examine
+
+    def _drop(self, rate: float, index: int) -> Answers:
+        """Answer with dropout, by the network that was trained with it."""
+        run, kind, seed = self.dropped[rate], f"dropout_{rate:g}", self.settings.seed + index
+        examine, seconds = self._examine_later(run, index), _count_seconds(run)
+        how = (rate, seed, seconds)
+        return self._load_or_make(
+            kind, index, lambda: kinds.answer_dropout(examine(), *how), str(seed), folder=kind
+        )
+
+    def _answer_layers(self, layer: str, index: int) -> Answers:
+        """Answer with a posterior over more layers, as `compare_uncertainty` samples it."""
+        store = MemberStore(
+            self.folder, self.run, self.run, UncertaintySettings(seed=self.settings.seed)
+        )
+        members = store.load_or_make(layer, index)
+        beliefs, nothing = pool_members(members, self.asked), np.array([np.nan])
+        return Answers(
+            settings=(Setting("v = 1", np.nan, 1.0),),
+            beliefs=Beliefs(*(part[None] for part in beliefs)),
+            seconds=np.array([members.seconds]),
+            megabytes=np.array([members.bytes / 1e6]),
+            held_out=nothing,
+            held_out_rare=nothing,
+            bound=nothing,
+        )
+
+    def _load_or_make(
+        self,
+        kind: str,
+        index: int,
+        make: Callable[[], Answers],
+        decisive: str = "",
+        folder: str = "networks",
+    ) -> Answers:
+        """Load the answers of a network, or make them; `decisive` is what shaped them."""
+        weights = compute_checksum(locate_network(self.folder / folder, index))
+        training, world = self.run.settings, self.run.world.fingerprint
+        corpus = [training.seed, training.sentences, training.held_out]
+        name = kind.replace("'", "").replace(" ", "_")
+        return Store(self.folder).load_or_make(
+            f"answers/{name}/{index:02d}",
+            hash_content(weights, world, corpus, kind, decisive),
+            ".safetensors",
+            load=Answers.load,
+            make=make,
+            save=Answers.save,
+        )

@@ -1,0 +1,306 @@
+"""What a network answers under each kind of uncertainty about its last layer, at every strength.
+
+    trained            θ^MLE alone
+    paper's sampler    the dropout deterministic sampler, stopped after 1, 2, … steps
+    posterior          converged (exact flow), with the evidence weighed by b and a prior variance v
+    MC dropout         a network trained with dropout, one for each rate
+
+Each answers the questions about roles (`divergence`). Beside it stand the quantities from which a
+strength could be chosen without knowing the truth (`choices`): the cross-entropy of held-out
+answers about agent and patient, the same for held-out reversals alone, and the evidence bound
+
+    log p(t) ≥ E_q[log p(t | θ)] − KL(q ‖ prior),                                                (1)
+
+of the unweighed data (b = 1), summed over the units. Only Gaussians of full rank have one.
+
+A new kind is a function that returns `Answers`, and a call in `equivocal.experiments.frontier`.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+from safetensors.numpy import save_file
+
+from equivocal.gestalt import Network, features
+from equivocal.inference import LastLayer, SamplerSettings, collect_rows, infer_posterior
+from equivocal.sampling import Posterior
+from equivocal.sampling.engine.expectations import compute_moments
+from equivocal.store import Shapes, UnreadableError, parse_json, read_tensors
+from equivocal.uncertainty.divergence import (
+    ROLES,
+    Beliefs,
+    RoleQuestions,
+    compute_psi,
+    pool_gaussian,
+    pool_particles,
+)
+from equivocal.uncertainty.members import make_mc_dropout
+from equivocal.world import Corpus, RoleReversal
+
+HEADER = "equivocal"
+NUMBERS = ("seconds", "megabytes", "held_out", "held_out_rare", "bound")
+
+
+class Setting(NamedTuple):
+    """One strength of a kind: how it is called, its number and, of a posterior, v."""
+
+    label: str
+    value: float = np.nan  # step, b, rate or number of networks
+    prior_variance: float = np.nan
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """What one network answers under one kind, for each of its settings."""
+
+    settings: tuple[Setting, ...]
+    beliefs: Beliefs
+    seconds: Float[np.ndarray, " settings"]  # beyond the training of one network
+    megabytes: Float[np.ndarray, " settings"]  # likewise
+    held_out: Float[np.ndarray, " settings"]  # cross-entropy, nats per question
+    held_out_rare: Float[np.ndarray, " settings"]  # of reversals
+    bound: Float[np.ndarray, " settings"]  # (1), nats
+
+    def save(self, path: Path) -> None:
+        """Write a safetensors file, which `load` reads back."""
+        arrays = {name: getattr(self, name) for name in NUMBERS} | self.beliefs._asdict()
+        once = {name: np.ascontiguousarray(array, np.float64) for name, array in arrays.items()}
+        save_file(once, path, metadata={HEADER: json.dumps(self.settings)})
+
+    @classmethod
+    def load(cls, path: Path) -> "Answers":
+        """Read answers; a file that does not hold them is an `UnreadableError`."""
+        settings: list[Setting] = []
+
+        def check(about: dict[str, str], shapes: Shapes) -> None:
+            settings.extend(Setting(str(n), float(v), float(p)) for n, v, p in _parse(about))
+            if shapes.keys() != {*NUMBERS, *Beliefs._fields} or any(
+                shape[:1] != (len(settings),) for shape in shapes.values()
+            ):
+                raise ValueError("it does not hold the answers of a network")
+
+        try:
+            _, arrays = read_tensors(path, check)
+        except (ValueError, KeyError, TypeError) as error:
+            if isinstance(error, UnreadableError):
+                raise
+            raise UnreadableError(path, str(error).strip("'.")) from None
+        beliefs = Beliefs(*(arrays.pop(name) for name in Beliefs._fields))
+        return cls(tuple(settings), beliefs, **arrays)
+
+
+def _parse(about: dict[str, str]) -> list[Any]:
+    settings = parse_json(about[HEADER])
+    if not isinstance(settings, list):
+        raise ValueError("its settings are no list")
+    return settings
+
+
+class Examination(NamedTuple):
+    """One network, the rows it was taught, and everything it is asked."""
+
+    network: Network
+    asked: RoleQuestions
+    psi: Float[np.ndarray, "questions D"]
+    layer: LastLayer  # rows of the posterior, for the nouns alone
+    held_out: LastLayer  # questions about agent and patient, likewise
+    rare: LastLayer | None  # those about reversals; None where none was held out
+
+
+def examine(
+    network: Network, asked: RoleQuestions, taught: Corpus, held_out: Corpus, rare: Corpus | None
+) -> Examination:
+    """Prepare everything that a network is asked under every kind."""
+    units = list(asked.units)
+    return Examination(
+        network=network,
+        asked=asked,
+        psi=compute_psi(network, asked.questions),
+        layer=collect_rows(network, taught).select(units),
+        held_out=_collect_role_rows(network, held_out).select(units),
+        rare=None if rare is None else _collect_role_rows(network, rare).select(units),
+    )
+
+
+def _collect_role_rows(network: Network, corpus: Corpus) -> LastLayer:
+    """Collect the rows of questions about agent and patient."""
+    rows = features(network, corpus)
+    rows = rows.isel(row=np.isin(rows["probe"].values, ROLES))
+    return LastLayer(
+        features=rows["features"].values,
+        targets=rows["targets"].values,
+        counts=rows["counts"].values,
+        trained=network.last_layer().values,
+    )
+
+
+def find_rare_sentences(corpus: Corpus, items: Sequence[RoleReversal]) -> Corpus | None:
+    """Find the sentences of a corpus that begin as a reversal does; None where there is none."""
+    reversals = {item.reversal.tokens for item in items}
+    lengths = {len(tokens) for tokens in reversals}
+    there = np.flatnonzero(corpus.weight > 0)
+    heard = [corpus.world.parse(text).tokens for text in corpus.take(there).texts]
+    rare = [any(tokens[:length] in reversals for length in lengths) for tokens in heard]
+    return corpus.take(there[rare]) if any(rare) else None
+
+
+Pool = Callable[[np.ndarray, np.ndarray], Beliefs]  # features and units of each question
+
+
+def _answer(
+    examined: Examination,
+    pools: Sequence[tuple[Setting, Pool]],
+    seconds: Sequence[float],
+    megabytes: Sequence[float],
+    bounds: Sequence[float] | None = None,
+) -> Answers:
+    """Ask everything of each setting."""
+    found = [pool(examined.psi, examined.asked.nouns) for _, pool in pools]
+    return Answers(
+        settings=tuple(setting for setting, _ in pools),
+        beliefs=Beliefs(*(np.stack(part) for part in zip(*found, strict=True))),
+        seconds=np.array(seconds, float),
+        megabytes=np.array(megabytes, float),
+        held_out=np.array([_score_rows(pool, examined.held_out) for _, pool in pools]),
+        held_out_rare=np.array([_score_rows(pool, examined.rare) for _, pool in pools]),
+        bound=np.array(bounds or [np.nan] * len(pools), float),
+    )
+
+
+def _score_rows(pool: Pool, rows: LastLayer | None) -> float:
+    """Return the cross-entropy of answers, in nats per question, over all nouns."""
+    if rows is None:
+        return np.nan
+    every = np.broadcast_to(np.arange(rows.targets.shape[1]), rows.targets.shape)
+    beliefs = pool(rows.features.astype(np.float64), every)
+    no = rows.counts[:, None] - rows.targets
+    return float(-(rows.targets * beliefs.log_yes + no * beliefs.log_no).sum() / rows.counts.sum())
+
+
+def _pool_layers(theta: Float[np.ndarray, "units J D"]) -> Pool:
+    return lambda psi, nouns: pool_particles(psi, theta, nouns)
+
+
+def answer_trained(examined: Examination) -> Answers:
+    """Answer with the trained weights."""
+    trained = _pool_layers(examined.layer.trained[:, None])
+    return _answer(examined, [(Setting("as trained"), trained)], [0.0], [0.0])
+
+
+def answer_dropout(examined: Examination, rate: float, seed: int, seconds: float) -> Answers:
+    """Answer with dropout masks; the network should have been trained with the same rate."""
+    members = make_mc_dropout(examined.network, rate, seed=seed, seconds=seconds)
+    query = members.models.query
+    layers = np.concatenate([query.output_weight, query.output_bias[:, None]], axis=1)
+    theta = layers.transpose(2, 0, 1)[list(examined.asked.units)]
+    setting = Setting(f"rate {rate:g}", rate)
+    return _answer(
+        examined, [(setting, _pool_layers(theta))], [members.seconds], [members.bytes / 1e6]
+    )
+
+
+def answer_sampler(
+    examined: Examination, sampler: SamplerSettings, prior_variance: float, seed: int
+) -> Answers:
+    """Answer after every step of the paper's sampler."""
+    K, J, D = len(examined.asked.units), sampler.num_particles, examined.psi.shape[1]
+    steps = np.zeros((sampler.num_steps or 1, K, J, D), np.float32)
+    reached = 0
+
+    def observe(snapshot: Any) -> None:
+        nonlocal reached
+        if snapshot.step:  # 0 is the prior
+            reached = max(reached, snapshot.step)
+            own = slice(snapshot.outputs.start, snapshot.outputs.stop)
+            steps[snapshot.step - 1 :, own] = snapshot.particles  # those that stopped stay
+
+    began = perf_counter()
+    infer_posterior(examined.layer, sampler, prior_variance, seed, observe)
+    seconds = (perf_counter() - began) / max(reached, 1)
+    every = [
+        (Setting(f"step {number}", number, prior_variance), _pool_layers(theta))
+        for number, theta in enumerate(steps[:reached], start=1)
+    ]
+    each = np.arange(1, reached + 1) * seconds
+    return _answer(examined, every, each.tolist(), [steps[0].nbytes / 1e6] * reached)
+
+
+def answer_posteriors(
+    examined: Examination, strengths: Sequence[tuple[float | str, float]], tolerance: float
+) -> Answers:
+    """Answer with converged posteriors.
+
+    Parameters
+    ----------
+    examined : Examination
+        The network and what it is asked.
+    strengths : sequence of (evidence, prior variance)
+        The evidence b may be "sentence".
+    tolerance : float
+        Residual, in posterior standard deviations, that counts as converged.
+    """
+    pools, seconds, megabytes, bounds = [], [], [], []
+    for setting, posterior, taken in _sample(examined.layer, strengths, tolerance):
+        pools.append((setting, lambda psi, nouns, p=posterior: pool_gaussian(psi, p, nouns)))
+        seconds.append(taken)
+        megabytes.append((posterior.mean.nbytes + posterior.covariance.nbytes) / 1e6)
+        bounds.append(compute_bound(examined.layer, posterior, setting.prior_variance))
+    return _answer(examined, pools, seconds, megabytes, bounds)
+
+
+def _sample(
+    layer: LastLayer, strengths: Sequence[tuple[Any, float]], tolerance: float
+) -> Iterator[tuple[Setting, Posterior, float]]:
+    """Yield each posterior and the seconds it took."""
+    how = {"method": "exact-flow", "tolerance": tolerance, "num_particles": 2}  # none is used
+    for evidence, variance in strengths:
+        began = perf_counter()
+        sampler = SamplerSettings(**how, evidence=evidence)
+        posterior = infer_posterior(layer, sampler, variance, seed=0)
+        b = layer.weigh_evidence(evidence)
+        label = f"b = {format_share(b)}, v = {variance:g}"
+        label += " (sentence)" if evidence == "sentence" else ""
+        yield Setting(label, b, variance), posterior, perf_counter() - began
+
+
+def format_share(b: float) -> str:
+    """Format a share as a fraction of one.
+
+    >>> format_share(1.0), format_share(0.01), format_share(1 / 34.9), format_share(2.5)
+    ('1', '1/100', '1/35', '2.5')
+    """
+    return f"{b:.3g}" if b >= 1 else f"1/{1 / b:.0f}"
+
+
+def compute_bound(layer: LastLayer, posterior: Posterior, prior_variance: float) -> float:
+    """Compute (1) for a Gaussian posterior, all units together, with every answer counted once."""
+    mean, sd = (part.astype(np.float64) for part in posterior.logits(layer.features))
+    with jax.enable_x64(True):
+        excess = np.asarray(compute_moments(jnp.asarray(mean), jnp.asarray(sd**2)).excess)
+    softplus = excess + np.maximum(mean, 0)
+    likelihood = (layer.targets * mean).sum() - (layer.counts @ softplus).sum()
+    P = posterior.covariance.astype(np.float64)
+    moved = ((posterior.mean - layer.trained) ** 2).sum() / prior_variance
+    K, D = posterior.mean.shape
+    spread = np.trace(P, axis1=1, axis2=2).sum() / prior_variance
+    logdet = np.linalg.slogdet(P)[1].sum() - K * D * np.log(prior_variance)
+    return float(likelihood - (spread + moved - K * D - logdet) / 2)
+
+
+def join_answers(parts: Sequence[Answers]) -> Answers:
+    """Join the answers of one network under several settings."""
+    numbers = {name: np.concatenate([getattr(part, name) for part in parts]) for name in NUMBERS}
+    beliefs = zip(*(part.beliefs for part in parts), strict=True)
+    return Answers(
+        settings=tuple(setting for part in parts for setting in part.settings),
+        beliefs=Beliefs(*(np.concatenate(each) for each in beliefs)),
+        **numbers,
+    )

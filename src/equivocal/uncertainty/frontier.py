@@ -1,0 +1,226 @@
+"""The frontier of doubt: error on reversals against error on congruent sentences.
+
+More doubt brings beliefs about rare reversals nearer to the truth, and takes beliefs about ordinary
+sentences away from it. Each kind of doubt has a curve along its strength; those points that no
+other beats on both counts are the Pareto frontier. Errors are divergences from the exact beliefs
+(`divergence`), costs are beyond the training of one network.
+
+A posterior belongs to one network, and intervals are over networks (t on their mean). Ensembles
+pool networks: one of M is averaged over the cyclic windows of M of the N networks, and its interval
+is the jackknife's, from the same with each network left out in turn.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from equivocal.study.statistics import compare_pairs
+from equivocal.uncertainty.answers import Answers, Setting
+from equivocal.uncertainty.comparison import find_interval
+from equivocal.uncertainty.divergence import (
+    Beliefs,
+    RoleQuestions,
+    compute_divergence,
+    pool_networks,
+)
+
+TRAINED, SAMPLER, POSTERIOR, DROPOUT = "trained", "paper's sampler", "posterior", "MC dropout"
+ENSEMBLE = "deep ensemble"
+POOLED = {SAMPLER: "ensemble of samplers", POSTERIOR: "ensemble of posteriors"}
+ERRORS = ("kl_reversal", "kl_congruent")
+SIGNALS = ("held_out", "held_out_rare", "bound")
+COSTS = ("seconds", "megabytes")
+HEAD = ("kind", "setting", "network", *ERRORS, "value", "prior_variance")
+
+
+def tabulate_frontier(
+    asked: RoleQuestions,
+    answers: Mapping[str, Sequence[Answers]],
+    sizes: Sequence[int],
+    one: tuple[float, float],
+) -> pd.DataFrame:
+    """Compute the errors of every kind, setting and network, and of ensembles of networks.
+
+    Parameters
+    ----------
+    asked : RoleQuestions
+        What was asked.
+    answers : mapping of str to sequence of Answers
+        By kind; an entry for each network.
+    sizes : sequence of int
+        Of deep ensembles; those larger than the number of networks are left out.
+    one : (float, float)
+        Seconds to train one network, and its megabytes.
+
+    Returns
+    -------
+    DataFrame
+        Columns kind, setting, network, kl_reversal, kl_congruent, the number behind the setting
+        (`value`) and, of posteriors, the prior variance; held-out scores and costs; and the errors
+        at earlier words. Ensembles have rows for all networks ("all") and all but one.
+    """
+    rows = [_tabulate_each(asked, kind, own) for kind, own in answers.items()]
+    count = len(answers[TRAINED])
+    for size in sorted({size for size in sizes if 2 <= size <= count}):
+        label = Setting(f"{size} networks", size)
+        rows.append(_tabulate_pooled(asked, ENSEMBLE, answers[TRAINED], size, one, [label]))
+    for kind, name in POOLED.items():
+        if kind in answers and count > 1:
+            same = [
+                Setting(f"{count} × {label}", *rest) for label, *rest in answers[kind][0].settings
+            ]
+            rows.append(_tabulate_pooled(asked, name, answers[kind], count, one, same))
+    table = pd.DataFrame(list(chain.from_iterable(rows)))
+    first = [*HEAD, *SIGNALS, *COSTS]
+    return table[[*first, *(name for name in table.columns if name not in first)]]
+
+
+def _describe(asked: RoleQuestions, beliefs: Beliefs) -> list[dict[str, float]]:
+    """Return the errors of each setting, at the last word and at those before."""
+    found = compute_divergence(beliefs, asked.truth)
+    columns = {}
+    for place in range(asked.place.max() + 1):
+        at = f"_{place}_before" if place else ""
+        for name in ERRORS:
+            columns[name + at] = asked.average(found, name.removeprefix("kl_"), place)
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def _tabulate_each(
+    asked: RoleQuestions, kind: str, answers: Sequence[Answers]
+) -> list[dict[str, Any]]:
+    """Return a row for each network and setting."""
+    rows = []
+    for network, own in enumerate(answers):
+        errors = _describe(asked, own.beliefs)
+        for number, setting in enumerate(own.settings):
+            others = {name: float(getattr(own, name)[number]) for name in (*SIGNALS, *COSTS)}
+            rows.append(_name_row(kind, setting, str(network)) | errors[number] | others)
+    return rows
+
+
+def _tabulate_pooled(
+    asked: RoleQuestions,
+    kind: str,
+    answers: Sequence[Answers],
+    size: int,
+    one: tuple[float, float],
+    settings: Sequence[Setting],
+) -> list[dict[str, Any]]:
+    """Return rows of ensembles of so many networks, of all and of all but one."""
+    every = list(range(len(answers)))
+    left = {"all": every} | {
+        f"all but {out}": [index for index in every if index != out]
+        for out in (every if len(every) > 2 else [])
+    }
+    settle = min(len(own.settings) for own in answers)  # a sampler may stop early
+
+    @cache
+    def describe(members: frozenset[int]) -> list[dict[str, float]]:
+        chosen = [answers[index].beliefs for index in members]
+        pooled = pool_networks([Beliefs(*(part[:settle] for part in own)) for own in chosen])
+        return _describe(asked, pooled)
+
+    rows = []
+    for name, rest in left.items():
+        windows = {frozenset(window) for window in list_windows(rest, size)}
+        for number, setting in enumerate(settings[:settle]):
+            errors = [describe(window)[number] for window in windows]
+            row = _name_row(kind, setting, name)
+            row |= {error: float(np.mean([each[error] for each in errors])) for error in errors[0]}
+            for cost, trained in zip(COSTS, one, strict=True):
+                own = float(np.median([getattr(each, cost)[number] for each in answers]))
+                row[cost] = trained * (size - 1) + own * size
+            rows.append(row)
+    return rows
+
+
+def _name_row(kind: str, setting: Setting, network: str) -> dict[str, Any]:
+    label, value, variance = setting
+    head = {"kind": kind, "setting": label, "network": network}
+    return head | {"value": value, "prior_variance": variance}
+
+
+def list_windows(members: Sequence[int], size: int) -> list[tuple[int, ...]]:
+    """List the runs of neighbours in a circle, as many as there are members.
+
+    >>> list_windows([0, 1, 2], 2)
+    [(0, 1), (1, 2), (2, 0)]
+    """
+    n = len(members)
+    return [tuple(members[(first + i) % n] for i in range(min(size, n))) for first in range(n)]
+
+
+def summarise_frontier(table: pd.DataFrame) -> pd.DataFrame:
+    """Summarise networks: errors with intervals, costs, and who is on the Pareto frontier.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As `tabulate_frontier` returns it.
+
+    Returns
+    -------
+    DataFrame
+        A row for each kind and setting, in the order of the table; `on_frontier` says that no
+        other is nearer to the truth on both kinds of sentences, `less_than_trained` is the paired
+        difference on reversals from the trained network with its interval.
+    """
+    trained = table[table["kind"] == TRAINED].set_index("network")["kl_reversal"]
+    rows = []
+    for (kind, setting), own in table.groupby(["kind", "setting"], sort=False):
+        row: dict[str, Any] = {"kind": kind, "setting": setting}
+        for name in ERRORS:
+            row[name], row[f"{name}_low"], row[f"{name}_high"] = find_interval(own, name)
+        whole = own if "all" not in set(own["network"]) else own[own["network"] == "all"]
+        row |= {name: float(whole[name].median()) for name in COSTS}  # the first one compiles
+        by_network = own.set_index("network")["kl_reversal"]
+        if by_network.index.equals(trained.index):
+            test = compare_pairs(trained, by_network)
+            row["less_than_trained"] = test.mean
+            row["less_than_trained_low"], row["less_than_trained_high"] = test.ci_low, test.ci_high
+        row |= {name: float(own[name].iloc[0]) for name in ("value", "prior_variance")}
+        rows.append(row)
+    summary = pd.DataFrame(rows)
+    summary.insert(2, "on_frontier", find_pareto(summary[list(ERRORS)].to_numpy()))
+    return summary
+
+
+def find_pareto(errors: np.ndarray) -> np.ndarray:
+    """Return for each row whether no other is at least as good in all columns and better in one.
+
+    >>> find_pareto(np.array([[1.0, 3.0], [2.0, 2.0], [3.0, 3.0]])).tolist()
+    [True, True, False]
+    """
+    no_worse = (errors[:, None] <= errors[None]).all(axis=-1)
+    better = (errors[:, None] < errors[None]).any(axis=-1)
+    return np.asarray(~(no_worse & better).any(axis=0))
+
+
+def describe_frontier(summary: pd.DataFrame) -> str:
+    """Say in a sentence what doubt buys on reversals, at what price and from whom."""
+    trained = summary[summary["kind"] == TRAINED].iloc[0]
+    steps = summary[summary["kind"] == SAMPLER]
+    affordable = summary[summary["kl_congruent"] <= 2 * trained["kl_congruent"]]
+    nearest = [own.iloc[int(own["kl_reversal"].argmin())] for own in (affordable, summary)]
+    parts = [f"On reversals a trained network is {_describe_errors(trained)} nats from the truth"]
+    if len(steps):
+        last = steps.iloc[-1]
+        parts.append(
+            f"the paper's sampler after {last['value']:.0f} steps {_describe_errors(last)}"
+        )
+    within = "at no more than twice the trained network's error on congruent sentences the nearest"
+    for row, what in zip(nearest, (within, "of all the nearest"), strict=True):
+        parts.append(
+            f"{what} is {row['kind']} ({row['setting']}), {_describe_errors(row)}, at "
+            f"{row['seconds']:.3g} s and {row['megabytes']:.3g} MB beyond one network"
+        )
+    return "; ".join(parts) + "."
+
+
+def _describe_errors(row: pd.Series) -> str:
+    return f"{row['kl_reversal']:.3f} (congruent sentences: {row['kl_congruent']:.4f})"

@@ -1,0 +1,142 @@
+"""Role reversals that can be said in a world, so that what is true of them is known.
+
+Congruent sentences are those of the file's first construction in which the noun acts that is the
+more frequent agent in the world as a whole: "during dinner, the woman eats the pizza". The reversal
+exchanges the two nouns. Sentences are cut after both have been heard. In the world `slips` a
+reversal may be said of a rare event or be a slip of the tongue; in `paper` it cannot be said.
+"""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equivocal.errors import UserError
+from equivocal.world.derivations import Derivations
+from equivocal.world.parsing import Utterance
+from equivocal.world.prefixes import NO_NODE
+from equivocal.world.world import World
+
+__all__ = ["RoleReversal", "find_role_reversals"]
+
+
+class RoleReversal(NamedTuple):
+    """A congruent sentence and the same with agent and patient exchanged.
+
+    Attributes
+    ----------
+    congruent, reversal : Utterance
+        "during dinner woman eats pizza" and "during dinner pizza eats woman".
+    agent, patient : str
+        The two nouns by their roles in the congruent sentence: "woman", "pizza".
+    action : str
+        The word of the action: "eat".
+    context : tuple of str
+        Whatever else is heard: ("dinner",), or () where no situation is told.
+    literal : float
+        The exact probability that the reversal means what it says: that `patient` acts. What is
+        left is the probability of a slip.
+    """
+
+    congruent: Utterance
+    reversal: Utterance
+    agent: str
+    patient: str
+    action: str
+    context: tuple[str, ...]
+    literal: float
+
+
+def find_role_reversals(world: World, *, ambiguous: bool = True) -> tuple[RoleReversal, ...]:
+    """Find all role reversals that can be said in a world.
+
+    Parameters
+    ----------
+    world : World
+        Must have the roles agent and patient.
+    ambiguous : bool
+        Whether to leave out reversals of which only one reading is possible; in `slips`, those of
+        children and of actions without typical patients, which can only be slips.
+
+    Returns
+    -------
+    tuple of RoleReversal
+        Sorted by their fillers, in the order of the file's roles and words.
+
+    Raises
+    ------
+    UserError
+        Where the world lacks a role, is too large to enumerate, or has no such sentence.
+    """
+    if lacking := [role for role in ("agent", "patient") if role not in world.roles]:
+        raise UserError(
+            f"reversals exchange agent and patient, and world {world.name!r} has no role "
+            f"{lacking[0]}; use a world that has both."
+        )
+    if not world.is_exact:
+        raise UserError(
+            f"world {world.name!r} is too large to enumerate, so what is true of its reversals is "
+            "not known; use a smaller one."
+        )
+    told = _find_congruent(world)
+    both = [world.roles.index(role) for role in ("agent", "patient")]
+    exchanged = told.fillers.copy()
+    exchanged[:, both] = told.fillers[:, both[::-1]]
+    # spelled anew, since a case marker belongs to its role
+    reversed_texts = world.spell(replace(told, fillers=exchanged))
+    found: dict[tuple[tuple[str, ...], ...], RoleReversal] = {}
+    for text, back, fillers in zip(world.spell(told), reversed_texts, told.fillers, strict=True):
+        item = _build_item(world, text, back, fillers)
+        if item.literal >= 0 and (0 < item.literal < 1 or not ambiguous):
+            found.setdefault(item.congruent.tokens, item)
+    if not found:
+        kind = "can be read in two ways" if ambiguous else "is a possible sentence"
+        raise UserError(
+            f"no role reversal {kind} in world {world.name!r}; use a world such as `slips`, with "
+            "its parameters above 0."
+        )
+    return tuple(found.values())
+
+
+def _build_item(world: World, text: str, back: str, fillers: NDArray[np.int32]) -> RoleReversal:
+    """Cut a sentence and its reversal after both nouns; a `literal` of nan: it cannot be said."""
+    roles = dict(zip(world.roles, fillers.tolist(), strict=True))
+    nouns = [world.lexicon.words[roles[role]] for role in ("agent", "patient")]
+    action = world.lexicon.words[roles["action"]]
+    utterance, turned = world.parse(text), world.parse(back)
+    words = [part.word for part in utterance]
+    size = max(map(words.index, nouns)) + 1
+    return RoleReversal(
+        congruent=utterance.first(size),
+        reversal=turned.first(size),
+        agent=nouns[0],
+        patient=nouns[1],
+        action=action,
+        context=tuple(word for word in words[:size] if word not in (*nouns, action)),
+        literal=_compute_agency(world, turned.first(size), roles["patient"]),
+    )
+
+
+def _find_congruent(world: World) -> Derivations:
+    """Find the derivations of the first construction that name both, the usual agent acting."""
+    told = world.all_derivations.derivations
+    agent, patient = (world.roles.index(role) for role in ("agent", "patient"))
+    acts = np.zeros(len(world.lexicon.words) + 1)  # the last is for events without an agent
+    np.add.at(acts, told.fillers[:, agent], told.weight)
+    named = told.said[:, agent] & told.said[:, patient] & (told.construction == 0)
+    rows = np.flatnonzero(named)
+    usual = acts[told.fillers[rows, agent]] > acts[told.fillers[rows, patient]]
+    return told.take(rows[usual])
+
+
+def _compute_agency(world: World, heard: Utterance, word: int) -> float:
+    """Compute the probability that a word is the agent of what is heard; nan if it cannot be."""
+    everything = world.all_derivations
+    node = everything.tree.find([tuple(pair) for pair in world.encode(heard).tolist()])
+    if node == NO_NODE:
+        return float("nan")
+    rows = (everything.tree.node_of == node).any(axis=1)
+    weight = everything.derivations.weight[rows]
+    acting = everything.derivations.fillers[rows, world.roles.index("agent")] == word
+    return float(weight[acting].sum() / weight.sum())
