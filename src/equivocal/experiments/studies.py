@@ -20,7 +20,7 @@ from equivocal.store import read_table
 from equivocal.store.locks import hold_folder
 from equivocal.store.overwrite import refuse_foreign_files
 from equivocal.study import Study, StudySettings, load_study, open_study, prepare
-from equivocal.study.tables import PRINTED_STUDY
+from equivocal.study.tables import PRINTED_STUDIES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -133,7 +133,7 @@ def run_study(
         (folder / "records").mkdir(exist_ok=True)  # from here on the files are ours
         study = prepare(settings, folder)
         train_or_load(study.world, settings.training_settings, folder)
-        if settings.name == PRINTED_STUDY:
+        if settings.name in PRINTED_STUDIES:
             _ask_where_truth_is_known(study)
         for do_stage in (_infer, _probe, _analyse, _report):
             do_stage(study)
