@@ -179,7 +179,7 @@ def test_answer_is_yes_no_or_in_part() -> None:
     answer = answer_in_words(none)
     assert answer[0].startswith("No: of 2 specifications, 1 of which")
     assert find_nearest(none)["key"] == "a"
-    assert "It misses: what the Bayesian model adds" in answer[1]
+    assert "Claims that it misses: what the Bayesian model adds" in answer[1]
     assert "never together" in answer[-1]
     pairs = tabulate_together(none).set_index(["first", "second"])["both"]
     assert pairs["specific", "order-mle-agent"] == 0

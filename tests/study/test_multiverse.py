@@ -205,11 +205,7 @@ def test_summary_says_what_moves_the_effect(finished: tuple[Grid, Path, pd.DataF
     own["effect_agent"] = [0.1, 0.4, 0.15, -0.05]
     assert list_roles(own) == ["agent", "patient"]
     shares = compute_effect_shares(own)
-    assert set(shares["choice"]) == {
-        "num_steps",
-        "prior_variance",
-        "training, all choices together",
-    }
+    assert set(shares["choice"]) == {"num_steps", "prior_variance"}
     assert summarise_effect(own, "agent")["share_positive"] == 0.75
     assert summarise_effect(own, "agent")["median"] == pytest.approx(0.125)
     assert list(make_curve_table(own, "agent")) == [

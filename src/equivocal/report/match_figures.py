@@ -13,8 +13,8 @@ __all__ = ["draw_facts_together", "draw_variance_shares"]
 def draw_facts_together(table: pd.DataFrame) -> Figure:
     """Draw for each pair of facts the share of specifications that meet both.
 
-    The diagonal is the share that meets a fact at all. White with a cross: each is met somewhere,
-    both nowhere.
+    The diagonal is the share that meets a fact at all. Crosses: each is met somewhere, both nowhere
+    at once.
 
     Parameters
     ----------
@@ -26,21 +26,20 @@ def draw_facts_together(table: pd.DataFrame) -> Figure:
     both = table["both"].to_numpy().reshape(shape)
     of = table["of"].to_numpy().reshape(shape)
     share = np.divide(both, of, out=np.full(shape, np.nan), where=of > 0)
-    side = 2.5 + 0.14 * len(names)
+    side = 3 + 0.14 * len(names)
     figure = Figure(figsize=(side + 0.8, side))
     axes = figure.subplots()
     image = axes.imshow(share, cmap="Blues", vmin=0, vmax=1)
     alone = np.diag(both) > 0
     apart = (both == 0) & alone[:, None] & alone[None, :]
     rows, columns = np.nonzero(apart)
-    axes.plot(columns, rows, "x", ms=3, mew=0.8, color=COLOURS[1], label="never together")
+    axes.plot(columns, rows, "x", ms=3, mew=0.8, color=COLOURS[1])
+    axes.set_title("×: each is met somewhere, both nowhere", fontsize=8, color=COLOURS[1])
     axes.set_xticks(range(len(names)), names, rotation=90, fontsize=5.5)
     axes.set_yticks(range(len(names)), names, fontsize=5.5)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     figure.colorbar(image, ax=axes, shrink=0.6, label="share of specifications that meet both")
-    if len(rows):
-        figure.legend(loc="outside lower right", fontsize=7)
     return figure
 
 

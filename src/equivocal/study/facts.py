@@ -51,14 +51,14 @@ def _get(reading: Reading, fact: Fact, measure: str, estimate: str) -> np.ndarra
     if estimate == "change":
         return _get_change(reading, fact, measure, MAIN)
     found = reading.get(fact["condition"], measure, estimate)
-    if found is None:
+    if not found.size:
         raise _UnknownError
     return found
 
 
 def _get_change(reading: Reading, fact: Fact, measure: str, prior: str) -> np.ndarray:
     bayes, trained = (_get(reading, fact, measure, name) for name in (prior, "mle"))
-    return np.subtract(bayes, trained)
+    return np.asarray(bayes - trained)
 
 
 def _decide(value: float, above: float = -np.inf, below: float = np.inf) -> float:

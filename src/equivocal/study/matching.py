@@ -83,8 +83,7 @@ def _measure_effects(reading: Reading) -> dict[str, float]:
     effects = {}
     for role in ("agent", "patient"):
         bayes, mle = (reading.get("reversal", f"indicated {role}", name) for name in ("1.0", "mle"))
-        known = bayes is not None and mle is not None
-        effects[f"effect_{role}"] = float(np.mean(bayes) - np.mean(mle)) if known else np.nan
+        effects[f"effect_{role}"] = float((bayes - mle).mean()) if bayes.size else np.nan
     return effects
 
 
@@ -145,15 +144,19 @@ def answer_in_words(matches: pd.DataFrame) -> tuple[str, ...]:
     printed = matches[matches["as_printed"]]
     parts = [_answer_first(matches, printed, claims, len(facts))]
     nearest = find_nearest(matches)
-    missed = [fact["text"] for fact in facts if nearest[fact["id"]] == 0]
+    missed = [fact["text"] for fact in facts if fact["id"] in claims and nearest[fact["id"]] != 1]
     parts.append(
         f"The nearest specification meets {nearest['claims_met']} of {len(claims)} claims and "
-        f"{nearest['numbers_met']} of {numbers} printed numbers ({_describe(nearest)}). "
-        + (f"It misses: {'; '.join(missed)}." if missed else "It misses none.")
+        f"{nearest['numbers_met']} of {numbers} printed numbers; it {_describe(nearest, matches)}. "
+        + (f"Claims that it misses: {'; '.join(missed)}." if missed else "It misses no claim.")
     )
-    never = [fact["text"] for fact in facts if not (matches[fact["id"]] == 1).any()]
+    never = [fact for fact in facts if not (matches[fact["id"]] == 1).any()]
     if never:
-        parts.append(f"No specification meets: {'; '.join(never)}.")
+        lost = [fact["text"] for fact in never if fact["kind"] == "claim"]
+        parts.append(
+            f"Never met: {len(never) - len(lost)} printed numbers and {len(lost)} claims"
+            + (f" ({'; '.join(lost)})." if lost else ".")
+        )
     if apart := _find_apart(matches):
         texts = {fact["id"]: fact["text"] for fact in facts}
         pairs = "; ".join(f"{texts[one]!r} with {texts[other]!r}" for one, other in apart[:MOST])
@@ -200,5 +203,8 @@ def _find_apart(matches: pd.DataFrame) -> list[tuple[str, str]]:
     return sorted(pairs, key=lambda pair: -min(alone[pair[0]], alone[pair[1]]))
 
 
-def _describe(row: pd.Series) -> str:
-    return join_names([f"{name.replace('_', ' ')} {row[name]}" for name in CHOICES], most=99)
+def _describe(row: pd.Series, matches: pd.DataFrame) -> str:
+    """Say where a specification departs from the study's own, which is the first row."""
+    own = matches.iloc[0]
+    apart = [f"{name.replace('_', ' ')} {row[name]}" for name in CHOICES if row[name] != own[name]]
+    return f"differs from the study in {join_names(apart, most=99)}" if apart else "is the study's"

@@ -132,7 +132,7 @@ def _collect_distinct(network: Any, asked: pd.DataFrame) -> tuple[np.ndarray, np
 def _arrange(asked: pd.DataFrame, answers: dict[str, np.ndarray]) -> list[dict[str, Any]]:
     """Arrange answers (networks, rows) as arrays (networks, items), one for each place."""
     return [
-        asked.loc[rows[0], list(PLACE)].to_dict()
+        {name: str(asked[name].iloc[rows[0]]) for name in PLACE}
         | {
             name: [[float(f"{x:.{DIGITS}g}") for x in row] for row in values[:, rows]]
             for name, values in answers.items()
@@ -169,9 +169,9 @@ class Reading:
     scores: dict[str, list[float]]
     cells: dict[tuple[str, str, str], np.ndarray]
 
-    def get(self, condition: str, measure: str, estimate: str) -> np.ndarray | None:
-        """Return activations (networks, items), or None where they were not measured."""
-        return self.cells.get((condition, measure, estimate))
+    def get(self, condition: str, measure: str, estimate: str) -> np.ndarray:
+        """Return activations (networks, items): none at all where they were not measured."""
+        return self.cells.get((condition, measure, estimate), np.empty((0, 0)))
 
 
 def list_readings(record: dict[str, Any]) -> dict[tuple[str, str], Reading]:

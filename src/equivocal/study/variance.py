@@ -61,7 +61,7 @@ def compute_variance_shares(
         for name in choices
         if table[name].map(str).nunique() > 1
     }
-    if group and len(np.unique(groups)) < len(groups):
+    if group and 1 < len(np.unique(groups)) < len(groups):
         coded[TOGETHER] = pd.factorize(groups)[0]
     blocks = groups if len(np.unique(groups)) >= FEWEST else np.arange(len(table))
     rows = []
@@ -69,11 +69,14 @@ def compute_variance_shares(
         shared = name != TOGETHER and all(pd.Series(levels).groupby(groups).nunique() == 1)
         share = _estimate(y, levels, groups if shared else None, rng, repeats)
         # within a bootstrap sample a few shuffles do: their mean is what matters
-        boots = [
-            _estimate(y[rows_], levels[rows_], groups[rows_] if shared else None, rng, 5)
-            for rows_ in (_resample(blocks, rng) for _ in range(repeats))
-        ]
-        low, high = np.nanpercentile(boots, [2.5, 97.5]) if len(y) > 1 else (np.nan, np.nan)
+        boots = np.array(
+            [
+                _estimate(y[drawn], levels[drawn], groups[drawn] if shared else None, rng, 5)
+                for drawn in (_resample(blocks, rng) for _ in range(repeats))
+            ]
+        )
+        known = boots[np.isfinite(boots)]  # samples in which the outcome or the choice varies
+        low, high = np.percentile(known, [2.5, 97.5]) if known.size else (np.nan, np.nan)
         rows.append({"outcome": outcome, "choice": name, "share": share, "low": low, "high": high})
     found = pd.DataFrame(rows, columns=["outcome", "choice", "share", "low", "high"])
     return found.sort_values("share", ascending=False, kind="stable", ignore_index=True)
