@@ -296,4 +296,6 @@ def test_wrong_design_is_explained(tmp_path: Path) -> None:
         with pytest.raises(UserError, match=message):
             load_design(write_grid(tmp_path, text))
     with pytest.raises(UserError, match="is a design and not a grid"):
-        load_grid(write_grid(tmp_path, DESIGN.replace("[levels]", "[factorial]").split("[pr")[0]))
+        load_grid("match")
+    with pytest.raises(UserError, match="is a grid and has no table"):
+        load_design("small")

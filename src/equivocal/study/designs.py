@@ -27,6 +27,7 @@ from scipy.stats import qmc
 
 from equivocal.errors import UserError
 from equivocal.inference import SettingsTable
+from equivocal.store import read_toml
 from equivocal.study.grids import (
     GRIDS,
     READING,
@@ -126,6 +127,8 @@ def load_design(
         Where the file is wrong, before any work is done.
     """
     path = find_named_file(name_or_path, GRIDS, "grid")
+    if "design" not in read_toml(path):
+        raise UserError(f"{path} is a grid and has no table [design]; run it without --match.")
     file, source = read_grid_file(path, _DesignFile)
     given = {"trainings": trainings, "posteriors": posteriors, "rounds": rounds}
     numbers = {name: value for name, value in given.items() if value is not None}

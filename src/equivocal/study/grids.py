@@ -115,7 +115,6 @@ class _GridFile(SettingsTable):
     networks: int = Field(default=2, ge=1, le=10_000)
     one_at_a_time: dict[str, list[Any]] = Field(default={})
     factorial: dict[str, list[Any]] = Field(default={})
-    design: Any = None  # of a file that `equivocal.study.designs` reads
 
 
 class _SweepFile(SettingsTable):
@@ -170,9 +169,9 @@ def load_grid(name_or_path: str | Path, networks: int | None = None) -> Grid:
         Where the file is wrong, before any work is done.
     """
     path = find_named_file(name_or_path, GRIDS, "grid")
-    file, source = read_grid_file(path, _GridFile)
-    if file.design is not None:
+    if "design" in read_toml(path):
         raise UserError(f"{path} is a design and not a grid; run it with --match.")
+    file, source = read_grid_file(path, _GridFile)
     study = load_study(source, {"training.networks": networks or file.networks})
     own = find_own_choices(study)
     alone = _check_values(file.one_at_a_time, own, f"{path}, one_at_a_time")
