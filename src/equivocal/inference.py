@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
+import xarray as xr
 from pydantic import BaseModel, ConfigDict, Field
+from scipy.sparse import csr_array
 
 from equivocal.errors import UserError
 from equivocal.gestalt import Network, Run, features
@@ -24,6 +26,7 @@ from equivocal.world import Corpus
 __all__ = [
     "LastLayer",
     "Positive",
+    "RowsOfPosterior",
     "SamplerSettings",
     "SettingsTable",
     "collect_last_layer",
@@ -32,6 +35,8 @@ __all__ = [
 ]
 
 Positive = Annotated[float, Field(gt=0, lt=float("inf"))]
+RowsOfPosterior = Literal["every word", "last word", "drawn pairs"]
+NUM_PAIRS = 10_000  # N of §2.4, if it counts (constituent, probe) pairs and not sentences
 
 
 class SettingsTable(BaseModel):
@@ -91,20 +96,26 @@ def collect_last_layer(run: Run, network: Network, rows: str = "every word") -> 
         The training run, whose corpus gives the rows; its held-out sentences are left out.
     network : Network
         One of the run's networks.
-    rows : {"every word", "last word"}
-        Whether the questions asked after every word count, or only those after the last.
+    rows : {"every word", "last word", "drawn pairs"}
+        Whether the questions asked after every word count, only those after the last, or 10,000
+        drawn at random from all of them, the same for every network of a run.
 
     Returns
     -------
     LastLayer
         Features, targets and counts of the distinct rows, and the trained weights.
     """
-    return collect_rows(network, split_corpus(run.world, run.settings)[0], rows)
+    kept = split_corpus(run.world, run.settings)[0]
+    return collect_rows(network, kept, rows, seed=run.settings.seed)
 
 
-def collect_rows(network: Network, corpus: Corpus, rows: str = "every word") -> LastLayer:
+def collect_rows(
+    network: Network, corpus: Corpus, rows: str = "every word", *, seed: int = 0
+) -> LastLayer:
     """Collect the rows that a corpus gives a network's last layer (see `collect_last_layer`)."""
     asked = features(network, corpus)
+    if rows == "drawn pairs":
+        asked = _draw_pairs(asked, corpus, seed)
     if rows == "last word":
         asked = asked.isel(row=asked["last_word"].values)
     return LastLayer(
@@ -114,6 +125,22 @@ def collect_rows(network: Network, corpus: Corpus, rows: str = "every word") -> 
         trained=network.last_layer().values,
         sentences=float(corpus.weight.sum()),
     )
+
+
+def _draw_pairs(asked: xr.Dataset, corpus: Corpus, seed: int) -> xr.Dataset:
+    """Keep `NUM_PAIRS` of the single questions behind the rows, drawn without replacement."""
+    queries = corpus.queries
+    single = queries.triple_weight.astype(np.int64)
+    size = min(NUM_PAIRS, int(single.sum()))
+    drawn = np.random.default_rng(seed).multivariate_hypergeometric(single, size)
+    counts = np.bincount(queries.triple_pair, drawn, len(queries.weight))
+    shape = (len(counts), len(queries.answer_units))
+    where = (queries.triple_pair, queries.triple_answer)
+    answers = csr_array((drawn.astype(float), where), shape=shape)
+    targets = answers @ queries.answer_units.astype(float)
+    there = queries.weight > 0
+    chosen = asked.assign(counts=("row", counts[there]), targets=(("row", "unit"), targets[there]))
+    return chosen.isel(row=counts[there] > 0)
 
 
 def infer_posterior(

@@ -14,9 +14,9 @@ from equivocal.experiments.grids import run_multiverse
 from equivocal.gestalt import Run
 from equivocal.inference import collect_last_layer, infer_posterior
 from equivocal.study.grids import Grid, load_grid
+from equivocal.study.item_choices import find_all_items
 from equivocal.study.multiverse import (
-    compute_movements,
-    find_all_items,
+    compute_effect_shares,
     list_roles,
     make_curve_table,
     summarise_effect,
@@ -205,9 +205,8 @@ def test_summary_says_what_moves_the_effect(finished: tuple[Grid, Path, pd.DataF
     own["prior_variance"] = [1.0, 1.0, 5.0, 0.01]
     own["effect_agent"] = [0.1, 0.4, 0.15, -0.05]
     assert list_roles(own) == ["agent", "patient"]
-    found = compute_movements(own, "agent")
-    assert list(found.index) == ["num_steps", "prior_variance"]
-    assert found.tolist() == pytest.approx([0.3, 0.2])
+    shares = compute_effect_shares(own)
+    assert set(shares["choice"]) == {"num_steps", "prior_variance"}
     assert summarise_effect(own, "agent")["share_positive"] == 0.75
     assert summarise_effect(own, "agent")["median"] == pytest.approx(0.125)
     assert list(make_curve_table(own, "agent")) == [

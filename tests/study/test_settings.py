@@ -63,7 +63,7 @@ def test_written_settings_are_read_back(tmp_path: Path) -> None:
         ("training.seed=a", "^seed must be a whole number"),
         ("nuts.draw=1", "unknown setting 'nuts.draw': did you mean 'draws'?"),
         ("inference.samplers.paper.num_step=3", "did you mean 'num_steps'?"),
-        ("inference.rows=first", "'every word' or 'last word'"),
+        ("inference.rows=first", "'last word' or 'drawn pairs'"),
         ("inference.central_prior=2.0", "central_prior must be one of prior_variances"),
         ("name.first=3", "'name' is a value, not a table"),
         ("networks", "--set takes name=value"),

@@ -17,11 +17,14 @@ from equivocal.progress import err
 if TYPE_CHECKING:
     import pandas as pd
 
+    from equivocal.study.cluster import Hire
+
 __all__ = ["MULTIVERSE_EXAMPLES", "SWEEP_EXAMPLES", "multiverse", "sweep"]
 
 MULTIVERSE_EXAMPLES = (
     "Examples: `equivocal multiverse`, `equivocal multiverse --grid full --out runs/full`, "
-    "`equivocal multiverse --grid my_grid.toml --networks 4 --out runs/mine`"
+    "`equivocal multiverse --grid my_grid.toml --networks 4 --out runs/mine`, "
+    "`equivocal multiverse --match --out runs/match`"
 )
 SWEEP_EXAMPLES = (
     "Examples: `equivocal sweep --quick --vary training.seed=0,1,2 --out runs/seeds`, "
@@ -41,29 +44,77 @@ Scheduler = Annotated[
 
 def multiverse(
     grid: Annotated[
-        str, typer.Option(help="small (minutes), full (hours; resumes), or a file.toml.")
-    ] = "small",
+        str | None,
+        typer.Option(
+            help="small (minutes), full (hours; resumes), match (with --match), or a file.toml "
+            "[small, or match]."
+        ),
+    ] = None,
     folder: Folder = Path("runs/multiverse"),
     networks: Annotated[
-        int | None, typer.Option(min=1, help="How many networks [as the grid says: 2].")
+        int | None, typer.Option(min=1, help="How many networks [as the grid says].")
+    ] = None,
+    match: Annotated[
+        bool, typer.Option("--match", help="Which of the paper's results come out, and where?")
+    ] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="With --match: small networks; not to be quoted.")
+    ] = False,
+    trainings: Annotated[
+        int | None, typer.Option(min=1, help="With --match: how many trainings are tried.")
+    ] = None,
+    posteriors: Annotated[
+        int | None, typer.Option(min=1, help="With --match: how many posteriors for each.")
+    ] = None,
+    rounds: Annotated[
+        int | None, typer.Option(min=0, help="With --match: rounds of refinement.")
     ] = None,
     workers: Workers = None,
     scheduler: Scheduler = None,
 ) -> None:
     """Test whether the effect depends on a choice that the paper leaves open, over a grid of them.
 
-    Writes multiverse.csv and the specification curves. An interrupted run is resumed by the same
-    command, also on another machine.
+    Writes multiverse.csv and the specification curves. With --match, asks instead which of the
+    facts that the paper prints come out under which choices, and writes matches.csv. An interrupted
+    run is resumed by the same command, also on another machine.
     """
+    hire = _prepare_workers(folder, workers, scheduler)
+    if match:
+        numbers = {"trainings": trainings, "posteriors": posteriors, "rounds": rounds}
+        _match(grid or "match", folder, hire, networks=networks, quick=quick, **numbers)
+        return
+    if quick or trainings or posteriors or rounds is not None:
+        raise UserError("--quick, --trainings, --posteriors and --rounds go with --match; add it.")
     from equivocal.experiments.grids import run_multiverse
-    from equivocal.study.cluster import hire_workers
     from equivocal.study.grids import load_grid
 
-    the_grid, hire = load_grid(grid, networks), hire_workers(folder, workers, scheduler)
+    the_grid = load_grid(grid or "small", networks)
     with _exit_if_unfinished():
         result = run_multiverse(the_grid, folder, hire=hire)
     _show_effects(result.tables["multiverse"])
     out.print(f"wrote {folder / 'multiverse.csv'} and {folder / 'figures'}", soft_wrap=True)
+
+
+def _prepare_workers(folder: Path, workers: int | None, scheduler: str | None) -> "Hire":
+    from equivocal.study.cluster import hire_workers
+
+    return hire_workers(folder, workers, scheduler)
+
+
+def _match(grid: str, folder: Path, hire: "Hire", *, quick: bool, **numbers: int | None) -> None:
+    """Run a design and tell what was found, the answer first."""
+    from equivocal.experiments.matching import match_paper
+    from equivocal.study.designs import load_design
+
+    design = load_design(grid, quick=quick, **numbers)
+    with _exit_if_unfinished():
+        result = match_paper(folder, design=design, hire=hire)
+    for sentence in result.summary:
+        out.print(Text(sentence), soft_wrap=True)
+    _show_shares(result.tables["variance"])
+    out.print(f"wrote {folder / 'matches.csv'}, {folder / 'tables'} and {folder / 'figures'}")
+    if quick:
+        out.print("Results of small networks show that it runs; they are not to be quoted.")
 
 
 def sweep(
@@ -121,32 +172,42 @@ def _exit_if_unfinished() -> Iterator[None]:
 
 
 def _show_effects(table: "pd.DataFrame") -> None:
-    """Show how the effect is distributed over specifications, and what moves it most."""
+    """Show how the effect is distributed over specifications, and which choices explain it."""
     import pandas as pd
 
-    from equivocal.study.multiverse import compute_movements, list_roles, summarise_effect
+    from equivocal.study.multiverse import compute_effect_shares, list_roles, summarise_effect
 
     columns = {}
     for role in list_roles(table):
-        found, moved = summarise_effect(table, role), compute_movements(table, role)
-        cells = {
+        found = summarise_effect(table, role)
+        columns[f"indicated {role}"] = {
             "positive": f"{found['share_positive']:.0%}",
             "interval above zero": f"{found['share_interval_above']:.0%}",
             **{name: f"{found[name]:.2g}" for name in ("smallest", "median", "largest")},
         }
-        most = (f"{name} ({value:.2g})" for name, value in moved.items())
-        columns[f"indicated {role}"] = cells | dict(
-            zip(("moved most by", "then by"), most, strict=False)
-        )
     title = f"the effect under {len(table)} specifications"
     _show_frame(title, "activation, Bayesian − MLE", pd.DataFrame(columns))
+    _show_shares(compute_effect_shares(table))
     converged = int(table["converged"].sum())
     out.print(
         f"{int(table['networks'].iloc[0])} networks; {converged} of {len(table)} specifications "
-        "converged. Intervals are over network × item cells: they describe, they do not test. "
-        "In brackets: how far a choice alone moves the effect.",
+        "converged. Intervals are over network × item cells: they describe, they do not test.",
         style="dim",
     )
+
+
+def _show_shares(shares: "pd.DataFrame") -> None:
+    """Show how much of the variance each choice explains."""
+    texts = shares.assign(
+        text=[
+            f"{row.share:.0%} [{row.low:.0%}, {row.high:.0%}]"
+            for row in shares.itertuples(index=False)
+        ]
+    )
+    wide = texts.pivot(index="choice", columns="outcome", values="text")
+    wide = wide.loc[shares["choice"].unique(), shares["outcome"].unique()]
+    wide.columns = wide.columns.str.replace("_", ", ")
+    _show_frame("share of the variance that each choice explains alone", "choice", wide.fillna(""))
 
 
 def _show_verdicts(claims: "pd.DataFrame", points: int) -> None:

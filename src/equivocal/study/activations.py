@@ -130,11 +130,11 @@ def compute_activations(
             "central_prior": str(inference.central_prior),
         },
     )
-    others = _list_non_relevant(stimuli, settings)  # netCDF-3 has no empty dimensions
+    others = list_non_relevant(stimuli, settings)  # netCDF-3 has no empty dimensions
     return dataset.assign_coords(non_relevant=others) if others else dataset
 
 
-def _list_non_relevant(stimuli: Stimuli, settings: StudySettings) -> list[str]:
+def list_non_relevant(stimuli: Stimuli, settings: StudySettings) -> list[str]:
     """List the units named as non-relevant, or those that some items track and others do not."""
     if settings.stimuli.non_relevant:
         return list(settings.stimuli.non_relevant)
@@ -148,7 +148,7 @@ def _list_non_relevant(stimuli: Stimuli, settings: StudySettings) -> list[str]:
 
 def list_sampled_units(world: World, stimuli: Stimuli, settings: StudySettings) -> list[str]:
     """List the units whose posterior is sampled, in the world's order."""
-    wanted = {*stimuli.tracked_units, *_list_non_relevant(stimuli, settings)}
+    wanted = {*stimuli.tracked_units, *list_non_relevant(stimuli, settings)}
     everything = settings.inference.units == "all"
     return [unit for unit in world.units if everything or unit in wanted]
 

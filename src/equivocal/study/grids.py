@@ -15,12 +15,13 @@ A multiverse file varies choices that the paper leaves open; a sweep file varies
     "training.seed" = [0, 1, 2]
 
 In a multiverse the first value of a list is the study's own, so that a reader of the file sees what
-is varied. A new choice is a field of `Specification` and a line of `SETTINGS`.
+is varied. A new choice is a field of `Specification` and a line of `TRAINING`, `SETTINGS` or
+`READING`. Designs, which draw from lists of values instead of combining them, are in `designs`.
 """
 
 import tomllib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib import resources
 from itertools import product
 from math import prod
@@ -30,14 +31,14 @@ from typing import Any, Literal, TypeVar
 from pydantic import Field, ValidationError
 
 from equivocal.errors import UserError, explain_validation
-from equivocal.inference import Positive, SettingsTable
+from equivocal.inference import Positive, RowsOfPosterior, SettingsTable
 from equivocal.sampling.samplers.dropout_deterministic import NUM_STEPS, DropoutConfig
 from equivocal.store import read_toml, resolve_inside
 from equivocal.study.settings import StudySettings, find_named_file, load_study, parse_changes
 
 __all__ = ["Grid", "Point", "load_grid", "load_sweep", "make_sweep", "parse_varied"]
 
-_GRIDS = resources.files("equivocal.study") / "grids"
+GRIDS = resources.files("equivocal.study") / "grids"
 MOST_POINTS = 100_000  # of a grid; the full multiverse has 3,456
 
 
@@ -73,29 +74,39 @@ class Grid:
 class Specification(SettingsTable):
     """One value for each choice that the paper leaves open."""
 
+    recipe: Literal["paper", "fast", "sg2018"]  # of training, for all that is not chosen below
+    decay: Literal["decoupled", "coupled"]
+    weight_decay: float = Field(ge=0, lt=float("inf"))
+    loss: Literal["sum", "mean", "total"]
+    batch: int = Field(ge=0, le=1_000_000)  # sentences in a step; 0: questions drawn one by one
+    epochs: int = Field(ge=1, le=1_000_000)
+    patience: int = Field(ge=0, le=1_000_000)  # epochs until early stopping; 0: none
+    hidden: int = Field(ge=1, le=10_000)
     num_particles: int = Field(ge=2)  # J
     step_size: Literal["automatic"] | Positive  # Δτ
     num_steps: int = Field(ge=1)
     dropout_rate: float = Field(ge=0, lt=1)  # ρ
     taming: Literal["consistent", "printed"]
     prior_variance: Positive
-    weight_decay: float = Field(ge=0, lt=float("inf"))
-    hidden: int = Field(ge=1, le=10_000)
-    rows: Literal["every word", "last word"]
+    rows: RowsOfPosterior
+    evidence: Positive | Literal["sentence"]  # b, the weight of every row
+    critical_word: Literal["study", "verb", "last"]  # where activations are read
     items: Literal["study", "all"]  # those of the study, or every such item of its world
 
 
 CHOICES = tuple(Specification.model_fields)
-SETTINGS = {  # of the study; `items` is not one of them
+# choices about the training have the names of `TrainingSettings`
+TRAINING = (*("recipe", "decay", "weight_decay", "loss", "batch", "epochs", "patience", "hidden"),)
+READING = ("critical_word", "items")  # no settings of the study: where its answers are read
+SETTINGS = {  # of the study, for the choices about the posterior
     "num_particles": "inference.samplers.paper.num_particles",
     "num_steps": "inference.samplers.paper.num_steps",
     "step_size": "inference.samplers.paper.options.step_size",
     "dropout_rate": "inference.samplers.paper.options.dropout_rate",
     "taming": "inference.samplers.paper.options.taming",
     "prior_variance": "inference.central_prior",
-    "weight_decay": "training.weight_decay",
-    "hidden": "training.hidden",
     "rows": "inference.rows",
+    "evidence": "inference.samplers.paper.evidence",
 }
 
 
@@ -112,17 +123,19 @@ class _SweepFile(SettingsTable):
     vary: dict[str, Any] = Field(default={})
 
 
-_File = TypeVar("_File", _GridFile, _SweepFile)
+_File = TypeVar("_File", bound=SettingsTable)
 
 
-def _read_file(path: Path, model: type[_File]) -> tuple[_File, str | Path]:
+def read_grid_file(path: Path, model: type[_File]) -> tuple[_File, str | Path]:
     """Read a grid, and find the study that it names."""
+    content = read_toml(path)
     try:
-        file = model(**read_toml(path))
+        file = model(**content)
     except ValidationError as error:
         raise UserError(f"{path}: {explain_validation(error, model, 'key')}") from None
-    beside = resolve_inside(path.parent, file.study, "study")
-    return file, beside if beside.is_file() or beside.suffix == ".toml" else file.study
+    study = str(content.get("study", "paper"))
+    beside = resolve_inside(path.parent, study, "study")
+    return file, beside if beside.is_file() or beside.suffix == ".toml" else study
 
 
 def _combine(lists: dict[str, list[Any]], where: str) -> Iterator[dict[str, Any]]:
@@ -155,10 +168,12 @@ def load_grid(name_or_path: str | Path, networks: int | None = None) -> Grid:
     UserError
         Where the file is wrong, before any work is done.
     """
-    path = find_named_file(name_or_path, _GRIDS, "grid")
-    file, source = _read_file(path, _GridFile)
+    path = find_named_file(name_or_path, GRIDS, "grid")
+    if "design" in read_toml(path):
+        raise UserError(f"{path} is a design and not a grid; run it with --match.")
+    file, source = read_grid_file(path, _GridFile)
     study = load_study(source, {"training.networks": networks or file.networks})
-    own = _find_own_choices(study)
+    own = find_own_choices(study)
     alone = _check_values(file.one_at_a_time, own, f"{path}, one_at_a_time")
     crossed = _check_values(file.factorial, own, f"{path}, factorial")
     changes = [
@@ -166,23 +181,42 @@ def load_grid(name_or_path: str | Path, networks: int | None = None) -> Grid:
         *({name: value} for name, values in alone.items() for value in values),
         *_combine(crossed, f"{path}, factorial"),
     ]
-    varied = dict.fromkeys(own.model_copy(update=change) for change in changes)
+    varied = dict.fromkeys(change_specification(own, study, change) for change in changes)
     if len(varied) == 1:
         raise UserError(f"{path} varies nothing; give some choice a second value.")
-    return Grid(tuple(_make_point(study, one) for one in varied))
+    return Grid(tuple(make_point(study, one) for one in varied))
 
 
-def _make_point(study: StudySettings, specification: Specification) -> Point:
+def change_specification(
+    own: Specification, study: StudySettings, change: dict[str, Any]
+) -> Specification:
+    """Change some choices; another recipe brings its own values of the choices about training."""
+    if "recipe" in change:
+        training = study.training_settings.change({"recipe": change["recipe"]})
+        change = {name: getattr(training, name) for name in TRAINING} | change
+    return own.model_copy(update=change)
+
+
+def make_point(study: StudySettings, specification: Specification) -> Point:
+    """Make the study that a specification stands for."""
     varied = specification.model_dump()
-    changes = {setting: varied[name] for name, setting in SETTINGS.items()}
+    training = study.training_settings.change({name: varied[name] for name in TRAINING})
+    changes: dict[str, Any] = {"training": asdict(training)}
+    changes |= {setting: varied[name] for name, setting in SETTINGS.items()}
     changes["inference.prior_variances"] = [specification.prior_variance]
     if specification.step_size == "automatic":
         changes[SETTINGS["step_size"]] = None
     return Point(varied, study.change(changes))
 
 
-def _find_own_choices(study: StudySettings) -> Specification:
-    """Find what the study itself chose."""
+def find_own_choices(study: StudySettings) -> Specification:
+    """Find what the study itself chose.
+
+    Raises
+    ------
+    UserError
+        Where it has another sampler than the paper's.
+    """
     sampler, training = study.inference.samplers["paper"], study.training_settings
     if sampler.method != "dropout-deterministic":
         raise UserError(
@@ -192,15 +226,16 @@ def _find_own_choices(study: StudySettings) -> Specification:
     known = {name: value for name, value in sampler.options.items() if value is not None}
     config = DropoutConfig(**known)
     return Specification(
+        **{name: getattr(training, name) for name in TRAINING},
         num_particles=sampler.num_particles,
         step_size=config.step_size or "automatic",
         num_steps=sampler.num_steps or NUM_STEPS,
         dropout_rate=config.dropout_rate,
         taming=str(config.taming),
         prior_variance=study.inference.central_prior,
-        weight_decay=training.weight_decay,
-        hidden=training.hidden,
         rows=study.inference.rows,
+        evidence=sampler.evidence,
+        critical_word="study",
         items="study",
     )
 
@@ -209,6 +244,20 @@ def _check_values(
     lists: dict[str, list[Any]], own: Specification, where: str
 ) -> dict[str, list[Any]]:
     """Return the lists, each value checked and the first of each the study's own."""
+    checked = check_choices(lists, own, where)
+    for name, (first, *_) in checked.items():
+        if first != (wanted := getattr(own, name)):
+            raise UserError(
+                f"{where}: the first value of {name} must be the study's own, {wanted!r}, "
+                f"got {first!r}; put it first."
+            )
+    return checked
+
+
+def check_choices(
+    lists: dict[str, list[Any]], own: Specification, where: str
+) -> dict[str, list[Any]]:
+    """Return lists of values of choices, each value checked."""
     checked = {}
     for name, values in lists.items():
         choices = [own.model_dump() | {name: value} for value in values or [None]]
@@ -217,12 +266,6 @@ def _check_values(
         except ValidationError as error:
             why = explain_validation(error, Specification, "choice")
             raise UserError(f"{where}: {why}") from None
-        first, wanted = checked[name][0], getattr(own, name)
-        if first != wanted:
-            raise UserError(
-                f"{where}: the first value of {name} must be the study's own, {wanted!r}, "
-                f"got {first!r}; put it first."
-            )
     return checked
 
 
@@ -244,7 +287,7 @@ def load_sweep(path: Path) -> Grid:
     UserError
         Where the file or a point is wrong, before any work is done.
     """
-    file, source = _read_file(path, _SweepFile)
+    file, source = read_grid_file(path, _SweepFile)
     return make_sweep(source, dict(_join_names(file.vary)), quick=file.quick, from_file=True)
 
 

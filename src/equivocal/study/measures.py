@@ -6,11 +6,11 @@ Measures are activations of a few units at the critical word of each sentence.
 - "plausible ROLE": the ROLE in the baseline condition, where it is another unit (woman as agent)
 - "non-relevant agent": average over the units that belong to neither (chess, novel, … as agent)
 
-A new measure is one more `yield` in `_list_measures`; `equivocal.study.summaries` makes tables of
+A new measure is one more `yield` in `list_measures`; `equivocal.study.summaries` makes tables of
 the other selections.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pandas as pd
@@ -18,6 +18,7 @@ import xarray as xr
 
 from equivocal.errors import UserError, check_known, join_names
 
+Tracked = dict[str, dict[str, dict[str, str]]]  # units by condition, item and role
 KEYS = ["sampler", "prior", "network", "condition", "item", "measure", "probe"]
 
 
@@ -35,8 +36,9 @@ def compute_measures(dataset: xr.Dataset) -> pd.DataFrame:
         A row per sampler, prior, network, condition, item and measure; `mle`, `mean` and `truth`.
     """
     _check_units(dataset)
+    listed = list_measures(get_tracked(dataset), list_non_relevant(dataset))
     parts = []
-    for condition, item, measure, probe, units in _list_measures(dataset):
+    for condition, item, measure, probe, units in listed:
         position = int(dataset["critical"].sel(condition=condition, item=item))
         here = dataset[["mle", "mean", "truth"]].sel(
             condition=condition, item=item, position=position, probe=probe, unit=units
@@ -66,9 +68,18 @@ def find_central_prior(dataset: xr.Dataset) -> float:
     return float(near[0])
 
 
-def _list_measures(dataset: xr.Dataset) -> Iterator[tuple[str, str, str, str, list[str]]]:
-    """Yield condition, item, name, probe and units of each measure."""
-    tracked = get_tracked(dataset)
+def list_measures(
+    tracked: Tracked, non_relevant: Sequence[str]
+) -> Iterator[tuple[str, str, str, str, list[str]]]:
+    """Yield condition, item, name, probe and units of each measure.
+
+    Parameters
+    ----------
+    tracked : dict
+        Units by condition, item and role; the first condition is the baseline.
+    non_relevant : sequence of str
+        Units that should stay off; those of an item itself are left out there.
+    """
     baseline = next(iter(tracked.values()))
     for condition, items in tracked.items():
         for item, indicated in items.items():
@@ -77,7 +88,9 @@ def _list_measures(dataset: xr.Dataset) -> Iterator[tuple[str, str, str, str, li
             for role, unit in baseline[item].items():
                 if indicated.get(role, unit) != unit:
                     yield condition, item, f"plausible {role}", role, [unit]
-            if indicated and (others := list_non_relevant(dataset, item)):
+            own = {unit for rows in tracked.values() for unit in rows[item].values()}
+            others = [unit for unit in non_relevant if unit not in own]
+            if indicated and others:
                 role = "agent" if "agent" in indicated else next(iter(indicated))
                 yield condition, item, f"non-relevant {role}", role, others
 
@@ -98,9 +111,9 @@ def _check_units(dataset: xr.Dataset) -> None:
         )
 
 
-def get_tracked(dataset: xr.Dataset) -> dict[str, dict[str, dict[str, str]]]:
+def get_tracked(dataset: xr.Dataset) -> Tracked:
     """Return the tracked units of a dataset by condition, item and role."""
-    tracked: dict[str, dict[str, dict[str, str]]] = {}
+    tracked: Tracked = {}
     listed = dataset["tracked"].to_series()
     for (condition, item, role), unit in zip(listed.index.to_list(), listed, strict=True):
         units = tracked.setdefault(condition, {}).setdefault(item, {})

@@ -17,19 +17,22 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit
 
-from equivocal.errors import UserError
 from equivocal.gestalt import Run
 from equivocal.inference import LastLayer, collect_last_layer, infer_posterior
 from equivocal.store.store import hash_content, hash_files
 from equivocal.study.comparisons import collect_features, list_questions
-from equivocal.study.grids import CHOICES, Grid, Point
-from equivocal.study.stimuli import Stimuli, Stimulus, load_stimuli
+from equivocal.study.grids import CHOICES, TRAINING, Grid, Point
+from equivocal.study.item_choices import choose_items
+from equivocal.study.stimuli import load_stimuli
 from equivocal.study.tasks import Parcel, Task, make_scratch_folder
-from equivocal.world import Utterance, World
+from equivocal.study.variance import compute_variance_shares
+from equivocal.world import World
 
 __all__ = [
-    "compute_movements",
+    "collect_layers",
+    "compute_effect_shares",
     "list_roles",
+    "load_run",
     "make_curve_table",
     "make_effect_tasks",
     "summarise_effect",
@@ -45,18 +48,21 @@ def make_effect_tasks(grid: Grid) -> dict[str, Task]:
     world, source = World.load(study.world_source), study.stimuli_path
     own = load_stimuli(source, world)
     condition, stimuli_key = own.conditions[-1], hash_files(source)
-    watched = {"study": list_questions(own, condition)}
-    if any(point.varied["items"] == "all" for point in grid.points):
-        watched["all"] = list_questions(find_all_items(own, world), condition)
+    readings = {_get_reading(point) for point in grid.points}
+    watched = {one: list_questions(choose_items(own, world, *one), condition) for one in readings}
     tasks = {}
     for point in grid.points:
         training, inference = point.settings.training_settings, point.settings.inference
-        there, sampler = watched[point.varied["items"]], inference.samplers["paper"].model_dump()
+        there, sampler = watched[_get_reading(point)], inference.samplers["paper"].model_dump()
         what = [world.fingerprint, stimuli_key, condition]
         key = hash_content(point.varied, sampler, inference.seed, asdict(training), *what)
         is_valid = partial(_is_effect, point.varied, list(there["probe"].unique()))
         tasks[key] = Task(world, training, _measure_effect, (point, there), is_valid)
     return tasks
+
+
+def _get_reading(point: Point) -> tuple[str, str]:
+    return point.varied["items"], point.varied["critical_word"]
 
 
 def _is_effect(choices: dict[str, Any], roles: Sequence[str], row: Any) -> bool:
@@ -74,7 +80,7 @@ def _is_effect(choices: dict[str, Any], roles: Sequence[str], row: Any) -> bool:
 def _measure_effect(networks: Parcel, point: Point, asked: pd.DataFrame) -> dict[str, Any]:
     """Measure the effect at one point, on a worker."""
     inference = point.settings.inference
-    run, layers = _load_run(networks), _collect_layers(networks, inference.rows)
+    run, layers = load_run(networks), collect_layers(networks, inference.rows)
     column, units = pd.factorize(asked["unit"])
     units_watched = [run.world.units.index(unit) for unit in units]
     trained, bayes, infos = [], [], []
@@ -100,15 +106,17 @@ def _measure_effect(networks: Parcel, point: Point, asked: pd.DataFrame) -> dict
 
 
 @lru_cache(maxsize=1)  # points that share networks follow one another
-def _load_run(networks: Parcel) -> Run:
+def load_run(networks: Parcel) -> Run:
+    """Load trained networks, on a worker."""
     with make_scratch_folder() as folder:
         networks.unpack(folder)
         return Run.load(folder)
 
 
-@lru_cache(maxsize=2)  # every word and last word
-def _collect_layers(networks: Parcel, rows: str) -> list[LastLayer]:
-    run = _load_run(networks)
+@lru_cache(maxsize=3)  # every word, last word, drawn pairs
+def collect_layers(networks: Parcel, rows: str) -> list[LastLayer]:
+    """Collect the rows of every network, on a worker."""
+    run = load_run(networks)
     return [collect_last_layer(run, network, rows) for network in run.networks]
 
 
@@ -135,28 +143,25 @@ def make_curve_table(table: pd.DataFrame, role: str) -> pd.DataFrame:
     return pd.DataFrame({**shown, **{name.replace("_", " "): table[name] for name in varied}})
 
 
-def compute_movements(table: pd.DataFrame, role: str) -> "pd.Series[float]":
-    """Compute how far each choice alone moves the effect.
+def compute_effect_shares(table: pd.DataFrame) -> pd.DataFrame:
+    """Compute how much of the variance of each role's effect the choices explain.
 
     Parameters
     ----------
     table : DataFrame
         As `run_multiverse` returns it.
-    role : str
-        Whose effect is looked at.
 
     Returns
     -------
-    Series
-        By choice, largest first: the largest range of the effect with all other choices fixed.
+    DataFrame
+        As `equivocal.study.variance.compute_variance_shares` returns it, for every role.
     """
-    effect, moved = f"effect_{role}", {}
-    for name in CHOICES:
-        if table[name].nunique() > 1:
-            others = [other for other in CHOICES if other != name]
-            groups = table.groupby(others, sort=False)[effect]
-            moved[name] = float((groups.max() - groups.min()).max())
-    return pd.Series(moved, dtype=float).sort_values(ascending=False, kind="stable")
+    trained = table.assign(training=table.groupby(list(TRAINING), sort=False).ngroup())
+    outcomes = [f"effect_{role}" for role in list_roles(table)]
+    return pd.concat(
+        [compute_variance_shares(trained, one, CHOICES, group="training") for one in outcomes],
+        ignore_index=True,
+    )
 
 
 def summarise_effect(table: pd.DataFrame, role: str) -> dict[str, float]:
@@ -182,84 +187,3 @@ def summarise_effect(table: pd.DataFrame, role: str) -> dict[str, float]:
         "median": float(effect.median()),
         "largest": float(effect.max()),
     }
-
-
-def find_all_items(stimuli: Stimuli, world: World) -> Stimuli:
-    """Find every item of a world that is built like those of a study.
-
-    The first item of the study is the pattern. A sentence of the world is an item if it begins with
-    as many constituents, the same markers, and the same agent. In the paper's world these are all
-    pairs of a situation and what the woman does there to what: sixteen, of which the study has
-    eight. The reversal is the same sentence with agent and patient exchanged, whatever the world
-    makes of it.
-
-    Parameters
-    ----------
-    stimuli : Stimuli
-        Of a study whose last condition exchanges agent and patient of the first.
-    world : World
-        Whose sentences are looked through.
-
-    Raises
-    ------
-    UserError
-        Where the study's stimuli are built otherwise.
-    """
-    baseline, reversal = stimuli.conditions[0], stimuli.conditions[-1]
-    pattern, turned = (stimuli.rows[name, stimuli.items[0]] for name in (baseline, reversal))
-    agent, patient = (_find_position(pattern, role, world) for role in ("agent", "patient"))
-    if turned.utterance.tokens != _exchange(pattern.utterance, agent, patient).tokens:
-        raise UserError(
-            "items = 'all' needs a study whose last condition exchanges agent and patient of the "
-            f"first, unlike {str(pattern.utterance)!r} and {str(turned.utterance)!r}; leave it out."
-        )
-    rows: dict[tuple[str, str], Stimulus] = {}
-    for utterance in _find_similar(pattern, agent, world):
-        who, what = (utterance.constituents[place].word for place in (agent, patient))
-        if who == what:
-            continue
-        if unknown := {who, what} - set(world.units):
-            raise UserError(
-                f"items = 'all' needs a unit named {min(unknown)!r}, as the word; leave it out."
-            )
-        name = str(utterance)
-        back = _exchange(utterance, agent, patient)
-        tracked, exchanged = {"agent": who, "patient": what}, {"agent": what, "patient": who}
-        rows[baseline, name] = Stimulus(baseline, name, utterance, pattern.critical, tracked)
-        rows[reversal, name] = Stimulus(reversal, name, back, turned.critical, exchanged)
-    return Stimuli((baseline, reversal), tuple(dict.fromkeys(item for _, item in rows)), rows)
-
-
-def _find_similar(pattern: Stimulus, agent: int, world: World) -> list[Utterance]:
-    """Find beginnings of sentences that fit the pattern, each once, likeliest first."""
-    wanted = pattern.utterance.constituents
-    markers = [part.marker for part in wanted]
-    found: dict[tuple[tuple[str, ...], ...], Utterance] = {}
-    for sentence in world.sentences:
-        heard = world.parse(sentence.text).first(len(wanted))
-        same_markers = [part.marker for part in heard] == markers
-        if same_markers and heard.constituents[agent].word == wanted[agent].word:
-            found.setdefault(heard.tokens, heard)
-    return list(found.values())
-
-
-def _find_position(row: Stimulus, role: str, world: World) -> int:
-    """Find where in a sentence the filler of a role stands."""
-    unit = row.tracked.get(role)
-    places = [
-        place
-        for place, part in enumerate(row.utterance)
-        if unit and world.find_filler_units(part.word)[world.units.index(unit)]
-    ]
-    if len(places) != 1:
-        raise UserError(
-            f"items = 'all' needs one word for the {role} of {str(row.utterance)!r}, found "
-            f"{len(places)}; track it in the stimulus file, or leave items out."
-        )
-    return places[0]
-
-
-def _exchange(utterance: Utterance, one: int, other: int) -> Utterance:
-    parts = list(utterance.constituents)
-    parts[one], parts[other] = parts[other], parts[one]
-    return Utterance(tuple(parts))

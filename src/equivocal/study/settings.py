@@ -22,7 +22,7 @@ from equivocal.errors import (
     locate_mistake,
 )
 from equivocal.gestalt import TrainingSettings
-from equivocal.inference import Positive, SamplerSettings, SettingsTable
+from equivocal.inference import Positive, RowsOfPosterior, SamplerSettings, SettingsTable
 from equivocal.store import read_toml, resolve_inside
 from equivocal.store.files import write_text_atomically
 from equivocal.world import list_shipped_worlds, split_world_name
@@ -39,7 +39,7 @@ class InferenceSettings(SettingsTable):
 
     prior_variances: tuple[Positive, ...] = (0.01, 1.0, 5.0)
     central_prior: Positive = 1.0
-    rows: Literal["every word", "last word"] = "every word"
+    rows: RowsOfPosterior = "every word"
     units: Literal["all", "tracked"] = "all"  # tracked: with those that should stay off
     seed: int = Field(default=0, ge=0)
     samplers: dict[str, SamplerSettings]

@@ -1,0 +1,185 @@
+"""Is there any reading of the paper under which its results come out? A design of specifications.
+
+Trains the networks of a design, samples the posteriors, judges every printed fact, refines the
+design next to the best specifications, and tells what was found. Every result is saved as it
+arrives and reused by the same call. Which specifications there are is decided in
+`equivocal.study.designs`, what is a fact in `equivocal.study.facts`.
+"""
+
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from equivocal.experiments.result import Result, write_tables
+from equivocal.progress import Advance, progress
+from equivocal.store.files import write_text_atomically
+from equivocal.store.locks import hold_folder
+from equivocal.study.claims import find_impossible_numbers
+from equivocal.study.cluster import Hire, work_alone
+from equivocal.study.designs import Design, load_design, refine_design
+from equivocal.study.grids import CHOICES, Specification
+from equivocal.study.matching import (
+    answer_in_words,
+    find_best,
+    tabulate_facts,
+    tabulate_matches,
+    tabulate_together,
+)
+from equivocal.study.readings import make_reading_tasks, make_training_tasks
+from equivocal.study.tasks import Done, run_missing
+from equivocal.study.variance import compute_variance_shares
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["MatchResult", "match_paper", "train_design"]
+
+OUTCOMES = ("effect_agent", "effect_patient", "met")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MatchResult(Result):
+    """Which facts each specification meets: `.tables["matches"]`; the answer is `.summary[0]`.
+
+    The other tables: `facts`, `together` (pairs of facts), `variance` (what each choice explains)
+    and `impossible` (printed numbers that no data can give, and which are not counted).
+    """
+
+    def draw(self) -> "dict[str, Figure]":
+        """Draw the map of facts that can be had together, and the shares of variance."""
+        from equivocal.report.match_figures import draw_facts_together, draw_variance_shares
+
+        figures = {"facts_together": draw_facts_together(self.tables["together"])}
+        if len(self.tables["variance"]):
+            figures["variance_shares"] = draw_variance_shares(self.tables["variance"])
+        return figures
+
+
+def match_paper(
+    out: str | Path = "runs/match",
+    *,
+    design: Design | str | Path = "match",
+    quick: bool = False,
+    hire: Hire = work_alone,
+    on_step: Advance | None = None,
+) -> MatchResult:
+    """Find out which facts of the paper each specification of a design meets.
+
+    Parameters
+    ----------
+    out : str or Path
+        The folder for matches.csv, tables/, figures/, and what is finished.
+    design : Design, str or Path
+        A design, "match", or a design file.
+    quick : bool
+        A few small networks: does it run? Of no effect on a `Design`.
+    hire : callable
+        Who does the work: by default this process, without Dask; `hire_workers` starts others.
+    on_step : callable, optional
+        Called with the number of points done, the total and how many trainings are left, instead
+        of showing progress on the terminal.
+
+    Raises
+    ------
+    UnfinishedError
+        Where a point failed; the results of the others are saved.
+    """
+    design = design if isinstance(design, Design) else load_design(design, quick=quick)
+    folder = Path(out)
+    with hold_folder(folder):
+        matches = _run_rounds(design, folder, hire, on_step)
+        write_text_atomically(folder / "matches.csv", matches.to_csv(index=False))
+        result = MatchResult(
+            name="match",
+            tables=_tabulate(matches),
+            settings=_describe(design),
+            summary=answer_in_words(matches),
+        )
+        tables = {name: table for name, table in result.tables.items() if name != "matches"}
+        write_tables(folder / "tables", tables)
+        write_text_atomically(folder / "answer.txt", "\n".join(result.summary) + "\n")
+        result.save_figures(folder)
+    return result
+
+
+def train_design(
+    out: str | Path = "runs/match",
+    *,
+    design: Design | str | Path = "match",
+    quick: bool = False,
+    hire: Hire = work_alone,
+    on_step: Advance | None = None,
+) -> pd.DataFrame:
+    """Train the networks of a design and nothing else; `match_paper` finds them in the folder.
+
+    For a machine that trains faster than the one that does the rest. Needs neither Dask nor
+    Matplotlib. The parameters are those of `match_paper`; trainings of later rounds depend on its
+    results, and are left to it.
+
+    Returns
+    -------
+    DataFrame
+        Scores of the networks: `key`, `network`, `unit_accuracy`, `exact_match`.
+    """
+    design = design if isinstance(design, Design) else load_design(design, quick=quick)
+    with hold_folder(Path(out)):
+        done = _run(make_training_tasks(design), Path(out), hire, on_step)
+    done.check()
+    scores = [pd.DataFrame(row).assign(key=key) for key, row in done.results.items()]
+    return pd.concat(scores).rename_axis("network").reset_index()
+
+
+def _run_rounds(design: Design, folder: Path, hire: Hire, on_step: Advance | None) -> pd.DataFrame:
+    """Run the design and its refinements; each round depends on the results before it alone."""
+    points: dict[str, Specification] = {}
+    rounds: dict[str, int] = {}
+    records: dict[str, Any] = {}
+    new, matches = list(design.points), pd.DataFrame()
+    for number in range(design.size.rounds + 1):
+        tasks = make_reading_tasks(design, new)
+        for key, point in zip(tasks, new, strict=True):
+            points.setdefault(key, point)
+            rounds.setdefault(key, number)
+        done = _run(tasks, folder, hire, on_step)
+        done.check()
+        records |= done.results
+        matches = tabulate_matches(design, points, records, rounds)
+        best = [points[key] for key in find_best(matches, design.size.near)]
+        seed = design.size.seed + 2 + number
+        new = refine_design(design, best, list(points.values()), seed)
+        if not new:
+            break
+    return matches
+
+
+def _run(tasks: dict[str, Any], folder: Path, hire: Hire, on_step: Advance | None) -> Done:
+    with nullcontext(on_step) if on_step else progress("match") as advance:
+        return run_missing(tasks, folder, hire, advance)
+
+
+def _tabulate(matches: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    spread = matches[matches["round"] == 0]  # refined points are not spread over the choices
+    shares = [
+        compute_variance_shares(spread, outcome, CHOICES, group="training") for outcome in OUTCOMES
+    ]
+    return {
+        "matches": matches,
+        "facts": tabulate_facts(matches),
+        "together": tabulate_together(matches),
+        "variance": pd.concat(shares, ignore_index=True),
+        "impossible": find_impossible_numbers(),
+    }
+
+
+def _describe(design: Design) -> dict[str, Any]:
+    return {
+        "study": design.study.name,
+        "quick": design.study.quick_run,
+        "networks": design.study.training_settings.networks,
+        "design": design.size.model_dump(),
+        "levels": design.levels,
+        "printed": design.printed,
+    }

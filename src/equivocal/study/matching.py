@@ -1,0 +1,210 @@
+"""Which facts of the paper each specification meets, which can be had together, and the nearest.
+
+`tabulate_matches` makes a row for each specification and reading from the records of
+`equivocal.study.readings`; everything else is computed from that table.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from equivocal.errors import join_names
+from equivocal.study.designs import Design
+from equivocal.study.facts import judge_facts, load_facts
+from equivocal.study.grids import CHOICES, TRAINING, Specification
+from equivocal.study.readings import STATE, Reading, list_readings
+
+__all__ = [
+    "answer_in_words",
+    "find_best",
+    "find_nearest",
+    "tabulate_facts",
+    "tabulate_matches",
+    "tabulate_together",
+]
+
+MOST = 5  # examples in a sentence
+
+
+def tabulate_matches(
+    design: Design,
+    points: Mapping[str, Specification],
+    records: Mapping[str, dict[str, Any]],
+    rounds: Mapping[str, int],
+) -> pd.DataFrame:
+    """Make a row for each specification: its choices, what it meets, and the effect.
+
+    Parameters
+    ----------
+    design : Design
+        Which says what the paper prints about choices.
+    points, records, rounds : mapping
+        Specification, record and round of the design (0: before refinement), by key.
+
+    Returns
+    -------
+    DataFrame
+        `key`, `round`, `training` (a number), `as_printed`, the choices, a column for each fact (1,
+        0 or NaN), `met`, `claims_met`, `numbers_met`, `undecided`, `effect_agent`, `effect_patient`
+        and the state of the sampler.
+    """
+    trainings: dict[tuple[Any, ...], int] = {}
+    rows = []
+    for key, record in records.items():
+        choices = points[key].model_dump()
+        training = tuple(choices[name] for name in TRAINING)
+        number = trainings.setdefault(training, len(trainings))
+        for (items, word), reading in list_readings(record).items():
+            own = choices | {"items": items, "critical_word": word}
+            row = {"key": key, "round": rounds[key], "training": number}
+            row |= {"as_printed": design.is_as_printed(own), **own}
+            facts = judge_facts(reading)
+            state = {name: record[name] for name in STATE}
+            rows.append(row | facts | _count(facts) | _measure_effects(reading) | state)
+    return pd.DataFrame(rows)
+
+
+def _count(facts: dict[str, float]) -> dict[str, int]:
+    """Count the facts that are met, by kind."""
+    kinds = {fact["id"]: fact["kind"] for fact in load_facts()}
+    met = [kinds[name] for name, value in facts.items() if value == 1]
+    return {
+        "met": len(met),
+        "claims_met": met.count("claim"),
+        "numbers_met": met.count("number"),
+        "undecided": int(np.isnan(list(facts.values())).sum()),
+    }
+
+
+def _measure_effects(reading: Reading) -> dict[str, float]:
+    """Measure Bayesian − trained activation of the indicated words of reversals."""
+    effects = {}
+    for role in ("agent", "patient"):
+        bayes, mle = (reading.get("reversal", f"indicated {role}", name) for name in ("1.0", "mle"))
+        effects[f"effect_{role}"] = float((bayes - mle).mean()) if bayes.size else np.nan
+    return effects
+
+
+def find_best(matches: pd.DataFrame, number: int) -> list[str]:
+    """Return the keys of the specifications that meet most facts, one for each training."""
+    ordered = matches.sort_values(["met", "claims_met"], ascending=False, kind="stable")
+    return [str(key) for key in ordered.drop_duplicates("training")["key"].head(number)]
+
+
+def find_nearest(matches: pd.DataFrame) -> pd.Series:
+    """Return the row that meets most claims, and among those most facts."""
+    return matches.sort_values(["claims_met", "met"], ascending=False, kind="stable").iloc[0]
+
+
+def tabulate_facts(matches: pd.DataFrame) -> pd.DataFrame:
+    """Tabulate each fact: where it is printed, and how many specifications meet it."""
+    nearest, rows = find_nearest(matches), []
+    for fact in load_facts():
+        values = matches[fact["id"]].to_numpy(float)
+        row = {name: fact[name] for name in ("id", "kind", "text", "where")}
+        row["met_by"] = np.count_nonzero(values == 1)
+        row["as_printed"] = np.count_nonzero(values[matches["as_printed"]] == 1)
+        row["undecided"] = np.count_nonzero(np.isnan(values))
+        rows.append(row | {"nearest": nearest[fact["id"]]})
+    return pd.DataFrame(rows)
+
+
+def tabulate_together(matches: pd.DataFrame) -> pd.DataFrame:
+    """Count for each pair of facts how many specifications meet both.
+
+    Returns
+    -------
+    DataFrame
+        `first`, `second`, `both`, and `of`: how many decide both. The pair of a fact with itself
+        counts how many meet it.
+    """
+    names = [fact["id"] for fact in load_facts()]
+    met = (matches[names] == 1).to_numpy(int)
+    known = matches[names].notna().to_numpy(int)
+    both, of = met.T @ met, known.T @ known
+    first, second = np.indices(both.shape)
+    labels = np.array(names)
+    return pd.DataFrame(
+        {
+            "first": labels[first.ravel()],
+            "second": labels[second.ravel()],
+            "both": both.ravel(),
+            "of": of.ravel(),
+        }
+    )
+
+
+def answer_in_words(matches: pd.DataFrame) -> tuple[str, ...]:
+    """Answer whether the paper's results come out under any specification, in plain words."""
+    facts = load_facts()
+    claims = [fact["id"] for fact in facts if fact["kind"] == "claim"]
+    numbers = len(facts) - len(claims)
+    printed = matches[matches["as_printed"]]
+    parts = [_answer_first(matches, printed, claims, len(facts))]
+    nearest = find_nearest(matches)
+    missed = [fact["text"] for fact in facts if fact["id"] in claims and nearest[fact["id"]] != 1]
+    parts.append(
+        f"The nearest specification meets {nearest['claims_met']} of {len(claims)} claims and "
+        f"{nearest['numbers_met']} of {numbers} printed numbers; it {_describe(nearest, matches)}. "
+        + (f"Claims that it misses: {'; '.join(missed)}." if missed else "It misses no claim.")
+    )
+    never = [fact for fact in facts if not (matches[fact["id"]] == 1).any()]
+    if never:
+        lost = [fact["text"] for fact in never if fact["kind"] == "claim"]
+        parts.append(
+            f"Never met: {len(never) - len(lost)} printed numbers and {len(lost)} claims"
+            + (f" ({'; '.join(lost)})." if lost else ".")
+        )
+    if apart := _find_apart(matches):
+        texts = {fact["id"]: fact["text"] for fact in facts}
+        pairs = "; ".join(f"{texts[one]!r} with {texts[other]!r}" for one, other in apart[:MOST])
+        parts.append(
+            f"{len(apart)} pairs of claims are each met somewhere and never together, the most "
+            f"frequent of them: {pairs}."
+        )
+    return tuple(parts)
+
+
+def _answer_first(
+    matches: pd.DataFrame, printed: pd.DataFrame, claims: list[str], facts: int
+) -> str:
+    """Say yes or no, first for specifications that keep everything that the paper prints."""
+    tried = f"{len(matches)} specifications"
+    kept = f"{len(printed)} of which keep every number that the paper prints about its method"
+    for there, whose in ((printed, "as printed"), (matches, "not as printed")):
+        complete, nearly = (int((there[what] == n).sum()) for what, n in _goals(claims, facts))
+        if complete:
+            return f"Yes: of {tried}, {kept}, {complete} ({whose}) meet all {facts} facts."
+        if nearly:
+            return (
+                f"In part: of {tried}, {kept}, {nearly} ({whose}) meet all {len(claims)} claims, "
+                "but none also meets all printed numbers."
+            )
+    return f"No: of {tried}, {kept}, none meets all {len(claims)} claims of the paper at once."
+
+
+def _goals(claims: list[str], facts: int) -> tuple[tuple[str, int], tuple[str, int]]:
+    return ("met", facts), ("claims_met", len(claims))
+
+
+def _find_apart(matches: pd.DataFrame) -> list[tuple[str, str]]:
+    """Find pairs of claims that are each met somewhere, but nowhere together."""
+    table = tabulate_together(matches).set_index(["first", "second"])["both"].unstack(sort=False)
+    names = [fact["id"] for fact in load_facts() if fact["kind"] == "claim"]
+    alone = {name: int(table.loc[name, name]) for name in names}
+    pairs = [
+        (one, other)
+        for place, one in enumerate(names)
+        for other in names[place + 1 :]
+        if alone[one] and alone[other] and not table.loc[one, other]
+    ]
+    return sorted(pairs, key=lambda pair: -min(alone[pair[0]], alone[pair[1]]))
+
+
+def _describe(row: pd.Series, matches: pd.DataFrame) -> str:
+    """Say where a specification departs from the study's own, which is the first row."""
+    own = matches.iloc[0]
+    apart = [f"{name.replace('_', ' ')} {row[name]}" for name in CHOICES if row[name] != own[name]]
+    return f"differs from the study in {join_names(apart, most=99)}" if apart else "is the study's"
