@@ -24,6 +24,8 @@ from equivocal.study.statistics import compute_largest_p
 from equivocal.study.tables import PRINTED_STUDIES, load_printed_values
 from equivocal.study.verdicts import NOT_RUN, Entry, Facts, Finding, MissingError
 
+__all__ = ["find_impossible_numbers"]
+
 COLUMNS = ["id", "claim", "where", "printed", "at_paper_steps", "at_convergence", "verdict", "why"]
 RULES: dict[str, Callable[[Entry, Facts, str], Finding]] = {
     name.removeprefix("judge_"): rule

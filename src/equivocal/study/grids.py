@@ -36,7 +36,16 @@ from equivocal.sampling.samplers.dropout_deterministic import NUM_STEPS, Dropout
 from equivocal.store import read_toml, resolve_inside
 from equivocal.study.settings import StudySettings, find_named_file, load_study, parse_changes
 
-__all__ = ["Grid", "Point", "load_grid", "load_sweep", "make_sweep", "parse_varied"]
+__all__ = [
+    "CHOICES",
+    "Grid",
+    "Point",
+    "Specification",
+    "load_grid",
+    "load_sweep",
+    "make_sweep",
+    "parse_varied",
+]
 
 GRIDS = resources.files("equivocal.study") / "grids"
 MOST_POINTS = 100_000  # of a grid; the full multiverse has 3,456
