@@ -63,6 +63,7 @@ def match_paper(
     *,
     design: Design | str | Path = "match",
     quick: bool = False,
+    figures: bool = True,
     hire: Hire = work_alone,
     on_step: Advance | None = None,
 ) -> MatchResult:
@@ -76,6 +77,8 @@ def match_paper(
         A design, "match", or a design file.
     quick : bool
         A few small networks: does it run? Of no effect on a `Design`.
+    figures : bool
+        Whether to draw; a machine without Matplotlib can do all the rest.
     hire : callable
         Who does the work: by default this process, without Dask; `hire_workers` starts others.
     on_step : callable, optional
@@ -101,7 +104,8 @@ def match_paper(
         tables = {name: table for name, table in result.tables.items() if name != "matches"}
         write_tables(folder / "tables", tables)
         write_text_atomically(folder / "answer.txt", "\n".join(result.summary) + "\n")
-        result.save_figures(folder)
+        if figures:
+            result.save_figures(folder)
     return result
 
 
