@@ -12,15 +12,11 @@ from equivocal.sampling.engine.plan import make_plan
 from equivocal.sampling.engine.problem import Likelihood, Problem
 from equivocal.sampling.engine.queue import run_flow
 from equivocal.sampling.engine.settings import Outcome, RunSettings
-from equivocal.sampling.engine.squares import (
-    compute_curvatures,
-    compute_variances,
-    form_products,
-    rotate,
-)
+from equivocal.sampling.engine.squares import Shared, form_products, rotate
 from equivocal.sampling.samplers import laplace
 from equivocal.sampling.samplers.mean_field import RULE, run_gaussian
 
+BUDGETS = (1 << 26, 90_000, 70_000)  # bytes: for products, for shared rows, for neither
 SETTINGS = RunSettings(num_particles=20, num_steps=None, tolerance=5e-4, seed=0, memory_budget=None)
 
 
@@ -83,14 +79,17 @@ def test_a_neighbouring_solution_is_a_start() -> None:
 def test_products_are_shared_only_where_they_fit() -> None:
     problem = make_problem()
     sizes = {"per_output": 8 * 15**2, "per_row": 45, "pad": True, "share": True}
-    roomy, tight = (make_plan(problem, budget, **sizes) for budget in (1 << 26, 90_000))
-    assert roomy.shared
-    assert not tight.shared
-    found, expected = (
-        run_gaussian(problem, RULE, replace(SETTINGS, memory_budget=budget))
-        for budget in (1 << 26, 90_000)
+    plans = [make_plan(problem, budget, **sizes) for budget in BUDGETS]
+    assert [(plan.shared, plan.products) for plan in plans] == [
+        (True, True),
+        (True, False),
+        (False, False),
+    ]
+    expected, *others = (
+        run_gaussian(problem, RULE, replace(SETTINGS, memory_budget=budget)) for budget in BUDGETS
     )
-    assert_same(found, expected, 1e-3)
+    for found in others:
+        assert_same(found, expected, 1e-3)
 
 
 def test_what_shared_products_cannot_do_is_done_with_care() -> None:
@@ -107,14 +106,16 @@ def test_what_shared_products_cannot_do_is_done_with_care() -> None:
     assert_same(found, expected, 2e-3)
 
 
-def test_products_give_variances_and_curvatures() -> None:
+@pytest.mark.parametrize("formed", [True, False])
+def test_products_give_variances_and_curvatures(formed: bool) -> None:
     """(29) against the plain formulas; float64, so that only round-off is allowed."""
     rng = np.random.default_rng(0)
     psi, G, w = rng.normal(size=(40, 5)), rng.normal(size=(3, 5, 5)), rng.random((3, 40))
     with jax.enable_x64(True):
-        products = form_products(psi)
-        v = compute_variances(jnp.asarray(G), products)
-        H = compute_curvatures(jnp.asarray(w), products, 5)
+        rows = jnp.asarray(psi)
+        shared = Shared(rows, form_products(rows) if formed else None)
+        v = shared.compute_variances(jnp.asarray(G))
+        H = shared.compute_curvatures(jnp.asarray(w))
     P = G @ G.swapaxes(1, 2)
     np.testing.assert_allclose(v, np.einsum("ni,kij,nj->kn", psi, P, psi), rtol=1e-12)
     np.testing.assert_allclose(H, np.einsum("kn,ni,nj->kij", w, psi, psi), rtol=1e-12, atol=1e-12)

@@ -52,7 +52,7 @@ from equivocal.sampling.engine.rows import (
     sum_over_blocks,
 )
 from equivocal.sampling.engine.shapes import Array, Bool, Float
-from equivocal.sampling.engine.squares import compute_curvatures, compute_variances
+from equivocal.sampling.engine.squares import Shared
 
 FIRST_DAMPING, GROWTH, SHRINKAGE = 0.99, 1.5, 0.5
 LONGEST = 0.999_999  # s that still has a finite Δτ
@@ -148,12 +148,12 @@ def _sum_shared(
     factor: Float[Array, "K D r"],
     rule: FlowRule,
     spreads: Float[Array, "1 K N"],
-    products: Float[Array, "T N"],
+    shared: Shared,
 ) -> Sums:
     """Return what `sum_rows` does, by the products that outputs share; rows are one block."""
     block, G = Block(*(leaf[0] for leaf in rows)), factor
     terms = rule.expectation(mean @ block.features.T + block.offsets, spreads[0], block)
-    H = compute_curvatures(block.counts * terms.slope, products, mean.shape[1])
+    H = shared.compute_curvatures(block.counts * terms.slope)
     gradient = terms.error @ block.features
     return Sums(
         curvature=jnp.matmul(G.swapaxes(1, 2), jnp.matmul(H, G)),
@@ -163,10 +163,8 @@ def _sum_shared(
 
 
 @jax.jit
-def _spread_shared(
-    factor: Float[Array, "K D r"], products: Float[Array, "T N"]
-) -> Float[Array, "1 K N"]:
-    return compute_variances(factor, products)[None]
+def _spread_shared(factor: Float[Array, "K D r"], shared: Shared) -> Float[Array, "1 K N"]:
+    return shared.compute_variances(factor)[None]
 
 
 def _choose_damping(
@@ -347,25 +345,25 @@ def flow_step(
     rows: Rows | Blocks,
     rule: FlowRule,
     nodes: Any = None,
-    products: Float[Array, "T N"] | None = None,
+    shared: Shared | None = None,
 ) -> tuple[FlowState, FlowInfo]:
     """Try (15); keep it if the merit does not fall, else stay: with care first, then with half s.
 
-    `products` of the features, where rows are one block, make the step cheaper (`squares`).
+    Rows that are one block may be `shared` by all outputs; the step is then cheaper (`squares`).
     Compiled in parts on purpose: in one piece XLA's CPU compiler re-lays G inside the loop over
     blocks, and the step takes half as long again.
     """
     proposal, info = _propose(state, rule)
     mean, factor = proposal.mean, proposal.factor
-    spreads = None if products is None else _spread_shared(factor, products)
+    spreads = None if shared is None else _spread_shared(factor, shared)
     if rule.corrections:
         moved = proposal.damping, state.refused
         mean = correct_mean(rows, mean, factor, *moved, rule, nodes, spreads)
     if rule.joint:
         # adding one vector to all classes changes no probability; the prior wants it zero
         mean = mean - mean.mean(axis=0)
-    if products is None:
+    if shared is None:
         sums = sum_rows(rows, mean, factor, rule, nodes)
     else:
-        sums = _sum_shared(rows, mean, factor, rule, spreads, products)
+        sums = _sum_shared(rows, mean, factor, rule, spreads, shared)
     return _judge(state, proposal, mean, sums, rule), info

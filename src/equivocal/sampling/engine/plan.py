@@ -39,7 +39,8 @@ class Plan:
     block_rows: int
     slots: int  # outputs in flight
     num_features: int  # D, filled up with columns of zeros
-    shared: bool = False  # products of features are formed once, for all outputs
+    shared: bool = False  # rows are one block, which all outputs share
+    products: bool = False  # and products of their features are formed once
 
 
 def make_plan(
@@ -56,7 +57,7 @@ def make_plan(
 
     `per_output`: state of one output. `per_row`: working space of one output and block row.
     `per_row_kept`: what one output keeps for every row. `pad`: fill features up to whole lanes.
-    `share`: form the products of features that outputs share, where one device has room for them.
+    `share`: lay rows out as one block that outputs share, where one device has room for it.
     """
     own = find_budget() if budget is None else budget
     limit = -int(find_largest_anywhere(-own))  # the least of all processes: they plan alike
@@ -76,11 +77,15 @@ def make_plan(
         return size * (rows * in_memory + slots * (kept * rows + per_output + block * per_row))
 
     if share and problem.in_memory and count_shards() == 1:
-        products = num_rows * count_products(problem.num_features) * size
-        many = min(SHARED_SLOTS, problem.num_outputs)
-        if products <= MOST_SHARED and products + bytes_for(num_rows, many) <= limit:
-            own = problem.num_features
-            return Plan(block_rows=num_rows, slots=many, num_features=own, shared=True)
+        own, many = problem.num_features, min(SHARED_SLOTS, problem.num_outputs)
+        products = num_rows * count_products(own) * size
+        # beside the rows: two copies of them, and a few numbers for each row and output
+        working = size * (4 * num_rows * own + many * (8 * num_rows + per_output))
+        formed = products <= MOST_SHARED and working + products <= limit
+        if formed or working <= limit:
+            return Plan(
+                block_rows=num_rows, slots=many, num_features=own, shared=True, products=formed
+            )
     while bytes_for(block, slots) > limit and slots > 1:
         slots //= 2
     while bytes_for(block, slots) > limit and block > 16:

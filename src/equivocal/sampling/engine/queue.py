@@ -26,7 +26,7 @@ from equivocal.sampling.engine.products import Precision
 from equivocal.sampling.engine.rows import InMemory
 from equivocal.sampling.engine.settings import Outcome, Report
 from equivocal.sampling.engine.shapes import Array, Int
-from equivocal.sampling.engine.squares import form_products
+from equivocal.sampling.engine.squares import Shared, form_products
 from equivocal.sampling.engine.starts import Start, start_near_prior
 from equivocal.sampling.engine.streaming import Streamed, StreamedProblem
 
@@ -62,15 +62,16 @@ def run_flow(
         data = Streamed(problem, plan, held.copy())
     else:
         data = InMemory(problem, plan, slots)
-    products = None
+    shared = None
     if plan.shared and isinstance(data, InMemory):
-        products = form_products(data.rows.features[0])
+        psi = data.rows.features[0]
+        shared = Shared(psi, form_products(psi) if plan.products else None)
     queue = iter(range(slots, K))
     steps = np.zeros(slots, int)
     outcome = _prepare_outcome(problem, state.factor.shape[-1])
     patience = _Patience(slots)
     while (held >= 0).any():
-        state, info = flow_step(state, data.rows, rule, nodes, products)
+        state, info = flow_step(state, data.rows, rule, nodes, shared)
         steps += 1
         finished = _find_finished(state, info, steps, tolerance, num_steps, held)
         if rule.precision is not Precision.FULL:

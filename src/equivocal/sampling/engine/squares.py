@@ -8,6 +8,8 @@ the curvatures of all outputs are, docs/maths.md (29),
 K × D(D+1)/2 × N each: half the arithmetic of B = ΨG and Bᵀ diag(r) B, since a symmetric matrix is
 counted once, and in the shape in which a matrix product is fastest.
 
+Where Φ does not fit into memory, the same sums are made output by output.
+
 What this costs is digits: v is a sum that may cancel, and GᵀHG takes H from large to small
 directions. In the basis of the rows' own principal directions (`rotate`) entries are as small as
 their directions are, and rounding is relative to each. The prior N(0, I) is the same in every such
@@ -15,6 +17,7 @@ basis. Outputs that do not converge this way are left to the products of `flow`.
 """
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -34,6 +37,32 @@ def rotate(problem: Problem) -> tuple[Problem, np.ndarray]:
     return replace(problem, features=psi @ U, prior_mean=m0, prior_scale=unit), U
 
 
+class Shared(NamedTuple):
+    """The rows of a flow as one block, and Φ where it fits into memory."""
+
+    features: Float[Array, "N D"]
+    products: Float[Array, "T N"] | None
+
+    def compute_variances(self, factor: Float[Array, "K D r"]) -> Float[Array, "K N"]:
+        """Return ψᵀPψ of every row, P = GGᵀ."""
+        if self.products is None:
+            return jax.lax.map(lambda G: ((self.features @ G) ** 2).sum(axis=1), factor)
+        i, j = np.triu_indices(factor.shape[1])
+        twice = np.where(i == j, 1, 2).astype(factor.dtype)
+        P = jnp.matmul(factor, factor.swapaxes(1, 2))
+        return jnp.maximum((P[:, i, j] * twice) @ self.products, 0)
+
+    def compute_curvatures(self, weights: Float[Array, "K N"]) -> Float[Array, "K D D"]:
+        """Return Ψᵀ diag(w) Ψ for the weights of every output."""
+        if self.products is None:
+            return jax.lax.map(lambda w: (self.features.T * w) @ self.features, weights)
+        D = self.features.shape[1]
+        i, j = np.triu_indices(D)
+        place = np.zeros((D, D), int)
+        place[i, j] = place[j, i] = np.arange(len(i))
+        return (weights @ self.products.T)[:, place]
+
+
 def count_products(num_features: int) -> int:
     """Return D(D+1)/2, the number of products of a row."""
     return num_features * (num_features + 1) // 2
@@ -45,23 +74,3 @@ def form_products(features: Float[Array, "N D"]) -> Float[Array, "T N"]:
     i, j = np.triu_indices(features.shape[1])
     columns = features.T
     return columns[i] * columns[j]
-
-
-def compute_variances(
-    factor: Float[Array, "K D r"], products: Float[Array, "T N"]
-) -> Float[Array, "K N"]:
-    """Return ψᵀPψ of every row, P = GGᵀ."""
-    i, j = np.triu_indices(factor.shape[1])
-    twice = np.where(i == j, 1, 2).astype(factor.dtype)
-    P = jnp.matmul(factor, factor.swapaxes(1, 2))
-    return jnp.maximum((P[:, i, j] * twice) @ products, 0)
-
-
-def compute_curvatures(
-    weights: Float[Array, "K N"], products: Float[Array, "T N"], num_features: int
-) -> Float[Array, "K D D"]:
-    """Return Ψᵀ diag(w) Ψ for the weights of every output."""
-    i, j = np.triu_indices(num_features)
-    place = np.zeros((num_features, num_features), int)
-    place[i, j] = place[j, i] = np.arange(len(i))
-    return (weights @ products.T)[:, place]
