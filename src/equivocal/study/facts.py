@@ -6,7 +6,6 @@ rule means. A new fact of a known rule is an entry there; a new rule is a functi
 test, differences that do not vary, or a measure that was not taken.
 """
 
-import tomllib
 from collections.abc import Callable
 from functools import cache
 from importlib import resources
@@ -14,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from equivocal.store import read_toml
 from equivocal.study.readings import Reading
 from equivocal.study.statistics import compare_with_zero
 
@@ -27,7 +27,7 @@ MAIN = "1.0"  # factor of the prior variance in the main analysis
 def load_facts() -> tuple[Fact, ...]:
     """Load the facts in the order of the paper: id, kind, text, where and what the rule needs."""
     path = resources.files("equivocal.study") / "record" / "facts.toml"
-    return tuple(tomllib.loads(path.read_text(encoding="utf-8"))["facts"])
+    return tuple(read_toml(str(path))["facts"])
 
 
 def judge_facts(reading: Reading) -> dict[str, float]:
