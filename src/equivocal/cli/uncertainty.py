@@ -4,6 +4,7 @@ Where reversals are possible sentences (`--world slips`), the frontier: errors o
 errors on congruent sentences.
 """
 
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -171,7 +172,7 @@ def _show_frontier(summary: "pd.DataFrame", networks: int) -> None:
     last = ~summary.duplicated("kind", keep="last") | summary["on_frontier"]
     for _, row in summary[last | (summary["value"] == 1)].iterrows():
         low, high = row["kl_reversal_low"], row["kl_reversal_high"]
-        span = "" if low != low else f"{low:.3f}–{high:.3f}"  # noqa: PLR0124 (not a number)
+        span = "" if isnan(low) else f"{low:.3f}–{high:.3f}"
         cost = [format_number(row[name]) for name in ("seconds", "megabytes")]
         errors = [f"{row['kl_reversal']:.3f}", span, f"{row['kl_congruent']:.4f}"]
         table.add_row(

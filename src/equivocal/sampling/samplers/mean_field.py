@@ -122,7 +122,7 @@ def _run_plain(
     plan: Plan,
     found: tuple[np.ndarray, np.ndarray] | None,
 ) -> Outcome:
-    """Flow by products that each output has for itself, from what was found before or the prior."""
+    """Flow by the products of the plan, from what was found before or the prior."""
     # rounding moves the bound that the line search watches by a share of its D nats
     slack = rule.slack + problem.num_features * settings.precision.unit
     return run_flow(
@@ -147,15 +147,7 @@ def _run_shared(
     turned, U = rotate(problem)
     if found is not None:
         found = found[0] @ U, U.T @ found[1]
-    outcome = run_flow(
-        turned,
-        plan,
-        rule,
-        tolerance=settings.tolerance,
-        num_steps=SHARED_STEPS,
-        report=settings.tell,
-        start_of=None if found is None else _start_from(*found, plan.num_features),
-    )
+    outcome = _run_plain(turned, rule, replace(settings, num_steps=SHARED_STEPS), plan, found)
     assert outcome.factor is not None, "a flow gives a factor"
     outcome.mean, outcome.factor = outcome.mean @ U.T, U @ outcome.factor
     rest = np.flatnonzero(~outcome.converged)
