@@ -50,7 +50,7 @@ RECIPES: dict[str, dict[str, Any]] = {
         "decay_from": 1.0,
         "second_moment": 0.999,
         "decay": "coupled",
-        "weight_decay": 5.7e-7,  # as 1e-4 on the loss summed over the 176 units
+        "weight_decay": 1e-7,  # the weakest that was cross-validated; none is best
         "initial_weights": "framework",
     },
     "sg2018": _FAST
