@@ -43,9 +43,9 @@ def reproduce(
     changes |= {name: value for name, value in given.items() if value is not None}
     chosen = folder or (QUICK if quick else PAPER)
     result = run_study(study or preset, chosen, quick=quick, changes=changes)
+    show_results(result.summary, chosen, quick=quick)
     show_scores(result.run)
     out.print(f"the report is {result.report}", soft_wrap=True)
-    show_results(result.summary, chosen, quick=quick)
 
 
 def infer(folder: Folder = PAPER) -> None:

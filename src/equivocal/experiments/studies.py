@@ -238,15 +238,15 @@ def _report(study: Study) -> None:
 
 
 def _collect_result(study: Study) -> StudyResult:
+    from equivocal.report.summary import summarise_study
+
     tables = _read_tables(study)
-    verdicts = tables["claims"].get("verdict")
-    counted = {} if verdicts is None else verdicts.value_counts().to_dict()
-    told = [f"{number} {verdict}" for verdict, number in counted.items()]
+    done, *found = summarise_study(study, tables).items()  # what was found comes first
     return StudyResult(
         name="study",
         tables=tables,
         settings=study.settings.to_dict(),
-        summary=(f"verdicts on {sum(counted.values())} claims: {', '.join(told)}",) if told else (),
+        summary=tuple(f"{heading}: {' '.join(texts)}" for heading, texts in (*found, done)),
         study=study,
     )
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from equivocal.errors import join_names
-from equivocal.report.formatting import format_number, format_p_value
+from equivocal.report.formatting import format_number
 from equivocal.report.html import TEXTS
 from equivocal.study import Study
 from equivocal.study.full_runs import FullRuns, load_full_runs
@@ -50,9 +50,10 @@ def summarise_study(
     summary = {"What was done": [_describe_method(study, stop)]}
     runs = runs or load_full_runs()
     if claims.empty:
-        summary["What was found"] = [*_list_means(tables["means"], stop)]
-        summary["What was found"] += [_list_changes(tables["paired_models"], "paper", stop)]
-        depends = [_list_changes(tables["paired_models"], "converged", "at convergence")]
+        changes = _list_changes(tables["paired_models"], "paper", stop)
+        summary["What was found"] = [changes, *_list_means(tables["means"], stop)]
+        changes = _list_changes(tables["paired_models"], "converged", "at convergence")
+        depends = [f"On when the sampler is stopped: {changes[0].lower()}{changes[1:]}"]
     else:
         if runs.answer:
             summary[WORDS["match"]] = [*runs.answer, WORDS["asked"].format(runs.match_command)]
@@ -117,7 +118,7 @@ def _sort_claims(claims: pd.DataFrame) -> Summary:
     for verdict, heading in HEADINGS.items():
         short = claims.loc[claims["verdict"] == verdict, "in_short"].tolist()
         if short or verdict in ("replicated", "not replicated"):
-            sentences = [f"{text[0].upper()}{text[1:]}." for text in short]
+            sentences = [WORDS["claim"].format(text[0].upper() + text[1:]) for text in short]
             found[heading.format(len(short), len(claims))] = sentences or [WORDS["no_claim"]]
     return found
 
@@ -164,7 +165,7 @@ def describe_truth(frontier: pd.DataFrame, example: pd.DataFrame) -> list[str]:
     kinds = select_kinds(frontier)
     truth = example.loc[example["condition"] == "reversal", "truth"].iloc[0]
     errors = {
-        f"{name}_{condition}": format_number(float(f"{rows[f'kl_{condition}'].mean():.3g}"))
+        f"{name}_{condition}": f"{rows[f'kl_{condition}'].mean():.3g}"
         for name, rows in kinds.items()
         for condition in ("reversal", "congruent")
     }
@@ -173,6 +174,6 @@ def describe_truth(frontier: pd.DataFrame, example: pd.DataFrame) -> list[str]:
         for sampler in ("paper", "converged")
     }
     counts = {"networks": len(kinds["trained"]), "steps": int(kinds["paper"]["value"].max())}
-    return [
-        text.format(truth=truth, **errors, **counts, **verdicts) for text in WORDS["truth"]
-    ]
+    last = "truth_alike" if verdicts["paper"] == verdicts["converged"] else "truth_apart"
+    told = [text.format(truth=truth, **errors, **counts) for text in WORDS["truth"]]
+    return [*told, WORDS[last].format(**verdicts)]
