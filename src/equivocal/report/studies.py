@@ -193,15 +193,16 @@ def _draw_beliefs(study: Study) -> Figure:
     """Draw the shown item in every condition, word by word, beside the exact beliefs."""
     stimuli, run = study.stimuli, study.run
     item = study.settings.stimuli.shown or stimuli.items[0]
-    rows = [stimuli.rows[condition, item] for condition in stimuli.conditions]
-    probes = list(rows[0].tracked)
-    units = list(dict.fromkeys(unit for row in rows for unit in row.tracked.values()))
+    rows = {condition: stimuli.rows[condition, item] for condition in stimuli.conditions}
+    probes = list(rows[stimuli.conditions[0]].tracked)
+    units = list(dict.fromkeys(unit for row in rows.values() for unit in row.tracked.values()))
     traces: dict[str, xr.DataArray] = {}
     truths: dict[str, xr.DataArray] = {}
-    for row in rows:
+    for condition, row in rows.items():
         text = str(row.utterance)
-        traces[text] = trace_beliefs(run.networks, text, probes, units)
-        truths[text] = trace_truth(run.world, text, probes, units)
+        label = f"{condition}: “{text}”"
+        traces[label] = trace_beliefs(run.networks, text, probes, units)
+        truths[label] = trace_truth(run.world, text, probes, units)
     return activation_figures.draw_beliefs(summaries.tabulate_traces(traces, truths))
 
 
