@@ -25,9 +25,9 @@ __all__ = ["record_runs"]
 
 TARGET = Path(str(resources.files("equivocal.study"))) / "record" / "full_runs.toml"
 HEADER = """\
-# What full runs found. A report shows these verdicts beside its own, by the id of the claim, and the
-# answer of the match at its top. Written by `python -m scripts.record_runs`, which says how; by hand
-# only where a run was made before that existed. Nothing here is used to judge a claim.
+# What full runs found. A report shows these verdicts beside its own, by the id of the claim, and
+# the answer of the match at its top. Written by `python -m scripts.record_runs`, which says how; by
+# hand only where a run was made before that existed. Nothing here is used to judge a claim.
 
 """
 

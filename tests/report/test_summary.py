@@ -63,7 +63,8 @@ def test_other_verdicts_are_named_and_the_answer_comes_first(study: Study) -> No
         "recipe “odd” (7 networks, `two`), 1 of 16 verdicts differ: with priors of I and 5 I the "
         "two models differ (not replicated)." in depends
     )
-    assert list(summary.values())[1] == ["No: none of 9.", "The nearest is far.", "Asked by `a command`."]  # fmt: skip
+    answer = list(summary.values())[1]
+    assert answer == ["No: none of 9.", "The nearest is far.", "Asked by `a command`."]
     quick = Study(study.settings.model_copy(update={"quick_run": True}), study.folder)
     assert "recipe" not in "".join(summarise_study(quick, tables, runs)["What it depends on"])
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from equivocal.errors import UserError

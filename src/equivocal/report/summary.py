@@ -6,6 +6,7 @@ so none can contradict them. The report opens with it, and the terminal prints i
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,8 +24,7 @@ __all__ = ["describe_stop", "describe_truth", "summarise_study"]
 Summary = dict[str, list[str]]  # sentences by heading
 ALPHA = 1 - LEVEL
 FEW = 5  # networks, below which a test over them can show little
-WORDS: dict[str, str] = TEXTS["summary"]
-HEADINGS: dict[str, str] = TEXTS["summary"]["verdicts"]
+WORDS: dict[str, Any] = TEXTS["summary"]
 
 
 def summarise_study(
@@ -115,7 +115,7 @@ def _format_change(value: float) -> str:
 def _sort_claims(claims: pd.DataFrame) -> Summary:
     """List the claims in short, by verdict; two verdicts are named even where no claim has them."""
     found: Summary = {}
-    for verdict, heading in HEADINGS.items():
+    for verdict, heading in WORDS["verdicts"].items():
         short = claims.loc[claims["verdict"] == verdict, "in_short"].tolist()
         if short or verdict in ("replicated", "not replicated"):
             sentences = [WORDS["claim"].format(text[0].upper() + text[1:]) for text in short]
@@ -147,7 +147,7 @@ def _follow_priors(priors: pd.DataFrame, stop: str) -> Iterable[str]:
     rows = priors[(priors["estimate"] == "paper") & priors["measure"].str.startswith("indicated")]
     if rows["prior"].nunique() < 2:
         return
-    largest = rows.loc[rows["mean"].abs().idxmax()]
+    largest = rows.iloc[int(np.argmax(rows["mean"].abs().to_numpy()))]
     same = (rows["condition"] == largest["condition"]) & (rows["measure"] == largest["measure"])
     own = rows[same]
     numbers = [f"{_format_change(row.mean)} with {row.prior:g}" for row in own.itertuples()]
