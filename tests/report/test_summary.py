@@ -132,6 +132,20 @@ def test_recorded_runs_name_claims_and_verdicts_that_exist() -> None:
         assert run not in runs.list_others(run.study)
 
 
+def test_the_page_on_the_paper_has_the_recorded_verdicts() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "paper.md").read_text(encoding="utf-8")
+    table = page.partition("## Verdicts by recipe")[2].partition("\n## ")[0]
+    head, _, *rows = re.findall(r"^\|(.+)\|$", table, re.MULTILINE)
+    cells = [[cell.strip() for cell in row.split("|")] for row in rows]
+    claims = tabulated()["claims"].set_index("in_short")["id"]
+    assert sorted(row[0] for row in cells) == sorted(claims.index)
+    recorded = {f"recipe `{run.recipe}`": run.verdicts for run in load_full_runs().studies}
+    columns = [name.strip() for name in head.split("|")][1:]
+    assert set(columns) == set(recorded)
+    for text, *verdicts in cells:
+        assert verdicts == [recorded[name][claims[text]] for name in columns], text
+
+
 def test_finished_runs_are_recorded_and_quick_ones_refused(study: Study, tmp_path: Path) -> None:
     target = tmp_path / "runs.toml"
     target.write_bytes(TARGET.read_bytes())

@@ -74,7 +74,7 @@ def describe_stop(study: Study) -> str:
 
 
 def _describe_method(study: Study, stop: str) -> str:
-    return WORDS["done"].format(
+    return str(WORDS["done"]).format(
         training=study.run.settings,
         world=study.run.world.name,
         stop=stop,
@@ -105,7 +105,7 @@ def _list_changes(paired: pd.DataFrame, estimate: str, when: str) -> str:
         for row in clear.itertuples()
     ]
     changes = "; ".join(named) or WORDS["none"].format(tests=len(rows))
-    return WORDS["changes"].format(when=when, alpha=ALPHA, changes=changes)
+    return str(WORDS["changes"]).format(when=when, alpha=ALPHA, changes=changes)
 
 
 def _format_change(value: float) -> str:
