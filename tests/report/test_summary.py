@@ -16,9 +16,9 @@ from equivocal.study import Study
 from equivocal.study.claims import judge_claims
 from equivocal.study.full_runs import FullRun, FullRuns, load_full_runs
 from equivocal.study.tables import compute_tables
-from tests.study.test_claims import EVIDENCE
+from tests.study.test_claims import EVIDENCE, UNUSED
 from tests.study.test_running import made
-from tests.study.test_statistics import SLOW, made_up
+from tests.study.test_statistics import made_up
 
 OTHER = FullRun("other", "odd", 7, ("equivocal reproduce --preset other",), {})
 RUNS = FullRuns((OTHER,), "equivocal multiverse --match", ())
@@ -32,7 +32,7 @@ def study(small_run: Run, tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 def tabulated(**effects: float) -> dict[str, pd.DataFrame]:
     dataset = made_up(**effects)
-    tables = compute_tables(dataset, SLOW)
+    tables = compute_tables(dataset, UNUSED)
     return tables | {"claims": judge_claims(dataset, tables, EVIDENCE)}
 
 
@@ -48,6 +48,10 @@ def test_claims_stand_under_their_verdicts(study: Study) -> None:
         assert sum(counts) == len(tables["claims"]) == 17
         assert next(iter(summary)) == "What was done"
     assert "2 Sentence Gestalt networks" in summary["What was done"][0]
+    alike = "he sampler's uncertainty is like that of Hamiltonian Monte Carlo"  # when converged
+    (heading,) = (name for name, texts in summary.items() if f"“T{alike}.”" in texts)
+    assert heading.startswith("What holds in direction only (")
+    assert f"t{alike} (replicated)" in summary["What it depends on"][0]
 
 
 def test_other_verdicts_are_named_and_the_answer_comes_first(study: Study) -> None:

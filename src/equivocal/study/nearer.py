@@ -18,6 +18,8 @@ from equivocal.study.verdicts import (
     join_intervals,
 )
 
+__all__ = ["judge_nearer_to_truth", "select_kinds"]
+
 KINDS = {"paper": "paper's sampler", "converged": "posterior"}  # in the table
 
 
