@@ -11,7 +11,7 @@ from scripts.record_runs import TARGET, record_runs
 from equivocal.errors import UserError
 from equivocal.gestalt import Run
 from equivocal.report.formatting import VERDICTS
-from equivocal.report.summary import describe_truth, summarise_study
+from equivocal.report.summary import count_verdicts, describe_truth, summarise_study
 from equivocal.study import Study
 from equivocal.study.claims import judge_claims
 from equivocal.study.full_runs import FullRun, FullRuns, load_full_runs
@@ -47,6 +47,8 @@ def test_claims_stand_under_their_verdicts(study: Study) -> None:
         counts = [int(n) for name in summary for n in re.findall(r"\((\d+) of 17", name)]
         assert sum(counts) == len(tables["claims"]) == 17
         assert next(iter(summary)) == "What was done"
+        tally = count_verdicts(tables["claims"])
+        assert re.findall(r"\d+", tally) == [*map(str, [17, *filter(None, counts)])]
     assert "2 Sentence Gestalt networks" in summary["What was done"][0]
     alike = "he sampler's uncertainty is like that of Hamiltonian Monte Carlo"  # when converged
     (heading,) = (name for name, texts in summary.items() if f"“T{alike}.”" in texts)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from equivocal.errors import UserError
 from equivocal.report.formatting import format_table, style_verdict
@@ -72,6 +73,7 @@ def render_report(
         "format_table": format_table,
         "make_anchor": _make_anchor,
         "make_title": _make_title,
+        "mark_code": _mark_code,
         "style_verdict": style_verdict,
     }
     sections = content["sections"]
@@ -124,6 +126,19 @@ def _embed_figure(folder: Path, name: str, largest_svg: int) -> dict[str, Any]:
         "source": f"data:{TYPES[path.suffix]};base64,{b64encode(path.read_bytes()).decode()}",
         "caption": rest,
     }
+
+
+def _mark_code(text: str) -> Markup:
+    """Escape a text; what stands between backticks becomes code.
+
+    >>> str(_mark_code("run `a < b`"))
+    'run <code>a &lt; b</code>'
+    """
+    parts = (
+        Markup("<code>{}</code>" if number % 2 else "{}").format(part)
+        for number, part in enumerate(text.split("`"))
+    )
+    return Markup("").join(parts)
 
 
 def _make_title(name: str) -> str:

@@ -19,7 +19,7 @@ from equivocal.study.full_runs import FullRuns, load_full_runs
 from equivocal.study.nearer import judge_nearer_to_truth, select_kinds
 from equivocal.study.statistics import LEVEL
 
-__all__ = ["describe_stop", "describe_truth", "summarise_study"]
+__all__ = ["count_verdicts", "describe_stop", "describe_truth", "summarise_study"]
 
 Summary = dict[str, list[str]]  # sentences by heading
 ALPHA = 1 - LEVEL
@@ -55,6 +55,7 @@ def summarise_study(
         changes = _list_changes(tables["paired_models"], "converged", "at convergence")
         depends = [f"On when the sampler is stopped: {changes[0].lower()}{changes[1:]}"]
     else:
+        summary["What was done"].append(WORDS["fair"])
         if runs.answer:
             summary[WORDS["match"]] = [*runs.answer, WORDS["asked"].format(runs.match_command)]
         summary |= _sort_claims(claims)
@@ -65,6 +66,13 @@ def summarise_study(
     if networks < FEW:
         depends.append(WORDS["few"].format(networks=networks))
     return summary | {"What it depends on": depends}
+
+
+def count_verdicts(claims: pd.DataFrame) -> str:
+    """Count the claims by verdict, in one sentence."""
+    counts = claims["verdict"].value_counts()
+    parts = [text.format(counts[name]) for name, text in WORDS["tally"].items() if name in counts]
+    return f"Of {len(claims)} claims, {', '.join(parts)}."
 
 
 def describe_stop(study: Study) -> str:
