@@ -2,7 +2,8 @@
 
     python -m benchmarks.recipes --only seconds     time of `paper`, from two epochs
     python -m benchmarks.recipes --only cv          held-out loss by strength of the weight decay
-    python -m benchmarks.recipes --only torch       `paper` here and in a plain PyTorch loop
+    python -m benchmarks.recipes --only torch       `paper` here and in a plain PyTorch loop; fewer
+                                                    by --networks, --epochs, --sentences
     python -m benchmarks.recipes --only sg2018      one sentence at a time, ten or a hundred
     python -m benchmarks.recipes --only networks    trains and saves (--recipe, --world, --out)
     python -m benchmarks.recipes --quick            all but `networks`, small
@@ -12,6 +13,7 @@ layer) and in other orders of the same sentences. Compared are mean logits at th
 study's eight reversals: of the words that syntax indicates, of those that are plausible, and of
 objects that have no part in the sentence. `equivalent_within` is the smallest margin for which two
 one-sided tests at 5 % call the means equivalent: the farther end of the difference's 90 % interval.
+`seconds_per_epoch` is of all networks side by side for ours, of one for PyTorch.
 
 `sg2018`: plain gradient descent on the same sentences in the same order. `single`: one at a time,
 rate 1e-5, momentum 0.9. `ten`, the recipe: ten in a step, with ten times the rate over 1 − 0.9 in
@@ -25,6 +27,7 @@ scipy, needs what `equivocal.gestalt` imports, and `torch` for that part.
 
 import argparse
 import json
+from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -158,6 +161,7 @@ def measure_torch(arguments: argparse.Namespace, changes: Numbers) -> Numbers:
 
     from benchmarks.torch_reference import Data, convert, data_of, fit_recipe, split
 
+    torch.set_num_threads(arguments.threads)
     networks = arguments.networks or 10
     world = World.load("paper")
     settings = TrainingSettings(**changes | {"recipe": "paper", "networks": networks})
@@ -167,10 +171,12 @@ def measure_torch(arguments: argparse.Namespace, changes: Numbers) -> Numbers:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     parts = [Data(*(t.to(device) for t in data_of(part))) for part in split(world, settings)]
     models, losses, began = [], [], perf_counter()
+    run_epochs = {"ours": int(run.curves["epoch"].nunique()), "torch": 0}
     for seed in range(networks):
         network, history = fit_recipe(parts[0], parts[1], settings, seed=seed)
         models.append(convert(network))
         losses.append(min(history))
+        run_epochs["torch"] += len(history)
         print(f"torch, network {seed}: best loss {losses[-1]:.4f}", flush=True)
     seconds["torch"] = perf_counter() - began
     ours = measure_reversals(list(run.models), world)
@@ -186,8 +192,11 @@ def measure_torch(arguments: argparse.Namespace, changes: Numbers) -> Numbers:
         )
     return {
         "networks": networks,
-        "settings": {name: getattr(settings, name) for name in ("epochs", "weight_decay", "batch")},
+        "settings": asdict(settings),
+        "threads": arguments.threads,
+        "device": device,
         "seconds": seconds,
+        "seconds_per_epoch": {who: seconds[who] / run_epochs[who] for who in seconds},
         "compared": compared,
         "values": {
             who: {name: np.asarray(values, float).tolist() for name, values in each.items()}
@@ -201,7 +210,7 @@ def measure_sg2018(arguments: argparse.Namespace, changes: Numbers) -> Numbers:
     from equivocal.gestalt.scoring import compute_activations
 
     world = World.load("sg2018")
-    sentences = changes.get("sentences", arguments.sentences)
+    sentences = changes.get("sentences", 20_000)
     usual = {"recipe": "sg2018", "sentences": sentences, "networks": arguments.networks or 1}
     start = train(world, **usual, learning_rate=1e-30)
     single = train(world, **usual, **SINGLE)
@@ -259,7 +268,8 @@ def main() -> None:
     parser.add_argument("--networks", type=int)
     parser.add_argument("--epochs", type=int, help="passes, where not those of the recipe")
     parser.add_argument("--folds", type=int, default=5)
-    parser.add_argument("--sentences", type=int, default=20_000, help="of `sg2018`")
+    parser.add_argument("--sentences", type=int, help="heard; of `sg2018`, 20,000 unless given")
+    parser.add_argument("--threads", type=int, default=1, help="of PyTorch on a CPU")
     parser.add_argument("--recipe", default="paper", help="of `networks`")
     parser.add_argument("--world", default="paper", help="of `networks`")
     parser.add_argument("--out", type=Path, default=Path("runs/recipes"), help="of `networks`")
@@ -271,8 +281,9 @@ def main() -> None:
         changes = {name: QUICK[name] for name in ("epochs", "sentences")}
         arguments.networks, arguments.folds = QUICK["networks"], 2
         folder = folder / "quick"
-    if arguments.epochs:
-        changes["epochs"] = arguments.epochs
+    for name in ("epochs", "sentences"):
+        if getattr(arguments, name):
+            changes[name] = getattr(arguments, name)
     for part in arguments.only:
         found = MAKERS[part](arguments, changes)
         content = {"machine": machine_facts(), "backend": jax.default_backend(), **found}

@@ -30,7 +30,7 @@ LAYERS = (  # place, name, note, units that are on
     (1.95, 3.25, "gestalt", "everything heard so far", ALL),
     (5.45, 0.75, "probe", "a role or a filler, e.g. “agent?”", {4}),
     (5.45, 2.0, "hidden ψ", "", ALL),
-    (5.45, 3.25, "output units", "e.g. “woman”, “person”", {1, 7}),
+    (5.45, 3.25, "output units", "one for each word or feature", {1, 7}),
 )
 
 
@@ -88,7 +88,7 @@ def _draw_density(axes: Axes) -> None:
     inset.text(mean + 0.04, density.max(), "mean over\nthe ensemble", fontsize=7.5, va="top")
     inset.set(xlim=(0, 1), ylim=(0, density.max()), xticks=(0, 1), yticks=(), facecolor="none")
     inset.spines["left"].set_visible(False)
-    inset.set_xlabel("activation of one\noutput unit,\ne.g. “pizza” as agent", fontsize=7.5)
+    inset.set_xlabel("activation of one\noutput unit", fontsize=7.5)
 
 
 def _make_canvas(width: float, height: float) -> tuple[Figure, Axes]:

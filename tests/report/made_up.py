@@ -83,7 +83,7 @@ def path(references: bool = True) -> xr.Dataset:
             "time": (("network", "step"), time),
             **{n: (("network", "step", "item"), rng.uniform(size=(2, 31, 3))) for n in names},
         },
-        attrs={"paper_steps": 17, **(levels if references else {})},
+        attrs={"paper_steps": 17, "condition": "reversal", **(levels if references else {})},
     )
 
 

@@ -10,28 +10,35 @@ from scripts.make_diagrams import draw_network_diagram
 
 from equivocal.errors import UserError
 from equivocal.report.formatting import format_cell, format_table
-from equivocal.report.html import CAPTIONS, TABLE_CAPTIONS, render_report
+from equivocal.report.html import CAPTIONS, TABLE_CAPTIONS, Section, render_report
 from equivocal.report.style import save_figure
 
 VOID = {"meta", "img", "link", "br", "hr", "input"}
 CLAIMS = pd.DataFrame(
     {
+        "story": "a story",
         "claim": ["accuracy <97 %>", "above zero", "no difference", "at zero"],
         "printed": ["97.84 %", "p < 0.0001", "p > 0.05", "p = 0.9153"],
         "p": [float("nan"), 3e-9, 0.2013, 0.0011],
         "verdict": ["direction only", "replicated", "not replicated", "not testable as printed"],
+        "verdict of another": ["replicated"] * 4,
+        "why": ["Because 1.", "Because 2.", "Because 3.", "Because 4."],
     }
 )
 CONTENT = {
     "title": "A study",
     "quick": False,
-    "claims": CLAIMS,
+    "summary": {"What holds": ["One.", "Two."], "What does not": ["Three."]},
+    "sections": [
+        Section(title="The truth", sentences=["A sentence."], figures=["words_reversal_mle"]),
+        Section(title="Claims of a kind", table=CLAIMS),
+    ],
     "impossible": pd.DataFrame({"where": ["table 2"], "why": ["t is at least 1."]}),
     "tables": {
         "paired_models": pd.DataFrame({"measure": ["x"], "t": [4.68581], "df": [9], "p": [2e-5]}),
         "own": pd.DataFrame({"a": [True]}),
     },
-    "figures": ["network", "words_reversal_mle"],
+    "figures": ["network"],
     "methods": "First paragraph.",
     "settings": 'name = "paper"',
     "versions": {"equivocal": "0.1.0"},
@@ -96,12 +103,12 @@ def test_every_figure_is_inside_with_its_caption_and_a_text_for_those_who_cannot
     _, page = rendered(folder, CONTENT)
     images = [attrs for tag, attrs in page.tags if tag == "img"]
     assert [image["alt"] for image in images] == [
+        "Activations word by word: reversal, trained network (MLE).",
         "The Sentence Gestalt network.",
-        "Activations word by word (reversal, mle).",
     ]
-    data = b64decode(images[0]["src"].removeprefix("data:image/svg+xml;base64,"))
+    data = b64decode(images[1]["src"].removeprefix("data:image/svg+xml;base64,"))
     assert data == (folder / "figures" / "network.svg").read_bytes()
-    assert f"Figure 1. {CAPTIONS['network']}" in page.text
+    assert f"Figure 2. {CAPTIONS['network']}" in page.text
     assert CAPTIONS["words"].partition(". ")[2] in page.text
 
 
@@ -113,10 +120,23 @@ def test_a_large_drawing_goes_in_as_png(folder: Path) -> None:
 
 def test_every_table_claim_and_text_is_there(folder: Path) -> None:
     text, page = rendered(folder, CONTENT)
-    shown = ("accuracy <97 %>", "t is at least 1.", "4.686", "First paragraph.", "A note & more.")
+    shown = (
+        "One.",
+        "Three.",
+        "A sentence.",
+        "Because 4.",
+        "accuracy <97 %>",
+        "t is at least 1.",
+        "4.686",
+        "First paragraph.",
+        "A note & more.",
+    )
     for words in (*shown, 'name = "paper"', "0.1.0", TABLE_CAPTIONS["paired_models"]):
         assert words in page.text
-    assert text.index('id="claims"') < text.index('id="impossible"') < text.index('id="figures"')
+    sections = ("summary", "the-truth", "claims-of-a-kind", "impossible", "figures", "tables")
+    places = [text.index(f'id="{name}"') for name in sections]
+    assert places == sorted(places)
+    assert "a story" not in page.text
     assert len([tag for tag, _ in page.tags if tag == "table"]) == 5  # with versions
     for words in ("✓ replicated", "◐ direction only", "✗ not replicated", "? not testable"):
         assert words in page.text
@@ -132,14 +152,15 @@ def test_quick_runs_are_marked_and_others_are_not(folder: Path) -> None:
 def test_a_study_without_claims_or_notes_has_no_empty_sections(folder: Path) -> None:
     empty = pd.DataFrame()
     bare = CONTENT | {
-        "claims": empty,
+        "summary": {},
+        "sections": [],
         "impossible": empty,
         "tables": {},
         "figures": [],
         "notes": [],
     }
     text, _ = rendered(folder, bare)
-    for section in ("claims", "impossible", "tables", "figures", "notes"):
+    for section in ("summary", "impossible", "tables", "figures", "notes"):
         assert f'id="{section}"' not in text
         assert f'href="#{section}"' not in text
 

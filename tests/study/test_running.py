@@ -16,6 +16,7 @@ from scipy.io import netcdf_file
 from equivocal.errors import UserError
 from equivocal.experiments import studies
 from equivocal.gestalt import Run
+from equivocal.report.studies import write_report
 from equivocal.sampling import Posterior
 from equivocal.store.store import Store
 from equivocal.study import Study, load_study, open_study, prepare
@@ -205,6 +206,26 @@ def test_nuts_stands_beside_the_exact_posterior_where_it_was_run(
     assert evidence["exact"]["unconverged"] == "none"
     assert len(evidence["exact"]["paper"][0]) == 16
     assert evidence["nuts"]["seconds_nuts"] == 9
+
+
+def test_the_report_of_ones_own_study_names_its_conditions_and_nothing_of_the_paper(
+    finished: Study, tmp_path: Path
+) -> None:
+    shutil.copytree(finished.folder, tmp_path / "copy")
+    study = open_study(tmp_path / "copy")
+    assert write_report(study)
+    page = study.folder / "report.html"
+    text = re.sub(r'src="data:[^"]*"', "", page.read_text(encoding="utf-8"))
+    assert not re.search(r"pizza|wom[ae]n|dinner|claim|§|printed", text)
+    summary, results = text.index('id="summary"'), text.index('id="results"')
+    assert summary < results < text.index('id="figures"') < text.index('id="tables"')
+    section = text[results : text.index('id="figures"')]
+    for condition in ("congruent", "reversal"):
+        assert f"{condition}: indicated agent " in text[summary:results]
+        assert f"Mean activations at the critical word: {condition}." in section
+        assert section.count(f">{condition}<") == 3 + 2 * (condition == "reversal")
+    assert section.index("<figure") < section.index("<table")
+    assert not write_report(open_study(study.folder))
 
 
 def test_a_second_run_does_nothing(finished: Study) -> None:

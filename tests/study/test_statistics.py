@@ -273,8 +273,16 @@ def test_tables_can_be_recomputed_from_the_file(tmp_path):
     found = compute_tables(dataset)
     assert set(found) == {
         *("against_zero_models", "against_zero_items", "paired_models", "paired_items"),
-        *("priors_models", "mixed_model", "every_word_models"),
+        *("means", "priors_models", "mixed_model", "every_word_models"),
     }
+    means = found["means"].set_index(["condition", "measure", "estimate"])["mean"]
+    at_end = dataset.sel(condition="congruent", position=2, probe="agent", unit="woman")
+    bayes = at_end["mean"].sel(sampler="paper", prior=1.0).astype(float)
+    assert means["congruent", "indicated agent", "mle"] == pytest.approx(
+        float(at_end["mle"].mean())
+    )
+    assert means["congruent", "indicated agent", "paper"] == pytest.approx(float(bayes.mean()))
+    assert ("reversal", "plausible patient", "converged") in means
     mle = at_critical(dataset, "mle", "agent", FOODS)
     bayes = at_critical(dataset, "mean", "agent", FOODS)[0]  # (prior, network, item)
     own = {"measure": "indicated agent", "estimate": "paper"}

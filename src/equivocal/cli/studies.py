@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from equivocal.cli.console import out, show_results
+from equivocal.cli.console import out
 from equivocal.cli.training import Folder, Networks, Quick, Seed, show_scores
 
 PAPER, QUICK = Path("runs/paper"), Path("runs/quick")
@@ -43,9 +43,13 @@ def reproduce(
     changes |= {name: value for name, value in given.items() if value is not None}
     chosen = folder or (QUICK if quick else PAPER)
     result = run_study(study or preset, chosen, quick=quick, changes=changes)
+    if quick:
+        out.print("A quick run: what follows shows that it runs, and is not to be quoted.")
+    for number, paragraph in enumerate(result.summary):
+        out.print(paragraph, style="" if number else "bold", soft_wrap=True)
     show_scores(result.run)
+    out.print(f"wrote {chosen / 'tables'} and {chosen / 'figures'}", soft_wrap=True)
     out.print(f"the report is {result.report}", soft_wrap=True)
-    show_results(result.summary, chosen, quick=quick)
 
 
 def infer(folder: Folder = PAPER) -> None:

@@ -238,15 +238,18 @@ def _report(study: Study) -> None:
 
 
 def _collect_result(study: Study) -> StudyResult:
+    from equivocal.report.summary import count_verdicts, summarise_study
+
     tables = _read_tables(study)
-    verdicts = tables["claims"].get("verdict")
-    counted = {} if verdicts is None else verdicts.value_counts().to_dict()
-    told = [f"{number} {verdict}" for verdict, number in counted.items()]
+    done, *found = summarise_study(study, tables).items()  # what was found comes first
+    told = ["\n  ".join([heading, *texts]) for heading, texts in (*found, done)]
+    if len(tables["claims"]):
+        told.insert(0, count_verdicts(tables["claims"]))
     return StudyResult(
         name="study",
         tables=tables,
         settings=study.settings.to_dict(),
-        summary=(f"verdicts on {sum(counted.values())} claims: {', '.join(told)}",) if told else (),
+        summary=tuple(told),
         study=study,
     )
 

@@ -113,7 +113,7 @@ def draw_beliefs(table: pd.DataFrame) -> Figure:
     for row, sentence in zip(grid, sentences, strict=True):
         for axes, probe in zip(row, probes, strict=True):
             _draw_belief(axes, panels[sentence, probe])
-            axes.set_title(f"“{sentence}”\nwho is the {probe}?", fontsize=9, loc="left")
+            axes.set_title(f"{sentence}\nwho is the {probe}?", fontsize=9, loc="left")
         row[0].set_ylabel("activation")
     note = "bars: mean of the networks, thin lines: standard deviation"
     add_legend(figure, grid[0, 0], columns=table["unit"].nunique() + 1, note=note)

@@ -74,11 +74,12 @@ def draw_sampler_path(path: pd.DataFrame) -> Figure:
         and, where known, the levels of the trained network and of the converged posterior.
     """
     shown = [name for name in path.columns if name.startswith("indicated_")]
+    condition = f"{path.attrs['condition']}: " if "condition" in path.attrs else ""
     figure = Figure(figsize=(3.5 * len(shown), 3.3))
     grid = figure.subplots(1, len(shown), sharex=True, squeeze=False)[0]
     for axes, name in zip(grid, shown, strict=True):
         _draw_path(axes, path, name)
-        axes.set_title(name.replace("_", " "), fontsize=9)
+        axes.set_title(condition + name.replace("_", " "), fontsize=9)
         axes.set(xlabel="sampler time τ", xscale="log", yscale="log")
     grid[0].set_ylabel("mean activation, items averaged")
     add_legend(figure, grid[0], columns=3)
@@ -92,7 +93,7 @@ def _draw_path(axes: Axes, path: pd.DataFrame, name: str) -> None:
     steps = int(path.attrs.get("paper_steps", 0))
     stop = moved[(moved["step"] == steps) & (moved["network"] != MEAN)]
     if len(stop):
-        label, x, y = f"the paper's {steps} steps", stop["time"], stop[name]
+        label, x, y = f"stopped after {steps} steps", stop["time"], stop[name]
         axes.plot(x, y, "D", ms=5, mfc="white", mec="black", label=label)
     for start in path.loc[(path["time"] <= 0) & (path["network"] == MEAN), name]:
         axes.axhline(start, color="0.5", lw=1, ls=":", label="before the first step")

@@ -25,18 +25,23 @@ from equivocal.report import (
     learning_figures,
     uncertainty_figures,
 )
-from equivocal.report.html import TABLE_CAPTIONS, TEXTS, render_report
-from equivocal.report.style import KINDS, save_figure
+from equivocal.report.formatting import format_number
+from equivocal.report.html import TABLE_CAPTIONS, TEXTS, Section, render_report
+from equivocal.report.style import KINDS, NAME_OF, save_figure
+from equivocal.report.summary import describe_truth, summarise_study
 from equivocal.store import read_table
 from equivocal.store.files import write_atomically
 from equivocal.study import Study, summaries, tabulate_fit, trace_beliefs, trace_truth
 from equivocal.study.comparisons import add_reference_levels
+from equivocal.study.full_runs import load_full_runs
 from equivocal.study.tables import PRINTED_STUDIES
 
 __all__ = ["list_figures", "write_report"]
 
 DIAGRAMS = ("network", "posterior")  # shipped; made by scripts/make_diagrams.py
-FILES = ("*.nc", "*.csv", "settings.toml", "tables/*.csv")  # what the report depends on
+DOUBT = ("example", "frontier")  # figures of FOLDER/frontier, where the study has one
+# what the report depends on
+FILES = ("*.nc", "*.csv", "settings.toml", "tables/*.csv", "frontier/tables/*.csv")
 
 
 def list_figures(study: Study) -> dict[str, Callable[[], Figure]]:
@@ -98,21 +103,23 @@ def _write(study: Study) -> list[Path]:
         save_figure(figures[name](), folder / "figures", name)
 
     run_in_stages("drawing", {name: partial(save, name) for name in figures})
-    shown = [*_copy_diagrams(folder / "figures"), *figures]
+    shown = [*_copy_diagrams(folder / "figures"), *_copy_doubt(folder), *figures]
     tables = {
         name: read_table(folder / "tables" / f"{name}.csv")
         for name in TABLE_CAPTIONS
         if (folder / "tables" / f"{name}.csv").exists()
     }
-    steps = settings.inference.samplers["paper"].num_steps
-    stopped = "where the paper's sampler stops" if steps is None else f"at {steps} steps"
+    claims = read_table(folder / "claims.csv")
+    sections = _list_sections(study, claims, tables["means"], shown)
+    placed = {name for section in sections for name in section.figures}
     content = {
         "title": f"Study “{settings.name}”: degrees of belief in the last layer",
         "quick": settings.quick_run,
-        "claims": read_table(folder / "claims.csv").rename(columns={"at_paper_steps": stopped}),
+        "summary": summarise_study(study, tables | {"claims": claims}),
+        "sections": sections,
         "impossible": tables.pop("impossible_numbers", pd.DataFrame()),
         "tables": tables,
-        "figures": shown,
+        "figures": [name for name in shown if name not in placed],
         "methods": _write_methods(study),
         "settings": tomli_w.dumps(settings.to_dict()),
         "versions": collect_versions(),
@@ -120,6 +127,47 @@ def _write(study: Study) -> list[Path]:
     }
     drawn = [folder / "figures" / f"{name}.{kind}" for name in shown for kind in KINDS]
     return [*drawn, render_report(folder, content)]
+
+
+def _list_sections(
+    study: Study, claims: pd.DataFrame, means: pd.DataFrame, shown: list[str]
+) -> list[Section]:
+    """List the sections of the results: the truth first, then claims that share a story."""
+    sections, tables = [], study.folder / "frontier" / "tables"
+    if "doubt_example" in shown:
+        read = (read_table(tables / f"{name}.csv") for name in ("frontier", "example"))
+        sentences = describe_truth(*read)
+        title = "Doubt, checked against the truth"
+        sections.append(Section(title=title, sentences=sentences, figures=["doubt_example"]))
+    if claims.empty:
+        kinds, title = TEXTS["results"]["figures"], TEXTS["results"]["title"]
+        own = [name for kind in kinds for name in shown if name.partition("_")[0] == kind]
+        return [*sections, Section(title=title, figures=own, table=_arrange_means(means))]
+    stop = study.settings.inference.samplers["paper"].num_steps
+    stopped = "where the paper's sampler stops" if stop is None else f"at {stop} steps"
+    table = claims.rename(columns={"at_paper_steps": stopped})
+    for run in load_full_runs().list_others(study.settings.name):
+        column = f"verdict of a full run, recipe {run.recipe}"
+        table.insert(len(table.columns) - 1, column, claims["id"].map(run.verdicts).fillna("–"))
+    for name, story in TEXTS["stories"].items():
+        figures = [figure for figure in story["figures"] if figure in shown]
+        own_claims = table[claims["story"] == name]
+        sections.append(Section(title=story["title"], figures=figures, table=own_claims))
+    return sections
+
+
+def _arrange_means(means: pd.DataFrame) -> pd.DataFrame:
+    """Arrange means with intervals for readers: a row for each measure, a column for each kind."""
+    columns = ("mean", "ci_low", "ci_high")
+    cells = [
+        "{} [{}, {}]".format(*(format_number(getattr(row, name)) for name in columns))
+        for row in means.itertuples()
+    ]
+    kinds = means["estimate"].map(lambda name: NAME_OF.get(name, name))
+    table = means.assign(cell=cells, kind=kinds)
+    index = ["condition", "measure"]
+    wide = table.pivot(index=index, columns="kind", values="cell")
+    return wide.reindex(index=table.set_index(index).index.unique(), columns=kinds.unique())
 
 
 def _copy_diagrams(folder: Path) -> tuple[str, ...]:
@@ -131,19 +179,30 @@ def _copy_diagrams(folder: Path) -> tuple[str, ...]:
     return DIAGRAMS
 
 
+def _copy_doubt(folder: Path) -> list[str]:
+    """Copy the figures of FOLDER/frontier, where there are any, and return their new names."""
+    source = folder / "frontier" / "figures"
+    names = [name for name in DOUBT if (source / f"{name}.svg").exists()]
+    for name, kind in product(names, KINDS):
+        with write_atomically(folder / "figures" / f"doubt_{name}.{kind}") as temporary:
+            temporary.write_bytes((source / f"{name}.{kind}").read_bytes())
+    return [f"doubt_{name}" for name in names]
+
+
 def _draw_beliefs(study: Study) -> Figure:
     """Draw the shown item in every condition, word by word, beside the exact beliefs."""
     stimuli, run = study.stimuli, study.run
     item = study.settings.stimuli.shown or stimuli.items[0]
-    rows = [stimuli.rows[condition, item] for condition in stimuli.conditions]
-    probes = list(rows[0].tracked)
-    units = list(dict.fromkeys(unit for row in rows for unit in row.tracked.values()))
+    rows = {condition: stimuli.rows[condition, item] for condition in stimuli.conditions}
+    probes = list(rows[stimuli.conditions[0]].tracked)
+    units = list(dict.fromkeys(unit for row in rows.values() for unit in row.tracked.values()))
     traces: dict[str, xr.DataArray] = {}
     truths: dict[str, xr.DataArray] = {}
-    for row in rows:
+    for condition, row in rows.items():
         text = str(row.utterance)
-        traces[text] = trace_beliefs(run.networks, text, probes, units)
-        truths[text] = trace_truth(run.world, text, probes, units)
+        label = f"{condition}: “{text}”"
+        traces[label] = trace_beliefs(run.networks, text, probes, units)
+        truths[label] = trace_truth(run.world, text, probes, units)
     return activation_figures.draw_beliefs(summaries.tabulate_traces(traces, truths))
 
 

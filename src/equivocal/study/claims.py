@@ -26,7 +26,11 @@ from equivocal.study.verdicts import NOT_RUN, Entry, Facts, Finding, MissingErro
 
 __all__ = ["find_impossible_numbers"]
 
-COLUMNS = ["id", "claim", "where", "printed", "at_paper_steps", "at_convergence", "verdict", "why"]
+GIVEN = ("id", "story", "in_short", "claim", "where", "printed")  # in `record/claims.toml`
+COLUMNS = [
+    *GIVEN,
+    *("at_paper_steps", "at_convergence", "verdict", "verdict_at_convergence", "why"),
+]
 RULES: dict[str, Callable[[Entry, Facts, str], Finding]] = {
     name.removeprefix("judge_"): rule
     for name, rule in vars(verdicts).items()
@@ -77,10 +81,11 @@ def _judge(entry: Entry, facts: Facts) -> dict[str, str]:
     if converged.verdict not in (stopped.verdict, NOT_RUN):
         why += f" At convergence the verdict would be: {converged.verdict}. {converged.why}"
     return {
-        **{name: entry[name] for name in ("id", "claim", "where", "printed")},
+        **{name: entry[name] for name in GIVEN},
         "at_paper_steps": stopped.text,
         "at_convergence": converged.text,
         "verdict": stopped.verdict,
+        "verdict_at_convergence": converged.verdict,
         "why": why,
     }
 

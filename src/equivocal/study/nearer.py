@@ -18,7 +18,29 @@ from equivocal.study.verdicts import (
     join_intervals,
 )
 
+__all__ = ["judge_nearer_to_truth", "select_kinds"]
+
 KINDS = {"paper": "paper's sampler", "converged": "posterior"}  # in the table
+
+
+def select_kinds(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Select the rows of the trained networks, the paper's sampler at its end, and the posterior.
+
+    Parameters
+    ----------
+    table : DataFrame
+        `tables/frontier.csv`.
+
+    Returns
+    -------
+    dict of str to DataFrame
+        "trained", "paper" and "converged"; without rows where the table has none.
+    """
+    found = {"trained": table[table["kind"] == "trained"]}
+    for sampler, kind in KINDS.items():
+        own = table[(table["kind"] == kind) & (table["prior_variance"] == 1)]
+        found[sampler] = own[own["value"] == (own["value"].max() if sampler == "paper" else 1)]
+    return found
 
 
 def judge_nearer_to_truth(
@@ -42,9 +64,8 @@ def judge_nearer_to_truth(
     """
     if table is None:
         raise MissingError("Networks of the world `slips` were not asked in this run.")
-    trained = table[table["kind"] == "trained"]
-    own = table[(table["kind"] == KINDS[sampler]) & (table["prior_variance"] == 1)]
-    own = own[own["value"] == (own["value"].max() if sampler == "paper" else 1)]
+    kinds = select_kinds(table)
+    own, trained = kinds[sampler], kinds["trained"]
     if own.empty or trained.empty:
         raise MissingError(f"The table of errors lacks the {KINDS[sampler]} with prior variance 1.")
     bayes, mle = (rows.set_index("network")["kl_reversal"] for rows in (own, trained))

@@ -45,6 +45,7 @@ from equivocal.world import World
 
 FRONTIER = "frontier/tables/frontier.csv"  # of `map_frontier`, in the folder of a study
 ANALYSED = ("activations.nc", "exact.nc", "nuts.nc", "scores.csv", "settings.toml", FRONTIER)
+NEEDED = ("claims.csv", "tables/means.csv", "tables/paired_models.csv")  # by the report
 PROBED = ("probe", "path", "exact", "nuts")
 
 
@@ -240,7 +241,7 @@ class Study:
     def check_analysis(self) -> None:
         """Refuse tables and claims that are missing, or are not what `analyse` wrote."""
         tables = sorted((self.folder / "tables").glob("*.csv"))
-        needed = [self.folder / name for name in ("claims.csv", "tables/paired_models.csv")]
+        needed = [self.folder / name for name in NEEDED]
         self._check([*needed, *tables], ["analyse"], "analyse")
 
     def hash_results(self, *patterns: str) -> str:

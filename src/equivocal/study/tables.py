@@ -59,6 +59,7 @@ def compute_tables(dataset: xr.Dataset, without: Container[str] = ()) -> dict[st
     rows, prior = compute_measures(dataset), find_central_prior(dataset)
     central = rows[rows["prior"] == prior]
     makers: dict[str, Callable[[], Rows]] = {
+        "means": lambda: _average_measures(central),
         "against_zero_models": lambda: _test_against_zero(central, over="item"),
         "against_zero_items": lambda: _test_against_zero(central, over="network"),
         "paired_models": lambda: _sort_by_estimate(_test_pairs(central, over="item")),
@@ -84,6 +85,21 @@ def _group_tests(rows: pd.DataFrame) -> Iterator[tuple[dict[str, Any], pd.DataFr
         head = dict(zip(names, key, strict=True))
         head["estimate"] = head.pop("sampler")
         yield head, part
+
+
+def _average_measures(rows: pd.DataFrame) -> Rows:
+    """Average every measure of every condition, the baseline too, with intervals over networks."""
+    found: Rows = []
+    names = ["condition", "measure", "probe"]
+    for key, part in rows.groupby(names, sort=False):
+        grids = {"mle": part[part["sampler"] == part["sampler"].iloc[0]]}
+        grids |= {str(name): own for name, own in part.groupby("sampler", sort=False)}
+        for estimate, own in grids.items():
+            column = "mle" if estimate == "mle" else "mean"
+            test = compare_with_zero(arrange_grid(own, column).mean(axis=1))
+            numbers = {name: getattr(test, name) for name in ("n", "mean", "ci_low", "ci_high")}
+            found.append(dict(zip(names, key, strict=True)) | {"estimate": estimate} | numbers)
+    return found
 
 
 def _test_against_zero(rows: pd.DataFrame, over: str) -> Rows:

@@ -1,0 +1,83 @@
+"""Verdicts and answers of full runs, as data of the package: `study/record/full_runs.toml`.
+
+    equivocal reproduce --preset paper_fast --out runs/paper_fast
+    equivocal reproduce --out runs/paper
+    equivocal multiverse --match --out runs/match
+    python -m scripts.record_runs runs/paper_fast runs/paper --match runs/match
+
+Studies and answers that are not given are kept as they are. Quick runs are refused: what stands in
+this file is quoted by every report.
+"""
+
+import argparse
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from equivocal.errors import UserError
+from equivocal.store import read_table, read_toml
+from equivocal.store.files import write_text_atomically
+from equivocal.study import open_study
+
+__all__ = ["record_runs"]
+
+TARGET = Path(str(resources.files("equivocal.study"))) / "record" / "full_runs.toml"
+HEADER = """\
+# What full runs found. A report shows these verdicts beside its own, by the id of the claim, and
+# the answer of the match at its top. Written by `python -m scripts.record_runs`, which says how; by
+# hand only where a run was made before that existed. Nothing here is used to judge a claim.
+
+"""
+
+
+def record_runs(folders: list[Path], match: Path | None = None, target: Path = TARGET) -> None:
+    """Replace what the file says about some studies, and about the match.
+
+    Parameters
+    ----------
+    folders : list of Path
+        Of finished studies with claims.
+    match : Path, optional
+        The folder of a finished `equivocal multiverse --match`.
+    target : Path
+        The file, which must be there.
+
+    Raises
+    ------
+    UserError
+        Where a study was a quick run or makes no claims.
+    """
+    content: dict[str, Any] = read_toml(str(target))
+    for folder in folders:
+        study = open_study(folder)
+        claims, settings = read_table(folder / "claims.csv"), study.settings
+        if settings.quick_run or claims.empty:
+            what = "was a quick run" if settings.quick_run else "makes no claims"
+            raise UserError(f"the study in {folder} {what}; only full runs of a preset are quoted.")
+        training = settings.training_settings
+        content["studies"][settings.name] = {
+            "recipe": training.recipe,
+            "networks": training.networks,
+            "commands": [f"equivocal reproduce --preset {settings.name} --out {folder}"],
+            "verdicts": dict(zip(claims["id"], claims["verdict"], strict=True)),
+        }
+    if match is not None:
+        lines = (match / "answer.txt").read_text(encoding="utf-8").splitlines()
+        command = f"equivocal multiverse --match --out {match}"
+        content["match"] = {"command": command, "answer": lines}
+    write_text_atomically(target, HEADER + tomli_w.dumps(content))
+
+
+def main() -> None:
+    """Record the runs that are named on the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("folders", nargs="*", type=Path)
+    parser.add_argument("--match", type=Path)
+    arguments = parser.parse_args()
+    record_runs(arguments.folders, arguments.match)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""What full runs found, as data of the package: `record/full_runs.toml`.
+
+A report shows these verdicts beside its own and the answer of the match above them, so that a
+reader sees what the recipe of training and the open choices do. `python -m scripts.record_runs`
+writes the file from finished runs.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from equivocal.store import read_toml
+
+__all__ = ["FullRun", "FullRuns", "load_full_runs"]
+
+SHIPPED = resources.files("equivocal.study") / "record" / "full_runs.toml"
+
+
+@dataclass(frozen=True)
+class FullRun:
+    """One study, run in full: how, and its verdict on each claim by id."""
+
+    study: str
+    recipe: str
+    networks: int
+    commands: tuple[str, ...]
+    verdicts: dict[str, str]
+
+
+@dataclass(frozen=True)
+class FullRuns:
+    """All recorded runs; `answer` holds the sentences of the match, none where it was not run."""
+
+    studies: tuple[FullRun, ...]
+    match_command: str
+    answer: tuple[str, ...]
+
+    def list_others(self, study: str) -> tuple[FullRun, ...]:
+        """List the runs of other studies, which stand beside this one."""
+        return tuple(run for run in self.studies if run.study != study)
+
+
+@cache
+def load_full_runs(path: str | Path | None = None) -> FullRuns:
+    """Load what full runs found.
+
+    Parameters
+    ----------
+    path : str or Path, optional
+        A file of the same form as that of the package, which is read otherwise.
+    """
+    content: dict[str, Any] = read_toml(str(path or SHIPPED))
+    studies = (
+        FullRun(name, run["recipe"], run["networks"], tuple(run["commands"]), dict(run["verdicts"]))
+        for name, run in content["studies"].items()
+    )
+    match = content["match"]
+    return FullRuns(tuple(studies), match["command"], tuple(match["answer"]))

@@ -1,0 +1,176 @@
+"""The plain-language summary follows the tables, whatever they say."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scripts.record_runs import TARGET, record_runs
+
+from equivocal.errors import UserError
+from equivocal.gestalt import Run
+from equivocal.report.formatting import VERDICTS
+from equivocal.report.summary import count_verdicts, describe_truth, summarise_study
+from equivocal.study import Study
+from equivocal.study.claims import judge_claims
+from equivocal.study.full_runs import FullRun, FullRuns, load_full_runs
+from equivocal.study.tables import compute_tables
+from tests.study.test_claims import EVIDENCE, UNUSED
+from tests.study.test_running import made
+from tests.study.test_statistics import made_up
+
+OTHER = FullRun("other", "odd", 7, ("equivocal reproduce --preset other",), {})
+RUNS = FullRuns((OTHER,), "equivocal multiverse --match", ())
+
+
+@pytest.fixture(scope="module")
+def study(small_run: Run, tmp_path_factory: pytest.TempPathFactory) -> Study:
+    """Networks and stimuli; the tables come from elsewhere."""
+    return made(tmp_path_factory.mktemp("summary"), small_run)
+
+
+def tabulated(**effects: float) -> dict[str, pd.DataFrame]:
+    dataset = made_up(**effects)
+    tables = compute_tables(dataset, UNUSED)
+    return tables | {"claims": judge_claims(dataset, tables, EVIDENCE)}
+
+
+def test_claims_stand_under_their_verdicts(study: Study) -> None:
+    """With the opposite effects the same claims change places, and the counts add up."""
+    claim = "“Reversed words are more active in the Bayesian model than in the trained network.”"
+    for effects, place in (({}, "What holds"), ({"indicated": -1.0}, "What does not hold")):
+        tables = tabulated(**effects)
+        summary = summarise_study(study, tables, RUNS)
+        (heading,) = (name for name, texts in summary.items() if claim in texts)
+        assert heading.startswith(f"{place} (")
+        counts = [int(n) for name in summary for n in re.findall(r"\((\d+) of 17", name)]
+        assert sum(counts) == len(tables["claims"]) == 17
+        assert next(iter(summary)) == "What was done"
+        tally = count_verdicts(tables["claims"])
+        assert re.findall(r"\d+", tally) == [*map(str, [17, *filter(None, counts)])]
+    assert "2 Sentence Gestalt networks" in summary["What was done"][0]
+    alike = "he sampler's uncertainty is like that of Hamiltonian Monte Carlo"  # when converged
+    (heading,) = (name for name, texts in summary.items() if f"“T{alike}.”" in texts)
+    assert heading.startswith("What holds in direction only (")
+    assert f"t{alike} (replicated)" in summary["What it depends on"][0]
+
+
+def test_other_verdicts_are_named_and_the_answer_comes_first(study: Study) -> None:
+    tables = tabulated()
+    verdicts = dict(zip(tables["claims"]["id"], tables["claims"]["verdict"], strict=True))
+    same = FullRun("same", "even", 7, ("one",), verdicts)
+    apart = FullRun("apart", "odd", 7, ("two",), verdicts | {"large-priors": "not replicated"})
+    runs = FullRuns((same, apart), "a command", ("No: none of 9.", "The nearest is far."))
+    summary = summarise_study(study, tables, runs)
+    depends = "\n".join(summary["What it depends on"])
+    assert "recipe “even” (7 networks, `one`), 0 of 16 verdicts differ." in depends
+    assert (
+        "recipe “odd” (7 networks, `two`), 1 of 16 verdicts differ: with priors of I and 5 I the "
+        "two models differ (not replicated)." in depends
+    )
+    answer = list(summary.values())[1]
+    assert answer == ["No: none of 9.", "The nearest is far.", "Asked by `a command`."]
+    quick = Study(study.settings.model_copy(update={"quick_run": True}), study.folder)
+    assert "recipe" not in "".join(summarise_study(quick, tables, runs)["What it depends on"])
+
+
+def test_a_study_without_claims_has_results_in_every_condition(study: Study) -> None:
+    tables = tabulated(study="mine")
+    assert tables["claims"].empty
+    summary = summarise_study(study, tables, RUNS)
+    changes, _, congruent, reversal = summary["What was found"]
+    assert "reversal, indicated agent +0.00" in changes
+    assert congruent.startswith("congruent: indicated agent 0.95")
+    assert reversal.startswith("reversal: indicated agent 0.00")
+    assert list(summary)[-1] == "What it depends on"
+    unclear = summarise_study(study, tabulated(study="mine", indicated=0.0, non_relevant=0.0), RUNS)
+    assert unclear["What was found"][0].endswith("none of 3.")
+
+
+def frontier(paper: float, converged: float, noise: float = 0.001) -> pd.DataFrame:
+    """Errors of six networks, trained at 0.2 nats."""
+    means = {("trained", np.nan): 0.2, ("paper's sampler", 17): paper, ("posterior", 1): converged}
+    rng = np.random.default_rng(0)
+    parts = [
+        pd.DataFrame(
+            {
+                "kind": kind,
+                "network": range(6),
+                "kl_reversal": mean + noise * rng.normal(size=6),
+                "kl_congruent": 0.01,
+                "value": value,
+                "prior_variance": 1.0,
+            }
+        )
+        for (kind, value), mean in means.items()
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
+@pytest.mark.parametrize(
+    ("errors", "ending"),
+    [
+        ((0.1, 0.3), "stops; at convergence it does not bring beliefs about reversals nearer"),
+        ((0.1, 0.1), "nearer to the truth, both where the sampler stops and at convergence."),
+        ((0.3, 0.1), "weights does not bring beliefs about reversals nearer to the truth where"),
+    ],
+)
+def test_three_sentences_on_the_truth(errors: tuple[float, float], ending: str) -> None:
+    example = pd.DataFrame({"condition": ["congruent", "reversal"], "truth": [0.001, 0.4768]})
+    told = describe_truth(frontier(*errors), example)
+    assert len(told) == 3
+    assert "a probability of 0.477" in told[0]
+    assert "6 trained networks are 0.2 nats" in told[1]
+    assert "after 17 steps" in told[1]
+    assert ending in told[2]
+    noisy = describe_truth(frontier(0.1, 0.3, noise=0.2), example)[2]
+    assert "on average, but not reliably" in noisy
+
+
+def test_recorded_runs_name_claims_and_verdicts_that_exist() -> None:
+    runs, known = load_full_runs(), set(tabulated()["claims"]["id"])
+    assert "paper_fast" in [run.study for run in runs.studies]
+    for run in runs.studies:
+        assert set(run.verdicts) <= known
+        assert set(run.verdicts.values()) <= set(VERDICTS)
+        assert run.commands[0].startswith("equivocal reproduce --preset")
+        assert run not in runs.list_others(run.study)
+
+
+def test_the_page_on_the_paper_has_the_recorded_verdicts() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "paper.md").read_text(encoding="utf-8")
+    table = page.partition("## Verdicts by recipe")[2].partition("\n## ")[0]
+    head, _, *rows = re.findall(r"^\|(.+)\|$", table, re.MULTILINE)
+    cells = [[cell.strip() for cell in row.split("|")] for row in rows]
+    claims = tabulated()["claims"].set_index("in_short")["id"]
+    assert sorted(row[0] for row in cells) == sorted(claims.index)
+    recorded = {f"recipe `{run.recipe}`": run.verdicts for run in load_full_runs().studies}
+    columns = [name.strip() for name in head.split("|")][1:]
+    assert set(columns) == set(recorded)
+    for text, *verdicts in cells:
+        assert verdicts == [recorded[name][claims[text]] for name in columns], text
+
+
+def test_finished_runs_are_recorded_and_quick_ones_refused(study: Study, tmp_path: Path) -> None:
+    target = tmp_path / "runs.toml"
+    target.write_bytes(TARGET.read_bytes())
+    tabulated()["claims"].to_csv(study.folder / "claims.csv", index=False)
+    match = tmp_path / "match"
+    match.mkdir()
+    (match / "answer.txt").write_text("No: none.\nNearest: far.\n")
+    record_runs([study.folder], match, target)
+    runs = load_full_runs(target)
+    assert [run.study for run in runs.studies] == ["paper_fast", "garden"]
+    garden = runs.studies[1]
+    assert (garden.recipe, garden.networks) == ("fast", 2)
+    assert garden.verdicts["bayes-reversed-higher"] == "replicated"
+    assert runs.answer == ("No: none.", "Nearest: far.")
+    assert target.read_text().startswith("# What full runs found.")
+    quick = Study(study.settings.model_copy(update={"quick_run": True}), study.folder)
+    quick.settings.write(study.folder / "settings.toml")
+    with (
+        pytest.warns(match="was changed"),
+        pytest.raises(UserError, match="was a quick run; only full runs"),
+    ):
+        record_runs([study.folder], None, target)
