@@ -10,6 +10,7 @@ from equivocal.world.errors import (
     ImpossibleSentenceError,
     UnknownWordError,
     WorldError,
+    WorldNoiseWarning,
     WorldSizeWarning,
 )
 from equivocal.world.lexicon import name_role_unit
@@ -35,6 +36,7 @@ __all__ = [
     "Utterance",
     "World",
     "WorldError",
+    "WorldNoiseWarning",
     "WorldSizeWarning",
     "find_role_reversals",
     "list_shipped_worlds",

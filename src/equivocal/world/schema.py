@@ -164,6 +164,31 @@ class ConstructionSpec(_Strict):
     form: VerbForm = "third"  # how the action word is spelled in `Sentence.text`
 
 
+class NoiseSpec(_Strict):
+    """Something that happens to sentences between speaker and listener, and where."""
+
+    exchange: NameList | None = None  # two roles whose fillers change places
+    delete: NameList | None = None  # roles (their words are lost) or function words, all at once
+    insert: Annotated[
+        str | tuple[str, ...] | dict[str, float] | None, PlainValidator(_parse_fillers)
+    ] = None  # a function word, or words as the fillers of a role are written
+    before: NameList = ()  # roles before whose words something is inserted
+    after: NameList = ()
+    probability: Annotated[Probability, Field(le=1)]  # at each place where it may strike
+    constructions: NameList | None = None  # None: all of them
+    roles: NameList | None = None  # where function words are lost; None: wherever they stand
+    words: NameList | None = None  # strikes only these; None: all
+
+    @model_validator(mode="after")
+    def _check_kind(self) -> "NoiseSpec":
+        if sum(kind is not None for kind in (self.exchange, self.delete, self.insert)) != 1:
+            raise ValueError("a noise has one of the keys exchange, delete and insert; give it one")
+        if (self.insert is not None) != bool(self.before or self.after):
+            rule = "before and after say where something is inserted"
+            raise ValueError(f"{rule}; give `insert` one of them, and leave them out elsewhere")
+        return self
+
+
 def _check_parameter_name(name: str) -> str:
     """Check that arithmetic can name a parameter."""
     if not (name.isascii() and name.isidentifier()) or iskeyword(name):
@@ -224,3 +249,4 @@ class WorldFile(_Strict):
         dict[str, Annotated[ActionSpec, BeforeValidator(_sort_keys)]], Field(min_length=1)
     ]
     constructions: Annotated[tuple[ConstructionSpec, ...], Field(min_length=1)]
+    noise: dict[str, NoiseSpec] = {}
