@@ -11,7 +11,7 @@ At most one noise strikes a sentence, so the probabilities of all that may strik
 it is heard as it was meant with the rest. (1) is the noisy-channel comprehender of Levy (2008,
 EMNLP, 234–243) and of Gibson, Bergen & Piantadosi (2013, PNAS 110, 8051–8056).
 
-A new kind of noise is a key of `NoiseSpec`, a generator here, and a line of `_list_changes`.
+A new kind of noise is a key of `NoiseSpec` and a method of `_Changer`, called in `list_changes`.
 """
 
 from collections.abc import Iterator
@@ -71,8 +71,11 @@ def list_changes(
         return []
     change = _Changer(spec, construction, file, lexicon)
     if spec.exchange is not None:
-        return list(change.exchange())
-    return list(change.delete() if spec.delete is not None else change.insert())
+        of_roles = set(spec.exchange) <= set(lexicon.roles)
+        return list(change.exchange_words() if of_roles else change.exchange_markers())
+    if spec.delete is not None:
+        return list(change.delete())
+    return list(change.insert_words() if spec.insert is not None else change.insert_markers())
 
 
 class _Changer:
@@ -93,7 +96,7 @@ class _Changer:
         )
         self.words: Words = np.isin(lexicon.words, struck)
 
-    def exchange(self) -> Iterator[Change]:
+    def exchange_words(self) -> Iterator[Change]:
         """Exchange the fillers of two roles; function words stay where they are."""
         one, other = (self.role[role] for role in self.spec.exchange or ())
         swap = {one: other, other: one}
@@ -111,6 +114,18 @@ class _Changer:
                 1.0,
                 ((one, self.words), (other, self.words)),
             )
+
+    def exchange_markers(self) -> Iterator[Change]:
+        """Exchange two function words, such as two articles that show case."""
+        one, other = self.spec.exchange or ()
+        for roles in product(self._find_places(one), self._find_places(other)):
+            if roles[0] != roles[1]:
+                heard, needs = self.construction, list[tuple[int, Words]]()
+                for role, name, new in zip(roles, (one, other), (other, one), strict=True):
+                    marked = self._find_marked(role) == self.token[name]
+                    heard = _put_marker(heard, role, marked, self.token[new])
+                    needs.append((role, marked & self.words))
+                yield Change(heard, 1.0, tuple(needs))
 
     def delete(self) -> Iterator[Change]:
         """Delete words of roles and function words, all that are named at once."""
@@ -141,23 +156,27 @@ class _Changer:
         every = np.arange(len(self.lexicon.words), dtype=np.int32)
         return self.construction.find_markers(role, every)
 
-    def insert(self) -> Iterator[Change]:
-        """Insert a function word where there is none, or a word that has no role in the event."""
+    def insert_markers(self) -> Iterator[Change]:
+        """Insert function words where there are none, all that are named at once."""
+        heard, needs = self.construction, list[tuple[int, Words]]()
+        for name, marker in (self.spec.insert_markers or {}).items():
+            role = self.role[name]
+            if role not in heard.order:
+                return
+            bare = self._find_marked(role) == NO_FILLER
+            heard = _put_marker(heard, role, bare, self.token[marker])
+            needs.append((role, bare & self.words))
+        if all(words.any() for _, words in needs):
+            yield Change(heard, 1.0, tuple(needs))
+
+    def insert_words(self) -> Iterator[Change]:
+        """Insert a word that has no role in the event, beside the word of a role."""
         for name in (*self.spec.before, *self.spec.after):
-            role, before = self.role[name], name in self.spec.before
-            if role not in self.construction.order:
-                continue
-            if isinstance(self.spec.insert, str) and self.spec.insert in self.lexicon.markers:
-                bare = self._find_marked(role) == NO_FILLER
-                if (bare & self.words).any():
-                    token = self.token[self.spec.insert]
-                    heard = _put_marker(self.construction, role, bare, token)
-                    yield Change(heard, 1.0, ((role, bare & self.words),))
-                continue
-            for word, share in self._list_inserted():
-                inserted = (role, self.token[word], before)
-                heard = replace(self.construction, inserted=inserted)
-                yield Change(heard, share, ((role, self.words),))
+            if self.role[name] in self.construction.order:
+                for word, share in self._list_inserted():
+                    inserted = (self.role[name], self.token[word], name in self.spec.before)
+                    heard = replace(self.construction, inserted=inserted)
+                    yield Change(heard, share, ((self.role[name], self.words),))
 
     def _list_inserted(self) -> list[tuple[str, float]]:
         """Return the words that may be inserted, with their shares."""

@@ -25,7 +25,8 @@ def count_changes(file: WorldFile, names: Names) -> int:
     """Bound the number of ways in which noise changes constructions."""
     total = 0
     for spec in file.noise.values():
-        places = prod(1 if name in file.roles else len(file.roles) for name in spec.delete or ())
+        struck = (*(spec.exchange or ()), *(spec.delete or ()))
+        places = prod(1 if name in file.roles else len(file.roles) for name in struck)
         if spec.insert is not None:
             words = [spec.insert] if isinstance(spec.insert, str) else spec.insert
             places *= len(spec.before + spec.after) * sum(len(names.expand(w)) for w in words)
@@ -47,12 +48,15 @@ def _check_names(spec: NoiseSpec, file: WorldFile, names: Names) -> Iterator[str
     constructions = [construction.name for construction in file.constructions]
     known_words = [*names.known, *names.distributions]
     inserted = [spec.insert] if isinstance(spec.insert, str) else spec.insert or ()
-    named = (*(spec.exchange or ()), *(spec.roles or ()), *spec.before, *spec.after)
+    added = spec.insert_markers or {}
+    named = (*(spec.roles or ()), *spec.before, *spec.after, *added)
+    either = [*file.roles, *file.markers]
     lists: list[tuple[str, Iterable[str], Iterable[str], str]] = [
         ("construction", spec.constructions or (), constructions, f"{join_names(constructions)}."),
         ("role", named, file.roles, roles),
-        ("role or marker", spec.delete or (), [*file.roles, *file.markers], roles),
-        ("word or marker", inserted, [*known_words, *file.markers], "add it to a [words] table."),
+        ("role or marker", (*(spec.exchange or ()), *(spec.delete or ())), either, roles),
+        ("marker", added.values(), file.markers, "add it to [markers]."),
+        ("word", inserted, known_words, "add it to a [words] table."),
         ("word", spec.words or (), names.known, "add it to a [words] table."),
     ]
     for what, wanted, known, advice in lists:
@@ -64,19 +68,19 @@ def _check_names(spec: NoiseSpec, file: WorldFile, names: Names) -> Iterator[str
 def _check_kind(spec: NoiseSpec, file: WorldFile) -> Iterator[str]:
     """Check what a noise exchanges, deletes or inserts."""
     exchange, delete = spec.exchange or (), spec.delete or ()
-    if spec.exchange is not None and len(set(exchange)) != 2:
-        yield f"`exchange` names two different roles, got {join_names(exchange) or 'none'}."
+    kinds = {name in file.roles for name in exchange}
+    if spec.exchange is not None and (len(set(exchange)) != 2 or len(exchange) != 2):
+        yield f"`exchange` names two different roles or markers, got {join_names(exchange)}."
+    elif len(kinds) == 2 and set(exchange) <= {*file.roles, *file.markers}:
+        yield f"`exchange` has a role and a marker, {join_names(exchange)}; name two of a kind."
     if spec.delete is not None and (not delete or len(set(delete)) < len(delete)):
-        yield f"`delete` names what is lost, each once, got {join_names(delete) or 'nothing'}."
+        yield f"`delete` names what is lost, each once, got {join_names(delete)}."
+    if spec.insert_markers is not None and not spec.insert_markers:
+        yield "`insert_markers` is empty; name a role and its function word."
     if "action" in (*exchange, *delete):
         yield "the action stays in its place; exchange or delete another role."
-    for name in set(delete) & set(file.roles) & set(file.markers):
+    for name in {*exchange, *delete} & set(file.roles) & set(file.markers):
         yield f"{name!r} is a role and a marker; rename one of them."
-    if isinstance(spec.insert, str) and spec.insert in file.markers and spec.after:
-        yield f"the marker {spec.insert!r} joins the word after it; use `before`."
-    if isinstance(spec.insert, tuple | dict):
-        for name in set(spec.insert) & set(file.markers):
-            yield f"the marker {name!r} stands among words; give it a noise of its own."
     if isinstance(spec.insert, dict) and abs(sum(spec.insert.values()) - 1) > 1e-6:
         total = sum(spec.insert.values())
         yield f"the probabilities of what is inserted sum to {total:.6g}, not 1; change them."

@@ -31,7 +31,8 @@ def list_constituents(derivations: Derivations, grammar: Grammar) -> NDArray[np.
             heard = [(fillers, construction.find_markers(role, fillers))]
             if construction.inserted is not None and construction.inserted[0] == role:
                 _, word, before = construction.inserted
-                heard.insert(0 if before else 1, (np.full_like(fillers, word), NO_FILLER))
+                extra = np.full_like(fillers, word), np.full_like(fillers, NO_FILLER)
+                heard.insert(0 if before else 1, extra)
             for words, markers in heard:
                 tokens[rows, length[rows], 0] = words
                 tokens[rows, length[rows], 1] = markers

@@ -167,25 +167,28 @@ class ConstructionSpec(_Strict):
 class NoiseSpec(_Strict):
     """Something that happens to sentences between speaker and listener, and where."""
 
-    exchange: NameList | None = None  # two roles whose fillers change places
+    exchange: NameList | None = None  # two roles whose words change places, or two function words
     delete: NameList | None = None  # roles (their words are lost) or function words, all at once
     insert: Annotated[
         str | tuple[str, ...] | dict[str, float] | None, PlainValidator(_parse_fillers)
-    ] = None  # a function word, or words as the fillers of a role are written
-    before: NameList = ()  # roles before whose words something is inserted
+    ] = None  # words that have no role in the event, written as fillers are
+    insert_markers: dict[str, str] | None = None  # role: function word before it, all at once
+    before: NameList = ()  # roles beside whose words a word is inserted
     after: NameList = ()
     probability: Annotated[Probability, Field(le=1)]  # at each place where it may strike
     constructions: NameList | None = None  # None: all of them
-    roles: NameList | None = None  # where function words are lost; None: wherever they stand
+    roles: NameList | None = None  # where function words are struck; None: wherever they stand
     words: NameList | None = None  # strikes only these; None: all
 
     @model_validator(mode="after")
     def _check_kind(self) -> "NoiseSpec":
-        if sum(kind is not None for kind in (self.exchange, self.delete, self.insert)) != 1:
-            raise ValueError("a noise has one of the keys exchange, delete and insert; give it one")
-        if (self.insert is not None) != bool(self.before or self.after):
-            rule = "before and after say where something is inserted"
-            raise ValueError(f"{rule}; give `insert` one of them, and leave them out elsewhere")
+        kinds = ("exchange", "delete", "insert", "insert_markers")
+        given = [kind for kind in kinds if getattr(self, kind) is not None]
+        if len(given) != 1:
+            raise ValueError(f"a noise has one of the keys {', '.join(kinds)}, got {len(given)}")
+        if ("insert" in given) != bool(self.before or self.after):
+            rule = "`before` and `after` name the roles beside which `insert` puts a word"
+            raise ValueError(f"{rule}; give them with it, and with it only")
         return self
 
 
