@@ -334,3 +334,20 @@ def test_what_is_saved_is_the_same_world(both_ways: World) -> None:
     assert (
         again.sample(50).derivations.construction == chosen.sample(50).derivations.construction
     ).all()
+
+
+def test_what_is_not_said_is_not_struck() -> None:
+    """Half of the actives leave the patient out, and then nothing is exchanged."""
+    first = 'name = "active"\n'
+    text = TINY.replace(first, f"{first}mentioned = {{ patient = 0.5 }}\n")
+    world = World.from_toml(text + EXCHANGE)
+    whole = {sentence.text: sentence.probability for sentence in world.sentences}
+    assert whole["dog chases"] == pytest.approx(0.75 * 0.8 * 0.5)
+    assert whole["dog chases cat"] == pytest.approx(0.75 * 0.5 * (0.8 * 0.9 + 0.2 * 0.1))
+    # "cat chases" as a beginning: the cat with a patient as meant or without, the dog exchanged
+    dog, cat = 0.8 * 0.5 * 0.1, 0.2 * (0.5 * 0.9 + 0.5)
+    assert agent_of(world, "cat chases") == pytest.approx(dog / (dog + cat))
+    drawn = world.sample(2_000, seed=2).to_dataframe()
+    short = drawn[drawn["sentence"].isin(["dog chases", "cat chases"])]
+    assert len(short) > 500
+    assert set(short["noise"]) == {""}
