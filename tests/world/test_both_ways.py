@@ -90,6 +90,9 @@ def test_items_follow_the_parameter() -> None:
     for rare, expected in ((0.5, {"plausible"}), (0, {"plausible", "impossible"})):
         items = find_plausibility_items(World.load("both_ways", rare=rare, exchange=0.02))
         assert {i.plausibility for i in items if i.action == "bite"} == expected
+        assert (
+            len({i.item for i in items if i.action == "bite"}) == 2
+        )  # the same in both directions
 
 
 def test_items_of_other_worlds(paper: World) -> None:

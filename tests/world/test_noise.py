@@ -90,6 +90,19 @@ def test_inserted_function_words_by_hand() -> None:
     assert agent_of(world, "dog was chased by cat") == pytest.approx(0.12 / (0.12 + 0.05))
 
 
+def test_function_words_are_inserted_before_bare_words_only() -> None:
+    """Agents of actives get a "by", if they are cats; those of passives have one."""
+    world = tiny(
+        '[noise.more]\ninsert_markers = { agent = "by" }\nprobability = 0.2\nwords = "cat"\n'
+    )
+    whole = {sentence.text: sentence.probability for sentence in world.sentences}
+    assert whole["by cat chases dog"] == pytest.approx(0.75 * 0.2 * 0.2)
+    assert whole["dog was chased by cat"] == pytest.approx(0.25 * 0.2)
+    assert "by dog chases cat" not in whole
+    struck = world.all_derivations.to_dataframe().query("noise != ''")
+    assert list(struck["sentence"]) == ["by cat chases dog"]
+
+
 def test_lost_and_inserted_arguments_by_hand() -> None:
     lost = tiny('[noise.lost]\ndelete = "patient"\nprobability = 0.5\nwords = "cat"\n')
     # only cats are lost: "dog chases", and nothing more, in half of the dog's actives
@@ -108,6 +121,7 @@ def test_lost_and_inserted_arguments_by_hand() -> None:
     before = tiny('[noise.more]\ninsert = { cat = 1 }\nbefore = "agent"\nprobability = 0.2\n')
     # "cat": inserted before the dog of an active 0.75 · 0.8 · 0.2, the cat of an active, inserted
     # or not, 0.75 · 0.2, or the patient of a passive 0.25 · 0.8
+    assert "cat dog chases cat" in {sentence.text for sentence in before.sentences}
     dog, cat = 0.75 * 0.8 * 0.2 + 0.25 * 0.8, 0.75 * 0.2
     assert agent_of(before, "cat") == pytest.approx(dog / (dog + cat))
 
@@ -265,6 +279,13 @@ def test_meanings_that_noise_makes_alike_are_announced() -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             agent_of(tiny(EXCHANGE.replace("0.1", other)), "cat chases dog")
+    # a place that nobody ever says could not be told before there was noise
+    text = TINY.replace('"patient"]\n', '"patient", "place"]\n', 1)
+    text = text.replace(
+        "[words.verbs]", '[words.places]\nlawn = ["lawn"]\nhill = ["hill"]\n[words.verbs]'
+    )
+    text = text.replace("agent = {", 'place = "places"\nagent = {')
+    agent_of(World.from_toml(text + EXCHANGE), "cat chases dog")
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,7 @@ def _build_item(
     world: World, construction: str, sentence: Utterance, triple: Triple, chances: Counter[Triple]
 ) -> PlausibilityItem:
     here, there = chances[triple], chances[triple[::-1]]
-    usual = triple if here >= there else triple[::-1]
+    usual = max((here, triple), (there, triple[::-1]))[1]  # one of two that are equally frequent
     plausibility = "plausible" if here >= there else "unlikely" if here > 0 else "impossible"
     names = [world.lexicon.words[word] for word in triple]
     return PlausibilityItem(
