@@ -59,7 +59,7 @@ def literal_divergence(
     both = (rel_entr(inferred, mean) + rel_entr(literal, mean)).sum(axis=1) / 2
     heard = np.isfinite(inferred).all(axis=1)
     spoken = np.isfinite(literal).all(axis=1)
-    return np.where(heard & ~spoken, np.log(2), np.maximum(both, 0))
+    return np.asarray(np.where(heard & ~spoken, np.log(2), np.maximum(both, 0)))
 
 
 def measure_ideal(suites: Sequence[Suite]) -> pd.DataFrame:
@@ -98,7 +98,7 @@ def _measure_sentence(world: World, utterance: Utterance) -> Iterator[dict[str, 
         "meaning_surprise": meaning_surprise(inferred),
         "literal_divergence": literal_divergence(inferred[1:], literal[1:]),
     }
-    spoken = np.isfinite(literal[1:]).all(axis=1)
+    spoken = np.isfinite(literal[1:, 0])
     for measure, numbers in values.items():
         for at, word in enumerate(utterance.words):
             yield {

@@ -125,13 +125,15 @@ def _build_item(
     here, there = chances[triple], chances[triple[::-1]]
     usual = max((here, triple), (there, triple[::-1]))[1]  # one of two that are equally frequent
     plausibility = "plausible" if here >= there else "unlikely" if here > 0 else "impossible"
-    names = [world.lexicon.words[word] for word in triple]
+    agent, action, patient = (world.lexicon.words[word] for word in triple)
     return PlausibilityItem(
-        " ".join(world.lexicon.words[word] for word in usual),
-        construction,
-        plausibility,
-        sentence,
-        *names,
+        item=" ".join(world.lexicon.words[word] for word in usual),
+        construction=construction,
+        plausibility=plausibility,
+        sentence=sentence,
+        agent=agent,
+        action=action,
+        patient=patient,
         probability=float(here),
         literal=compute_agency(world, sentence, triple[0]),
     )
