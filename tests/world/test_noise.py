@@ -118,6 +118,12 @@ def test_lost_and_inserted_arguments_by_hand() -> None:
     assert whole["cat dog was chased by dog"] == pytest.approx(0.25 * 0.8 * 0.1)
     # "cat chases dog cat" ends in an inserted cat; nobody doubts who acts
     assert agent_of(more, "cat chases dog cat") == 0
+    pets = tiny(
+        "[distributions.pets]\ncat = 0.25\ndog = 0.75\n"
+        '[noise.more]\ninsert = "pets"\nafter = "patient"\nprobability = 0.2\n'
+    )
+    whole = {sentence.text: sentence.probability for sentence in pets.sentences}
+    assert whole["dog chases cat dog"] == pytest.approx(0.75 * 0.8 * 0.15)
     before = tiny('[noise.more]\ninsert = { cat = 1 }\nbefore = "agent"\nprobability = 0.2\n')
     # "cat": inserted before the dog of an active 0.75 · 0.8 · 0.2, the cat of an active, inserted
     # or not, 0.75 · 0.2, or the patient of a passive 0.25 · 0.8
@@ -308,6 +314,9 @@ def test_meanings_that_noise_makes_alike_are_announced() -> None:
         ("insert = 'cat'\nprobability = 0.1", "`before` and `after` name the roles"),
         ("insert = 'horse'\nafter = 'agent'\nprobability = 0.1", "unknown word 'horse'"),
         ("insert = { cat = 0.5 }\nafter = 'agent'\nprobability = 0.1", "sum to 0.5, not 1"),
+        ("insert = { animals = 1 }\nafter = 'agent'\nprobability = 0.1", "not a single word"),
+        ("insert = ['cat', 'absent']\nafter = 'agent'\nprobability = 0.1", "could be heard"),
+        ("insert = ['pets']\nafter = 'agent'\nprobability = 0.1", "'pets' is a distribution"),
         ("insert_markers = { theme = 'by' }\nprobability = 0.1", "unknown role 'theme'"),
         ("insert_markers = { agent = 'with' }\nprobability = 0.1", "unknown marker 'with'"),
         ("insert_markers = {}\nprobability = 0.1", "`insert_markers` is empty"),
@@ -315,7 +324,7 @@ def test_meanings_that_noise_makes_alike_are_announced() -> None:
 )
 def test_bad_noise_is_refused_in_a_sentence(noise: str, message: str) -> None:
     with pytest.raises(WorldError, match=message) as caught:
-        tiny(f"[noise.it]\n{noise}\n")
+        tiny(f"[noise.it]\n{noise}\n[distributions.pets]\ncat = 0.5\ndog = 0.5\n")
     assert len(str(caught.value).splitlines()) == 1
     assert "noise" in str(caught.value)
 

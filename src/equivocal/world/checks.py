@@ -68,6 +68,7 @@ def find_problems(file: WorldFile, unused: Iterable[str] = ()) -> list[Problem]:
         _check_constructions(file, names),
         _check_shares(file),
         find_noise_problems(file, names),
+        _check_inserted(file, names),
         (_make_unused("[parameters]", f"nothing uses the parameter {n!r}") for n in sorted(unused)),
     )
     return list(islice(found, MOST_PROBLEMS))
@@ -291,6 +292,20 @@ def _check_distribution(names: Names, place: str, chances: dict[str, float]) -> 
     if abs(total - 1) > SUM_TOLERANCE:
         ways_out = "change them, or write fractions in quotes such as '1/3'"
         yield Problem(place, f"the probabilities sum to {total:.6g}, not 1; {ways_out}.")
+
+
+def _check_inserted(file: WorldFile, names: Names) -> Iterator[Problem]:
+    """Check the words that noise inserts, which are written as fillers are."""
+    for name, spec in file.noise.items():
+        place, then = f"[noise.{name}] insert", spec.insert
+        if isinstance(then, str):
+            then = file.distributions.get(then, (then,))
+        if ABSENT in (then or ()):
+            yield Problem(place, f"{ABSENT!r} is no word that could be heard; remove it.")
+        elif isinstance(then, dict):
+            yield from _check_distribution(names, place, then)
+        else:
+            yield from _check_names(names, place, then or ())
 
 
 def _check_constructions(file: WorldFile, names: Names) -> Iterator[Problem]:

@@ -46,8 +46,6 @@ def _check_names(spec: NoiseSpec, file: WorldFile, names: Names) -> Iterator[str
     """Check that whatever is named exists."""
     roles = f"roles are {join_names(file.roles)}."
     constructions = [construction.name for construction in file.constructions]
-    known_words = [*names.known, *names.distributions]
-    inserted = [spec.insert] if isinstance(spec.insert, str) else spec.insert or ()
     added = spec.insert_markers or {}
     named = (*(spec.roles or ()), *spec.before, *spec.after, *added)
     either = [*file.roles, *file.markers]
@@ -56,7 +54,6 @@ def _check_names(spec: NoiseSpec, file: WorldFile, names: Names) -> Iterator[str
         ("role", named, file.roles, roles),
         ("role or marker", (*(spec.exchange or ()), *(spec.delete or ())), either, roles),
         ("marker", added.values(), file.markers, "add it to [markers]."),
-        ("word", inserted, known_words, "add it to a [words] table."),
         ("word", spec.words or (), names.known, "add it to a [words] table."),
     ]
     for what, wanted, known, advice in lists:
@@ -81,9 +78,6 @@ def _check_kind(spec: NoiseSpec, file: WorldFile) -> Iterator[str]:
         yield "the action stays in its place; exchange or delete another role."
     for name in {*exchange, *delete} & set(file.roles) & set(file.markers):
         yield f"{name!r} is a role and a marker; rename one of them."
-    if isinstance(spec.insert, dict) and abs(sum(spec.insert.values()) - 1) > 1e-6:
-        total = sum(spec.insert.values())
-        yield f"the probabilities of what is inserted sum to {total:.6g}, not 1; change them."
     lost = set(delete) & set(file.roles)
     for construction in file.constructions:
         strikes = spec.constructions is None or construction.name in spec.constructions
