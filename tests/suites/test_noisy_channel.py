@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 
-from equivocal.suites import judge_ideal, load_reversals, measure_ideal, tabulate_findings
+from equivocal.errors import UserError
+from equivocal.gestalt import TrainingSettings, train
+from equivocal.suites import (
+    judge_ideal,
+    load_reversals,
+    measure_divergence,
+    measure_ideal,
+    tabulate_findings,
+)
 from equivocal.suites.noisy_channel import literal_divergence, meaning_surprise
 from equivocal.world import World
 from equivocal.world.meanings import compute_meaning_beliefs
@@ -101,6 +109,30 @@ def test_table_and_verdicts(world: World) -> None:
     # a word that is never heard has no value, and a finding about it no verdict
     words.loc[words["position"] == 3, "value"] = np.nan
     assert set(judge_ideal(words, suites)["verdict"]) == {"not defined"}
+
+
+def test_networks_depart_from_those_that_know_of_no_noise(world: World) -> None:
+    """Untrained networks will do: nobody departs from itself, and two are apart by Σ JS."""
+    settings = TrainingSettings(networks=2, sentences=20, epochs=1)
+    one, other = train(world, settings).networks
+    _, unlikely = load_reversals()
+    assert (measure_divergence([one], [one], [unlikely])["value"] == 0).all()
+    words = measure_divergence([one, one], [other, one], [unlikely])
+    assert len(words) == 2 * 16 * 3
+    row = unlikely.rows["unlikely", "dog bite man"]
+    p, q = (
+        n.comprehend(row.utterance, list(world.roles)).values[-1].astype(float)
+        for n in (one, other)
+    )
+    m = (p + q) / 2
+    entropy = lambda y: -(y * np.log(y) + (1 - y) * np.log(1 - y)).sum()  # noqa: E731
+    by_hand = entropy(m) - (entropy(p) + entropy(q)) / 2
+    found = words.query("network == 0 and critical and item == 'dog bite man'")
+    found = found.query("condition == 'unlikely'")["value"]
+    assert found.item() == pytest.approx(by_hand, rel=1e-6)
+    assert len(judge_ideal(words, [unlikely])) == 1
+    with pytest.raises(UserError, match="got 2 with noise and 1 without; give as many of each"):
+        measure_divergence([one, other], [one], [unlikely])
 
 
 def test_networks_are_judged_by_the_n400_alone() -> None:

@@ -15,11 +15,12 @@ without noise, their literal meaning, whatever it is, is no event of the world: 
 then agree on nothing, and (2) is log 2.
 
 The suites of role reversals lie in `exploratory/`. Their findings name the signal that they are
-about (`signal = "P600"`). There is one comprehender and its beliefs are exact, so a finding is
-judged over items alone: held or reversed where every item has the same sign.
+about (`signal = "P600"`). There is one ideal comprehender and its beliefs are exact, so a finding
+is judged over items alone: held or reversed where every item has the same sign.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from importlib import resources
 from pathlib import Path
 
@@ -28,6 +29,8 @@ import pandas as pd
 from jaxtyping import Float
 from scipy.special import rel_entr
 
+from equivocal.errors import UserError
+from equivocal.gestalt import Network
 from equivocal.suites.suite import Finding, Suite, load_suite
 from equivocal.world import Utterance, World
 from equivocal.world.meanings import compute_meaning_beliefs
@@ -73,23 +76,97 @@ def measure_ideal(suites: Sequence[Suite]) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        suite, condition, item, position, word, critical, measure, value, and `literal`: whether
+        suite, condition, item, position, word, measure, value, critical, and `literal`: whether
         the words so far could be heard without noise. A value is NaN where nothing in the world,
         noise included, begins with the words.
     """
-    rows = (
-        {"suite": suite.name, "condition": condition, "item": item, **word}
-        | {"critical": word["position"] == row.critical}
+    return _measure_items(suites, _measure_sentence)
+
+
+def measure_divergence(
+    networks: Sequence[Network], literal: Sequence[Network], suites: Sequence[Suite]
+) -> pd.DataFrame:
+    """Measure how far networks that know of noise depart from networks that do not, at every word.
+
+    This is the counterpart of (2) for networks: Σ JS(y_k, l_k) over roles and units k, where y are
+    the beliefs of a network trained in the suites' world and l those of one trained in the same
+    world without noise. A network has an answer to any sentence, so an impossible one needs no
+    rule of its own. The counterpart of (1) is `measure_words` with "bayesian_surprise".
+
+    Parameters
+    ----------
+    networks, literal : sequence of Network
+        As many of the one as of the other; they are compared in pairs.
+    suites : sequence of Suite
+        What they hear.
+
+    Returns
+    -------
+    DataFrame
+        suite, condition, item, position, word, measure, value, critical, network.
+    """
+    if len(networks) != len(literal):
+        raise UserError(
+            f"networks are compared in pairs, got {len(networks)} with noise and {len(literal)} "
+            "without; give as many of each."
+        )
+    for one, other in zip(networks, literal, strict=True):
+        if (one.world.tokens, one.world.units) != (other.world.tokens, other.world.units):
+            raise UserError(
+                f"worlds {one.world.name!r} and {other.world.name!r} differ in words or units; "
+                "train both networks in one world, with its noise and without."
+            )
+    parts = [
+        _measure_items(suites, partial(_compare_networks, pair)).assign(network=number)
+        for number, pair in enumerate(zip(networks, literal, strict=True))
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
+Word = dict[str, object]  # position, word, measure, value
+
+
+def _measure_items(
+    suites: Sequence[Suite], measure: Callable[[World, Utterance], Iterable[Word]]
+) -> pd.DataFrame:
+    """Return what `measure` says of every word of every item."""
+    return pd.DataFrame(
+        {
+            "suite": suite.name,
+            "condition": condition,
+            "item": item,
+            **word,
+            "critical": word["position"] == row.critical,
+        }
         for suite in suites
         for (condition, item), row in suite.rows.items()
-        for word in _measure_sentence(suite.world, row.utterance)
+        for word in measure(suite.world, row.utterance)
     )
-    table = pd.DataFrame(rows)
-    first = ["suite", "condition", "item", "position", "word", "critical", "measure", "value"]
-    return table[[*first, "literal"]]
 
 
-def _measure_sentence(world: World, utterance: Utterance) -> Iterator[dict[str, object]]:
+def _compare_networks(
+    pair: tuple[Network, Network], _: World, utterance: Utterance
+) -> Iterator[Word]:
+    """Yield how far the first of two networks departs from the second at each word."""
+    beliefs = (np.asarray(network.comprehend(utterance), np.float64) for network in pair)
+    value = _compute_unit_divergence(*beliefs).sum(axis=(1, 2))
+    for at, word in enumerate(utterance.words):
+        yield {
+            "position": at + 1,
+            "word": word,
+            "measure": "literal_divergence",
+            "value": float(value[at]),
+        }
+
+
+def _compute_unit_divergence(y: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Compute the Jensen–Shannon divergence of two beliefs about each unit, in nats."""
+    mean = (y + other) / 2
+    parts = (rel_entr(p, q) for a in (y, other) for p, q in ((a, mean), (1 - a, 1 - mean)))
+    return np.asarray(sum(parts)) / 2
+
+
+def _measure_sentence(world: World, utterance: Utterance) -> Iterator[Word]:
     """Yield both measures at each word."""
     inferred, literal = (
         compute_meaning_beliefs(world, utterance, literal=plain) for plain in (False, True)
@@ -116,15 +193,15 @@ def judge_ideal(words: pd.DataFrame, suites: Sequence[Suite]) -> pd.DataFrame:
     Parameters
     ----------
     words : DataFrame
-        As returned by `measure_ideal`.
+        As returned by `measure_ideal`, or by `measure_divergence`, whose networks are averaged.
     suites : sequence of Suite
         Those that were measured.
 
     Returns
     -------
     DataFrame
-        suite, measure, signal, finding, effect (the contrast of condition means), least and
-        greatest effect of an item, items, verdict.
+        For findings whose measure is among the words: suite, measure, signal, finding, effect (the
+        contrast of condition means), least and greatest effect of an item, items, verdict.
     """
     measure_of = {signal: measure for measure, signal in SIGNALS.items()}
     rows = []
@@ -132,9 +209,10 @@ def judge_ideal(words: pd.DataFrame, suites: Sequence[Suite]) -> pd.DataFrame:
         for finding in suite.findings:
             measure = measure_of[finding.signal]
             own = words[(words["suite"] == suite.name) & words["critical"]]
-            values = own[own["measure"] == measure].pivot(
-                index="item", columns="condition", values="value"
-            )
+            own = own[own["measure"] == measure]
+            if own.empty:
+                continue
+            values = own.groupby(["item", "condition"])["value"].mean().unstack()
             effects = _contrast(values, finding)
             rows.append(
                 {
