@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from equivocal.errors import UserError
+from equivocal.experiments.suites import run_suites
 from equivocal.gestalt import TrainingSettings, train
 from equivocal.suites import (
     judge_ideal,
@@ -12,7 +13,7 @@ from equivocal.suites import (
     measure_ideal,
     tabulate_findings,
 )
-from equivocal.suites.noisy_channel import literal_divergence, meaning_surprise
+from equivocal.suites.noisy_channel import DATA, literal_divergence, meaning_surprise
 from equivocal.world import World
 from equivocal.world.meanings import compute_meaning_beliefs
 
@@ -142,3 +143,5 @@ def test_networks_are_judged_by_the_n400_alone() -> None:
         measure="bayesian_surprise", network=0
     )
     assert len(tabulate_findings(words, [impossible])) == 3
+    with pytest.raises(UserError, match="'unlikely_reversals' has no finding about the N400"):
+        run_suites([str(DATA / "unlikely_reversals.toml")], "never")
