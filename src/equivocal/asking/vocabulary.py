@@ -54,7 +54,7 @@ def _find_participants(world: World) -> tuple[str, ...]:
     """Find the roles that have no marker in some construction, except the action."""
     unmarked = {
         role
-        for construction in world.grammar.constructions
+        for construction in world.grammar.plain_constructions
         for role in construction.order
         if construction.markers[role] == NO_FILLER
     } - {world.grammar.action_role}
@@ -77,7 +77,7 @@ def find_indicated_roles(world: World, utterance: Utterance) -> dict[str, str]:
     dict of str to str
         Word by role; empty where no construction fits.
     """
-    for construction in world.grammar.constructions:
+    for construction in world.grammar.plain_constructions:
         places = _place_roles(world, construction, utterance)
         if places is not None:
             return {

@@ -213,6 +213,12 @@ def _load_suites(names: Sequence[str | Path]) -> tuple[list[Suite], list[Constru
         else:
             known = (*PARADIGMS, *CONSTRUCTIONS)
             check_known(name, known, "suite", advice=", and a file of your own ends in .toml")
+    for suite in suites:
+        if all(finding.signal != "N400" for finding in suite.findings):
+            raise UserError(
+                f"suite {suite.name!r} has no finding about the N400, the only signal that is "
+                "measured here; use `equivocal.suites.measure_ideal` and `measure_divergence`."
+            )
     taken = [suite.name for suite in suites] + [one.name for one in constructions]
     if len(set(taken)) < len(taken):
         raise UserError("two suites have the same name; rename the file of one.")

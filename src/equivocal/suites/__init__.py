@@ -8,6 +8,12 @@ them from end to end, and `equivocal.report.suite_figures` draws their tables.
 
 from equivocal.suites.findings import tabulate_findings
 from equivocal.suites.measurement import measure_words
+from equivocal.suites.noisy_channel import (
+    judge_ideal,
+    load_reversals,
+    measure_divergence,
+    measure_ideal,
+)
 from equivocal.suites.reading import Reader, compute_exact_beliefs
 from equivocal.suites.suite import (
     CONSTRUCTIONS,
@@ -26,9 +32,13 @@ __all__ = [
     "Reader",
     "Suite",
     "compute_exact_beliefs",
+    "judge_ideal",
     "load_construction",
     "load_published_means",
+    "load_reversals",
     "load_suite",
+    "measure_divergence",
+    "measure_ideal",
     "measure_words",
     "tabulate_findings",
 ]

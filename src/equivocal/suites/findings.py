@@ -132,6 +132,7 @@ def tabulate_findings(words: pd.DataFrame, suites: Sequence[Suite]) -> pd.DataFr
         _judge_finding(suite, finding, measure, values)
         for suite, measure, values in _split_by_suite(words, suites)
         for finding in suite.findings
+        if finding.signal == "N400"  # measures of networks are not about the P600
     )
 
 

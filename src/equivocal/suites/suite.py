@@ -37,6 +37,7 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib import resources
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -76,6 +77,7 @@ class Finding:
     says: str
     contrast: dict[str, float]  # weight by condition; they sum to zero
     source: str  # in short: authors and year
+    signal: str = "N400"  # what it is about; of networks only the N400 is measured
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,7 @@ class _FindingFile(BaseModel):
     smaller: str | None = None
     contrast: dict[str, float] = {}
     source: str = ""
+    signal: Literal["N400", "P600"] = "N400"
 
 
 class _SuiteFile(BaseModel):
@@ -190,7 +193,8 @@ def _parse_finding(finding: _FindingFile, file: _SuiteFile, path: Path) -> Findi
             f"{where}: the weights of a contrast must sum to zero and must not all be zero."
         )
     source = _shorten(finding.source or next(iter(file.sources), ""))
-    return Finding(finding.says, {name: w for name, w in weights.items() if w}, source)
+    contrast = {name: w for name, w in weights.items() if w}
+    return Finding(finding.says, contrast, source, finding.signal)
 
 
 def _shorten(source: str) -> str:

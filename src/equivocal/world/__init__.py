@@ -10,12 +10,14 @@ from equivocal.world.errors import (
     ImpossibleSentenceError,
     UnknownWordError,
     WorldError,
+    WorldNoiseWarning,
     WorldSizeWarning,
 )
 from equivocal.world.lexicon import name_role_unit
 from equivocal.world.loading import list_shipped_worlds, read_example
 from equivocal.world.parameters import split_world_name
 from equivocal.world.parsing import Constituent, Utterance
+from equivocal.world.plausibility import PlausibilityItem, find_plausibility_items
 from equivocal.world.prefixes import PrefixTree
 from equivocal.world.queries import Queries
 from equivocal.world.reversals import RoleReversal, find_role_reversals
@@ -27,6 +29,7 @@ __all__ = [
     "Corpus",
     "Event",
     "ImpossibleSentenceError",
+    "PlausibilityItem",
     "PrefixTree",
     "Queries",
     "RoleReversal",
@@ -35,7 +38,9 @@ __all__ = [
     "Utterance",
     "World",
     "WorldError",
+    "WorldNoiseWarning",
     "WorldSizeWarning",
+    "find_plausibility_items",
     "find_role_reversals",
     "list_shipped_worlds",
     "name_role_unit",

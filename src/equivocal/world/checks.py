@@ -12,12 +12,15 @@ from contextlib import contextmanager
 from graphlib import CycleError, TopologicalSorter
 from itertools import chain, islice
 
+import numpy as np
+
 from equivocal.errors import did_you_mean, join_names
-from equivocal.world.derivations import Derivations, UncoveredEventError
+from equivocal.world.derivations import Derivations, NoiseSumError, UncoveredEventError
 from equivocal.world.errors import Problem, WorldError
 from equivocal.world.grammar import NO_FILLER, Grammar, map_markers_to_words
 from equivocal.world.lexicon import ROLE_PREFIX, Lexicon
 from equivocal.world.names import Names
+from equivocal.world.noise_checks import count_changes, find_noise_problems
 from equivocal.world.queries import PLUS
 from equivocal.world.schema import ABSENT, ActionSpec, Rule, WorldFile, list_asked_roles
 from equivocal.world.spelling import collect_spellings, fold, inflect_verb, list_declared_spellings
@@ -26,6 +29,7 @@ MOST_PROBLEMS = 100  # each may look for the nearest of all names; nobody reads 
 MOST_ROLES = 100  # columns of every table of events
 MOST_FEATURES = 1 << 31  # words × units, a byte each; 30,000 words with a feature each are fewer
 MOST_PAIRS = 10_000_000  # actions × constructions, all looked at
+MOST_CHANGES = 10_000  # constructions that noise makes of others, each walked through
 SUM_TOLERANCE = 1e-6  # "0.333, 0.333, 0.334" is meant to be one; "0.33" three times is not
 
 
@@ -39,6 +43,7 @@ def find_oversize(file: WorldFile) -> list[Problem]:
         ("roles", len(file.roles), MOST_ROLES, "roles"),
         ("[words]", words * units, MOST_FEATURES, "words times features"),
         ("[[constructions]]", pairs, MOST_PAIRS, "actions times constructions"),
+        ("[noise]", count_changes(file, Names(file)), MOST_CHANGES, "ways to change a sentence"),
     ]
     return [
         Problem(table, f"there are {found:,} {what}, and at most {most:,} are read; use fewer.")
@@ -62,6 +67,8 @@ def find_problems(file: WorldFile, unused: Iterable[str] = ()) -> list[Problem]:
         _check_actions(file, names),
         _check_constructions(file, names),
         _check_shares(file),
+        find_noise_problems(file, names),
+        _check_inserted(file, names),
         (_make_unused("[parameters]", f"nothing uses the parameter {n!r}") for n in sorted(unused)),
     )
     return list(islice(found, MOST_PROBLEMS))
@@ -287,6 +294,20 @@ def _check_distribution(names: Names, place: str, chances: dict[str, float]) -> 
         yield Problem(place, f"the probabilities sum to {total:.6g}, not 1; {ways_out}.")
 
 
+def _check_inserted(file: WorldFile, names: Names) -> Iterator[Problem]:
+    """Check the words that noise inserts, which are written as fillers are."""
+    for name, spec in file.noise.items():
+        place, then = f"[noise.{name}] insert", spec.insert
+        if isinstance(then, str):
+            then = file.distributions.get(then, (then,))
+        if ABSENT in (then or ()):
+            yield Problem(place, f"{ABSENT!r} is no word that could be heard; remove it.")
+        elif isinstance(then, dict):
+            yield from _check_distribution(names, place, then)
+        else:
+            yield from _check_names(names, place, then or ())
+
+
 def _check_constructions(file: WorldFile, names: Names) -> Iterator[Problem]:
     """Check what constructions say of their roles: whether and with which markers they are said."""
     of_words = {f for words in file.words.values() for features in words.values() for f in features}
@@ -356,9 +377,17 @@ def find_unused_parts(
         if word not in used
     ]
     unused += [("roles", f"no action fills the role {r!r}") for r in by_role if not by_role[r]]
-    for marker, words in map_markers_to_words(grammar, lexicon).items():
+    markers = map_markers_to_words(grammar, lexicon, grammar.constructions)
+    for marker, words in markers.items():
         if not words:
             unused.append(("[markers]", f"no construction uses the marker {marker!r}"))
+    if enumerated is None:
+        heard = {construction.noise for construction in grammar.constructions}
+    else:
+        heard = {grammar.constructions[n].noise for n in np.unique(enumerated.construction)}
+    for name, spec in file.noise.items():
+        if spec.probability > 0 and name not in heard:
+            unused.append((f"[noise.{name}]", "nothing that is said can be struck by it"))
     return [_make_unused(place, message) for place, message in unused]
 
 
@@ -368,7 +397,7 @@ def _make_unused(place: str, message: str) -> Problem:
 
 @contextmanager
 def name_uncovered_events(lexicon: Lexicon, source: str) -> Iterator[None]:
-    """Turn the numbers of an `UncoveredEventError` into a `WorldError` with names."""
+    """Turn what is found while walking through a world into a `WorldError` with names."""
     try:
         yield
     except UncoveredEventError as error:
@@ -382,3 +411,5 @@ def name_uncovered_events(lexicon: Lexicon, source: str) -> Iterator[None]:
         message = f"no rule for {role!r} fits {event}; {ways_out}."
         problem = Problem(f"[actions.{error.action}] {role}", message)
         raise WorldError(source, [problem]) from None
+    except NoiseSumError as error:
+        raise WorldError(source, [Problem("[noise]", f"{error}.")]) from None

@@ -87,17 +87,27 @@ class Corpus:
         return build_queries(self.derivations, self.tree, world.grammar, world.lexicon)
 
     def to_dataframe(self) -> "pd.DataFrame":
-        """Return a table: sentence, construction, a column per role, count or probability."""
+        """Return a table: sentence, construction, a column per role, count or probability.
+
+        In a world with noise, a column says which noise struck the sentence, if any.
+        """
         import pandas as pd
 
         words = np.array([*self.world.lexicon.words, ""], dtype=object)  # last: NO_FILLER is -1
-        names = np.array([c.name for c in self.world.grammar.constructions], dtype=object)
+        constructions = self.world.grammar.constructions
+        names, noise = (
+            np.array([getattr(c, what) for c in constructions], dtype=object)[
+                self.derivations.construction
+            ]
+            for what in ("name", "noise")
+        )
         roles = {
             role: words[self.derivations.fillers[:, index]]
             for index, role in enumerate(self.world.roles)
         }
-        construction = names[self.derivations.construction]
-        table = {"sentence": self.texts, "construction": construction, **roles}
+        table = {"sentence": self.texts, "construction": names, **roles}
+        if self.world.has_noise:
+            table["noise"] = noise
         counts = self.weight.astype(np.int64)
         if np.array_equal(counts, self.weight):
             return pd.DataFrame({**table, "count": counts})

@@ -5,14 +5,16 @@ into words and others left unsaid. Both `enumerate_derivations` and `draw_deriva
 rules, whole columns at a time; no row is handled by itself.
 """
 
+from collections import Counter
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from equivocal.world.grammar import NO_FILLER, Action, Choice, Grammar
+from equivocal.world.grammar import NO_FILLER, Action, Choice, Disturbance, Grammar
 
 Columns = NDArray[np.int32]
+ROUND_OFF = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,14 +43,17 @@ class Derivations:
 def bound_derivations(grammar: Grammar) -> float:
     """Bound the number of derivations by the product of the longest lists of fillers."""
     total = 0.0
+    ways = Counter(disturbance.meant for disturbance in grammar.disturbances)
     for action in grammar.actions:
         events = 1.0
         for _, choices in action.choices:
             events *= max(len(choice.fillers) for choice in choices)
-        for share, construction in zip(action.shares, grammar.constructions, strict=True):
+        shares = zip(action.shares, grammar.constructions, strict=True)
+        for number, (share, construction) in enumerate(shares):
             optional = sum(construction.mentioned[role] < 1 for role in construction.order)
             # as floats: an integer of NumPy's would be 0 from 2⁶⁴ on
-            total += events * 2.0 ** min(int(optional), 1000) if share > 0 else 0
+            tellings = (1 + ways[number]) * 2.0 ** min(int(optional), 1000)
+            total += events * tellings if share > 0 else 0
     return total
 
 
@@ -60,7 +65,57 @@ def enumerate_derivations(grammar: Grammar) -> Derivations:
         for number, share in enumerate(action.shares):
             if share > 0:
                 parts.append(_enumerate_wordings(rows, number, float(share), grammar))
-    return collapse(_concatenate(parts))
+    return collapse(_enumerate_noise(_concatenate(parts), grammar))
+
+
+def _enumerate_noise(meant: Derivations, grammar: Grammar) -> Derivations:
+    """Split each row into what it is heard as: undisturbed, or struck by one noise."""
+    parts, found = [], [find_struck(meant, each) for each in grammar.disturbances]
+    left = _compute_undisturbed(meant, found, grammar)
+    for rows, disturbance in zip(found, grammar.disturbances, strict=True):
+        struck = meant.take(rows)
+        heard = np.full(len(rows), disturbance.heard, dtype=np.int32)
+        weight = struck.weight * disturbance.probability
+        parts.append(replace(struck, construction=heard, weight=weight))
+    undisturbed = np.flatnonzero(left > ROUND_OFF)  # noise may leave nothing as it was meant
+    return _concatenate([meant.reweight(meant.weight * left).take(undisturbed), *parts])
+
+
+def find_struck(meant: Derivations, disturbance: Disturbance) -> NDArray[np.intp]:
+    """Find the rows that a disturbance may strike."""
+    strikes = meant.construction == disturbance.meant
+    for role, words in disturbance.needs:
+        strikes &= meant.said[:, role] & words[meant.fillers[:, role]]
+    return np.flatnonzero(strikes)
+
+
+def _compute_undisturbed(
+    meant: Derivations, struck: list[NDArray[np.intp]], grammar: Grammar
+) -> NDArray[np.float64]:
+    """Compute the probability that each row is heard as it was meant."""
+    left = np.ones(len(meant))
+    for rows, disturbance in zip(struck, grammar.disturbances, strict=True):
+        left[rows] -= disturbance.probability
+    if left.min(initial=1) < -ROUND_OFF:
+        worst = int(left.argmin())
+        chances: dict[str, float] = {}
+        for rows, disturbance in zip(struck, grammar.disturbances, strict=True):
+            if worst in rows:
+                name = grammar.constructions[disturbance.heard].noise
+                chances[name] = chances.get(name, 0) + disturbance.probability
+        raise NoiseSumError(grammar.constructions[meant.construction[worst]].name, chances)
+    return left
+
+
+def _draw_noise(meant: Derivations, uniform: NDArray[np.float64], grammar: Grammar) -> Derivations:
+    """Draw what each row is heard as, from one number for each."""
+    struck = [find_struck(meant, each) for each in grammar.disturbances]
+    edge = _compute_undisturbed(meant, struck, grammar)  # below it, a row stays as it was meant
+    heard = meant.construction.copy()
+    for rows, disturbance in zip(struck, grammar.disturbances, strict=True):
+        heard[rows[uniform[rows] >= edge[rows]]] = disturbance.heard  # the last edge passed counts
+        edge[rows] += disturbance.probability
+    return replace(meant, construction=heard)
 
 
 def _enumerate_events(action: Action, grammar: Grammar) -> tuple[Columns, NDArray[np.float64]]:
@@ -111,7 +166,7 @@ def draw_derivations(grammar: Grammar, size: int, rng: np.random.Generator) -> D
     """Draw `size` rows, each of weight one; a longer sample begins with a shorter one."""
     num_roles = len(grammar.constructions[0].mentioned)
     uniform = rng.random((size, 2 + 2 * num_roles))  # a row's numbers are drawn together
-    kind_at, telling_at = uniform[:, :2].T
+    kind_at, telling_at = uniform[:, 0], uniform[:, 1].copy()
     choice_at, mention_at = uniform[:, 2:].reshape(size, 2, num_roles).transpose(1, 0, 2)
     kind = _pick(np.array([action.probability for action in grammar.actions]), kind_at)
     fillers = np.full((size, num_roles), NO_FILLER, dtype=np.int32)
@@ -125,19 +180,30 @@ def draw_derivations(grammar: Grammar, size: int, rng: np.random.Generator) -> D
                 picked = _pick(choice.probabilities, choice_at[rows[which], role])
                 part[which, role] = choice.fillers[picked]
         fillers[rows] = part
-        construction[rows] = _pick(action.shares, telling_at[rows])
+        construction[rows], telling_at[rows] = _pick_and_rescale(action.shares, telling_at[rows])
     mentioned = np.stack([c.mentioned for c in grammar.constructions])[construction]
     in_order = np.zeros((len(grammar.constructions), num_roles), dtype=bool)
     for number, spec in enumerate(grammar.constructions):
         in_order[number, list(spec.order)] = True
     said = in_order[construction] & (fillers != NO_FILLER) & (mentioned > mention_at)
-    return Derivations(fillers, construction, said, np.ones(size))
+    meant = Derivations(fillers, construction, said, np.ones(size))
+    return _draw_noise(meant, telling_at, grammar)
 
 
 def _pick(probabilities: NDArray[np.float64], uniform: NDArray[np.float64]) -> NDArray[np.intp]:
     """Invert the cumulative distribution; rounding can never pick past the last entry."""
     edges = np.cumsum(probabilities)
     return np.searchsorted(edges[:-1] / edges[-1], uniform, side="right")
+
+
+def _pick_and_rescale(
+    probabilities: NDArray[np.float64], uniform: NDArray[np.float64]
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """Pick as `_pick`; where a number lies inside its interval, from 0 to 1, is again uniform."""
+    picked = _pick(probabilities, uniform)
+    edges = np.concatenate([[0.0], np.cumsum(probabilities)])
+    low, high = (edges / edges[-1])[picked], (edges / edges[-1])[picked + 1]
+    return picked, (uniform - low) / (high - low)
 
 
 def _split_by_rule(
@@ -163,6 +229,18 @@ class UncoveredEventError(Exception):
     def __init__(self, action: str, role: int, fillers: Columns) -> None:
         super().__init__(action, role)
         self.action, self.role, self.fillers = action, role, fillers
+
+
+class NoiseSumError(Exception):
+    """More noise may strike a sentence than there is probability."""
+
+    def __init__(self, construction: str, chances: dict[str, float]) -> None:
+        each = ", ".join(f"{name} {chance:.6g}" for name, chance in chances.items())
+        super().__init__(
+            f"what may strike a sentence of construction {construction!r} sums to "
+            f"{sum(chances.values()):.6g} ({each}), and at most 1 is possible; lower a "
+            "probability, or limit a noise by constructions, roles or words"
+        )
 
 
 def collapse(derivations: Derivations) -> Derivations:

@@ -60,12 +60,24 @@ class Construction:
     by_filler: dict[int, NDArray[np.int32]]  # role: (words,), where the marker depends on the word
     adds: NDArray[np.int32]  # (roles,): row of `Grammar.added_features`
     verb_form: str
+    noise: str = ""  # what was done to a sentence that was meant to be said without it
+    inserted: tuple[int, int, bool] | None = None  # role, a word beside its filler, before it?
 
     def find_markers(self, role: int, fillers: NDArray[np.int32]) -> NDArray[np.int32]:
         """Return the token switched on with each of these words in a role, or NO_FILLER."""
         if role in self.by_filler:
             return self.by_filler[role][fillers]
         return np.full(len(fillers), self.markers[role], dtype=np.int32)
+
+
+@dataclass(frozen=True)
+class Disturbance:
+    """What one noise does to sentences of one construction; they are then heard as of another."""
+
+    meant: int
+    heard: int
+    probability: float
+    needs: tuple[tuple[int, NDArray[np.bool_]], ...]  # role: (words,), one of which is said there
 
 
 @dataclass(frozen=True)
@@ -76,6 +88,12 @@ class Grammar:
     constructions: tuple[Construction, ...]
     added_features: NDArray[np.bool_]  # (sets, units); row 0 adds nothing
     action_role: int
+    disturbances: tuple[Disturbance, ...] = ()  # at most one strikes a sentence
+
+    @property
+    def plain_constructions(self) -> tuple[Construction, ...]:
+        """The constructions of the file, which come first; the others are disturbed by noise."""
+        return tuple(c for c in self.constructions if not c.noise)
 
     def collect_fillers(self, role: int) -> set[int]:
         """Return the word numbers that some rule lets this role have."""
@@ -85,10 +103,12 @@ class Grammar:
         return {int(word) for choice in choices for word in choice.fillers} - {NO_FILLER}
 
 
-def map_markers_to_words(grammar: Grammar, lexicon: Lexicon) -> dict[str, set[str]]:
-    """Return, for each marker, the words that it introduces in some construction."""
+def map_markers_to_words(
+    grammar: Grammar, lexicon: Lexicon, constructions: Iterable[Construction]
+) -> dict[str, set[str]]:
+    """Return, for each marker, the words that it introduces in some of the constructions."""
     words: dict[str, set[str]] = {marker: set() for marker in lexicon.markers}
-    for construction in grammar.constructions:
+    for construction in constructions:
         for role in construction.order:
             fillers = np.array(sorted(grammar.collect_fillers(role)), dtype=np.int32)
             tokens = construction.find_markers(role, fillers)

@@ -20,6 +20,7 @@ from equivocal.world.extending import format_world, merge_tables
 from equivocal.world.parameters import parse_values, put_values, split_world_name
 from equivocal.world.schema import (
     ConstructionSpec,
+    NoiseSpec,
     ParameterSpec,
     ParameterTable,
     Rule,
@@ -174,6 +175,7 @@ def _suggest_key(place: list[Any], key: str) -> str:
     """Suggest the nearest key of the same table, or the place where the key belongs."""
     models: dict[str, type[BaseModel]] = {
         "constructions": ConstructionSpec,
+        "noise": NoiseSpec,
         "parameters": ParameterSpec,
         "verbs": VerbForms,
     }

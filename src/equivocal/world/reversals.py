@@ -18,7 +18,7 @@ from equivocal.world.parsing import Utterance
 from equivocal.world.prefixes import NO_NODE
 from equivocal.world.world import World
 
-__all__ = ["RoleReversal", "find_role_reversals"]
+__all__ = ["RoleReversal", "compute_agency", "find_role_reversals"]
 
 
 class RoleReversal(NamedTuple):
@@ -114,7 +114,7 @@ def _build_item(world: World, text: str, back: str, fillers: NDArray[np.int32]) 
         patient=nouns[1],
         action=action,
         context=tuple(word for word in words[:size] if word not in (*nouns, action)),
-        literal=_compute_agency(world, turned.first(size), roles["patient"]),
+        literal=compute_agency(world, turned.first(size), roles["patient"]),
     )
 
 
@@ -130,7 +130,7 @@ def _find_congruent(world: World) -> Derivations:
     return told.take(rows[usual])
 
 
-def _compute_agency(world: World, heard: Utterance, word: int) -> float:
+def compute_agency(world: World, heard: Utterance, word: int) -> float:
     """Compute the probability that a word is the agent of what is heard; nan if it cannot be."""
     everything = world.all_derivations
     node = everything.tree.find([tuple(pair) for pair in world.encode(heard).tolist()])

@@ -164,6 +164,34 @@ class ConstructionSpec(_Strict):
     form: VerbForm = "third"  # how the action word is spelled in `Sentence.text`
 
 
+class NoiseSpec(_Strict):
+    """Something that happens to sentences between speaker and listener, and where."""
+
+    exchange: NameList | None = None  # two roles whose words change places, or two function words
+    delete: NameList | None = None  # roles (their words are lost) or function words, all at once
+    insert: Annotated[
+        str | tuple[str, ...] | dict[str, float] | None, PlainValidator(_parse_fillers)
+    ] = None  # words that have no role in the event, written as fillers are
+    insert_markers: dict[str, str] | None = None  # role: function word before it, all at once
+    before: NameList = ()  # roles beside whose words a word is inserted
+    after: NameList = ()
+    probability: Annotated[Probability, Field(le=1)]  # at each place where it may strike
+    constructions: NameList | None = None  # None: all of them
+    roles: NameList | None = None  # where function words are struck; None: wherever they stand
+    words: NameList | None = None  # strikes only these; None: all
+
+    @model_validator(mode="after")
+    def _check_kind(self) -> "NoiseSpec":
+        kinds = ("exchange", "delete", "insert", "insert_markers")
+        given = [kind for kind in kinds if getattr(self, kind) is not None]
+        if len(given) != 1:
+            raise ValueError(f"a noise has one of the keys {', '.join(kinds)}, got {len(given)}")
+        if ("insert" in given) != bool(self.before or self.after):
+            rule = "`before` and `after` name the roles beside which `insert` puts a word"
+            raise ValueError(f"{rule}; give them with it, and with it only")
+        return self
+
+
 def _check_parameter_name(name: str) -> str:
     """Check that arithmetic can name a parameter."""
     if not (name.isascii() and name.isidentifier()) or iskeyword(name):
@@ -224,3 +252,4 @@ class WorldFile(_Strict):
         dict[str, Annotated[ActionSpec, BeforeValidator(_sort_keys)]], Field(min_length=1)
     ]
     constructions: Annotated[tuple[ConstructionSpec, ...], Field(min_length=1)]
+    noise: dict[str, NoiseSpec] = {}

@@ -7,7 +7,7 @@ import hashlib
 import json
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,14 +30,17 @@ from equivocal.world.errors import (
     ImpossibleSentenceError,
     UnknownWordError,
     WorldError,
+    WorldNoiseWarning,
     WorldSizeWarning,
 )
 from equivocal.world.grammar import NO_FILLER, Grammar, build_grammar, map_markers_to_words
 from equivocal.world.lexicon import Lexicon, build_lexicon, name_role_unit
 from equivocal.world.loading import find_world, parse_world_file
+from equivocal.world.noise import add_noise
+from equivocal.world.noise_checks import describe_indistinct
 from equivocal.world.parsing import Parser, Utterance
 from equivocal.world.prefixes import NO_NODE
-from equivocal.world.queries import PLUS
+from equivocal.world.queries import PLUS, Queries
 from equivocal.world.schema import WorldFile
 from equivocal.world.spelling import spell_sentences
 
@@ -77,7 +80,7 @@ class World:
         self.source = source  # its name in error messages
         self.text = text  # the file with the values in force, kept with whatever is made from it
         self.lexicon: Lexicon = build_lexicon(file)
-        self.grammar: Grammar = build_grammar(file, self.lexicon)
+        self.grammar: Grammar = add_noise(build_grammar(file, self.lexicon), file, self.lexicon)
         with name_uncovered_events(self.lexicon, source):
             events = enumerate_derivations(self.grammar) if self.is_exact else None
         problems = find_unused_parts(file, self.lexicon, self.grammar, events)
@@ -157,9 +160,16 @@ class World:
         for construction in content["constructions"]:
             del construction["form"]
         content["markers"] = list(self.file.markers)
+        if not self.file.noise:  # as in the days before there was noise
+            del content["noise"]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
 
     # ---- everything that can happen and be said
+
+    @property
+    def has_noise(self) -> bool:
+        """Whether what is heard may differ from what was meant."""
+        return bool(self.grammar.disturbances)
 
     @cached_property
     def is_exact(self) -> bool:
@@ -169,16 +179,44 @@ class World:
     @cached_property
     def all_derivations(self) -> Corpus:
         """Every event in every wording, weighted by probability (or a sample of a large world)."""
-        if self._enumerated is not None:
-            return Corpus(self, self._enumerated)
+        if self._enumerated is None:
+            return self._estimate(self.grammar)
+        everything = Corpus(self, self._enumerated)
+        alike = (
+            describe_indistinct(everything, self.literal_derivations) if self.has_noise else None
+        )
+        if alike:
+            noise = ", ".join(f"{n} {spec.probability:g}" for n, spec in self.file.noise.items())
+            warnings.warn(
+                f"the noise of world {self.name!r} ({noise}) leaves no listener a way to tell "
+                f"{alike} apart: every sentence is as probable of the one as of the other; lower "
+                "a probability, or limit where it strikes.",
+                WorldNoiseWarning,
+                stacklevel=2,
+            )
+        return everything
+
+    @cached_property
+    def literal_derivations(self) -> Corpus:
+        """Every event in every wording as it is meant: `all_derivations` without the noise."""
+        grammar = replace(self.grammar, disturbances=())
+        if not self.has_noise:
+            return self.all_derivations
+        if bound_derivations(grammar) > MAX_ENUMERATED:
+            return self._estimate(grammar)
+        return Corpus(self, enumerate_derivations(grammar))
+
+    def _estimate(self, grammar: Grammar) -> Corpus:
+        """Weight sampled sentences by how often they occurred, and say so."""
         warnings.warn(
-            f"world {self.name!r} has up to {bound_derivations(self.grammar):.2g} derivations, too "
+            f"world {self.name!r} has up to {bound_derivations(grammar):.2g} derivations, too "
             f"many to enumerate (at most {MAX_ENUMERATED:,}); its probabilities are estimated "
             f"from {FALLBACK_SAMPLE:,} sampled sentences.",
             WorldSizeWarning,
-            stacklevel=2,
+            stacklevel=4,
         )
-        drawn = collapse(self.sample(FALLBACK_SAMPLE, seed=0).derivations)
+        rows = draw_derivations(grammar, FALLBACK_SAMPLE, np.random.default_rng(0))
+        drawn = collapse(rows)
         return Corpus(self, drawn.reweight(drawn.weight / FALLBACK_SAMPLE))
 
     @cached_property
@@ -247,7 +285,8 @@ class World:
 
     @cached_property
     def _parser(self) -> Parser:
-        usual = map_markers_to_words(self.grammar, self.lexicon)
+        grammar = self.grammar
+        usual = map_markers_to_words(grammar, self.lexicon, grammar.plain_constructions)
         return Parser(self.file, usual, self.source)
 
     def parse(self, text: str | Utterance) -> Utterance:
@@ -316,6 +355,7 @@ class World:
 
         The probe is asked only about events that have the role, or the filler, as it is when a
         network is trained; the belief is conditioned on that too. See `is_exact` for large worlds.
+        In a world with noise, it is the belief about what was meant, given what was heard.
 
         Parameters
         ----------
@@ -337,14 +377,43 @@ class World:
             If no event matches these words, or none of those that match has this probe: there is
             then no truth to know.
         """
+        return self._compute_beliefs(self.all_derivations, text, role, filler)
+
+    def literal_beliefs(
+        self, text: str | Utterance, role: str | None = None, *, filler: str | None = None
+    ) -> "pd.Series[float]":
+        """Compute what a listener would believe who takes every sentence as it was meant.
+
+        That is the belief in the same world without its noise; without noise, `true_beliefs`.
+
+        Parameters
+        ----------
+        text, role, filler
+            As for `true_beliefs`.
+
+        Returns
+        -------
+        Series
+            A probability for each output unit.
+
+        Raises
+        ------
+        ImpossibleSentenceError
+            If nobody would say these words without noise: the literal listener has then no belief.
+        """
+        return self._compute_beliefs(self.literal_derivations, text, role, filler)
+
+    def _compute_beliefs(
+        self, everything: Corpus, text: str | Utterance, role: str | None, filler: str | None
+    ) -> "pd.Series[float]":
+        """Compute the beliefs of a listener who expects `everything` with its probabilities."""
         import pandas as pd
 
-        everything = self.all_derivations
         utterance = self.parse(text)
         node = everything.tree.find([tuple(pair) for pair in self.encode(utterance).tolist()])
         if node == NO_NODE:
-            raise self._explain_unheard(utterance)
-        pair = everything.queries.find(node, self._find_probe(role, filler))
+            raise self._explain_unheard(everything, utterance)
+        pair = everything.queries.find(node, self._find_probe(everything.queries, role, filler))
         if pair is None:
             asked = everything.queries.list_probes(node)
             raise ImpossibleSentenceError(
@@ -354,24 +423,28 @@ class World:
         (beliefs,) = everything.queries.targets(slice(pair, pair + 1))
         return pd.Series(beliefs, index=pd.Index(self.units, name="unit"), name=role or filler)
 
-    def _explain_unheard(self, utterance: Utterance) -> ImpossibleSentenceError:
+    def _explain_unheard(self, everything: Corpus, utterance: Utterance) -> ImpossibleSentenceError:
         if not self.is_exact:
             return ImpossibleSentenceError(
                 f"none of {FALLBACK_SAMPLE:,} sentences sampled from world {self.name!r} begins "
                 f"with {str(utterance)!r}; it may be possible all the same, but what is true of "
                 "it is not known."
             )
+        if everything is not self.all_derivations:
+            return ImpossibleSentenceError(
+                f"without noise nothing in world {self.name!r} begins with {str(utterance)!r}, so "
+                "there is no literal belief about it; `true_beliefs` tells what was meant."
+            )
         return ImpossibleSentenceError(
             f"nothing that happens in world {self.name!r} begins with {str(utterance)!r}, so "
             "there is no true belief about it; a trained network can still be asked."
         )
 
-    def _find_probe(self, role: str | None, filler: str | None) -> int:
+    def _find_probe(self, queries: Queries, role: str | None, filler: str | None) -> int:
         """Find the number of a probe in the world's queries; -1 for one that is never asked."""
         if (role is None) == (filler is None):
             raise UserError("ask with a role or with filler=, one of the two.")
         if role is None:
-            queries = self.all_derivations.queries
             units = self.find_filler_units("" if filler is None else filler)
             fits = (queries.probe_units == units).all(axis=1)
             return int(np.argmax(fits)) if fits.any() else -1

@@ -1,0 +1,244 @@
+"""The two signals of the noisy-channel account of event-related potentials, computed exactly.
+
+Let b_t(m) be the probability of the event m for a listener who knows of the world's noise and has
+heard t words, and l_t(m) that of one who takes every sentence as it was meant. At every word
+
+    meaning_surprise    KL(b_t ‖ b_{t−1}): how far the word moves the inferred meaning         (1)
+    literal_divergence  JS(b_t, l_t): how far the inferred meaning departs from the literal    (2)
+                        one; JS is the Jensen–Shannon divergence, from 0 to log 2
+
+in nats. (1) is linked with the N400, (2) with the P600. Both are exploratory: Li & Ettinger (2023,
+Cognition 233, 105359) compute such signals from language models, over sentences; here they are
+exact, over events. JS takes the place of the Kullback–Leibler divergence, which is infinite
+wherever noise allows a meaning that the sentence does not say. Where nobody would say the words
+without noise, their literal meaning, whatever it is, is no event of the world: the two listeners
+then agree on nothing, and (2) is log 2.
+
+The suites of role reversals lie in `exploratory/`. Their findings name the signal that they are
+about (`signal = "P600"`). There is one ideal comprehender and its beliefs are exact, so a finding
+is judged over items alone: held or reversed where every item has the same sign.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+from scipy.special import rel_entr
+
+from equivocal.errors import UserError
+from equivocal.gestalt import Network
+from equivocal.suites.suite import Finding, Suite, load_suite
+from equivocal.world import Utterance, World
+from equivocal.world.meanings import compute_meaning_beliefs
+
+__all__ = ["SIGNALS", "literal_divergence", "load_reversals", "meaning_surprise"]
+
+DATA = resources.files("equivocal.suites") / "exploratory"
+SIGNALS = {"meaning_surprise": "N400", "literal_divergence": "P600"}  # measure: its signal
+
+
+def load_reversals() -> tuple[Suite, ...]:
+    """Load the suites of role reversals: impossible ones, then unlikely ones."""
+    names = ("impossible_reversals", "unlikely_reversals")
+    return tuple(load_suite(Path(str(DATA / f"{name}.toml"))) for name in names)
+
+
+def meaning_surprise(
+    beliefs: Float[np.ndarray, "words+1 events"],
+) -> Float[np.ndarray, " words"]:
+    """Compute (1) at each word from beliefs before the first word and after each."""
+    return np.asarray(rel_entr(beliefs[1:], beliefs[:-1]).sum(axis=1))
+
+
+def literal_divergence(
+    inferred: Float[np.ndarray, "times events"], literal: Float[np.ndarray, "times events"]
+) -> Float[np.ndarray, " times"]:
+    """Compute (2) from beliefs with noise and without; the latter may be NaN, for no belief."""
+    mean = (inferred + literal) / 2
+    both = (rel_entr(inferred, mean) + rel_entr(literal, mean)).sum(axis=1) / 2
+    heard = np.isfinite(inferred).all(axis=1)
+    spoken = np.isfinite(literal).all(axis=1)
+    return np.asarray(np.where(heard & ~spoken, np.log(2), np.maximum(both, 0)))
+
+
+def measure_ideal(suites: Sequence[Suite]) -> pd.DataFrame:
+    """Measure every word of suites for the exact ideal comprehender of their worlds.
+
+    Parameters
+    ----------
+    suites : sequence of Suite
+        What is heard; their worlds have noise.
+
+    Returns
+    -------
+    DataFrame
+        suite, condition, item, position, word, measure, value, critical, and `literal`: whether
+        the words so far could be heard without noise. A value is NaN where nothing in the world,
+        noise included, begins with the words.
+    """
+    return _measure_items(suites, _measure_sentence)
+
+
+def measure_divergence(
+    networks: Sequence[Network], literal: Sequence[Network], suites: Sequence[Suite]
+) -> pd.DataFrame:
+    """Measure how far networks that know of noise depart from networks that do not, at every word.
+
+    This is the counterpart of (2) for networks: Σ JS(y_k, l_k) over roles and units k, where y are
+    the beliefs of a network trained in the suites' world and l those of one trained in the same
+    world without noise. A network has an answer to any sentence, so an impossible one needs no
+    rule of its own. The counterpart of (1) is `measure_words` with "bayesian_surprise".
+
+    Parameters
+    ----------
+    networks, literal : sequence of Network
+        As many of the one as of the other; they are compared in pairs.
+    suites : sequence of Suite
+        What they hear.
+
+    Returns
+    -------
+    DataFrame
+        suite, condition, item, position, word, measure, value, critical, network.
+    """
+    if len(networks) != len(literal):
+        raise UserError(
+            f"networks are compared in pairs, got {len(networks)} with noise and {len(literal)} "
+            "without; give as many of each."
+        )
+    for one, other in zip(networks, literal, strict=True):
+        if (one.world.tokens, one.world.units) != (other.world.tokens, other.world.units):
+            raise UserError(
+                f"worlds {one.world.name!r} and {other.world.name!r} differ in words or units; "
+                "train both networks in one world, with its noise and without."
+            )
+    parts = [
+        _measure_items(suites, partial(_compare_networks, pair)).assign(network=number)
+        for number, pair in enumerate(zip(networks, literal, strict=True))
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
+Word = dict[str, object]  # position, word, measure, value
+
+
+def _measure_items(
+    suites: Sequence[Suite], measure: Callable[[World, Utterance], Iterable[Word]]
+) -> pd.DataFrame:
+    """Return what `measure` says of every word of every item."""
+    return pd.DataFrame(
+        {
+            "suite": suite.name,
+            "condition": condition,
+            "item": item,
+            **word,
+            "critical": word["position"] == row.critical,
+        }
+        for suite in suites
+        for (condition, item), row in suite.rows.items()
+        for word in measure(suite.world, row.utterance)
+    )
+
+
+def _compare_networks(
+    pair: tuple[Network, Network], _: World, utterance: Utterance
+) -> Iterator[Word]:
+    """Yield how far the first of two networks departs from the second at each word."""
+    beliefs = (np.asarray(network.comprehend(utterance), np.float64) for network in pair)
+    value = _compute_unit_divergence(*beliefs).sum(axis=(1, 2))
+    for at, word in enumerate(utterance.words):
+        yield {
+            "position": at + 1,
+            "word": word,
+            "measure": "literal_divergence",
+            "value": float(value[at]),
+        }
+
+
+def _compute_unit_divergence(y: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Compute the Jensen–Shannon divergence of two beliefs about each unit, in nats."""
+    mean = (y + other) / 2
+    parts = (rel_entr(p, q) for a in (y, other) for p, q in ((a, mean), (1 - a, 1 - mean)))
+    return np.asarray(sum(parts)) / 2
+
+
+def _measure_sentence(world: World, utterance: Utterance) -> Iterator[Word]:
+    """Yield both measures at each word."""
+    inferred, literal = (
+        compute_meaning_beliefs(world, utterance, literal=plain) for plain in (False, True)
+    )
+    values = {
+        "meaning_surprise": meaning_surprise(inferred),
+        "literal_divergence": literal_divergence(inferred[1:], literal[1:]),
+    }
+    spoken = np.isfinite(literal[1:, 0])
+    for measure, numbers in values.items():
+        for at, word in enumerate(utterance.words):
+            yield {
+                "position": at + 1,
+                "word": word,
+                "measure": measure,
+                "value": float(numbers[at]),
+                "literal": bool(spoken[at]),
+            }
+
+
+def judge_ideal(words: pd.DataFrame, suites: Sequence[Suite]) -> pd.DataFrame:
+    """Judge each finding of suites by the measure of its signal.
+
+    Parameters
+    ----------
+    words : DataFrame
+        As returned by `measure_ideal`, or by `measure_divergence`, whose networks are averaged.
+    suites : sequence of Suite
+        Those that were measured.
+
+    Returns
+    -------
+    DataFrame
+        For findings whose measure is among the words: suite, measure, signal, finding, effect (the
+        contrast of condition means), least and greatest effect of an item, items, verdict.
+    """
+    measure_of = {signal: measure for measure, signal in SIGNALS.items()}
+    rows = []
+    for suite in suites:
+        for finding in suite.findings:
+            measure = measure_of[finding.signal]
+            own = words[(words["suite"] == suite.name) & words["critical"]]
+            own = own[own["measure"] == measure]
+            if own.empty:
+                continue
+            values = own.groupby(["item", "condition"])["value"].mean().unstack()
+            effects = _contrast(values, finding)
+            rows.append(
+                {
+                    "suite": suite.name,
+                    "measure": measure,
+                    "signal": finding.signal,
+                    "finding": finding.says,
+                    "effect": effects.mean(),
+                    "least": effects.min(),
+                    "greatest": effects.max(),
+                    "items": len(effects),
+                    "verdict": _judge(effects),
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def _contrast(values: pd.DataFrame, finding: Finding) -> np.ndarray:
+    weights = np.array(list(finding.contrast.values()))
+    return np.asarray(values[list(finding.contrast)].to_numpy() @ weights)
+
+
+def _judge(effects: np.ndarray) -> str:
+    """Return one of `findings.VERDICTS`."""
+    if not np.isfinite(effects).all():
+        return "not defined"
+    if effects.mean() > 0:
+        return "held" if (effects > 0).all() else "direction only"
+    return "reversed" if (effects < 0).all() else "missed"

@@ -1,0 +1,202 @@
+"""Noise between what is meant and what is heard: exchanges, deletions, insertions.
+
+A noise that strikes the sentences of a construction makes another construction of it: one in which
+agent and patient have changed places, "by" is missing, or a word is heard beside a role's own. So a
+derivation is still an event told in a construction, and everything after the grammar (sentences,
+beliefs, corpora, training) works as without noise, while answers remain those of what was meant:
+
+    P(meant | heard) ∝ P(meant) P(heard | meant)                                           (1)
+
+At most one noise strikes a sentence, so the probabilities of all that may strike it are added, and
+it is heard as it was meant with the rest. (1) is the noisy-channel comprehender of Levy (2008,
+EMNLP, 234–243) and of Gibson, Bergen & Piantadosi (2013, PNAS 110, 8051–8056).
+
+A new kind of noise is a key of `NoiseSpec` and a method of `_Changer`, called in `list_changes`.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equivocal.world.grammar import NO_FILLER, Construction, Disturbance, Grammar
+from equivocal.world.lexicon import Lexicon
+from equivocal.world.names import Names
+from equivocal.world.schema import NoiseSpec, WorldFile
+
+__all__ = ["Change", "add_noise", "list_changes"]
+
+Words = NDArray[np.bool_]  # (words,)
+
+
+class Change(NamedTuple):
+    """One thing that a noise can do to the sentences of a construction."""
+
+    heard: Construction
+    share: float  # of the noise's probability
+    needs: tuple[tuple[int, Words], ...]  # as in `Disturbance`
+
+
+def add_noise(grammar: Grammar, file: WorldFile, lexicon: Lexicon) -> Grammar:
+    """Add the noise of a checked world file to a grammar; noise of probability 0 is left out."""
+    constructions, disturbances = list(grammar.constructions), list[Disturbance]()
+    for meant, construction in enumerate(grammar.constructions):
+        for name, spec in file.noise.items():
+            if spec.probability > 0:
+                for change in list_changes(spec, construction, file, lexicon):
+                    chance = spec.probability * change.share
+                    number = len(constructions)
+                    disturbances.append(Disturbance(meant, number, chance, change.needs))
+                    constructions.append(replace(change.heard, noise=name))
+    actions = tuple(
+        replace(action, shares=np.append(action.shares, np.zeros(len(disturbances))))
+        for action in grammar.actions
+    )
+    return replace(
+        grammar,
+        actions=actions,
+        constructions=tuple(constructions),
+        disturbances=tuple(disturbances),
+    )
+
+
+def list_changes(
+    spec: NoiseSpec, construction: Construction, file: WorldFile, lexicon: Lexicon
+) -> list[Change]:
+    """List what a noise can do to a construction: one for each place where it may strike."""
+    if spec.constructions is not None and construction.name not in spec.constructions:
+        return []
+    change = _Changer(spec, construction, file, lexicon)
+    if spec.exchange is not None:
+        of_roles = set(spec.exchange) <= set(lexicon.roles)
+        return list(change.exchange_words() if of_roles else change.exchange_markers())
+    if spec.delete is not None:
+        return list(change.delete())
+    return list(change.insert_words() if spec.insert is not None else change.insert_markers())
+
+
+class _Changer:
+    """The changes that one noise makes to one construction."""
+
+    def __init__(
+        self, spec: NoiseSpec, construction: Construction, file: WorldFile, lexicon: Lexicon
+    ) -> None:
+        self.spec, self.construction, self.file, self.lexicon = spec, construction, file, lexicon
+        self.role = {role: index for index, role in enumerate(lexicon.roles)}
+        self.token = {token: index for index, token in enumerate(lexicon.tokens)}
+        names = Names(file)
+        self.expand = names.expand
+        struck = (
+            lexicon.words
+            if spec.words is None
+            else [w for n in spec.words for w in names.expand(n)]
+        )
+        self.words: Words = np.isin(lexicon.words, struck)
+
+    def exchange_words(self) -> Iterator[Change]:
+        """Exchange the fillers of two roles; function words stay where they are."""
+        one, other = (self.role[role] for role in self.spec.exchange or ())
+        swap = {one: other, other: one}
+        before = self.construction
+        if {one, other} <= set(before.order):
+            markers = before.markers.copy()
+            markers[[one, other]] = markers[[other, one]]
+            yield Change(
+                replace(
+                    before,
+                    order=tuple(swap.get(role, role) for role in before.order),
+                    markers=markers,
+                    by_filler={swap.get(role, role): t for role, t in before.by_filler.items()},
+                ),
+                1.0,
+                ((one, self.words), (other, self.words)),
+            )
+
+    def exchange_markers(self) -> Iterator[Change]:
+        """Exchange two function words, such as two articles that show case."""
+        one, other = self.spec.exchange or ()
+        for roles in product(self._find_places(one), self._find_places(other)):
+            if roles[0] != roles[1]:
+                heard, needs = self.construction, list[tuple[int, Words]]()
+                for role, name, new in zip(roles, (one, other), (other, one), strict=True):
+                    marked = self._find_marked(role) == self.token[name]
+                    heard = _put_marker(heard, role, marked, self.token[new])
+                    needs.append((role, marked & self.words))
+                yield Change(heard, 1.0, tuple(needs))
+
+    def delete(self) -> Iterator[Change]:
+        """Delete words of roles and function words, all that are named at once."""
+        names = self.spec.delete or ()
+        for roles in product(*(self._find_places(name) for name in names)):
+            heard, needs = self.construction, list[tuple[int, Words]]()
+            for name, role in zip(names, roles, strict=True):
+                if name in self.role:
+                    heard = replace(heard, order=tuple(r for r in heard.order if r != role))
+                    needs.append((role, self.words))
+                else:
+                    marked = self._find_marked(role) == self.token[name]
+                    needs.append((role, marked & self.words))
+                    heard = _put_marker(heard, role, marked, NO_FILLER)
+            yield Change(heard, 1.0, tuple(needs))
+
+    def _find_places(self, name: str) -> list[int]:
+        """Find the roles at which a role's word or a function word can be lost."""
+        order = self.construction.order
+        if name in self.role:
+            return [self.role[name]] if self.role[name] in order else []
+        allowed = self.lexicon.roles if self.spec.roles is None else self.spec.roles
+        places = [role for role in order if self.lexicon.roles[role] in allowed]
+        return [role for role in places if (self._find_marked(role) == self.token[name]).any()]
+
+    def _find_marked(self, role: int) -> NDArray[np.int32]:
+        """Return (words,): the marker of each word in a role, or NO_FILLER."""
+        every = np.arange(len(self.lexicon.words), dtype=np.int32)
+        return self.construction.find_markers(role, every)
+
+    def insert_markers(self) -> Iterator[Change]:
+        """Insert function words where there are none, all that are named at once."""
+        heard, needs = self.construction, list[tuple[int, Words]]()
+        for name, marker in (self.spec.insert_markers or {}).items():
+            role = self.role[name]
+            if role not in heard.order:
+                return
+            bare = self._find_marked(role) == NO_FILLER
+            heard = _put_marker(heard, role, bare, self.token[marker])
+            needs.append((role, bare & self.words))
+        if all(words.any() for _, words in needs):
+            yield Change(heard, 1.0, tuple(needs))
+
+    def insert_words(self) -> Iterator[Change]:
+        """Insert a word that has no role in the event, beside the word of a role."""
+        for name in (*self.spec.before, *self.spec.after):
+            if self.role[name] in self.construction.order:
+                for word, share in self._list_inserted():
+                    inserted = (self.role[name], self.token[word], name in self.spec.before)
+                    heard = replace(self.construction, inserted=inserted)
+                    yield Change(heard, share, ((self.role[name], self.words),))
+
+    def _list_inserted(self) -> list[tuple[str, float]]:
+        """Return the words that may be inserted, with their shares."""
+        wanted = self.spec.insert
+        if isinstance(wanted, str):
+            wanted = self.file.distributions.get(wanted, (wanted,))
+        if isinstance(wanted, dict):
+            return [(word, chance) for word, chance in wanted.items() if chance > 0]
+        words = list(dict.fromkeys(w for name in wanted or () for w in self.expand(name)))
+        return [(word, 1 / len(words)) for word in words]
+
+
+def _put_marker(construction: Construction, role: int, where: Words, token: int) -> Construction:
+    """Give a role's words another marker, or none, `where` they are listed."""
+    every = np.arange(len(where), dtype=np.int32)
+    column = np.where(where, token, construction.find_markers(role, every)).astype(np.int32)
+    markers, by_filler = construction.markers.copy(), dict(construction.by_filler)
+    if (column == column[0]).all():
+        markers[role] = column[0]
+        by_filler.pop(role, None)
+    else:
+        by_filler[role] = column
+    return replace(construction, markers=markers, by_filler=by_filler)

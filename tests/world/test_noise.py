@@ -1,0 +1,383 @@
+"""Noise between meaning and hearing: Bayes' rule by hand, a slow listener, bad input."""
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from equivocal.world import ImpossibleSentenceError, World, WorldError, WorldNoiseWarning
+
+# A dog chases a cat with probability 0.8, the cat the dog with 0.2; a quarter is told in passives.
+TINY = """
+name = "tiny"
+roles = ["agent", "action", "patient"]
+
+[words.animals]
+dog = ["dog"]
+cat = ["cat"]
+
+[words.verbs]
+chase = ["chase"]
+
+[markers]
+was = ["was"]
+by = ["by"]
+
+[actions.chase]
+agent = { dog = 0.8, cat = 0.2 }
+patient = [{ when = { agent = "dog" }, then = "cat" }, { then = "dog" }]
+
+[[constructions]]
+name = "active"
+order = ["agent", "action", "patient"]
+
+[[constructions]]
+name = "passive"
+probability = 0.25
+order = ["patient", "action", "agent"]
+markers = { action = "was", agent = "by" }
+form = "participle"
+"""
+EXCHANGE = '[noise.slip]\nexchange = ["agent", "patient"]\nprobability = 0.1\n'
+
+
+def tiny(noise: str) -> World:
+    return World.from_toml(TINY + noise)
+
+
+def agent_of(world: World, text: str) -> float:
+    """Return the belief that the dog acts."""
+    return float(world.true_beliefs(text, "agent")["dog"])
+
+
+def test_exchange_by_hand() -> None:
+    """Heard "cat chases dog": the cat did (0.2 · 0.9), or the dog, exchanged (0.8 · 0.1)."""
+    world = tiny(EXCHANGE)
+    assert agent_of(world, "cat chases dog") == pytest.approx(0.08 / (0.08 + 0.18))
+    assert agent_of(world, "dog was chased by cat") == pytest.approx(0.08 / (0.08 + 0.18))
+    assert agent_of(world, "dog chases cat") == pytest.approx(0.72 / (0.72 + 0.02))
+    # after "cat" alone: active, cat as meant 0.75 · 0.2 · 0.9, dog exchanged 0.75 · 0.8 · 0.1;
+    # passive, dog as meant 0.25 · 0.8 · 0.9, cat exchanged 0.25 · 0.2 · 0.1
+    assert agent_of(world, "cat") == pytest.approx((0.06 + 0.18) / (0.135 + 0.06 + 0.18 + 0.005))
+    assert world.literal_beliefs("cat chases dog", "agent")["dog"] == 0
+    # without noise: active cat 0.75 · 0.2, passive dog 0.25 · 0.8
+    assert world.literal_beliefs("cat", "agent")["dog"] == pytest.approx(0.2 / 0.35)
+
+
+def test_lost_function_words_by_hand() -> None:
+    """A passive that loses both function words sounds like an active with the roles reversed."""
+    world = tiny('[noise.lost]\ndelete = ["was", "by"]\nprobability = 0.3\n')
+    # "cat chases dog": the cat in an active 0.75 · 0.2, the dog in a passive 0.25 · 0.8 · 0.3
+    assert agent_of(world, "cat chases dog") == pytest.approx(0.06 / (0.06 + 0.15))
+    assert agent_of(world, "cat was chased by dog") == 1
+    one = tiny('[noise.lost]\ndelete = "by"\nprobability = 0.3\n')
+    assert agent_of(one, "cat was chased dog") == 1
+    with pytest.raises(ImpossibleSentenceError, match="without noise nothing in world 'tiny' begi"):
+        one.literal_beliefs("cat was chased dog", "agent")
+    with pytest.raises(ImpossibleSentenceError, match="nothing that happens in world 'tiny'"):
+        one.true_beliefs("cat chased by dog", "agent")
+
+
+def test_inserted_function_words_by_hand() -> None:
+    """An active with "was" and "by" added sounds like a passive."""
+    world = tiny(
+        '[noise.more]\ninsert_markers = { action = "was", patient = "by" }\nprobability = 0.2\n'
+        'constructions = "active"\n'
+    )
+    # "dog was chased by cat": the cat, passive 0.25 · 0.2, or the dog, active 0.75 · 0.8 · 0.2
+    assert agent_of(world, "dog was chased by cat") == pytest.approx(0.12 / (0.12 + 0.05))
+
+
+def test_function_words_are_inserted_before_bare_words_only() -> None:
+    """Agents of actives get a "by", if they are cats; those of passives have one."""
+    world = tiny(
+        '[noise.more]\ninsert_markers = { agent = "by" }\nprobability = 0.2\nwords = "cat"\n'
+    )
+    whole = {sentence.text: sentence.probability for sentence in world.sentences}
+    assert whole["by cat chases dog"] == pytest.approx(0.75 * 0.2 * 0.2)
+    assert whole["dog was chased by cat"] == pytest.approx(0.25 * 0.2)
+    assert "by dog chases cat" not in whole
+    struck = world.all_derivations.to_dataframe().query("noise != ''")
+    assert list(struck["sentence"]) == ["by cat chases dog"]
+
+
+def test_lost_and_inserted_arguments_by_hand() -> None:
+    lost = tiny('[noise.lost]\ndelete = "patient"\nprobability = 0.5\nwords = "cat"\n')
+    # only cats are lost: "dog chases", and nothing more, in half of the dog's actives
+    whole = {sentence.text: sentence.probability for sentence in lost.sentences}
+    assert whole["dog chases"] == pytest.approx(0.75 * 0.8 * 0.5)
+    assert "cat chases" not in whole
+    # the beginning "was chased by dog", in half of the dog's passives
+    assert whole["was chased by dog"] == pytest.approx(0.25 * 0.8 * 0.5)
+    more = tiny('[noise.more]\ninsert = "animals"\nafter = "patient"\nprobability = 0.2\n')
+    whole = {sentence.text: sentence.probability for sentence in more.sentences}
+    # one of two animals is heard after the patient, so each with 0.1
+    assert whole["dog chases cat dog"] == pytest.approx(0.75 * 0.8 * 0.1)
+    assert whole["cat dog was chased by dog"] == pytest.approx(0.25 * 0.8 * 0.1)
+    # "cat chases dog cat" ends in an inserted cat; nobody doubts who acts
+    assert agent_of(more, "cat chases dog cat") == 0
+    pets = tiny(
+        "[distributions.pets]\ncat = 0.25\ndog = 0.75\n"
+        '[noise.more]\ninsert = "pets"\nafter = "patient"\nprobability = 0.2\n'
+    )
+    whole = {sentence.text: sentence.probability for sentence in pets.sentences}
+    assert whole["dog chases cat dog"] == pytest.approx(0.75 * 0.8 * 0.15)
+    before = tiny('[noise.more]\ninsert = { cat = 1 }\nbefore = "agent"\nprobability = 0.2\n')
+    # "cat": inserted before the dog of an active 0.75 · 0.8 · 0.2, the cat of an active, inserted
+    # or not, 0.75 · 0.2, or the patient of a passive 0.25 · 0.8
+    assert "cat dog chases cat" in {sentence.text for sentence in before.sentences}
+    dog, cat = 0.75 * 0.8 * 0.2 + 0.25 * 0.8, 0.75 * 0.2
+    assert agent_of(before, "cat") == pytest.approx(dog / (dog + cat))
+
+
+def test_exchanged_function_words_by_hand() -> None:
+    """Der and den are exchanged in a tenth of the sentences; the object stands first in 0.3."""
+    noise = '[noise.case]\nexchange = ["der", "den"]\nprobability = 0.1\n'
+    plain = World.load("word_order")
+    world = World.from_toml(plain.text + noise)
+    events = {tuple(event.roles.values()): event.probability for event in plain.events}
+    hund, wolf = (events[who] for who in (("Hund", "sehen", "Wolf"), ("Wolf", "sehen", "Hund")))
+    # "den Hund sieht der Wolf": object first as meant, or subject first with the two exchanged
+    meant, other = wolf * 0.3 * 0.9, hund * 0.7 * 0.1
+    beliefs = world.true_beliefs("den Hund sieht der Wolf", "agent")
+    assert beliefs["wolf"] == pytest.approx(meant / (meant + other))
+    # a feminine noun has neither, so nothing is exchanged
+    only = events["Katze", "sehen", "Wolf"]
+    heard = {s.text: s.probability for s in world.sentences}["die Katze sieht den Wolf"]
+    assert heard == pytest.approx(only * 0.7)
+
+
+def listen_slowly(world: World, noise: dict[str, float]) -> dict[tuple[tuple, tuple], float]:
+    """Return P(sentence, event) with words as lists, edited one by one: `world` need not help.
+
+    `noise`: exchange, was, by, both (lost), more (was and by added to actives), cat (after the
+    patient).
+    """
+    found: dict[tuple[tuple, tuple], float] = {}
+
+    def hear(words: list, event: tuple, chance: float) -> None:
+        key = (tuple(map(tuple, words)), event)
+        found[key] = found.get(key, 0) + chance
+
+    for agent, patient, share in (("dog", "cat", 0.8), ("cat", "dog", 0.2)):
+        event = (agent, patient)
+        active = [[agent], ["chase"], [patient]]
+        passive = [[patient], ["was", "chase"], ["by", agent]]
+        for said, chance, is_passive in ((active, 0.75, False), (passive, 0.25, True)):
+            swap = {agent: patient, patient: agent}
+            edits = {"exchange": [[swap.get(w, w) for w in part] for part in said]}
+            at = 0 if is_passive else 2
+            edits["cat"] = [*said[: at + 1], ["cat"], *said[at + 1 :]]
+            if is_passive:
+                for name, lost in (("was", {"was"}), ("by", {"by"}), ("both", {"was", "by"})):
+                    edits[name] = [[w for w in part if w not in lost] for part in said]
+            else:
+                edits["more"] = [said[0], ["was", *said[1]], ["by", *said[2]]]
+            hear(said, event, share * chance * (1 - sum(noise[name] for name in edits)))
+            for name, heard in edits.items():
+                hear(heard, event, share * chance * noise[name])
+    return found
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.floats(0.001, 0.2), min_size=6, max_size=6))
+def test_beliefs_agree_with_a_slow_listener(chances: list[float]) -> None:
+    names = ("exchange", "was", "by", "both", "more", "cat")
+    noise = dict(zip(names, chances, strict=True))
+    keys = {
+        "exchange": 'exchange = ["agent", "patient"]',
+        "was": 'delete = "was"',
+        "by": 'delete = "by"',
+        "both": 'delete = ["was", "by"]',
+        "more": 'insert_markers = { action = "was", patient = "by" }\nconstructions = "active"',
+        "cat": 'insert = "cat"\nafter = "patient"',
+    }
+    lines = (f"[noise.{n}]\n{keys[n]}\nprobability = {noise[n]!r}\n" for n in names)
+    world = tiny("\n".join(lines))
+    slow = listen_slowly(world, noise)
+    assert sum(slow.values()) == pytest.approx(1)
+    assert sum(s.probability for s in world.sentences) == pytest.approx(1)
+    for sentence in world.sentences:
+        tokens = world.parse(sentence.text).tokens
+        same = sum(chance for (words, _), chance in slow.items() if words == tokens)
+        assert sentence.probability == pytest.approx(same)
+        for size in range(1, len(tokens) + 1):
+            heard = {
+                who: sum(
+                    chance
+                    for (words, event), chance in slow.items()
+                    if event[0] == who and words[:size] == tokens[:size]
+                )
+                for who in ("dog", "cat")
+            }
+            beliefs = world.true_beliefs(world.parse(sentence.text).first(size), "agent")
+            assert beliefs["dog"] == pytest.approx(heard["dog"] / sum(heard.values()))
+            assert beliefs["dog"] + beliefs["cat"] == pytest.approx(1)
+
+
+@pytest.fixture(scope="module")
+def both_ways() -> World:
+    return World.load("both_ways")
+
+
+def test_noise_changes_what_is_heard_and_not_what_happens(both_ways: World) -> None:
+    without = [e.probability for e in World.load("both_ways", **dict.fromkeys(NOISE, 0)).events]
+    assert [e.probability for e in both_ways.events] == pytest.approx(without)
+    for text in set(
+        both_ways.all_derivations.texts
+    ):  # whatever is heard can be written, and is read back
+        assert both_ways.true_beliefs(text, "agent").sum() > 0
+
+
+NOISE = ("exchange", "deletion", "insertion", "case")
+
+
+def test_without_noise_beliefs_are_literal(both_ways: World) -> None:
+    silent = World.load("both_ways", **dict.fromkeys(NOISE, 0))
+    assert not silent.has_noise
+    assert silent.literal_derivations is silent.all_derivations
+    for sentence in silent.sentences:
+        for role in silent.roles:
+            literal = both_ways.literal_beliefs(sentence.text, role)
+            assert (literal == silent.true_beliefs(sentence.text, role)).all()
+
+
+def test_a_sample_has_what_was_meant(both_ways: World) -> None:
+    """Counts of (sentence, event) are binomial; 5 standard errors and 1 fail once in 10⁵ tables."""
+    size = 100_000
+    drawn = both_ways.sample(size, seed=1).distinct()
+    rows = drawn.to_dataframe()
+    assert set(rows["noise"]) == {"", *both_ways.file.noise}
+    keys = ["sentence", "agent", "action", "patient"]
+    exact = both_ways.all_derivations.to_dataframe().groupby(keys)["probability"].sum()
+    seen = rows.groupby(keys)["count"].sum().reindex(exact.index, fill_value=0)
+    assert seen.sum() == size  # nothing was drawn that is not enumerated
+    error = np.sqrt(size * exact * (1 - exact))
+    assert (np.abs(seen - size * exact) < 5 * error + 1).all()
+
+
+def test_a_world_without_noise_has_no_column_for_it(paper: World) -> None:
+    assert "noise" not in paper.sample(3).to_dataframe()
+
+
+def test_noise_counts_for_the_size_of_a_world(monkeypatch: pytest.MonkeyPatch) -> None:
+    from equivocal.world.derivations import bound_derivations
+
+    # two agents × two patients at most, two constructions; each is heard as meant or exchanged
+    assert bound_derivations(tiny("").grammar) == 4
+    assert bound_derivations(tiny(EXCHANGE).grammar) == 8
+    monkeypatch.setattr("equivocal.world.world.MAX_ENUMERATED", 4)
+    large = tiny(EXCHANGE)
+    assert not large.is_exact
+    with pytest.warns(UserWarning, match="has up to 8 derivations, too many to enumerate"):
+        assert agent_of(large, "cat chases dog") == pytest.approx(0.08 / 0.26, abs=0.02)
+    assert large.literal_beliefs("cat chases dog", "agent")["dog"] == 0  # small enough without
+
+
+def test_meanings_that_noise_makes_alike_are_announced() -> None:
+    """Exchanged half of the time, either order is as probable, whoever acts."""
+    world = tiny(EXCHANGE.replace("0.1", "0.5"))
+    with pytest.warns(WorldNoiseWarning, match=r"\(slip 0.5\) leaves no listener a way to tell"):
+        assert agent_of(world, "cat chases dog") == pytest.approx(0.8)
+    for other in ("0.49", '0.5\nconstructions = "active"'):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            agent_of(tiny(EXCHANGE.replace("0.1", other)), "cat chases dog")
+    # a place that nobody ever says could not be told before there was noise
+    text = TINY.replace('"patient"]\n', '"patient", "place"]\n', 1)
+    text = text.replace(
+        "[words.verbs]", '[words.places]\nlawn = ["lawn"]\nhill = ["hill"]\n[words.verbs]'
+    )
+    text = text.replace("agent = {", 'place = "places"\nagent = {')
+    agent_of(World.from_toml(text + EXCHANGE), "cat chases dog")
+
+
+@pytest.mark.parametrize(
+    ("noise", "message"),
+    [
+        ("exchange = ['agent', 'patient']\nprobability = 1.5", "probability"),
+        ("exchange = ['agent', 'patient']\nprobability = '1/0'", "divides by zero"),
+        ("probability = 0.1", "one of the keys exchange, delete, insert, insert_markers, got 0"),
+        ("exchange = ['agent', 'theme']\nprobability = 0.1", "unknown role or marker 'theme'"),
+        ("exchange = 'agent'\nprobability = 0.1", "two different roles or markers, got agent"),
+        ("exchange = ['agent', 'was']\nprobability = 0.1", "a role and a marker, agent, was"),
+        ("exchange = ['agent', 'action']\nprobability = 0.1", "the action stays in its place"),
+        ("delete = 'bye'\nprobability = 0.1", "unknown role or marker 'bye': did you mean 'by'"),
+        ("delete = 'by'\nroles = 'theme'\nprobability = 0.1", "unknown role 'theme'"),
+        ("delete = 'by'\nwords = 'horse'\nprobability = 0.1", "unknown word 'horse'"),
+        ("delete = 'by'\nconstructions = 'pasive'\nprobability = 0.1", "did you mean 'passive'"),
+        ("delete = 'by'\nconstructions = 'active'\nprobability = 0.1", "struck by it"),
+        ("delete = 'by'\nwhere = 'here'\nprobability = 0.1", "unknown key 'where'"),
+        ("delete = []\nprobability = 0.1", "names what is lost"),
+        ("insert = 'cat'\nprobability = 0.1", "`before` and `after` name the roles"),
+        ("insert = 'horse'\nafter = 'agent'\nprobability = 0.1", "unknown word 'horse'"),
+        ("insert = { cat = 0.5 }\nafter = 'agent'\nprobability = 0.1", "sum to 0.5, not 1"),
+        ("insert = { animals = 1 }\nafter = 'agent'\nprobability = 0.1", "not a single word"),
+        ("insert = ['cat', 'absent']\nafter = 'agent'\nprobability = 0.1", "could be heard"),
+        ("insert = ['pets']\nafter = 'agent'\nprobability = 0.1", "'pets' is a distribution"),
+        ("insert_markers = { theme = 'by' }\nprobability = 0.1", "unknown role 'theme'"),
+        ("insert_markers = { agent = 'with' }\nprobability = 0.1", "unknown marker 'with'"),
+        ("insert_markers = {}\nprobability = 0.1", "`insert_markers` is empty"),
+    ],
+)
+def test_bad_noise_is_refused_in_a_sentence(noise: str, message: str) -> None:
+    with pytest.raises(WorldError, match=message) as caught:
+        tiny(f"[noise.it]\n{noise}\n[distributions.pets]\ncat = 0.5\ndog = 0.5\n")
+    assert len(str(caught.value).splitlines()) == 1
+    assert "noise" in str(caught.value)
+
+
+def test_noise_that_sums_above_one_is_refused() -> None:
+    more = '[noise.lost]\ndelete = "by"\nprobability = 0.95\n'
+    message = r"construction 'passive' sums to 1.05 \(slip 0.1, lost 0.95\), and at most 1"
+    with pytest.raises(WorldError, match=message):
+        tiny(EXCHANGE + more)
+    # not on the same sentences: that is fine
+    tiny(EXCHANGE + 'constructions = "active"\n' + more)
+
+
+def test_all_may_be_struck() -> None:
+    world = tiny(EXCHANGE.replace("0.1", "1"))
+    assert agent_of(world, "cat chases dog") == 1
+
+
+def test_noise_that_leaves_nothing_is_refused() -> None:
+    silent = TINY.replace('order = ["agent", "action", "patient"]', 'order = ["agent"]')
+    with pytest.raises(WorldError, match="it may leave nothing of a sentence of construction 'act"):
+        World.from_toml(f'{silent}[noise.lost]\ndelete = "agent"\nprobability = 0.1\n')
+
+
+def test_too_many_changes_are_refused() -> None:
+    words = "".join(f'w{n} = ["w{n}"]\n' for n in range(5001))
+    text = TINY.replace("[words.verbs]", f"[words.more]\n{words}[words.verbs]")
+    with pytest.raises(WorldError, match="there are 10,002 ways to change a sentence, and at most"):
+        World.from_toml(f'{text}[noise.m]\ninsert = "more"\nafter = "agent"\nprobability = 0.1\n')
+
+
+def test_what_is_saved_is_the_same_world(both_ways: World) -> None:
+    chosen = World.load("both_ways", rare=0.2, exchange="1/50")
+    again = World.from_toml(chosen.text)
+    assert again.fingerprint == chosen.fingerprint != both_ways.fingerprint
+    assert again.sentences == chosen.sentences
+    assert (
+        again.sample(50).derivations.construction == chosen.sample(50).derivations.construction
+    ).all()
+
+
+def test_what_is_not_said_is_not_struck() -> None:
+    """Half of the actives leave the patient out, and then nothing is exchanged."""
+    first = 'name = "active"\n'
+    text = TINY.replace(first, f"{first}mentioned = {{ patient = 0.5 }}\n")
+    world = World.from_toml(text + EXCHANGE)
+    whole = {sentence.text: sentence.probability for sentence in world.sentences}
+    assert whole["dog chases"] == pytest.approx(0.75 * 0.8 * 0.5)
+    assert whole["dog chases cat"] == pytest.approx(0.75 * 0.5 * (0.8 * 0.9 + 0.2 * 0.1))
+    # "cat chases" as a beginning: the cat with a patient as meant or without, the dog exchanged
+    dog, cat = 0.8 * 0.5 * 0.1, 0.2 * (0.5 * 0.9 + 0.5)
+    assert agent_of(world, "cat chases") == pytest.approx(dog / (dog + cat))
+    drawn = world.sample(2_000, seed=2).to_dataframe()
+    short = drawn[drawn["sentence"].isin(["dog chases", "cat chases"])]
+    assert len(short) > 500
+    assert set(short["noise"]) == {""}
