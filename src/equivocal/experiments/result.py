@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import tomli_w
 
+from equivocal.machine import collect_versions, get_package_version
 from equivocal.progress import progress
 from equivocal.store.files import write_text_atomically
 
@@ -56,6 +58,12 @@ class Result:
         write_tables(folder / "tables", self.tables)
         self.save_figures(folder)
         write_text_atomically(folder / f"{self.name}.toml", tomli_w.dumps(self.settings))
+
+
+def describe_run(began: float, **settings: Any) -> dict[str, Any]:
+    """Return settings with the versions behind them and the seconds since the run began."""
+    made = {"versions": collect_versions(), "seconds": round(perf_counter() - began, 3)}
+    return {"version": get_package_version(), **settings, **made}
 
 
 def write_tables(folder: Path, tables: "Mapping[str, pd.DataFrame]") -> None:
