@@ -18,7 +18,6 @@ from equivocal.cli import (
     doctor,
     grids,
     human_data,
-    serve,
     studies,
     suites,
     training,
@@ -42,7 +41,7 @@ app = typer.Typer(
     epilog='Start with `equivocal ask "During dinner, the pizza eats the woman"`.',
 )
 app.command(epilog=list_examples("ask"))(ask.ask)
-app.command(epilog=list_examples("serve"))(serve.serve)
+app.command(epilog=list_examples("serve"))(ask.serve)
 app.add_typer(worlds.app, name="world")
 app.command(epilog=list_examples("train"))(training.train)
 app.command(epilog=list_examples("reproduce"))(studies.reproduce)

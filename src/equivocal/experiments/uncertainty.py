@@ -66,7 +66,7 @@ class UncertaintyResult(Result):
 
     def draw(self) -> "dict[str, Figure]":
         """Draw all kinds side by side."""
-        from equivocal.report.kind_figures import draw_kinds
+        from equivocal.report.uncertainty_figures import draw_kinds
 
         return {"doubt": draw_kinds(self.tables["scores"], self.tables["summary"])}
 

@@ -34,7 +34,7 @@ from equivocal.gestalt import Network, features
 from equivocal.inference import LastLayer, SamplerSettings, collect_rows, infer_posterior
 from equivocal.sampling import Posterior
 from equivocal.sampling.engine.expectations import compute_moments
-from equivocal.store import Shapes, UnreadableError, parse_json, read_tensors
+from equivocal.store import Shapes, parse_json, read_tensors
 from equivocal.uncertainty.divergence import (
     ROLES,
     Beliefs,
@@ -84,27 +84,16 @@ class Answers:
         settings: list[Setting] = []
 
         def check(about: dict[str, str], shapes: Shapes) -> None:
-            settings.extend(Setting(str(n), float(v), float(p)) for n, v, p in _parse(about))
+            listed = list(parse_json(about[HEADER]))
+            settings.extend(Setting(str(n), float(v), float(p)) for n, v, p in listed)
             if shapes.keys() != {*NUMBERS, *Beliefs._fields} or any(
                 shape[:1] != (len(settings),) for shape in shapes.values()
             ):
                 raise ValueError("it does not hold the answers of a network")
 
-        try:
-            _, arrays = read_tensors(path, check)
-        except (ValueError, KeyError, TypeError) as error:
-            if isinstance(error, UnreadableError):
-                raise
-            raise UnreadableError(path, str(error).strip("'.")) from None
+        _, arrays = read_tensors(path, check)
         beliefs = Beliefs(*(arrays.pop(name) for name in Beliefs._fields))
         return cls(tuple(settings), beliefs, **arrays)
-
-
-def _parse(about: dict[str, str]) -> list[Any]:
-    settings = parse_json(about[HEADER])
-    if not isinstance(settings, list):
-        raise ValueError("its settings are no list")
-    return settings
 
 
 class Examination(NamedTuple):
