@@ -15,7 +15,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from equivocal.cli.console import out
+from equivocal.cli.console import out, show_note
 from equivocal.errors import UserError
 from equivocal.progress import err
 
@@ -81,11 +81,7 @@ def ask(
         out.print(Group(*shown))
     if out.width < NARROWEST:
         err.print(f"the tables need {NARROWEST} columns; widen the window, or use --json")
-    out.print(
-        "trained: the network alone; Bayesian: mean and 90 % interval of its ensemble; truth: "
-        "exact probability, blank where the words are impossible",
-        style="dim",
-    )
+    show_note("ask")
 
 
 def open_comprehender(

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 # No markup: square brackets are tables of a world file here, and names may contain anything.
 out = Console(highlight=False, markup=False)
 
-EXAMPLES = read_toml(str(resources.files("equivocal.cli") / "examples.toml"))
+FOLDER = resources.files("equivocal.cli")
+EXAMPLES, NOTES = (read_toml(str(FOLDER / f"{name}.toml")) for name in ("examples", "notes"))
 
 
 def list_examples(command: str) -> str:
@@ -35,6 +36,11 @@ def show_results(summary: Iterable[str], folder: Path, *, quick: bool) -> None:
         out.print(line, soft_wrap=True)
     out.print(f"wrote {folder / 'tables'} and {folder / 'figures'}", soft_wrap=True)
     warn_quick(quick)
+
+
+def show_note(name: str, more: str = "", **values: object) -> None:
+    """Print a note of `notes.toml`, filled in."""
+    out.print(NOTES[name].format(**values) + more, style="dim")
 
 
 def warn_quick(quick: bool) -> None:

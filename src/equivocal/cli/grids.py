@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from equivocal.cli.console import out, show_rows, warn_quick
+from equivocal.cli.console import out, show_note, show_rows, warn_quick
 from equivocal.cli.training import Folder
 from equivocal.errors import UserError
 from equivocal.progress import err
@@ -167,12 +167,8 @@ def _show_effects(table: "pd.DataFrame") -> None:
     title = f"the effect under {len(table)} specifications"
     _show_frame(title, "activation, Bayesian − MLE", pd.DataFrame(columns))
     _show_shares(compute_effect_shares(table))
-    converged = int(table["converged"].sum())
-    out.print(
-        f"{int(table['networks'].iloc[0])} networks; {converged} of {len(table)} specifications "
-        "converged. Intervals are over network × item cells: they describe, they do not test.",
-        style="dim",
-    )
+    networks, converged = int(table["networks"].iloc[0]), int(table["converged"].sum())
+    show_note("choices", networks=networks, converged=converged, points=len(table))
 
 
 def _show_shares(shares: "pd.DataFrame") -> None:

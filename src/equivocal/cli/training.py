@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Column, Table
 
-from equivocal.cli.console import out, show_table
+from equivocal.cli.console import out, show_note, show_table
 from equivocal.errors import UserError, join_names
 
 if TYPE_CHECKING:
@@ -124,14 +124,8 @@ def show_scores(run: "Run") -> None:
     """Print a table of how well each network ended."""
     title = f"what the networks know of world {run.world.name}"
     _print_scores(run.scores, title, means=len(run.scores) > 1)
-    out.print(
-        "On held-out sentences: unit accuracy (all zeros for comparison) and exact match of "
-        "whole answers (beside the score of always giving the likeliest). Against the exact "
-        "probabilities: belief error, the mean distance over possible units, and certain right, "
-        "every unit right where the truth is certain."
-        + ("" if run.world.is_exact else " The world is too large to know its truth: nan."),
-        style="dim",
-    )
+    unknown = "" if run.world.is_exact else " The world is too large to know its truth: nan."
+    show_note("scores", unknown)
 
 
 def _print_scores(frame: "pd.DataFrame", title: str, *, means: bool = False) -> None:

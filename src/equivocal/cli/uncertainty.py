@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich import box
 
-from equivocal.cli.console import out, show_frame, show_results, show_rows
+from equivocal.cli.console import out, show_frame, show_note, show_results, show_rows
 from equivocal.cli.training import Networks, Quick, QuickFolder, Seed
 
 if TYPE_CHECKING:
@@ -95,13 +95,7 @@ def _show_summary(summary: "pd.DataFrame", networks: int) -> None:
         cost = [format_number(line["seconds"]), passes, format_number(line["megabytes"])]
         rows.append([str(line["kind"]), *scores, describe_score(line, "auroc"), *cost])
     show_rows(["kind", *COLUMNS.values(), "seconds", "passes", "MB"], rows, box=box.SIMPLE)
-    out.print(
-        f"Over {networks} networks, against the exact beliefs of the world. AUROC: of reversed "
-        "against congruent sentences by epistemic uncertainty, with a 95 % interval over networks; "
-        "the trained network has only its entropy. Costs are per network, beyond the training of "
-        "one; passes are of a network over its training corpus.",
-        style="dim",
-    )
+    show_note("kinds", networks=networks)
 
 
 def _show_roles(roles: "pd.DataFrame") -> None:
@@ -147,13 +141,7 @@ def _show_frontier(summary: "pd.DataFrame", networks: int) -> None:
         rows.append([row["kind"], row["setting"], *errors, *cost, on_frontier])
     heads = ("kind", "setting", "reversals", "95 %", "congruent", "seconds", "MB", "on frontier")
     show_rows(heads, rows, left=2, box=box.SIMPLE)
-    out.print(
-        f"Over {networks} networks: nats from the exact beliefs about agent and patient, per noun, "
-        "at the last word. b: weight of the evidence; v: prior variance. On the frontier: nothing "
-        "else is nearer to the truth on both kinds of sentences. Costs are beyond one network, for "
-        "the output units of these nouns. All settings: tables/frontier_summary.csv.",
-        style="dim",
-    )
+    show_note("frontier", networks=networks)
 
 
 def _show_choices(choices: "pd.DataFrame") -> None:

@@ -13,14 +13,14 @@ from functools import cache, cached_property, partial
 from itertools import product
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
 
 from equivocal.errors import UserError, check_known
 from equivocal.experiments.networks import choose_training, train_or_load
-from equivocal.experiments.result import Result, describe_run
+from equivocal.experiments.result import Figures, Result, describe_run
 from equivocal.experiments.uncertainty import MemberStore, UncertaintySettings, count_seconds
 from equivocal.gestalt import Run, TrainingSettings
 from equivocal.gestalt.runs import split_corpus
@@ -46,9 +46,6 @@ from equivocal.uncertainty.frontier import (
     tabulate_frontier,
 )
 from equivocal.world import RoleReversal, World, find_role_reversals
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 __all__ = ["FrontierResult", "FrontierSettings", "has_true_reversals", "map_frontier"]
 
@@ -116,7 +113,7 @@ class FrontierResult(Result):
 
     example: RoleReversal
 
-    def draw(self) -> "dict[str, Figure]":
+    def draw(self) -> Figures:
         """Draw the frontier, and one sentence with its reversal."""
         from equivocal.report.frontier_figures import draw_example, draw_frontier
 

@@ -9,12 +9,12 @@ import io
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 import tomli_w
 
-from equivocal.experiments.result import Result
+from equivocal.experiments.result import Figures, Result
 from equivocal.machine import collect_versions
 from equivocal.progress import Advance
 from equivocal.store import TABLE_BYTES, UnreadableError, is_plain_name, read_toml
@@ -27,9 +27,6 @@ from equivocal.study.multiverse import list_roles, make_curve_table, make_effect
 from equivocal.study.sweep import join_tables, make_study_task
 from equivocal.study.tasks import run_missing
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 __all__ = ["MultiverseResult", "SweepResult", "run_multiverse", "run_sweep"]
 
 RECORD = "varied.toml"  # not sweep.toml, which a user's own file may be called
@@ -39,7 +36,7 @@ RECORD = "varied.toml"  # not sweep.toml, which a user's own file may be called
 class MultiverseResult(Result):
     """The effect under every specification: `.tables["multiverse"]`, and how to draw it."""
 
-    def draw(self) -> "dict[str, Figure]":
+    def draw(self) -> Figures:
         """Draw a specification curve for each role."""
         from equivocal.report.effect_figures import draw_specification_curve
 

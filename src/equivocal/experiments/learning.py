@@ -12,14 +12,13 @@ OUT/tables/learning.csv, learning_items.csv, OUT/figures/learning.*, OUT/learnin
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from equivocal.errors import check_known
 from equivocal.experiments.frontier import AnswerStore, FrontierSettings
 from equivocal.experiments.networks import choose_training, train_or_load
-from equivocal.experiments.result import Result, describe_run
+from equivocal.experiments.result import Figures, Result, describe_run
 from equivocal.gestalt import TrainingSettings
 from equivocal.gestalt.runs import split_corpus
 from equivocal.progress import progress
@@ -29,9 +28,6 @@ from equivocal.uncertainty import learning
 from equivocal.uncertainty.divergence import ask_about_roles
 from equivocal.uncertainty.frontier import TRAINED
 from equivocal.world import World, find_role_reversals
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 __all__ = ["ALONG", "LearningResult", "follow_learning"]
 
@@ -66,7 +62,7 @@ class LearningResult(Result):
 
     along: str
 
-    def draw(self) -> "dict[str, Figure]":
+    def draw(self) -> Figures:
         """Draw errors along what is learned."""
         from equivocal.report.frontier_figures import draw_learning
 

@@ -8,11 +8,11 @@ arrives and reused by the same call. Which specifications there are is decided i
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
-from equivocal.experiments.result import Result, write_tables
+from equivocal.experiments.result import Figures, Result, write_tables
 from equivocal.progress import Advance
 from equivocal.store.files import write_text_atomically
 from equivocal.store.locks import hold_folder
@@ -24,9 +24,6 @@ from equivocal.study.grids import CHOICES, Specification
 from equivocal.study.readings import make_reading_tasks, make_training_tasks
 from equivocal.study.tasks import run_missing
 from equivocal.study.variance import compute_variance_shares
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 __all__ = ["MatchResult", "match_paper", "train_design"]
 
@@ -41,7 +38,7 @@ class MatchResult(Result):
     and `impossible` (printed numbers that no data can give, and which are not counted).
     """
 
-    def draw(self) -> "dict[str, Figure]":
+    def draw(self) -> Figures:
         """Draw the map of facts that can be had together, and the shares of variance."""
         from equivocal.report.effect_figures import draw_facts_together, draw_variance_shares
 

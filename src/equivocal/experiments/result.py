@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import tomli_w
 
@@ -15,6 +15,8 @@ from equivocal.store.files import write_text_atomically
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
+
+Figures: TypeAlias = "dict[str, Figure]"  # by name; Matplotlib is imported to draw them, not before
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -38,7 +40,7 @@ class Result:
     settings: dict[str, Any]
     summary: tuple[str, ...] = ()
 
-    def draw(self) -> "dict[str, Figure]":
+    def draw(self) -> Figures:
         """Draw the figures of this result, by name."""
         return {}
 

@@ -19,7 +19,7 @@ import tomli_w
 
 from equivocal.errors import UserError, check_known
 from equivocal.experiments.networks import choose_training, train_or_load
-from equivocal.experiments.result import Result, describe_run, write_tables
+from equivocal.experiments.result import Figures, Result, describe_run, write_tables
 from equivocal.gestalt import Run, TrainingSettings
 from equivocal.progress import Advance, announce, progress
 from equivocal.store import UnreadableError, is_plain_name, read_toml
@@ -52,8 +52,6 @@ from equivocal.suites.measurement import (
 )
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from equivocal.world import World
 
 __all__ = ["BELIEFS", "SuitesResult", "run_suites"]
@@ -82,12 +80,12 @@ class SuitesResult(Result):
     suites: tuple[Suite, ...] = ()
     constructions: tuple[Construction, ...] = ()
 
-    def draw(self) -> "dict[str, Figure]":
+    def draw(self) -> Figures:
         """Draw an overview and each paradigm, and readings and curves of each construction."""
         from equivocal.report.construction_figures import draw_construction
         from equivocal.report.suite_figures import draw_suites
 
-        figures: dict[str, Figure] = {}
+        figures: Figures = {}
         if self.suites:
             keys = ("suite", "measure", "published", "condition")
             means = append_means(self.tables["networks"], *keys)

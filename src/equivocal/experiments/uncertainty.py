@@ -12,14 +12,13 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from equivocal.errors import check_known
 from equivocal.experiments.networks import choose_training, train_or_load
-from equivocal.experiments.result import Result, describe_run
+from equivocal.experiments.result import Figures, Result, describe_run
 from equivocal.gestalt import Run
 from equivocal.gestalt.runs import split_corpus
 from equivocal.progress import progress
@@ -34,9 +33,6 @@ from equivocal.study.statistics import compare_pairs
 from equivocal.uncertainty import comparison, enumerate_truth, find_reversals, members
 from equivocal.uncertainty.comprehenders import Comprehenders, load_members, save_members
 from equivocal.world import World
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 __all__ = ["UncertaintyResult", "compare_uncertainty", "describe_score"]
 
@@ -64,7 +60,7 @@ class UncertaintyResult(Result):
     verdict on each kind of posterior.
     """
 
-    def draw(self) -> "dict[str, Figure]":
+    def draw(self) -> Figures:
         """Draw all kinds side by side."""
         from equivocal.report.uncertainty_figures import draw_kinds
 

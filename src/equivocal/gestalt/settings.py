@@ -21,18 +21,10 @@ __all__ = ["RECIPES", "TrainingSettings"]
 
 _FILE = read_toml(str(resources.files("equivocal.gestalt") / "recipes.toml"))
 _FAST: dict[str, Any] = _FILE["fast"]
+LIMITS: dict[str, list[float]] = _FILE.pop("limits") | {"sentences": [2, MAX_SAMPLE]}
+OPEN = _FILE.pop("open")  # the limits themselves are out
 RECIPES: dict[str, dict[str, Any]] = {name: _FAST | changes for name, changes in _FILE.items()}
 LARGEST = 1e300  # a whole number may be too large for a float, and even to be printed
-LIMITS: dict[str, tuple[float, float]] = {
-    **dict.fromkeys(("networks", "hidden", "gestalt"), (1, 10_000)),
-    **dict.fromkeys(("epochs", "steps", "questions"), (1, 1_000_000)),
-    **dict.fromkeys(("patience", "batch"), (0, 1_000_000)),
-    **dict.fromkeys(("held_out", "decay_from", "momentum", "second_moment"), (0, 1)),
-    **dict.fromkeys(("learning_rate", "weight_decay", "initial_range"), (0, LARGEST)),
-    "sentences": (2, MAX_SAMPLE),
-    "seed": (0, 2**32 - 1),
-}
-OPEN = ("held_out", "second_moment", "learning_rate")  # the limits themselves are out
 
 
 @dataclass(frozen=True, init=False)

@@ -48,22 +48,12 @@ def draw_uncertainty(table: pd.DataFrame) -> Figure:
 def _draw_entropies(axes: Axes, part: pd.DataFrame) -> None:
     x, aleatoric = part["position"], part["expected"]
     axes.bar(x, aleatoric, 0.6, color=COLOURS[5], label="expected (aleatoric)")
-    axes.bar(
-        x,
-        part["total"] - aleatoric,
-        0.6,
-        bottom=aleatoric,
-        yerr=None if part["sd"].isna().all() else part["sd"],
-        color=COLOURS[1],
-        hatch="///",
-        edgecolor="white",
-        error_kw={"lw": 1, "capsize": 2.5},
-        label="epistemic (total − expected)",
-    )
+    look = {"color": COLOURS[1], "hatch": "///", "edgecolor": "white"}
+    look |= {"error_kw": {"lw": 1, "capsize": 2.5}, "label": "epistemic (total − expected)"}
+    spread = None if part["sd"].isna().all() else part["sd"]
+    axes.bar(x, part["total"] - aleatoric, 0.6, bottom=aleatoric, yerr=spread, **look)
     label = "trained network (MLE), total"
-    axes.scatter(
-        x, part["trained"], marker="_", s=500, color="black", lw=1.8, zorder=3, label=label
-    )
+    axes.scatter(x, part["trained"], 500, "black", marker="_", lw=1.8, zorder=3, label=label)
     axes.set_xticks(x, [place.replace("critical ", "critical\n") for place in part["place"]])
     axes.set_xlim(x.min() - 0.5, x.max() + 0.5)
 

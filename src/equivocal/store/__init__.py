@@ -11,12 +11,7 @@
 Nothing here runs what it reads. A file that is refused is refused with an `UnreadableError`.
 """
 
-from equivocal.store.arrays import (
-    Shapes,
-    add_tensor_checksum,
-    check_netcdf,
-    read_tensors,
-)
+from equivocal.store.arrays import Shapes, add_tensor_checksum, check_netcdf, read_tensors
 from equivocal.store.store import Store, hash_content, hash_files
 from equivocal.store.text import (
     TABLE_BYTES,

@@ -126,12 +126,7 @@ def _collect_role_rows(network: Network, corpus: Corpus) -> LastLayer:
     """Collect the rows of questions about agent and patient."""
     rows = features(network, corpus)
     rows = rows.isel(row=np.isin(rows["probe"].values, ROLES))
-    return LastLayer(
-        features=rows["features"].values,
-        targets=rows["targets"].values,
-        counts=rows["counts"].values,
-        trained=network.last_layer().values,
-    )
+    return LastLayer.collect(network, rows, corpus)
 
 
 def find_rare_sentences(corpus: Corpus, items: Sequence[RoleReversal]) -> Corpus | None:
