@@ -69,8 +69,13 @@ class LastLayer(NamedTuple):
     @classmethod
     def collect(cls, network: Network, rows: xr.Dataset, corpus: Corpus) -> "LastLayer":
         """Collect what `features` returned, and the weights that were trained on it."""
-        data = (rows[name].values for name in ("features", "targets", "counts"))
-        return cls(*data, network.last_layer().values, float(corpus.weight.sum()))
+        return cls(
+            features=rows["features"].values,
+            targets=rows["targets"].values,
+            counts=rows["counts"].values,
+            trained=network.last_layer().values,
+            sentences=float(corpus.weight.sum()),
+        )
 
     def select(self, units: Sequence[int]) -> "LastLayer":
         """Return the same rows for some of the output units."""

@@ -173,9 +173,8 @@ def _show_effects(table: "pd.DataFrame") -> None:
 
 def _show_shares(shares: "pd.DataFrame") -> None:
     """Show how much of the variance each choice explains."""
-    texts = [
-        "{share:.0%} [{low:.0%}, {high:.0%}]".format(**row) for row in shares.to_dict("records")
-    ]
+    rows = shares.to_dict("records")
+    texts = ["{share:.0%} [{low:.0%}, {high:.0%}]".format_map(row) for row in rows]
     wide = shares.assign(text=texts).pivot(index="choice", columns="outcome", values="text")
     wide = wide.loc[shares["choice"].unique(), shares["outcome"].unique()]
     wide.columns = wide.columns.str.replace("_", ", ")

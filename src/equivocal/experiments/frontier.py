@@ -266,8 +266,8 @@ class AnswerStore:
             POSTERIOR: (lambda: kinds.answer_posteriors(examine(), *which), str(which)),
         }
         for layer in layers:
-            make = partial(self._answer_layers, layer, index)
-            makers[layer] = (make, str(UncertaintySettings()))
+            posterior = partial(self._answer_layers, layer, index)
+            makers[layer] = (posterior, str(UncertaintySettings()))
         for kind, (make, decisive) in makers.items():
             yield kind, self._load_or_make(kind, index, make, decisive)
         if given.rates:

@@ -4,6 +4,8 @@ Each function takes tables of `equivocal.suites.construction_tables` or rows of 
 returns a figure.
 """
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -92,7 +94,12 @@ def _draw_bars(axes: Axes, shares: pd.DataFrame, construction: Construction) -> 
         for reading, (colour, hatch) in LOOK.items():
             own = part[part["reading"] == reading].set_index("condition").loc[conditions]
             shown = called[reading] if kind == "trained" else None
-            look = {"color": colour, "hatch": hatch, "edgecolor": "white", "label": shown}
+            look: dict[str, Any] = {
+                "color": colour,
+                "hatch": hatch,
+                "edgecolor": "white",
+                "label": shown,
+            }
             axes.barh(at + shift, own["share"], 0.36, left=left, **look)
             left += own["share"].to_numpy()
             if reading == "rival":

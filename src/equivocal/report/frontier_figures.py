@@ -61,9 +61,9 @@ def draw_frontier(summary: pd.DataFrame) -> Figure:
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.grid(lw=0.4, color="0.92")
     arrow = {"arrowstyle": "->", "color": "0.35"}
-    place = {"xy": (0.01, 0.012), "xytext": (0.09, 0.07), "xycoords": "axes fraction"}
+    place: dict[str, Any] = {"xytext": (0.09, 0.07), "xycoords": "axes fraction", "fontsize": 8}
     text = "nearer to the truth on both"
-    axes.annotate(text, **place, fontsize=8, color="0.35", arrowprops=arrow)
+    axes.annotate(text, (0.01, 0.012), **place, color="0.35", arrowprops=arrow)
     note = "grey: the Pareto frontier; whiskers: 95 % over networks; b: weight of the evidence, "
     note += "v: prior variance (1 unless named)"
     figure.legend(loc="outside lower center", ncols=4, title=note, title_fontsize=8)

@@ -151,7 +151,7 @@ def draw_comparison(findings: pd.DataFrame, titles: dict[str, str]) -> Figure:
 def _place_findings(findings: pd.DataFrame) -> tuple[list[tuple[str, str]], pd.DataFrame]:
     """List suite and contrast of each line, and say on which line (`height`) findings are."""
     by_line = findings.groupby(["suite", "contrast"], sort=False)
-    rows = [(str(suite), str(contrast)) for suite, contrast in by_line.groups]
+    rows: list[tuple[str, str]] = by_line.size().index.to_list()
     return rows, findings.assign(height=by_line.ngroup())
 
 

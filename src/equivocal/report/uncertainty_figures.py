@@ -48,7 +48,7 @@ def draw_uncertainty(table: pd.DataFrame) -> Figure:
 def _draw_entropies(axes: Axes, part: pd.DataFrame) -> None:
     x, aleatoric = part["position"], part["expected"]
     axes.bar(x, aleatoric, 0.6, color=COLOURS[5], label="expected (aleatoric)")
-    look = {"color": COLOURS[1], "hatch": "///", "edgecolor": "white"}
+    look: dict[str, Any] = {"color": COLOURS[1], "hatch": "///", "edgecolor": "white"}
     look |= {"error_kw": {"lw": 1, "capsize": 2.5}, "label": "epistemic (total − expected)"}
     spread = None if part["sd"].isna().all() else part["sd"]
     axes.bar(x, part["total"] - aleatoric, 0.6, bottom=aleatoric, yerr=spread, **look)

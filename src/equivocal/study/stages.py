@@ -169,8 +169,7 @@ class Study:
         for done, name in enumerate(wanted, 1):
             on_step(done, len(wanted) + 1, name)
             own = hash_content(key, name, getattr(settings, name).model_dump(), inference)
-            make = makers[name]
-            self.store.make(name, own, lambda n=name, make=make: [self._write(f"{n}.nc", make())])
+            self.store.make(name, own, partial(self._write_made, f"{name}.nc", makers[name]))
         on_step(len(wanted) + 1, len(wanted) + 1, "answered")
 
     def _hash_questions(self) -> str:
@@ -201,6 +200,9 @@ class Study:
         with write_atomically(self.folder / name) as temporary:
             dataset.to_netcdf(temporary, engine="scipy")
         return self.folder / name
+
+    def _write_made(self, name: str, make: Callable[[], xr.Dataset]) -> list[Path]:
+        return [self._write(name, make())]
 
     def read(self, name: str) -> xr.Dataset:
         """Read a dataset that `probe` wrote; a `UserError` says how to get it if need be."""

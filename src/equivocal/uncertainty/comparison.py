@@ -141,7 +141,7 @@ def summarise_networks(
 ) -> dict[str, float]:
     """Return scores with their intervals, cut off where no score can be, and typical costs."""
     whole = (own["network"] == "all").to_numpy()
-    row = {}
+    row: dict[str, float] = {}
     for name in scores:
         values = own[name].to_numpy(float)
         if whole.any():

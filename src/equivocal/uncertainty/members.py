@@ -31,6 +31,7 @@ from time import perf_counter
 from typing import Any, TypeVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 from jax.tree_util import Partial
@@ -145,7 +146,7 @@ def _replace_weights(
 
 def _unflatten(like: T, weights: Float[Array, " D"] | Float[np.ndarray, " D"]) -> T:
     """Return a tree like another one, with other weights: all of them in one vector."""
-    shaped: T = ravel_pytree(like)[1](weights)
+    shaped: T = ravel_pytree(like)[1](jnp.asarray(weights))
     return shaped
 
 
