@@ -34,6 +34,8 @@ from equivocal.gestalt.storage import name_arrays
 from equivocal.store import Shapes, parse_json, read_tensors
 from equivocal.world import Utterance, World, name_role_unit
 
+__all__ = ["Comprehenders", "load_members", "save_members"]
+
 HEADER = "equivocal"  # the entry of a file's metadata that holds everything but arrays
 FACTS = ("seconds", "passes", "message", "converged")  # what the header holds beside the members
 MOST_MEMBERS = 1_000_000
