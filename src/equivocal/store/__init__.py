@@ -11,7 +11,13 @@
 Nothing here runs what it reads. A file that is refused is refused with an `UnreadableError`.
 """
 
-from equivocal.store.arrays import Shapes, add_tensor_checksum, check_netcdf, read_tensors
+from equivocal.store.arrays import (
+    Shapes,
+    add_tensor_checksum,
+    check_netcdf,
+    read_tensors,
+    refuse_mistakes,
+)
 from equivocal.store.store import Store, hash_content, hash_files
 from equivocal.store.text import (
     TABLE_BYTES,
@@ -44,5 +50,6 @@ __all__ = [
     "read_tensors",
     "read_text",
     "read_toml",
+    "refuse_mistakes",
     "resolve_inside",
 ]

@@ -6,7 +6,8 @@ The limits at the top may be changed.
 """
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -48,8 +49,7 @@ def read_tensors(
     path : str or Path
         The file.
     check : callable
-        Sees the metadata and the shapes before any array is read, and raises what it likes; a
-        `ValueError` and the like become an `UnreadableError`.
+        Sees the metadata and the shapes before any array is read, and raises what it likes.
     names : sequence of str, optional
         The arrays that are wanted, where they are there; by default all of them.
     finite : bool
@@ -81,15 +81,22 @@ def read_tensors(
         raise UnreadableError(path, "it needs more memory than this process may take") from None
     except SafetensorError as error:
         raise UnreadableError(path, str(error).rstrip(".")) from None
-    except (ValueError, KeyError, TypeError, OverflowError) as error:
-        if isinstance(error, UserError):
-            raise
-        raise UnreadableError(path, str(error).strip("'.")) from None
     if finite and not all(np.isfinite(array).all() for array in arrays.values()):
         raise UnreadableError(path, "a weight is not a number")
     if CHECKSUM in about and add_tensor_checksum(about, arrays) != about:
         raise UnreadableError(path, "checksum mismatch")
     return about, arrays
+
+
+@contextmanager
+def refuse_mistakes(path: Path) -> Iterator[None]:
+    """Refuse a file whose content raises an error that is not meant for users."""
+    try:
+        yield
+    except UserError:
+        raise
+    except (ValueError, KeyError, TypeError, OverflowError) as error:
+        raise UnreadableError(path, str(error).strip("'.")) from None
 
 
 def add_tensor_checksum(about: dict[str, str], arrays: "dict[str, np.ndarray]") -> dict[str, str]:

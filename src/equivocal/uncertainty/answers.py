@@ -35,7 +35,7 @@ from equivocal.gestalt import Network, features
 from equivocal.inference import LastLayer, SamplerSettings, collect_rows, infer_posterior
 from equivocal.sampling import Posterior
 from equivocal.sampling.engine.expectations import compute_moments
-from equivocal.store import Shapes, parse_json, read_tensors
+from equivocal.store import Shapes, parse_json, read_tensors, refuse_mistakes
 from equivocal.uncertainty.divergence import (
     ROLES,
     Beliefs,
@@ -92,7 +92,8 @@ class Answers:
             ):
                 raise ValueError("it does not hold the answers of a network")
 
-        _, arrays = read_tensors(path, check)
+        with refuse_mistakes(path):
+            _, arrays = read_tensors(path, check)
         beliefs = Beliefs(*(arrays.pop(name) for name in Beliefs._fields))
         return cls(tuple(settings), beliefs, **arrays)
 

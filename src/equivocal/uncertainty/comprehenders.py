@@ -31,7 +31,7 @@ from safetensors.numpy import save_file
 from equivocal.gestalt import Network, SentenceGestalt
 from equivocal.gestalt.questions import Level, Questions, compute_features
 from equivocal.gestalt.storage import name_arrays
-from equivocal.store import Shapes, parse_json, read_tensors
+from equivocal.store import Shapes, parse_json, read_tensors, refuse_mistakes
 from equivocal.world import Utterance, World, name_role_unit
 
 __all__ = ["Comprehenders", "load_members", "save_members"]
@@ -262,8 +262,9 @@ def load_members(path: Path, network: Network, kind: str) -> Comprehenders:
         ):
             raise ValueError("it is of networks of another size")
 
-    # numbers are checked before they are repeated: a small file may claim a million members
-    _, arrays = read_tensors(path, check, finite=True)
+    with refuse_mistakes(path):
+        # numbers are checked before they are repeated: a small file may claim a million members
+        _, arrays = read_tensors(path, check, finite=True)
     leaves = [
         np.broadcast_to(arrays[name], (about["members"], *leaf.shape))
         for name, leaf in single.items()
