@@ -66,6 +66,17 @@ class LastLayer(NamedTuple):
     trained: np.ndarray  # θ^MLE, (K, D)
     sentences: float | None = None  # that the questions were asked about
 
+    @classmethod
+    def collect(cls, network: Network, rows: xr.Dataset, corpus: Corpus) -> "LastLayer":
+        """Collect what `features` returned, and the weights that were trained on it."""
+        return cls(
+            features=rows["features"].values,
+            targets=rows["targets"].values,
+            counts=rows["counts"].values,
+            trained=network.last_layer().values,
+            sentences=float(corpus.weight.sum()),
+        )
+
     def select(self, units: Sequence[int]) -> "LastLayer":
         """Return the same rows for some of the output units."""
         return self._replace(targets=self.targets[:, units], trained=self.trained[units])
@@ -118,13 +129,7 @@ def collect_rows(
         asked = _draw_pairs(asked, corpus, seed)
     if rows == "last word":
         asked = asked.isel(row=asked["last_word"].values)
-    return LastLayer(
-        features=asked["features"].values,
-        targets=asked["targets"].values,
-        counts=asked["counts"].values,
-        trained=network.last_layer().values,
-        sentences=float(corpus.weight.sum()),
-    )
+    return LastLayer.collect(network, asked, corpus)
 
 
 def _draw_pairs(asked: xr.Dataset, corpus: Corpus, seed: int) -> xr.Dataset:

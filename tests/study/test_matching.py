@@ -16,11 +16,10 @@ from equivocal.study.claims import find_impossible_numbers
 from equivocal.study.designs import load_design, refine_design
 from equivocal.study.facts import RULES, judge_facts, load_facts
 from equivocal.study.grids import SETTINGS, TRAINING, load_grid, make_point
-from equivocal.study.item_choices import move_critical_word
 from equivocal.study.matching import answer_in_words, find_nearest, tabulate_together
 from equivocal.study.readings import Reading
 from equivocal.study.settings import load_study
-from equivocal.study.stimuli import load_stimuli
+from equivocal.study.stimuli import load_stimuli, move_critical_word
 from equivocal.study.tables import load_printed_values
 from equivocal.study.variance import compute_variance_shares
 from equivocal.world import World

@@ -14,7 +14,6 @@ from equivocal.experiments.grids import run_multiverse
 from equivocal.gestalt import Run
 from equivocal.inference import collect_last_layer, infer_posterior
 from equivocal.study.grids import Grid, load_grid
-from equivocal.study.item_choices import find_all_items
 from equivocal.study.multiverse import (
     compute_effect_shares,
     list_roles,
@@ -22,7 +21,7 @@ from equivocal.study.multiverse import (
     summarise_effect,
 )
 from equivocal.study.settings import load_study
-from equivocal.study.stimuli import load_stimuli
+from equivocal.study.stimuli import find_all_items, load_stimuli
 from equivocal.world import World, read_example
 from tests.cli.test_cli import fails
 from tests.conftest import SMALL

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from jax.flatten_util import ravel_pytree
 from scipy.special import entr, expit
 
 from equivocal.errors import UserError
@@ -15,7 +16,7 @@ from equivocal.uncertainty import (
     sample_comprehenders,
 )
 from equivocal.uncertainty.comprehenders import build_role_questions
-from equivocal.uncertainty.members import _cut_into_parts, _flatten
+from equivocal.uncertainty.members import _cut_into_parts
 from tests.conftest import SMALL
 
 TEXTS = ["the dog chases the cat", "the boy", "bone finds bone on the lawn"]
@@ -64,7 +65,7 @@ def test_parts_hold_every_weight_once_and_outputs_their_own(
     small_run: Run, layers: str, cuts: int
 ) -> None:
     model = small_run.models[0]
-    weights = _flatten(model if layers == "all" else model.query)
+    weights = ravel_pytree(model if layers == "all" else model.query)[0]
     last, *hidden = _cut_into_parts(model, layers, cuts)
     every = np.concatenate([last.ravel(), *hidden])
     assert sorted(every) == list(range(len(weights)))
@@ -106,13 +107,13 @@ def test_whole_networks_agree_with_the_sampler_where_only_the_last_layer_is_unce
 
     network, corpus = small_run.networks[0], split_corpus(small_run.world, small_run.settings)[0]
     asked, query = features(network, corpus), network.model.query
-    variance = np.full(len(_flatten(query)), 1e-8)
+    variance = np.full(len(ravel_pytree(query)[0]), 1e-8)
     last = _cut_into_parts(network.model, "query", 1)[0]
     variance[last] = 1.0
     found = sample_network(
         *_build_function(network.model, corpus, "query"),
         asked["targets"].values,
-        _flatten(query),
+        np.asarray(ravel_pytree(query)[0]),
         prior_variance=variance,
         counts=asked["counts"].values,
         parts=[last],

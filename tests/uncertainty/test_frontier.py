@@ -95,7 +95,7 @@ def test_beliefs_of_particles_and_networks_are_means() -> None:
     rng = np.random.default_rng(0)
     psi, theta = rng.normal(size=(5, 3)), rng.normal(size=(2, 7, 3))
     nouns = np.array([[0, 1], [1, 0], [0, 1], [1, 0], [0, 1]])
-    found = pool_particles(psi, theta, nouns)
+    found = pool_particles(theta, psi, nouns)
     p = (1 / (1 + np.exp(-np.einsum("qd,kjd->qkj", psi, theta)))).mean(axis=-1)
     np.testing.assert_allclose(np.exp(found.log_yes), np.take_along_axis(p, nouns, 1))
     np.testing.assert_allclose(np.exp(found.log_no), 1 - np.take_along_axis(p, nouns, 1))

@@ -9,7 +9,7 @@ from equivocal.errors import UserError
 from equivocal.experiments.uncertainty import summarise_in_words
 from equivocal.gestalt import Run
 from equivocal.gestalt.scoring import score_beliefs
-from equivocal.report.kind_figures import draw_kinds
+from equivocal.report.uncertainty_figures import draw_kinds
 from equivocal.uncertainty import enumerate_truth, find_reversals, make_deep_ensemble
 from equivocal.uncertainty.comparison import KINDS, SCORES, summarise_scores
 from equivocal.uncertainty.comprehenders import PooledBeliefs

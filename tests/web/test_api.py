@@ -16,7 +16,7 @@ import pytest
 
 from equivocal.asking import Comprehender
 from equivocal.errors import UserError
-from equivocal.web.guard import limit_time
+from equivocal.web.app import limit_time
 from equivocal.web.serving import bind_socket
 from tests.web.conftest import running
 

@@ -40,11 +40,9 @@ def load_weights(source: Source) -> Arrays:
         _train_default(source)
     path, world = source.network_path, source.world
     try:
-        _, weights = read_tensors(path)
+        _, weights = read_tensors(path, finite=True)
         if not has_network_shapes(weights, len(world.tokens), len(world.units)):
             raise UnreadableError(path, "it is no network of this world")
-        if not all(np.isfinite(array).all() for array in weights.values()):
-            raise UnreadableError(path, "a weight is not a number")
     except UnreadableError as error:
         raise UserError(
             f"{path} cannot be read ({error.reason}); train again into another folder."

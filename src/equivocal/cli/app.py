@@ -18,7 +18,6 @@ from equivocal.cli import (
     doctor,
     grids,
     human_data,
-    serve,
     studies,
     suites,
     training,
@@ -41,22 +40,22 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     epilog='Start with `equivocal ask "During dinner, the pizza eats the woman"`.',
 )
-app.command("ask", epilog=list_examples("ask"))(ask.ask)
-app.command("serve", epilog=list_examples("serve"))(serve.serve)
+app.command(epilog=list_examples("ask"))(ask.ask)
+app.command(epilog=list_examples("serve"))(ask.serve)
 app.add_typer(worlds.app, name="world")
-app.command("train", epilog=training.TRAIN_EXAMPLES)(training.train)
-app.command("reproduce", epilog=list_examples("reproduce"))(studies.reproduce)
+app.command(epilog=list_examples("train"))(training.train)
+app.command(epilog=list_examples("reproduce"))(studies.reproduce)
 for stage in (studies.infer, studies.probe, studies.analyse, studies.report):
-    app.command(stage.__name__, epilog=list_examples("stages"))(stage)
+    app.command(epilog=list_examples("stages"))(stage)
 app.add_typer(studies.app, name="study")
-app.command("multiverse", epilog=grids.MULTIVERSE_EXAMPLES)(grids.multiverse)
-app.command("sweep", epilog=grids.SWEEP_EXAMPLES)(grids.sweep)
-app.command("compare", epilog=list_examples("compare"))(human_data.compare)
-app.command("simulate", epilog=list_examples("simulate"))(human_data.simulate)
+app.command(epilog=list_examples("multiverse"))(grids.multiverse)
+app.command(epilog=list_examples("sweep"))(grids.sweep)
+app.command(epilog=list_examples("compare"))(human_data.compare)
+app.command(epilog=list_examples("simulate"))(human_data.simulate)
 app.add_typer(suites.app, name="suites")
-app.command("doubt", epilog=uncertainty.DOUBT_EXAMPLES)(uncertainty.doubt)
+app.command(epilog=list_examples("doubt"))(uncertainty.doubt)
 app.add_typer(suites.constructions, name="constructions")
-app.command("doctor", epilog=list_examples("doctor"))(doctor.doctor)
+app.command(epilog=list_examples("doctor"))(doctor.doctor)
 
 
 def _show_version(wanted: bool) -> None:

@@ -1,7 +1,12 @@
-"""`equivocal ask`: a sentence, and the beliefs after each of its words as tables of bars."""
+"""`equivocal ask`: a sentence, and the beliefs after each of its words as tables of bars.
+
+`equivocal serve`: the same as a page in the browser, and the JSON API behind it.
+"""
 
 import json
+import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +15,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from equivocal.cli.console import out
+from equivocal.cli.console import out, show_note
+from equivocal.errors import UserError
 from equivocal.progress import err
 
 if TYPE_CHECKING:
@@ -75,11 +81,7 @@ def ask(
         out.print(Group(*shown))
     if out.width < NARROWEST:
         err.print(f"the tables need {NARROWEST} columns; widen the window, or use --json")
-    out.print(
-        "trained: the network alone; Bayesian: mean and 90 % interval of its ensemble; truth: "
-        "exact probability, blank where the words are impossible",
-        style="dim",
-    )
+    show_note("ask")
 
 
 def open_comprehender(
@@ -155,3 +157,38 @@ def _draw_bar(share: float) -> str:
     eighths = round(share * BAR * 8)
     whole, rest = divmod(eighths, 8)
     return ("█" * whole + ("" if rest == 0 else " ▏▎▍▌▋▊▉"[rest])).ljust(BAR)
+
+
+def serve(
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free port.")] = 8000,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    world: WorldName = None,
+    run: RunFolder = None,
+    network: NetworkNumber = 0,
+) -> None:
+    """Serve a page to ask sentences on, and its JSON API, until Ctrl-C.
+
+    The first time, every ensemble that the page can show is sampled, which takes a minute or two.
+    Only this machine can reach the page unless `--host` says otherwise.
+    """
+    # an answer's matrices are small: threads of the linear algebra would only wait for each other
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    try:
+        from equivocal.web import serving
+    except ModuleNotFoundError as error:
+        raise UserError(f"the page needs {error.name}: pip install 'equivocal[web]'.") from None
+    bound = serving.bind_socket(host, port)
+    if not serving.is_loopback(host):
+        err.print(
+            f"warning: {host} can be reached from other machines, and anyone there can ask; "
+            "leave --host out to keep it to this machine.",
+            style="yellow",
+            soft_wrap=True,
+        )
+    comprehender = open_comprehender(world, run, network)
+    comprehender.prepare()
+    number = bound.getsockname()[1]
+    shown = f"[{host}]" if ":" in host else host
+    out.print(f"the page is at http://{shown}:{number}/ (Ctrl-C ends it)", soft_wrap=True)
+    with suppress(KeyboardInterrupt):  # the way to stop it
+        serving.serve(comprehender, bound, host)

@@ -1,22 +1,27 @@
-"""The console for results: standard output, through `out` and `show_table`; examples for help.
+"""The console for results: standard output, through `out` and tables; examples for help.
 
 Everything else, such as progress and warnings, goes to `equivocal.progress.err`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.measure import Measurement
-from rich.table import Table
+from rich.table import Column, Table
 
 from equivocal.store import read_toml
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # No markup: square brackets are tables of a world file here, and names may contain anything.
 out = Console(highlight=False, markup=False)
 
-EXAMPLES = read_toml(str(resources.files("equivocal.cli") / "examples.toml"))
+FOLDER = resources.files("equivocal.cli")
+EXAMPLES, NOTES = (read_toml(str(FOLDER / f"{name}.toml")) for name in ("examples", "notes"))
 
 
 def list_examples(command: str) -> str:
@@ -30,6 +35,16 @@ def show_results(summary: Iterable[str], folder: Path, *, quick: bool) -> None:
     for line in summary:
         out.print(line, soft_wrap=True)
     out.print(f"wrote {folder / 'tables'} and {folder / 'figures'}", soft_wrap=True)
+    warn_quick(quick)
+
+
+def show_note(name: str, more: str = "", **values: object) -> None:
+    """Print a note of `notes.toml`, filled in."""
+    out.print(NOTES[name].format(**values) + more, style="dim")
+
+
+def warn_quick(quick: bool) -> None:
+    """Print a warning below the results of small networks."""
     if quick:
         out.print("Results of small networks show that it runs; they are not to be quoted.")
 
@@ -38,3 +53,39 @@ def show_table(table: Table) -> None:
     """Print a table as wide as its cells need: a truncated number would be a different number."""
     needed = Measurement.get(out, out.options.update(max_width=1_000), table).maximum
     Console(highlight=False, markup=False, width=max(out.width, needed)).print(table)
+
+
+def show_rows(
+    heads: Iterable[str], rows: Iterable[Iterable[str]], *, left: int = 1, **look: Any
+) -> None:
+    """Print a table of texts, numbers to the right: all but the first `left` columns.
+
+    Parameters
+    ----------
+    heads : iterable of str
+        The names of the columns.
+    rows : iterable of iterable of str
+        The cells.
+    left : int
+        How many columns are names, which are not wrapped.
+    **look
+        As `rich.table.Table` takes it.
+    """
+    names = enumerate(heads)
+    columns = [
+        Column(head, no_wrap=True) if place < left else Column(head, justify="right")
+        for place, head in names
+    ]
+    table = Table(*columns, title_justify="left", **look)
+    for row in rows:
+        table.add_row(*row)
+    show_table(table)
+
+
+def show_frame(
+    frame: "pd.DataFrame", cells: Mapping[str, str], *, left: int = 1, **look: Any
+) -> None:
+    """Print a table of data: `cells` says what each column shows of a row, as `"{power:.3f}"`."""
+    rows = frame.to_dict("records")
+    texts = ([cell.format_map(row) for cell in cells.values()] for row in rows)
+    show_rows(cells, texts, left=left, **look)

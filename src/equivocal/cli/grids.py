@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
-from equivocal.cli.console import out, show_table
+from equivocal.cli.console import out, show_note, show_rows, warn_quick
 from equivocal.cli.training import Folder
 from equivocal.errors import UserError
 from equivocal.progress import err
@@ -18,19 +17,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from equivocal.study.cluster import Hire
-
-__all__ = ["MULTIVERSE_EXAMPLES", "SWEEP_EXAMPLES", "multiverse", "sweep"]
-
-MULTIVERSE_EXAMPLES = (
-    "Examples: `equivocal multiverse`, `equivocal multiverse --grid full --out runs/full`, "
-    "`equivocal multiverse --grid my_grid.toml --networks 4 --out runs/mine`, "
-    "`equivocal multiverse --match --out runs/match`"
-)
-SWEEP_EXAMPLES = (
-    "Examples: `equivocal sweep --quick --vary training.seed=0,1,2 --out runs/seeds`, "
-    "`equivocal sweep my_sweep.toml --workers 4 --out runs/mine`, "
-    "`equivocal sweep my_sweep.toml --scheduler tcp://10.0.0.1:8786 --out runs/mine`"
-)
 
 Workers = Annotated[
     int | None,
@@ -78,27 +64,22 @@ def multiverse(
     facts that the paper prints come out under which choices, and writes matches.csv. An interrupted
     run is resumed by the same command, also on another machine.
     """
-    hire = _prepare_workers(folder, workers, scheduler)
+    from equivocal.experiments.grids import run_multiverse
+    from equivocal.study.cluster import hire_workers
+    from equivocal.study.grids import load_grid
+
+    hire = hire_workers(folder, workers, scheduler)
     if match:
         numbers = {"trainings": trainings, "posteriors": posteriors, "rounds": rounds}
         _match(grid or "match", folder, hire, networks=networks, quick=quick, **numbers)
         return
     if quick or trainings or posteriors or rounds is not None:
         raise UserError("--quick, --trainings, --posteriors and --rounds go with --match; add it.")
-    from equivocal.experiments.grids import run_multiverse
-    from equivocal.study.grids import load_grid
-
     the_grid = load_grid(grid or "small", networks)
     with _exit_if_unfinished():
         result = run_multiverse(the_grid, folder, hire=hire)
     _show_effects(result.tables["multiverse"])
     out.print(f"wrote {folder / 'multiverse.csv'} and {folder / 'figures'}", soft_wrap=True)
-
-
-def _prepare_workers(folder: Path, workers: int | None, scheduler: str | None) -> "Hire":
-    from equivocal.study.cluster import hire_workers
-
-    return hire_workers(folder, workers, scheduler)
 
 
 def _match(grid: str, folder: Path, hire: "Hire", *, quick: bool, **numbers: int | None) -> None:
@@ -113,8 +94,7 @@ def _match(grid: str, folder: Path, hire: "Hire", *, quick: bool, **numbers: int
         out.print(Text(sentence), soft_wrap=True)
     _show_shares(result.tables["variance"])
     out.print(f"wrote {folder / 'matches.csv'}, {folder / 'tables'} and {folder / 'figures'}")
-    if quick:
-        out.print("Results of small networks show that it runs; they are not to be quoted.")
+    warn_quick(quick)
 
 
 def sweep(
@@ -155,8 +135,7 @@ def sweep(
         result = run_sweep(grid, folder, hire=hire_workers(folder, workers, scheduler))
     _show_verdicts(result.tables["sweep"], len(grid.points))
     out.print(f"wrote {folder / 'sweep.csv'} and {folder / 'tables'}", soft_wrap=True)
-    if grid.quick:
-        out.print("Results of small networks show that it runs; they are not to be quoted.")
+    warn_quick(grid.quick)
 
 
 @contextmanager
@@ -188,23 +167,15 @@ def _show_effects(table: "pd.DataFrame") -> None:
     title = f"the effect under {len(table)} specifications"
     _show_frame(title, "activation, Bayesian − MLE", pd.DataFrame(columns))
     _show_shares(compute_effect_shares(table))
-    converged = int(table["converged"].sum())
-    out.print(
-        f"{int(table['networks'].iloc[0])} networks; {converged} of {len(table)} specifications "
-        "converged. Intervals are over network × item cells: they describe, they do not test.",
-        style="dim",
-    )
+    networks, converged = int(table["networks"].iloc[0]), int(table["converged"].sum())
+    show_note("choices", networks=networks, converged=converged, points=len(table))
 
 
 def _show_shares(shares: "pd.DataFrame") -> None:
     """Show how much of the variance each choice explains."""
-    texts = shares.assign(
-        text=[
-            f"{row.share:.0%} [{row.low:.0%}, {row.high:.0%}]"
-            for row in shares.itertuples(index=False)
-        ]
-    )
-    wide = texts.pivot(index="choice", columns="outcome", values="text")
+    rows = shares.to_dict("records")
+    texts = ["{share:.0%} [{low:.0%}, {high:.0%}]".format_map(row) for row in rows]
+    wide = shares.assign(text=texts).pivot(index="choice", columns="outcome", values="text")
     wide = wide.loc[shares["choice"].unique(), shares["outcome"].unique()]
     wide.columns = wide.columns.str.replace("_", ", ")
     _show_frame("share of the variance that each choice explains alone", "choice", wide.fillna(""))
@@ -225,10 +196,5 @@ def _show_verdicts(claims: "pd.DataFrame", points: int) -> None:
 
 def _show_frame(title: str, first: str, frame: "pd.DataFrame") -> None:
     """Show a table of texts, with the names of its rows in the first column."""
-    shown = Table(title=title, title_justify="left")
-    shown.add_column(first, no_wrap=True)
-    for name in frame:
-        shown.add_column(str(name), justify="right")
-    for label, cells in frame.iterrows():
-        shown.add_row(str(label), *cells)
-    show_table(shown)
+    rows = ([str(label), *cells] for label, cells in frame.iterrows())
+    show_rows([first, *map(str, frame)], rows, title=title)

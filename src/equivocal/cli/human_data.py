@@ -4,9 +4,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
-from equivocal.cli.console import out, show_table
+from equivocal.cli.console import out, show_frame
 from equivocal.cli.training import Folder
 from equivocal.errors import UserError
 
@@ -173,15 +172,10 @@ def _parse_counts(text: str, name: str) -> list[int]:
 
 def _show_models(table: "pd.DataFrame") -> None:
     """Print coefficients and criteria, and what was odd about a fit."""
-    shown = Table(title="with and without each measure", title_justify="left")
-    shown.add_column("measure", no_wrap=True)
-    for head in ("model", "per unit", "low", "high", "ΔAIC", "ΔBIC", "p"):
-        shown.add_column(head, justify="right")
-    for row in table.to_dict("records"):
-        numbers = [f"{row[name]:.4g}" for name in ("estimate", "low", "high")]
-        deltas = [f"{row[name]:.1f}" for name in ("delta_aic", "delta_bic")]
-        shown.add_row(str(row["measure"]), row["model"], *numbers, *deltas, f"{row['p']:.2g}")
-    show_table(shown)
+    cells = {"measure": "{measure}", "model": "{model}", "per unit": "{estimate:.4g}"}
+    cells |= {"low": "{low:.4g}", "high": "{high:.4g}"}
+    cells |= {"ΔAIC": "{delta_aic:.1f}", "ΔBIC": "{delta_bic:.1f}", "p": "{p:.2g}"}
+    show_frame(table, cells, title="with and without each measure")
     out.print("low to high: 95 % interval; Δ above zero: better with the measure than without")
     for text, rows in table[table["note"] != ""].groupby("note", sort=False):
         where = ", ".join(f"{row['measure']} {row['model']}" for row in rows.to_dict("records"))
@@ -191,11 +185,6 @@ def _show_models(table: "pd.DataFrame") -> None:
 def _show_power(table: "pd.DataFrame", beta: float) -> None:
     """Print the power of each number of participants and items."""
     title = f"power for beta = {beta:g}, {int(table['runs'].iloc[0])} experiments each"
-    shown = Table(title=title, title_justify="left")
-    for head in ("participants", "items", "power", "95 % interval", "not converged"):
-        shown.add_column(head, justify="right")
-    for row in table.to_dict("records"):
-        interval = f"{row['low']:.3f} to {row['high']:.3f}"
-        sizes, lost = (str(row["participants"]), str(row["items"])), str(row["not_converged"])
-        shown.add_row(*sizes, f"{row['power']:.3f}", interval, lost)
-    show_table(shown)
+    cells = {name: f"{{{name}}}" for name in ("participants", "items")}
+    cells |= {"power": "{power:.3f}", "95 % interval": "{low:.3f} to {high:.3f}"}
+    show_frame(table, cells | {"not converged": "{not_converged}"}, left=0, title=title)

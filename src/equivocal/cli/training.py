@@ -4,22 +4,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 
-from equivocal.cli.console import out, show_table
+from equivocal.cli.console import out, show_note, show_table
 from equivocal.errors import UserError, join_names
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from equivocal.gestalt import Run
-
-TRAIN_EXAMPLES = (
-    "Examples: `equivocal train --world paper --networks 10 --seed 0 --out runs/ten`, "
-    "`equivocal train --world my.toml --networks 2 --sentences 1000 --out runs/mine`, "
-    "`equivocal train --recipe paper --out runs/paper`, "
-    "`equivocal train --recipe paper --networks 1 --choose-decay --out runs/decay`"
-)
 
 Folder = Annotated[Path, typer.Option("--out", help="Folder for the results; made if needed.")]
 QuickFolder = Annotated[
@@ -116,11 +109,9 @@ def _print_decay(curves: "pd.DataFrame") -> None:
     choice = choose_decay(curves)
     mean, error = choice.table["mean"], choice.table["standard_error"]
     notes = {choice.strongest: "strongest within one standard error"} | {choice.best: "lowest"}
-    table = Table("weight decay", title="held-out loss, mean over folds", title_justify="left")
-    for name in ("loss", "standard error"):
-        table.add_column(name, justify="right")
-    table.add_column("")
-    table.add_column("")
+    numbers = (Column(name, justify="right") for name in ("loss", "standard error"))
+    title = "held-out loss, mean over folds"
+    table = Table("weight decay", *numbers, "", "", title=title, title_justify="left")
     span = max(mean.max() - mean.min(), 1e-12)
     for strength in choice.table.index:
         bar = "━" * (1 + round(29 * float((mean[strength] - mean.min()) / span)))
@@ -133,14 +124,8 @@ def show_scores(run: "Run") -> None:
     """Print a table of how well each network ended."""
     title = f"what the networks know of world {run.world.name}"
     _print_scores(run.scores, title, means=len(run.scores) > 1)
-    out.print(
-        "On held-out sentences: unit accuracy (all zeros for comparison) and exact match of "
-        "whole answers (beside the score of always giving the likeliest). Against the exact "
-        "probabilities: belief error, the mean distance over possible units, and certain right, "
-        "every unit right where the truth is certain."
-        + ("" if run.world.is_exact else " The world is too large to know its truth: nan."),
-        style="dim",
-    )
+    unknown = "" if run.world.is_exact else " The world is too large to know its truth: nan."
+    show_note("scores", unknown)
 
 
 def _print_scores(frame: "pd.DataFrame", title: str, *, means: bool = False) -> None:

@@ -6,26 +6,17 @@ errors on congruent sentences.
 
 from math import isnan
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich import box
-from rich.table import Table
 
-from equivocal.cli.console import out, show_results, show_table
+from equivocal.cli.console import out, show_frame, show_note, show_results, show_rows
 from equivocal.cli.training import Networks, Quick, QuickFolder, Seed
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["DOUBT_EXAMPLES", "doubt"]
-
-DOUBT_EXAMPLES = (
-    "Examples: `equivocal doubt --quick`, `equivocal doubt --networks 10 --out runs/doubt`, "
-    "`equivocal doubt --world my.toml --networks 4 --out runs/mine`, "
-    "`equivocal doubt --world slips --out runs/slips`, "
-    "`equivocal doubt --world slips --along sentences`"
-)
 COLUMNS = {
     "nll": "NLL",
     "nll_excess": "above truth",
@@ -68,23 +59,22 @@ def doubt(
     from equivocal.experiments.uncertainty import compare_uncertainty
     from equivocal.world import World
 
+    how: dict[str, Any] = {"quick": quick, "networks": networks, "seed": seed}
     if along is not None:
-        _follow(along, world, folder, quick, networks, seed)
+        _follow(along, world, folder, **how)
         return
     where, name = World.load(world), "runs/doubt-quick" if quick else "runs/doubt"
     if has_true_reversals(where):
         chosen = folder or Path(f"{name}-{where.name}")
         more = [layer for layer in layers or () if layer != "last"]
-        found = map_frontier(where, chosen, quick=quick, networks=networks, seed=seed, layers=more)
+        found = map_frontier(where, chosen, layers=more, **how)
         out.print(found.summary[0], style="bold", soft_wrap=True)
         _show_frontier(found.tables["frontier_summary"], found.settings["networks"])
         _show_choices(found.tables["choices"])
         show_results((), chosen, quick=quick)
         return
     chosen = folder or Path(name)
-    result = compare_uncertainty(
-        where, chosen, quick=quick, networks=networks, seed=seed, layers=layers
-    )
+    result = compare_uncertainty(where, chosen, layers=layers, **how)
     _show_summary(result.tables["summary"], result.settings["networks"])
     _show_roles(result.tables["roles"])
     out.print(result.summary[0], style="bold", soft_wrap=True)
@@ -98,23 +88,14 @@ def _show_summary(summary: "pd.DataFrame", networks: int) -> None:
     from equivocal.experiments.uncertainty import describe_score
     from equivocal.report.formatting import format_number
 
-    table = Table(box=box.SIMPLE)
-    table.add_column("kind", no_wrap=True)
-    for title in (*COLUMNS.values(), "seconds", "passes", "MB"):
-        table.add_column(title, justify="right")
+    rows = []
     for _, line in summary.iterrows():
         scores = [format_number(line[name]) for name in COLUMNS if name != "auroc"]
         passes = f"{line['passes']:,.0f}" if line["passes"] else "–"
         cost = [format_number(line["seconds"]), passes, format_number(line["megabytes"])]
-        table.add_row(str(line["kind"]), *scores, describe_score(line, "auroc"), *cost)
-    show_table(table)
-    out.print(
-        f"Over {networks} networks, against the exact beliefs of the world. AUROC: of reversed "
-        "against congruent sentences by epistemic uncertainty, with a 95 % interval over networks; "
-        "the trained network has only its entropy. Costs are per network, beyond the training of "
-        "one; passes are of a network over its training corpus.",
-        style="dim",
-    )
+        rows.append([str(line["kind"]), *scores, describe_score(line, "auroc"), *cost])
+    show_rows(["kind", *COLUMNS.values(), "seconds", "passes", "MB"], rows, box=box.SIMPLE)
+    show_note("kinds", networks=networks)
 
 
 def _show_roles(roles: "pd.DataFrame") -> None:
@@ -122,40 +103,25 @@ def _show_roles(roles: "pd.DataFrame") -> None:
     means = roles[~roles["network"].str.startswith("all but")].pivot_table(
         index="kind", columns="role", values="calibration_error", sort=False
     )
-    table = Table(box=box.SIMPLE, title="calibration error by role", title_justify="left")
-    table.add_column("kind", no_wrap=True)
-    for role in means.columns:
-        table.add_column(str(role), justify="right")
-    for kind, row in means.iterrows():
-        table.add_row(str(kind), *(f"{value:.4f}" for value in row))
-    show_table(table)
+    rows = ([str(kind), *(f"{value:.4f}" for value in row)] for kind, row in means.iterrows())
+    heads = ["kind", *map(str, means.columns)]
+    show_rows(heads, rows, box=box.SIMPLE, title="calibration error by role")
 
 
-def _follow(
-    along: str,
-    world: str,
-    folder: Path | None,
-    quick: bool,
-    networks: int | None,
-    seed: int | None,
-) -> None:
+def _follow(along: str, world: str, folder: Path | None, *, quick: bool, **how: Any) -> None:
     """Follow errors along what is learned, and print what each kind gains."""
     from equivocal.experiments.learning import follow_learning
 
     where = "slips" if world == "paper" else world  # the default has no true reversals
     chosen = folder or Path(f"runs/along-{along}" + "-quick" * quick)
-    result = follow_learning(along, where, chosen, quick=quick, networks=networks, seed=seed)
-    table = Table(box=box.SIMPLE)
-    for title in (along, "kind"):
-        table.add_column(title, no_wrap=True)
-    for title in ("reversals", "congruent", "gain over trained (95 %)"):
-        table.add_column(title, justify="right")
-    for _, row in result.tables["learning"].iterrows():
-        errors = [f"{row['kl_reversal']:.3f}", f"{row['kl_congruent']:.4f}"]
-        span = f"{row['gain']:+.3f} ({row['gain_low']:+.3f} to {row['gain_high']:+.3f})"
-        gain = "" if row["kind"] == "trained" else span
-        table.add_row(str(row[along]), row["kind"], *errors, gain)
-    show_table(table)
+    result = follow_learning(along, where, chosen, quick=quick, **how)
+    table = result.tables["learning"]
+    gains = table.apply("{gain:+.3f} ({gain_low:+.3f} to {gain_high:+.3f})".format_map, axis=1)
+    cells = {along: f"{{{along}}}", "kind": "{kind}"}
+    cells |= {"reversals": "{kl_reversal:.3f}", "congruent": "{kl_congruent:.4f}"}
+    cells["gain over trained (95 %)"] = "{span}"
+    shown = table.assign(span=gains.where(table["kind"] != "trained", ""))
+    show_frame(shown, cells, left=2, box=box.SIMPLE)
     out.print(result.summary[0], style="bold", soft_wrap=True)
     show_results((), chosen, quick=quick)
 
@@ -164,38 +130,23 @@ def _show_frontier(summary: "pd.DataFrame", networks: int) -> None:
     """Print those on the frontier, the trained network, and the last of each kind."""
     from equivocal.report.formatting import format_number
 
-    table = Table(box=box.SIMPLE)
-    for title in ("kind", "setting"):
-        table.add_column(title, no_wrap=True)
-    for title in ("reversals", "95 %", "congruent", "seconds", "MB", "on frontier"):
-        table.add_column(title, justify="right")
+    rows = []
     last = ~summary.duplicated("kind", keep="last") | summary["on_frontier"]
     for _, row in summary[last | (summary["value"] == 1)].iterrows():
         low, high = row["kl_reversal_low"], row["kl_reversal_high"]
         span = "" if isnan(low) else f"{low:.3f}–{high:.3f}"
         cost = [format_number(row[name]) for name in ("seconds", "megabytes")]
         errors = [f"{row['kl_reversal']:.3f}", span, f"{row['kl_congruent']:.4f}"]
-        table.add_row(
-            row["kind"], row["setting"], *errors, *cost, "yes" if row["on_frontier"] else ""
-        )
-    show_table(table)
-    out.print(
-        f"Over {networks} networks: nats from the exact beliefs about agent and patient, per noun, "
-        "at the last word. b: weight of the evidence; v: prior variance. On the frontier: nothing "
-        "else is nearer to the truth on both kinds of sentences. Costs are beyond one network, for "
-        "the output units of these nouns. All settings: tables/frontier_summary.csv.",
-        style="dim",
-    )
+        on_frontier = "yes" if row["on_frontier"] else ""
+        rows.append([row["kind"], row["setting"], *errors, *cost, on_frontier])
+    heads = ("kind", "setting", "reversals", "95 %", "congruent", "seconds", "MB", "on frontier")
+    show_rows(heads, rows, left=2, box=box.SIMPLE)
+    show_note("frontier", networks=networks)
 
 
 def _show_choices(choices: "pd.DataFrame") -> None:
     """Print how near strengths come that were chosen without knowing the truth."""
     title = "strength chosen without knowing the truth"
-    table = Table(box=box.SIMPLE, title=title, title_justify="left")
-    for column in ("strength", "chosen by", "chosen", "best"):
-        table.add_column(column)
-    table.add_column("regret (nats)", justify="right")
-    for _, row in choices.iterrows():
-        names = (row[name] for name in ("strength", "chosen_by", "chosen", "best"))
-        table.add_row(*names, f"{row['regret']:.4f}")
-    show_table(table)
+    cells = {"strength": "{strength}", "chosen by": "{chosen_by}", "chosen": "{chosen}"}
+    cells |= {"best": "{best}", "regret (nats)": "{regret:.4f}"}
+    show_frame(choices, cells, left=4, box=box.SIMPLE, title=title)

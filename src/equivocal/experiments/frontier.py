@@ -9,23 +9,22 @@ Only answers are stored: a posterior of the few output units that are asked abou
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from itertools import product
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
 
 from equivocal.errors import UserError, check_known
 from equivocal.experiments.networks import choose_training, train_or_load
-from equivocal.experiments.result import Result
-from equivocal.experiments.uncertainty import MemberStore, UncertaintySettings
+from equivocal.experiments.result import Figures, Result, describe_run
+from equivocal.experiments.uncertainty import MemberStore, UncertaintySettings, count_seconds
 from equivocal.gestalt import Run, TrainingSettings
 from equivocal.gestalt.runs import split_corpus
 from equivocal.inference import SamplerSettings
-from equivocal.machine import collect_versions, get_package_version
 from equivocal.progress import Advance, progress
 from equivocal.store.files import compute_checksum
 from equivocal.store.locks import hold_folder
@@ -33,7 +32,7 @@ from equivocal.store.overwrite import refuse_foreign_files
 from equivocal.store.runs import locate_network
 from equivocal.store.store import Store, hash_content
 from equivocal.uncertainty import answers as kinds
-from equivocal.uncertainty.answers import Answers, Examination, Setting
+from equivocal.uncertainty.answers import Answers, Setting
 from equivocal.uncertainty.choices import tabulate_choices
 from equivocal.uncertainty.divergence import Beliefs, RoleQuestions, ask_about_roles, pool_members
 from equivocal.uncertainty.frontier import (
@@ -47,9 +46,6 @@ from equivocal.uncertainty.frontier import (
     tabulate_frontier,
 )
 from equivocal.world import RoleReversal, World, find_role_reversals
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 __all__ = ["FrontierResult", "FrontierSettings", "has_true_reversals", "map_frontier"]
 
@@ -117,7 +113,7 @@ class FrontierResult(Result):
 
     example: RoleReversal
 
-    def draw(self) -> "dict[str, Figure]":
+    def draw(self) -> Figures:
         """Draw the frontier, and one sentence with its reversal."""
         from equivocal.report.frontier_figures import draw_example, draw_frontier
 
@@ -193,7 +189,8 @@ def map_frontier(
         asker = AnswerStore(out, run, dropped, ask_about_roles(world, items), given)
         with progress("kinds of doubt") as advance:
             found = asker.answer_all(layers, advance)
-        one = (_count_seconds(run), _count_megabytes(run))
+        weights = map(np.asarray, jax.tree.leaves(run.models[0]))
+        one = (count_seconds(run), sum(leaf.nbytes for leaf in weights) / 1e6)
         table = tabulate_frontier(asker.asked, found, given.sizes, one)
         summary = summarise_frontier(table)
         answer = describe_frontier(summary)
@@ -206,19 +203,17 @@ def map_frontier(
                 "example": tabulate_example(asker.asked, found, EXAMPLE % len(items)),
             },
             example=items[EXAMPLE % len(items)],
-            settings={
-                "version": get_package_version(),
-                "world": run.world.name,
-                "fingerprint": run.world.fingerprint,
-                "networks": len(run.networks),
-                "items": len(items),
-                "training_seconds_per_network": round(_count_seconds(run), 3),
-                "settings": asdict(given),
-                "training": asdict(run.settings),
-                "versions": collect_versions(),
-                "answer": answer,
-                "seconds": round(perf_counter() - began, 3),
-            },
+            settings=describe_run(
+                began,
+                world=run.world.name,
+                fingerprint=run.world.fingerprint,
+                networks=len(run.networks),
+                items=len(items),
+                training_seconds_per_network=round(one[0], 3),
+                settings=asdict(given),
+                training=asdict(run.settings),
+                answer=answer,
+            ),
             summary=(answer,),
         )
         result.write(out)
@@ -231,15 +226,6 @@ def has_true_reversals(world: World) -> bool:
         return bool(find_role_reversals(world))
     except UserError:
         return False
-
-
-def _count_seconds(run: Run) -> float:
-    """Return how long a network took to train, rounded as in the file of a run that is loaded."""
-    return round(run.seconds, 3) / len(run.networks)
-
-
-def _count_megabytes(run: Run) -> float:
-    return sum(leaf.nbytes for leaf in map(np.asarray, jax.tree.leaves(run.models[0]))) / 1e6
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,47 +257,31 @@ class AnswerStore:
     def _answer_each(self, index: int, layers: Sequence[str]) -> Iterator[tuple[str, Answers]]:
         """Yield what a network answers under each kind."""
         given, seed = self.settings, self.settings.seed + index
-        examine = self._examine_later(self.run, index)
-        yield TRAINED, self._load_or_make(TRAINED, index, lambda: kinds.answer_trained(examine()))
+        examine = cache(lambda: kinds.examine(self.run.networks[index], self.asked, *self._corpora))
         how = (given.sampler, given.prior_variance, seed, given.every_step)
-        yield (
-            SAMPLER,
-            self._load_or_make(
-                SAMPLER, index, lambda: kinds.answer_sampler(examine(), *how), str(how)
-            ),
-        )
         which = (given.strengths, given.tolerance)
-        yield (
-            POSTERIOR,
-            self._load_or_make(
-                POSTERIOR, index, lambda: kinds.answer_posteriors(examine(), *which), str(which)
-            ),
-        )
+        makers: dict[str, tuple[Callable[[], Answers], str]] = {  # with what shapes the answers
+            TRAINED: (lambda: kinds.answer_trained(examine()), ""),
+            SAMPLER: (lambda: kinds.answer_sampler(examine(), *how), str(how)),
+            POSTERIOR: (lambda: kinds.answer_posteriors(examine(), *which), str(which)),
+        }
         for layer in layers:
-            make = partial(self._answer_layers, layer, index)
-            yield layer, self._load_or_make(layer, index, make, str(UncertaintySettings()))
+            posterior = partial(self._answer_layers, layer, index)
+            makers[layer] = (posterior, str(UncertaintySettings()))
+        for kind, (make, decisive) in makers.items():
+            yield kind, self._load_or_make(kind, index, make, decisive)
         if given.rates:
             yield DROPOUT, kinds.join_answers([self._drop(rate, index) for rate in given.rates])
-
-    def _examine_later(self, run: Run, index: int) -> Callable[[], Examination]:
-        """Return a function that examines a network once, when something is to be asked."""
-        prepared: list[Examination] = []
-
-        def examine() -> Examination:
-            if not prepared:
-                prepared.append(kinds.examine(run.networks[index], self.asked, *self._corpora))
-            return prepared[0]
-
-        return examine
 
     def _drop(self, rate: float, index: int) -> Answers:
         """Answer with dropout, by the network that was trained with it."""
         run, kind, seed = self.dropped[rate], f"dropout_{rate:g}", self.settings.seed + index
-        examine, seconds = self._examine_later(run, index), _count_seconds(run)
-        how = (rate, seed, seconds)
-        return self._load_or_make(
-            kind, index, lambda: kinds.answer_dropout(examine(), *how), str(seed), folder=kind
-        )
+
+        def answer() -> Answers:
+            examined = kinds.examine(run.networks[index], self.asked, *self._corpora)
+            return kinds.answer_dropout(examined, rate, seed, count_seconds(run))
+
+        return self._load_or_make(kind, index, answer, str(seed), folder=kind)
 
     def _answer_layers(self, layer: str, index: int) -> Answers:
         """Answer with a posterior over more layers, as `compare_uncertainty` samples it."""

@@ -6,17 +6,17 @@ computed at a point is decided in `equivocal.study.multiverse` and `equivocal.st
 """
 
 import io
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 import tomli_w
 
-from equivocal.experiments.result import Result
+from equivocal.experiments.result import Figures, Result
 from equivocal.machine import collect_versions
-from equivocal.progress import Advance, progress
+from equivocal.progress import Advance
 from equivocal.store import TABLE_BYTES, UnreadableError, is_plain_name, read_toml
 from equivocal.store.files import write_text_atomically
 from equivocal.store.locks import hold_folder
@@ -25,10 +25,7 @@ from equivocal.study.cluster import Hire, work_alone
 from equivocal.study.grids import Grid, load_grid, load_sweep
 from equivocal.study.multiverse import list_roles, make_curve_table, make_effect_tasks
 from equivocal.study.sweep import join_tables, make_study_task
-from equivocal.study.tasks import Done, Task, run_missing
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from equivocal.study.tasks import run_missing
 
 __all__ = ["MultiverseResult", "SweepResult", "run_multiverse", "run_sweep"]
 
@@ -39,7 +36,7 @@ RECORD = "varied.toml"  # not sweep.toml, which a user's own file may be called
 class MultiverseResult(Result):
     """The effect under every specification: `.tables["multiverse"]`, and how to draw it."""
 
-    def draw(self) -> "dict[str, Figure]":
+    def draw(self) -> Figures:
         """Draw a specification curve for each role."""
         from equivocal.report.effect_figures import draw_specification_curve
 
@@ -90,7 +87,7 @@ def run_multiverse(
     grid = grid if isinstance(grid, Grid) else load_grid(grid)
     folder, tasks = Path(out), make_effect_tasks(grid)
     with hold_folder(folder):
-        done = _run("multiverse", tasks, folder, hire, on_step)
+        done = run_missing(tasks, folder, hire, on_step, "multiverse")
         table = pd.DataFrame([{"key": key, **row} for key, row in done.results.items()])
         if len(table):
             write_text_atomically(folder / "multiverse.csv", table.to_csv(index=False))
@@ -141,7 +138,7 @@ def run_sweep(
         record = folder / RECORD
         former = _list_former_tables(record)
         announce_overwrite(record, settings, list(settings))
-        done = _run("sweep", dict(tasks), folder, hire, on_step)
+        done = run_missing(dict(tasks), folder, hire, on_step, "sweep")
         found = [
             (point.varied, done.results[key])
             for point, (key, _) in zip(grid.points, tasks, strict=True)
@@ -163,13 +160,6 @@ def _join(found: list[tuple[dict[str, Any], dict[str, Any]]]) -> dict[str, str]:
         parts = ((varied, content["tables"].get(name, "")) for varied, content in found)
         texts[name] = join_tables(parts)
     return texts
-
-
-def _run(
-    what: str, tasks: dict[str, Task], folder: Path, hire: Hire, on_step: Advance | None
-) -> Done:
-    with nullcontext(on_step) if on_step else progress(what) as advance:
-        return run_missing(tasks, folder, hire, advance)
 
 
 def _describe(grid: Grid) -> dict[str, Any]:

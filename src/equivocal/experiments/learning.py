@@ -12,33 +12,22 @@ OUT/tables/learning.csv, learning_items.csv, OUT/figures/learning.*, OUT/learnin
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from equivocal.errors import check_known
 from equivocal.experiments.frontier import AnswerStore, FrontierSettings
 from equivocal.experiments.networks import choose_training, train_or_load
-from equivocal.experiments.result import Result
+from equivocal.experiments.result import Figures, Result, describe_run
 from equivocal.gestalt import TrainingSettings
 from equivocal.gestalt.runs import split_corpus
-from equivocal.machine import collect_versions, get_package_version
 from equivocal.progress import progress
 from equivocal.store.locks import hold_folder
 from equivocal.store.overwrite import refuse_foreign_files
+from equivocal.uncertainty import learning
 from equivocal.uncertainty.divergence import ask_about_roles
 from equivocal.uncertainty.frontier import TRAINED
-from equivocal.uncertainty.learning import (
-    count_heard,
-    name_belief,
-    name_heard,
-    summarise_learning,
-    tabulate_items,
-)
 from equivocal.world import World, find_role_reversals
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 __all__ = ["ALONG", "LearningResult", "follow_learning"]
 
@@ -73,7 +62,7 @@ class LearningResult(Result):
 
     along: str
 
-    def draw(self) -> "dict[str, Figure]":
+    def draw(self) -> Figures:
         """Draw errors along what is learned."""
         from equivocal.report.frontier_figures import draw_learning
 
@@ -120,20 +109,18 @@ def follow_learning(
             _ask(condition, folder / condition.name, along, settings) for condition in conditions
         ]
         items = pd.concat(parts, ignore_index=True)
-        table = summarise_learning(items, along)
+        table = learning.summarise_learning(items, along)
         result = LearningResult(
             name="learning",
             along=along,
             tables={"learning": table, "learning_items": items},
-            settings={
-                "version": get_package_version(),
-                "along": along,
-                "conditions": [condition.name for condition in conditions],
-                "settings": asdict(settings),
-                "training": asdict(training),
-                "versions": collect_versions(),
-                "seconds": round(perf_counter() - began, 3),
-            },
+            settings=describe_run(
+                began,
+                along=along,
+                conditions=[condition.name for condition in conditions],
+                settings=asdict(settings),
+                training=asdict(training),
+            ),
             summary=(describe_learning(table, along),),
         )
         result.write(folder)
@@ -178,13 +165,13 @@ def _ask(
     asker = AnswerStore(folder, run, {}, ask_about_roles(world, items), settings)
     with progress(condition.name.replace("_", " ")) as advance:
         found = asker.answer_all((), advance)
-    count = count_heard(split_corpus(world, condition.training)[0], items)
-    table = tabulate_items(asker.asked, found, items, count, corpus=condition.corpus)
+    count = learning.count_heard(split_corpus(world, condition.training)[0], items)
+    table = learning.tabulate_items(asker.asked, found, items, count, corpus=condition.corpus)
     if along == "sentences":
         return table.assign(sentences=condition.training.sentences)
     if along == "truth":
-        return table.assign(truth=name_belief(table["literal"]))
-    return table.assign(heard=name_heard(table["count"]))
+        return table.assign(truth=learning.name_belief(table["literal"]))
+    return table.assign(heard=learning.name_heard(table["count"]))
 
 
 def describe_learning(table: pd.DataFrame, along: str) -> str:

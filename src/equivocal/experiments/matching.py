@@ -6,34 +6,24 @@ arrives and reused by the same call. Which specifications there are is decided i
 `equivocal.study.designs`, what is a fact in `equivocal.study.facts`.
 """
 
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
-from equivocal.experiments.result import Result, write_tables
-from equivocal.progress import Advance, progress
+from equivocal.experiments.result import Figures, Result, write_tables
+from equivocal.progress import Advance
 from equivocal.store.files import write_text_atomically
 from equivocal.store.locks import hold_folder
+from equivocal.study import matching
 from equivocal.study.claims import find_impossible_numbers
 from equivocal.study.cluster import Hire, work_alone
 from equivocal.study.designs import Design, load_design, refine_design
 from equivocal.study.grids import CHOICES, Specification
-from equivocal.study.matching import (
-    answer_in_words,
-    find_best,
-    tabulate_facts,
-    tabulate_matches,
-    tabulate_together,
-)
 from equivocal.study.readings import make_reading_tasks, make_training_tasks
-from equivocal.study.tasks import Done, run_missing
+from equivocal.study.tasks import run_missing
 from equivocal.study.variance import compute_variance_shares
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 __all__ = ["MatchResult", "match_paper", "train_design"]
 
@@ -48,9 +38,9 @@ class MatchResult(Result):
     and `impossible` (printed numbers that no data can give, and which are not counted).
     """
 
-    def draw(self) -> "dict[str, Figure]":
+    def draw(self) -> Figures:
         """Draw the map of facts that can be had together, and the shares of variance."""
-        from equivocal.report.match_figures import draw_facts_together, draw_variance_shares
+        from equivocal.report.effect_figures import draw_facts_together, draw_variance_shares
 
         figures = {"facts_together": draw_facts_together(self.tables["together"])}
         if len(self.tables["variance"]):
@@ -99,7 +89,7 @@ def match_paper(
             name="match",
             tables=_tabulate(matches),
             settings=_describe(design),
-            summary=answer_in_words(matches),
+            summary=matching.answer_in_words(matches),
         )
         tables = {name: table for name, table in result.tables.items() if name != "matches"}
         write_tables(folder / "tables", tables)
@@ -130,7 +120,7 @@ def train_design(
     """
     design = design if isinstance(design, Design) else load_design(design, quick=quick)
     with hold_folder(Path(out)):
-        done = _run(make_training_tasks(design), Path(out), hire, on_step)
+        done = run_missing(make_training_tasks(design), Path(out), hire, on_step, "match")
     done.check()
     scores = [pd.DataFrame(row).assign(key=key) for key, row in done.results.items()]
     return pd.concat(scores).rename_axis("network").reset_index()
@@ -147,21 +137,16 @@ def _run_rounds(design: Design, folder: Path, hire: Hire, on_step: Advance | Non
         for key, point in zip(tasks, new, strict=True):
             points.setdefault(key, point)
             rounds.setdefault(key, number)
-        done = _run(tasks, folder, hire, on_step)
+        done = run_missing(tasks, folder, hire, on_step, "match")
         done.check()
         records |= done.results
-        matches = tabulate_matches(design, points, records, rounds)
-        best = [points[key] for key in find_best(matches, design.size.near)]
+        matches = matching.tabulate_matches(design, points, records, rounds)
+        best = [points[key] for key in matching.find_best(matches, design.size.near)]
         seed = design.size.seed + 2 + number
         new = refine_design(design, best, list(points.values()), seed)
         if not new:
             break
     return matches
-
-
-def _run(tasks: dict[str, Any], folder: Path, hire: Hire, on_step: Advance | None) -> Done:
-    with nullcontext(on_step) if on_step else progress("match") as advance:
-        return run_missing(tasks, folder, hire, advance)
 
 
 def _tabulate(matches: pd.DataFrame) -> dict[str, pd.DataFrame]:
@@ -171,8 +156,8 @@ def _tabulate(matches: pd.DataFrame) -> dict[str, pd.DataFrame]:
     ]
     return {
         "matches": matches,
-        "facts": tabulate_facts(matches),
-        "together": tabulate_together(matches),
+        "facts": matching.tabulate_facts(matches),
+        "together": matching.tabulate_together(matches),
         "variance": pd.concat(shares, ignore_index=True),
         "impossible": find_impossible_numbers(),
     }

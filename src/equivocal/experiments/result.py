@@ -3,16 +3,20 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import tomli_w
 
+from equivocal.machine import collect_versions, get_package_version
 from equivocal.progress import progress
 from equivocal.store.files import write_text_atomically
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
+
+Figures: TypeAlias = "dict[str, Figure]"  # by name; Matplotlib is imported to draw them, not before
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -36,7 +40,7 @@ class Result:
     settings: dict[str, Any]
     summary: tuple[str, ...] = ()
 
-    def draw(self) -> "dict[str, Figure]":
+    def draw(self) -> Figures:
         """Draw the figures of this result, by name."""
         return {}
 
@@ -56,6 +60,12 @@ class Result:
         write_tables(folder / "tables", self.tables)
         self.save_figures(folder)
         write_text_atomically(folder / f"{self.name}.toml", tomli_w.dumps(self.settings))
+
+
+def describe_run(began: float, **settings: Any) -> dict[str, Any]:
+    """Return settings with the versions behind them and the seconds since the run began."""
+    made = {"versions": collect_versions(), "seconds": round(perf_counter() - began, 3)}
+    return {"version": get_package_version(), **settings, **made}
 
 
 def write_tables(folder: Path, tables: "Mapping[str, pd.DataFrame]") -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from equivocal.experiments.networks import train_or_load
-from equivocal.experiments.result import Result
+from equivocal.experiments.result import Figures, Result
 from equivocal.machine import describe_device
 from equivocal.progress import announce, progress
 from equivocal.store import read_table
@@ -24,7 +24,6 @@ from equivocal.study.tables import PRINTED_STUDIES
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
 
     from equivocal.gestalt import Run
 
@@ -63,7 +62,7 @@ class StudyResult(Result):
         """The trained networks."""
         return self.study.run
 
-    def draw(self) -> "dict[str, Figure]":
+    def draw(self) -> Figures:
         """Draw the figures of the report, by name."""
         from equivocal.report.studies import list_figures
 

@@ -7,19 +7,15 @@ recipe and folder.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from equivocal.errors import UserError
-from equivocal.experiments.result import Result
+from equivocal.experiments.result import Figures, Result
 from equivocal.gestalt.settings import RECIPES
 from equivocal.store import read_table, read_toml
 from equivocal.store.locks import hold_folder
 from equivocal.suites import PARADIGMS, load_suite
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 __all__ = ["SuiteComparison", "compare_suites"]
 
@@ -28,7 +24,7 @@ __all__ = ["SuiteComparison", "compare_suites"]
 class SuiteComparison(Result):
     """Findings of several runs; `tables` has compared, of the findings that 2018 has ratios of."""
 
-    def draw(self) -> "dict[str, Figure]":
+    def draw(self) -> Figures:
         """Draw the ratios of all runs and of 2018 in one figure."""
         from equivocal.report.suite_figures import draw_comparison
 

@@ -19,9 +19,8 @@ import tomli_w
 
 from equivocal.errors import UserError, check_known
 from equivocal.experiments.networks import choose_training, train_or_load
-from equivocal.experiments.result import Result, write_tables
+from equivocal.experiments.result import Figures, Result, describe_run, write_tables
 from equivocal.gestalt import Run, TrainingSettings
-from equivocal.machine import collect_versions, get_package_version
 from equivocal.progress import Advance, announce, progress
 from equivocal.store import UnreadableError, is_plain_name, read_toml
 from equivocal.store.files import explain_write_errors, write_text_atomically
@@ -53,8 +52,6 @@ from equivocal.suites.measurement import (
 )
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from equivocal.world import World
 
 __all__ = ["BELIEFS", "SuitesResult", "run_suites"]
@@ -83,12 +80,12 @@ class SuitesResult(Result):
     suites: tuple[Suite, ...] = ()
     constructions: tuple[Construction, ...] = ()
 
-    def draw(self) -> "dict[str, Figure]":
+    def draw(self) -> Figures:
         """Draw an overview and each paradigm, and readings and curves of each construction."""
         from equivocal.report.construction_figures import draw_construction
         from equivocal.report.suite_figures import draw_suites
 
-        figures: dict[str, Figure] = {}
+        figures: Figures = {}
         if self.suites:
             keys = ("suite", "measure", "published", "condition")
             means = append_means(self.tables["networks"], *keys)
@@ -283,9 +280,9 @@ def _run_paradigms(
                 parts.append(measure_words(run.networks, own, sampled, find, by_role=by_role))
     tables = findings.tabulate_all(pd.concat(parts, ignore_index=True), suites)
     settings = describe_suites(suites, measures, beliefs, trained.training, by_role=by_role)
-    settings["seconds"] = round(perf_counter() - began, 3)
     summary = tuple(findings.summarise_findings(tables["findings"]))
-    return Result(name="suites", tables=tables, settings=settings, summary=summary)
+    about = describe_run(began, **settings)
+    return Result(name="suites", tables=tables, settings=about, summary=summary)
 
 
 def _sample_posteriors(run: Run, store: Store, advance: Advance) -> list[np.ndarray]:
@@ -316,10 +313,10 @@ def _run_construction(construction: Construction, trained: _Networks, followed: 
     readings = pd.concat(parts, ignore_index=True)
     tables = construction_tables.tabulate_all(readings, construction, followed)
     settings = describe_construction(construction, trained.training, followed)
-    settings["seconds"] = round(perf_counter() - began, 3)
     summary = tuple(construction_tables.summarise_construction(construction, tables))
     named = {f"{construction.name}_{what}": table for what, table in tables.items()}
-    return Result(name=construction.name, tables=named, settings=settings, summary=summary)
+    about = describe_run(began, **settings)
+    return Result(name=construction.name, tables=named, settings=about, summary=summary)
 
 
 def _remove_earlier(folder: Path) -> None:
@@ -377,7 +374,6 @@ def describe_suites(
         is_from_particles(name, beliefs) for suite in suites for name in measures or [suite.measure]
     )
     return {
-        "version": get_package_version(),
         "suites": [suite.name for suite in suites],
         "measures": list(dict.fromkeys(name for chosen in by_suite for name in chosen)),
         "beliefs": beliefs,
@@ -386,7 +382,6 @@ def describe_suites(
         "worlds": {suite.world.name: suite.world.fingerprint for suite in suites},
         "training": asdict(training),
         **({"posterior": posterior} if sampled else {}),
-        "versions": collect_versions(),
     }
 
 
@@ -411,7 +406,6 @@ def describe_construction(
         "sentences_heard": sorted(heard for v, heard in posteriors if v == VARIANCE),
     }
     return {
-        "version": get_package_version(),
         "world": construction.world.name,
         "fingerprint": construction.world.fingerprint,
         "items": len(construction.items),
@@ -419,5 +413,4 @@ def describe_construction(
         **({"curves": curves} if construction.curves else {}),
         "training": asdict(training),
         "sampler": reading.SAMPLER.model_dump(exclude_none=True),
-        "versions": collect_versions(),
     }

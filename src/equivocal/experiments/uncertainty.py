@@ -12,17 +12,15 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from equivocal.errors import check_known
 from equivocal.experiments.networks import choose_training, train_or_load
-from equivocal.experiments.result import Result
+from equivocal.experiments.result import Figures, Result, describe_run
 from equivocal.gestalt import Run
 from equivocal.gestalt.runs import split_corpus
-from equivocal.machine import collect_versions, get_package_version
 from equivocal.progress import progress
 from equivocal.report.formatting import format_number
 from equivocal.sampling.samplers import network_flow
@@ -32,18 +30,9 @@ from equivocal.store.overwrite import refuse_foreign_files
 from equivocal.store.runs import locate_network
 from equivocal.store.store import Store, hash_content
 from equivocal.study.statistics import compare_pairs
-from equivocal.uncertainty import (
-    Comprehenders,
-    comparison,
-    comprehenders,
-    enumerate_truth,
-    find_reversals,
-    members,
-)
+from equivocal.uncertainty import comparison, enumerate_truth, find_reversals, members
+from equivocal.uncertainty.comprehenders import Comprehenders, load_members, save_members
 from equivocal.world import World
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 __all__ = ["UncertaintyResult", "compare_uncertainty", "describe_score"]
 
@@ -71,9 +60,9 @@ class UncertaintyResult(Result):
     verdict on each kind of posterior.
     """
 
-    def draw(self) -> "dict[str, Figure]":
+    def draw(self) -> Figures:
         """Draw all kinds side by side."""
-        from equivocal.report.kind_figures import draw_kinds
+        from equivocal.report.uncertainty_figures import draw_kinds
 
         return {"doubt": draw_kinds(self.tables["scores"], self.tables["summary"])}
 
@@ -138,23 +127,21 @@ def compare_uncertainty(
         with progress("kinds of uncertainty") as advance:
             scores, roles = comparison.score_kinds(world, len(run.networks), load, advance, kinds)
         summary = comparison.summarise_scores(scores)
-        answer = summarise_in_words(scores, summary, _count_seconds(run))
+        answer = summarise_in_words(scores, summary, count_seconds(run))
         result = UncertaintyResult(
             name="doubt",
             tables={"scores": scores, "roles": roles, "summary": summary},
-            settings={
-                "version": get_package_version(),
-                "world": run.world.name,
-                "fingerprint": run.world.fingerprint,
-                "networks": len(run.networks),
-                "kinds": kinds,
-                "training_seconds_per_network": round(_count_seconds(run), 3),
-                "settings": asdict(settings),
-                "training": asdict(run.settings),
-                "versions": collect_versions(),
-                "answer": answer,
-                "seconds": round(perf_counter() - began, 3),
-            },
+            settings=describe_run(
+                began,
+                world=run.world.name,
+                fingerprint=run.world.fingerprint,
+                networks=len(run.networks),
+                kinds=kinds,
+                training_seconds_per_network=round(count_seconds(run), 3),
+                settings=asdict(settings),
+                training=asdict(run.settings),
+                answer=answer,
+            ),
             summary=(answer, *_describe_convergence(scores)),
         )
         result.write(out)
@@ -171,7 +158,7 @@ def _describe_convergence(scores: pd.DataFrame) -> list[str]:
     ]
 
 
-def _count_seconds(run: Run) -> float:
+def count_seconds(run: Run) -> float:
     """Return how long a network took to train, rounded as in the file of a run that is loaded."""
     return round(run.seconds, 3) / len(run.networks)
 
@@ -192,9 +179,9 @@ class MemberStore:
             return members.make_deep_ensemble(networks[index : index + 1])
         if kind == "deep ensemble":
             others = len(networks) - 1
-            return members.make_deep_ensemble(networks, _count_seconds(self.run) * others)
+            return members.make_deep_ensemble(networks, count_seconds(self.run) * others)
         if kind == "MC dropout":
-            network, seconds = self.dropped.networks[index], _count_seconds(self.dropped)
+            network, seconds = self.dropped.networks[index], count_seconds(self.dropped)
             how = (settings.dropout, settings.num_particles)
             return members.make_mc_dropout(network, *how, seed=seed, seconds=seconds)
         weights = compute_checksum(locate_network(self.folder / "networks", index))
@@ -203,9 +190,9 @@ class MemberStore:
             f"members/{kind}/{index:02d}",
             hash_members(weights, kind, index, settings, constants),
             ".safetensors",
-            load=partial(comprehenders.load_members, network=networks[index], kind=kind),
+            load=partial(load_members, network=networks[index], kind=kind),
             make=lambda: self._sample(kind, index),
-            save=comprehenders.save_members,
+            save=save_members,
         )
 
     def _sample(self, kind: str, index: int) -> Comprehenders:

@@ -3,12 +3,7 @@
 This package knows worlds but nothing of posteriors.
 """
 
-from equivocal.gestalt.cross_validation import (
-    STRENGTHS,
-    DecayChoice,
-    choose_decay,
-    cross_validate,
-)
+from equivocal.gestalt.cross_validation import STRENGTHS, DecayChoice, choose_decay, cross_validate
 from equivocal.gestalt.network import QueryNetwork, SentenceGestalt, UpdateNetwork
 from equivocal.gestalt.probing import Network, features
 from equivocal.gestalt.runs import Run, train

@@ -16,20 +16,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from equivocal.errors import UserError, join_names
+from equivocal.gestalt import storage
 from equivocal.gestalt.network import SentenceGestalt
 from equivocal.gestalt.probing import Network
 from equivocal.gestalt.scoring import score
 from equivocal.gestalt.settings import TrainingSettings
-from equivocal.gestalt.storage import (
-    TRAIN_AGAIN,
-    find_foreign,
-    load_model,
-    read_run,
-    refuse_damaged,
-    save_network,
-    start_run,
-    write_run,
-)
 from equivocal.gestalt.training import EpochReport, OnEpoch, fit
 from equivocal.store import read_table
 from equivocal.store.files import ensure_writable, write_text_atomically
@@ -104,7 +95,7 @@ class Run:
         directory = Path(directory)
         if not (directory / "run.toml").exists():
             ensure_writable(directory)
-            if taken := find_foreign(directory):
+            if taken := storage.find_foreign(directory):
                 raise UserError(
                     f"{directory} holds files that a run would overwrite ({join_names(taken)}); "
                     "choose another folder."
@@ -139,10 +130,10 @@ class Run:
             Where there is no complete run, or a file of it is damaged.
         """
         directory = Path(directory)
-        world, settings, seconds = read_run(directory)
-        refuse_damaged(directory)
+        world, settings, seconds = storage.read_run(directory)
+        storage.refuse_damaged(directory)
         each = range(settings.networks)
-        models = tuple(load_model(directory, index, world, settings) for index in each)
+        models = tuple(storage.load_model(directory, index, world, settings) for index in each)
         held_out = split_corpus(world, settings)[1]
         curves = _read_curves(directory / "curves.csv", settings.networks)
         return cls(world, settings, models, held_out, curves, seconds)
@@ -154,12 +145,12 @@ class Run:
     def save(self, directory: str | Path) -> None:
         """Write the run to a folder, from which `Run.load` and `Network.load` read it back."""
         directory = Path(directory)
-        start_run(directory, self.world)
+        storage.start_run(directory, self.world)
         for index, model in enumerate(self.models):
-            save_network(directory, index, model, self.world)
+            storage.save_network(directory, index, model, self.world)
         write_text_atomically(directory / "curves.csv", self.curves.to_csv(index=False))
         self.write_scores(directory)
-        write_run(directory, self.world, self.settings, self.seconds)
+        storage.write_run(directory, self.world, self.settings, self.seconds)
 
 
 def train(
@@ -244,7 +235,7 @@ def _read_curves(path: Path, networks: int) -> pd.DataFrame:
             raise ValueError("rows are missing")
     except (ValueError, KeyError, TypeError) as error:
         reason = getattr(error, "reason", error)
-        raise UserError(f"{path} cannot be read ({reason}); {TRAIN_AGAIN}") from None
+        raise UserError(f"{path} cannot be read ({reason}); {storage.TRAIN_AGAIN}") from None
     return curves
 
 

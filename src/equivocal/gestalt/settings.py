@@ -1,88 +1,30 @@
 """Training settings, and the recipes: named sets of defaults for them.
 
-`RECIPES` holds every default. `paper` follows the paper to the letter and, where it is silent, does
-what a plain loop in a common framework does; `fast` takes a fraction of the steps; `sg2018` trains
-as Rabovsky, Hansen & McClelland (2018) did. A new number that changes the result is a field of
-`TrainingSettings` with a value in `_FAST` that leaves `fast` as it is; other recipes name what they
+`recipes.toml` holds every default. `paper` follows the paper to the letter and, where it is silent,
+does what a plain loop in a common framework does; `fast` takes a fraction of the steps; `sg2018`
+trains as Rabovsky, Hansen & McClelland (2018) did. A new number that changes the result is a field
+of `TrainingSettings` with a value there that leaves `fast` as it is; other recipes name what they
 change. docs/network.md has a table of all of them.
 """
 
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from importlib import resources
 from typing import Any, Literal, get_args, get_type_hints
 
 from equivocal.errors import UserError, check_known, join_names
+from equivocal.store import read_toml
 from equivocal.world import MAX_SAMPLE
 
 __all__ = ["RECIPES", "TrainingSettings"]
 
-_FAST: dict[str, Any] = {
-    "networks": 10,
-    "seed": 0,
-    "sentences": 10_000,
-    "held_out": 0.1,
-    "epochs": 60,
-    "patience": 15,
-    "batch": 0,
-    "steps": 40,
-    "questions": 512,
-    "loss": "sum",
-    "optimiser": "adam",
-    "learning_rate": 4e-3,
-    "decay_from": 0.6,
-    "momentum": 0.9,
-    "second_moment": 0.95,
-    "decay": "decoupled",
-    "weight_decay": 1e-4,
-    "through_time": True,
-    "initial_weights": "glorot",
-    "initial_range": 0.1,
-    "hidden": 100,
-    "gestalt": 100,
-}
-RECIPES: dict[str, dict[str, Any]] = {
-    "fast": _FAST,
-    "paper": _FAST
-    | {
-        "batch": 32,
-        "loss": "mean",
-        "decay_from": 1.0,
-        "second_moment": 0.999,
-        "decay": "coupled",
-        "weight_decay": 1e-7,  # the weakest that was cross-validated; none is best
-        "initial_weights": "framework",
-    },
-    "sg2018": _FAST
-    | {
-        "sentences": 808_081,  # 800,000 heard, each once, and one in a hundred held out
-        "held_out": 0.01,
-        "epochs": 1,
-        "patience": 0,
-        # In 2018: batch 1, rate 1e-5, momentum 0.9. Ten in a step at 10 · 1e-5 / (1 − 0.9) do the
-        # same, since that momentum remembers about ten sentences (`benchmarks.recipes`).
-        "batch": 10,
-        "loss": "total",
-        "optimiser": "sgd",
-        "learning_rate": 1e-3,
-        "momentum": 0.0,
-        "decay_from": 1.0,
-        "weight_decay": 0.0,
-        "through_time": False,
-        "initial_weights": "uniform",
-    },
-}
+_FILE = read_toml(str(resources.files("equivocal.gestalt") / "recipes.toml"))
+_FAST: dict[str, Any] = _FILE["fast"]
+LIMITS: dict[str, list[float]] = _FILE.pop("limits") | {"sentences": [2, MAX_SAMPLE]}
+OPEN = _FILE.pop("open")  # the limits themselves are out
+RECIPES: dict[str, dict[str, Any]] = {name: _FAST | changes for name, changes in _FILE.items()}
 LARGEST = 1e300  # a whole number may be too large for a float, and even to be printed
-LIMITS: dict[str, tuple[float, float]] = {
-    **dict.fromkeys(("networks", "hidden", "gestalt"), (1, 10_000)),
-    **dict.fromkeys(("epochs", "steps", "questions"), (1, 1_000_000)),
-    **dict.fromkeys(("patience", "batch"), (0, 1_000_000)),
-    **dict.fromkeys(("held_out", "decay_from", "momentum", "second_moment"), (0, 1)),
-    **dict.fromkeys(("learning_rate", "weight_decay", "initial_range"), (0, LARGEST)),
-    "sentences": (2, MAX_SAMPLE),
-    "seed": (0, 2**32 - 1),
-}
-OPEN = ("held_out", "second_moment", "learning_rate")  # the limits themselves are out
 
 
 @dataclass(frozen=True, init=False)

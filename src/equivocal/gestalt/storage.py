@@ -188,11 +188,9 @@ def load_model(
                 )
 
     try:
-        _, arrays = read_tensors(path, check)
+        _, arrays = read_tensors(path, check, finite=True)
     except UnreadableError as error:
         raise UserError(f"{path} cannot be read ({error.reason}); {TRAIN_AGAIN}") from None
-    if not all(np.isfinite(array).all() for array in arrays.values()):
-        raise UserError(f"{path} holds a weight that is not a number; {TRAIN_AGAIN}")
     leaves = [jnp.asarray(arrays[name], jnp.float32) for name in expected]
     network: SentenceGestalt = jax.tree.unflatten(jax.tree.structure(empty), leaves)
     return network

@@ -1,5 +1,7 @@
 """Bars of activations: at the critical word, word by word, and beside exact beliefs."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -43,17 +45,11 @@ def draw_activations(table: pd.DataFrame, condition: str) -> Figure:
 
 
 def _draw_estimate(axes: Axes, part: pd.DataFrame, estimate: str, shift: float) -> None:
-    bars = axes.bar(
-        np.arange(len(part)) + shift * WIDTH,
-        part["mean"],
-        WIDTH,
-        yerr=part["sd"],
-        color=COLOUR_OF.get(estimate, COLOURS[1]),
-        hatch="" if estimate == "mle" else "///",  # distinguishable in grey print too
-        edgecolor="white",
-        error_kw=THIN,
-        label=NAME_OF.get(estimate, estimate),
-    )
+    look: dict[str, Any] = {"edgecolor": "white", "error_kw": THIN}
+    look["color"] = COLOUR_OF.get(estimate, COLOURS[1])
+    look["hatch"] = "" if estimate == "mle" else "///"  # distinguishable in grey print too
+    x, label = np.arange(len(part)) + shift * WIDTH, NAME_OF.get(estimate, estimate)
+    bars = axes.bar(x, part["mean"], WIDTH, yerr=part["sd"], label=label, **look)
     axes.bar_label(bars, [f"{mean:.2g}" for mean in part["mean"]], padding=2, fontsize=7)
 
 

@@ -4,6 +4,8 @@ Each function takes tables of `equivocal.suites.construction_tables` or rows of 
 returns a figure.
 """
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -92,9 +94,13 @@ def _draw_bars(axes: Axes, shares: pd.DataFrame, construction: Construction) -> 
         for reading, (colour, hatch) in LOOK.items():
             own = part[part["reading"] == reading].set_index("condition").loc[conditions]
             shown = called[reading] if kind == "trained" else None
-            drawn = axes.barh(at + shift, own["share"], 0.36, left=left, color=colour, label=shown)
-            for bar in drawn:
-                bar.set(hatch=hatch, edgecolor="white")
+            look: dict[str, Any] = {
+                "color": colour,
+                "hatch": hatch,
+                "edgecolor": "white",
+                "label": shown,
+            }
+            axes.barh(at + shift, own["share"], 0.36, left=left, **look)
             left += own["share"].to_numpy()
             if reading == "rival":
                 lines.append((at + shift, own["share_network_low"], own["share_network_high"]))
@@ -106,8 +112,7 @@ def _draw_bars(axes: Axes, shares: pd.DataFrame, construction: Construction) -> 
         axes.vlines(share, k - 0.46, k + 0.46, color="black", ls="--", lw=2, label=label)
     examples = (construction.conditions[condition].partition(":")[0] for condition in conditions)
     axes.set_yticks(at, [f"{c}\n“{said}”" for c, said in zip(conditions, examples, strict=True)])
-    axes.set_ylim(len(conditions) - 0.5, -0.5)
-    axes.set_xlim(0, 1)
+    axes.set(xlim=(0, 1), ylim=(len(conditions) - 0.5, -0.5))
     axes.xaxis.set_major_formatter(PercentFormatter(1, symbol=" %"))
     axes.set_xlabel("share of trained networks (upper bar)\nand of simulated comprehenders (lower)")
 
@@ -124,12 +129,8 @@ def _draw_beliefs(axes: Axes, items: pd.DataFrame) -> None:
         x = part["exact"] + 0.02 * shift
         axes.vlines(x, part["lowest"], part["highest"], color=colour, lw=0.7, alpha=0.5)
         axes.plot(x, part["mean"], mark, color=colour, ms=3.5, ls="", label=label)
-    axes.set(
-        xlabel="exact probability of the reading in the world",
-        ylabel="belief in it",
-        xlim=(-0.03, 1.03),
-        ylim=(-0.03, 1.03),
-    )
+    axes.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))
+    axes.set(xlabel="exact probability of the reading in the world", ylabel="belief in it")
     axes.legend(loc="upper left", fontsize=8, title="a point is a sentence", title_fontsize=8)
 
 

@@ -46,7 +46,8 @@ def draw_frontier(summary: pd.DataFrame) -> Figure:
     """
     figure = Figure(figsize=(8.2, 6.2))
     axes = figure.subplots()
-    axes.set(xscale="log", yscale="log")
+    axes.set(xscale="log", yscale="log", ylabel="reversals: nats from the truth")
+    axes.set_xlabel("congruent sentences: nats from the truth")
     variances = summary["prior_variance"].fillna(CENTRAL)
     drawn = summary[(variances == CENTRAL) | (summary["kind"] == "posterior")]
     for kind, look in LOOKS.items():
@@ -54,29 +55,18 @@ def draw_frontier(summary: pd.DataFrame) -> Figure:
         for variance in variances[own.index].unique():
             _draw_curve(axes, kind, own[variances[own.index] == variance], variance, look)
     _draw_pareto(axes, summary[summary["on_frontier"]])
-    axes.set_xlabel("congruent sentences: nats from the truth")
-    axes.set_ylabel("reversals: nats from the truth")
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(FixedLocator(TICKS))
         axis.set_minor_locator(NullLocator())
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.grid(lw=0.4, color="0.92")
-    axes.annotate(
-        "nearer to the truth on both",
-        xy=(0.01, 0.012),
-        xytext=(0.09, 0.07),
-        xycoords="axes fraction",
-        fontsize=8,
-        color="0.35",
-        arrowprops={"arrowstyle": "->", "color": "0.35"},
-    )
-    figure.legend(
-        loc="outside lower center",
-        ncols=4,
-        title="grey: the Pareto frontier; whiskers: 95 % over networks; b: weight of the evidence, "
-        "v: prior variance (1 unless named)",
-        title_fontsize=8,
-    )
+    arrow = {"arrowstyle": "->", "color": "0.35"}
+    place: dict[str, Any] = {"xytext": (0.09, 0.07), "xycoords": "axes fraction", "fontsize": 8}
+    text = "nearer to the truth on both"
+    axes.annotate(text, (0.01, 0.012), **place, color="0.35", arrowprops=arrow)
+    note = "grey: the Pareto frontier; whiskers: 95 % over networks; b: weight of the evidence, "
+    note += "v: prior variance (1 unless named)"
+    figure.legend(loc="outside lower center", ncols=4, title=note, title_fontsize=8)
     return figure
 
 
@@ -93,14 +83,8 @@ def _draw_curve(
         across = (x - own["kl_congruent_low"], own["kl_congruent_high"] - x)
         axes.errorbar(x, y, up, across, fmt="none", lw=0.8, color=colour, alpha=0.4)
     size = 170 if kind == "trained" else 26 if central else 12
-    axes.scatter(
-        *(x, y, size),
-        marker=marker,
-        fc=colour if central else "white",
-        ec=colour,
-        zorder=3,
-        label=kind if central else None,
-    )
+    fill, label = (colour, kind) if central else ("white", None)
+    axes.scatter(x, y, size, marker=marker, fc=fill, ec=colour, zorder=3, label=label)
     for place in _choose_labelled(own, kind) if central else [len(own) - 1]:
         text = _shorten(str(own["setting"].iloc[place])) if central else f"v = {variance:g}"
         point = (x.iloc[place], y.iloc[place])
@@ -154,10 +138,8 @@ def draw_example(table: pd.DataFrame, sentences: dict[str, str], noun: str) -> F
         The noun whose being the agent is asked about.
     """
     kinds = list(table["kind"].unique())
-    names = {
-        (row.kind, row.setting): f"{row.kind}\n({row.setting})"
-        for row in table.drop_duplicates("kind").itertuples()
-    }
+    first = table.drop_duplicates("kind").itertuples()
+    names = [f"{row.kind}\n({row.setting})" for row in first]
     figure = Figure(figsize=(8.2, 2.9))
     grid = figure.subplots(1, 2, sharey=True)
     for axes, (condition, sentence) in zip(grid, sentences.items(), strict=True):
@@ -173,7 +155,7 @@ def draw_example(table: pd.DataFrame, sentences: dict[str, str], noun: str) -> F
         axes.text(truth + 0.015, -0.42, f"exact: {truth:.3f}", **side)
         axes.set(title=f"“{sentence}”", xlim=(-0.03, 1.03))
         axes.title.set_fontsize(9)
-    grid[0].set_yticks(range(len(kinds)), [names[key] for key in names])
+    grid[0].set_yticks(range(len(kinds)), names)
     grid[0].set_ylim(len(kinds) - 0.4, -0.6)
     figure.supxlabel(f"belief that the {noun} is the one who acts; one dot per network", fontsize=9)
     return figure
@@ -204,17 +186,11 @@ def draw_learning(table: pd.DataFrame, along: str) -> Figure:
             own = table[table["kind"] == kind]
             x = own[along].map(places) + 0.06 * (number - len(kinds) / 2)
             span = (own[name] - own[f"{name}_low"], own[f"{name}_high"] - own[name])
-            look: dict[str, Any] = {
-                "color": COLOURS[(6, 1, 2, 5, 4, 0)[number % 6]],
-                "lw": 1.3,
-                "ms": 4,
-            }
-            axes.errorbar(x, own[name], span, fmt="o-", label=kind, elinewidth=0.8, **look)
+            look: dict[str, Any] = {"color": COLOURS[(6, 1, 2, 5, 4, 0)[number % 6]], "ms": 4}
+            axes.errorbar(x, own[name], span, fmt="o-", lw=1.3, elinewidth=0.8, label=kind, **look)
         axes.set_xticks(list(places.values()), [f"{value}" for value in places], rotation=30)
         axes.set_title(title, fontsize=9)
-        axes.set_xlabel(LABELS[along])
-    grid[0].set_yscale("log")
-    grid[1].set_yscale("log")
+        axes.set(xlabel=LABELS[along], yscale="linear" if name == "gain" else "log")
     grid[2].axhline(0, color="0.5", lw=0.8, ls=":")
     handles, labels = grid[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8)

@@ -5,6 +5,7 @@ Names and colours of estimates are here too, so that they are the same in all fi
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.container import Container
 from matplotlib.figure import Figure
-from matplotlib.typing import RcKeyType
 
 from equivocal.store.files import write_atomically
 from equivocal.study.summaries import MEAN
@@ -39,17 +39,8 @@ COLOUR_OF = {name: COLOURS[i] for name, i in zip(NAME_OF, (0, 1, 2, 6, 3), stric
 @contextmanager
 def apply_style() -> Iterator[None]:
     """Apply the settings of our figures in a block or a decorated function, and nowhere else."""
-    settings: dict[RcKeyType, object] = {
-        "axes.prop_cycle": cycler(color=COLOURS),
-        "axes.spines.right": False,
-        "axes.spines.top": False,
-        "figure.constrained_layout.use": True,
-        "figure.dpi": 150,
-        "font.size": 9,
-        "legend.frameon": False,
-        "svg.hashsalt": "equivocal",  # the same figure gives the same file
-    }
-    with rc_context(settings):
+    look = resources.files("equivocal.report") / "equivocal.mplstyle"
+    with rc_context({"axes.prop_cycle": cycler(color=COLOURS)}, fname=str(look)):
         yield
 
 

@@ -108,10 +108,7 @@ def draw_overview(findings: pd.DataFrame, titles: dict[str, str]) -> Figure:
         The titles of the suites, by name.
     """
     measures = list(findings["measure"].unique())
-    rows = list(dict.fromkeys(zip(findings["suite"], findings["contrast"], strict=True)))
-    height = {row: number for number, row in enumerate(rows)}
-    place = [height[row] for row in zip(findings["suite"], findings["contrast"], strict=True)]
-    findings = findings.assign(height=place)
+    rows, findings = _place_findings(findings)
     shown = _select_ratios(findings, measures)
     figure = Figure(figsize=(7.0 + 0.9 * len(measures), 1.5 + 0.27 * len(rows)))
     left, right = figure.subplots(1, 2, sharey=True, width_ratios=(4, len(measures) - 0.4))
@@ -133,9 +130,7 @@ def draw_comparison(findings: pd.DataFrame, titles: dict[str, str]) -> Figure:
     titles : dict of str to str
         The titles of the suites, by name.
     """
-    rows = list(dict.fromkeys(zip(findings["suite"], findings["contrast"], strict=True)))
-    place = [rows.index(row) for row in zip(findings["suite"], findings["contrast"], strict=True)]
-    findings = findings.assign(height=place)
+    rows, findings = _place_findings(findings)
     runs = list(findings["run"].unique())
     figure = Figure(figsize=(7.0, 1.5 + (0.2 + 0.1 * len(runs)) * len(rows)))
     axes = figure.subplots()
@@ -151,6 +146,13 @@ def draw_comparison(findings: pd.DataFrame, titles: dict[str, str]) -> Figure:
     _label_findings(axes, rows, titles)
     add_legend(figure, axes, columns=4)
     return figure
+
+
+def _place_findings(findings: pd.DataFrame) -> tuple[list[tuple[str, str]], pd.DataFrame]:
+    """List suite and contrast of each line, and say on which line (`height`) findings are."""
+    by_line = findings.groupby(["suite", "contrast"], sort=False)
+    rows: list[tuple[str, str]] = by_line.size().index.to_list()
+    return rows, findings.assign(height=by_line.ngroup())
 
 
 def _label_findings(axes: Axes, rows: Sequence[tuple[str, str]], titles: dict[str, str]) -> None:

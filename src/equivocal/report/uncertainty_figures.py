@@ -1,4 +1,7 @@
-"""How sure the answers are after each word, and how samplers compare with the exact posterior."""
+"""How sure answers are: after each word, beside the exact posterior, and by kind of uncertainty.
+
+Tables in, figures out; `equivocal.uncertainty.comparison` says what the columns of kinds hold.
+"""
 
 from typing import Any
 
@@ -8,9 +11,11 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 
 from equivocal.report.style import COLOUR_OF, COLOURS, NAME_OF, add_legend, apply_style
+
+__all__ = ["draw_kinds"]
 
 FLOOR = 1e-10  # logit axes end here
 TICKS = (1e-9, 1e-7, 1e-5, 1e-3, 0.05, 0.5, 0.95, 0.999)
@@ -43,22 +48,12 @@ def draw_uncertainty(table: pd.DataFrame) -> Figure:
 def _draw_entropies(axes: Axes, part: pd.DataFrame) -> None:
     x, aleatoric = part["position"], part["expected"]
     axes.bar(x, aleatoric, 0.6, color=COLOURS[5], label="expected (aleatoric)")
-    axes.bar(
-        x,
-        part["total"] - aleatoric,
-        0.6,
-        bottom=aleatoric,
-        yerr=None if part["sd"].isna().all() else part["sd"],
-        color=COLOURS[1],
-        hatch="///",
-        edgecolor="white",
-        error_kw={"lw": 1, "capsize": 2.5},
-        label="epistemic (total − expected)",
-    )
+    look: dict[str, Any] = {"color": COLOURS[1], "hatch": "///", "edgecolor": "white"}
+    look |= {"error_kw": {"lw": 1, "capsize": 2.5}, "label": "epistemic (total − expected)"}
+    spread = None if part["sd"].isna().all() else part["sd"]
+    axes.bar(x, part["total"] - aleatoric, 0.6, bottom=aleatoric, yerr=spread, **look)
     label = "trained network (MLE), total"
-    axes.scatter(
-        x, part["trained"], marker="_", s=500, color="black", lw=1.8, zorder=3, label=label
-    )
+    axes.scatter(x, part["trained"], 500, "black", marker="_", lw=1.8, zorder=3, label=label)
     axes.set_xticks(x, [place.replace("critical ", "critical\n") for place in part["place"]])
     axes.set_xlim(x.min() - 0.5, x.max() + 0.5)
 
@@ -128,3 +123,52 @@ def _set_plain_ticks(axis: Axis) -> None:
     axis.set_minor_locator(FixedLocator([]))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_tick_params(labelsize=7.5)
+
+
+PANELS = {
+    "nll_excess": "nats above the truth",
+    "calibration_error": "calibration error",
+    "auroc": "AUROC of reversals",
+    "seconds": "seconds beyond one network",
+}
+
+
+@apply_style()
+def draw_kinds(table: pd.DataFrame, summary: pd.DataFrame) -> Figure:
+    """Draw a row for each kind: ticks are networks (or all but one), bars 95 % intervals.
+
+    Parameters
+    ----------
+    table, summary : DataFrame
+        As `score_kinds` and `summarise_scores` return them.
+    """
+    kinds = list(summary["kind"])
+    figure = Figure(figsize=(9.2, 0.9 + 0.34 * len(kinds)))
+    grid = figure.subplots(1, len(PANELS), sharey=True)
+    for axes, (name, title) in zip(grid, PANELS.items(), strict=True):
+        for place, kind in enumerate(kinds):
+            own = table.loc[(table["kind"] == kind) & (table["network"] != "all"), name]
+            _draw_row(axes, place, own.to_numpy(float), summary.iloc[place], name)
+        axes.set_xlabel(title)
+        axes.grid(axis="x", lw=0.4, color="0.85")
+    grid[0].set_yticks(range(len(kinds)), kinds)
+    grid[0].set_ylim(len(kinds) - 0.5, -0.5)
+    for axes in grid[:2]:
+        axes.set_xlim(left=0)
+        axes.xaxis.set_major_locator(MaxNLocator(3))
+    grid[2].plot(summary["auroc_entropy"], range(len(kinds)), "d", ms=5, mfc="white", mec="0.4")
+    grid[2].set_xlabel("AUROC of reversals\n(diamonds: by entropy)")
+    grid[2].axvline(0.5, color="0.5", lw=0.8, ls=":")
+    grid[3].set_xscale("symlog", linthresh=1)
+    grid[3].set_xlim(-0.1, 3 * summary["seconds"].max() + 1)
+    return figure
+
+
+def _draw_row(axes: Axes, place: int, own: np.ndarray, kind: pd.Series, name: str) -> None:
+    """Draw one kind in one panel."""
+    colour = COLOURS[place % len(COLOURS)]
+    if f"{name}_low" in kind:
+        axes.plot(own, np.full(len(own), place + 0.18), "|", color=colour, ms=5, alpha=0.5)
+        ends = [kind[f"{name}_low"], kind[f"{name}_high"]]
+        axes.plot(ends, [place, place], color=colour, lw=1.6)
+    axes.plot(kind[name], place, "o", color=colour, ms=5)

@@ -16,6 +16,7 @@ from equivocal.store.arrays import (
     add_tensor_checksum,
     check_netcdf,
     read_tensors,
+    refuse_mistakes,
 )
 from equivocal.store.store import Store, hash_content, hash_files
 from equivocal.store.text import (
@@ -49,5 +50,6 @@ __all__ = [
     "read_tensors",
     "read_text",
     "read_toml",
+    "refuse_mistakes",
     "resolve_inside",
 ]

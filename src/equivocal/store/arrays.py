@@ -6,11 +6,13 @@ The limits at the top may be changed.
 """
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from equivocal.errors import UserError
 from equivocal.machine import measure_memory
 from equivocal.store.untrusted import UnreadableError, format_size, open_limited
 
@@ -37,6 +39,8 @@ def read_tensors(
     path: str | Path,
     check: Callable[[dict[str, str], Shapes], None] = lambda _about, _shapes: None,
     names: Sequence[str] | None = None,
+    *,
+    finite: bool = False,
 ) -> tuple[dict[str, str], "dict[str, np.ndarray]"]:
     """Read the metadata and the arrays of a safetensors file.
 
@@ -48,12 +52,15 @@ def read_tensors(
         Sees the metadata and the shapes before any array is read, and raises what it likes.
     names : sequence of str, optional
         The arrays that are wanted, where they are there; by default all of them.
+    finite : bool
+        Whether every number must be one.
 
     Raises
     ------
     UnreadableError
         For a file that is damaged, has a checksum mismatch, or does not fit into memory.
     """
+    import numpy as np
     from safetensors import SafetensorError, safe_open
 
     path = Path(path)
@@ -74,9 +81,22 @@ def read_tensors(
         raise UnreadableError(path, "it needs more memory than this process may take") from None
     except SafetensorError as error:
         raise UnreadableError(path, str(error).rstrip(".")) from None
+    if finite and not all(np.isfinite(array).all() for array in arrays.values()):
+        raise UnreadableError(path, "a weight is not a number")
     if CHECKSUM in about and add_tensor_checksum(about, arrays) != about:
         raise UnreadableError(path, "checksum mismatch")
     return about, arrays
+
+
+@contextmanager
+def refuse_mistakes(path: Path) -> Iterator[None]:
+    """Refuse a file whose content raises an error that is not meant for users."""
+    try:
+        yield
+    except UserError:
+        raise
+    except (ValueError, KeyError, TypeError, OverflowError) as error:
+        raise UnreadableError(path, str(error).strip("'.")) from None
 
 
 def add_tensor_checksum(about: dict[str, str], arrays: "dict[str, np.ndarray]") -> dict[str, str]:

@@ -62,7 +62,7 @@ def hash_code() -> str:
     Statistics and drawing take seconds, so they are repeated whenever the code changed; networks
     and posteriors, which take long, are recomputed for a new version only.
     """
-    kinds = {".py", ".toml", ".csv", ".j2", ".css", ".svg"}
+    kinds = {".py", ".toml", ".csv", ".j2", ".css", ".svg", ".mplstyle"}
     root = Path(__file__).parents[1]
     return hash_files(*sorted(path for path in root.rglob("*") if path.suffix in kinds))
 

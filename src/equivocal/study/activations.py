@@ -100,6 +100,9 @@ def compute_activations(
             for name, values in answers.items():
                 summaries[name][s, p, n][said] = values
     roles = list(dict.fromkeys(role for row in stimuli.rows.values() for role in row.tracked))
+    longest = stimuli.longest
+    silence = [""] * longest  # past the end of a sentence
+    words = _arrange(stimuli, lambda row: [*row.utterance.words, *silence][:longest])
     dataset = xr.Dataset(
         {
             "mle": (ANSWERED[2:], mle),
@@ -113,12 +116,12 @@ def compute_activations(
             "network": np.arange(len(networks)),
             "condition": list(stimuli.conditions),
             "item": list(stimuli.items),
-            "position": np.arange(1, stimuli.longest + 1),
+            "position": np.arange(1, longest + 1),
             "probe": list(probes),
             "unit": units,
             "role": roles,
             # texts are coordinates, so that a whole dataset can be calculated with
-            "word": (HEARD[:3], _arrange(stimuli, partial(_pad_words, length=stimuli.longest))),
+            "word": (HEARD[:3], words),
             "tracked": (
                 (*HEARD[:2], "role"),
                 _arrange(stimuli, lambda row: [row.tracked.get(role, "") for role in roles]),
@@ -188,11 +191,6 @@ def _arrange(stimuli: Stimuli, value: Callable[[Stimulus], Any]) -> np.ndarray:
     return np.array(
         [[value(stimuli.rows[c, i]) for i in stimuli.items] for c in stimuli.conditions]
     )
-
-
-def _pad_words(row: Stimulus, length: int) -> list[str]:
-    words = row.utterance.words
-    return [*words, *[""] * (length - len(words))]
 
 
 def describe_columns(columns: list[str]) -> pd.DataFrame:

@@ -121,19 +121,9 @@ def tabulate_together(matches: pd.DataFrame) -> pd.DataFrame:
         counts how many meet it.
     """
     names = [fact["id"] for fact in load_facts()]
-    met = (matches[names] == 1).to_numpy(int)
-    known = matches[names].notna().to_numpy(int)
-    both, of = met.T @ met, known.T @ known
-    first, second = np.indices(both.shape)
-    labels = np.array(names)
-    return pd.DataFrame(
-        {
-            "first": labels[first.ravel()],
-            "second": labels[second.ravel()],
-            "both": both.ravel(),
-            "of": of.ravel(),
-        }
-    )
+    met, known = (matches[names] == 1).astype(int), matches[names].notna().astype(int)
+    counts = pd.DataFrame({"both": (met.T @ met).unstack(), "of": (known.T @ known).unstack()})
+    return counts.rename_axis(["first", "second"]).reset_index()
 
 
 def answer_in_words(matches: pd.DataFrame) -> tuple[str, ...]:
@@ -174,7 +164,8 @@ def _answer_first(
     tried = f"{len(matches)} specifications"
     kept = f"{len(printed)} of which keep every number that the paper prints about its method"
     for there, whose in ((printed, "as printed"), (matches, "not as printed")):
-        complete, nearly = (int((there[what] == n).sum()) for what, n in _goals(claims, facts))
+        complete = int((there["met"] == facts).sum())
+        nearly = int((there["claims_met"] == len(claims)).sum())
         if complete:
             return f"Yes: of {tried}, {kept}, {complete} ({whose}) meet all {facts} facts."
         if nearly:
@@ -183,10 +174,6 @@ def _answer_first(
                 "but none also meets all printed numbers."
             )
     return f"No: of {tried}, {kept}, none meets all {len(claims)} claims of the paper at once."
-
-
-def _goals(claims: list[str], facts: int) -> tuple[tuple[str, int], tuple[str, int]]:
-    return ("met", facts), ("claims_met", len(claims))
 
 
 def _find_apart(matches: pd.DataFrame) -> list[tuple[str, str]]:

@@ -22,8 +22,7 @@ from equivocal.inference import LastLayer, collect_last_layer, infer_posterior
 from equivocal.store.store import hash_content, hash_files
 from equivocal.study.comparisons import collect_features, list_questions
 from equivocal.study.grids import CHOICES, TRAINING, Grid, Point
-from equivocal.study.item_choices import choose_items
-from equivocal.study.stimuli import load_stimuli
+from equivocal.study.stimuli import choose_items, load_stimuli
 from equivocal.study.tasks import Parcel, Task, make_scratch_folder
 from equivocal.study.variance import compute_variance_shares
 from equivocal.world import World

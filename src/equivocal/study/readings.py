@@ -21,10 +21,9 @@ from equivocal.study.activations import list_non_relevant
 from equivocal.study.comparisons import collect_features
 from equivocal.study.designs import Design
 from equivocal.study.grids import Point, Specification, make_point
-from equivocal.study.item_choices import choose_items
 from equivocal.study.measures import list_measures
 from equivocal.study.multiverse import collect_layers, load_run
-from equivocal.study.stimuli import Stimuli, load_stimuli
+from equivocal.study.stimuli import Stimuli, choose_items, load_stimuli
 from equivocal.study.tasks import Parcel, Task
 from equivocal.world import World
 

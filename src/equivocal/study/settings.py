@@ -15,12 +15,7 @@ from typing import Annotated, Any, Literal
 import tomli_w
 from pydantic import Field, ValidationError, model_validator
 
-from equivocal.errors import (
-    UserError,
-    check_known,
-    explain_validation,
-    locate_mistake,
-)
+from equivocal.errors import UserError, check_known, explain_validation, locate_mistake
 from equivocal.gestalt import TrainingSettings
 from equivocal.inference import Positive, RowsOfPosterior, SamplerSettings, SettingsTable
 from equivocal.store import read_toml, resolve_inside
@@ -165,12 +160,6 @@ class StudySettings(SettingsTable):
         write_text_atomically(path, tomli_w.dumps(self.to_dict()))
 
 
-def _list_names(folder: Traversable) -> list[str]:
-    """List the TOML files of a folder of the package, by name."""
-    names = (entry.name for entry in folder.iterdir())
-    return sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml"))
-
-
 def find_named_file(name_or_path: str | Path, folder: Traversable, kind: str) -> Path:
     """Find a file of the package by name, or a user's own.
 
@@ -188,9 +177,10 @@ def find_named_file(name_or_path: str | Path, folder: Traversable, kind: str) ->
     UserError
         Where there is no file of this name; the nearest name is given.
     """
-    name, known = str(name_or_path), _list_names(folder)
+    name, files = str(name_or_path), (entry.name for entry in folder.iterdir())
     if Path(name).suffix == ".toml":
         return Path(name)
+    known = sorted(file.removesuffix(".toml") for file in files if file.endswith(".toml"))
     check_known(name, known, kind, advice=", and a file of your own ends in .toml")
     return Path(str(folder / f"{name}.toml"))
 

@@ -40,6 +40,10 @@ class TTest:
     ci_high: float = NAN
     effect: float = NAN  # Cohen's d (d_z for pairs): distance from the null in standard deviations
 
+    def name_interval(self, name: str) -> dict[str, float]:
+        """Return the mean and the ends of its interval as NAME, NAME_low and NAME_high."""
+        return {name: self.mean, f"{name}_low": self.ci_low, f"{name}_high": self.ci_high}
+
 
 @dataclass(frozen=True)
 class MixedModel:

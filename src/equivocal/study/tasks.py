@@ -15,7 +15,7 @@ import shutil
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,7 +24,7 @@ from typing import Any
 
 from equivocal.errors import UserError
 from equivocal.gestalt import TrainingSettings, train
-from equivocal.progress import Advance
+from equivocal.progress import Advance, progress
 from equivocal.store import UnreadableError, parse_json, read_json
 from equivocal.store.files import write_atomically, write_text_atomically
 from equivocal.store.store import Store, hash_content
@@ -109,7 +109,9 @@ class Done:
             )
 
 
-def run_missing(tasks: Mapping[str, Task], folder: Path, hire: Hire, on_step: Advance) -> Done:
+def run_missing(
+    tasks: Mapping[str, Task], folder: Path, hire: Hire, on_step: Advance | None, what: str = "grid"
+) -> Done:
     """Run the tasks whose results are not in the folder yet.
 
     Parameters
@@ -120,8 +122,11 @@ def run_missing(tasks: Mapping[str, Task], folder: Path, hire: Hire, on_step: Ad
         Where results and networks are saved; the caller holds it.
     hire : callable
         Says who does the work; see `equivocal.study.cluster`.
-    on_step : callable
-        Called with the number of tasks done, the total and how many trainings are left.
+    on_step : callable or None
+        Called with the number of tasks done, the total and how many trainings are left; None shows
+        progress on the terminal, as that of `what`.
+    what : str
+        What is run.
 
     Returns
     -------
@@ -135,14 +140,15 @@ def run_missing(tasks: Mapping[str, Task], folder: Path, hire: Hire, on_step: Ad
     missing = {key: task for key, task in tasks.items() if key not in results}
     failures: dict[str, Exception] = {}
     if missing:
-        with hire(len(missing)) as crew:
+        shown = nullcontext(on_step) if on_step else progress(what)
+        with shown as advance, hire(len(missing)) as crew:
             work = _Work(missing, store, crew)
             for key, outcome in work.run():
                 if isinstance(outcome, Exception):
                     failures[key] = outcome
                 elif key in missing:
                     results[key] = _save_result(store, key, outcome)
-                on_step(len(failures) + len(results) + len(missing) - len(tasks), *work.state)
+                advance(len(failures) + len(results) + len(missing) - len(tasks), *work.state)
     return Done({key: results[key] for key in tasks if key in results}, failures)
 
 

@@ -183,12 +183,8 @@ def judge_effect(by_network: TTest, by_item: TTest) -> str:
 def _compute_mean(values: np.ndarray | pd.Series) -> dict[str, float]:
     """Return the mean over networks with its interval."""
     test = compare_with_zero(values)
-    return {
-        "mean": test.mean,
-        "ci_low": test.ci_low,
-        "ci_high": test.ci_high,
-        "networks": test.n,
-    }
+    ends = {"ci_low": test.ci_low, "ci_high": test.ci_high}
+    return {"mean": test.mean, **ends, "networks": test.n}
 
 
 def _split_by_suite(

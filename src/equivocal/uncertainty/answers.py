@@ -18,8 +18,9 @@ A new kind is a function that returns `Answers`, a `yield` in `AnswerStore._answ
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -34,7 +35,7 @@ from equivocal.gestalt import Network, features
 from equivocal.inference import LastLayer, SamplerSettings, collect_rows, infer_posterior
 from equivocal.sampling import Posterior
 from equivocal.sampling.engine.expectations import compute_moments
-from equivocal.store import Shapes, UnreadableError, parse_json, read_tensors
+from equivocal.store import Shapes, parse_json, read_tensors, refuse_mistakes
 from equivocal.uncertainty.divergence import (
     ROLES,
     Beliefs,
@@ -84,27 +85,17 @@ class Answers:
         settings: list[Setting] = []
 
         def check(about: dict[str, str], shapes: Shapes) -> None:
-            settings.extend(Setting(str(n), float(v), float(p)) for n, v, p in _parse(about))
+            listed = list(parse_json(about[HEADER]))
+            settings.extend(Setting(str(n), float(v), float(p)) for n, v, p in listed)
             if shapes.keys() != {*NUMBERS, *Beliefs._fields} or any(
                 shape[:1] != (len(settings),) for shape in shapes.values()
             ):
                 raise ValueError("it does not hold the answers of a network")
 
-        try:
+        with refuse_mistakes(path):
             _, arrays = read_tensors(path, check)
-        except (ValueError, KeyError, TypeError) as error:
-            if isinstance(error, UnreadableError):
-                raise
-            raise UnreadableError(path, str(error).strip("'.")) from None
         beliefs = Beliefs(*(arrays.pop(name) for name in Beliefs._fields))
         return cls(tuple(settings), beliefs, **arrays)
-
-
-def _parse(about: dict[str, str]) -> list[Any]:
-    settings = parse_json(about[HEADER])
-    if not isinstance(settings, list):
-        raise ValueError("its settings are no list")
-    return settings
 
 
 class Examination(NamedTuple):
@@ -137,12 +128,7 @@ def _collect_role_rows(network: Network, corpus: Corpus) -> LastLayer:
     """Collect the rows of questions about agent and patient."""
     rows = features(network, corpus)
     rows = rows.isel(row=np.isin(rows["probe"].values, ROLES))
-    return LastLayer(
-        features=rows["features"].values,
-        targets=rows["targets"].values,
-        counts=rows["counts"].values,
-        trained=network.last_layer().values,
-    )
+    return LastLayer.collect(network, rows, corpus)
 
 
 def find_rare_sentences(corpus: Corpus, items: Sequence[RoleReversal]) -> Corpus | None:
@@ -158,23 +144,28 @@ def find_rare_sentences(corpus: Corpus, items: Sequence[RoleReversal]) -> Corpus
 Pool = Callable[[np.ndarray, np.ndarray], Beliefs]  # features and units of each question
 
 
-def _answer(
-    examined: Examination,
-    pools: Sequence[tuple[Setting, Pool]],
-    seconds: Sequence[float],
-    megabytes: Sequence[float],
-    bounds: Sequence[float] | None = None,
-) -> Answers:
-    """Ask everything of each setting."""
-    found = [pool(examined.psi, examined.asked.nouns) for _, pool in pools]
+class _Strength(NamedTuple):
+    """One strength of a kind: how it answers, what it costs, and (1) where there is one."""
+
+    setting: Setting
+    pool: Pool
+    seconds: float = 0.0
+    megabytes: float = 0.0
+    bound: float = np.nan
+
+
+def _answer(examined: Examination, strengths: Sequence[_Strength]) -> Answers:
+    """Ask everything of each strength."""
+    settings, pools, seconds, megabytes, bound = zip(*strengths, strict=True)
+    found = [pool(examined.psi, examined.asked.nouns) for pool in pools]
     return Answers(
-        settings=tuple(setting for setting, _ in pools),
+        settings=settings,
         beliefs=Beliefs(*(np.stack(part) for part in zip(*found, strict=True))),
         seconds=np.array(seconds, float),
         megabytes=np.array(megabytes, float),
-        held_out=np.array([_score_rows(pool, examined.held_out) for _, pool in pools]),
-        held_out_rare=np.array([_score_rows(pool, examined.rare) for _, pool in pools]),
-        bound=np.array(bounds or [np.nan] * len(pools), float),
+        held_out=np.array([_score_rows(pool, examined.held_out) for pool in pools]),
+        held_out_rare=np.array([_score_rows(pool, examined.rare) for pool in pools]),
+        bound=np.array(bound, float),
     )
 
 
@@ -188,14 +179,10 @@ def _score_rows(pool: Pool, rows: LastLayer | None) -> float:
     return float(-(rows.targets * beliefs.log_yes + no * beliefs.log_no).sum() / rows.counts.sum())
 
 
-def _pool_layers(theta: Float[np.ndarray, "units J D"]) -> Pool:
-    return lambda psi, nouns: pool_particles(psi, theta, nouns)
-
-
 def answer_trained(examined: Examination) -> Answers:
     """Answer with the trained weights."""
-    trained = _pool_layers(examined.layer.trained[:, None])
-    return _answer(examined, [(Setting("as trained"), trained)], [0.0], [0.0])
+    trained = partial(pool_particles, examined.layer.trained[:, None])
+    return _answer(examined, [_Strength(Setting("as trained"), trained)])
 
 
 def answer_dropout(examined: Examination, rate: float, seed: int, seconds: float) -> Answers:
@@ -204,10 +191,8 @@ def answer_dropout(examined: Examination, rate: float, seed: int, seconds: float
     query = members.models.query
     layers = np.concatenate([query.output_weight, query.output_bias[:, None]], axis=1)
     theta = layers.transpose(2, 0, 1)[list(examined.asked.units)]
-    setting = Setting(f"rate {rate:g}", rate)
-    return _answer(
-        examined, [(setting, _pool_layers(theta))], [members.seconds], [members.bytes / 1e6]
-    )
+    setting, costs = Setting(f"rate {rate:g}", rate), (members.seconds, members.bytes / 1e6)
+    return _answer(examined, [_Strength(setting, partial(pool_particles, theta), *costs)])
 
 
 def answer_sampler(
@@ -232,14 +217,12 @@ def answer_sampler(
     began = perf_counter()
     infer_posterior(examined.layer, sampler, prior_variance, seed, observe)
     seconds = (perf_counter() - began) / max(reached, 1)
-    every = [
-        (Setting(f"step {number}", number, prior_variance), _pool_layers(theta))
-        for number, theta in enumerate(steps[:reached], start=1)
-    ]
-    each = (np.arange(1, reached + 1) * seconds).tolist()
-    first = 0 if every_step else reached - 1
-    size = [steps[0].nbytes / 1e6] * reached
-    return _answer(examined, every[first:], each[first:], size[first:])
+    every = []
+    for number, theta in enumerate(steps[:reached], start=1):
+        setting = Setting(f"step {number}", number, prior_variance)
+        costs = (number * seconds, theta.nbytes / 1e6)
+        every.append(_Strength(setting, partial(pool_particles, theta), *costs))
+    return _answer(examined, every if every_step else every[-1:])
 
 
 def answer_posteriors(
@@ -256,28 +239,20 @@ def answer_posteriors(
     tolerance : float
         Residual, in posterior standard deviations, that counts as converged.
     """
-    pools, seconds, megabytes, bounds = [], [], [], []
-    for setting, posterior, taken in _sample(examined.layer, strengths, tolerance):
-        pools.append((setting, lambda psi, nouns, p=posterior: pool_gaussian(psi, p, nouns)))
-        seconds.append(taken)
-        megabytes.append((posterior.mean.nbytes + posterior.covariance.nbytes) / 1e6)
-        bounds.append(compute_bound(examined.layer, posterior, setting.prior_variance))
-    return _answer(examined, pools, seconds, megabytes, bounds)
-
-
-def _sample(
-    layer: LastLayer, strengths: Sequence[tuple[Any, float]], tolerance: float
-) -> Iterator[tuple[Setting, Posterior, float]]:
-    """Yield each posterior and the seconds it took."""
-    how = {"method": "exact-flow", "tolerance": tolerance, "num_particles": 2}  # none is used
+    layer, every = examined.layer, []
+    how: dict[str, Any] = {"method": "exact-flow", "tolerance": tolerance}
     for evidence, variance in strengths:
         began = perf_counter()
-        sampler = SamplerSettings(**how, evidence=evidence)
+        sampler = SamplerSettings(**how, num_particles=2, evidence=evidence)  # none is used
         posterior = infer_posterior(layer, sampler, variance, seed=0)
-        b = layer.weigh_evidence(evidence)
+        seconds, b = perf_counter() - began, layer.weigh_evidence(sampler.evidence)
         label = f"b = {format_share(b)}, v = {variance:g}"
         label += " (sentence)" if evidence == "sentence" else ""
-        yield Setting(label, b, variance), posterior, perf_counter() - began
+        size = (posterior.mean.nbytes + posterior.covariance.nbytes) / 1e6
+        bound = compute_bound(layer, posterior, variance)
+        pool = partial(pool_gaussian, posterior)
+        every.append(_Strength(Setting(label, b, variance), pool, seconds, size, bound))
+    return _answer(examined, every)
 
 
 def format_share(b: float) -> str:

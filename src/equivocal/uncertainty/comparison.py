@@ -131,26 +131,29 @@ def summarise_scores(table: pd.DataFrame) -> pd.DataFrame:
     """
     rows = []
     for kind, own in table.groupby("kind", sort=False):
-        row: dict[str, Any] = {"kind": kind, "members": int(own["members"].iloc[0])}
-        for name in SCORES:
-            row[name], row[f"{name}_low"], row[f"{name}_high"] = find_interval(own, name)
-        everyone = own if "all" not in set(own["network"]) else own[own["network"] == "all"]
-        # the median, since the first network pays for what is compiled
-        row |= {name: float(everyone[name].median()) for name in COSTS}
-        rows.append(row)
+        head = {"kind": kind, "members": int(own["members"].iloc[0])}
+        rows.append(head | summarise_networks(own, SCORES, COSTS))
     return pd.DataFrame(rows)
 
 
-def find_interval(own: pd.DataFrame, name: str) -> tuple[float, float, float]:
-    """Return a score and the ends of its interval, cut off where no score can be."""
-    values, whole = own[name].to_numpy(float), (own["network"] == "all").to_numpy()
-    if whole.any():
-        value, low, high = _compute_jackknife(float(values[whole][0]), values[~whole])
-    else:
-        test = compare_with_zero(values)
-        value, low, high = test.mean, test.ci_low, test.ci_high
-    ends = np.clip([low, high], 0, np.inf if name in UNBOUNDED else 1)
-    return value, float(ends[0]), float(ends[1])
+def summarise_networks(
+    own: pd.DataFrame, scores: Sequence[str], costs: Sequence[str]
+) -> dict[str, float]:
+    """Return scores with their intervals, cut off where no score can be, and typical costs."""
+    whole = (own["network"] == "all").to_numpy()
+    row: dict[str, float] = {}
+    for name in scores:
+        values = own[name].to_numpy(float)
+        if whole.any():
+            ends = _compute_jackknife(float(values[whole][0]), values[~whole])
+        else:
+            test = compare_with_zero(values)
+            ends = test.mean, test.ci_low, test.ci_high
+        low, high = np.clip(ends[1:], 0, np.inf if name in UNBOUNDED else 1)
+        row |= {name: ends[0], f"{name}_low": float(low), f"{name}_high": float(high)}
+    everyone = own[whole] if whole.any() else own
+    # the median, since the first network pays for what is compiled
+    return row | {name: float(everyone[name].median()) for name in costs}
 
 
 def _compute_jackknife(value: float, without: np.ndarray) -> tuple[float, float, float]:

@@ -31,8 +31,10 @@ from safetensors.numpy import save_file
 from equivocal.gestalt import Network, SentenceGestalt
 from equivocal.gestalt.questions import Level, Questions, compute_features
 from equivocal.gestalt.storage import name_arrays
-from equivocal.store import Shapes, UnreadableError, parse_json, read_tensors
+from equivocal.store import Shapes, parse_json, read_tensors, refuse_mistakes
 from equivocal.world import Utterance, World, name_role_unit
+
+__all__ = ["Comprehenders", "load_members", "save_members"]
 
 HEADER = "equivocal"  # the entry of a file's metadata that holds everything but arrays
 FACTS = ("seconds", "passes", "message", "converged")  # what the header holds beside the members
@@ -260,15 +262,9 @@ def load_members(path: Path, network: Network, kind: str) -> Comprehenders:
         ):
             raise ValueError("it is of networks of another size")
 
-    try:
-        _, arrays = read_tensors(path, check)
-        # before they are repeated: a small file may claim a million members
-        if not all(np.isfinite(array).all() for array in arrays.values()):
-            raise ValueError("a weight is not a number")
-    except (ValueError, KeyError, TypeError, OverflowError) as error:
-        if isinstance(error, UnreadableError):
-            raise
-        raise UnreadableError(path, str(error).strip("'.")) from None
+    with refuse_mistakes(path):
+        # numbers are checked before they are repeated: a small file may claim a million members
+        _, arrays = read_tensors(path, check, finite=True)
     leaves = [
         np.broadcast_to(arrays[name], (about["members"], *leaf.shape))
         for name, leaf in single.items()

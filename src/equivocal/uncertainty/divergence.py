@@ -135,8 +135,8 @@ _compute_features = jax.jit(compute_features)
 
 
 def pool_particles(
-    psi: Float[np.ndarray, "questions D"],
     theta: Float[np.ndarray, "units J D"],
+    psi: Float[np.ndarray, "questions D"],
     nouns: Int[np.ndarray, "questions k"],
 ) -> Beliefs:
     """Average beliefs over last layers θ; `nouns` says which units each question is about."""
@@ -148,8 +148,8 @@ def pool_particles(
 
 
 def pool_gaussian(
-    psi: Float[np.ndarray, "questions D"],
     posterior: Posterior,
+    psi: Float[np.ndarray, "questions D"],
     nouns: Int[np.ndarray, "questions k"],
 ) -> Beliefs:
     """Average beliefs over a Gaussian posterior, by quadrature along each logit."""

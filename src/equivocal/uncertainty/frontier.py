@@ -20,7 +20,7 @@ import pandas as pd
 
 from equivocal.study.statistics import compare_pairs
 from equivocal.uncertainty.answers import Answers, Setting
-from equivocal.uncertainty.comparison import find_interval
+from equivocal.uncertainty.comparison import summarise_networks
 from equivocal.uncertainty.divergence import (
     CONDITIONS,
     ROLES,
@@ -224,15 +224,10 @@ def summarise_frontier(table: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for (kind, setting), own in table.groupby(["kind", "setting"], sort=False):
         row: dict[str, Any] = {"kind": kind, "setting": setting}
-        for name in ERRORS:
-            row[name], row[f"{name}_low"], row[f"{name}_high"] = find_interval(own, name)
-        whole = own if "all" not in set(own["network"]) else own[own["network"] == "all"]
-        row |= {name: float(whole[name].median()) for name in COSTS}  # the first one compiles
+        row |= summarise_networks(own, ERRORS, COSTS)
         by_network = own.set_index("network")["kl_reversal"]
         if by_network.index.equals(trained.index):
-            test = compare_pairs(trained, by_network)
-            row["less_than_trained"] = test.mean
-            row["less_than_trained_low"], row["less_than_trained_high"] = test.ci_low, test.ci_high
+            row |= compare_pairs(trained, by_network).name_interval("less_than_trained")
         row |= {name: float(own[name].iloc[0]) for name in ("value", "prior_variance")}
         rows.append(row)
     summary = pd.DataFrame(rows)

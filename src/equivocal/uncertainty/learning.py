@@ -123,7 +123,7 @@ def summarise_learning(table: pd.DataFrame, along: str) -> pd.DataFrame:
         row: dict[str, Any] = {along: value, "kind": kind, "items": own["item"].nunique()}
         for name in ("kl_reversal", "kl_congruent"):
             test = compare_with_zero(own.groupby(["corpus", "network"])[name].mean())
-            row |= {name: test.mean, f"{name}_low": test.ci_low, f"{name}_high": test.ci_high}
+            row |= test.name_interval(name)
         rows.append(row | _estimate_gain(own, trained, str(kind)))
     return pd.DataFrame(rows)
 
@@ -142,8 +142,7 @@ def _estimate_gain(own: pd.DataFrame, trained: pd.DataFrame, kind: str) -> dict[
     d = (before - after).dropna()
     level = {key: pd.factorize(d.index.get_level_values(key))[0] for key in keys}
     if kind.startswith(ENSEMBLE) or min(level[key].max() for key in ("network", "item")) < 1:
-        test = compare_with_zero(d.groupby("item").mean())
-        return dict(zip(names, (test.mean, test.ci_low, test.ci_high), strict=True))
+        return compare_with_zero(d.groupby("item").mean()).name_interval("gain")
     level["network"] += level["corpus"] * (level["network"].max() + 1)  # one of its corpus
     parts = [RandomPart(key, level[key]) for key in ("network", "item")]
     fit = fit_mixed(d.to_numpy(), np.ones((len(d), 1)), parts, reml=True)

@@ -26,11 +26,14 @@ A new kind of members is a function that returns `Comprehenders`, a name in
 """
 
 from collections.abc import Sequence
+from functools import partial
 from time import perf_counter
 from typing import Any, TypeVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 from jax.tree_util import Partial
 from jaxtyping import Array, Float, Int
 
@@ -106,7 +109,7 @@ def sample_comprehenders(
         found = sample_network(
             *_build_function(model, corpus, layers),
             rows.targets,
-            _flatten(_select_weights(model, layers)),
+            np.asarray(ravel_pytree(_select_weights(model, layers))[0]),
             counts=rows.counts,
             parts=_cut_into_parts(model, layers, cuts),
             prior_variance=prior_variance,
@@ -136,25 +139,14 @@ def _replace_weights(
 ) -> SentenceGestalt:
     """Return members with the sampled weights; those that were not sampled are shared."""
     if layers == "all":
-        return _unflatten(model, particles)
+        return jax.vmap(partial(_unflatten, model))(particles)
     update = share_weights(model, len(particles)).update
-    return SentenceGestalt(update, _unflatten(model.query, particles))
+    return SentenceGestalt(update, jax.vmap(partial(_unflatten, model.query))(particles))
 
 
-def _flatten(tree: QueryNetwork | SentenceGestalt) -> Float[np.ndarray, " D"]:
-    """Return all weights in one vector."""
-    return np.concatenate([np.asarray(leaf).ravel() for leaf in jax.tree.leaves(tree)])
-
-
-def _unflatten(like: T, weights: Float[Array, "*M D"] | Float[np.ndarray, "*M D"]) -> T:
-    """Reverse `_flatten`; an axis of members stays in front."""
-    leaves, structure = jax.tree.flatten(like)
-    ends = np.cumsum([leaf.size for leaf in leaves])
-    cut = [
-        weights[..., end - leaf.size : end].reshape(*weights.shape[:-1], *leaf.shape)
-        for leaf, end in zip(leaves, ends, strict=True)
-    ]
-    shaped: T = jax.tree.unflatten(structure, cut)
+def _unflatten(like: T, weights: Float[Array, " D"] | Float[np.ndarray, " D"]) -> T:
+    """Return a tree like another one, with other weights: all of them in one vector."""
+    shaped: T = ravel_pytree(like)[1](jnp.asarray(weights))
     return shaped
 
 
@@ -188,7 +180,7 @@ def _compute_logits(
 def _cut_into_parts(model: SentenceGestalt, layers: str, cuts: int) -> list[np.ndarray]:
     """Return the places of weights: the last layer by output, hidden layers by groups of units."""
     tree = _select_weights(model, layers)
-    at = _unflatten(tree, np.arange(len(_flatten(tree))))
+    at = _unflatten(tree, np.arange(ravel_pytree(tree)[0].size))
     query = at.query if isinstance(at, SentenceGestalt) else at
     into: list[tuple[Array, ...]] = [
         (query.gestalt_weight, query.probe_weight, query.hidden_bias[None])

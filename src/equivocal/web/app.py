@@ -1,4 +1,4 @@
-"""The application: its routes and errors. Answers are made by `equivocal.asking`.
+"""The application: its routes and errors, and what surrounds them. `equivocal.asking` answers.
 
 GET /                         the page
 GET /static/…                 its parts
@@ -8,26 +8,44 @@ GET /api/comprehend           the answer to `sentence`, as `equivocal ask --json
 GET /api/comprehend.csv       the same with every filler, as a table
 GET /api/openapi.json         the description of this API
 
-A new route is also described in `equivocal.web.description`.
+A new route is also described in `equivocal.web.description`. Answers are given to known host names
+alone: answering to others would let a web site that has its own name point to this machine read a
+loopback server through its visitors' browsers (DNS rebinding). They have a time limit.
 """
 
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import resources
 
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from equivocal import __version__
 from equivocal.asking import Answer, Comprehender
 from equivocal.errors import UserError
 from equivocal.web.description import describe_api, describe_world
-from equivocal.web.guard import LOOPBACK_NAMES, Guard, limit_time
 from equivocal.web.schemas import ListQuestion, Question, read_question
 
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
+HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; img-src 'self' data: blob:; "
+    "style-src 'self'; script-src 'self'; object-src 'none'; base-uri 'none'; "
+    "form-action 'self'; frame-ancestors 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
 SECONDS = 5.0  # for one answer; it takes milliseconds
 STATIC = resources.files("equivocal.web") / "static"
 FAULTS = {  # of ours; the traceback is in the server's log, not in the answer
@@ -103,3 +121,62 @@ async def _explain(_: Request, error: Exception) -> Response:
 async def _report_fault(_: Request, error: Exception) -> Response:
     status, message = next(told for kind, told in FAULTS.items() if isinstance(error, kind))
     return JSONResponse({"error": message}, status)
+
+
+class Guard:
+    """An application that refuses other host names and adds `HEADERS` to every response."""
+
+    def __init__(self, app: ASGIApp, hosts: tuple[str, ...]) -> None:
+        self._app, self._hosts = app, hosts
+        self._added = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        # another network may answer the next time, and another version bring other scripts
+        caching = b"no-store" if scope["path"].startswith("/api") else b"no-cache"
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                added = [*self._added, (b"cache-control", caching)]
+                message["headers"] = [*message["headers"], *added]
+            await send(message)
+
+        app = self._app if self._has_known_host(Headers(scope=scope)) else REFUSAL
+        await app(scope, receive, send_guarded)
+
+    def _has_known_host(self, headers: Headers) -> bool:
+        name, _, port = headers.get("host", "").rpartition(":")
+        host = name if name and port.isdecimal() else headers.get("host", "")
+        return "*" in self._hosts or host.lower() in self._hosts
+
+
+REFUSAL = JSONResponse({"error": "this server does not answer to that name; use its own."}, 400)
+
+
+@contextmanager
+def limit_time(seconds: float) -> Iterator[None]:
+    """Raise `TimeoutError` in a block that takes longer.
+
+    Answers are made in the event loop itself: they take milliseconds, and a thread would cost half
+    as much again. Their bounded input keeps them short; this is the second line of defence. It
+    needs the main thread, where `equivocal serve` runs, and a system with timers (not Windows);
+    elsewhere there is no limit.
+    """
+    in_main = threading.current_thread() is threading.main_thread()
+    if not in_main or not hasattr(signal, "setitimer"):
+        yield
+        return
+
+    def expire(*_: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, expire)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

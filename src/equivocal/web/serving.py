@@ -7,8 +7,7 @@ import uvicorn
 
 from equivocal.asking import Comprehender
 from equivocal.errors import UserError
-from equivocal.web.app import create_app
-from equivocal.web.guard import LOOPBACK_NAMES
+from equivocal.web.app import LOOPBACK_NAMES, create_app
 
 LONGEST_HEADERS = 16_384  # bytes of a request's head, beyond what arrives in one piece (64 kB)
 IDLE_SECONDS = 10

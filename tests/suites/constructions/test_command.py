@@ -7,6 +7,7 @@ import time
 import tomllib
 from importlib import metadata
 from pathlib import Path
+from time import perf_counter
 
 import pandas as pd
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from equivocal import __version__
 from equivocal.cli.suites import run_constructions as run_command
 from equivocal.errors import UserError
+from equivocal.experiments.result import describe_run
 from equivocal.experiments.suites import SuitesResult, describe_construction, list_posteriors
 from equivocal.gestalt import TrainingSettings
 from equivocal.inference import SamplerSettings
@@ -60,7 +62,7 @@ def test_a_folder_that_is_a_file_is_one_sentence(tmp_path: Path) -> None:
 def test_settings_hold_all_that_shaped_a_result() -> None:
     training = TrainingSettings(networks=10, seed=4)
     order = load_construction("word_order")
-    own = describe_construction(order, training, 4)
+    own = describe_run(perf_counter(), **describe_construction(order, training, 4))
     assert own["version"] == __version__
     assert own["versions"]["jax"] == metadata.version("jax")
     assert (own["world"], own["fingerprint"]) == ("word_order", order.world.fingerprint)
