@@ -117,7 +117,9 @@ def test_intervals_cover_and_criteria_count() -> None:
 def test_separation_is_found() -> None:
     y, X, _ = answered(seed=6)
     assert find_separation(y, X) is None
-    x = np.array([-9.0, -8, -7, -0.1, 0.1, 7, 8, 9])  # log odds are steep, and yet overlap
+    x = np.array(
+        [-900, -800, -700, -0.1, 0.1, 700, 800, 900]
+    )  # log odds are steep, and yet overlap
     steep = np.column_stack([np.ones(8), x])
     assert find_separation(np.array([0, 0, 0, 1, 0, 1, 1, 1.0]), steep) is None
     assert find_separation(np.array([0, 0, 0, 0, 1, 1, 1, 1.0]), steep) is not None

@@ -1,7 +1,7 @@
 """`equivocal compare` and `equivocal simulate`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.table import Table
@@ -35,7 +35,18 @@ def compare(
         ),
     ] = None,
     response: Annotated[
-        str | None, typer.Option(help="Column of the trials [rt, or else response].")
+        str | None,
+        typer.Option(
+            help="Column of the trials [rt, response or answer]; COLUMN=VALUE is 1 where it holds."
+        ),
+    ] = None,
+    family: Annotated[
+        Literal["gaussian", "binomial"],
+        typer.Option(help="Linear models of numbers, or logistic models of 0 and 1."),
+    ] = "gaussian",
+    counts: Annotated[
+        str | None,
+        typer.Option(help="Column of the trials: how many answers are behind each proportion."),
     ] = None,
     participant: Column = "participant",
     item: Column = "item",
@@ -47,7 +58,19 @@ def compare(
     ] = None,
     control: Annotated[
         list[str] | None,
-        typer.Option(help="A column of either table that all models hold; repeatable."),
+        typer.Option(
+            help="A column of either table that all models hold; `length` and `frequency` are "
+            "computed if need be; repeatable."
+        ),
+    ] = None,
+    spillover: Annotated[
+        int,
+        typer.Option(
+            min=0, max=5, help="Add measures and word controls of so many previous words."
+        ),
+    ] = 0,
+    world: Annotated[
+        str | None, typer.Option(help="The world that the control `frequency` is counted in.")
     ] = None,
     where: Where = None,
     log: Annotated[bool, typer.Option("--log", help="Model the response's logarithm.")] = False,
@@ -69,14 +92,25 @@ def compare(
         position=position,
         word=word,
         response=response,
+        counts=counts,
     )
-    chosen = {"measure": measure or [], "controls": control or [], "where": where or []}
     result = compare_trials(
-        data, measures, folder, columns=columns, log=log, slopes=slopes, **chosen
+        data,
+        measures,
+        folder,
+        columns=columns,
+        measure=measure or [],
+        controls=control or [],
+        where=where or [],
+        family=family,
+        log=log,
+        slopes=slopes,
+        spillover=spillover,
+        world=world,
     )
     for line in result.summary:
         out.print(line, soft_wrap=True)
-    _show_models(result.tables["compare"])
+    _show_models(result.tables["compare"], "log odds" if family == "binomial" else "response")
     out.print(f"wrote {folder / 'compare.csv'}, figures, lme4.R and brms.R", soft_wrap=True)
 
 
@@ -171,7 +205,7 @@ def _parse_counts(text: str, name: str) -> list[int]:
     return sorted({int(part) for part in parts})
 
 
-def _show_models(table: "pd.DataFrame") -> None:
+def _show_models(table: "pd.DataFrame", unit: str) -> None:
     """Print coefficients and criteria, and what was odd about a fit."""
     shown = Table(title="with and without each measure", title_justify="left")
     shown.add_column("measure", no_wrap=True)
@@ -182,7 +216,10 @@ def _show_models(table: "pd.DataFrame") -> None:
         deltas = [f"{row[name]:.1f}" for name in ("delta_aic", "delta_bic")]
         shown.add_row(str(row["measure"]), row["model"], *numbers, *deltas, f"{row['p']:.2g}")
     show_table(shown)
-    out.print("low to high: 95 % interval; Δ above zero: better with the measure than without")
+    out.print(
+        f"per unit: {unit} per unit of the measure; low to high: 95 % interval; Δ above zero: "
+        "better with the measure than without"
+    )
     for text, rows in table[table["note"] != ""].groupby("note", sort=False):
         where = ", ".join(f"{row['measure']} {row['model']}" for row in rows.to_dict("records"))
         out.print(f"note: {where}: {text}", soft_wrap=True)

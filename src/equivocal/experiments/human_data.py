@@ -37,6 +37,7 @@ from equivocal.progress import progress
 from equivocal.store.files import compute_checksum, write_text_atomically
 from equivocal.store.locks import hold_folder
 from equivocal.store.overwrite import announce_overwrite, refuse_foreign_files
+from equivocal.world import World
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -53,6 +54,7 @@ WRITTEN = {
     "truth": ("data.csv", "measures.csv"),
     "power": ("power.csv", "figures/power.svg", "figures/power.png"),
 }
+NAMES = {"gaussian": "normal", "binomial": "binomial"}  # of families
 PLACES = ("data", "measures")  # where the inputs lie is of no matter, what they hold is
 
 
@@ -93,8 +95,11 @@ def compare_trials(
     measure: Sequence[str] = (),
     controls: Sequence[str] = (),
     where: Sequence[str] = (),
+    family: str = "gaussian",
     log: bool = False,
     slopes: bool = False,
+    spillover: int = 0,
+    world: str | Path | None = None,
 ) -> TrialsResult:
     """Compare mixed models of people's responses with and without each measure.
 
@@ -112,13 +117,20 @@ def compare_trials(
     measure : sequence of str
         The measures to compare; every column of numbers unless given.
     controls : sequence of str
-        Columns of either table that all models hold.
+        Columns of either table that all models hold; `length` and `frequency` of words are
+        computed where no table has them.
     where : sequence of str
         Keep rows with COLUMN=VALUE only, in the tables that have the column.
+    family : {"gaussian", "binomial"}
+        Linear models of numbers, or logistic models of answers and proportions.
     log : bool
         Model the logarithm of the response.
     slopes : bool
         Let the effect of each measure differ between participants.
+    spillover : int
+        Add the measures, and the controls of words, of so many previous words.
+    world : str or Path, optional
+        The world whose sentences give the control `frequency`.
 
     Returns
     -------
@@ -133,9 +145,19 @@ def compare_trials(
     """
     began, out = monotonic(), Path(out)
     data, measures = Path(data), _find_words() if measures is None else Path(measures)
-    joined = join_files(data, measures, columns or Columns(), measure, controls, where)
+    joined = join_files(
+        data,
+        measures,
+        columns or Columns(),
+        measure,
+        controls,
+        where,
+        spillover=spillover,
+        world=None if world is None else World.load(world),
+    )
     with progress("models") as advance:
-        comparison = compare(joined, log=log, slopes=slopes, advance=advance)
+        comparison = compare(joined, family=family, log=log, slopes=slopes, advance=advance)
+    joined = comparison.joined
     settings = {
         "data": str(data),
         "measures": str(measures),
@@ -144,8 +166,11 @@ def compare_trials(
         "measure": joined.measures,
         "where": list(where),
         "controls": joined.controls,
+        "family": family,
         "log": log,
         "slopes": slopes,
+        "spillover": spillover,
+        **({} if world is None else {"world": str(world)}),
     }
     with hold_folder(out):
         _check_folder(out, "compare", settings)
@@ -296,7 +321,8 @@ def _summarise_trials(comparison: Comparison) -> tuple[str, ...]:
     return (
         f"{len(joined.trials)} of {joined.given} trials joined by {', '.join(joined.keys)}; "
         f"{joined.trials['participant'].nunique()} participants, "
-        f"{joined.trials['item'].nunique()} items; response {response}, normal family",
+        f"{joined.trials['item'].nunique()} items; response {response}, "
+        f"{NAMES[comparison.family]} family",
         *(f"left out: {count}, {reason}" for reason, count in left_out),
         *(f"note: {note}" for note in comparison.notes),
     )

@@ -2,6 +2,8 @@
 
 tables      trials and measures, as they are read, and which column is what
 joins       measures joined to trials, by item and word
+words       measures of previous words; length and frequency
+responses   which responses linear and logistic models can take
 comparison  fixed and random effects; models with and without each measure
 r_scripts   the same models for lme4 and brms
 simulation  experiments with known answers, and how often they find the effect
