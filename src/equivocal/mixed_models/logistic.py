@@ -111,7 +111,7 @@ def _fit(problem: "_Problem", names: list[str]) -> LogisticFit:
         np.zeros(len(start)),
         jac=True,
         method="BFGS",
-        options={"gtol": 1e-4, "maxiter": 200},
+        options={"gtol": 1e-4},
     )
     at, H, distance = _polish(problem, start + scale @ found.x, scale)
     value = problem.compute_criterion(at)[0]
@@ -300,6 +300,6 @@ def find_separation(
         return None
     signed = np.unique(np.vstack([X[y > 0], -X[y < 1]]), axis=0)
     found = optimize.linprog(-signed.sum(axis=0), -signed, np.zeros(len(signed)), bounds=(-1, 1))
-    if found.status != 0 or not -found.fun > 1e-6:
+    if found.status != 0 or found.fun is None or not found.fun < -1e-6:
         return None
     return np.asarray(found.x)
