@@ -1,5 +1,6 @@
 """`equivocal compare` and `equivocal simulate`."""
 
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -115,10 +116,42 @@ def compare(
 
 
 def simulate(
+    source: Annotated[
+        Path | None,
+        typer.Option(
+            "--from", help="A training run or study, whose networks or particles answer questions."
+        ),
+    ] = None,
+    answers: Annotated[
+        int | None,
+        typer.Option(min=2, help="With --from: how often each question is answered [3]."),
+    ] = None,
+    reader: Annotated[
+        Literal["draw", "argmax"] | None,
+        typer.Option(help="With --from: draw answers from beliefs, or give the likeliest [draw]."),
+    ] = None,
+    beliefs: Annotated[
+        Literal["trained", "posterior"] | None,
+        typer.Option(
+            help="With --from: participants are networks, or particles [posterior, if stored]."
+        ),
+    ] = None,
+    sampler: Annotated[
+        str | None, typer.Option(help="With --from: the study's sampler [the first].")
+    ] = None,
+    prior_variance: Annotated[
+        float | None, typer.Option(min=0, help="With --from: of the posterior [the central one].")
+    ] = None,
+    sentences: Annotated[
+        Path | None,
+        typer.Option(help="With --from: a CSV file of sentences [the study's, or shipped ones]."),
+    ] = None,
     participants: Annotated[
-        str, typer.Option(help="How many; several for --power, as 20,40.")
-    ] = "40",
-    items: Annotated[str, typer.Option(help="How many; several for --power, as 12,24.")] = "24",
+        str | None, typer.Option(help="How many; several for --power, as 20,40 [40].")
+    ] = None,
+    items: Annotated[
+        str | None, typer.Option(help="How many; several for --power, as 12,24 [24].")
+    ] = None,
     positions: Annotated[
         int | None, typer.Option(min=1, help="Words in each item of the built-in measures [3].")
     ] = None,
@@ -152,12 +185,33 @@ def simulate(
 ) -> None:
     """Simulate an experiment with a known effect, or (--power) estimate how often it is detected.
 
-    Writes data.csv, measures.csv and truth.toml; with --power power.csv and its figure.
+    Writes data.csv, measures.csv and truth.toml; with --power power.csv and its figure. With --from
+    networks, or particles of their posteriors, answer who did what: data.csv holds their answers
+    and readings.csv how often they differ.
     """
     from equivocal.experiments.human_data import RUNS, simulate_power, simulate_trials
     from equivocal.human_data import Experiment
 
-    counts = _parse_counts(participants, "participants"), _parse_counts(items, "items")
+    asked: dict[str, object] = {
+        **{"answers": answers, "reader": reader, "beliefs": beliefs, "sampler": sampler},
+        **{"prior_variance": prior_variance, "sentences": sentences},
+    }
+    if source is not None:
+        idle: dict[str, object] = {
+            **{"--items": items, "--measures": measures, "--measure": measure, "--where": where},
+            **{"--power": power, "--runs": runs, "--slopes": slopes, "--positions": positions},
+        }
+        if given := [name for name, value in idle.items() if value]:
+            raise UserError(f"{given[0]} does nothing with --from; leave one of the two out.")
+        many = None if participants is None else _parse_counts(participants, "participants")[0]
+        _simulate_answers(source, folder, asked | {"participants": many, "seed": seed})
+        return
+    options = {f"--{name.replace('_', '-')}": value for name, value in asked.items()}
+    _refuse_idle("--from", source, options)
+    counts = (
+        _parse_counts(participants or "40", "participants"),
+        _parse_counts(items or "24", "items"),
+    )
     if not power and max(map(len, counts)) > 1:
         raise UserError("several numbers of participants or items are for --power; give one each.")
     _refuse_idle("--power", power, {"--runs": runs, "--slopes": slopes})
@@ -186,6 +240,33 @@ def simulate(
     out.print(
         f"wrote {folder / 'data.csv'}, measures.csv and truth.toml; analyse it with `equivocal "
         f"compare {folder / 'data.csv'} --measures {folder / 'measures.csv'}`",
+        soft_wrap=True,
+    )
+
+
+def _simulate_answers(source: Path, folder: Path, asked: dict[str, Any]) -> None:
+    """Let comprehenders answer, and print how often each reading was given."""
+    from equivocal.experiments.answers import simulate_answers
+
+    given = {name: value for name, value in asked.items() if value is not None}
+    result = simulate_answers(source, folder, **given)
+    for line in result.summary:
+        out.print(line, soft_wrap=True)
+    table = result.tables["readings"]
+    wide = table.pivot(index="condition", columns="measure", values="value")
+    shown = Table(title="readings by condition", title_justify="left")
+    heads = list(dict.fromkeys(table["measure"]))
+    shown.add_column("condition", no_wrap=True)
+    for head in heads:
+        shown.add_column(head, justify="right")
+    for condition in dict.fromkeys(table["condition"]):
+        numbers = (wide.loc[condition, head] for head in heads)
+        shown.add_row(condition, *("–" if isnan(v) else f"{v:.3f}" for v in numbers))
+    show_table(shown)
+    out.print(
+        f"wrote {folder / 'data.csv'}, measures.csv and readings.csv (with intervals); analyse it "
+        f"with `equivocal compare {folder / 'data.csv'} --measures {folder / 'measures.csv'} "
+        "--family binomial --response answer=literal`",
         soft_wrap=True,
     )
 

@@ -42,7 +42,14 @@ from equivocal.world import World
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["RUNS", "TrialsResult", "compare_trials", "simulate_power", "simulate_trials"]
+__all__ = [
+    "RUNS",
+    "TrialsResult",
+    "check_folder",
+    "compare_trials",
+    "simulate_power",
+    "simulate_trials",
+]
 
 RUNS = 200  # experiments for each point of a power curve
 WORDS = Path("runs/suites/tables/words.csv")  # where `equivocal suites run` writes its measures
@@ -53,9 +60,15 @@ WRITTEN = {
     ),
     "truth": ("data.csv", "measures.csv"),
     "power": ("power.csv", "figures/power.svg", "figures/power.png"),
+    "answers": ("data.csv", "measures.csv", "readings.csv"),
 }
 NAMES = {"gaussian": "normal", "binomial": "binomial"}  # of families
-PLACES = ("data", "measures")  # where the inputs lie is of no matter, what they hold is
+PLACES = (
+    "data",
+    "measures",
+    "from",
+    "sentences",
+)  # where the inputs lie is of no matter, what they hold is
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -64,7 +77,8 @@ class TrialsResult(Result):
 
     `compare_trials` has the tables "compare" (a row for each measure alone and together with the
     others), "unmatched" (trials that were left out) and "trials"; `simulate_trials` "data" and
-    "measures"; `simulate_power` "power", by participants and items.
+    "measures"; `simulate_power` "power", by participants and items; `simulate_answers` "data",
+    "measures" and "readings".
     """
 
     scripts: dict[str, str] = field(default_factory=dict)
@@ -173,7 +187,7 @@ def compare_trials(
         **({} if world is None else {"world": str(world)}),
     }
     with hold_folder(out):
-        _check_folder(out, "compare", settings)
+        check_folder(out, "compare", settings)
         trials = joined.trials.rename(columns=name_columns(joined))
         settings["seconds"] = round(monotonic() - began, 3)
         result = TrialsResult(
@@ -234,7 +248,7 @@ def simulate_trials(
         ),
     )
     with hold_folder(out):
-        _check_folder(out, "truth", settings)
+        check_folder(out, "truth", settings)
         result.write(out)
     return result
 
@@ -294,7 +308,7 @@ def simulate_power(
         },
     }
     with hold_folder(out):
-        _check_folder(out, "power", settings)
+        check_folder(out, "power", settings)
         with progress("power") as advance:
             found = estimate_power(
                 experiment,
@@ -358,7 +372,7 @@ def _add_versions(settings: dict[str, Any]) -> dict[str, Any]:
     return settings | {"versions": collect_versions()}
 
 
-def _check_folder(folder: Path, name: str, settings: dict[str, Any]) -> None:
+def check_folder(folder: Path, name: str, settings: dict[str, Any]) -> None:
     """Refuse to overwrite a file of the user's; announce that other results are overwritten."""
     mark = folder / f"{name}.toml"
     refuse_foreign_files(mark, WRITTEN[name])

@@ -175,10 +175,10 @@ def summarise_answers(
         else (np.nan,) * 2
         for column in drawn.T
     ]
-    each = (*names, "w", "b", "w/b")
+    measures = (*names, "w", "b", "w/b")
     return {
         name: Estimate(float(v), float(low), float(high))
-        for name, v, (low, high) in zip(each, value, ends, strict=True)
+        for name, v, (low, high) in zip(measures, value, ends, strict=True)
     }
 
 

@@ -18,6 +18,7 @@ from equivocal.world import World
 from equivocal.world.spelling import fold
 
 ANSWERED = ("response", "counts")
+REPEATED = ("question", "repetition")  # what tells several trials of one word apart
 NO_WORD = "no such word in the measures"
 NO_NUMBER = "the response is not a number"
 
@@ -110,7 +111,7 @@ def join(
     _check_controls(trials, measures, controls)
     by_word = [name for name in controls if name not in trials]
     averaged, notes = average_networks(measures, keys, list(dict.fromkeys([*names, *by_word])))
-    held = dict.fromkeys(["row", "participant", *tables.PLACES, *ANSWERED, *controls])
+    held = dict.fromkeys(["row", "participant", *tables.PLACES, *REPEATED, *ANSWERED, *controls])
     # a measure may be called like a column of the trials: theirs are not taken
     left = trials[[name for name in held if name in trials and name not in names]]
     numbers = [name for name in ANSWERED if name in left]
@@ -126,6 +127,8 @@ def join(
         notes += _note_other_words(joined, measures, keys)
     repeated = int(joined.duplicated(["participant", *keys]).sum())
     notes += _note_one_for_all(where, trials, measures, keys, repeated)
+    apart = [name for name in REPEATED if name in joined and name not in names]
+    repeated = int(joined.duplicated(["participant", *keys, *apart]).sum())
     if repeated:
         notes.append(f"{repeated} trials repeat a participant and word; are rows there twice?")
     return Joined(joined, names, list(controls), keys, len(trials), unmatched, notes)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from equivocal.human_data.comparison import Comparison, Model, is_numeric
-from equivocal.human_data.joins import Joined
+from equivocal.human_data.joins import REPEATED, Joined
 from equivocal.human_data.tables import PLACES
 from equivocal.human_data.tables import RESERVED as TAKEN
 
@@ -19,7 +19,7 @@ __all__ = ["SCRIPTS", "name_columns", "write_script"]
 SCRIPTS = ("lme4.R", "brms.R")
 RESERVED = {"if", "else", "repeat", "while", "function", "for", "next", "break", "in"}
 RESERVED |= {"TRUE", "FALSE", "NULL", "Inf", "NaN", "NA"}
-OURS = {*PLACES, *TAKEN}  # columns of trials.csv beside measures and controls
+OURS = {*PLACES, *TAKEN, *REPEATED}  # columns of trials.csv beside measures and controls
 
 
 def choose_r_names(names: Iterable[str]) -> dict[str, str]:

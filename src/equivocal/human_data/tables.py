@@ -101,7 +101,7 @@ def read_trials(
     table = _filter_rows(table, parse_where(where))
     chosen = {theirs: ours for ours, theirs in names.items()}
     # a column that happens to have one of our names, but is not what was asked for, goes
-    clash = [name for name in ("row", *names) if name in table and name not in chosen]
+    clash = [name for name in ("row", "counts", *names) if name in table and name not in chosen]
     table = table.drop(columns=clash).rename(columns=chosen)
     table.insert(0, "row", table.index.to_numpy() + 2)  # the header is line 1
     return _convert_keys(table, ("participant", *PLACES)), names

@@ -106,9 +106,14 @@ def _fit(problem: "_Problem", names: list[str]) -> LogisticFit:
     p = problem.X.shape[1]
     start = np.concatenate([problem.regress()[0], np.ones(len(names))])
     scale = problem.estimate_scale(start)
+
+    def compute(x: np.ndarray) -> tuple[float, np.ndarray]:
+        return problem.compute_criterion(start + scale @ x, scale)
+
+    origin: np.ndarray = np.zeros(len(start))
     found = optimize.minimize(
-        lambda x: problem.compute_criterion(start + scale @ x, scale),
-        np.zeros(len(start)),
+        compute,
+        origin,
         jac=True,
         method="BFGS",
         options={"gtol": 1e-4},
