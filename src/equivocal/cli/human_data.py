@@ -201,10 +201,16 @@ def simulate(
             **{"--items": items, "--measures": measures, "--measure": measure, "--where": where},
             **{"--power": power, "--runs": runs, "--slopes": slopes, "--positions": positions},
         }
+        truth = {"beta": beta, "intercept": intercept, "participant_sd": participant_sd}
+        truth |= {"item_sd": item_sd, "slope_sd": slope_sd, "noise_sd": noise_sd}
+        changed = [name for name, value in truth.items() if value != getattr(Experiment, name)]
+        idle |= {f"--{name.replace('_', '-')}": True for name in changed}
         if given := [name for name, value in idle.items() if value]:
             raise UserError(f"{given[0]} does nothing with --from; leave one of the two out.")
-        many = None if participants is None else _parse_counts(participants, "participants")[0]
-        _simulate_answers(source, folder, asked | {"participants": many, "seed": seed})
+        many = _parse_counts(participants, "participants") if participants else [None]
+        if len(many) > 1:
+            raise UserError("several numbers of participants are for --power; give one.")
+        _simulate_answers(source, folder, asked | {"participants": many[0], "seed": seed})
         return
     options = {f"--{name.replace('_', '-')}": value for name, value in asked.items()}
     _refuse_idle("--from", source, options)
