@@ -124,7 +124,8 @@ def _fit(problem: "_Problem", names: list[str]) -> LogisticFit:
     flat = [name for name, sd in sds.items() if sd < FLAT]
     note, spread = "", np.linalg.pinv(H)[:p, :p]
     if endless := [name for name, sd in sds.items() if sd > ENDLESS]:
-        note = f"the variance of {' and '.join(endless)} grows without end"
+        named = " and ".join(endless)
+        note = f"the variance of {named} has no finite estimate; answers hardly vary within them"
     elif not distance < CLOSE or not np.all(np.diag(spread) > 0):
         note = "the fit did not converge"
     return LogisticFit(
