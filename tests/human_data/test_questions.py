@@ -25,12 +25,14 @@ def test_the_plausible_reading_is_the_likelier_event(tmp_path: Path, garden: Wor
         "a,dog,the dog chases the cat,agent=dog; patient=cat,agent=cat; patient=dog\n"
         "b,dog,the cat chases the dog,agent=cat; patient=dog,agent=dog; patient=cat\n"
         "a,ball,the boy chases the ball,ball=role:patient,ball=role:agent\n"
-        "b,ball,the ball chases the boy,ball=role:agent,ball=role:patient\n",
+        "b,ball,the ball chases the boy,ball=role:agent,ball=role:patient\n"
+        "b,odd,the bone chases the ball,agent=bone; patient=ball,agent=ball; patient=bone\n",
     )
     found = {(q.condition, q.item, q.probe): (q.literal, q.rival, q.plausible) for q in asked}
     assert found["a", "dog", "agent"] == ("dog", "cat", False)
     assert found["b", "dog", "agent"] == ("cat", "dog", True)
     assert found["b", "dog", "patient"] == ("dog", "cat", True)
+    assert found["b", "odd", "agent"] == ("bone", "ball", False)  # neither can be
     assert found["a", "ball", "ball"] == ("role:patient", "role:agent", False)
     assert found["b", "ball", "ball"] == ("role:agent", "role:patient", True)
 
