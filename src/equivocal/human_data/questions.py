@@ -20,10 +20,8 @@ import numpy as np
 from equivocal.errors import UserError
 from equivocal.study.settings import load_study
 from equivocal.suites import CONSTRUCTIONS, load_construction
-from equivocal.world import Utterance, World
-from equivocal.world.derivations import Derivations
+from equivocal.world import Corpus, Utterance, World, name_role_unit
 from equivocal.world.items import Item, load_items
-from equivocal.world.lexicon import name_role_unit
 
 __all__ = ["READINGS", "Question", "find_sentences", "list_questions", "load_sentences"]
 
@@ -62,12 +60,12 @@ def list_questions(items: Iterable[Item], world: World) -> list[Question]:
         Which says what is plausible.
     """
     items = list(items)
-    told = (world.all_derivations if world.is_exact else world.sample(SAMPLED)).derivations
+    told = world.all_derivations if world.is_exact else world.sample(SAMPLED)
     questions = []
     for item in items:
         rivals = item.rivals or _find_rivals(item, items)
         literal, other = (
-            _weigh_reading(told, world, item.utterance, units) if units else 0.0
+            _weigh_reading(told, item.utterance, units) if units else 0.0
             for units in (item.tracked, rivals)
         )
         for probe, unit in item.tracked.items():
@@ -83,10 +81,9 @@ def _find_rivals(item: Item, items: list[Item]) -> dict[str, str]:
     return next(others, {})
 
 
-def _weigh_reading(
-    told: Derivations, world: World, utterance: Utterance, units: dict[str, str]
-) -> float:
+def _weigh_reading(corpus: Corpus, utterance: Utterance, units: dict[str, str]) -> float:
     """Return how likely an event is that has the words of a sentence and answers as in `units`."""
+    world, told = corpus.world, corpus.derivations
     fits = np.ones(len(told), bool)
     words, features = world.lexicon.words, world.lexicon.features
     has_unit = np.vstack([features, np.zeros(features.shape[1], bool)])  # the last: no filler
