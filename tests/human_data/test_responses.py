@@ -65,7 +65,7 @@ def test_scripts_of_answers_and_proportions() -> None:
     ("changes", "message"),
     [
         ({"response": lambda t: t["response"] * 2}, "is 2 in line .*, and --family bin"),
-        ({"response": lambda t: t["chance"]}, "needs 0 or 1; name the value to be counted as 1"),
+        ({"response": lambda t: t["chance"]}, "needs 0 or 1; name another column with --res"),
         ({"response": 1.0}, "is 1 in every trial"),
         ({"counts": 0}, "the number of answers is 0 in line 2, and the number"),
         ({"response": 0.3, "counts": lambda t: 7 + t["row"] % 2}, "is 0.3 in every trial"),

@@ -78,8 +78,8 @@ def _prepare_answers(trials: pd.DataFrame, log: bool) -> Response:
         if bad.any():
             raise UserError(
                 f"{_name_first(trials, bad, 'response')}, and --family binomial needs 0 or 1; name "
-                "the value to be counted as 1 with --response COLUMN=VALUE, give proportions with "
-                "--counts COLUMN, or leave out --family for numbers."
+                "another column with --response, or the value to be counted as 1 with --response "
+                "COLUMN=VALUE, give proportions with --counts, or leave out --family for numbers."
             )
         _check_variance(trials, values)
         return Response(values, binomial=True)
