@@ -1,11 +1,12 @@
 """`equivocal compare` and `equivocal simulate`."""
 
+from math import isnan
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from equivocal.cli.console import out, show_frame
+from equivocal.cli.console import out, show_frame, show_rows
 from equivocal.cli.training import Folder
 from equivocal.errors import UserError
 
@@ -34,7 +35,18 @@ def compare(
         ),
     ] = None,
     response: Annotated[
-        str | None, typer.Option(help="Column of the trials [rt, or else response].")
+        str | None,
+        typer.Option(
+            help="Column of the trials [rt, response or answer]; COLUMN=VALUE is 1 where it holds."
+        ),
+    ] = None,
+    family: Annotated[
+        Literal["gaussian", "binomial"],
+        typer.Option(help="Linear models of numbers, or logistic models of 0 and 1."),
+    ] = "gaussian",
+    counts: Annotated[
+        str | None,
+        typer.Option(help="Column of the trials: how many answers are behind each proportion."),
     ] = None,
     participant: Column = "participant",
     item: Column = "item",
@@ -46,7 +58,19 @@ def compare(
     ] = None,
     control: Annotated[
         list[str] | None,
-        typer.Option(help="A column of either table that all models hold; repeatable."),
+        typer.Option(
+            help="A column of either table that all models hold; `length` and `frequency` are "
+            "computed if need be; repeatable."
+        ),
+    ] = None,
+    spillover: Annotated[
+        int,
+        typer.Option(
+            min=0, max=5, help="Add measures and word controls of so many previous words."
+        ),
+    ] = 0,
+    world: Annotated[
+        str | None, typer.Option(help="The world that the control `frequency` is counted in.")
     ] = None,
     where: Where = None,
     log: Annotated[bool, typer.Option("--log", help="Model the response's logarithm.")] = False,
@@ -68,22 +92,65 @@ def compare(
         position=position,
         word=word,
         response=response,
+        counts=counts,
     )
-    chosen = {"measure": measure or [], "controls": control or [], "where": where or []}
     result = compare_trials(
-        data, measures, folder, columns=columns, log=log, slopes=slopes, **chosen
+        data,
+        measures,
+        folder,
+        columns=columns,
+        measure=measure or [],
+        controls=control or [],
+        where=where or [],
+        family=family,
+        log=log,
+        slopes=slopes,
+        spillover=spillover,
+        world=world,
     )
     for line in result.summary:
         out.print(line, soft_wrap=True)
-    _show_models(result.tables["compare"])
+    _show_models(result.tables["compare"], "log odds" if family == "binomial" else "response")
     out.print(f"wrote {folder / 'compare.csv'}, figures, lme4.R and brms.R", soft_wrap=True)
 
 
 def simulate(
+    source: Annotated[
+        Path | None,
+        typer.Option(
+            "--from", help="A training run or study, whose networks or particles answer questions."
+        ),
+    ] = None,
+    answers: Annotated[
+        int | None,
+        typer.Option(min=2, help="With --from: how often each question is answered [3]."),
+    ] = None,
+    reader: Annotated[
+        Literal["draw", "argmax"] | None,
+        typer.Option(help="With --from: draw answers from beliefs, or give the likeliest [draw]."),
+    ] = None,
+    beliefs: Annotated[
+        Literal["trained", "posterior"] | None,
+        typer.Option(
+            help="With --from: participants are networks, or particles [posterior, if stored]."
+        ),
+    ] = None,
+    sampler: Annotated[
+        str | None, typer.Option(help="With --from: the study's sampler [the first].")
+    ] = None,
+    prior_variance: Annotated[
+        float | None, typer.Option(min=0, help="With --from: of the posterior [the central one].")
+    ] = None,
+    sentences: Annotated[
+        Path | None,
+        typer.Option(help="With --from: a CSV file of sentences [the study's, or shipped ones]."),
+    ] = None,
     participants: Annotated[
-        str, typer.Option(help="How many; several for --power, as 20,40.")
-    ] = "40",
-    items: Annotated[str, typer.Option(help="How many; several for --power, as 12,24.")] = "24",
+        str | None, typer.Option(help="How many; several for --power, as 20,40 [40].")
+    ] = None,
+    items: Annotated[
+        str | None, typer.Option(help="How many; several for --power, as 12,24 [24].")
+    ] = None,
     positions: Annotated[
         int | None, typer.Option(min=1, help="Words in each item of the built-in measures [3].")
     ] = None,
@@ -117,12 +184,39 @@ def simulate(
 ) -> None:
     """Simulate an experiment with a known effect, or (--power) estimate how often it is detected.
 
-    Writes data.csv, measures.csv and truth.toml; with --power power.csv and its figure.
+    Writes data.csv, measures.csv and truth.toml; with --power power.csv and its figure. With --from
+    networks, or particles of their posteriors, answer who did what: data.csv holds their answers
+    and readings.csv how often they differ.
     """
     from equivocal.experiments.human_data import RUNS, simulate_power, simulate_trials
     from equivocal.human_data import Experiment
 
-    counts = _parse_counts(participants, "participants"), _parse_counts(items, "items")
+    asked: dict[str, object] = {
+        **{"answers": answers, "reader": reader, "beliefs": beliefs, "sampler": sampler},
+        **{"prior_variance": prior_variance, "sentences": sentences},
+    }
+    if source is not None:
+        idle: dict[str, object] = {
+            **{"--items": items, "--measures": measures, "--measure": measure, "--where": where},
+            **{"--power": power, "--runs": runs, "--slopes": slopes, "--positions": positions},
+        }
+        truth = {"beta": beta, "intercept": intercept, "participant_sd": participant_sd}
+        truth |= {"item_sd": item_sd, "slope_sd": slope_sd, "noise_sd": noise_sd}
+        changed = [name for name, value in truth.items() if value != getattr(Experiment, name)]
+        idle |= {f"--{name.replace('_', '-')}": True for name in changed}
+        if given := [name for name, value in idle.items() if value]:
+            raise UserError(f"{given[0]} does nothing with --from; leave one of the two out.")
+        many = _parse_counts(participants, "participants") if participants else [None]
+        if len(many) > 1:
+            raise UserError("several numbers of participants are for --power; give one.")
+        _simulate_answers(source, folder, asked | {"participants": many[0], "seed": seed})
+        return
+    options = {f"--{name.replace('_', '-')}": value for name, value in asked.items()}
+    _refuse_idle("--from", source, options)
+    counts = (
+        _parse_counts(participants or "40", "participants"),
+        _parse_counts(items or "24", "items"),
+    )
     if not power and max(map(len, counts)) > 1:
         raise UserError("several numbers of participants or items are for --power; give one each.")
     _refuse_idle("--power", power, {"--runs": runs, "--slopes": slopes})
@@ -155,6 +249,30 @@ def simulate(
     )
 
 
+def _simulate_answers(source: Path, folder: Path, asked: dict[str, Any]) -> None:
+    """Let comprehenders answer, and print how often each reading was given."""
+    from equivocal.experiments.answers import simulate_answers
+
+    given = {name: value for name, value in asked.items() if value is not None}
+    result = simulate_answers(source, folder, **given)
+    for line in result.summary:
+        out.print(line, soft_wrap=True)
+    table = result.tables["readings"]
+    wide = table.pivot(index="condition", columns="measure", values="value")
+    heads = list(dict.fromkeys(table["measure"]))
+    rows = (
+        [name, *("–" if isnan(v) else f"{v:.3f}" for v in wide.loc[name, heads])]
+        for name in dict.fromkeys(table["condition"])
+    )
+    show_rows(["condition", *heads], rows, title="readings by condition")
+    out.print(
+        f"wrote {folder / 'data.csv'}, measures.csv and readings.csv (with intervals); analyse it "
+        f"with `equivocal compare {folder / 'data.csv'} --measures {folder / 'measures.csv'} "
+        "--family binomial --response answer=literal`",
+        soft_wrap=True,
+    )
+
+
 def _refuse_idle(needed: str, there: object, options: dict[str, object]) -> None:
     """Refuse options that would do nothing, rather than pass them over."""
     for name, given in options.items():
@@ -170,13 +288,16 @@ def _parse_counts(text: str, name: str) -> list[int]:
     return sorted({int(part) for part in parts})
 
 
-def _show_models(table: "pd.DataFrame") -> None:
+def _show_models(table: "pd.DataFrame", unit: str) -> None:
     """Print coefficients and criteria, and what was odd about a fit."""
     cells = {"measure": "{measure}", "model": "{model}", "per unit": "{estimate:.4g}"}
     cells |= {"low": "{low:.4g}", "high": "{high:.4g}"}
     cells |= {"ΔAIC": "{delta_aic:.1f}", "ΔBIC": "{delta_bic:.1f}", "p": "{p:.2g}"}
     show_frame(table, cells, title="with and without each measure")
-    out.print("low to high: 95 % interval; Δ above zero: better with the measure than without")
+    out.print(
+        f"per unit: {unit} per unit of the measure; low to high: 95 % interval; Δ above zero: "
+        "better with the measure than without"
+    )
     for text, rows in table[table["note"] != ""].groupby("note", sort=False):
         where = ", ".join(f"{row['measure']} {row['model']}" for row in rows.to_dict("records"))
         out.print(f"note: {where}: {text}", soft_wrap=True)

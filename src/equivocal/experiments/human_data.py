@@ -37,11 +37,19 @@ from equivocal.progress import progress
 from equivocal.store.files import compute_checksum, write_text_atomically
 from equivocal.store.locks import hold_folder
 from equivocal.store.overwrite import announce_overwrite, refuse_foreign_files
+from equivocal.world import World
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["RUNS", "TrialsResult", "compare_trials", "simulate_power", "simulate_trials"]
+__all__ = [
+    "RUNS",
+    "TrialsResult",
+    "check_folder",
+    "compare_trials",
+    "simulate_power",
+    "simulate_trials",
+]
 
 RUNS = 200  # experiments for each point of a power curve
 WORDS = Path("runs/suites/tables/words.csv")  # where `equivocal suites run` writes its measures
@@ -52,8 +60,15 @@ WRITTEN = {
     ),
     "truth": ("data.csv", "measures.csv"),
     "power": ("power.csv", "figures/power.svg", "figures/power.png"),
+    "answers": ("data.csv", "measures.csv", "readings.csv"),
 }
-PLACES = ("data", "measures")  # where the inputs lie is of no matter, what they hold is
+NAMES = {"gaussian": "normal", "binomial": "binomial"}  # of families
+PLACES = (
+    "data",
+    "measures",
+    "from",
+    "sentences",
+)  # where the inputs lie is of no matter, what they hold is
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -62,7 +77,8 @@ class TrialsResult(Result):
 
     `compare_trials` has the tables "compare" (a row for each measure alone and together with the
     others), "unmatched" (trials that were left out) and "trials"; `simulate_trials` "data" and
-    "measures"; `simulate_power` "power", by participants and items.
+    "measures"; `simulate_power` "power", by participants and items; `simulate_answers` "data",
+    "measures" and "readings".
     """
 
     scripts: dict[str, str] = field(default_factory=dict)
@@ -93,8 +109,11 @@ def compare_trials(
     measure: Sequence[str] = (),
     controls: Sequence[str] = (),
     where: Sequence[str] = (),
+    family: str = "gaussian",
     log: bool = False,
     slopes: bool = False,
+    spillover: int = 0,
+    world: str | Path | None = None,
 ) -> TrialsResult:
     """Compare mixed models of people's responses with and without each measure.
 
@@ -112,13 +131,20 @@ def compare_trials(
     measure : sequence of str
         The measures to compare; every column of numbers unless given.
     controls : sequence of str
-        Columns of either table that all models hold.
+        Columns of either table that all models hold; `length` and `frequency` of words are
+        computed where no table has them.
     where : sequence of str
         Keep rows with COLUMN=VALUE only, in the tables that have the column.
+    family : {"gaussian", "binomial"}
+        Linear models of numbers, or logistic models of answers and proportions.
     log : bool
         Model the logarithm of the response.
     slopes : bool
         Let the effect of each measure differ between participants.
+    spillover : int
+        Add the measures, and the controls of words, of so many previous words.
+    world : str or Path, optional
+        The world whose sentences give the control `frequency`.
 
     Returns
     -------
@@ -133,9 +159,19 @@ def compare_trials(
     """
     began, out = monotonic(), Path(out)
     data, measures = Path(data), _find_words() if measures is None else Path(measures)
-    joined = join_files(data, measures, columns or Columns(), measure, controls, where)
+    joined = join_files(
+        data,
+        measures,
+        columns or Columns(),
+        measure,
+        controls,
+        where,
+        spillover=spillover,
+        world=None if world is None else World.load(world),
+    )
     with progress("models") as advance:
-        comparison = compare(joined, log=log, slopes=slopes, advance=advance)
+        comparison = compare(joined, family=family, log=log, slopes=slopes, advance=advance)
+    joined = comparison.joined
     settings = {
         "data": str(data),
         "measures": str(measures),
@@ -144,11 +180,14 @@ def compare_trials(
         "measure": joined.measures,
         "where": list(where),
         "controls": joined.controls,
+        "family": family,
         "log": log,
         "slopes": slopes,
+        "spillover": spillover,
+        **({} if world is None else {"world": str(world)}),
     }
     with hold_folder(out):
-        _check_folder(out, "compare", settings)
+        check_folder(out, "compare", settings)
         trials = joined.trials.rename(columns=name_columns(joined))
         settings["seconds"] = round(monotonic() - began, 3)
         result = TrialsResult(
@@ -209,7 +248,7 @@ def simulate_trials(
         ),
     )
     with hold_folder(out):
-        _check_folder(out, "truth", settings)
+        check_folder(out, "truth", settings)
         result.write(out)
     return result
 
@@ -269,7 +308,7 @@ def simulate_power(
         },
     }
     with hold_folder(out):
-        _check_folder(out, "power", settings)
+        check_folder(out, "power", settings)
         with progress("power") as advance:
             found = estimate_power(
                 experiment,
@@ -296,7 +335,8 @@ def _summarise_trials(comparison: Comparison) -> tuple[str, ...]:
     return (
         f"{len(joined.trials)} of {joined.given} trials joined by {', '.join(joined.keys)}; "
         f"{joined.trials['participant'].nunique()} participants, "
-        f"{joined.trials['item'].nunique()} items; response {response}, normal family",
+        f"{joined.trials['item'].nunique()} items; response {response}, "
+        f"{NAMES[comparison.family]} family",
         *(f"left out: {count}, {reason}" for reason, count in left_out),
         *(f"note: {note}" for note in comparison.notes),
     )
@@ -332,7 +372,7 @@ def _add_versions(settings: dict[str, Any]) -> dict[str, Any]:
     return settings | {"versions": collect_versions()}
 
 
-def _check_folder(folder: Path, name: str, settings: dict[str, Any]) -> None:
+def check_folder(folder: Path, name: str, settings: dict[str, Any]) -> None:
     """Refuse to overwrite a file of the user's; announce that other results are overwritten."""
     mark = folder / f"{name}.toml"
     refuse_foreign_files(mark, WRITTEN[name])

@@ -2,8 +2,13 @@
 
 tables      trials and measures, as they are read, and which column is what
 joins       measures joined to trials, by item and word
+words       measures of previous words; length and frequency
+responses   which responses linear and logistic models can take
 comparison  fixed and random effects; models with and without each measure
 r_scripts   the same models for lme4 and brms
+answers     answers drawn from beliefs: shares, and how often two answers differ
+questions   who did what, asked after a sentence
+participants  networks and particles that answer them
 simulation  experiments with known answers, and how often they find the effect
 
 The fit itself is `equivocal.mixed_models`.

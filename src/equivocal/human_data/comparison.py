@@ -2,18 +2,20 @@
 
     response ~ 1 + controls [+ measure] + (1 | participant) + (1 | item)
 
-Each measure is added *alone* to the model without measures and, where there are several, taken from
+Linear models for numbers, logistic ones for answers (`family`); see `equivocal.mixed_models`. Each
+measure is added *alone* to the model without measures and, where there are several, taken from
 the model that holds them *together*. Criteria and likelihood ratios are by maximum likelihood;
 coefficients, intervals and p-values by REML with Satterthwaite's degrees of freedom, since with few
-items the intervals of maximum likelihood are too short. Measures and controls enter in standard
-deviations over the trials; coefficients are given in those, and per unit. Data that no model can
-take are refused with the reason.
+items the intervals of maximum likelihood are too short. Of logistic models all is by maximum
+likelihood, coefficients are in log odds, and intervals are Wald's. Measures and controls enter in
+standard deviations over the trials; coefficients are given in those, and per unit. Data that no
+model can take are refused with the reason (`equivocal.human_data.responses`).
 
 If the models change, change the R scripts (`equivocal.human_data.r_scripts`) in the same way.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +24,14 @@ from scipy import stats
 
 from equivocal.errors import UserError, join_names
 from equivocal.human_data.joins import Joined
-from equivocal.mixed_models import MixedFit, RandomPart, check_trials, fit_mixed
+from equivocal.human_data.responses import (
+    Response,
+    check_groups,
+    check_separation,
+    note_constant,
+    prepare_response,
+)
+from equivocal.mixed_models import MixedFit, RandomPart, check_trials, fit_logistic, fit_mixed
 from equivocal.progress import Advance
 
 MOST_LEVELS = 5_000  # columns of Z; the fit holds some matrices of that many squared
@@ -49,9 +58,11 @@ class Design:
         self.codes = {
             name: pd.factorize(trials[name], sort=True)[0] for name in ("participant", "item")
         }
-        columns = [np.ones(len(trials))]
+        columns, self.names = [np.ones(len(trials))], list[str]()  # names: but of the intercept
         for name in controls:
-            columns += _code_control(trials[name])
+            coded = _code_control(trials[name])
+            columns += coded
+            self.names += [name] * len(coded)
         self.base = np.column_stack(columns)
         self.width = self.base.shape[1]
         if np.linalg.matrix_rank(self.base) < self.width:
@@ -95,6 +106,7 @@ class Comparison:
 
     joined: Joined
     log: bool
+    family: str
     pairs: list[Pair]  # a row of the table each
     notes: list[str]
     fits: dict[Model, MixedFit]  # by maximum likelihood
@@ -104,6 +116,7 @@ class Comparison:
 def compare(
     joined: Joined,
     *,
+    family: str = "gaussian",
     log: bool = False,
     slopes: bool = False,
     advance: Advance = lambda *_: None,
@@ -115,6 +128,9 @@ def compare(
     ----------
     joined : Joined
         Trials with their measures, as `join` returns them.
+    family : {"gaussian", "binomial"}
+        Linear models of numbers, or logistic models of answers: 0 or 1, or proportions with their
+        `counts`.
     log : bool
         Model the logarithm of the response.
     slopes : bool
@@ -135,9 +151,12 @@ def compare(
         Where the trials cannot be fitted, with the reason.
     """
     trials = joined.trials
-    y = prepare_response(trials["response"].to_numpy(float), log)
+    response = prepare_response(trials, family, log)
+    y = response.values
+    if response.counts is not None:  # proportions without what was lost to rounding
+        joined = replace(joined, trials=trials.assign(response=y))
     check_groups(trials)
-    notes = list(joined.notes)
+    notes = [*joined.notes, *note_constant(trials, response)]
     measures = select_varying(trials, joined.measures, notes)
     notes += _note_positions(joined)
     design = Design(trials, measures, joined.controls)
@@ -152,14 +171,17 @@ def compare(
     most_slopes = max(len(pair.full.slopes) for pair in pairs)
     check_size(counts["participants"], counts["items"], most_slopes, way_out, most_effects)
     check_trials(len(y), design.width + max(len(pair.full.measures) for pair in pairs))
-    fits, restricted = _fit_all(y, design, pairs, advance)
+    for model in dict.fromkeys(pair.full for pair in pairs):
+        check_separation(response, design.build(model)[0], [*design.names, *model.measures])
+    fits, restricted = _fit_all(response, design, pairs, advance)
+    unit = 1.0 if response.binomial else float(y.std(ddof=1))  # log odds are their own
     rows = [
-        {"measure": pair.measure, "model": pair.kind, "trials": len(y)}
+        {"measure": pair.measure, "model": pair.kind, "family": family, "trials": len(y)}
         | counts
-        | _describe_pair(pair, fits, restricted[pair.full], design, float(y.std(ddof=1)))
+        | _describe_pair(pair, fits, restricted[pair.full], design, unit)
         for pair in pairs
     ]
-    return Comparison(joined, log, pairs, notes, fits, pd.DataFrame(rows))
+    return Comparison(joined, log, family, pairs, notes, fits, pd.DataFrame(rows))
 
 
 def _note_positions(joined: Joined) -> list[str]:
@@ -176,16 +198,21 @@ def _note_positions(joined: Joined) -> list[str]:
 
 
 def _fit_all(
-    y: np.ndarray, design: Design, pairs: list[Pair], advance: Advance
+    response: Response, design: Design, pairs: list[Pair], advance: Advance
 ) -> tuple[dict[Model, MixedFit], dict[Model, MixedFit]]:
-    """Fit every model by maximum likelihood, and those with the measure also by REML."""
+    """Fit every model by maximum likelihood, and linear ones with the measure also by REML."""
     tasks = dict.fromkeys((m, False) for pair in pairs for m in (pair.without, pair.full))
-    tasks |= dict.fromkeys((pair.full, True) for pair in pairs)
+    if not response.binomial:
+        tasks |= dict.fromkeys((pair.full, True) for pair in pairs)
     found: dict[bool, dict[Model, MixedFit]] = {False: {}, True: {}}
     for done, (model, reml) in enumerate(tasks, start=1):
-        found[reml][model] = fit_mixed(y, *design.build(model), reml=reml)
+        X, parts = design.build(model)
+        if response.binomial:
+            found[reml][model] = fit_logistic(response.values, X, parts, response.counts)
+        else:
+            found[reml][model] = fit_mixed(response.values, X, parts, reml=reml)
         advance(done, len(tasks), "fitting")
-    return found[False], found[True]
+    return found[False], found[True] or found[False]
 
 
 def _pair_models(measures: list[str], slopes: bool) -> list[Pair]:
@@ -210,8 +237,9 @@ def _describe_pair(
 ) -> dict[str, Any]:
     """Describe a measure: its coefficient by REML, criteria by maximum likelihood, random parts.
 
-    The coefficient is per unit, and in standard deviations of response and measure. Differences of
-    criteria are above zero where they favour the measure.
+    The coefficient is per unit, and per standard deviation of the measure in standard deviations of
+    the `response` (or log odds). Differences of criteria are above zero where they favour the
+    measure.
     """
     k, spread = design.width + pair.full.measures.index(pair.measure), design.spread[pair.measure]
     estimate, (low, high) = float(restricted.coefficients[k]), map(float, restricted.intervals[k])
@@ -242,40 +270,6 @@ def _describe_pair(
         "converged": all(fit.converged for fit in used),
         "note": "; ".join(dict.fromkeys(fit.note for fit in used if fit.note)),
     }
-
-
-def prepare_response(values: np.ndarray, log: bool) -> np.ndarray:
-    """Return numbers that a linear model can be fitted to, or their logarithms."""
-    distinct = np.unique(values)
-    if len(distinct) < 2:
-        raise UserError(f"the response is {distinct[0]:g} in every trial; there is nothing to fit.")
-    if len(distinct) == 2:
-        raise UserError(
-            f"the response has only two values, {distinct[0]:g} and {distinct[1]:g}, and linear "
-            "models are not for these; fit a logistic one in R: glmer(response ~ measure + "
-            "(1 | participant) + (1 | item), family = binomial)."
-        )
-    if not log:
-        return values
-    if distinct[0] <= 0:
-        raise UserError(
-            f"the logarithm needs responses above zero, and one is {distinct[0]:g}; leave out "
-            "--log, or remove those trials."
-        )
-    return np.asarray(np.log(values))
-
-
-def check_groups(trials: pd.DataFrame) -> None:
-    """Refuse trials of a single participant or item, or a single trial of each."""
-    for name in ("participant", "item"):
-        levels = trials[name].nunique()
-        if levels < 2:
-            raise UserError(f"all joined trials have the same {name}; two or more are needed.")
-        if levels == len(trials):
-            raise UserError(
-                f"every {name} has one trial only, so {name}s cannot be separated from noise; "
-                f"is --{name} the right column?"
-            )
 
 
 def check_size(

@@ -13,10 +13,14 @@ import pandas as pd
 
 from equivocal.errors import UserError, check_known, join_names
 from equivocal.human_data import tables
+from equivocal.human_data.words import add_previous_words, add_word_controls, name_with_previous
+from equivocal.world import World
 from equivocal.world.spelling import fold
 
-WORDS = ("position", "word")  # each says which word of a sentence is meant
+ANSWERED = ("response", "counts")
+REPEATED = ("question", "repetition")  # what tells several trials of one word apart
 NO_WORD = "no such word in the measures"
+NO_NUMBER = "the response is not a number"
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,9 @@ def join_files(
     chosen: Sequence[str] = (),
     controls: Sequence[str] = (),
     where: Sequence[str] = (),
+    *,
+    spillover: int = 0,
+    world: World | None = None,
 ) -> Joined:
     """Join the trials and the measures of two CSV files.
 
@@ -55,6 +62,10 @@ def join_files(
         Columns of either table that all models hold, called as the trials call them.
     where : sequence of str
         Keep rows with COLUMN=VALUE only, in the tables that have the column.
+    spillover : int
+        Add the measures, and the controls that are numbers of words, of so many previous words.
+    world : World, optional
+        Whose words give the control `frequency`, where no table has it.
 
     Raises
     ------
@@ -64,8 +75,16 @@ def join_files(
     given, words = tables.open_table(data), tables.open_table(measures)
     tables.check_where(where, given, words)
     trials, names = tables.read_trials(data, columns, where, given)
-    table = tables.read_measures(measures, columns, where, words)
-    joined = join(trials, table, chosen, tables.translate_controls(controls, names), where)
+    controls = tables.translate_controls(controls, names)
+
+    def prepare(table: pd.DataFrame) -> pd.DataFrame:
+        wanted = [name for name in controls if name not in trials]
+        return add_previous_words(add_word_controls(table, wanted, world), spillover)
+
+    table = tables.read_measures(measures, columns, where, words, prepare)
+    chosen = name_with_previous(chosen, spillover)
+    by_word = [name for name in name_with_previous(controls, spillover) if name in table]
+    joined = join(trials, table, chosen, list(dict.fromkeys([*controls, *by_word])), where)
     return replace(joined, columns=names)
 
 
@@ -92,21 +111,24 @@ def join(
     _check_controls(trials, measures, controls)
     by_word = [name for name in controls if name not in trials]
     averaged, notes = average_networks(measures, keys, list(dict.fromkeys([*names, *by_word])))
-    held = dict.fromkeys(["row", "participant", *tables.PLACES, "response", *controls])
+    held = dict.fromkeys(["row", "participant", *tables.PLACES, *REPEATED, *ANSWERED, *controls])
     # a measure may be called like a column of the trials: theirs are not taken
     left = trials[[name for name in held if name in trials and name not in names]]
-    left = left.assign(response=tables.convert_to_numbers(left["response"]))
+    numbers = [name for name in ANSWERED if name in left]
+    left = left.assign(**{name: tables.convert_to_numbers(left[name]) for name in numbers})
     both = left.merge(averaged, on=keys, how="left", indicator="found")
     reasons = _find_reasons(both, trials["response"], keys, names, controls)
     kept = reasons == ""
     if not kept.any():
-        raise UserError(_explain_no_match(both, averaged, reasons, keys))
+        raise UserError(_explain_no_match(both, averaged, reasons, keys, trials["response"]))
     unmatched = both.loc[~kept, ["row", "participant", *keys]].assign(reason=reasons[~kept])
     joined = both[kept].drop(columns=["found"]).reset_index(drop=True)
     if "word" in measures and "word" in joined and "word" not in keys:
         notes += _note_other_words(joined, measures, keys)
     repeated = int(joined.duplicated(["participant", *keys]).sum())
     notes += _note_one_for_all(where, trials, measures, keys, repeated)
+    apart = [name for name in REPEATED if name in joined and name not in names]
+    repeated = int(joined.duplicated(["participant", *keys, *apart]).sum())
     if repeated:
         notes.append(f"{repeated} trials repeat a participant and word; are rows there twice?")
     return Joined(joined, names, list(controls), keys, len(trials), unmatched, notes)
@@ -117,8 +139,8 @@ def _choose_keys(trials: pd.DataFrame, measures: pd.DataFrame) -> list[str]:
     shared = [place for place in tables.PLACES if place in trials and place in measures]
     if "position" in shared and "word" in shared:
         shared.remove("word")  # it is checked instead
-    several = [name for name in WORDS if name in trials and trials[name].nunique() > 1]
-    if several and not {*WORDS} & {*shared}:
+    several = [name for name in tables.WORDS if name in trials and trials[name].nunique() > 1]
+    if several and not {*tables.WORDS} & {*shared}:
         raise UserError(
             f"the trials have a column {several[0]} with several values and the measures have "
             f"none; add it there, or keep one word with --where {several[0]}=VALUE."
@@ -139,7 +161,7 @@ def _note_one_for_all(
     repeated: int,
 ) -> list[str]:
     """Note what --where chose in the measures only, and refuse that for several words."""
-    known = {*WORDS} if {*WORDS} & {*keys} else set()  # one says both
+    known = {*tables.WORDS} if {*tables.WORDS} & {*keys} else set()  # one says both
     notes = []
     for name, value in tables.parse_where(where):
         place = tables.guess_place(name)
@@ -219,7 +241,8 @@ def _find_reasons(
     tests = {
         **{f"no {key}": both[key].isna() for key in ("participant", *keys)},
         "no response": empty,
-        "the response is not a number": both["response"].isna(),
+        NO_NUMBER: both["response"].isna(),
+        **({"no counts": both["counts"].isna()} if "counts" in both else {}),
         NO_WORD: both["found"] != "both",
         **{f"{name} is empty": both[name].isna() for name in (*names, *controls)},
     }
@@ -228,10 +251,20 @@ def _find_reasons(
 
 
 def _explain_no_match(
-    both: pd.DataFrame, averaged: pd.DataFrame, reasons: pd.Series, keys: list[str]
+    both: pd.DataFrame,
+    averaged: pd.DataFrame,
+    reasons: pd.Series,
+    keys: list[str],
+    response: pd.Series,
 ) -> str:
     """Return the sentence for tables of which no trial could be joined."""
     commonest = str(reasons.value_counts().index[0])
+    if commonest == NO_NUMBER:
+        said = join_names(map(str, response.dropna().unique()), most=4)
+        return (
+            f"no response is a number; they are {said}: to model how often one of them was given, "
+            "add --response COLUMN=VALUE and --family binomial."
+        )
     if commonest != NO_WORD:
         return f"no trial is left: in {int((reasons == commonest).sum())}, {commonest}."
     for key in keys:

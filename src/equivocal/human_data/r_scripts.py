@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from equivocal.human_data.comparison import Comparison, Model, is_numeric
-from equivocal.human_data.joins import Joined
+from equivocal.human_data.joins import REPEATED, Joined
 from equivocal.human_data.tables import PLACES
 from equivocal.human_data.tables import RESERVED as TAKEN
 
@@ -19,7 +19,7 @@ __all__ = ["SCRIPTS", "name_columns", "write_script"]
 SCRIPTS = ("lme4.R", "brms.R")
 RESERVED = {"if", "else", "repeat", "while", "function", "for", "next", "break", "in"}
 RESERVED |= {"TRUE", "FALSE", "NULL", "Inf", "NaN", "NA"}
-OURS = {*PLACES, *TAKEN}  # columns of trials.csv beside measures and controls
+OURS = {*PLACES, *TAKEN, *REPEATED}  # columns of trials.csv beside measures and controls
 
 
 def choose_r_names(names: Iterable[str]) -> dict[str, str]:
@@ -49,14 +49,19 @@ def name_columns(joined: Joined) -> dict[str, str]:
     return choose_r_names([*joined.controls, *joined.measures])
 
 
-def write_formula(comparison: Comparison, model: Model) -> str:
-    """Write a model as lme4 and brms read it; `z_NAME` is NAME in standard deviations."""
+def write_formula(comparison: Comparison, model: Model, *, counted: bool = False) -> str:
+    """Write a model as lme4 and brms read it; `z_NAME` is NAME in standard deviations.
+
+    `counted`: with proportions as brms has them.
+    """
     names = name_columns(comparison.joined)
     fixed = ["1", *(names[name] for name in comparison.joined.controls)]
     fixed += [f"z_{names[name]}" for name in model.measures]
     slopes = [f"(0 + z_{names[name]} | participant)" for name in model.slopes]
     random = ["(1 | participant)", "(1 | item)", *slopes]
     response = "log(response)" if comparison.log else "response"
+    if counted:
+        response = "ones | trials(counts)"
     return f"{response} ~ {' + '.join([*fixed, *random])}"
 
 
@@ -65,7 +70,7 @@ def write_script(comparison: Comparison, name: str) -> str:
     joined, names = comparison.joined, name_columns(comparison.joined)
     labels = [names[name] for name in joined.controls if not is_numeric(joined.trials[name])]
     used = dict.fromkeys(measure for model in comparison.fits for measure in model.measures)
-    models = list(comparison.fits)
+    models, proportions = list(comparison.fits), "counts" in joined.trials
     environment = Environment(
         loader=PackageLoader("equivocal.human_data"),
         undefined=StrictUndefined,
@@ -75,6 +80,11 @@ def write_script(comparison: Comparison, name: str) -> str:
     return environment.get_template(f"{name}.j2").render(
         factors=["participant", "item", *labels],
         measures=[names[measure] for measure in used],
-        fits=[(write_formula(comparison, model), fit) for model, fit in comparison.fits.items()],
+        fits=[
+            (write_formula(comparison, model, counted=proportions and name == "brms.R"), fit)
+            for model, fit in comparison.fits.items()
+        ],
+        binomial=comparison.family == "binomial",
+        proportions=proportions,
         pairs=[(p, models.index(p.full), models.index(p.without)) for p in comparison.pairs],
     )

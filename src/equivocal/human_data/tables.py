@@ -12,7 +12,7 @@ without positions, every word of a sentence would be joined to the measure of on
 
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from equivocal.errors import UserError, check_known, did_you_mean, join_names
 from equivocal.store import read_table
 
 PLACES = ("item", "condition", "position", "word")  # what says which word of which sentence
+WORDS = ("position", "word")  # each says which word of a sentence is meant
 NEEDED = ("participant", "item", "response")
 OTHER_NAMES = {
     "participant": ("subject", "subj", "sub", "ppt", "participant_id", "subject_id", "id"),
@@ -30,18 +31,27 @@ OTHER_NAMES = {
     "condition": ("cond",),
     "position": ("word_position", "word_number", "word_pos", "region", "word_nr", "wordnum"),
     "word": ("token",),
-    "response": ("rt", "reading_time", "n400", "amplitude", "response_time"),
+    "response": ("rt", "reading_time", "n400", "amplitude", "response_time", "answer"),
+    "counts": ("count", "n", "trials", "answers"),
 }
 NETWORK = "network"  # measures are averaged over it
 WHOLE = 2**53  # beyond that floating point skips whole numbers
-RESERVED = ("row", "participant", "response", "found")  # names of ours in the joined table
+RESERVED = (
+    "row",
+    "participant",
+    "response",
+    "counts",
+    "found",
+)  # names of ours in the joined table
 
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
     """What the columns of the trial table are called.
 
-    `response` is `rt` unless given, or `response` where that is all there is.
+    `response` is `rt` unless given, or `response` or `answer` where that is all there is. Given as
+    COLUMN=VALUE it is 1 where the column has that value, and 0 elsewhere. `counts` are the numbers
+    of answers behind proportions.
     """
 
     participant: str = "participant"
@@ -50,6 +60,7 @@ class Columns:
     position: str = "position"
     word: str = "word"
     response: str | None = None
+    counts: str | None = None
 
 
 def open_table(path: Path, where: Sequence[str] = ()) -> pd.DataFrame:
@@ -85,19 +96,38 @@ def read_trials(
     names : dict
         What each of our columns is called in the file.
     """
-    table = open_table(path, where) if table is None else table
+    table = _mark_answers(open_table(path, where) if table is None else table, columns.response)
     names = find_columns(path, list(table.columns), columns)
-    table = _filter_rows(table, where)
+    table = _filter_rows(table, parse_where(where))
     chosen = {theirs: ours for ours, theirs in names.items()}
     # a column that happens to have one of our names, but is not what was asked for, goes
-    clash = [name for name in ("row", *names) if name in table and name not in chosen]
+    clash = [name for name in ("row", "counts", *names) if name in table and name not in chosen]
     table = table.drop(columns=clash).rename(columns=chosen)
     table.insert(0, "row", table.index.to_numpy() + 2)  # the header is line 1
     return _convert_keys(table, ("participant", *PLACES)), names
 
 
+def _mark_answers(table: pd.DataFrame, response: str | None) -> pd.DataFrame:
+    """Add COLUMN=VALUE, if that is the response, as a column of zeros and ones."""
+    if response is None or "=" not in response or response in table:
+        return table
+    ((name, value),) = parse_where([response], "--response")
+    check_known(name, list(table.columns), "column", f"--response {response}: ")
+    present = _convert_to_keys(table[name])
+    if not (present == value).any():
+        values = map(str, present.dropna().unique())
+        raise UserError(
+            f"--response {response}: no row has it; values of {name} are {join_names(values)}."
+        )
+    return table.assign(**{response: (present == value).astype(float).mask(present.isna())})
+
+
 def read_measures(
-    path: Path, columns: Columns, where: Sequence[str] = (), table: pd.DataFrame | None = None
+    path: Path,
+    columns: Columns,
+    where: Sequence[str] = (),
+    table: pd.DataFrame | None = None,
+    prepare: Callable[[pd.DataFrame], pd.DataFrame] = lambda table: table,
 ) -> pd.DataFrame:
     """Read measures from a CSV file, with a column for each.
 
@@ -109,10 +139,20 @@ def read_measures(
         Item, condition, position and word may be called as in the trial table, or as we call them.
     where, table
         As in `read_trials`.
+    prepare : callable
+        Adds columns to the table while it still has every word of a sentence.
     """
     table = open_table(path, where) if table is None else table
     theirs = {getattr(columns, place): place for place in PLACES if place not in table}
-    table = _convert_keys(_filter_rows(table, where).rename(columns=theirs), PLACES)
+    pairs = [(theirs.get(name, name), value) for name, value in parse_where(where)]
+    table = _convert_keys(table.rename(columns=theirs), PLACES)
+    words = [pair for pair in pairs if pair[0] in WORDS]
+    table = _filter_rows(table, [pair for pair in pairs if pair not in words])
+    return _filter_rows(prepare(_check_measures(table, path)), words)
+
+
+def _check_measures(table: pd.DataFrame, path: Path) -> pd.DataFrame:
+    """Return measures with a column for each, or refuse a table that holds none."""
     if "item" not in table:
         raise UserError(explain_missing(path, "item", "item", list(table.columns), option=False))
     if {"measure", "value"} <= set(table.columns):
@@ -137,9 +177,9 @@ def _spread_measures(table: pd.DataFrame, path: Path) -> pd.DataFrame:
     return wide.reset_index().rename_axis(columns=None).rename(columns=str)
 
 
-def _filter_rows(table: pd.DataFrame, where: Iterable[str]) -> pd.DataFrame:
-    """Keep rows in which COLUMN=VALUE holds; a table without that column is left as it is."""
-    for name, value in parse_where(where):
+def _filter_rows(table: pd.DataFrame, where: Iterable[tuple[str, str]]) -> pd.DataFrame:
+    """Keep rows in which a column has a value; a table without that column is left as it is."""
+    for name, value in where:
         if name not in table:
             continue
         present = _convert_to_keys(table[name])
@@ -156,7 +196,7 @@ def _filter_rows(table: pd.DataFrame, where: Iterable[str]) -> pd.DataFrame:
     return table
 
 
-def parse_where(where: Iterable[str]) -> list[tuple[str, str]]:
+def parse_where(where: Iterable[str], option: str = "--where") -> list[tuple[str, str]]:
     """Split COLUMN=VALUE into columns and values.
 
     >>> parse_where(["position = 3", "suite=cloze_probability"])
@@ -166,7 +206,7 @@ def parse_where(where: Iterable[str]) -> list[tuple[str, str]]:
     for condition in where:
         name, sign, value = (part.strip() for part in condition.partition("="))
         if not sign or not name:
-            raise UserError(f"--where {condition!r} is not COLUMN=VALUE; write as position=3.")
+            raise UserError(f"{option} {condition!r} is not COLUMN=VALUE; write as position=3.")
         pairs.append((name, value))
     return pairs
 
@@ -226,7 +266,8 @@ def convert_to_numbers(values: pd.Series) -> pd.Series:
 
 def find_columns(path: Path, present: Sequence[str], columns: Columns) -> dict[str, str]:
     """Return the column for each of our names, once none that is needed or asked for is missing."""
-    names = asdict(replace(columns, response=columns.response or _choose_response(path, present)))
+    whole = replace(columns, response=columns.response or _choose_response(path, present))
+    names = {role: name for role, name in asdict(whole).items() if name is not None}
     for name in names.values():
         roles = [f"--{role}" for role in names if names[role] == name]
         if len(roles) > 1:
@@ -235,7 +276,7 @@ def find_columns(path: Path, present: Sequence[str], columns: Columns) -> dict[s
     for role, name in names.items():
         if name in present:
             continue
-        if role in NEEDED or name != role:
+        if role in (*NEEDED, "counts") or name != role:
             raise UserError(explain_missing(path, name, role, present))
         likely = [other for other in _guess_columns(role, present) if other not in names.values()]
         if likely:
@@ -247,9 +288,11 @@ def find_columns(path: Path, present: Sequence[str], columns: Columns) -> dict[s
 
 
 def _choose_response(path: Path, present: Sequence[str]) -> str:
-    """Choose `rt` or `response`; the latter may be a button beside the `RT` of pressing it."""
-    if "rt" in present or "response" not in present:
+    """Choose `rt`, `response` or `answer`; the second may be a button beside the `RT` of it."""
+    if "rt" in present or not {"response", "answer"} & {*present}:
         return "rt"
+    if "response" not in present:
+        return "answer"
     likely = _guess_columns("response", present)
     if len(likely) > 1:
         raise UserError(

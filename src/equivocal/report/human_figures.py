@@ -34,7 +34,8 @@ def draw_comparison(table: pd.DataFrame) -> Figure:
         axes.axvline(0, color="0.5", lw=0.8, zorder=0)
     left.set_yticks(range(len(names)), names)
     left.set_ylim(len(names) - 0.5, -0.5)
-    left.set_xlabel("coefficient, sd of response per sd of measure")
+    unit = "log odds" if (table["family"] == "binomial").all() else "sd of response"
+    left.set_xlabel(f"coefficient, {unit} per sd of measure")
     right.set_xlabel("AIC without − AIC with")
     right.tick_params(axis="y", length=0)
     if table["delta_aic"].abs().max() > 100:  # or the small ones would lie on the zero line

@@ -153,6 +153,30 @@ class Study:
         infer_posterior(collect(job.network), sampler, job.variance, seed).save(path)
         return [path]
 
+    @property
+    def sampled_units(self) -> tuple[str, ...]:
+        """The units that posteriors are of, in their order."""
+        return tuple(self._units)
+
+    def find_posteriors(self) -> dict[tuple[str, float], Callable[[int], Posterior]]:
+        """Find the posteriors that are finished for every network.
+
+        Returns
+        -------
+        dict
+            By sampler and prior variance: a function that loads that of a network, by its number.
+        """
+        damaged = {*self.store.find_damaged(*(job.name for job in self._jobs))}
+        ready: dict[tuple[str, float], list[bool]] = {}
+        for job in self._jobs:
+            path = job.locate(self.folder)
+            whole = path.exists() and path not in damaged
+            ready.setdefault((job.sampler, job.variance), []).append(whole)
+        return {how: partial(self._load, *how) for how, each in ready.items() if all(each)}
+
+    def _load(self, sampler: str, variance: float, network: int) -> Posterior:
+        return Posterior.load(_Job(sampler, variance, network).locate(self.folder))
+
     def probe(self, on_step: Advance) -> None:
         """Ask the stimuli, follow the effect along τ, and compare with the exact posterior."""
         posteriors = [job.locate(self.folder) for job in self._jobs]
@@ -183,7 +207,7 @@ class Study:
     def _write_activations(self) -> list[Path]:
         dataset = activations.compute_activations(
             self.run.networks,
-            lambda *job: Posterior.load(_Job(*job).locate(self.folder)),
+            self._load,
             self.stimuli,
             self.settings,
         )

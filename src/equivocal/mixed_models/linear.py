@@ -15,11 +15,12 @@ number of participants and items, however many trials there are.
 Bates, Mächler, Bolker & Walker (2015), J. Stat. Softw. 67(1), section 3, with ψ for their
 squared θ. Degrees of freedom by Satterthwaite's formula, as in Kuznetsova, Brockhoff & Christensen
 (2017), J. Stat. Softw. 82(13). Nothing here knows where the numbers come from: arrays in, fit out.
-The module stands alone because both `study` and `human_data` fit such models, and neither imports
+The package stands alone because both `study` and `human_data` fit such models, and neither imports
 the other.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
@@ -30,7 +31,7 @@ from threadpoolctl import ThreadpoolController
 
 from equivocal.errors import UserError
 
-__all__ = ["LEVEL", "MixedFit", "RandomPart", "check_trials", "fit_mixed"]
+__all__ = ["LEVEL", "MixedFit", "RandomPart", "check_trials", "fit_mixed", "limit_threads"]
 
 LEVEL = 0.95  # of intervals
 SMALL = 400  # columns of Z; threads do more harm than good to matrices of this size (on a busy
@@ -146,8 +147,16 @@ def fit_mixed(
     """
     check_trials(len(y), X.shape[1])
     columns = sum(int(part.level.max()) + 1 for part in parts)
-    with _find_threads().limit(limits=1 if columns < SMALL else None, user_api="blas"):
+    with limit_threads(columns < SMALL):
         return _fit(y, X, parts, reml)
+
+
+def limit_threads(small: bool) -> AbstractContextManager[object]:
+    """Return a context in which BLAS uses one thread if matrices are small."""
+    limit: AbstractContextManager[object] = _find_threads().limit(
+        limits=1 if small else None, user_api="blas"
+    )
+    return limit
 
 
 @cache

@@ -1,0 +1,95 @@
+"""How long mixed models of a reading experiment take: linear and logistic, one fit and all of them.
+
+    python -m benchmarks.mixed_models            100 participants × 60 items × 10 words
+    python -m benchmarks.mixed_models --quick    does it still work? seconds
+
+`fit`: one model with a measure, intercepts for participants and items; `slopes`: with slopes for
+participants as well; `compare`: all that `equivocal compare` fits for one measure (with and without
+it, linear models also by REML) and checks before. Seconds of processor time, which other work on
+the machine hardly changes, and of the clock; the median of three. The goal is 3 s for a fit.
+
+Writes `benchmarks/results/mixed_models.json` (`--quick`: `quick/mixed_models.json`).
+"""
+
+import json
+from collections.abc import Callable
+from statistics import median
+from time import perf_counter, process_time
+from typing import Annotated, Any
+
+import numpy as np
+import pandas as pd
+import typer
+from scipy.special import expit
+
+from benchmarks.machine import RESULTS, machine_facts
+from equivocal.human_data import Experiment, compare, simulate
+from equivocal.human_data.joins import Joined, join
+from equivocal.mixed_models import RandomPart, fit_logistic, fit_mixed
+from equivocal.store.files import write_text_atomically
+
+REPEATS = 3
+
+
+def make_trials(participants: int, items: int, words: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Make trials with a reading time and an answer each, and their measures."""
+    truth = Experiment(participants=participants, items=items, positions=words, slope_sd=10.0)
+    trials, measures, _ = simulate(truth)
+    odds = (trials["rt"] - trials["rt"].mean()) / 100
+    answer = np.random.default_rng(1).random(len(trials)) < expit(odds)
+    trials = trials.assign(row=np.arange(len(trials)) + 2, answer=answer.astype(float))
+    return trials, measures[["item", "position", "surprise"]]
+
+
+def measure_seconds(call: Callable[[], Any]) -> dict[str, float]:
+    """Return the median seconds of a call, on the processor and by the clock."""
+    used, took = [], []
+    for _ in range(REPEATS):
+        began, started = process_time(), perf_counter()
+        call()
+        used.append(process_time() - began)
+        took.append(perf_counter() - started)
+    return {"processor": round(median(used), 3), "clock": round(median(took), 3)}
+
+
+def list_tasks(joined: dict[str, Joined]) -> dict[str, Callable[[], Any]]:
+    """List what is measured, by name."""
+    trials = joined["gaussian"].trials
+    x = trials["surprise"].to_numpy()
+    X = np.column_stack([np.ones(len(x)), (x - x.mean()) / x.std()])
+    codes = {name: pd.factorize(trials[name])[0] for name in ("participant", "item")}
+    parts = [RandomPart(name, level) for name, level in codes.items()]
+    slopes = [*parts, RandomPart("slope", codes["participant"], X[:, 1])]
+    times = trials["response"].to_numpy()
+    answers = joined["binomial"].trials["response"].to_numpy()
+    return {
+        "linear fit": lambda: fit_mixed(times, X, parts, reml=True),
+        "linear fit, slopes": lambda: fit_mixed(times, X, slopes, reml=True),
+        "linear compare": lambda: compare(joined["gaussian"]),
+        "logistic fit": lambda: fit_logistic(answers, X, parts),
+        "logistic fit, slopes": lambda: fit_logistic(answers, X, slopes),
+        "logistic compare": lambda: compare(joined["binomial"], family="binomial"),
+    }
+
+
+def main(
+    quick: Annotated[bool, typer.Option("--quick", help="A small experiment.")] = False,
+) -> None:
+    """Measure, print and write."""
+    sizes = (12, 8, 2) if quick else (100, 60, 10)
+    trials, measures = make_trials(*sizes)
+    columns = {"gaussian": "rt", "binomial": "answer"}
+    joined = {f: join(trials.assign(response=trials[c]), measures) for f, c in columns.items()}
+    found = {name: measure_seconds(call) for name, call in list_tasks(joined).items()}
+    for name, seconds in found.items():
+        print(f"{name:22} {seconds['processor']:7.3f} s processor {seconds['clock']:7.3f} s clock")
+    about = dict(zip(("participants", "items", "words"), sizes, strict=True))
+    content = {"machine": machine_facts(), "trials": about, "seconds": found}
+    folder = RESULTS / "quick" if quick else RESULTS
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    write_text_atomically(folder / "mixed_models.json", text)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,225 @@
+"""Trials of simulated participants: comprehenders that answer who did what, several times each.
+
+    answers.toml: data.csv, measures.csv, readings.csv
+
+`data.csv` has a row for each answer and `measures.csv` one for each sentence, so that `equivocal
+compare` and R can take them as they are. `readings.csv` has the shares of readings, w, b and w/b by
+condition. What an answer, a participant or w is, is defined in `equivocal.human_data`.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from equivocal.errors import UserError
+from equivocal.experiments.human_data import TrialsResult, check_folder
+from equivocal.human_data.answers import (
+    choose_likeliest,
+    count_answers,
+    draw_answers,
+    summarise_answers,
+)
+from equivocal.human_data.participants import believe_answers, open_comprehenders
+from equivocal.human_data.questions import READINGS, Question, list_questions
+from equivocal.machine import collect_versions
+from equivocal.progress import progress
+from equivocal.store.files import compute_checksum
+from equivocal.store.locks import hold_folder
+
+__all__ = ["ALL", "READERS", "simulate_answers"]
+
+READERS = ("draw", "argmax")
+ALL = "all conditions"
+MOST_ANSWERS = 1_000
+
+
+def simulate_answers(
+    source: str | Path,
+    out: str | Path = "runs/simulated",
+    *,
+    answers: int = 3,
+    reader: str = "draw",
+    beliefs: str | None = None,
+    participants: int | None = None,
+    sampler: str | None = None,
+    prior_variance: float | None = None,
+    sentences: str | Path | None = None,
+    seed: int = 0,
+) -> TrialsResult:
+    """Let trained networks, or particles of their posteriors, answer questions as participants do.
+
+    Parameters
+    ----------
+    source : str or Path
+        The folder of a training run or a study.
+    out : str or Path
+        Folder for the results.
+    answers : int
+        How often each participant answers each question; two or more.
+    reader : {"draw", "argmax"}
+        Whether answers are drawn from beliefs, or are the likeliest.
+    beliefs : {"trained", "posterior"}, optional
+        Whether participants are networks or particles; particles where the study has posteriors.
+    participants : int, optional
+        How many; every network, or five particles of each.
+    sampler : str, optional
+        Of the study's posteriors; its first unless given.
+    prior_variance : float, optional
+        Of the posterior; the central one unless given.
+    sentences : str or Path, optional
+        A CSV file of sentences; those of the study, or shipped ones, unless given.
+    seed : int
+        The same seed gives the same answers.
+
+    Returns
+    -------
+    TrialsResult
+        Tables "data", "measures" and "readings", already written to `out`.
+
+    Raises
+    ------
+    UserError
+        Where there are no networks, sentences or posteriors, or a file of the user's would be
+        overwritten.
+    """
+    if reader not in READERS:
+        raise UserError(f"reader (--reader) must be {' or '.join(READERS)}, got {reader!r:.80}.")
+    if not 2 <= answers <= MOST_ANSWERS:
+        raise UserError(f"answers (--answers) must be from 2 to {MOST_ANSWERS}, got {answers}.")
+    source, out, path = Path(source), Path(out), None if sentences is None else Path(sentences)
+    with progress("participants") as advance:
+        who = open_comprehenders(source, path)
+        questions = list_questions(who.items, who.run.world)
+        names, believed, about = believe_answers(
+            who,
+            questions,
+            beliefs=beliefs,
+            participants=participants,
+            sampler=sampler,
+            variance=prior_variance,
+            seed=seed,
+            advance=advance,
+        )
+    rng = np.random.default_rng([seed, 1])
+    if reader == "draw":
+        given = draw_answers(believed, answers, rng)
+    else:
+        given = choose_likeliest(believed, answers)
+    codes = _name_readings(given, questions)
+    readings = tabulate_readings(codes, questions, seed)
+    settings: dict[str, Any] = {
+        "from": str(source),
+        "run": compute_checksum(who.place / "run.toml") or "",
+        "sentences": who.source if path is None else str(path),
+        "inputs": {} if path is None else {"sentences": compute_checksum(path) or ""},
+        **about,
+        "participants": len(names),
+        "answers": answers,
+        "reader": reader,
+        "seed": seed,
+    }
+    result = TrialsResult(
+        name="answers",
+        tables={
+            "data": _tabulate_answers(codes, questions, names),
+            "measures": _tabulate_sentences(questions),
+            "readings": readings,
+        },
+        settings=settings | {"versions": collect_versions()},
+        summary=_summarise(names, questions, answers, readings, who.source),
+    )
+    with hold_folder(out):
+        check_folder(out, "answers", settings)
+        result.write(out)
+    return result
+
+
+def _name_readings(given: np.ndarray, questions: Sequence[Question]) -> np.ndarray:
+    """Turn options (literal, rival, anything else) into `READINGS`, by number.
+
+    A rival that the world does not favour is one of the other readings.
+    """
+    plausible = np.array([question.plausible for question in questions])[None, :, None]
+    return np.where((given == 1) & ~plausible, 2, given)
+
+
+def tabulate_readings(
+    codes: np.ndarray, questions: Sequence[Question], seed: int = 0
+) -> pd.DataFrame:
+    """Tabulate shares of readings, w, b and w/b, for each condition and for all together.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (participants, questions, answers)
+        Numbers of `READINGS`.
+    questions : sequence of Question
+        What was asked.
+    seed : int
+        Of the bootstrap.
+    """
+    conditions = list(dict.fromkeys(question.condition for question in questions))
+    rows = []
+    for condition in [*conditions, *([ALL] if len(conditions) > 1 else [])]:
+        chosen = [n for n, q in enumerate(questions) if condition in (ALL, q.condition)]
+        answered = count_answers(codes[:, chosen], len(READINGS))
+        items = [questions[n].item for n in chosen]
+        sizes = {"participants": len(codes), "items": len(set(items)), "questions": len(chosen)}
+        for name, found in summarise_answers(answered, items, READINGS, seed=seed).items():
+            rows.append({"condition": condition, "measure": name, **found._asdict(), **sizes})
+    return pd.DataFrame(rows)
+
+
+def _tabulate_answers(
+    codes: np.ndarray, questions: Sequence[Question], names: Sequence[str]
+) -> pd.DataFrame:
+    """Return a row for each answer."""
+    P, N, R = np.indices(codes.shape).reshape(3, -1)
+    places = {
+        "item": [question.item for question in questions],
+        "condition": [question.condition for question in questions],
+        "question": [question.probe for question in questions],
+    }
+    return pd.DataFrame(
+        {
+            "participant": np.array(names)[P],
+            **{name: np.array(values)[N] for name, values in places.items()},
+            "repetition": R + 1,
+            "answer": np.array(READINGS)[codes.ravel()],
+        }
+    )
+
+
+def _tabulate_sentences(questions: Sequence[Question]) -> pd.DataFrame:
+    """Return a row for each sentence, with the measures that `equivocal compare` can test."""
+    rows = {
+        (q.item, q.condition): {"implausible": int(q.plausible), "words": len(q.utterance)}
+        for q in questions
+    }
+    return pd.DataFrame(
+        {"item": item, "condition": condition, **values}
+        for (item, condition), values in rows.items()
+    )
+
+
+def _summarise(
+    names: Sequence[str],
+    questions: Sequence[Question],
+    answers: int,
+    readings: pd.DataFrame,
+    source: str,
+) -> tuple[str, ...]:
+    """Say who answered what, and how often answers differ."""
+    last = readings["condition"].iloc[-1]
+    found = readings[readings["condition"] == last].set_index("measure")
+    texts = []
+    for name in ("w", "b", "w/b"):
+        value, low, high = found.loc[name, ["value", "low", "high"]]
+        texts.append(f"{name} {value:.3f} ({low:.3f} to {high:.3f})")
+    return (
+        f"{len(names) * len(questions) * answers} answers of {len(names)} participants to "
+        f"{len(questions)} questions about {source}",
+        f"two answers of one participant differ with w, of two with b: {', '.join(texts)}",
+    )

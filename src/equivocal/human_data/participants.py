@@ -1,0 +1,268 @@
+"""Simulated participants: comprehenders who answer questions, each with beliefs of its own.
+
+trained    a participant is a network
+posterior  a participant is a particle of a network's posterior: the stored one of a study, or one
+           that is sampled now
+
+A unit's activation is the degree of belief that it belongs to the answer. Answers exclude each
+other, so what literal and rival leave of one is believed of others (`share_beliefs`). Particles of
+one network share its features: they are less different from each other than networks are.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from scipy.special import expit
+
+from equivocal.errors import UserError, check_known, join_names
+from equivocal.gestalt import Network, Run
+from equivocal.human_data.answers import share_beliefs
+from equivocal.human_data.questions import Question, find_sentences, load_sentences
+from equivocal.inference import collect_last_layer, infer_posterior
+from equivocal.progress import Advance
+from equivocal.sampling import Posterior
+from equivocal.study import Study, open_study
+from equivocal.suites.measurement import ROWS, SAMPLER, VARIANCE
+from equivocal.world.items import Item
+
+__all__ = ["Comprehenders", "believe_answers", "open_comprehenders", "take_particles"]
+
+PER_NETWORK = 5  # particles, unless more are wanted
+SAMPLED_NOW = "sampled now"  # the name of a posterior that no study has stored
+
+
+@dataclass(frozen=True, eq=False)
+class Comprehenders:
+    """Networks, their stored posteriors if any, and the sentences that they are asked about."""
+
+    place: Path  # of the networks
+    run: Run
+    study: Study | None
+    items: list[Item]
+    source: str  # of the sentences
+    posteriors: dict[tuple[str, float], Callable[[int], Posterior]] = field(default_factory=dict)
+    units: tuple[str, ...] = ()  # of stored posteriors
+
+
+def open_comprehenders(folder: Path, sentences: Path | None = None) -> Comprehenders:
+    """Open the networks of a folder, with stored posteriors and sentences.
+
+    Parameters
+    ----------
+    folder : Path
+        Of `equivocal train`, `reproduce` or another study, `suites run` or `constructions run`.
+    sentences : Path, optional
+        The user's own; otherwise those of the study, or those that are shipped for the world.
+
+    Raises
+    ------
+    UserError
+        Where there are no networks or no sentences.
+    """
+    place = _locate_run(folder)
+    run = Run.load(place)
+    study = open_study(place) if (place / "settings.toml").exists() else None
+    if study is not None:
+        study.run = run
+    if sentences is not None:
+        items, source = load_sentences(sentences, run.world), str(sentences)
+    elif study is not None:
+        items, source = list(study.stimuli.rows.values()), f"the stimuli of {folder}"
+    else:
+        items, source = find_sentences(run.world)
+    if study is None:
+        return Comprehenders(place, run, None, items, source)
+    stored = study.find_posteriors()
+    return Comprehenders(place, run, study, items, source, stored, study.sampled_units)
+
+
+def _locate_run(folder: Path) -> Path:
+    """Return the folder itself, or the only one of its networks."""
+    if not folder.is_dir():
+        raise UserError(
+            f"there is no folder {folder}; `equivocal train --out {folder}` makes networks, and "
+            "`equivocal reproduce` a study."
+        )
+    if (folder / "run.toml").exists():
+        return folder
+    inner = sorted(path.parent for path in folder.glob("networks/*/run.toml"))
+    if len(inner) > 1:
+        raise UserError(
+            f"{folder} holds networks of several worlds; give one of {join_names(map(str, inner))}."
+        )
+    return inner[0] if inner else folder  # which has no run, as `Run.load` explains
+
+
+def believe_answers(
+    who: Comprehenders,
+    questions: Sequence[Question],
+    *,
+    beliefs: str | None = None,
+    participants: int | None = None,
+    sampler: str | None = None,
+    variance: float | None = None,
+    seed: int = 0,
+    advance: Advance = lambda *_: None,
+) -> tuple[list[str], np.ndarray, dict[str, object]]:
+    """Compute what participants believe of the answers to questions.
+
+    Parameters
+    ----------
+    who : Comprehenders
+        Networks and their posteriors.
+    questions : sequence of Question
+        What they are asked.
+    beliefs : {"trained", "posterior"}, optional
+        Whether participants are networks or particles; particles where posteriors are stored.
+    participants : int, optional
+        How many, spread evenly over networks; every network, or five particles of each.
+    sampler, variance : optional
+        Of the posterior; those of the study's first sampler and central prior.
+    seed : int
+        Of particles that are drawn now.
+    advance : callable
+        Called with the number of networks done, the total and what is done.
+
+    Returns
+    -------
+    names : list of str
+        Of the participants.
+    beliefs : ndarray of shape (participants, questions, 3)
+        Probabilities of the literal answer, its rival and any other.
+    about : dict
+        Which beliefs they are.
+    """
+    beliefs = beliefs or ("posterior" if who.posteriors else "trained")
+    networks = len(who.run.networks)
+    count = participants or (networks if beliefs == "trained" else PER_NETWORK * networks)
+    if beliefs == "trained":
+        if sampler is not None or variance is not None:
+            raise UserError("a sampler and a prior variance are for --beliefs posterior; add that.")
+        if count > networks:
+            raise UserError(
+                f"{count} participants are wanted and there are {networks} networks; lower "
+                "--participants, train more, or let particles answer with --beliefs posterior."
+            )
+    chosen = None if beliefs == "trained" else _choose_posterior(who, questions, sampler, variance)
+    names, found = list[str](), []
+    sizes = [len(part) for part in np.array_split(np.arange(count), min(networks, count))]
+    for index, size in enumerate(sizes):
+        advance(index, len(sizes), f"network {index}")
+        layers = _find_layers(who, questions, index, size, chosen, seed)
+        found.append(_answer(who.run.networks[index], questions, *layers))
+        many = [f"n{index:02d}p{j:02d}" for j in range(size)]
+        names += many if chosen else [f"n{index:02d}"]
+    advance(len(sizes), len(sizes), "all have answered")
+    about: dict[str, object] = {"beliefs": beliefs}
+    if chosen:
+        about |= {"sampler": chosen[0], "prior_variance": chosen[1]}
+    return names, np.concatenate(found), about
+
+
+def _choose_posterior(
+    who: Comprehenders, questions: Sequence[Question], sampler: str | None, variance: float | None
+) -> tuple[str, float]:
+    """Return the sampler and the prior variance: stored ones, or those that are sampled now."""
+    if who.study is None or not who.posteriors:
+        if sampler is not None:
+            raise UserError(
+                "--sampler chooses one of a study's posteriors, and this folder has none; leave it "
+                "out, and posteriors are sampled now."
+            )
+        return SAMPLED_NOW, variance or VARIANCE
+    inference = who.study.settings.inference
+    sampler = sampler or next(iter(inference.samplers))
+    check_known(sampler, inference.samplers, "sampler", "--sampler: ")
+    variance = variance or inference.central_prior
+    if (sampler, variance) not in who.posteriors:
+        stored = [f"{v:g}" for name, v in who.posteriors if name == sampler]
+        raise UserError(
+            f"the study has no finished posteriors of sampler {sampler} with prior variance "
+            f"{variance:g}; there are {join_names(stored)}, and `equivocal infer` samples others."
+        )
+    asked = {unit for question in questions for unit in question.units}
+    if lacking := sorted(asked - {*who.units}):
+        raise UserError(
+            f"the study's posteriors do not hold {join_names(lacking, most=4)}; set "
+            'inference.units = "all" there, or use --beliefs trained.'
+        )
+    return sampler, variance
+
+
+def _find_layers(
+    who: Comprehenders,
+    questions: Sequence[Question],
+    index: int,
+    size: int,
+    chosen: tuple[str, float] | None,
+    seed: int,
+) -> tuple[tuple[str, ...], np.ndarray]:
+    """Return the names of units, and the last layers (units, participants, D) of one network."""
+    network = who.run.networks[index]
+    asked = {unit for question in questions for unit in question.units}
+    units = tuple(unit for unit in who.run.world.units if unit in asked)
+    if chosen is None:
+        return units, network.last_layer().sel(unit=list(units)).values[:, None]
+    if chosen in who.posteriors:
+        return who.units, take_particles(who.posteriors[chosen](index), size, seed + index)
+    layer = collect_last_layer(who.run, network, ROWS)
+    rows = layer.select([who.run.world.units.index(unit) for unit in units])
+    sampler = SAMPLER.model_copy(update={"num_particles": max(size, SAMPLER.num_particles)})
+    posterior = infer_posterior(rows, sampler, chosen[1], who.run.settings.seed + seed + index)
+    return units, take_particles(posterior, size, seed + index)
+
+
+def take_particles(posterior: Posterior, size: int, seed: int) -> np.ndarray:
+    """Take particles of a posterior: stored ones at random, or draws where more are wanted.
+
+    Parameters
+    ----------
+    posterior : Posterior
+        Whose particles are taken.
+    size : int
+        How many.
+    seed : int
+        The same seed takes the same ones.
+
+    Returns
+    -------
+    ndarray of shape (units, size, D)
+        Last layers.
+
+    Raises
+    ------
+    UserError
+        Where more are wanted than are stored, and mean and covariance do not say everything.
+    """
+    rng = np.random.default_rng(seed)
+    stored = np.asarray(posterior.particles)
+    if size <= stored.shape[1]:
+        return stored[:, rng.permutation(stored.shape[1])[:size]]
+    if not posterior.gaussian:
+        raise UserError(
+            f"{size} particles of each network are wanted and {stored.shape[1]} are stored; lower "
+            "--participants."
+        )
+    values, vectors = np.linalg.eigh(np.asarray(posterior.covariance, float))
+    root = vectors * np.sqrt(np.maximum(values, 0))[:, None, :]
+    noise = rng.normal(size=(len(stored), size, stored.shape[2]))
+    return np.asarray(posterior.mean[:, None] + noise @ np.swapaxes(root, 1, 2))
+
+
+def _answer(
+    network: Network, questions: Sequence[Question], units: tuple[str, ...], layers: np.ndarray
+) -> np.ndarray:
+    """Return (participants, questions, 3): beliefs in the literal answer, its rival, any other."""
+    number = {unit: k for k, unit in enumerate(units)}
+    psi: dict[tuple[tuple[tuple[str, ...], ...], str], np.ndarray] = {}
+    rows = []
+    for question in questions:
+        key = question.utterance.tokens, question.probe
+        if key not in psi:
+            asked = network.probe_features(question.utterance, [question.probe])
+            psi[key] = asked.values[-1, 0]
+        literal, *rival = (expit(layers[number[unit]] @ psi[key]) for unit in question.units)
+        rows.append(share_beliefs(literal, rival[0] if rival else np.zeros_like(literal)))
+    return np.stack(rows, axis=1)

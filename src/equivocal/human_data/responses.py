@@ -1,0 +1,179 @@
+"""Which responses a family of models can take; others are refused with the reason and a way out.
+
+gaussian  numbers: reading times, amplitudes
+binomial  answers, 0 or 1, or proportions with the number of answers behind each (--counts)
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from equivocal.errors import UserError, join_names
+from equivocal.mixed_models import find_separation
+
+__all__ = ["FAMILIES", "Response", "check_groups", "check_separation", "prepare_response"]
+
+FAMILIES = ("gaussian", "binomial")
+ROUNDED = 0.05  # how far a proportion times its count may be from a whole number
+
+
+class Response(NamedTuple):
+    """What is modelled."""
+
+    values: np.ndarray
+    counts: np.ndarray | None = None  # answers behind each value; None where there is one
+    binomial: bool = False
+
+
+def prepare_response(trials: pd.DataFrame, family: str, log: bool) -> Response:
+    """Return responses that models of the family can be fitted to, or raise a `UserError`.
+
+    Parameters
+    ----------
+    trials : DataFrame
+        With `response`, and perhaps `counts`.
+    family : {"gaussian", "binomial"}
+        Of the models.
+    log : bool
+        Whether the logarithm of the response is modelled.
+    """
+    if family not in FAMILIES:
+        raise UserError(f"family (--family) must be {' or '.join(FAMILIES)}, got {family!r:.80}.")
+    values = trials["response"].to_numpy(float)
+    distinct = np.unique(values)
+    if len(distinct) < 2:
+        raise UserError(f"the response is {distinct[0]:g} in every trial; there is nothing to fit.")
+    if family == "binomial":
+        return _prepare_answers(trials, log)
+    if "counts" in trials:
+        raise UserError("--counts is for proportions; add --family binomial, or leave it out.")
+    if len(distinct) == 2:
+        zero_one = distinct.tolist() == [0, 1]
+        way_out = "" if zero_one else ", once they are 0 and 1 (--response COLUMN=VALUE)"
+        raise UserError(
+            f"the response has only two values, {distinct[0]:g} and {distinct[1]:g}, and linear "
+            f"models are not for these; add --family binomial{way_out}."
+        )
+    if not log:
+        return Response(values)
+    if distinct[0] <= 0:
+        raise UserError(
+            f"the logarithm needs responses above zero, and one is {distinct[0]:g}; leave out "
+            "--log, or remove those trials."
+        )
+    return Response(np.log(values))
+
+
+def _prepare_answers(trials: pd.DataFrame, log: bool) -> Response:
+    """Return answers, or proportions as whole numbers of answers."""
+    if log:
+        raise UserError(
+            "--log models the logarithm of numbers, and --family binomial answers; leave one out."
+        )
+    values = trials["response"].to_numpy(float)
+    if "counts" not in trials:
+        bad = ~np.isin(values, (0, 1))
+        if bad.any():
+            raise UserError(
+                f"{_name_first(trials, bad, 'response')}, and --family binomial needs 0 or 1; name "
+                "another column with --response, or the value to be counted as 1 with --response "
+                "COLUMN=VALUE, give proportions with --counts, or leave out --family for numbers."
+            )
+        _check_variance(trials, values)
+        return Response(values, binomial=True)
+    counts = trials["counts"].to_numpy(float)
+    bad = ~((counts >= 1) & (counts % 1 == 0))
+    if bad.any():
+        raise UserError(
+            f"{_name_first(trials, bad, 'counts')}, and the number of answers must be a whole "
+            "number from 1 on; correct it, or remove that trial."
+        )
+    ones = np.round(values * counts)
+    bad = (values < 0) | (values > 1) | (np.abs(values * counts - ones) > ROUNDED)
+    if bad.any():
+        k = int(np.flatnonzero(bad)[0])
+        raise UserError(
+            f"{_name_first(trials, bad, 'response')}, which is no proportion of {counts[k]:g} "
+            "answers; give the number of ones divided by the number of answers."
+        )
+    _check_variance(trials, ones / counts)
+    return Response(ones / counts, counts, binomial=True)
+
+
+def _name_first(trials: pd.DataFrame, bad: np.ndarray, column: str) -> str:
+    """Say which value is wrong, and where it stands."""
+    first = trials[bad].iloc[0]
+    what = "the response" if column == "response" else "the number of answers"
+    return f"{what} is {first[column]:g} in line {first['row']}"
+
+
+def _check_variance(trials: pd.DataFrame, values: np.ndarray) -> None:
+    """Refuse answers that participants or items determine, whose variance would have no end."""
+    for name in ("participant", "item"):
+        alike = _find_constant(trials, values, name)
+        if alike.all():
+            raise UserError(
+                f"every {name} has one answer in all its trials, so that the variance of {name}s "
+                f"has no finite estimate; is --{name} the right column? If so, average the answers "
+                "over it, or model trials in which they vary."
+            )
+
+
+def _find_constant(trials: pd.DataFrame, values: np.ndarray, name: str) -> pd.Series:
+    """Return for each participant or item whether its answers are all 0 or all 1."""
+    groups = pd.Series(values, trials.index).groupby(trials[name])
+    return (groups.max() == 0) | (groups.min() == 1)
+
+
+def note_constant(trials: pd.DataFrame, response: Response) -> list[str]:
+    """Note how many participants and items give one answer only; a model can take some."""
+    if not response.binomial:
+        return []
+    notes = []
+    for name in ("participant", "item"):
+        alike = _find_constant(trials, response.values, name)
+        if alike.any():
+            notes.append(f"{int(alike.sum())} of {len(alike)} {name}s have one answer only")
+    return notes
+
+
+def check_groups(trials: pd.DataFrame) -> None:
+    """Refuse trials of a single participant or item, or a single trial of each."""
+    for name in ("participant", "item"):
+        levels = trials[name].nunique()
+        if levels < 2:
+            raise UserError(f"all joined trials have the same {name}; two or more are needed.")
+        if levels == len(trials):
+            raise UserError(
+                f"every {name} has one trial only, so {name}s cannot be separated from noise; "
+                f"is --{name} the right column?"
+            )
+
+
+def check_separation(response: Response, X: np.ndarray, names: Sequence[str]) -> None:
+    """Refuse fixed effects that predict answers without error, and have no finite coefficient.
+
+    Parameters
+    ----------
+    response : Response
+        Of any family; only answers can be separated.
+    X : ndarray
+        The fixed effects, the intercept first.
+    names : sequence of str
+        Of the other columns of X.
+    """
+    if not response.binomial:
+        return
+    direction = find_separation(response.values, X, response.counts)
+    if direction is None:
+        return
+    moved = np.abs(direction[1:]) > 1e-6
+    guilty = [name for name, used in zip(names, moved, strict=True) if used]
+    raise UserError(
+        f"{join_names(dict.fromkeys(guilty), most=4)} separates the answers: they are all 1 above "
+        "some value and all 0 below it, or the same throughout one level, so that the coefficient "
+        "has no finite estimate; leave it out (--measure, --control), or add trials in which the "
+        "other answer is given."
+    )

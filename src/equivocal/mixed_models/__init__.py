@@ -1,0 +1,20 @@
+"""Mixed models with crossed random effects: linear ones, and logistic ones for yes/no answers.
+
+linear    normal noise: `fit_mixed`
+logistic  answers and proportions, by the Laplace approximation: `fit_logistic`
+blocks    the curvature of a logistic model, in the blocks that crossed groups give it
+"""
+
+from equivocal.mixed_models.linear import LEVEL, MixedFit, RandomPart, check_trials, fit_mixed
+from equivocal.mixed_models.logistic import LogisticFit, find_separation, fit_logistic
+
+__all__ = [
+    "LEVEL",
+    "LogisticFit",
+    "MixedFit",
+    "RandomPart",
+    "check_trials",
+    "find_separation",
+    "fit_logistic",
+    "fit_mixed",
+]

@@ -1,0 +1,130 @@
+"""Shares, w and b: by hand, against simulation, and whether intervals cover."""
+
+import numpy as np
+import pytest
+
+from equivocal.errors import UserError
+from equivocal.human_data.answers import (
+    choose_likeliest,
+    count_answers,
+    draw_answers,
+    expect_answers,
+    share_beliefs,
+    summarise_answers,
+)
+
+NAMES = ("literal", "plausible", "other")
+
+
+def believe(*rows):
+    """(participants, questions, options), the same for each question of a participant."""
+    return np.repeat(np.array(rows, float)[:, None], 4, axis=1)
+
+
+def summarise(answered, **how):
+    questions, options = answered.shares.shape[1:]
+    return summarise_answers(answered, np.arange(questions), NAMES[:options], draws=50, **how)
+
+
+@pytest.mark.parametrize(
+    ("beliefs", "w", "b"),
+    [
+        (believe([0.5, 0.5], [0.5, 0.5]), 0.5, 0.5),
+        (believe([1, 0], [1, 0], [1, 0]), 0, 0),
+        (believe([1, 0], [0, 1]), 0, 1),
+        (believe([1, 0], [1, 0], [0, 1]), 0, 2 / 3),  # two of three pairs
+        (believe([0.8, 0.2, 0], [0.5, 0.25, 0.25]), (0.32 + 0.625) / 2, 1 - 0.4 - 0.05),
+    ],
+)
+def test_by_hand(beliefs, w: float, b: float) -> None:
+    found = summarise(expect_answers(beliefs))
+    assert found["w"].value == pytest.approx(w)
+    assert found["b"].value == pytest.approx(b)
+    ratio = found["w/b"].value
+    assert ratio == pytest.approx(w / b) if b else np.isnan(ratio)
+    assert found["literal"].value == pytest.approx(beliefs[..., 0].mean())
+
+
+def test_counts_by_hand() -> None:
+    """Two participants, one question asked three times: 0 0 1 and 1 1 1.
+
+    Of the first's three pairs one agrees; of nine pairs across, three.
+    """
+    found = summarise(count_answers(np.array([[[0, 0, 1]], [[1, 1, 1]]]), 2))
+    assert found["w"].value == pytest.approx((2 / 3 + 0) / 2)
+    assert found["b"].value == pytest.approx(1 - 3 / 9)
+    assert found["literal"].value == pytest.approx(2 / 6)
+    assert np.isnan(found["w"].low)  # of one item
+    with pytest.raises(UserError, match="takes two of each, got 1; ask again"):
+        count_answers(np.zeros((2, 3, 1), int), 2)
+
+
+def test_counts_estimate_without_bias_what_beliefs_say() -> None:
+    """The mean of 400 experiments lies within four of its standard errors."""
+    rng = np.random.default_rng(0)
+    beliefs = rng.dirichlet([1, 0.5, 0.3], size=(5, 6))
+    expected = summarise(expect_answers(beliefs))
+    found = [
+        [e.value for e in summarise_answers(count_answers(draw_answers(beliefs, 3, rng), 3),
+                                            range(6), NAMES, draws=0).values()]
+        for _ in range(400)
+    ]  # fmt: skip
+    mean, error = np.mean(found, axis=0), np.std(found, axis=0) / np.sqrt(len(found))
+    for k, name in enumerate((*NAMES, "w", "b")):
+        assert abs(mean[k] - expected[name].value) < 4 * error[k]
+
+
+def test_draws_follow_beliefs_and_the_likeliest_never_waver() -> None:
+    rng = np.random.default_rng(1)
+    beliefs = believe([0.7, 0.2, 0.1], [0, 0, 1])
+    drawn = draw_answers(beliefs, 20_000, rng)
+    shares = count_answers(drawn, 3).shares
+    np.testing.assert_allclose(shares, beliefs, atol=0.02)
+    assert (drawn[1] == 2).all()
+    steady = count_answers(choose_likeliest(beliefs, 3), 3)
+    assert summarise(steady)["w"].value == 0
+    assert summarise(steady)["b"].value == 1
+
+
+def test_intervals_cover_what_holds_for_all_participants_and_items() -> None:
+    """Log odds vary by participant and item; 60 experiments, intervals of 95 %, conservative.
+
+    Eight misses or more of 60 have probability 0.006 if they miss 5 % of the time.
+    """
+    rng = np.random.default_rng(2)
+
+    def experiment(P, items):
+        odds = 1 + rng.normal(size=(P, 1)) + rng.normal(size=(1, items))
+        chance = 1 / (1 + np.exp(-odds))
+        return np.stack([chance, 1 - chance], axis=-1)
+
+    truth = summarise_answers(expect_answers(experiment(1500, 1500)), range(1500), "ab", draws=0)
+    missed = dict.fromkeys(("a", "w", "b", "w/b"), 0)
+    for seed in range(60):
+        answers = count_answers(draw_answers(experiment(20, 20), 2, rng), 2)
+        found = summarise_answers(answers, range(20), "ab", draws=200, seed=seed)
+        for name in missed:
+            missed[name] += not found[name].low < truth[name].value < found[name].high
+    assert max(missed.values()) < 8
+
+
+def test_questions_of_an_item_are_drawn_together() -> None:
+    """Twice the same questions about each item are no more items: the interval stays as wide."""
+    beliefs = np.random.default_rng(3).dirichlet([1, 1], size=(12, 8))
+    once = summarise_answers(expect_answers(beliefs), range(8), "ab", draws=400)
+    twice = np.repeat(beliefs, 2, axis=1)
+    together = summarise_answers(expect_answers(twice), np.repeat(range(8), 2), "ab", draws=400)
+    apart = summarise_answers(expect_answers(twice), range(16), "ab", draws=400)
+    for name in ("a", "w"):
+        assert together[name] == pytest.approx(once[name])
+        assert apart[name].high - apart[name].low < 0.95 * (once[name].high - once[name].low)
+
+
+def test_what_are_no_beliefs() -> None:
+    with pytest.raises(UserError, match=r"one in sum over options; got .* \(2, 4, 2\)"):
+        draw_answers(believe([0.5, 0.6], [1, 0]), 2, np.random.default_rng(0))
+    np.testing.assert_allclose(share_beliefs(np.array(0.1), np.array(0.2)), [0.1, 0.2, 0.7])
+    assert (
+        share_beliefs(np.full((2, 3), 1.0), np.full((2, 3), 0.5)).sum(axis=-1).tolist()
+        == [[1] * 3] * 2
+    )

@@ -1,0 +1,115 @@
+"""The scripts that we write, run by R: lme4 must find what we found."""
+
+import re
+import subprocess
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from shutil import which
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from equivocal.experiments.human_data import compare_trials
+from equivocal.human_data import Columns, Experiment, simulate
+
+ESTIMATES, LIKELIHOOD = 1e-3, 1e-2
+PRINT = """
+for (name in ls(pattern = "^m[0-9]+$")) {
+  fit <- get(name)
+  best <- if (isLMM(fit)) update(fit, REML = TRUE) else fit
+  shown <- format(c(as.numeric(logLik(fit)), fixef(best), sqrt(diag(vcov(best)))), digits = 12)
+  cat("found", name, length(fixef(best)), names(fixef(best)), shown, "\\n")
+}
+"""
+
+
+class Fit(NamedTuple):
+    """One model as R has fitted it; by the names of its fixed effects."""
+
+    log_likelihood: float
+    estimates: dict[str, float]
+    errors: dict[str, float]
+
+
+@cache
+def has_lme4() -> bool:
+    if which("Rscript") is None:
+        return False
+    tried = subprocess.run(["Rscript", "-e", "library(lme4)"], capture_output=True, check=False)
+    return tried.returncode == 0
+
+
+def write_trials(folder: Path) -> None:
+    """Reading times, answers, and proportions of two to seven answers, with one effect each."""
+    truth = Experiment(participants=24, items=16, positions=3, slope_sd=15.0, seed=11)
+    trials, measures, _ = simulate(truth)
+    rng = np.random.default_rng(11)
+    odds = (trials["rt"] - 500) / 80 + rng.logistic(size=len(trials))
+    counts = rng.integers(2, 8, len(trials))
+    ones = rng.binomial(counts, 1 / (1 + np.exp(-(trials["rt"] - 500) / 100)))
+    given = {"said": np.where(odds > 0, "yes", "no"), "share": (ones / counts).round(3)}
+    trials.assign(**given, n=counts).to_csv(folder / "d.csv", index=False)
+    measures["word"] = rng.choice(["dog", "horse", "elephant", "ant"], len(measures))
+    measures.to_csv(folder / "m.csv", index=False)
+
+
+def run_lme4(folder: Path) -> dict[str, Fit]:
+    """Return what R finds for every model of lme4.R; coefficients of linear ones by REML."""
+    command = ["Rscript", "-e", f'source("lme4.R"); {PRINT}']
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    fits = {}
+    for line in done.stdout.splitlines():
+        if line.startswith("found "):
+            _, model, size, *rest = line.split()
+            p = int(size)
+            value, *numbers = map(float, rest[p:])
+            names = rest[:p]
+            pairs = (dict(zip(names, part, strict=True)) for part in (numbers[:p], numbers[p:]))
+            fits[model] = Fit(value, *pairs)
+    return fits
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("how", "columns"),
+    [
+        ({}, {}),
+        ({"slopes": True, "controls": ["length"]}, {}),
+        ({"family": "binomial"}, {"response": "said=yes"}),
+        ({"family": "binomial", "slopes": True}, {"response": "said=yes"}),
+        (
+            {"family": "binomial", "controls": ["length"], "spillover": 1},
+            {"response": "share", "counts": "n"},
+        ),
+    ],
+)
+def test_lme4_finds_the_same(tmp_path: Path, how, columns) -> None:
+    """Estimates in log odds, or standard deviations of the response, per sd of the measure."""
+    if not has_lme4():
+        pytest.skip("Rscript with lme4 is not installed")
+    write_trials(tmp_path)
+    named, out = replace(Columns(), **columns), tmp_path / "out"
+    result = compare_trials(tmp_path / "d.csv", tmp_path / "m.csv", out, columns=named, **how)
+    table, theirs = result.tables["compare"], run_lme4(out)
+    assert table["converged"].all()
+    pairs = re.findall(r"^print\(anova\(m\d+, (m\d+)\)\)$", result.scripts["lme4.R"], re.M)
+    trials = pd.read_csv(out / "trials.csv")
+    unit = 1.0 if how.get("family") == "binomial" else trials["response"].std()
+    apart, shifts, errors = [], [], []
+    for model, row in zip(pairs, table.to_dict("records"), strict=True):
+        found, name = theirs[model], f"z_{row['measure']}"
+        apart.append(abs(found.log_likelihood - row["log_likelihood"]))
+        shifts.append(abs(found.estimates[name] / unit - row["std_estimate"]))
+        error = row["se"] * trials[row["measure"]].std()
+        errors.append(abs(found.errors[name] - error) / unit)
+    said = [f"{max(each):.1e}" for each in (apart, shifts, errors)]
+    print(how, columns, "log-likelihood {}, estimates {}, errors {}".format(*said))  # noqa: T201
+    assert max(apart) < LIKELIHOOD
+    assert max(shifts) < ESTIMATES
+    assert max(errors) < ESTIMATES

@@ -1,0 +1,91 @@
+"""Previous words, lengths and frequencies, by hand and through a join."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from equivocal.errors import UserError
+from equivocal.human_data import Columns, join_files
+from equivocal.human_data.words import add_previous_words, add_word_controls, count_words
+from equivocal.world import World
+
+MEASURES = pd.DataFrame(
+    {
+        "item": ["a"] * 3 + ["b"] * 3,
+        "position": ["1", "2", "10", "3", "2", "1"],
+        "word": ["Dogs", "eat", "x-rays", "man", "eats", "egg"],
+        "surprise": [1.0, 2.0, 3.0, 6.0, 5.0, 4.0],
+    }
+)
+
+
+def test_previous_words_are_those_of_the_same_sentence() -> None:
+    found = add_previous_words(MEASURES, 2)
+    nan = np.nan
+    np.testing.assert_array_equal(found["surprise_previous"], [nan, 1, nan, 5, 4, nan])
+    np.testing.assert_array_equal(found["surprise_previous_2"], [nan, nan, nan, 4, nan, nan])
+    assert found["position"].tolist() == MEASURES["position"].tolist()
+    networks = pd.concat([MEASURES.assign(network=0), MEASURES.assign(network=1, surprise=9.0)])
+    np.testing.assert_array_equal(
+        add_previous_words(networks, 1)["surprise_previous"].iloc[[1, 7]], [1, 9]
+    )
+
+
+@pytest.mark.parametrize(
+    ("measures", "message"),
+    [
+        (MEASURES.drop(columns="position"), "the measures have no column position; add it"),
+        (MEASURES.assign(position="verb"), "and one is 'verb'; number the words"),
+        (MEASURES.assign(surprise_previous=1.0), "have a column 'surprise_previous' of their own"),
+    ],
+)
+def test_what_cannot_be_counted_back(measures, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        add_previous_words(measures, 1)
+    with pytest.raises(UserError, match="must be from 0 to 5, got 6"):
+        add_previous_words(measures, 6)
+
+
+def test_length_counts_letters() -> None:
+    assert add_word_controls(MEASURES, ["length"])["length"].tolist() == [4, 3, 5, 3, 4, 3]
+    own = add_word_controls(MEASURES.assign(length=7.0), ["length"])
+    assert set(own["length"]) == {7.0}
+    with pytest.raises(UserError, match="the measures have no column word to take it from"):
+        add_word_controls(MEASURES.drop(columns="word"), ["length"])
+
+
+def test_frequency_is_that_of_the_world() -> None:
+    """Words of actions are said once per sentence, so their counts are the actions' shares."""
+    world = World.load("sg2018")
+    counts = count_words(world)
+    told = world.all_derivations.derivations
+    action = told.fillers[:, world.roles.index("action")]
+    eat = world.lexicon.words.index("eat")
+    assert counts["eat"] == pytest.approx(told.weight[action == eat].sum())
+    some = MEASURES[MEASURES["item"] == "b"]
+    found = add_word_controls(some, ["frequency"], world)["frequency"]
+    np.testing.assert_allclose(found, np.log([counts["man"], counts["eat"], counts["egg"]]))
+    with pytest.raises(UserError, match="name the world whose sentences are to be counted"):
+        add_word_controls(some, ["frequency"])
+    with pytest.raises(UserError, match="world 'sg2018' never says 'x rays'"):
+        add_word_controls(MEASURES.iloc[2:3], ["frequency"], world)
+
+
+def test_spillover_through_a_join(tmp_path: Path) -> None:
+    """The word before is found also where --where keeps one position; first words are left out."""
+    MEASURES.to_csv(tmp_path / "m.csv", index=False)
+    rows = [(p, i, k, 300.0) for p in "pq" for i in "ab" for k in (1, 2)]
+    table = pd.DataFrame(rows, columns=["participant", "item", "region", "rt"])
+    table.to_csv(tmp_path / "d.csv", index=False)
+    files, columns = (tmp_path / "d.csv", tmp_path / "m.csv"), Columns(position="region")
+    joined = join_files(*files, columns, controls=["length"], spillover=1)
+    assert joined.measures == ["surprise", "surprise_previous"]
+    assert joined.controls == ["length", "length_previous"]
+    assert joined.trials["surprise_previous"].tolist() == [1, 4, 1, 4]
+    assert joined.trials["length_previous"].tolist() == [4, 3, 4, 3]
+    assert set(joined.unmatched["reason"]) == {"surprise_previous is empty"}
+    one = join_files(*files, columns, ["surprise"], where=["region=2"], spillover=1)
+    assert one.trials["surprise_previous"].tolist() == [1, 4, 1, 4]
+    assert one.measures == ["surprise", "surprise_previous"]
