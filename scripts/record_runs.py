@@ -55,13 +55,14 @@ def record_runs(folders: list[Path], match: Path | None = None, target: Path = T
         claims, settings = read_table(folder / "claims.csv"), study.settings
         if settings.quick_run or claims.empty:
             what = "was a quick run" if settings.quick_run else "makes no claims"
-            raise UserError(f"the study in {folder} {what}; only full runs of a preset are quoted.")
+            raise UserError(f"the study in {folder} {what}; only full runs are quoted.")
         training = settings.training_settings
+        verdicts = dict(zip(claims["id"], claims["verdict"], strict=True))
         content["studies"][settings.name] = {
             "recipe": training.recipe,
             "networks": training.networks,
             "commands": [f"equivocal reproduce --preset {settings.name} --out {folder}"],
-            "verdicts": dict(zip(claims["id"], claims["verdict"], strict=True)),
+            "verdicts": {name: found for name, found in verdicts.items() if found != "not run"},
         }
     if match is not None:
         lines = (match / "answer.txt").read_text(encoding="utf-8").splitlines()

@@ -13,7 +13,11 @@ from equivocal.suites import (
     measure_ideal,
     tabulate_findings,
 )
-from equivocal.suites.noisy_channel import DATA, literal_divergence, meaning_surprise
+from equivocal.suites.noisy_channel import (
+    DATA,
+    compute_literal_divergence,
+    compute_meaning_surprise,
+)
 from equivocal.world import World
 from equivocal.world.meanings import compute_meaning_beliefs
 
@@ -52,7 +56,7 @@ def test_surprise_by_hand(world: World) -> None:
     """
     for thing, chance in (("pizza", 0.95), ("radio", 0.05)):
         beliefs = compute_meaning_beliefs(world, f"the man ate the {thing}")
-        assert meaning_surprise(beliefs)[-1] == pytest.approx(-np.log(chance))
+        assert compute_meaning_surprise(beliefs)[-1] == pytest.approx(-np.log(chance))
 
 
 def test_divergence_by_hand() -> None:
@@ -60,19 +64,19 @@ def test_divergence_by_hand() -> None:
     inferred, literal = np.array([[0.75, 0.25]]), np.array([[1.0, 0.0]])
     first = 0.75 * np.log(0.75 / 0.875) + 0.25 * np.log(0.25 / 0.125)
     second = np.log(1 / 0.875)
-    assert literal_divergence(inferred, literal) == pytest.approx((first + second) / 2)
-    assert literal_divergence(literal, literal) == 0
+    assert compute_literal_divergence(inferred, literal) == pytest.approx((first + second) / 2)
+    assert compute_literal_divergence(literal, literal) == 0
     nothing = np.full((1, 2), np.nan)
-    assert literal_divergence(literal[:, ::-1], literal) == pytest.approx(np.log(2))
-    assert literal_divergence(inferred, nothing) == pytest.approx(np.log(2))
-    assert np.isnan(literal_divergence(nothing, nothing))
+    assert compute_literal_divergence(literal[:, ::-1], literal) == pytest.approx(np.log(2))
+    assert compute_literal_divergence(inferred, nothing) == pytest.approx(np.log(2))
+    assert np.isnan(compute_literal_divergence(nothing, nothing))
 
 
 def test_without_noise_nothing_departs_from_the_literal() -> None:
     silent = World.load("both_ways", exchange=0, deletion=0, insertion=0, case=0)
     for text in ("the man bit the dog", "den dog bit der man"):
         both = (compute_meaning_beliefs(silent, text, literal=plain) for plain in (False, True))
-        assert (literal_divergence(*both) == 0).all()
+        assert (compute_literal_divergence(*both) == 0).all()
 
 
 def test_suites_of_reversals_are_about_the_items_of_their_world(world: World) -> None:

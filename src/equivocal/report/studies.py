@@ -28,7 +28,7 @@ from equivocal.report import (
 from equivocal.report.formatting import format_number
 from equivocal.report.html import TABLE_CAPTIONS, TEXTS, Section, render_report
 from equivocal.report.style import KINDS, NAME_OF, save_figure
-from equivocal.report.summary import describe_truth, summarise_study
+from equivocal.report.summary import describe_stop, describe_truth, summarise_study
 from equivocal.store import read_table
 from equivocal.store.files import write_atomically
 from equivocal.study import Study, summaries, tabulate_fit, trace_beliefs, trace_truth
@@ -143,9 +143,7 @@ def _list_sections(
         kinds, title = TEXTS["results"]["figures"], TEXTS["results"]["title"]
         own = [name for kind in kinds for name in shown if name.partition("_")[0] == kind]
         return [*sections, Section(title=title, figures=own, table=_arrange_means(means))]
-    stop = study.settings.inference.samplers["paper"].num_steps
-    stopped = "where the paper's sampler stops" if stop is None else f"at {stop} steps"
-    table = claims.rename(columns={"at_paper_steps": stopped})
+    table = claims.rename(columns={"at_paper_steps": describe_stop(study)})
     for run in load_full_runs().list_others(study.settings.name):
         column = f"verdict of a full run, recipe {run.recipe}"
         table.insert(len(table.columns) - 1, column, claims["id"].map(run.verdicts).fillna("–"))

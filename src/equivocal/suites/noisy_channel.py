@@ -35,7 +35,15 @@ from equivocal.suites.suite import Finding, Suite, load_suite
 from equivocal.world import Utterance, World
 from equivocal.world.meanings import compute_meaning_beliefs
 
-__all__ = ["SIGNALS", "literal_divergence", "load_reversals", "meaning_surprise"]
+__all__ = [
+    "SIGNALS",
+    "compute_literal_divergence",
+    "compute_meaning_surprise",
+    "judge_ideal",
+    "load_reversals",
+    "measure_divergence",
+    "measure_ideal",
+]
 
 DATA = resources.files("equivocal.suites") / "exploratory"
 SIGNALS = {"meaning_surprise": "N400", "literal_divergence": "P600"}  # measure: its signal
@@ -47,14 +55,14 @@ def load_reversals() -> tuple[Suite, ...]:
     return tuple(load_suite(Path(str(DATA / f"{name}.toml"))) for name in names)
 
 
-def meaning_surprise(
+def compute_meaning_surprise(
     beliefs: Float[np.ndarray, "words+1 events"],
 ) -> Float[np.ndarray, " words"]:
     """Compute (1) at each word from beliefs before the first word and after each."""
     return np.asarray(rel_entr(beliefs[1:], beliefs[:-1]).sum(axis=1))
 
 
-def literal_divergence(
+def compute_literal_divergence(
     inferred: Float[np.ndarray, "times events"], literal: Float[np.ndarray, "times events"]
 ) -> Float[np.ndarray, " times"]:
     """Compute (2) from beliefs with noise and without; the latter may be NaN, for no belief."""
@@ -172,8 +180,8 @@ def _measure_sentence(world: World, utterance: Utterance) -> Iterator[Word]:
         compute_meaning_beliefs(world, utterance, literal=plain) for plain in (False, True)
     )
     values = {
-        "meaning_surprise": meaning_surprise(inferred),
-        "literal_divergence": literal_divergence(inferred[1:], literal[1:]),
+        "meaning_surprise": compute_meaning_surprise(inferred),
+        "literal_divergence": compute_literal_divergence(inferred[1:], literal[1:]),
     }
     spoken = np.isfinite(literal[1:, 0])
     for measure, numbers in values.items():

@@ -122,10 +122,18 @@ def summarise_learning(table: pd.DataFrame, along: str) -> pd.DataFrame:
         trained = table[(table[along] == value) & (table["kind"] == TRAINED)]
         row: dict[str, Any] = {along: value, "kind": kind, "items": own["item"].nunique()}
         for name in ("kl_reversal", "kl_congruent"):
-            test = compare_with_zero(own.groupby(["corpus", "network"])[name].mean())
-            row |= test.name_interval(name)
+            row |= _summarise_networks(own, name)
         rows.append(row | _estimate_gain(own, trained, str(kind)))
     return pd.DataFrame(rows)
+
+
+def _summarise_networks(own: pd.DataFrame, name: str) -> dict[str, float]:
+    """Average an error, with an interval over networks; an ensemble of all of them has none."""
+    values = own.groupby(["corpus", "network"])[name].mean()
+    found = compare_with_zero(values).name_interval(name)
+    if own["network"].nunique() < 2:
+        found |= {f"{name}_low": np.nan, f"{name}_high": np.nan}
+    return found
 
 
 def _estimate_gain(own: pd.DataFrame, trained: pd.DataFrame, kind: str) -> dict[str, float]:

@@ -297,15 +297,13 @@ def _check_distribution(names: Names, place: str, chances: dict[str, float]) -> 
 def _check_inserted(file: WorldFile, names: Names) -> Iterator[Problem]:
     """Check the words that noise inserts, which are written as fillers are."""
     for name, spec in file.noise.items():
-        place, then = f"[noise.{name}] insert", spec.insert
-        if isinstance(then, str):
-            then = file.distributions.get(then, (then,))
-        if ABSENT in (then or ()):
+        place, then = f"[noise.{name}] insert", names.find_inserted(spec.insert)
+        if ABSENT in then:
             yield Problem(place, f"{ABSENT!r} is no word that could be heard; remove it.")
         elif isinstance(then, dict):
             yield from _check_distribution(names, place, then)
         else:
-            yield from _check_names(names, place, then or ())
+            yield from _check_names(names, place, then)
 
 
 def _check_constructions(file: WorldFile, names: Names) -> Iterator[Problem]:

@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from equivocal.errors import UserError
 from equivocal.world.parsing import Utterance
 from equivocal.world.prefixes import NO_NODE
 from equivocal.world.world import World
@@ -29,7 +30,17 @@ def compute_meaning_beliefs(
     array (words + 1, events)
         In the order of `World.events`, row 0 before the first word. NaN from the word on at which
         no sentence begins like this.
+
+    Raises
+    ------
+    UserError
+        Where the world is too large to enumerate.
     """
+    if not world.is_exact:
+        raise UserError(
+            f"world {world.name!r} is too large to enumerate, so beliefs about its events are not "
+            "known exactly; use a smaller one."
+        )
     everything = world.literal_derivations if literal else world.all_derivations
     utterance, rows = world.parse(text), everything.derivations
     events, event = np.unique(rows.fillers, axis=0, return_inverse=True)

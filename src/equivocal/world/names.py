@@ -20,6 +20,14 @@ class Names:
         self.distributions = file.distributions
         self.known = {**self.words, **self.collections}
 
+    def find_inserted(
+        self, words: str | tuple[str, ...] | dict[str, float] | None
+    ) -> tuple[str, ...] | dict[str, float]:
+        """Return the names that noise inserts: those of a distribution, where one is named."""
+        if isinstance(words, str):
+            return self.distributions.get(words, (words,))
+        return words or ()
+
     def expand(self, name: str) -> tuple[str, ...]:
         """Return the words that a word, class or group stands for, each once."""
         words: dict[str, None] = {}

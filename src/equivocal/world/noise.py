@@ -87,12 +87,11 @@ class _Changer:
         self.spec, self.construction, self.file, self.lexicon = spec, construction, file, lexicon
         self.role = {role: index for index, role in enumerate(lexicon.roles)}
         self.token = {token: index for index, token in enumerate(lexicon.tokens)}
-        names = Names(file)
-        self.expand = names.expand
+        self.names = Names(file)
         struck = (
             lexicon.words
             if spec.words is None
-            else [w for n in spec.words for w in names.expand(n)]
+            else [w for n in spec.words for w in self.names.expand(n)]
         )
         self.words: Words = np.isin(lexicon.words, struck)
 
@@ -122,7 +121,7 @@ class _Changer:
             if roles[0] != roles[1]:
                 heard, needs = self.construction, list[tuple[int, Words]]()
                 for role, name, new in zip(roles, (one, other), (other, one), strict=True):
-                    marked = self._find_marked(role) == self.token[name]
+                    marked = self._list_markers(role) == self.token[name]
                     heard = _put_marker(heard, role, marked, self.token[new])
                     needs.append((role, marked & self.words))
                 yield Change(heard, 1.0, tuple(needs))
@@ -137,21 +136,21 @@ class _Changer:
                     heard = replace(heard, order=tuple(r for r in heard.order if r != role))
                     needs.append((role, self.words))
                 else:
-                    marked = self._find_marked(role) == self.token[name]
+                    marked = self._list_markers(role) == self.token[name]
                     needs.append((role, marked & self.words))
                     heard = _put_marker(heard, role, marked, NO_FILLER)
             yield Change(heard, 1.0, tuple(needs))
 
     def _find_places(self, name: str) -> list[int]:
-        """Find the roles at which a role's word or a function word can be lost."""
+        """Find the roles at which a role's word or a function word may be struck."""
         order = self.construction.order
         if name in self.role:
             return [self.role[name]] if self.role[name] in order else []
         allowed = self.lexicon.roles if self.spec.roles is None else self.spec.roles
         places = [role for role in order if self.lexicon.roles[role] in allowed]
-        return [role for role in places if (self._find_marked(role) == self.token[name]).any()]
+        return [role for role in places if (self._list_markers(role) == self.token[name]).any()]
 
-    def _find_marked(self, role: int) -> NDArray[np.int32]:
+    def _list_markers(self, role: int) -> NDArray[np.int32]:
         """Return (words,): the marker of each word in a role, or NO_FILLER."""
         every = np.arange(len(self.lexicon.words), dtype=np.int32)
         return self.construction.find_markers(role, every)
@@ -163,7 +162,7 @@ class _Changer:
             role = self.role[name]
             if role not in heard.order:
                 return
-            bare = self._find_marked(role) == NO_FILLER
+            bare = self._list_markers(role) == NO_FILLER
             heard = _put_marker(heard, role, bare, self.token[marker])
             needs.append((role, bare & self.words))
         if all(words.any() for _, words in needs):
@@ -180,12 +179,10 @@ class _Changer:
 
     def _list_inserted(self) -> list[tuple[str, float]]:
         """Return the words that may be inserted, with their shares."""
-        wanted = self.spec.insert
-        if isinstance(wanted, str):
-            wanted = self.file.distributions.get(wanted, (wanted,))
+        wanted = self.names.find_inserted(self.spec.insert)
         if isinstance(wanted, dict):
             return [(word, chance) for word, chance in wanted.items() if chance > 0]
-        words = list(dict.fromkeys(w for name in wanted or () for w in self.expand(name)))
+        words = list(dict.fromkeys(w for name in wanted for w in self.names.expand(name)))
         return [(word, 1 / len(words)) for word in words]
 
 

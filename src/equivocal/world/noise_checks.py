@@ -28,7 +28,7 @@ def count_changes(file: WorldFile, names: Names) -> int:
         struck = (*(spec.exchange or ()), *(spec.delete or ()))
         places = prod(1 if name in file.roles else len(file.roles) for name in struck)
         if spec.insert is not None:
-            words = [spec.insert] if isinstance(spec.insert, str) else spec.insert
+            words = names.find_inserted(spec.insert)
             places *= len(spec.before + spec.after) * sum(len(names.expand(w)) for w in words)
         total += places * len(file.constructions)
     return total

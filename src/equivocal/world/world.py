@@ -160,7 +160,7 @@ class World:
         for construction in content["constructions"]:
             del construction["form"]
         content["markers"] = list(self.file.markers)
-        if not self.file.noise:  # as in the days before there was noise
+        if not self.file.noise:  # keeps the fingerprints of worlds from before there was noise
             del content["noise"]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
 
@@ -199,9 +199,9 @@ class World:
     @cached_property
     def literal_derivations(self) -> Corpus:
         """Every event in every wording as it is meant: `all_derivations` without the noise."""
-        grammar = replace(self.grammar, disturbances=())
         if not self.has_noise:
             return self.all_derivations
+        grammar = replace(self.grammar, disturbances=())
         if bound_derivations(grammar) > MAX_ENUMERATED:
             return self._estimate(grammar)
         return Corpus(self, enumerate_derivations(grammar))
@@ -213,7 +213,7 @@ class World:
             f"many to enumerate (at most {MAX_ENUMERATED:,}); its probabilities are estimated "
             f"from {FALLBACK_SAMPLE:,} sampled sentences.",
             WorldSizeWarning,
-            stacklevel=4,
+            stacklevel=4,  # past the cached property and the method that reads it
         )
         rows = draw_derivations(grammar, FALLBACK_SAMPLE, np.random.default_rng(0))
         drawn = collapse(rows)
@@ -424,13 +424,15 @@ class World:
         return pd.Series(beliefs, index=pd.Index(self.units, name="unit"), name=role or filler)
 
     def _explain_unheard(self, everything: Corpus, utterance: Utterance) -> ImpossibleSentenceError:
-        if not self.is_exact:
+        literal = everything is not self.all_derivations
+        grammar = replace(self.grammar, disturbances=()) if literal else self.grammar
+        if bound_derivations(grammar) > MAX_ENUMERATED:
             return ImpossibleSentenceError(
                 f"none of {FALLBACK_SAMPLE:,} sentences sampled from world {self.name!r} begins "
                 f"with {str(utterance)!r}; it may be possible all the same, but what is true of "
                 "it is not known."
             )
-        if everything is not self.all_derivations:
+        if literal:
             return ImpossibleSentenceError(
                 f"without noise nothing in world {self.name!r} begins with {str(utterance)!r}, so "
                 "there is no literal belief about it; `true_beliefs` tells what was meant."
