@@ -79,8 +79,23 @@ LOW = [0.173092844, 0.215082227, 0.27327566, 0.299992591, 0.300000032]
 MILLS = np.array(HIGH + LOW, np.float32)
 
 
+IN_CACHE = 1 << 18  # numbers; the sums over nodes of larger arrays would wait for a CPU's memory
+
+
 def compute_moments(mean: Float[Array, "*n"], variance: Float[Array, "*n"]) -> Moments:
     """Return the expectations of (18) for a ~ N(mean, variance)."""
+    parts = -(-mean.size // IN_CACHE)
+    if parts == 1 or mean.ndim != 2 or jax.default_backend() != "cpu":
+        return _sum_over_nodes(mean, variance)
+    K, N = mean.shape
+    each = -(-K // parts)
+    filled = (jnp.pad(x, ((0, parts * each - K), (0, 0))) for x in (mean, variance))
+    cut = tuple(x.reshape(parts, each, N) for x in filled)
+    found: Moments = jax.lax.map(lambda part: _sum_over_nodes(*part), cut)
+    return jax.tree.map(lambda x: x.reshape(-1, N)[:K], found)
+
+
+def _sum_over_nodes(mean: Float[Array, "*n"], variance: Float[Array, "*n"]) -> Moments:
     size = jnp.abs(mean)
     scales, weights = map(jnp.asarray, make_kolmogorov_nodes(mean.dtype))
     constant = mean.dtype.type
