@@ -378,7 +378,9 @@ def evaluate_proposal(
     return _judge(state, proposal, mean, sums, rule)
 
 
-def evaluate_start(state: FlowState, rows: Rows, rule: FlowRule, shared: Shared) -> FlowState:
+def evaluate_start(
+    state: FlowState, rows: Rows | Blocks, rule: FlowRule, shared: Shared
+) -> FlowState:
     """Sum the rows at a start that all outputs share, at the cost of one where offsets are shared.
 
     Returns what `evaluate_proposal` would.
