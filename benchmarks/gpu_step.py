@@ -8,7 +8,7 @@ wait for their result, after one that compiles:
 
     gemm         rates of matrix products: large square ones, and batches shaped like the step's,
                  in float32 ("highest"), with TF32 inside, and as JAX multiplies by default
-    step         one `flow_step` and its parts (`_propose`, `correct_mean`, `sum_rows`, `_judge`),
+    step         one `flow_step` and its parts (`propose`, `correct_mean`, `sum_rows`, `_judge`),
                  with and without mean corrections and for averages over J particles; beside each
                  the floor: its matrix products' arithmetic over the best float32 rate
     blocks       `flow_step` for rows cut into blocks of several sizes: what a plan should choose
@@ -214,12 +214,12 @@ def _time_parts(sizes: Sizes, rows: Rows, rule: FlowRule) -> Numbers:
         noise = draw_noise(0, range(sizes.K), sizes.J, sizes.wide)
         nodes = jnp.asarray(noise.astype(np.float32))
     state = on_the_way(sizes, rows, rule, nodes)
-    proposal, _ = flow._propose(state, rule)
+    proposal, _ = flow.propose(state, rule)
     mean, factor = proposal.mean, proposal.factor
     sums = flow.sum_rows(rows, mean, factor, rule, nodes)
     parts: dict[str, Callable[[], Any]] = {
         "step": lambda: flow.flow_step(state, rows, rule, nodes),
-        "propose": lambda: flow._propose(state, rule),
+        "propose": lambda: flow.propose(state, rule),
         "correct_mean": lambda: flow.correct_mean(
             rows, mean, factor, proposal.damping, state.refused, rule, nodes
         ),

@@ -20,6 +20,7 @@ from scipy.stats import spearmanr
 from benchmarks.sampler.lines import Findings, Goal, Line
 from benchmarks.sampler.running import Workbench
 from benchmarks.sampler.timing import timed
+from equivocal.machine import use_one_blas_thread
 from equivocal.sampling import sample_posterior
 from equivocal.sampling.diagnostics import TOO_FAR, diagnose_gaussian
 from equivocal.sampling.engine.problem import Likelihood, Problem, collapse
@@ -126,7 +127,7 @@ def _measure_cost(bench: Workbench) -> float:
         memory_budget=None,
     )
     flow, verdict = [], []
-    with jax.default_matmul_precision("highest"):
+    with jax.default_matmul_precision("highest"), use_one_blas_thread():
         for _ in range(3):
             seconds, outcome = timed(
                 lambda: exact_flow.run(problem, exact_flow.ExactFlowConfig(), settings)

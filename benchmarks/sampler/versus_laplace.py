@@ -18,6 +18,7 @@ from benchmarks.sampler.problems import plain_rows
 from benchmarks.sampler.running import Workbench
 from benchmarks.sampler.settings import BenchSettings
 from benchmarks.sampler.timing import timed
+from equivocal.machine import use_one_blas_thread
 from equivocal.sampling import METHODS, sample_posterior
 from equivocal.sampling.engine.problem import Likelihood, Problem
 from equivocal.sampling.engine.settings import Outcome, RunSettings
@@ -78,7 +79,7 @@ def _measure_size(D: int, K: int, settings: BenchSettings) -> dict[str, Any]:
     )
 
     def flow() -> Outcome:
-        with jax.default_matmul_precision("highest"):
+        with jax.default_matmul_precision("highest"), use_one_blas_thread():
             return method.run(problem, method.config(), asked)
 
     def call() -> Any:

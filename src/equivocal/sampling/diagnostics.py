@@ -1,26 +1,31 @@
 """Whether a Gaussian is enough: how far the posterior's variances are from those of N(m, P).
 
-A few short chains of the exact posterior (`engine.hamiltonian`) start at draws from the Gaussian.
-In its coordinates z the Gaussian has the covariance I. By Stein's identity the posterior's own
+In coordinates z of the Gaussian its covariance is I. By Stein's identity the posterior's own
 exceeds it, on the average over the D directions, by docs/maths.md (27),
 
     shift = (E[z·∇u] − |E[∇u]|²) / D,          u(z) = ½|z|² − U(z),
 
-where u is constant if the posterior is the Gaussian: the estimate has no noise then, and little
-where u is small, other than |z|²/D − 1 has. Chains run in pairs with opposite momenta, whose odd
-parts cancel; |E[∇u]|² is a product of averages over two halves of the pairs, so that their noise
-does not add to it.
+where u is constant if the posterior is the Gaussian. Where u varies little, the shift is E|∇u|²/D
+under the Gaussian, which a few draws from it tell. Outputs for which that is not small (`SLIGHT`)
+get a few short chains of the exact posterior (`engine.hamiltonian`). Their estimate has little
+noise where u is small, other than |z|²/D − 1 has. Chains run in pairs with opposite momenta, whose
+odd parts cancel; |E[∇u]|² is a product of averages over two halves of the pairs, so that their
+noise does not add to it.
 
 `benchmarks/sampler/verdict.py` compares the estimate with long chains. Above `TOO_FAR` the verdict
 says that a Gaussian is not enough.
 """
+
+from collections.abc import Iterator
 
 import jax.numpy as jnp
 import numpy as np
 
 from equivocal.sampling.engine.hamiltonian import (
     Rule,
+    Target,
     centre,
+    draw_gradients,
     make_target,
     run_chains,
     start_chains,
@@ -29,13 +34,15 @@ from equivocal.sampling.engine.placement import find_largest_anywhere
 from equivocal.sampling.engine.plan import make_plan
 from equivocal.sampling.engine.problem import Likelihood, Problem
 from equivocal.sampling.engine.settings import Outcome, RunSettings, make_keys
+from equivocal.sampling.engine.shapes import PRNGKey
 from equivocal.sampling.engine.streaming import iterate_outputs
 
 TOO_FAR = 1 / 8  # of a variance
+SLIGHT = 0.01  # a shift that draws from the Gaussian are enough for
 NUM_CHAINS = 8
 FEWEST, MOST = 4, 48  # transitions
 SKIPPED = 1  # of them: the chains are still near their starts
-WORK = 4e7  # rows × outputs × draws to spend: about a second on two cores
+WORK = 3e7  # rows × outputs × draws to spend: less than a second on two cores
 
 
 def is_far(outcome: Outcome) -> np.ndarray:
@@ -47,12 +54,38 @@ def is_far(outcome: Outcome) -> np.ndarray:
 def diagnose_gaussian(problem: Problem, outcome: Outcome, settings: RunSettings) -> np.ndarray:
     """Return the covariance shift of each output; NaN but for Gaussians of full rank."""
     K, D = outcome.mean.shape
-    shift = np.full(K, np.nan)
-    mean, factor = outcome.mean, outcome.factor
-    if factor is None or factor.shape[-1] < D:
-        return shift
+    if outcome.factor is None or outcome.factor.shape[-1] < D:
+        return np.full(K, np.nan)
     joint = problem.likelihood is Likelihood.SOFTMAX
-    rule = Rule(adapt=True, mirrored=True, joint=joint)
+    rule, every = Rule(adapt=True, mirrored=True, joint=joint), np.arange(K)
+    shift = np.zeros(K)
+    for own, keys, target in _iterate_targets(problem, outcome, settings, every):
+        z, gradient = map(np.asarray, draw_gradients(keys, target, NUM_CHAINS, rule))
+        shift[own] = ((z - gradient) ** 2).mean(axis=(1, 2))
+    shift = np.full(K, shift.mean()) if joint else shift
+    doubtful = np.flatnonzero(~(shift < SLIGHT))  # NaN is doubtful, too
+    if not len(doubtful):
+        return shift
+    # streamed rows have their own order, and are read for all outputs alike
+    doubtful = doubtful if problem.in_memory and not joint else every
+    rows_everywhere = float(find_largest_anywhere(problem.num_rows))
+    number = int(np.clip(WORK / (rows_everywhere * K * NUM_CHAINS), FEWEST, MOST))
+    for own, keys, target in _iterate_targets(problem, outcome, settings, doubtful):
+        chains = start_chains(keys, target, NUM_CHAINS, rule)
+        z, gradient = map(np.asarray, run_chains(keys, chains, target, 1, number, rule)[1:])
+        shift[own] = estimate_shift(z[SKIPPED:], gradient[SKIPPED:], joint)
+    return shift
+
+
+def _iterate_targets(
+    problem: Problem, outcome: Outcome, settings: RunSettings, outputs: np.ndarray
+) -> Iterator[tuple[np.ndarray, PRNGKey, Target]]:
+    """Yield some outputs in groups of one size: their numbers, keys and posteriors.
+
+    The last group is filled up with outputs that had their turn, so that nothing compiles anew.
+    """
+    K, D = outcome.mean.shape
+    assert outcome.factor is not None, "a Gaussian has a factor"
     plan = make_plan(
         problem,
         settings.memory_budget,
@@ -60,19 +93,16 @@ def diagnose_gaussian(problem: Problem, outcome: Outcome, settings: RunSettings)
         per_row=4 * NUM_CHAINS,
         pad=True,
     )
-    rows_everywhere = float(find_largest_anywhere(problem.num_rows))
-    affordable = WORK / (rows_everywhere * K * NUM_CHAINS)
-    number = int(np.clip(affordable, FEWEST, MOST))
-    for some, rows in iterate_outputs(centre(problem, mean), plan, K if joint else plan.slots):
-        own = slice(some.start, some.stop)
-        keys = make_keys(settings.seed + 1, some)  # other draws than the particles
-        target = make_target(
-            rows, jnp.asarray(mean[own]), jnp.asarray(factor[own]), plan.num_features
-        )
-        chains = start_chains(keys, target, NUM_CHAINS, rule)
-        z, gradient = map(np.asarray, run_chains(keys, chains, target, 1, number, rule)[1:])
-        shift[own] = estimate_shift(z[SKIPPED:], gradient[SKIPPED:], joint)
-    return shift
+    together = K if problem.likelihood is Likelihood.SOFTMAX else min(plan.slots, K)
+    centred = centre(problem, outcome.mean)
+    if len(outputs) < K:
+        outputs = np.resize(outputs, -(-len(outputs) // together) * together)
+        centred = centred.select(outputs)
+    for some, rows in iterate_outputs(centred, plan, together):
+        own = outputs[some.start : some.stop]
+        keys = make_keys(settings.seed + 1, own)  # other draws than the particles
+        mean, factor = jnp.asarray(outcome.mean[own]), jnp.asarray(outcome.factor[own])
+        yield own, keys, make_target(rows, mean, factor, plan.num_features)
 
 
 def estimate_shift(z: np.ndarray, gradient: np.ndarray, joint: bool) -> np.ndarray:

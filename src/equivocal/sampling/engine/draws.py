@@ -31,7 +31,8 @@ _forward = partial(jax.lax.linalg.triangular_solve, left_side=True, lower=True)
 def draw_whitened_noise(keys: PRNGKey, num_particles: int, rank: int) -> Float[Array, "K r J"]:
     """Draw √(J−1) E: as independent N(0, 1) numbers, but with mean 0 and covariance I exactly."""
     noise = draw_standard_noise(keys, num_particles, rank)
-    for _ in range(2):  # the second round removes what round-off left of the first
+    # where there are hardly more draws than dimensions, a second round removes what round-off left
+    for _ in range(1 if num_particles >= 1.5 * rank else 2):
         noise = noise - noise.mean(axis=-1, keepdims=True)
         gram = jnp.matmul(noise, noise.swapaxes(1, 2)) / (num_particles - 1)
         root = apply_one_by_one(jnp.linalg.cholesky, gram)

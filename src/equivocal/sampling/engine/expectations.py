@@ -11,7 +11,7 @@ and Φ averages over a Gaussian in closed form. For a ~ N(μ, v), κ² = v + (2�
     E σ'(a)         = ∫ φ(z)/κ f dλ
     E log(1 + e^a)  = ∫ (μ Φ(z) + κ φ(z)) f dλ
 
-The integral is a Gauss quadrature in log λ for the density f: 12 nodes reach 1e-9 and 24 nodes
+The integral is a Gauss quadrature in log λ for the density f: 9 nodes reach 6e-8 and 24 nodes
 2e-15 in σ, whatever v is. Gauss–Hermite nodes in a need ever more of them as v grows (logit
 standard deviations of 20 occur under weak priors), and miss silently.
 """
@@ -58,7 +58,7 @@ def make_kolmogorov_nodes(dtype: np.typing.DTypeLike) -> tuple[np.ndarray, np.nd
     x = np.arange(np.log(0.12), np.log(6.0), 0.02)
     f = np.exp(x) * _compute_kolmogorov_density(np.exp(x))
     f /= f.sum()
-    number = 24 if np.dtype(dtype) == np.float64 else 12
+    number = 24 if np.dtype(dtype) == np.float64 else 9
     # Stieltjes: the three-term recurrence of the polynomials orthogonal under f, then its matrix
     jacobi = np.zeros((number + 1, number + 1))
     before, p = np.zeros_like(x), np.ones_like(x)
@@ -79,22 +79,35 @@ LOW = [0.173092844, 0.215082227, 0.27327566, 0.299992591, 0.300000032]
 MILLS = np.array(HIGH + LOW, np.float32)
 
 
+IN_CACHE = 1 << 18  # numbers; the sums over nodes of larger arrays would wait for a CPU's memory
+
+
 def compute_moments(mean: Float[Array, "*n"], variance: Float[Array, "*n"]) -> Moments:
     """Return the expectations of (18) for a ~ N(mean, variance)."""
+    parts = -(-mean.size // IN_CACHE)
+    if parts == 1 or mean.ndim != 2 or jax.default_backend() != "cpu":
+        return _sum_over_nodes(mean, variance)
+    K, N = mean.shape
+    each = -(-K // parts)
+    filled = (jnp.pad(x, ((0, parts * each - K), (0, 0))) for x in (mean, variance))
+    cut = tuple(x.reshape(parts, each, N) for x in filled)
+    found: Moments = jax.lax.map(lambda part: _sum_over_nodes(*part), cut)
+    return jax.tree.map(lambda x: x.reshape(-1, N)[:K], found)
+
+
+def _sum_over_nodes(mean: Float[Array, "*n"], variance: Float[Array, "*n"]) -> Moments:
     size = jnp.abs(mean)
     scales, weights = map(jnp.asarray, make_kolmogorov_nodes(mean.dtype))
     constant = mean.dtype.type
 
     def add(i: Int[Array, ""], total: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         tail, slope, excess = total
-        kappa = jnp.sqrt(variance + scales[i] * scales[i])
-        bent = kappa + constant(BEND) * size
-        both = 1 / (kappa * bent)  # one division for 1/κ and t
-        inverse = both * bent
-        z = size * inverse
+        squared = variance + scales[i] * scales[i]
+        inverse = jax.lax.rsqrt(squared)
+        kappa, z = squared * inverse, size * inverse
         phi = weights[i] * constant(1 / np.sqrt(2 * np.pi)) * jnp.exp(constant(-0.5) * z * z)
         if mean.dtype == jnp.float32:
-            t = both * kappa * kappa
+            t = 1 / (1 + constant(BEND) * z)
             upper = phi * t * jnp.polyval(MILLS, t, unroll=16)  # a third of the time of erfc
         else:
             upper = weights[i] * constant(0.5) * jax.lax.erfc(z * constant(np.sqrt(0.5)))  # Φ(−|z|)

@@ -57,7 +57,7 @@ from equivocal.sampling.engine.squares import Shared
 FIRST_DAMPING, GROWTH, SHRINKAGE = 0.99, 1.5, 0.5
 LONGEST = 0.999_999  # s that still has a finite Δτ
 # In Newton steps of P; where rows are saturated the curvature says nothing.
-LONGEST_CORRECTION = 4.0
+LONGEST_CORRECTION = 32.0
 CLOSE = 0.01  # posterior sd: from here one more correction needs no look
 
 
@@ -144,15 +144,16 @@ def sum_rows(
 @partial(jax.jit, static_argnames="rule")
 def _sum_shared(
     rows: Rows,
-    mean: Float[Array, "K D"],
-    factor: Float[Array, "K D r"],
+    mean: Float[Array, "#K D"],
+    factor: Float[Array, "#K D r"],
     rule: FlowRule,
-    spreads: Float[Array, "1 K N"],
+    spreads: Float[Array, "1 #K N"],
     shared: Shared,
 ) -> Sums:
     """Return what `sum_rows` does, by the products that outputs share; rows are one block."""
     block, G = Block(*(leaf[0] for leaf in rows)), factor
-    terms = rule.expectation(mean @ block.features.T + block.offsets, spreads[0], block)
+    mu = mean @ block.features.T + block.offsets
+    terms = rule.expectation(mu, jnp.broadcast_to(spreads[0], mu.shape), block)
     H = shared.compute_curvatures(block.counts * terms.slope)
     gradient = terms.error @ block.features
     return Sums(
@@ -202,7 +203,7 @@ def _take_triangular_root(
 
 
 @partial(jax.jit, static_argnames="rule")
-def _propose(state: FlowState, rule: FlowRule) -> tuple[FlowState, FlowInfo]:
+def propose(state: FlowState, rule: FlowRule) -> tuple[FlowState, FlowInfo]:
     """Apply (15) to the current sums, m − G C (s Cᵀ Gᵀ g̃) with the root C; no rows are read.
 
     Returns where (15) would go, with the sums of where it starts, and how far that is from the
@@ -302,7 +303,7 @@ def correct_mean(
         trial = best - length[:, None] * direction
         loss = jnp.where(worse, line.loss, loss)
         new = Line(best, loss, direction, length, trial, worse, close & ~worse)
-        return number + 1, jax.tree.map(partial(_pick, line.done), line, new)
+        return number + 1, jax.tree.map(partial(pick, line.done), line, new)
 
     def is_going(loop: tuple[Array, Line]) -> Array:
         return (loop[0] < rule.corrections) & ~loop[1].done.all()
@@ -314,7 +315,7 @@ def correct_mean(
     return jnp.where((line.worse | careful)[:, None], line.best, line.trial)
 
 
-def _pick(which: Bool[Array, " K"], chosen: Array, other: Array) -> Array:
+def pick(which: Bool[Array, " K"], chosen: Array, other: Array) -> Array:
     """Return `chosen` for some outputs, and `other` for the rest."""
     return jnp.where(which.reshape(-1, *[1] * (other.ndim - 1)), chosen, other)
 
@@ -337,23 +338,31 @@ def _judge(
     # A first refusal may be the last correction's fault: try the same s with care before a shorter.
     shorter = state.refused | (not rule.corrections)
     stayed = state._replace(damping=jnp.where(shorter, SHRINKAGE * s, s), refused=refused)
-    return jax.tree.map(partial(_pick, refused), stayed, moved)
+    return jax.tree.map(partial(pick, refused), stayed, moved)
 
 
 def flow_step(
+    state: FlowState, rows: Rows | Blocks, rule: FlowRule, nodes: Any = None
+) -> tuple[FlowState, FlowInfo]:
+    """Try (15); keep it if the merit does not fall, else stay: with care, then with half s."""
+    proposal, info = propose(state, rule)
+    return evaluate_proposal(state, proposal, rows, rule, nodes), info
+
+
+def evaluate_proposal(
     state: FlowState,
+    proposal: FlowState,
     rows: Rows | Blocks,
     rule: FlowRule,
     nodes: Any = None,
     shared: Shared | None = None,
-) -> tuple[FlowState, FlowInfo]:
-    """Try (15); keep it if the merit does not fall, else stay: with care first, then with half s.
+) -> FlowState:
+    """Correct the proposal's mean, sum the rows there, and go there if the merit does not fall.
 
-    Rows that are one block may be `shared` by all outputs; the step is then cheaper (`squares`).
+    Rows that are one block may be `shared` by all outputs; the sums are then cheaper (`squares`).
     Compiled in parts on purpose: in one piece XLA's CPU compiler re-lays G inside the loop over
     blocks, and the step takes half as long again.
     """
-    proposal, info = _propose(state, rule)
     mean, factor = proposal.mean, proposal.factor
     spreads = None if shared is None else _spread_shared(factor, shared)
     if rule.corrections:
@@ -366,4 +375,17 @@ def flow_step(
         sums = sum_rows(rows, mean, factor, rule, nodes)
     else:
         sums = _sum_shared(rows, mean, factor, rule, spreads, shared)
-    return _judge(state, proposal, mean, sums, rule), info
+    return _judge(state, proposal, mean, sums, rule)
+
+
+def evaluate_start(
+    state: FlowState, rows: Rows | Blocks, rule: FlowRule, shared: Shared
+) -> FlowState:
+    """Sum the rows at a start that all outputs share, at the cost of one where offsets are shared.
+
+    Returns what `evaluate_proposal` would.
+    """
+    mean, factor = state.mean[:1], state.factor[:1]
+    sums = _sum_shared(rows, mean, factor, rule, _spread_shared(factor, shared), shared)
+    every = jnp.broadcast_to(sums.curvature, state.sums.curvature.shape)
+    return _judge(state, state, state.mean, sums._replace(curvature=every), rule)

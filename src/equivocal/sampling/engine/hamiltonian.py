@@ -142,6 +142,15 @@ def _draw_normal(keys: PRNGKey, target: Target, number: int, rule: Rule) -> Floa
     return jnp.concatenate([drawn, -drawn], axis=1) if rule.mirrored else drawn
 
 
+@partial(jax.jit, static_argnames=("number", "rule"))
+def draw_gradients(
+    keys: PRNGKey, target: Target, number: int, rule: Rule
+) -> tuple[Float[Array, "K C D"], Float[Array, "K C D"]]:
+    """Return draws z from the Gaussian, and ∇U there."""
+    z = _draw_normal(keys, target, number, rule)
+    return z, compute_gradient(target, z, rule)
+
+
 def count_leaps(step_size: Float[Array, " K"]) -> Int[Array, " K"]:
     """Return how many steps make a quarter of a period."""
     return jnp.clip(jnp.ceil(QUARTER / step_size), 1, MOST_LEAPS).astype(jnp.int32)

@@ -38,7 +38,7 @@ class RowTerms(NamedTuple):
     """Expectations for each output and row of a block, over N(m, GGᵀ)."""
 
     error: Float[Array, "K rows"]  # c E y − t
-    slope: Float[Array, "K rows"]  # E y(1 − y)
+    slope: Float[Array, "#K rows"]  # E y(1 − y), one for all outputs where they share μ and v
     log_likelihood: Float[Array, "K rows"]  # E log p(t | θ), counts included
 
 
@@ -56,14 +56,14 @@ class FlowRule(NamedTuple):
     merit_has_spread: bool = True  # the evidence bound; False: the log posterior at m (Laplace)
     joint: bool = False  # outputs share one likelihood (softmax), hence one bound and one s
     largest_damping: float = 0.99
-    corrections: int = 3  # of the mean after each step, at most
+    corrections: int = 8  # of the mean after each step, at most
     symmetric: bool = False  # take the symmetric root, which particles need
     slack: float = 0.0  # a fall of the merit that is let pass, beside round-off
     precision: Precision = Precision.FULL  # of the products that cost N·D²
 
 
 def compute_log_likelihood(
-    logit: Float[Array, "K rows ..."], excess: Float[Array, "K rows ..."], block: Block
+    logit: Float[Array, "#K rows ..."], excess: Float[Array, "#K rows ..."], block: Block
 ) -> Float[Array, "K rows ..."]:
     """Return log p(t | a), given the excess log(1 + e^(−|a|)) or its average."""
     c, t = block.counts, block.targets
@@ -73,7 +73,7 @@ def compute_log_likelihood(
 
 
 def _compute_error(
-    mu: Float[Array, "K rows"], tail: Float[Array, "K rows"], block: Block
+    mu: Float[Array, "#K rows"], tail: Float[Array, "#K rows"], block: Block
 ) -> Float[Array, "K rows"]:
     """Return c E[y] − t from the less likely answer: c(1 − 1e-8) − c alone would be noise."""
     c, t = block.counts, block.targets
@@ -87,7 +87,7 @@ def compute_variance(B: Float[Array, "K r rows"], nodes: None) -> Float[Array, "
 
 
 def average_by_quadrature(
-    mu: Float[Array, "K rows"], v: Float[Array, "K rows"], block: Block
+    mu: Float[Array, "#K rows"], v: Float[Array, "#K rows"], block: Block
 ) -> RowTerms:
     """Average over N(μ, v), exact to round-off; see `expectations`."""
     moments = compute_moments(mu, v)
@@ -96,7 +96,7 @@ def average_by_quadrature(
 
 
 def evaluate_at_mean(
-    mu: Float[Array, "K rows"], v: Float[Array, "K rows"], block: Block
+    mu: Float[Array, "#K rows"], v: Float[Array, "#K rows"], block: Block
 ) -> RowTerms:
     """Return the log-likelihood at m and its derivatives, as if there were no spread."""
     del v

@@ -17,7 +17,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equivocal.sampling.engine.flow import FlowInfo, FlowState, flow_step, start_flow
+from equivocal.sampling.engine.flow import (
+    FlowInfo,
+    FlowState,
+    evaluate_proposal,
+    evaluate_start,
+    pick,
+    propose,
+    start_flow,
+)
 from equivocal.sampling.engine.inputs import fail
 from equivocal.sampling.engine.likelihoods import FlowRule
 from equivocal.sampling.engine.plan import Plan, round_to_power_of_two
@@ -25,7 +33,7 @@ from equivocal.sampling.engine.problem import Problem
 from equivocal.sampling.engine.products import Precision
 from equivocal.sampling.engine.rows import InMemory
 from equivocal.sampling.engine.settings import Outcome, Report
-from equivocal.sampling.engine.shapes import Array, Int
+from equivocal.sampling.engine.shapes import Array, Bool, Int
 from equivocal.sampling.engine.squares import Shared, form_products
 from equivocal.sampling.engine.starts import Start, start_near_prior
 from equivocal.sampling.engine.streaming import Streamed, StreamedProblem
@@ -51,7 +59,7 @@ def run_flow(
     `nodes_of(k)` gives what the expectations of output k draw on, `start_of(k)` the mean and factor
     it starts from (None: `start_near_prior`).
     """
-    K = problem.num_outputs
+    K, alike = problem.num_outputs, start_of is None
     start_of = start_of or start_near_prior(problem, plan.num_features)
     slots = K if rule.joint else plan.slots
     state = _start(range(slots), K, start_of)
@@ -62,25 +70,30 @@ def run_flow(
         data = Streamed(problem, plan, held.copy())
     else:
         data = InMemory(problem, plan, slots)
-    shared = None
-    if plan.shared and isinstance(data, InMemory):
-        psi = data.rows.features[0]
-        shared = Shared(psi, form_products(psi) if plan.products else None)
-    queue = iter(range(slots, K))
-    steps = np.zeros(slots, int)
+    shared = _share(data, plan)
+    queue, steps = iter(range(slots, K)), np.zeros(slots, int)
     outcome = _prepare_outcome(problem, state.factor.shape[-1])
     patience = _Patience(slots)
+    proposal = state
     while (held >= 0).any():
-        state, info = flow_step(state, data.rows, rule, nodes, shared)
+        if shared is not None and alike and not steps.any():
+            state = evaluate_start(state, data.rows, rule, shared)
+        else:
+            state = evaluate_proposal(state, proposal, data.rows, rule, nodes, shared)
         steps += 1
-        finished = _find_finished(state, info, steps, tolerance, num_steps, held)
+        proposal, info = propose(state, rule)
+        converged, given_up = _find_finished(state, info, steps, tolerance, num_steps, held)
         if rule.precision is not Precision.FULL:
-            finished |= patience.find_lost(info) & (held >= 0)
+            given_up |= patience.find_lost(info)
+        finished = (converged | given_up) & (held >= 0)
         if rule.joint and not finished.all():
             continue
         free = np.flatnonzero(finished)
         if len(free):
-            _collect(outcome, held[free], free, state, info, steps[free] - 1, tolerance)
+            # from so near the fixed point a step is safe: its rows need not be summed
+            ended = _merge(converged, proposal, state)
+            taken = steps[free] - ~converged[free]
+            _collect(outcome, held[free], free, ended, info, taken, tolerance)
         held[free], steps[free] = -1, 0
         patience.renew(free)
         report(K - length_hint(queue) - int((held >= 0).sum()), K)
@@ -91,11 +104,20 @@ def run_flow(
         free, outputs = np.resize(free[: len(following)], size), np.resize(following, size)
         held[free] = outputs
         data.load(free, outputs)
-        state = _restart(state, _start(outputs, K, start_of), free)
+        fresh = _start(outputs, K, start_of)
+        state, proposal = (_restart(each, fresh, free) for each in (state, proposal))
         if nodes_of is not None and nodes is not None:
             nodes = nodes.at[free].set(jnp.stack([nodes_of(int(k)) for k in outputs]))
     outcome.stop_reason = _explain_stop(outcome, num_steps, rule.precision)
     return outcome
+
+
+def _share(data: InMemory | Streamed, plan: Plan) -> Shared | None:
+    """Return what all outputs share, if anything."""
+    if not (plan.shared and isinstance(data, InMemory)):
+        return None
+    psi = data.rows.features[0]
+    return Shared(psi, form_products(psi) if plan.products else None)
 
 
 def _start(outputs: Iterable[int] | np.ndarray, num_outputs: int, start_of: Start) -> FlowState:
@@ -104,7 +126,7 @@ def _start(outputs: Iterable[int] | np.ndarray, num_outputs: int, start_of: Star
     return start_flow(jnp.asarray(np.stack(means)), jnp.asarray(np.stack(factors)))
 
 
-@partial(jax.jit, donate_argnums=0)
+@jax.jit
 def _restart(state: FlowState, fresh: FlowState, slots: Int[Array, " n"]) -> FlowState:
     return jax.tree.map(lambda every, some: every.at[slots].set(some), state, fresh)
 
@@ -117,6 +139,11 @@ def _choose_padded_size(number: int, most: int) -> int:
     return min(size, most)
 
 
+@jax.jit
+def _merge(which: Bool[Array, " K"], chosen: FlowState, other: FlowState) -> FlowState:
+    return jax.tree.map(partial(pick, which), chosen, other)
+
+
 def _find_finished(
     state: FlowState,
     info: FlowInfo,
@@ -124,8 +151,11 @@ def _find_finished(
     tolerance: float,
     num_steps: int,
     held: np.ndarray,
-) -> np.ndarray:
-    """Return which slots are done; waits for the step, so that nothing still reads its inputs."""
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return which slots have converged and which have to give up.
+
+    Waits for the step, so that nothing still reads its inputs.
+    """
     residuals, damping, bound = jax.device_get((info, state.damping, state.bound))
     if ((bound == -np.inf) & (held >= 0)).any():
         fail(
@@ -136,7 +166,7 @@ def _find_finished(
     # refused again and again, or relaxed to nothing because changes are noise
     stalled = (damping > 0) & (damping < SMALLEST_DAMPING)
     # The first evaluation is not a step that the caller asked for.
-    return (converged | stalled | (steps > num_steps)) & (held >= 0)
+    return converged, ~converged & (stalled | (steps > num_steps))
 
 
 class _Patience:
