@@ -161,8 +161,8 @@ def test_finished_runs_are_recorded_and_quick_ones_refused(study: Study, tmp_pat
     (match / "answer.txt").write_text("No: none.\nNearest: far.\n")
     record_runs([study.folder], match, target)
     runs = load_full_runs(target)
-    assert [run.study for run in runs.studies] == ["paper_fast", "garden"]
-    garden = runs.studies[1]
+    assert [run.study for run in runs.studies] == ["paper_fast", "paper", "garden"]
+    garden = runs.studies[-1]
     assert (garden.recipe, garden.networks) == ("fast", 2)
     assert garden.verdicts["bayes-reversed-higher"] == "replicated"
     assert runs.answer == ("No: none.", "Nearest: far.")
