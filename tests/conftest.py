@@ -3,12 +3,14 @@
 Run-time shape checks (jaxtyping with beartype, see `pyproject.toml`) hold for every test.
 """
 
+import gc
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import jax
 import pytest
 
 from equivocal.gestalt import Run, TrainingSettings, train
@@ -76,3 +78,20 @@ def made_once(
         return folder
 
     return fill
+
+
+MOST_MAPS = 30_000  # of 65,530 that Linux grants a process
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forget_programs() -> Iterator[None]:
+    """Drop compiled programs before they use up the memory maps of a worker.
+
+    XLA maps memory for every program on a CPU, and aborts the process once the system grants no
+    more maps. Programs that are needed again are read from the cache on disk.
+    """
+    yield
+    maps = Path("/proc/self/maps")
+    if maps.exists() and maps.read_bytes().count(b"\n") > MOST_MAPS:
+        jax.clear_caches()
+        gc.collect()

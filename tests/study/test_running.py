@@ -444,6 +444,15 @@ def test_files_of_others_are_never_overwritten(finished: Study, tmp_path: Path) 
     assert not (tmp_path / "settings.toml").exists()
 
 
+def test_a_study_that_is_refused_changes_nothing(finished: Study) -> None:
+    files = {path: path.read_bytes() for path in finished.folder.rglob("*") if path.is_file()}
+    source = finished.folder.parent / "source" / "study.toml"
+    with pytest.raises(UserError, match="holds another run"):
+        studies.run_study(source, finished.folder, changes={"training.epochs": 31})
+    after = {path: path.read_bytes() for path in finished.folder.rglob("*") if path.is_file()}
+    assert after == files
+
+
 @pytest.mark.slow
 def test_a_whole_study_is_resumed_and_returns_its_tables(finished: Study) -> None:
     times = {path: path.stat().st_mtime_ns for path in finished.folder.rglob("*.safetensors")}

@@ -301,6 +301,10 @@ def test_meanings_that_noise_makes_alike_are_announced() -> None:
         ("exchange = ['agent', 'patient']\nprobability = '1/0'", "divides by zero"),
         ("probability = 0.1", "one of the keys exchange, delete, insert, insert_markers, got 0"),
         ("exchange = ['agent', 'theme']\nprobability = 0.1", "unknown role or marker 'theme'"),
+        (
+            "exchange = ['agent', 'patient']\nroles = ['action']\nprobability = 0.1",
+            "function words are struck",
+        ),
         ("exchange = 'agent'\nprobability = 0.1", "two different roles or markers, got agent"),
         ("exchange = ['agent', 'was']\nprobability = 0.1", "a role and a marker, agent, was"),
         ("exchange = ['agent', 'action']\nprobability = 0.1", "the action stays in its place"),

@@ -32,6 +32,7 @@ from equivocal.human_data import (
 )
 from equivocal.human_data.r_scripts import SCRIPTS, name_columns, write_script
 from equivocal.human_data.simulation import check_counts
+from equivocal.human_data.tables import open_table
 from equivocal.machine import collect_versions
 from equivocal.progress import progress
 from equivocal.store.files import compute_checksum, write_text_atomically
@@ -158,7 +159,8 @@ def compare_trials(
         would be overwritten.
     """
     began, out = monotonic(), Path(out)
-    data, measures = Path(data), _find_words() if measures is None else Path(measures)
+    data = Path(data)
+    measures = _find_words(data) if measures is None else Path(measures)
     joined = join_files(
         data,
         measures,
@@ -342,9 +344,10 @@ def _summarise_trials(comparison: Comparison) -> tuple[str, ...]:
     )
 
 
-def _find_words() -> Path:
-    """Return the measures of the suites, or say how to get some."""
+def _find_words(data: Path) -> Path:
+    """Return the measures of the suites, or say how to get some, if there are trials at all."""
     if not WORDS.exists():
+        open_table(data)  # names the trials first, where they cannot be read
         raise UserError(
             f"there is no {WORDS}, which `equivocal suites run` writes; run that first, or give "
             "a table of your own with --measures."

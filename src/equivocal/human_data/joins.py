@@ -263,7 +263,7 @@ def _explain_no_match(
         said = join_names(map(str, response.dropna().unique()), most=4)
         return (
             f"no response is a number; they are {said}: to model how often one of them was given, "
-            "add --response COLUMN=VALUE and --family binomial."
+            f"give --family binomial and --response {response.name}={response.dropna().iloc[0]}."
         )
     if commonest != NO_WORD:
         return f"no trial is left: in {int((reasons == commonest).sum())}, {commonest}."

@@ -144,7 +144,7 @@ def _list_sections(
         own = [name for kind in kinds for name in shown if name.partition("_")[0] == kind]
         return [*sections, Section(title=title, figures=own, table=_arrange_means(means))]
     table = claims.rename(columns={"at_paper_steps": describe_stop(study)})
-    for run in load_full_runs().list_others(study.settings.name):
+    for run in load_full_runs().list_others(study.settings.name, quick=study.settings.quick_run):
         column = f"verdict of a full run, recipe {run.recipe}"
         table.insert(len(table.columns) - 1, column, claims["id"].map(run.verdicts).fillna("–"))
     for name, story in TEXTS["stories"].items():

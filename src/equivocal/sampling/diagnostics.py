@@ -42,7 +42,9 @@ SLIGHT = 0.01  # a shift that draws from the Gaussian are enough for
 NUM_CHAINS = 8
 FEWEST, MOST = 4, 48  # transitions
 SKIPPED = 1  # of them: the chains are still near their starts
-WORK = 4e7  # rows × outputs × draws to spend: about a second on two cores; with half of it, 6 % are missed
+# rows × outputs × draws to spend: about a second on two cores; with half of it the verdict misses
+# more than one in twenty outputs that are too far
+WORK = 4e7
 
 
 def is_far(outcome: Outcome) -> np.ndarray:

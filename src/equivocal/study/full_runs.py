@@ -37,9 +37,9 @@ class FullRuns:
     match_command: str
     answer: tuple[str, ...]
 
-    def list_others(self, study: str) -> tuple[FullRun, ...]:
-        """List the runs of other studies, which stand beside this one."""
-        return tuple(run for run in self.studies if run.study != study)
+    def list_others(self, study: str, *, quick: bool = False) -> tuple[FullRun, ...]:
+        """List the runs that stand beside a study; its own stands beside a quick one."""
+        return tuple(run for run in self.studies if quick or run.study != study)
 
 
 @cache

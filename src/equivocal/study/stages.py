@@ -320,13 +320,17 @@ def prepare(settings: StudySettings, folder: Path) -> Study:
     Raises
     ------
     UserError
-        Where settings, world and stimuli do not fit, or NUTS is wanted and not installed.
+        Where settings, world and stimuli do not fit, NUTS is wanted and not installed, or the
+        folder holds networks with other settings; nothing has been written then.
     """
     ensure_writable(folder)
     source, world = settings.stimuli_path, World.load(settings.world_source)
     check_questions(world, load_stimuli(source, world), settings)
     if not (folder / "nuts.nc").exists():
         check_nuts(settings)
+    with warnings.catch_warnings():  # of damaged networks; training warns of them
+        warnings.simplefilter("ignore")
+        Run.find(folder, world, settings.training_settings)  # refuses before anything is written
     text = read_text(source, MAX_BYTES)
     study = Study(settings.change({"stimuli.file": "stimuli.csv"}), folder)
     study.world = world

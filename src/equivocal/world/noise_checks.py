@@ -76,6 +76,8 @@ def _check_kind(spec: NoiseSpec, file: WorldFile) -> Iterator[str]:
         yield "`insert_markers` is empty; name a role and its function word."
     if "action" in (*exchange, *delete):
         yield "the action stays in its place; exchange or delete another role."
+    if spec.roles is not None and not {*exchange, *delete} & set(file.markers):
+        yield "`roles` says where function words are struck; leave it out, or use `words`."
     for name in {*exchange, *delete} & set(file.roles) & set(file.markers):
         yield f"{name!r} is a role and a marker; rename one of them."
     lost = set(delete) & set(file.roles)

@@ -185,7 +185,10 @@ class NoiseSpec(_Strict):
         kinds = ("exchange", "delete", "insert", "insert_markers")
         given = [kind for kind in kinds if getattr(self, kind) is not None]
         if len(given) != 1:
-            raise ValueError(f"a noise has one of the keys {', '.join(kinds)}, got {len(given)}")
+            found = " and ".join(given) or "none of them"
+            raise ValueError(
+                f"a noise has one of the keys {', '.join(kinds)}, got {found}; one table each"
+            )
         if ("insert" in given) != bool(self.before or self.after):
             rule = "`before` and `after` name the roles beside which `insert` puts a word"
             raise ValueError(f"{rule}; give them with it, and with it only")
