@@ -299,7 +299,7 @@ def test_meanings_that_noise_makes_alike_are_announced() -> None:
     [
         ("exchange = ['agent', 'patient']\nprobability = 1.5", "probability"),
         ("exchange = ['agent', 'patient']\nprobability = '1/0'", "divides by zero"),
-        ("probability = 0.1", "one of the keys exchange, delete, insert, insert_markers, got 0"),
+        ("probability = 0.1", "one of the keys exchange, delete, insert, insert_markers, got none"),
         ("exchange = ['agent', 'theme']\nprobability = 0.1", "unknown role or marker 'theme'"),
         (
             "exchange = ['agent', 'patient']\nroles = ['action']\nprobability = 0.1",

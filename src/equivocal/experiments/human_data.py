@@ -27,12 +27,12 @@ from equivocal.human_data import (
     compare,
     estimate_power,
     join_files,
+    open_table,
     read_measures,
     simulate,
 )
 from equivocal.human_data.r_scripts import SCRIPTS, name_columns, write_script
 from equivocal.human_data.simulation import check_counts
-from equivocal.human_data.tables import open_table
 from equivocal.machine import collect_versions
 from equivocal.progress import progress
 from equivocal.store.files import compute_checksum, write_text_atomically

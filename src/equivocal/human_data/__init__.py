@@ -17,7 +17,7 @@ The fit itself is `equivocal.mixed_models`.
 from equivocal.human_data.comparison import Comparison, compare
 from equivocal.human_data.joins import join_files
 from equivocal.human_data.simulation import Experiment, build_stimuli, estimate_power, simulate
-from equivocal.human_data.tables import Columns, read_measures
+from equivocal.human_data.tables import Columns, open_table, read_measures
 
 __all__ = [
     "Columns",
@@ -27,6 +27,7 @@ __all__ = [
     "compare",
     "estimate_power",
     "join_files",
+    "open_table",
     "read_measures",
     "simulate",
 ]

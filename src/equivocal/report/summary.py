@@ -56,10 +56,10 @@ def summarise_study(
         depends = [f"On when the sampler is stopped: {changes[0].lower()}{changes[1:]}"]
     else:
         summary["What was done"].append(WORDS["fair"])
+        if runs.answer:
+            summary[WORDS["match"]] = [*runs.answer, WORDS["asked"].format(runs.match_command)]
         summary |= _sort_claims(claims)
         summary["In numbers"] = [*_list_means(tables["means"], stop)]
-        if runs.answer:
-            summary[WORDS["match"]] = [WORDS["asked"].format(runs.match_command), *runs.answer]
         depends = [*_compare_verdicts(claims, study, runs)]
     depends += _follow_priors(tables["priors_models"], stop)
     networks = study.run.settings.networks
