@@ -10,6 +10,7 @@ alone:
 
     posterior   `sample_posterior` for 176 outputs on 10,000 rows of a network, from arrays in host
                 memory to the posterior there: the first call, and the median of those after it
+    exact       exact draws (`method="hmc"`) for the same outputs, the same way
     precision   the same with products in tf32 and bf16: seconds, and how far mean and covariance
                 are from float64
     step        one step for N = 10⁶, D = 512 and 64 outputs: arithmetic of its products a second,
@@ -64,6 +65,21 @@ def posterior(rows: Path, sizes: Numbers) -> Numbers:
         "seconds_cold": cold,
         "seconds": median(warm),
         "steps_most": int(found.steps.max()),
+        "message": found.message,
+    }
+
+
+def exact(rows: Path, sizes: Numbers) -> Numbers:
+    """Exact draws for every output of one network, cold and warm."""
+    with np.load(rows) as data:
+        work = partial(sample_posterior, data["features"], data["targets"], method="hmc")
+    cold, found = timed(lambda: work().info)
+    warm = [timed(work)[0] for _ in range(sizes["repeats"])]
+    return {
+        "seconds_cold": cold,
+        "seconds": median(warm),
+        "ess_least": float(found.ess.min()),
+        "r_hat_most": float(found.r_hat.max()),
         "message": found.message,
     }
 
@@ -190,7 +206,7 @@ SMALL: Numbers = {
     **{"N": 2_000, "D": 8, "K": 5, "slots": 4, "block_rows": 500},
     "large": ["full"],
 }
-PARTS = ("posterior", "precision", "step", "large", "training")
+PARTS = ("posterior", "exact", "precision", "step", "large", "training")
 
 
 def measure(arguments: argparse.Namespace) -> None:
@@ -206,7 +222,7 @@ def measure(arguments: argparse.Namespace) -> None:
         work = globals()[name]
         began = time.perf_counter()
         try:
-            found[name] = work(arguments.data, sizes) if name in PARTS[:2] else work(sizes)
+            found[name] = work(arguments.data, sizes) if name in PARTS[:3] else work(sizes)
         except Exception as error:  # the other parts go on
             found[name] = {"failed": f"{type(error).__name__}: {str(error)[:300]}"}
         print(f"{name} ({time.perf_counter() - began:.0f} s):", json.dumps(found[name]), flush=True)

@@ -56,17 +56,17 @@ def record_runs(folders: list[Path], match: Path | None = None, target: Path = T
         if settings.quick_run or claims.empty:
             what = "was a quick run" if settings.quick_run else "makes no claims"
             raise UserError(f"the study in {folder} {what}; only full runs are quoted.")
-        training = settings.training_settings
+        training, name = settings.training_settings, settings.name
         verdicts = dict(zip(claims["id"], claims["verdict"], strict=True))
-        content["studies"][settings.name] = {
+        content["studies"][name] = {
             "recipe": training.recipe,
             "networks": training.networks,
-            "commands": [f"equivocal reproduce --preset {settings.name} --out {folder}"],
-            "verdicts": {name: found for name, found in verdicts.items() if found != "not run"},
+            "commands": [f"equivocal reproduce --preset {name} --out runs/{name}"],
+            "verdicts": {id_: found for id_, found in verdicts.items() if found != "not run"},
         }
     if match is not None:
         lines = (match / "answer.txt").read_text(encoding="utf-8").splitlines()
-        command = f"equivocal multiverse --match --out {match}"
+        command = "equivocal multiverse --match --out runs/match"
         content["match"] = {"command": command, "answer": lines}
     write_text_atomically(target, HEADER + tomli_w.dumps(content))
 

@@ -22,7 +22,7 @@ from benchmarks.sampler.running import Workbench
 from benchmarks.sampler.timing import timed
 from equivocal.machine import use_one_blas_thread
 from equivocal.sampling import sample_posterior
-from equivocal.sampling.diagnostics import TOO_FAR, diagnose_gaussian
+from equivocal.sampling.diagnostics import CALLED_FAR, TOO_FAR, diagnose_gaussian
 from equivocal.sampling.engine.problem import Likelihood, Problem, collapse
 from equivocal.sampling.engine.settings import RunSettings
 from equivocal.sampling.samplers import exact_flow
@@ -61,7 +61,7 @@ def measure(bench: Workbench) -> Findings:
     cost = _measure_cost(bench)
     near = np.abs(estimated - true) < NOTHING
     near |= np.abs(np.log(estimated / np.maximum(true, NOTHING))) < np.log(1.5)
-    far, called = true > TOO_FAR, estimated > TOO_FAR
+    far, called = true > TOO_FAR, estimated > CALLED_FAR
     lines = [
         _line("  share within a factor of 1.5 of the true one", near.mean(), WITHIN),
         _line("  rank correlation with the true one", spearmanr(true, estimated)[0], RANKED),

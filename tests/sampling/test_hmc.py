@@ -13,7 +13,7 @@ from equivocal.errors import UserError
 from equivocal.gestalt import Run
 from equivocal.inference import collect_last_layer
 from equivocal.sampling import Posterior, sample_posterior
-from equivocal.sampling.diagnostics import TOO_FAR
+from equivocal.sampling.diagnostics import CALLED_FAR
 from equivocal.sampling.engine.convergence import compute_convergence
 from equivocal.sampling.engine.hamiltonian import Rule, make_target
 from equivocal.sampling.samplers import hmc
@@ -199,7 +199,7 @@ def test_verdict_finds_the_excess_of_variance() -> None:
     gaussian = sample_posterior(DOSES, DIED, **SKEWED)
     long = sample_posterior(DOSES, DIED, **SKEWED, method="hmc", num_particles=16_000)
     shift = np.trace(np.linalg.solve(gaussian.covariance[0], long.covariance[0])) / 2 - 1
-    assert shift > TOO_FAR
+    assert shift > CALLED_FAR
     assert 1 / 1.5 < gaussian.info.covariance_shift[0] / shift < 1.5
     assert not gaussian.info.gaussian_enough
     prior = sample_posterior(np.zeros((4, 3)), np.zeros(4))

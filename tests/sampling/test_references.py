@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from equivocal.sampling import Posterior, sample_posterior
-from equivocal.sampling.diagnostics import TOO_FAR
+from equivocal.sampling.diagnostics import CALLED_FAR
 from tests.sampling.problems import GOLD, REFERENCE, reference
 
 EVERY = pytest.mark.parametrize(("name", "variance"), GOLD)
@@ -75,7 +75,7 @@ def test_covariance_shift_is_the_true_one(name: str, variance: str) -> None:
     info = solve(name, variance).info
     if true > 0.002:
         assert 1 / 1.5 < info.covariance_shift[0] / true < 1.5
-    assert info.gaussian_enough == (info.covariance_shift[0] <= TOO_FAR)
+    assert info.gaussian_enough == (info.covariance_shift[0] <= CALLED_FAR)
     assert ("not enough" in info.message) == (not info.gaussian_enough)
 
 

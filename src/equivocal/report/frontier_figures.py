@@ -188,10 +188,11 @@ def draw_learning(table: pd.DataFrame, along: str) -> Figure:
             span = (own[name] - own[f"{name}_low"], own[f"{name}_high"] - own[name])
             look: dict[str, Any] = {"color": COLOURS[(6, 1, 2, 5, 4, 0)[number % 6]], "ms": 4}
             axes.errorbar(x, own[name], span, fmt="o-", lw=1.3, elinewidth=0.8, label=kind, **look)
-        axes.set_xticks(list(places.values()), [f"{value}" for value in places], rotation=30)
+        names = [f"{value:,}" if isinstance(value, int) else f"{value}" for value in places]
+        axes.set_xticks(list(places.values()), names, rotation=30)
         axes.set_title(title, fontsize=9)
         axes.set(yscale="linear" if name == "gain" else "log")
-    figure.supxlabel(LABELS[along], fontsize=9)
+    grid[1].set_xlabel(LABELS[along], fontsize=9)
     grid[2].axhline(0, color="0.5", lw=0.8, ls=":")
     handles, labels = grid[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8)

@@ -38,9 +38,12 @@ from equivocal.sampling.engine.shapes import PRNGKey
 from equivocal.sampling.engine.streaming import iterate_outputs
 
 TOO_FAR = 1 / 8  # of a variance
+# Short chains underestimate shifts near the limit, by 4 % in the median of three networks. The
+# margin was chosen on one of them, and keeps misses and false alarms of each below 5 %.
+CALLED_FAR = 0.95 * TOO_FAR
 SLIGHT = 0.01  # a shift that draws from the Gaussian are enough for
 NUM_CHAINS = 8
-FEWEST, MOST = 4, 48  # transitions
+FEWEST, MOST = 4, 192  # transitions
 SKIPPED = 1  # of them: the chains are still near their starts
 # rows × outputs × draws to spend: about a second on two cores; with half of it the verdict missed
 # 2 of 33 outputs that are too far, with all of it none
@@ -50,7 +53,7 @@ WORK = 4e7
 def is_far(outcome: Outcome) -> np.ndarray:
     """Return for which outputs a Gaussian is not enough, (K,)."""
     with np.errstate(invalid="ignore"):
-        return np.asarray(outcome.covariance_shift > TOO_FAR)
+        return np.asarray(outcome.covariance_shift > CALLED_FAR)
 
 
 def diagnose_gaussian(problem: Problem, outcome: Outcome, settings: RunSettings) -> np.ndarray:
