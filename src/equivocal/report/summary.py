@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from equivocal.errors import join_names
@@ -17,12 +16,11 @@ from equivocal.report.html import TEXTS
 from equivocal.study import Study
 from equivocal.study.full_runs import FullRuns, load_full_runs
 from equivocal.study.nearer import judge_nearer_to_truth, select_kinds
-from equivocal.study.statistics import LEVEL
+from equivocal.study.summaries import ALPHA, select_clear_changes, select_largest_change
 
 __all__ = ["count_verdicts", "describe_stop", "describe_truth", "summarise_study"]
 
 Summary = dict[str, list[str]]  # sentences by heading
-ALPHA = 1 - LEVEL
 FEW = 5  # networks, below which a test over them can show little
 WORDS: dict[str, Any] = TEXTS["summary"]
 
@@ -72,7 +70,7 @@ def count_verdicts(claims: pd.DataFrame) -> str:
     """Count the claims by verdict, in one sentence."""
     counts = claims["verdict"].value_counts()
     parts = [text.format(counts[name]) for name, text in WORDS["tally"].items() if name in counts]
-    return f"Of {len(claims)} claims, {', '.join(parts)}."
+    return f"Of {len(claims)} claims: {'; '.join(parts)}."
 
 
 def describe_stop(study: Study) -> str:
@@ -103,16 +101,14 @@ def _list_means(means: pd.DataFrame, stop: str) -> Iterable[str]:
 
 
 def _list_changes(paired: pd.DataFrame, estimate: str, when: str) -> str:
-    """Name the measures whose change is clear on activations and on logits."""
-    rows = paired[paired["estimate"] == estimate]
-    same = np.sign(rows["mean"]) == np.sign(rows["logit_mean"])
-    clear = rows[(rows["p_holm"] < ALPHA) & (rows["logit_p_holm"] < ALPHA) & same]
+    """Name the measures whose change is clear."""
     named = [
         f"{row.condition}, {row.measure} {_format_change(row.mean)} "
         f"[{format_number(row.ci_low)}, {format_number(row.ci_high)}]"
-        for row in clear.itertuples()
+        for row in select_clear_changes(paired, estimate).itertuples()
     ]
-    changes = "; ".join(named) or WORDS["none"].format(tests=len(rows))
+    tests = int((paired["estimate"] == estimate).sum())
+    changes = "; ".join(named) or WORDS["none"].format(tests=tests)
     return str(WORDS["changes"]).format(when=when, alpha=ALPHA, changes=changes)
 
 
@@ -152,14 +148,12 @@ def _list_differences(claims: pd.DataFrame, others: pd.Series, say: Callable[...
 
 def _follow_priors(priors: pd.DataFrame, stop: str) -> Iterable[str]:
     """Yield how the largest change of an indicated unit depends on the prior variance."""
-    rows = priors[(priors["estimate"] == "paper") & priors["measure"].str.startswith("indicated")]
-    if rows["prior"].nunique() < 2:
+    own = select_largest_change(priors)
+    if own["prior"].nunique() < 2:
         return
-    largest = rows.iloc[int(np.argmax(rows["mean"].abs().to_numpy()))]
-    same = (rows["condition"] == largest["condition"]) & (rows["measure"] == largest["measure"])
-    own = rows[same]
     numbers = [f"{_format_change(row.mean)} with {row.prior:g}" for row in own.itertuples()]
-    yield WORDS["priors"].format(stop=stop, largest=largest, numbers=join_names(numbers, most=9))
+    told = join_names(numbers, most=9)
+    yield WORDS["priors"].format(stop=stop, largest=own.iloc[0], numbers=told)
 
 
 def describe_truth(frontier: pd.DataFrame, example: pd.DataFrame) -> list[str]:

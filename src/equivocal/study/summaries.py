@@ -15,11 +15,15 @@ from scipy.special import entr
 from scipy.stats import gmean
 
 from equivocal.study import measures
+from equivocal.study.statistics import LEVEL
 
 __all__ = [
+    "ALPHA",
     "MEAN",
     "NON_RELEVANT",
     "append_means",
+    "select_clear_changes",
+    "select_largest_change",
     "tabulate_calibration",
     "tabulate_critical",
     "tabulate_entropies",
@@ -32,6 +36,7 @@ __all__ = [
 BINS = 10  # of exact probability; zero has one of its own
 NON_RELEVANT = "non-relevant (mean)"
 MEAN = "mean"  # in the column `network`: the mean over networks
+ALPHA = 1 - LEVEL
 
 
 def append_means(table: pd.DataFrame, *keys: str) -> pd.DataFrame:
@@ -46,6 +51,37 @@ def append_means(table: pd.DataFrame, *keys: str) -> pd.DataFrame:
     """
     means = table.drop(columns="network").groupby(list(keys), sort=False, as_index=False).mean()
     return pd.concat([table, means.assign(network=MEAN)], ignore_index=True)
+
+
+def select_clear_changes(paired: pd.DataFrame, estimate: str) -> pd.DataFrame:
+    """Select measures that change on activations and on logits, in the same direction.
+
+    Parameters
+    ----------
+    paired : DataFrame
+        `tables/paired_models.csv`.
+    estimate : str
+        "paper" or "converged".
+    """
+    rows = paired[paired["estimate"] == estimate]
+    same = np.sign(rows["mean"]) == np.sign(rows["logit_mean"])
+    return rows[(rows["p_holm"] < ALPHA) & (rows["logit_p_holm"] < ALPHA) & same]
+
+
+def select_largest_change(priors: pd.DataFrame) -> pd.DataFrame:
+    """Select, under every prior, the indicated unit that the paper's sampler changes most.
+
+    Parameters
+    ----------
+    priors : DataFrame
+        `tables/priors_models.csv`.
+    """
+    rows = priors[(priors["estimate"] == "paper") & priors["measure"].str.startswith("indicated")]
+    if rows.empty:
+        return rows
+    largest = rows.loc[rows["mean"].abs().idxmax()]
+    same = (rows["condition"] == largest["condition"]) & (rows["measure"] == largest["measure"])
+    return rows[same]
 
 
 def tabulate_critical(dataset: xr.Dataset, condition: str, sampler: str = "paper") -> pd.DataFrame:
