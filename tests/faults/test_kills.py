@@ -2,7 +2,8 @@
 
 Runs into four folders are killed again and again; what was done by then is not done again. At the
 end every table and every answer is that of the undisturbed run, to the last bit, and nothing else
-is in the folder. EQUIVOCAL_KILL_SEED draws other moments.
+is in the folder. EQUIVOCAL_KILL_SEED draws other moments; EQUIVOCAL_KILL_FOLDERS sets the number of
+folders, here and in `test_sweep_kills`: continuous integration takes two.
 """
 
 import os
@@ -18,7 +19,8 @@ from tests.faults.damage import kill_spread, number_of_files
 from tests.faults.warm import WarmStart
 
 SEED = int(os.environ.get("EQUIVOCAL_KILL_SEED", "0"))
-FOLDERS, KILLS = 4, 13  # a few may come too late, after a run has ended
+FOLDERS = int(os.environ.get("EQUIVOCAL_KILL_FOLDERS", "4"))
+KILLS = 13  # of each folder; a few may come too late, after a run has ended
 
 
 @pytest.fixture(scope="session")

@@ -14,11 +14,10 @@ import pytest
 
 from tests.faults.conftest import ENVIRONMENT, names
 from tests.faults.damage import kill_spread, number_of_files
-from tests.faults.test_kills import SEED
+from tests.faults.test_kills import FOLDERS, KILLS, SEED
 from tests.faults.warm import WarmStart
 from tests.study.test_sweep import STUDY, left_behind, write_sweep, written
 
-SWEEPS, KILLS = 4, 13  # kills of each; the four run side by side where there are workers for it
 SWEEP = """
 study = "study.toml"
 [vary]
@@ -61,7 +60,7 @@ def undisturbed_sweep(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", range(SWEEPS))
+@pytest.mark.parametrize("number", range(FOLDERS))
 def test_fifty_kills_change_nothing_of_a_sweep(
     number: int, undisturbed_sweep: Path, warm: WarmStart, tmp_path: Path
 ) -> None:
