@@ -1,0 +1,55 @@
+"""The methods by name, and where each is left out.
+
+To add one, write a function that takes a `Problem` and returns a `Fitted`, and name it here.
+"""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from benchmarks.comparison import baselines, ours, torch_peers
+from benchmarks.comparison.problem import Fitted, Problem
+
+__all__ = ["METHODS", "Method"]
+
+
+@dataclass(frozen=True)
+class Method:
+    """How to fit, and what it is for."""
+
+    fit: Callable[[Problem], Fitted]
+    most_labels: int | None = None  # beyond these it takes longer than the whole comparison
+    classes: bool = True  # whether it serves one of K classes
+    single: bool = True  # whether it starts from the one trained network
+
+    def find_obstacle(self, problem: Problem) -> str:
+        """Return why the method is left out here; "" if it is not."""
+        K = problem.task.num_outputs
+        if problem.classes and not self.classes:
+            return "it has yes/no outputs only"
+        if self.most_labels is not None and not problem.classes and self.most_labels < K:
+            return f"it fits each of the {K} labels by itself, which takes minutes"
+        return ""
+
+    def count_lines(self) -> int:
+        """Count the lines of code of the function that fits, without docstring and blanks."""
+        function = getattr(self.fit, "func", self.fit)
+        lines = inspect.getsource(function).splitlines()
+        return sum(bool(line.strip()) and '"""' not in line for line in lines)
+
+
+METHODS = {
+    "network": Method(baselines.fit_network),
+    "temperature": Method(baselines.fit_temperature),
+    "ridge": Method(baselines.fit_ridge),
+    "ours": Method(ours.fit_default),
+    "ours-hmc": Method(ours.fit_hmc),
+    "ours-paper": Method(ours.fit_paper, classes=False),
+    "ours-probit": Method(ours.fit_probit),
+    "laplace-diag": Method(torch_peers.fit_laplace_diag),
+    "laplace-kron": Method(torch_peers.fit_laplace_kron),
+    "laplace-full": Method(torch_peers.fit_laplace_full),
+    "vbll": Method(torch_peers.fit_vbll, most_labels=20),
+    "mc-dropout": Method(baselines.fit_mc_dropout, single=False),
+    "deep-ensemble": Method(baselines.fit_deep_ensemble, single=False),
+}
