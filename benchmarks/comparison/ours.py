@@ -11,7 +11,7 @@ __all__ = ["fit_default", "fit_hmc", "fit_paper", "fit_probit"]
 
 
 def fit_default(problem: Problem) -> Fitted:
-    """Sample with every setting at its default; the validation rows choose the prior variance."""
+    """Sample with every setting at its default; the validation rows choose the prior."""
     return _wrap(_sample(problem), problem)
 
 
@@ -45,23 +45,17 @@ def fit_probit(problem: Problem) -> Fitted:
 
 
 def _sample(problem: Problem, **options: Any) -> Posterior:
-    from equivocal.metrics import negative_log_likelihood
-
     psi, t = problem.features, problem.targets
-    options |= {"likelihood": "softmax" if problem.classes else "bernoulli"}
-    options["seed"] = problem.task.seed
-
-    def sample(v, **more):
-        return sample_posterior(psi["train"], t["train"], prior_variance=v, **(options | more))
-
-    fast = {} if options.get("method") == "laplace" else {"method": "exact-flow"}
-    scores = {
-        v: negative_log_likelihood(
-            t["validation"], sample(v, **fast).predict_proba(psi["validation"])
-        )
-        for v in (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
-    }
-    return sample(min(scores, key=scores.get))
+    return sample_posterior(
+        psi["train"],
+        t["train"],
+        likelihood="softmax" if problem.classes else "bernoulli",
+        prior_variance="auto",
+        validation=(psi["validation"], t["validation"]),
+        trained=problem.network.weights,
+        seed=problem.task.seed,
+        **options,
+    )
 
 
 def _wrap(posterior: Posterior, problem: Problem) -> Fitted:
