@@ -45,6 +45,7 @@ METHODS = {
     "ours": Method(ours.fit_default),
     "ours-hmc": Method(ours.fit_hmc),
     "ours-paper": Method(ours.fit_paper, classes=False),
+    "ours-unit-prior": Method(ours.fit_unit_prior),
     "ours-probit": Method(ours.fit_probit),
     "laplace-diag": Method(torch_peers.fit_laplace_diag),
     "laplace-kron": Method(torch_peers.fit_laplace_kron),

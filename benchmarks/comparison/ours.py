@@ -7,7 +7,7 @@ import numpy as np
 from benchmarks.comparison.problem import Doubt, Fitted, Problem
 from equivocal.sampling import Posterior, sample_posterior
 
-__all__ = ["fit_default", "fit_hmc", "fit_paper", "fit_probit"]
+__all__ = ["fit_default", "fit_hmc", "fit_paper", "fit_probit", "fit_unit_prior"]
 
 
 def fit_default(problem: Problem) -> Fitted:
@@ -20,6 +20,18 @@ def fit_hmc(problem: Problem) -> Fitted:
     return _wrap(_sample(problem, method="hmc"), problem)
 
 
+def fit_unit_prior(problem: Problem) -> Fitted:
+    """Sample with the prior N(0, 1), chosen by nobody."""
+    posterior = sample_posterior(
+        problem.features["train"],
+        problem.targets["train"],
+        likelihood="softmax" if problem.classes else "bernoulli",
+        prior_variance=1.0,
+        seed=problem.task.seed,
+    )
+    return _wrap(posterior, problem)
+
+
 def fit_paper(problem: Problem) -> Fitted:
     """Run the paper's sampler: 17 steps from N(trained weights, 1)."""
     posterior = sample_posterior(
@@ -29,6 +41,7 @@ def fit_paper(problem: Problem) -> Fitted:
         prior_variance=1.0,
         method="dropout-deterministic",
         num_steps=17,
+        seed=problem.task.seed,
     )
     return _wrap(posterior, problem)
 
