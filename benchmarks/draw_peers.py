@@ -56,8 +56,8 @@ def _format_cell(
     if here.empty or not np.isfinite(here["mean"].iloc[0]):
         return ""
     own = found[found["dataset"] == dataset].dropna(subset="mean")
-    best = own.loc[own["mean"].idxmin(), "method"]
-    against = compare(table[table["dataset"] == dataset], score, str(best))
+    best = str(own["method"].iloc[int(own["mean"].argmin())])
+    against = compare(table[table["dataset"] == dataset], score, best)
     line = against[against["method"] == method].iloc[0]
     text = f"{here['mean'].iloc[0]:.{digits}f}"
     level = method == best or line["difference"] <= line["half"]

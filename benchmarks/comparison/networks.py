@@ -40,7 +40,7 @@ class Network(NamedTuple):
 
     def compute_logits(self, x: np.ndarray) -> np.ndarray:
         """Return the logits, (N, K)."""
-        return self.compute_features(x) @ self.weights.T
+        return np.asarray(self.compute_features(x) @ self.weights.T)
 
     @property
     def weights(self) -> np.ndarray:
@@ -91,6 +91,7 @@ def _train_all(
 
 
 Weights = tuple[jax.Array, jax.Array, jax.Array, jax.Array]
+Carry = tuple[Any, ...]  # of a loop
 
 
 def _train(
@@ -117,17 +118,17 @@ def _train(
             h = h * jax.random.bernoulli(key, 1 - dropout, h.shape) / (1 - dropout)
         a = h @ W + c
         if classes:
-            return optax.softmax_cross_entropy(a, t).mean()
-        return optax.sigmoid_binary_cross_entropy(a, t).sum(axis=1).mean()
+            return jnp.mean(optax.softmax_cross_entropy(a, t))
+        return jnp.mean(optax.sigmoid_binary_cross_entropy(a, t).sum(axis=1))
 
-    def step(carry: tuple, batch: tuple) -> tuple:
+    def step(carry: Carry, batch: Carry) -> tuple[Carry, None]:
         weights, state = carry
         rows, key = batch
         slope = jax.grad(loss)(weights, x[0][rows], t[0][rows], key)
         update, state = optimiser.update(slope, state, weights)
         return (optax.apply_updates(weights, update), state), None
 
-    def epoch(carry: tuple, key: jax.Array) -> tuple:
+    def epoch(carry: Carry, key: jax.Array) -> tuple[Carry, None]:
         weights, state, best, lowest = carry
         order, masks = jax.random.split(key)
         rows = jax.random.permutation(order, N)[: steps * BATCH].reshape(steps, BATCH)

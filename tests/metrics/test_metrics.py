@@ -93,11 +93,11 @@ def test_bootstrap_interval_is_that_of_a_mean() -> None:
 
 def test_reliability_curve_counts_every_event_once() -> None:
     found = metrics.reliability_curve(SEEN, LABELS, bins=10)
-    assert found.count.sum() == SEEN.size
-    assert found.count @ found.observed == pytest.approx(SEEN.sum())
-    assert found.count @ found.predicted == pytest.approx(LABELS.sum())
+    assert found.events.sum() == SEEN.size
+    assert found.events @ found.observed == pytest.approx(SEEN.sum())
+    assert found.events @ found.predicted == pytest.approx(LABELS.sum())
     assert ((found.low <= found.observed) & (found.observed <= found.high)).all()
-    n, k = int(found.count[0]), round(found.count[0] * found.observed[0])
+    n, k = int(found.events[0]), round(found.events[0] * found.observed[0])
     from scipy.stats import binomtest
 
     wilson = binomtest(k, n).proportion_ci(method="wilson")

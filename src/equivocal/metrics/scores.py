@@ -37,7 +37,7 @@ class Reliability(NamedTuple):
     observed: np.ndarray  # how often it happened
     low: np.ndarray  # 95 % interval of `observed` (Wilson), if rows and labels are independent
     high: np.ndarray
-    count: np.ndarray
+    events: np.ndarray  # how many predictions fell into it
 
 
 def negative_log_likelihood(targets: Any, probabilities: Any) -> float:
