@@ -18,7 +18,8 @@ __all__ = [
     "fit_temperature",
 ]
 
-STRENGTHS = 10.0 ** np.arange(-4, 2.5, 0.5)  # scikit-learn's C
+DECADES = [10.0**e for e in range(-4, 3)]  # of scikit-learn's C, then half decades about the best
+RISEN = 1.02  # the search ends at a loss that far above the best
 MEMBERS = 5
 DROPOUT, PASSES = 0.2, 50
 
@@ -49,16 +50,25 @@ def fit_temperature(problem: Problem) -> Fitted:
 def fit_ridge(problem: Problem) -> Fitted:
     """Refit the last layer by scikit-learn's penalised logistic regression; C on validation."""
     psi, t = problem.features, problem.targets
-    best, lowest, chosen = problem.network.weights, np.inf, 0.0
-    for strength in STRENGTHS:
+    fits: dict[float, tuple[float, np.ndarray]] = {}
+
+    def try_strength(strength: float) -> float:
         weights = _fit_sklearn(psi["train"][:, :-1], t["train"], strength)
         p = problem.apply_link(psi["validation"] @ weights.T)
-        now = negative_log_likelihood(t["validation"], p)
-        if now < lowest:
-            best, lowest, chosen = weights, now, strength
-    network = problem.network
+        fits[strength] = negative_log_likelihood(t["validation"], p), weights
+        return fits[strength][0]
+
+    for strength in DECADES:
+        if try_strength(strength) > RISEN * min(loss for loss, _ in fits.values()):
+            break
+    best = min(fits, key=lambda strength: fits[strength][0])
+    for neighbour in (best / 10**0.5, best * 10**0.5):
+        try_strength(neighbour)
+    chosen = min(fits, key=lambda strength: fits[strength][0])
+    network, weights = problem.network, fits[chosen][1]
     return Fitted(
-        lambda x: problem.apply_link(network.compute_features(x) @ best.T), note=f"C {chosen:.3g}"
+        lambda x: problem.apply_link(network.compute_features(x) @ weights.T),
+        note=f"C {chosen:.3g}",
     )
 
 
