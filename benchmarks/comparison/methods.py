@@ -18,7 +18,7 @@ class Method:
     """How to fit, and what it is for."""
 
     fit: Callable[[Problem], Fitted]
-    most_labels: int | None = None  # beyond these it takes longer than the whole comparison
+    most_labels: int | None = None  # beyond these it takes minutes
     classes: bool = True  # whether it serves one of K classes
     single: bool = True  # whether it starts from the one trained network
 
@@ -28,7 +28,7 @@ class Method:
         if problem.classes and not self.classes:
             return "it has yes/no outputs only"
         if self.most_labels is not None and not problem.classes and self.most_labels < K:
-            return f"it fits each of the {K} labels by itself, which takes minutes"
+            return f"it takes minutes on {K} labels"
         return ""
 
     def count_lines(self) -> int:
@@ -43,13 +43,13 @@ METHODS = {
     "temperature": Method(baselines.fit_temperature),
     "ridge": Method(baselines.fit_ridge),
     "ours": Method(ours.fit_default),
-    "ours-hmc": Method(ours.fit_hmc),
+    "ours-hmc": Method(ours.fit_hmc, most_labels=100),
     "ours-paper": Method(ours.fit_paper, classes=False),
     "ours-unit-prior": Method(ours.fit_unit_prior),
     "ours-probit": Method(ours.fit_probit),
-    "laplace-diag": Method(torch_peers.fit_laplace_diag),
-    "laplace-kron": Method(torch_peers.fit_laplace_kron),
-    "laplace-full": Method(torch_peers.fit_laplace_full),
+    "laplace-diag": Method(torch_peers.fit_laplace_diag, most_labels=100),
+    "laplace-kron": Method(torch_peers.fit_laplace_kron, most_labels=100),
+    "laplace-full": Method(torch_peers.fit_laplace_full, most_labels=250),
     "vbll": Method(torch_peers.fit_vbll, most_labels=20),
     "mc-dropout": Method(baselines.fit_mc_dropout, single=False),
     "deep-ensemble": Method(baselines.fit_deep_ensemble, single=False),
