@@ -3,6 +3,7 @@
 To add one, write a function that takes a `Problem` and returns a `Fitted`, and name it here.
 """
 
+import ast
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,10 +33,28 @@ class Method:
         return ""
 
     def count_lines(self) -> int:
-        """Count the lines of code of the function that fits, without docstring and blanks."""
+        """Count the lines of code that fit and predict, with the helpers of the same module."""
         function = getattr(self.fit, "func", self.fit)
-        lines = inspect.getsource(function).splitlines()
-        return sum(bool(line.strip()) and '"""' not in line for line in lines)
+        tree = ast.parse(inspect.getsource(inspect.getmodule(function) or ours))
+        bodies = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+        seen, waiting = set[str](), {function.__name__}
+        while waiting:
+            seen |= waiting
+            names = {
+                node.id
+                for name in waiting
+                for node in ast.walk(bodies[name])
+                if isinstance(node, ast.Name)
+            }
+            waiting = (names & bodies.keys()) - seen
+        return sum(_count_code(bodies[name]) for name in seen)
+
+
+def _count_code(function: ast.FunctionDef) -> int:
+    """Count the lines of a function, without its docstring and blank lines."""
+    body = function.body[1:] if ast.get_docstring(function) else function.body
+    bare = ast.Module([ast.FunctionDef(**(dict(ast.iter_fields(function)) | {"body": body}))], [])
+    return len([line for line in ast.unparse(ast.fix_missing_locations(bare)).splitlines() if line])
 
 
 METHODS = {
