@@ -69,6 +69,7 @@ METHODS = {
     "laplace-diag": Method(torch_peers.fit_laplace_diag, most_labels=100),
     "laplace-kron": Method(torch_peers.fit_laplace_kron, most_labels=100),
     "laplace-full": Method(torch_peers.fit_laplace_full, most_labels=250),
+    "laplace-grid": Method(torch_peers.fit_laplace_grid, most_labels=100),
     "vbll": Method(torch_peers.fit_vbll, most_labels=20),
     "mc-dropout": Method(baselines.fit_mc_dropout, single=False),
     "deep-ensemble": Method(baselines.fit_deep_ensemble, single=False),

@@ -2,7 +2,8 @@
 
 Neither has a likelihood for several yes/no labels, so each label gets a model of its own: a softmax
 over the logits (−a/2, a/2), which is the logistic regression of a. Both run as their documentation
-shows; the prior precision of laplace-torch maximises its marginal likelihood.
+shows. The prior precision of laplace-torch maximises its marginal likelihood, or is chosen on the
+validation rows ("grid").
 """
 
 from collections.abc import Callable
@@ -14,33 +15,43 @@ import numpy as np
 from benchmarks.comparison.data import MissingPackageError
 from benchmarks.comparison.problem import Fitted, Problem, describe_doubt
 
-__all__ = ["fit_laplace_diag", "fit_laplace_full", "fit_laplace_kron", "fit_vbll"]
+__all__ = [
+    "fit_laplace_diag",
+    "fit_laplace_full",
+    "fit_laplace_grid",
+    "fit_laplace_kron",
+    "fit_vbll",
+]
 
 DRAWS = 200
 VBLL_STEPS, VBLL_RATE = 400, 1e-2
 
 
-def _fit_laplace(problem: Problem, structure: str) -> Fitted:
+def _fit_laplace(problem: Problem, structure: str, method: str = "marglik") -> Fitted:
     try:
         import torch
         from laplace import Laplace
     except ImportError as error:
         raise MissingPackageError("it needs laplace-torch: pip install laplace-torch") from error
     torch.manual_seed(problem.task.seed)
-    psi = torch.from_numpy(problem.features["train"][:, :-1])
+    psi = {part: torch.from_numpy(each[:, :-1].copy()) for part, each in problem.features.items()}
 
-    def fit(W: np.ndarray, c: np.ndarray, y: np.ndarray) -> Any:
-        layer = torch.nn.Linear(psi.shape[1], len(c))
+    def load(part: str, y: np.ndarray) -> Any:
+        data = torch.utils.data.TensorDataset(psi[part], torch.tensor(y, dtype=torch.long))
+        return torch.utils.data.DataLoader(data, batch_size=len(y))
+
+    def fit(W: np.ndarray, c: np.ndarray, y: np.ndarray, beside: np.ndarray) -> Any:
+        layer = torch.nn.Linear(W.shape[1], len(c))
         layer.load_state_dict({"weight": torch.tensor(W), "bias": torch.tensor(c)})
-        data = torch.utils.data.TensorDataset(psi, torch.tensor(y, dtype=torch.long))
         model = Laplace(
             torch.nn.Sequential(torch.nn.Identity(), layer),
             "classification",
             subset_of_weights="last_layer",
             hessian_structure=structure,
         )
-        model.fit(torch.utils.data.DataLoader(data, batch_size=len(psi)))
-        model.optimize_prior_precision(method="marglik")
+        model.fit(load("train", y))
+        held_out = load("validation", beside) if method == "gridsearch" else None
+        model.optimize_prior_precision(method=method, val_loader=held_out)
         return model
 
     models = _fit_each(problem, fit)
@@ -60,6 +71,7 @@ def _fit_laplace(problem: Problem, structure: str) -> Fitted:
 fit_laplace_diag = partial(_fit_laplace, structure="diag")
 fit_laplace_kron = partial(_fit_laplace, structure="kron")
 fit_laplace_full = partial(_fit_laplace, structure="full")
+fit_laplace_grid = partial(_fit_laplace, structure="kron", method="gridsearch")
 
 
 def fit_vbll(problem: Problem) -> Fitted:
@@ -72,7 +84,7 @@ def fit_vbll(problem: Problem) -> Fitted:
     torch.manual_seed(problem.task.seed)
     psi = torch.from_numpy(problem.features["train"])
 
-    def fit(W: np.ndarray, _: np.ndarray, y: np.ndarray) -> Any:
+    def fit(W: np.ndarray, _c: np.ndarray, y: np.ndarray, _beside: np.ndarray) -> Any:
         layer = vbll.DiscClassification(
             psi.shape[1], len(W), 1 / len(psi), parameterization="dense", wishart_scale=0.1
         )
@@ -99,14 +111,15 @@ def fit_vbll(problem: Problem) -> Fitted:
 
 
 def _fit_each(
-    problem: Problem, fit: Callable[[np.ndarray, np.ndarray, np.ndarray], Any]
+    problem: Problem, fit: Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], Any]
 ) -> list[Any]:
     """Fit one model for classes, or one for each label with logits (−a/2, a/2)."""
-    W, c, t = problem.network.W.T, problem.network.c, problem.targets["train"]
+    W, c = problem.network.W.T, problem.network.c
+    t, beside = problem.targets["train"], problem.targets["validation"]
     if problem.classes:
-        return [fit(W, c, t)]
+        return [fit(W, c, t, beside)]
     sign = np.array([[-0.5], [0.5]], W.dtype)
-    return [fit(sign * W[k], sign[:, 0] * c[k], t[:, k]) for k in range(len(c))]
+    return [fit(sign * W[k], sign[:, 0] * c[k], t[:, k], beside[:, k]) for k in range(len(c))]
 
 
 def _read_features(problem: Problem, x: np.ndarray) -> Any:
