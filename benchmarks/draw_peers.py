@@ -121,12 +121,12 @@ def draw(table: pd.DataFrame) -> Figure:
             panel.errorbar(centre, place, xerr=reach, fmt="o", ms=4, color=shade, lw=1.3)
         panel.set_title(dataset, fontsize=8)
         panel.set_xscale("symlog", linthresh=1)
+        panel.set_xlim(-30, 600)
         panel.set_xticks([-10, -1, 0, 1, 10, 100], ["−10", "", "0", "", "10", "100"], fontsize=7)
         panel.set_yticks(y, methods, fontsize=8)
         panel.spines[["top", "right"]].set_visible(False)
-    figure.supxlabel(
-        "test NLL above ours, % (95 % over seeds)   blue: better than ours, red: worse"
-    )
+    axis = "test NLL above ours, % (95 % interval over seeds); blue: better than ours, red: worse"
+    figure.supxlabel(axis, fontsize=9)
     return figure
 
 
