@@ -88,7 +88,8 @@ def _merge(problem: Problem, parts: list[Part]) -> tuple[Outcome, np.ndarray]:
     if len(parts) == 1:
         return parts[0][2], _compute_covariance(parts[0][1], parts[0][2])
     outcome = parts[0][2]
-    merged, K = {}, problem.num_outputs
+    merged: dict[str, Any] = {}
+    K = problem.num_outputs
     for field in fields(Outcome):
         values = [getattr(part[2], field.name) for part in parts]
         if isinstance(values[0], np.ndarray):

@@ -1,20 +1,15 @@
-"""`sample_posterior`: one function in front of all samplers, and the table of methods.
-
-A new sampler is a file in `samplers/` and a line in `METHODS`.
-"""
+"""`sample_posterior`: one function in front of all samplers, which `methods` lists."""
 
 import inspect
 import time
 import warnings
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import jax
 import numpy as np
 
-from equivocal.errors import did_you_mean
-from equivocal.machine import measure_memory, use_one_blas_thread
+from equivocal.machine import use_one_blas_thread
 from equivocal.sampling.assembly import Made, assemble
 from equivocal.sampling.diagnostics import diagnose_gaussian, is_far
 from equivocal.sampling.engine.inputs import (
@@ -23,7 +18,6 @@ from equivocal.sampling.engine.inputs import (
     check_int,
     check_numbers,
     check_positive,
-    choose_dtype,
     choose_seed,
     encode_classes,
     fail,
@@ -38,52 +32,25 @@ from equivocal.sampling.engine.problem import Likelihood, Problem, collapse
 from equivocal.sampling.engine.products import Precision
 from equivocal.sampling.engine.settings import Observer, Outcome, Report, RunSettings
 from equivocal.sampling.engine.streaming import StreamedProblem, is_streamed
+from equivocal.sampling.methods import (
+    METHODS,
+    Method,
+    check_per_output,
+    check_refined,
+    check_served,
+    choose_particle_number,
+    choose_rounded_dtype,
+    choose_tolerance,
+    configure,
+)
 from equivocal.sampling.posterior import Posterior
 from equivocal.sampling.prior_choice import Choice, choose_prior
-from equivocal.sampling.samplers import (
-    aldi,
-    dropout_deterministic,
-    exact_flow,
-    hmc,
-    homotopy,
-    laplace,
-    mean_field,
-    nuts,
-)
+from equivocal.sampling.samplers import exact_flow, hmc, mean_field
 
-FEWEST_PARTICLES = 200
+__all__ = ["METHODS", "sample_posterior"]
+
 MOST_STEPS = 10**9
 AUTO = "auto"
-
-
-@dataclass(frozen=True)
-class Method:
-    """A sampler as `sample_posterior` sees it."""
-
-    config: type
-    run: Callable[[Problem, Any, RunSettings], Outcome]
-    gaussian: bool = False  # its answer is N(mean, covariance), particles are drawn from it
-    everywhere: bool = False  # serves a softmax, rows in files and rounded products, too
-    draws: int | None = None  # default number of particles; None: enough for D
-    observable: bool = False  # its ensemble can be watched along τ
-
-
-METHODS = {
-    "exact-flow": Method(
-        exact_flow.ExactFlowConfig, exact_flow.run, gaussian=True, everywhere=True
-    ),
-    "mean-field": Method(
-        mean_field.MeanFieldConfig, mean_field.run, gaussian=True, everywhere=True
-    ),
-    "dropout-deterministic": Method(
-        dropout_deterministic.DropoutConfig, dropout_deterministic.run, observable=True
-    ),
-    "homotopy": Method(homotopy.HomotopyConfig, homotopy.run, observable=True),
-    "aldi": Method(aldi.AldiConfig, aldi.run, observable=True),
-    "laplace": Method(laplace.LaplaceConfig, laplace.run, gaussian=True, everywhere=True),
-    "hmc": Method(hmc.HmcConfig, hmc.run, everywhere=True, draws=1_600),
-    "nuts": Method(nuts.NutsConfig, nuts.run, draws=4_000),
-}
 
 
 def sample_posterior(
@@ -205,37 +172,36 @@ def sample_posterior(
             check_choice(likelihood, "likelihood", list(Likelihood))
             check_choice(precision, "precision", list(Precision))
             chosen, kind = METHODS[method], Likelihood(likelihood)
-            config = _configure(chosen.config, method, options)
+            shared = list(inspect.signature(sample_posterior).parameters)[:-1]  # without **options
+            config = configure(chosen.config, method, options, shared)
             evidence = check_positive(evidence, "evidence")
             if memory_budget is not None:
                 memory_budget = int(check_positive(memory_budget, "memory_budget"))
             if num_steps is not None:
                 num_steps = check_int(num_steps, "num_steps", least=1, most=MOST_STEPS)
             if precision != Precision.FULL:
-                dtype = _choose_rounded_dtype(dtype, precision)
+                dtype = choose_rounded_dtype(dtype, precision)
             streamed = is_streamed(features, dtype, memory_budget)
             several, watched = len(over) > 1, observe is not None
-            _check_served(method, kind, streamed, several, watched, precision)
-            _check_refined(refine, method, streamed, check_bool(diagnose, "diagnose"))
+            check_served(method, kind, streamed, several, watched, precision)
+            check_refined(refine, method, streamed, check_bool(diagnose, "diagnose"))
             automatic = isinstance(prior_variance, str) and prior_variance == AUTO
-            compared = automatic or trained is not None or validation is not None
-            if compared and (streamed or several):
+            if (automatic or validation is not None) and (streamed or several):
                 fail(
-                    "prior_variance='auto', validation and trained need rows in memory and one "
-                    "device; choose a number on fewer rows, which info.settings then holds."
+                    "prior_variance='auto' and validation need rows in memory and one device; "
+                    "choose a number on fewer rows, which info.settings then holds."
                 )
-            given = (
-                0.0 if prior_mean is None else prior_mean,
-                1.0 if automatic else prior_variance,
-            )
+            if prior_mean is None and not automatic:
+                prior_mean = trained
+            m0, v = 0.0 if prior_mean is None else prior_mean, 1.0 if automatic else prior_variance
             build = StreamedProblem.build if streamed else Problem.build
-            weighed = _weigh(build(features, targets, counts, *given, kind, dtype), evidence)
-            _check_per_output(weighed, method)
+            weighed = _weigh(build(features, targets, counts, m0, v, kind, dtype), evidence)
+            check_per_output(weighed, method)
             problem = weighed if streamed else collapse(weighed)
             settings = RunSettings(
-                num_particles=_choose_particle_number(num_particles, chosen, problem),
+                num_particles=choose_particle_number(num_particles, chosen, problem),
                 num_steps=num_steps,
-                tolerance=_choose_tolerance(tolerance, problem, precision),
+                tolerance=choose_tolerance(tolerance, problem, precision),
                 seed=choose_seed(seed),
                 memory_budget=memory_budget,
                 observe=observe,
@@ -244,6 +210,8 @@ def sample_posterior(
                 refine=refine,
                 evidence=evidence,
             )
+            alike = problem.prior_scale.ndim == 1 and not streamed and not several
+            compared = automatic or (alike and (trained is not None or validation is not None))
             network = _check_trained(trained, problem)
             beside = _check_validation(validation, problem)
         check_same(_list_asked(problem, method, config, settings))
@@ -358,20 +326,6 @@ def _check_validation(validation: Any, problem: Problem) -> Problem | None:
     return beside
 
 
-def _check_per_output(problem: Problem, method: str) -> None:
-    """Check that the method serves counts of single targets and priors of single outputs."""
-    flows = ", ".join(name for name, other in METHODS.items() if other.everywhere)
-    if problem.in_memory and problem.counts.ndim == 2 and not METHODS[method].everywhere:
-        fail(f"counts of shape (N, K) are for {flows}; method {method!r} takes one per row.")
-    if problem.prior_scale.ndim == 2:
-        if problem.likelihood is Likelihood.SOFTMAX:
-            fail(
-                "prior_variance of shape (K, D) is for likelihood='bernoulli'; a softmax has (D,)."
-            )
-        if METHODS[method].observable:
-            fail(f"prior_variance of shape (K, D) is for {flows}; method {method!r} takes (D,).")
-
-
 def _weigh(problem: Problem, evidence: float) -> Problem:
     """Return the problem with counts and targets times b."""
     if evidence == 1:
@@ -392,76 +346,3 @@ def _list_asked(
     asked = {name: getattr(problem, name) for name in names}
     asked |= {"prior_variance": problem.prior_scale, "method": method}
     return asked | dict(sorted(own.items()))
-
-
-def _choose_rounded_dtype(dtype: Any, precision: str) -> str:
-    """Return float32, which is all that goes with rounded products."""
-    if dtype is not None and choose_dtype(None, dtype) == np.float64:
-        fail(f"precision={precision!r} goes with float32; leave out dtype, or use 'full'.")
-    return "float32"
-
-
-def _check_served(
-    method: str, kind: Likelihood, streamed: bool, several: bool, watched: bool, precision: str
-) -> None:
-    """Check that the method works where the rows are, and as was asked."""
-    flows = ", ".join(name for name, other in METHODS.items() if other.everywhere)
-    if streamed and not METHODS[method].everywhere:
-        fail(
-            f"method {method!r} needs its rows in memory, and they are larger than memory_budget; "
-            f"these read them from the file: {flows}."
-        )
-    if kind is Likelihood.SOFTMAX and not METHODS[method].everywhere:
-        fail(f"method {method!r} is for likelihood='bernoulli'; for a softmax use {flows}.")
-    if several and method == "nuts":
-        fail("method 'nuts' runs on one device; leave out devices, or use 'exact-flow'.")
-    if streamed and several:
-        fail("rows are read from a file by one device; leave out devices, or load the rows first.")
-    if precision != Precision.FULL and not METHODS[method].everywhere:
-        fail(f"precision={precision!r} is for {flows}; method {method!r} has 'full'.")
-    if watched and not METHODS[method].observable:
-        others = ", ".join(name for name, other in METHODS.items() if other.observable)
-        fail(f"method {method!r} cannot be observed along τ; these can: {others}.")
-
-
-def _check_refined(refine: bool, method: str, streamed: bool, diagnosed: bool) -> None:
-    """Check that there is a Gaussian to refine, with rows in memory."""
-    if refine and not diagnosed:
-        fail("refine=True needs the diagnostic, which says what to refine; leave out diagnose.")
-    if refine and not METHODS[method].gaussian:
-        fail(f"refine=True is for Gaussian methods; {method!r} draws its particles itself.")
-    if refine and streamed:
-        fail("refine=True needs the rows in memory; method='hmc' reads them from the file.")
-
-
-def _configure(kind: type, method: str, options: dict[str, Any]) -> Any:
-    known = [field.name for field in fields(kind)]
-    for name in options:
-        if name not in known:
-            takes = f"; it takes {', '.join(known) or 'none'}."
-            own = list(inspect.signature(sample_posterior).parameters)
-            near = did_you_mean(name, [*known, *own[:-1]])  # without **options
-            fail(f"method {method!r} has no option {name!r}{near or takes}")
-    return kind(**options)
-
-
-def _choose_particle_number(given: int | None, method: Method, problem: Problem) -> int:
-    if given is None:
-        return method.draws or max(FEWEST_PARTICLES, 2 * problem.num_features)
-    J = check_int(given, "num_particles", least=2)
-    size = J * problem.num_outputs * problem.num_features * problem.dtype.itemsize
-    if size > (memory := measure_memory()):
-        fail(
-            f"num_particles must fit into the {memory / 2**30:.3g} GiB of this machine, got "
-            f"{J:,} × {problem.num_outputs} outputs × {problem.num_features} features; "
-            f"use at most {memory * J // size}."
-        )
-    return J
-
-
-def _choose_tolerance(given: float | None, problem: Problem, precision: str) -> float:
-    if given is None:
-        full = 1e-7 if problem.dtype == np.float64 else 5e-4
-        # A is then I to about half a rounding in each direction: no residual falls below that
-        return float(max(full, Precision(precision).unit * np.sqrt(problem.num_features)))
-    return check_positive(given, "tolerance")

@@ -13,7 +13,7 @@ from equivocal.sampling.engine.problem import Likelihood, Problem
 from equivocal.sampling.predictions import average_logistic
 
 ROWS, OUTPUTS = 8_000, 32  # the most that a choice looks at
-FOLDS, ENOUGH = 5, 500  # cut rows into so many parts; leave out one after another until enough
+FOLDS, ENOUGH = 5, 300  # cut rows into so many parts; leave out one after another until enough
 POINTS = 64  # at which a softmax of Gaussian logits is averaged
 KNOWN, SURPRISE = 0.97, 3.0  # loss over its expectation, and standard errors below it
 
@@ -78,7 +78,7 @@ def score_fit(problem: Problem, mean: np.ndarray, factor: np.ndarray) -> np.ndar
         drawn = (mu + np.sqrt(v) * each for each in (*z, *-z))
         y = sum(np.exp(_log_softmax(logits)) for logits in drawn) / POINTS
         return _sum_loss(problem, np.log(np.maximum(y, np.finfo(y.dtype).tiny)))
-    return _sum_loss(problem, *_take_logs(mu, average_logistic(mu, v).tail))
+    return _sum_loss(problem, *_take_logs(mu, np.asarray(average_logistic(mu, v).tail)))
 
 
 def score_network(problem: Problem, weights: np.ndarray, temperature: float = 1.0) -> np.ndarray:

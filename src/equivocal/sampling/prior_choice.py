@@ -122,15 +122,19 @@ class Contest:
             losses.append(score_fit(fold.held_out, *fit))
         return fits, np.nan_to_num(np.concatenate(losses), nan=np.inf)
 
-    def admits(self, candidate: Candidate) -> bool:
-        """Return whether a candidate is not worse than the network, as far as can be told."""
-        if self.network is None:
-            return True
+    def compare(self, candidate: Candidate) -> tuple[float, float]:
+        """Return by how much of the network's loss a candidate is worse: at least, and at most."""
+        assert self.network is not None, "there is a network to compare with"
         difference = candidate.losses - self.network
         if not np.isfinite(difference).all():
-            return False
-        error = np.sqrt(len(difference)) * difference.std()
-        return bool(difference.sum() + ERRORS * error <= SLACK * self.network.sum())
+            return np.inf, np.inf
+        error = ERRORS * np.sqrt(len(difference)) * difference.std()
+        total = max(float(self.network.sum()), np.finfo(float).tiny)
+        return float(difference.sum() - error) / total, float(difference.sum() + error) / total
+
+    def admits(self, candidate: Candidate) -> bool:
+        """Return whether a candidate is not worse than the network, as far as can be told."""
+        return self.network is None or self.compare(candidate)[1] <= SLACK
 
 
 def choose_prior(
@@ -156,10 +160,11 @@ def choose_prior(
         known, loss, expected = knows_rows(some, trained[outputs])
         if known:
             narrow = np.asarray(HELD / _measure_rows(problem))
-            about = _explain_known(loss, expected)
-            if prior_variance is None:
-                return Choice(prior_mean=trained, prior_variance=narrow, **about)
-            return Choice(prior_mean=given, prior_variance=kept, warning=about["warning"])
+            warning = _explain_known(loss, expected)
+            if prior_variance is not None:
+                return Choice(prior_mean=given, prior_variance=kept, warning=warning)
+            note = "held to the network, which knows these rows"
+            return Choice(prior_mean=trained, prior_variance=narrow, note=note, warning=warning)
     folds = list(make_folds(some, beside))
     quiet = replace(settings, report=None, observe=None, num_steps=None)
     quiet = replace(quiet, tolerance=max(TOLERANCE, settings.tolerance))
@@ -207,13 +212,12 @@ def _list_means(contest: Contest, own: np.ndarray, trained: np.ndarray | None) -
     zero = np.zeros((1, own.shape[1]), own.dtype)
     if trained is None:
         return [zero]
-    every = replace(
-        contest.folds[0].held_out,
-        **{
-            name: np.concatenate([getattr(fold.held_out, name) for fold in contest.folds])
-            for name in ("features", "targets", "counts")
-        },
-    )
+    first = contest.folds[0].held_out
+    joined = [
+        np.concatenate([getattr(fold.held_out, name) for fold in contest.folds])
+        for name in ("features", "targets", "counts")
+    ]
+    every = replace(first, features=joined[0], targets=joined[1], counts=joined[2])
     return [trained / find_temperature(every, trained[contest.outputs]), zero]
 
 
@@ -250,7 +254,7 @@ def _conclude(
     if contest.network is not None:
         network = float(contest.network.sum()) / contest.answers
         note += f", the network's own {network:.3g}"
-        if not chosen and loss > (1 + WORSE) * network:
+        if not chosen and contest.compare(best)[0] > WORSE:
             warning = (
                 f"the posterior is worse than the network on {_describe_rows(contest)} (NLL "
                 f"{loss:.3g}, the network's {network:.3g}): use prior_variance='auto'."
@@ -276,12 +280,9 @@ def _describe_rows(contest: Contest) -> str:
     return f"{number:,} held-out row{'s' * (number != 1)}"
 
 
-def _explain_known(loss: float, expected: float) -> dict[str, str]:
-    return {
-        "note": "held to the network, which knows these rows",
-        "warning": (
-            f"the network answers these rows better (NLL {loss:.3g}) than its own probabilities "
-            f"allow ({expected:.3g}): it was probably trained on them, and they cannot say how far "
-            "to trust it. Pass validation=(inputs, targets), or rows that training has not seen."
-        ),
-    }
+def _explain_known(loss: float, expected: float) -> str:
+    return (
+        f"the network answers these rows better (NLL {loss:.3g}) than its own probabilities "
+        f"allow ({expected:.3g}): it was probably trained on them, and they cannot say how far "
+        "to trust it. Pass validation=(inputs, targets), or rows that training has not seen."
+    )

@@ -100,9 +100,7 @@ def _convert(array: np.ndarray, name: str, dtype: np.dtype) -> np.ndarray:
     return converted
 
 
-def check_counts(
-    counts: object, num_rows: int, dtype: np.dtype, targets: object = None
-) -> np.ndarray:
+def check_counts(counts: object, num_rows: int, dtype: np.dtype, targets: Any = None) -> np.ndarray:
     """Return how often each row was seen, (N,), or each target, (N, K); ones where None."""
     if counts is None:
         return np.ones(num_rows, dtype)
