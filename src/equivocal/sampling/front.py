@@ -191,8 +191,8 @@ def sample_posterior(
                     "prior_variance='auto' and validation need rows in memory and one device; "
                     "choose a number on fewer rows, which info.settings then holds."
                 )
-            if prior_mean is None and not automatic:
-                prior_mean = trained
+            if prior_mean is None and trained is not None and not automatic:
+                prior_mean = check_numbers(trained, "trained")
             m0, v = 0.0 if prior_mean is None else prior_mean, 1.0 if automatic else prior_variance
             build = StreamedProblem.build if streamed else Problem.build
             weighed = _weigh(build(features, targets, counts, m0, v, kind, dtype), evidence)

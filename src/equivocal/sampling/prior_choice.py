@@ -7,7 +7,7 @@ the limit v → 0 that is the network itself with its logits scaled.
 
 Each candidate is fitted by the flow of `samplers.mean_field`, starting where its narrower neighbour
 ended, and scored on rows that it was not fitted to (`held_out`). The least loss wins. Where there
-is a network, only candidates take part that are not worse than it: mean difference + two standard
+is a network, only candidates take part that are not worse than it: mean difference + three standard
 errors, paired by rows, at most `SLACK` of the network's loss. If there is none, the posterior is
 held to the network.
 
@@ -43,7 +43,7 @@ HELD = 1e-5  # q of a posterior that is held to the network
 RISEN, PATIENCE = 1.02, 2  # a path ends after so many scores that far above its best
 FEWEST_ROWS = 10
 TOLERANCE = 0.02  # posterior standard deviations
-SLACK, ERRORS = 0.005, 2.0  # of the network's loss, and standard errors of the difference
+SLACK, ERRORS = 0.005, 3.0  # of the network's loss, and standard errors of the difference
 TIE = 0.001  # of the least loss
 WORSE = 0.01  # of the network's loss, from which on a prior of the caller's is warned of
 
@@ -184,6 +184,8 @@ def choose_prior(
         return _conclude(contest, only, trained)
     means = [given] if prior_mean is not None else _list_means(contest, own, trained)
     best = _search(contest, means)
+    if best is None and trained is not None and prior_mean is None:
+        best = _search(contest, [trained])  # as wide about the network itself as costs nothing
     if best is None:
         assert network is not None, "only a network keeps candidates out"
         assert trained is not None
@@ -229,20 +231,24 @@ def _search(contest: Contest, means: list[np.ndarray]) -> Candidate | None:
     best = _find_best(contest, tried)
     if best is None:
         return None
-    about = [best.prior_variance / HALF, best.prior_variance * HALF]
+    about = [np.asarray(best.prior_variance * step) for step in (1 / HALF, HALF)]
     near = [c for v in about for c in contest.follow(best.prior_mean, [v], best)]
     return _find_best(contest, [best, *near])
 
 
 def _find_best(contest: Contest, tried: list[Candidate]) -> Candidate | None:
-    """Return the admitted candidate of least loss, or a narrower one that is as good."""
+    """Return the admitted candidate of least loss, or another that is as good.
+
+    That is a narrower one, as simpler; about a network a wider one, as it doubts more for nothing.
+    """
     admitted = [candidate for candidate in tried if contest.admits(candidate)]
     best = min(admitted, key=lambda c: float(c.losses.sum()), default=None)
     if best is None:
         return None
     as_good = (1 + TIE) * best.losses.sum()
     alike = [c for c in admitted if c.prior_mean is best.prior_mean and c.losses.sum() <= as_good]
-    return min(alike, key=lambda c: float(c.prior_variance))
+    doubtful = contest.network is not None and bool(best.prior_mean.any())
+    return (max if doubtful else min)(alike, key=lambda c: float(c.prior_variance))
 
 
 def _conclude(
@@ -271,7 +277,7 @@ def _conclude(
         warning=warning,
         loss=loss,
         network_loss=network,
-        start=best.fits[0] if whole else None,
+        start=best.fits[0] if chosen and whole else None,
     )
 
 
