@@ -6,6 +6,7 @@ their ratio is the NLL of a yes/no answer, or of a class.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,7 +16,8 @@ from equivocal.sampling.predictions import average_logistic
 ROWS, OUTPUTS = 8_000, 32  # the most that a choice looks at
 FOLDS, ENOUGH = 5, 300  # cut rows into so many parts; leave out one after another until enough
 POINTS = 64  # at which a softmax of Gaussian logits is averaged
-KNOWN, SURPRISE = 0.97, 3.0  # loss over its expectation, and standard errors below it
+# a loss over its expectation that says something, from so many standard deviations on
+KNOWN, LOUD, SURE = 0.97, 2.0, 3.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +26,13 @@ class Fold:
 
     fitted: Problem
     held_out: Problem
+
+
+def join_held_out(folds: list[Fold]) -> Problem:
+    """Return the held-out rows of all folds."""
+    names = ("features", "targets", "counts")
+    psi, t, c = (np.concatenate([getattr(f.held_out, name) for f in folds]) for name in names)
+    return replace(folds[0].held_out, features=psi, targets=t, counts=c)
 
 
 def take_some(problem: Problem) -> tuple[Problem, np.ndarray]:
@@ -95,12 +104,26 @@ def find_temperature(problem: Problem, weights: np.ndarray) -> float:
     return float(min(choices, key=lambda T: score_network(problem, weights, T).sum()))
 
 
-def knows_rows(problem: Problem, weights: np.ndarray) -> tuple[bool, float, float]:
-    """Return whether a network answers rows better than it expects to; its NLL, and that expected.
+class Surprise(NamedTuple):
+    """How well a network answers rows, beside what it expects of itself; per answer."""
 
-    The expectation is over answers drawn from the network's own probabilities. Training rows of an
-    overfitted network are such rows; so are those of a network that is underconfident.
-    """
+    loss: float
+    expected: float  # over answers drawn from the network's own probabilities
+    sd: float  # of that
+
+    @property
+    def knows(self) -> bool:
+        """Whether it answers better than it can: training rows, or it is underconfident."""
+        return self.loss < KNOWN * self.expected and self.loss < self.expected - SURE * self.sd
+
+    @property
+    def overconfident(self) -> bool:
+        """Whether it answers worse than it believes."""
+        return self.loss > LOUD * self.expected and self.loss > self.expected + SURE * self.sd
+
+
+def measure_surprise(problem: Problem, weights: np.ndarray) -> Surprise:
+    """Return a network's loss on rows and the loss that it expects there."""
     logits = (problem.features @ weights.T).astype(np.float64)
     if problem.likelihood is Likelihood.SOFTMAX:
         log_y = _log_softmax(logits)
@@ -111,10 +134,10 @@ def knows_rows(problem: Problem, weights: np.ndarray) -> tuple[bool, float, floa
         entropy = -(np.exp(yes) * yes + np.exp(no) * no)
         variance = np.exp(yes + no) * logits**2
     c = problem.counts.reshape(problem.num_rows, -1)
-    expected, sd = float((c * entropy).sum()), float(np.sqrt((c * variance).sum()))
-    loss, answers = float(score_network(problem, weights).sum()), count_answers(problem)
-    known = loss < KNOWN * expected and loss < expected - SURPRISE * sd
-    return known, loss / answers, expected / answers
+    loss, sd = score_network(problem, weights).sum(), np.sqrt((c * variance).sum())
+    totals = loss, (c * entropy).sum(), sd
+    answers = max(count_answers(problem), np.finfo(float).tiny)
+    return Surprise(*(float(total) / answers for total in totals))
 
 
 def _take_logs(mu: np.ndarray, tail: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -8,11 +8,12 @@ the limit v → 0 that is the network itself with its logits scaled.
 Each candidate is fitted by the flow of `samplers.mean_field`, starting where its narrower neighbour
 ended, and scored on rows that it was not fitted to (`held_out`). The least loss wins. Where there
 is a network, only candidates take part that are not worse than it: mean difference + three standard
-errors, paired by rows, at most `SLACK` of the network's loss. If there is none, the posterior is
+errors, paired by rows, at most `SLACK` of the network's loss; one standard error if the network is
+overconfident (its loss on the rows is twice what it expects). If there is none, the posterior is
 held to the network.
 
 Rows that a network was trained on cannot choose: on them it answers better than its own
-probabilities allow (`knows_rows`). Where no other rows are given, the posterior is held to the
+probabilities allow (`Surprise`). Where no other rows are given, the posterior is held to the
 network, and the caller is warned.
 
 The grid and the limits may be changed here.
@@ -27,10 +28,12 @@ from equivocal.sampling.engine.problem import Problem
 from equivocal.sampling.engine.settings import RunSettings
 from equivocal.sampling.held_out import (
     Fold,
+    Surprise,
     count_answers,
     find_temperature,
-    knows_rows,
+    join_held_out,
     make_folds,
+    measure_surprise,
     score_fit,
     score_network,
     take_some,
@@ -43,7 +46,8 @@ HELD = 1e-5  # q of a posterior that is held to the network
 RISEN, PATIENCE = 1.02, 2  # a path ends after so many scores that far above its best
 FEWEST_ROWS = 10
 TOLERANCE = 0.02  # posterior standard deviations
-SLACK, ERRORS = 0.005, 3.0  # of the network's loss, and standard errors of the difference
+SLACK = 0.005  # of the network's loss
+ERRORS, FEWER_ERRORS = 3.0, 1.0  # standard errors; fewer against a network that is overconfident
 TIE = 0.001  # of the least loss
 WORSE = 0.01  # of the network's loss, from which on a prior of the caller's is warned of
 
@@ -83,6 +87,7 @@ class Contest:
     folds: list[Fold]
     settings: RunSettings
     network: np.ndarray | None  # losses of the trained weights
+    errors: float  # standard errors that a candidate must be better by
 
     @property
     def answers(self) -> float:
@@ -128,7 +133,7 @@ class Contest:
         difference = candidate.losses - self.network
         if not np.isfinite(difference).all():
             return np.inf, np.inf
-        error = ERRORS * np.sqrt(len(difference)) * difference.std()
+        error = self.errors * np.sqrt(len(difference)) * difference.std()
         total = max(float(self.network.sum()), np.finfo(float).tiny)
         return float(difference.sum() - error) / total, float(difference.sum() + error) / total
 
@@ -157,10 +162,10 @@ def choose_prior(
     some, outputs = take_some(problem)
     beside = None if validation is None else take_some(validation)[0]
     if trained is not None and validation is None:
-        known, loss, expected = knows_rows(some, trained[outputs])
-        if known:
+        seen = measure_surprise(some, trained[outputs])
+        if seen.knows:
             narrow = np.asarray(HELD / _measure_rows(problem))
-            warning = _explain_known(loss, expected)
+            warning = _explain_known(seen)
             if prior_variance is not None:
                 return Choice(prior_mean=given, prior_variance=kept, warning=warning)
             note = "held to the network, which knows these rows"
@@ -168,8 +173,10 @@ def choose_prior(
     folds = list(make_folds(some, beside))
     quiet = replace(settings, report=None, observe=None, num_steps=None)
     quiet = replace(quiet, tolerance=max(TOLERANCE, settings.tolerance))
-    network = None
+    network, errors = None, ERRORS
     if trained is not None:
+        if measure_surprise(join_held_out(folds), trained[outputs]).overconfident:
+            errors = FEWER_ERRORS
         network = np.concatenate([score_network(f.held_out, trained[outputs]) for f in folds])
     contest = Contest(
         problem=some,
@@ -178,6 +185,7 @@ def choose_prior(
         folds=folds,
         settings=quiet,
         network=network,
+        errors=errors,
     )
     if prior_variance is not None:
         only = next(contest.follow(given, [prior_variance]))
@@ -214,13 +222,10 @@ def _list_means(contest: Contest, own: np.ndarray, trained: np.ndarray | None) -
     zero = np.zeros((1, own.shape[1]), own.dtype)
     if trained is None:
         return [zero]
-    first = contest.folds[0].held_out
-    joined = [
-        np.concatenate([getattr(fold.held_out, name) for fold in contest.folds])
-        for name in ("features", "targets", "counts")
+    return [
+        trained / find_temperature(join_held_out(contest.folds), trained[contest.outputs]),
+        zero,
     ]
-    every = replace(first, features=joined[0], targets=joined[1], counts=joined[2])
-    return [trained / find_temperature(every, trained[contest.outputs]), zero]
 
 
 def _search(contest: Contest, means: list[np.ndarray]) -> Candidate | None:
@@ -286,9 +291,9 @@ def _describe_rows(contest: Contest) -> str:
     return f"{number:,} held-out row{'s' * (number != 1)}"
 
 
-def _explain_known(loss: float, expected: float) -> str:
+def _explain_known(seen: Surprise) -> str:
     return (
-        f"the network answers these rows better (NLL {loss:.3g}) than its own probabilities "
-        f"allow ({expected:.3g}): it was probably trained on them, and they cannot say how far "
-        "to trust it. Pass validation=(inputs, targets), or rows that training has not seen."
+        f"the network answers these rows better (NLL {seen.loss:.3g}) than its own probabilities "
+        f"allow ({seen.expected:.3g}): it was probably trained on them, and they cannot say how "
+        "far to trust it. Pass validation=(inputs, targets), or rows that training has not seen."
     )
