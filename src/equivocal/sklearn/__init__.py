@@ -12,5 +12,6 @@ They stand in pipelines, grid searches and cross-validation as any other classif
 """
 
 from equivocal.sklearn.estimators import EnsembleKalmanClassifier, EnsembleKalmanMultilabel
+from equivocal.sklearn.scoring import neg_log_loss
 
-__all__ = ["EnsembleKalmanClassifier", "EnsembleKalmanMultilabel"]
+__all__ = ["EnsembleKalmanClassifier", "EnsembleKalmanMultilabel", "neg_log_loss"]
