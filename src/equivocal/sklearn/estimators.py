@@ -8,7 +8,7 @@ that of `equivocal.sampling.sample_posterior`, and every prediction averages ove
 import warnings
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -25,9 +25,11 @@ except ImportError as error:
 
 from equivocal.errors import join_names
 from equivocal.machine import measure_memory
-from equivocal.sampling import Entropies, sample_posterior
 from equivocal.sampling.engine.inputs import check_bool, check_choice, check_int, fail
 from equivocal.sklearn.rows import Seen, merge_rows, weigh_classes, weigh_rows
+
+if TYPE_CHECKING:
+    from equivocal.sampling import Entropies
 
 FLOATS = (np.float64, np.float32)
 MULTI_CLASS = ["softmax", "one-vs-rest"]
@@ -158,7 +160,7 @@ class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return low, high
         return np.hstack([1 - high, low]), np.hstack([1 - low, high])
 
-    def entropies(self, X: Any) -> Entropies:
+    def entropies(self, X: Any) -> "Entropies":
         """Return total, aleatoric (`expected`) and epistemic (`information`) uncertainty, in nats.
 
         Each is (N,); for labels and for one-vs-rest it is (N, K), each output by itself.
@@ -166,7 +168,7 @@ class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         psi = self._make_design(X)
         found = self.posterior_.entropies(psi)
         single = found.total.shape[1] == 1 and not self._labels
-        return Entropies(*(part[:, 0] if single else part for part in found))
+        return found._make(part[:, 0] if single else part for part in found)
 
     def _validate(self, X: Any, y: Any, *, reset: bool) -> tuple[np.ndarray, np.ndarray]:
         options = {"dtype": FLOATS, "multi_output": self._takes_labels, "accept_sparse": "csr"}
@@ -230,6 +232,8 @@ class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _learn(self, seen: Seen) -> Self:
         """Sample the posterior of these rows; fold rows beyond the bound into the prior."""
+        from equivocal.sampling import sample_posterior  # JAX, which takes half a second
+
         posterior = sample_posterior(
             self._add_intercept(seen.rows),
             seen.targets,

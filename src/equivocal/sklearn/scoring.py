@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import log_loss
 
 
 def neg_log_loss(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -30,6 +29,8 @@ def neg_log_loss(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> f
     probability = np.asarray(estimator.predict_proba(X))
     y = y.toarray() if hasattr(y, "toarray") else np.asarray(y)
     if y.ndim == 1:
+        from sklearn.metrics import log_loss
+
         return -float(
             log_loss(y, probability, labels=estimator.classes_, sample_weight=sample_weight)
         )
