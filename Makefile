@@ -87,6 +87,7 @@ bench: .venv/.installed-dev
 	$(BIN)/python -m benchmarks.suites
 	$(BIN)/python -m benchmarks.doubt
 	$(BIN)/python -m benchmarks.mixed_models
+	$(BIN)/python -m benchmarks.peers
 
 .venv/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit("equivocal needs Python 3.11 or newer, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'

@@ -4,11 +4,12 @@ A network with two hidden layers of rectified units learns to tell two clouds of
 apart. Far away it is certain in nearly every direction. A posterior over its last layer, read from
 the module as it is, takes some of that back: far away the logit and its spread grow alike with the
 distance, so the probability stays away from 0 and 1 (Kristiadi, Hein and Hennig 2020,
-arXiv:2002.10118). Three posteriors are compared:
+arXiv:2002.10118). Four posteriors are compared, the first three with a prior variance of 1:
 
     same points   the training points, about the trained weights: every point counts twice
     from zero     the training points, about zero: every point counts once
     fresh points  points that training has not seen, about the trained weights
+    default       the training points; the prior is chosen by points that training has not seen
 
 Needs PyTorch: pip install "equivocal[torch]".
 
@@ -17,6 +18,7 @@ Needs PyTorch: pip install "equivocal[torch]".
 # ruff: noqa: T201
 
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -75,11 +77,14 @@ def main(table: Path | None) -> None:
     rng = np.random.default_rng(0)
     training, fresh, new = clouds(rng, 200), clouds(rng, 200), clouds(rng, 2_000)
     network = trained(*training)
-    posteriors = {
-        "same points": from_torch(network, *training),
-        "from zero": from_torch(network, *training, prior_mean=0.0),
-        "fresh points": from_torch(network, *fresh),
-    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the first two take points that the network knows
+        posteriors = {
+            "same points": from_torch(network, *training, prior_variance=1.0),
+            "from zero": from_torch(network, *training, prior_variance=1.0, prior_mean=0.0),
+        }
+    posteriors["fresh points"] = from_torch(network, *fresh, prior_variance=1.0)
+    posteriors["default"] = from_torch(network, *training, validation=fresh)
     columns = {"network": measures(lambda x: network(x).sigmoid().detach().numpy()[:, 0], *new)}
     for name, belief in posteriors.items():
         print(f"{name}: {belief}")

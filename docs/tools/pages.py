@@ -75,7 +75,7 @@ def describe_package(package: str) -> str:
     tree = ast.parse((PACKAGE / package / "__init__.py").read_text(encoding="utf-8"))
     imported = {
         alias.name: f"{node.module}"
-        for node in tree.body
+        for node in ast.walk(tree)  # also those for type checkers alone
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }

@@ -6,6 +6,7 @@
     0.7
 
 Names are imported when first used, so that `equivocal.sampling` needs no more than jax and numpy.
+Worlds, networks, studies and commands need the extra `model`: pip install 'equivocal[model]'.
 A new public name is added to `_HOME` and to the imports for type checkers.
 """
 
@@ -53,4 +54,9 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'equivocal' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f"equivocal.{_HOME[name]}"), name)
+    try:
+        return getattr(import_module(f"equivocal.{_HOME[name]}"), name)
+    except ModuleNotFoundError as error:
+        from equivocal.errors import explain_missing
+
+        raise ImportError(explain_missing(f"equivocal.{name}", error)) from error

@@ -35,6 +35,7 @@ PURPOSES = {  # of each extra
     "arviz": "posteriors as ArviZ reads them",
     "cluster": "sweeps over several processes or machines",
     "cuda": "an NVIDIA GPU",
+    "model": "worlds, networks, studies and this command line",
     "nuts": "the exact posterior, for comparison",
     "sklearn": "estimators for scikit-learn",
     "torch": "posteriors of PyTorch models",
@@ -82,7 +83,7 @@ def is_well(findings: Iterable[Finding]) -> bool:
 def _check_versions() -> Iterator[Finding]:
     """Yield Python, equivocal, and every library that it requires."""
     yield Finding("versions", "python", platform.python_version())
-    libraries = _list_requirements("equivocal")
+    libraries = [*_list_requirements("equivocal"), *_list_requirements("equivocal", "model")]
     jaxlib = (each for each in _list_requirements("jax") if each.name == "jaxlib")
     for required in (Requirement("equivocal"), *libraries, *jaxlib):
         if problem := _find_problem(required):

@@ -15,6 +15,7 @@ __all__ = [
     "UserError",
     "check_known",
     "did_you_mean",
+    "explain_missing",
     "explain_validation",
     "join_names",
     "locate_mistake",
@@ -81,6 +82,15 @@ def join_names(names: Iterable[str], *, most: int = 12) -> str:
     if len(names) <= most:
         return ", ".join(names)
     return f"{', '.join(names[:most])} and {len(names) - most} more"
+
+
+def explain_missing(what: str, error: ModuleNotFoundError) -> str:
+    """Return what to install where `equivocal` came without the extra `model`.
+
+    >>> explain_missing("equivocal.World", ModuleNotFoundError(name="pydantic"))
+    "equivocal.World needs pydantic: pip install 'equivocal[model]'."
+    """
+    return f"{what} needs {error.name}: pip install 'equivocal[model]'."
 
 
 def explain_validation(error: "ValidationError", model: "type[BaseModel]", what: str) -> str:

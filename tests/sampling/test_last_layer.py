@@ -42,7 +42,7 @@ def assert_sampled(belief, features, targets, **options):
 
 
 def test_callable_predicts_as_the_posterior_of_its_features(sampled):
-    belief = last_layer_posterior(feature_map, X, MANY, num_particles=20)
+    belief = last_layer_posterior(feature_map, X, MANY, prior_variance=1.0, num_particles=20)
     np.testing.assert_array_equal(belief.features(X), WITH_ONES)
     np.testing.assert_array_equal(belief.posterior.mean, sampled.mean)
     np.testing.assert_array_equal(belief.predict_proba(X), sampled.predict_proba(WITH_ONES))
@@ -55,7 +55,8 @@ def test_callable_predicts_as_the_posterior_of_its_features(sampled):
 
 
 def on_top(targets=MANY, **options):
-    return last_layer_posterior(feature_map, X, targets, method="laplace", **options)
+    options = {"method": "laplace", "prior_variance": 1.0} | options
+    return last_layer_posterior(feature_map, X, targets, **options)
 
 
 def test_trained_weights_and_bias_are_the_prior_mean():
@@ -77,7 +78,8 @@ def test_without_intercept_features_are_as_they_come():
 def test_class_numbers_become_a_softmax_over_all_rows_of_weights():
     """Also where the last class is absent, and where rows stand for several."""
     counts = np.full(20, 2.0)
-    belief = on_top(CLASSES % 2, weights=WEIGHTS, bias=BIAS, counts=counts)
+    known = {"weights": WEIGHTS, "bias": BIAS, "likelihood": "softmax"}
+    belief = on_top(CLASSES % 2, **known, counts=counts)
     targets = 2 * np.eye(3)[CLASSES % 2]
     options = {"prior_mean": TRAINED, "counts": counts, "likelihood": "softmax"}
     assert_sampled(belief, WITH_ONES, targets, **options)
@@ -168,7 +170,9 @@ def condition(module):
 
 def test_features_are_what_the_last_layer_is_given(net):
     # three batches, the last one shorter
-    belief = from_torch(net, X.astype(float), MANY, batch_size=7, method="laplace")
+    belief = from_torch(
+        net, X.astype(float), MANY, batch_size=7, prior_variance=1.0, method="laplace"
+    )
     features = belief.features(X)
     np.testing.assert_allclose(features, by_hand(net), atol=1e-6)  # float32, two small layers
     assert features.dtype == np.float32
@@ -182,7 +186,15 @@ def test_trained_layer_is_the_prior_mean(net):
 
 
 def test_prior_mean_can_be_another(net):
-    belief = from_torch(net, X, CLASSES % 2, prior_mean=0.0, method="laplace")
+    belief = from_torch(
+        net,
+        X,
+        CLASSES % 2,
+        prior_mean=0.0,
+        prior_variance=1.0,
+        likelihood="softmax",
+        method="laplace",
+    )
     # the third class is absent from the targets
     assert_sampled(belief, belief.features(X), np.eye(3)[CLASSES % 2], likelihood="softmax")
 
@@ -202,7 +214,7 @@ def test_with_a_narrow_prior_the_network_answers_itself(torch, net, likelihood):
 
 def test_module_is_left_as_it_was(net):
     before = condition(net)
-    belief = from_torch(net, X, MANY, method="laplace")
+    belief = from_torch(net, X, MANY, prior_variance=1.0, method="laplace")
     belief.features(X)
     assert condition(net) == before
     assert before[0][1:3] == [False, True]  # the fixture mixes the modes
@@ -217,7 +229,7 @@ def test_module_is_left_as_it_was_after_an_error(net):
 
 def test_linear_without_bias_has_no_intercept(torch):
     module = torch.nn.Sequential(torch.nn.Tanh(), torch.nn.Linear(2, 3, bias=False))
-    belief = from_torch(module, X, MANY, method="laplace")
+    belief = from_torch(module, X, MANY, prior_variance=1.0, method="laplace")
     np.testing.assert_allclose(belief.features(X), np.tanh(X), atol=1e-6)
     prior_mean = module[1].weight.detach().numpy()
     assert_sampled(belief, belief.features(X), MANY, prior_mean=prior_mean)
@@ -237,7 +249,7 @@ def test_last_layer_is_the_one_reached_last(torch):
             return self.idle(self.out(input=torch.relu(self.body(x)))).squeeze(-1)
 
     module = Backwards()
-    belief = from_torch(module, X, CLASSES > 0, method="laplace")
+    belief = from_torch(module, X, CLASSES > 0, prior_variance=1.0, method="laplace")
     expected = torch.relu(module.body(torch.tensor(X))).detach()
     np.testing.assert_array_equal(belief.features(X)[:, :-1], expected)
     prior_mean = np.column_stack([module.out.weight.detach(), module.out.bias.detach()])
@@ -246,7 +258,7 @@ def test_last_layer_is_the_one_reached_last(torch):
 
 def test_whole_numbers_reach_the_module_as_such(torch):
     module = torch.nn.Sequential(torch.nn.Embedding(3, 2), torch.nn.Linear(2, 3)).bfloat16()
-    belief = from_torch(module, CLASSES, MANY, method="laplace")
+    belief = from_torch(module, CLASSES, MANY, prior_variance=1.0, method="laplace")
     expected = module[0].weight.detach().float().numpy()[CLASSES]
     np.testing.assert_array_equal(belief.features(CLASSES)[:, :-1], expected)
 
@@ -272,7 +284,7 @@ def test_no_gradients_are_recorded(torch):
         recorded.append(torch.is_grad_enabled())
         return layer(x)
 
-    from_torch(with_forward(torch, forward), X, MANY, method="laplace")
+    from_torch(with_forward(torch, forward), X, MANY, prior_variance=1.0, method="laplace")
     assert recorded == [False, False]  # once to find the layer, once for the features
 
 

@@ -32,6 +32,15 @@ LABELS = (SCORES > 0).astype(int)
 WITH_ONES = np.hstack([X, np.ones((24, 1))])
 
 
+def make_classifier(**options):
+    """A prior of variance 1, unless another is asked for: what it computes is known."""
+    return EnsembleKalmanClassifier(**({"prior_variance": 1.0} | options))
+
+
+def make_multilabel(**options):
+    return EnsembleKalmanMultilabel(**({"prior_variance": 1.0} | options))
+
+
 @pytest.fixture(autouse=True, scope="module")
 def quick_compilation():
     """Dozens of small shapes: a third of the time goes if XLA does not polish each program."""
@@ -41,7 +50,7 @@ def quick_compilation():
     jax.config.update("jax_disable_most_optimizations", before)
 
 
-@parametrize_with_checks([EnsembleKalmanClassifier(), EnsembleKalmanMultilabel()])
+@parametrize_with_checks([make_classifier(), make_multilabel()])
 def test_scikit_learn_accepts(estimator, check):
     """The second one takes the checks' columns of classes one-vs-rest."""
     check(estimator)
@@ -56,7 +65,7 @@ def test_scikit_learn_accepts(estimator, check):
     ids=["two", "three"],
 )
 def test_weights_are_the_posterior_mean(y, targets, likelihood):
-    model = EnsembleKalmanClassifier(prior_variance=[2.0, 3.0, 5.0]).fit(X, y)
+    model = make_classifier(prior_variance=[2.0, 3.0, 5.0]).fit(X, y)
     alone = sample_posterior(
         WITH_ONES, targets, likelihood=likelihood, prior_variance=[2.0, 3.0, 5.0]
     )
@@ -70,7 +79,7 @@ def test_weights_are_the_posterior_mean(y, targets, likelihood):
 
 
 def test_intercept_can_be_left_out():
-    model = EnsembleKalmanClassifier(fit_intercept=False).fit(X, TWO)
+    model = make_classifier(fit_intercept=False).fit(X, TWO)
     alone = sample_posterior(X, TWO == "pizza")
     np.testing.assert_allclose(model.coef_, alone.mean, atol=1e-6)
     np.testing.assert_array_equal(model.intercept_, [0.0])
@@ -80,7 +89,7 @@ def test_labels_come_back_as_they_were_given():
     """Rows on either side of a wide gap, so that the answer is plain."""
     side = np.sign(X[:, :1])
     rows, y = X + 3 * side * [1, 0], np.where(side[:, 0] > 0, "a", "z")
-    model = EnsembleKalmanClassifier().fit(rows, y)
+    model = make_classifier().fit(rows, y)
     np.testing.assert_array_equal(model.classes_, ["a", "z"])
     np.testing.assert_array_equal(model.predict(rows), y)
     np.testing.assert_array_equal(model.predict_proba(rows)[:, 1] > 0.5, y == "z")
@@ -90,7 +99,7 @@ def test_labels_come_back_as_they_were_given():
 def test_weight_is_repetition(y):
     """Zero is absence. Weights are merged into counts, so the problems are the same to the bit."""
     weight = np.arange(24) % 4
-    make = EnsembleKalmanMultilabel if y.ndim == 2 else EnsembleKalmanClassifier
+    make = make_multilabel if y.ndim == 2 else make_classifier
     weighted = make().fit(X, y, sample_weight=weight)
     repeated = make().fit(np.repeat(X, weight, axis=0), np.repeat(y, weight, axis=0))
     np.testing.assert_array_equal(weighted.posterior_.mean, repeated.posterior_.mean)
@@ -100,7 +109,7 @@ def test_weight_is_repetition(y):
 @pytest.mark.parametrize("y", [TWO, THREE, LABELS], ids=["two", "three", "labels"])
 def test_a_stream_in_three_parts_is_the_whole(y):
     """The second part repeats rows of the first; whole weights add up without rounding."""
-    make = EnsembleKalmanMultilabel if y.ndim == 2 else EnsembleKalmanClassifier
+    make = make_multilabel if y.ndim == 2 else make_classifier
     parts = [slice(0, 9), slice(5, 16), slice(16, 24)]
     rows, targets = (np.concatenate([of[part] for part in parts]) for of in (X, y))
     weight = np.arange(len(rows)) % 3 + 1.0
@@ -118,24 +127,24 @@ def test_a_stream_in_three_parts_is_the_whole(y):
 
 def test_a_stream_may_begin_with_one_class_and_go_on_after_fit():
     order = np.argsort(TWO, kind="stable")
-    whole = EnsembleKalmanClassifier().fit(X, TWO)
-    stream = EnsembleKalmanClassifier().partial_fit(X[order[:4]], TWO[order[:4]], CLASSES[:2])
+    whole = make_classifier().fit(X, TWO)
+    stream = make_classifier().partial_fit(X[order[:4]], TWO[order[:4]], CLASSES[:2])
     stream.partial_fit(X[order[4:]], TWO[order[4:]])
     np.testing.assert_array_equal(stream.coef_, whole.coef_)
-    more = EnsembleKalmanClassifier().fit(X[:20], TWO[:20]).partial_fit(X[20:], TWO[20:])
+    more = make_classifier().fit(X[:20], TWO[:20]).partial_fit(X[20:], TWO[20:])
     np.testing.assert_array_equal(more.coef_, whole.coef_)
     more.fit(X[4:], TWO[4:])
-    fresh = EnsembleKalmanClassifier().fit(X[4:], TWO[4:])
+    fresh = make_classifier().fit(X[4:], TWO[4:])
     np.testing.assert_array_equal(more.coef_, fresh.coef_, "fit must forget what came before")
 
 
 def test_rows_beyond_the_bound_become_the_prior():
     """After a fold, what follows starts from its mean and the outputs' mean variance."""
-    stream = EnsembleKalmanMultilabel(max_rows=12)
+    stream = make_multilabel(max_rows=12)
     first = stream.partial_fit(X[:10], LABELS[:10]).partial_fit(X[10:15], LABELS[10:15]).posterior_
     assert stream.folded_rows_ == 15
     np.testing.assert_array_equal(
-        first.mean, EnsembleKalmanMultilabel().fit(X[:15], LABELS[:15]).posterior_.mean
+        first.mean, make_multilabel().fit(X[:15], LABELS[:15]).posterior_.mean
     )
     stream.partial_fit(X[15:], LABELS[15:])
     variances = np.stack([np.diag(covariance) for covariance in first.covariance])
@@ -153,7 +162,7 @@ def test_rows_beyond_the_bound_become_the_prior():
 
 
 def test_one_vs_rest_is_normalised():
-    model = EnsembleKalmanClassifier(multi_class="one-vs-rest").fit(X, THREE)
+    model = make_classifier(multi_class="one-vs-rest").fit(X, THREE)
     probability = model.predict_proba(X)
     outputs = sample_posterior(WITH_ONES, THREE[:, None] == CLASSES).predict_proba(WITH_ONES)
     np.testing.assert_allclose(probability.sum(axis=1), 1, rtol=1e-12)
@@ -165,20 +174,20 @@ def test_one_vs_rest_is_normalised():
 
 
 def test_each_label_is_a_problem_of_its_own():
-    model = EnsembleKalmanMultilabel().fit(X, LABELS)
+    model = make_multilabel().fit(X, LABELS)
     probability = model.predict_proba(X)
     assert probability.shape == model.decision_function(X).shape == (24, 3)
     for k in range(3):
-        alone = EnsembleKalmanClassifier().fit(X, LABELS[:, k])
+        alone = make_classifier().fit(X, LABELS[:, k])
         np.testing.assert_allclose(probability[:, k], alone.predict_proba(X)[:, 1], atol=1e-6)
         np.testing.assert_array_equal(model.predict(X)[:, k], alone.predict(X))
-    sparse = EnsembleKalmanMultilabel().fit(X, csr_array(LABELS))
+    sparse = make_multilabel().fit(X, csr_array(LABELS))
     np.testing.assert_array_equal(sparse.coef_, model.coef_)
 
 
 @pytest.mark.parametrize("y", [TWO, THREE], ids=["two", "three"])
 def test_doubt_grows_away_from_the_data(y):
-    model = EnsembleKalmanClassifier().fit(X, y)
+    model = make_classifier().fit(X, y)
     rows = np.array([[0.0, 0.0], [0.0, 4.0]])
     low, high = model.predict_interval(rows, level=0.8)
     probability = model.predict_proba(rows)
@@ -198,7 +207,7 @@ def test_digits_are_told_apart_as_well_as_by_logistic_regression():
     """C = 1 is a prior variance of 1, so that the mode is about the posterior's."""
     images, digit = load_digits(n_class=4, return_X_y=True)
     images, train, test = images / 16, slice(0, 250), slice(250, 650)
-    ours = EnsembleKalmanClassifier().fit(images[train], digit[train])
+    ours = make_classifier().fit(images[train], digit[train])
     theirs = LogisticRegression().fit(images[train], digit[train])
     # Seen: 0.9625 for both, with equal answers; classes in the wrong order give 0.02. Two per cent
     # of 400 images leave room for eight that lie between two digits.
@@ -208,12 +217,12 @@ def test_digits_are_told_apart_as_well_as_by_logistic_regression():
 
 
 def test_stands_in_scikit_learns_tools():
-    pipeline = make_pipeline(StandardScaler(), EnsembleKalmanClassifier())
+    pipeline = make_pipeline(StandardScaler(), make_classifier())
     search = GridSearchCV(pipeline, {"ensemblekalmanclassifier__prior_variance": [1e-8, 1.0]}, cv=2)
     search.fit(X, TWO)
     assert search.best_params_ == {"ensemblekalmanclassifier__prior_variance": 1.0}
-    assert cross_val_score(EnsembleKalmanMultilabel(), X, LABELS, cv=2).shape == (2,)
-    model = EnsembleKalmanClassifier(prior_variance=4.0, random_state=3).fit(X, THREE)
+    assert cross_val_score(make_multilabel(), X, LABELS, cv=2).shape == (2,)
+    model = make_classifier(prior_variance=4.0, random_state=3).fit(X, THREE)
     assert clone(model).get_params() == model.get_params()
     back = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(back.predict_proba(X), model.predict_proba(X))
@@ -221,7 +230,7 @@ def test_stands_in_scikit_learns_tools():
 
 def test_random_state_is_a_seed_or_a_generator():
     def particles(state):
-        return EnsembleKalmanClassifier(random_state=state).fit(X, TWO).posterior_.particles
+        return make_classifier(random_state=state).fit(X, TWO).posterior_.particles
 
     seven = sample_posterior(WITH_ONES, TWO == "pizza", seed=7).particles
     np.testing.assert_allclose(particles(7), seven, atol=1e-5)
@@ -232,38 +241,36 @@ def test_random_state_is_a_seed_or_a_generator():
 
 def test_a_run_that_does_not_converge_warns():
     with pytest.warns(ConvergenceWarning, match="do not trust this yet"):
-        EnsembleKalmanClassifier(num_steps=1).fit(X, TWO)
+        make_classifier(num_steps=1).fit(X, TWO)
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
         (
-            lambda: EnsembleKalmanClassifier().partial_fit(X, TWO).partial_fit(X, THREE),
+            lambda: make_classifier().partial_fit(X, TWO).partial_fit(X, THREE),
             "y holds soup, known classes are bread, pizza; name every class",
         ),
         (
-            lambda: (
-                EnsembleKalmanClassifier().partial_fit(X, TWO).partial_fit(X, TWO, classes=CLASSES)
-            ),
+            lambda: make_classifier().partial_fit(X, TWO).partial_fit(X, TWO, classes=CLASSES),
             "classes must stay bread, pizza, as at the first call, got bread, pizza, soup",
         ),
         (
-            lambda: EnsembleKalmanMultilabel().fit(X, LABELS).partial_fit(X, LABELS[:, :2]),
+            lambda: make_multilabel().fit(X, LABELS).partial_fit(X, LABELS[:, :2]),
             r"y must have shape \(N, 3\), as at the first call, got \(24, 2\)",
         ),
-        (lambda: EnsembleKalmanClassifier().fit(X, ["a"] * 24), "got one class: a; for a stream"),
-        (lambda: EnsembleKalmanMultilabel().fit(X, LABELS + 1), "must hold 0 and 1"),
+        (lambda: make_classifier().fit(X, ["a"] * 24), "got one class: a; for a stream"),
+        (lambda: make_multilabel().fit(X, LABELS + 1), "must hold 0 and 1"),
         (
-            lambda: EnsembleKalmanClassifier(multi_class="soft").fit(X, TWO),
+            lambda: make_classifier(multi_class="soft").fit(X, TWO),
             "multi_class must be one of softmax, one-vs-rest, got 'soft'",
         ),
         (
-            lambda: EnsembleKalmanClassifier(max_rows=-1).fit(X, TWO),
+            lambda: make_classifier(max_rows=-1).fit(X, TWO),
             "max_rows must be a whole number ≥ 0, got -1",
         ),
         (
-            lambda: EnsembleKalmanClassifier().fit(X, TWO, sample_weight=np.arange(24) - 1),
+            lambda: make_classifier().fit(X, TWO, sample_weight=np.arange(24) - 1),
             "sample_weight must be ≥ 0 and not zero everywhere, got weights from -1 to 22",
         ),
     ],
@@ -284,7 +291,7 @@ def test_without_scikit_learn_the_extra_is_named(monkeypatch):
 @pytest.mark.filterwarnings("error")
 def test_bad_settings_and_rows_beyond_all_numbers_are_refused() -> None:
     with pytest.raises(UserError, match="fit_intercept must be True or False, got 'no'"):
-        EnsembleKalmanClassifier(fit_intercept="no").fit(X, TWO)
-    model = EnsembleKalmanClassifier().fit(X, TWO)
+        make_classifier(fit_intercept="no").fit(X, TWO)
+    model = make_classifier().fit(X, TWO)
     with pytest.raises(UserError, match=r"X must give finite logits, got entries up to 2e\+308"):
         model.decision_function(np.full((1, 2), np.finfo(float).max))

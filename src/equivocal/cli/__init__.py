@@ -12,6 +12,8 @@ import threading
 from _thread import interrupt_main
 from types import FrameType
 
+from equivocal.errors import explain_missing
+
 __all__ = ["main"]
 
 # Commands that keep finished results; the others leave nothing behind when they are interrupted.
@@ -29,9 +31,7 @@ def main() -> None:
             stream.reconfigure(errors="replace")
     code = 1
     try:
-        from equivocal.cli.app import run
-
-        code = run()
+        code = _run()
     except BaseException:  # an interrupted import may raise anything
         if not signals:
             raise
@@ -44,6 +44,17 @@ def main() -> None:
         # as dataclasses use it, even though it was caught.
         os._exit(128 + signals[0])  # as shells do
     sys.exit(code)
+
+
+def _run() -> int:
+    """Run the command; where the extra `model` is not installed, say so."""
+    try:
+        from equivocal.cli.app import run
+    except ModuleNotFoundError as error:
+        what = " ".join(["equivocal", *sys.argv[1:2]])
+        sys.stderr.write(f"error: {explain_missing(f'`{what}`', error)}\n")
+        return 2  # as after bad input
+    return run()
 
 
 def _describe_consequence() -> str:

@@ -6,14 +6,19 @@ This package takes arrays and returns a posterior. It knows nothing of language;
 `sample_posterior` stands in front; one file per algorithm behind it:
 `exact_flow`, `mean_field`, `dropout_deterministic`, `homotopy`, `aldi`, `laplace`, `nuts`.
 `sample_network` is for more than a last layer (`network_flow`).
+
+Names are imported when first used, since importing JAX takes half a second.
 """
 
-from equivocal.sampling.engine.problem import Likelihood
-from equivocal.sampling.engine.settings import Snapshot
-from equivocal.sampling.front import METHODS, sample_posterior
-from equivocal.sampling.info import Info
-from equivocal.sampling.posterior import Entropies, Posterior
-from equivocal.sampling.samplers.network_flow import sample_network
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from equivocal.sampling.engine.problem import Likelihood
+    from equivocal.sampling.engine.settings import Snapshot
+    from equivocal.sampling.front import METHODS, sample_posterior
+    from equivocal.sampling.info import Info
+    from equivocal.sampling.posterior import Entropies, Posterior
+    from equivocal.sampling.samplers.network_flow import sample_network
 
 __all__ = [
     "METHODS",
@@ -25,3 +30,22 @@ __all__ = [
     "sample_network",
     "sample_posterior",
 ]
+
+_HOME = {
+    "METHODS": "front",
+    "Entropies": "posterior",
+    "Info": "info",
+    "Likelihood": "engine.problem",
+    "Posterior": "posterior",
+    "Snapshot": "engine.settings",
+    "sample_network": "samplers.network_flow",
+    "sample_posterior": "front",
+}  # the module of each public name
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'equivocal.sampling' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"equivocal.sampling.{_HOME[name]}"), name)

@@ -1,28 +1,25 @@
-"""`sample_posterior`: one function in front of all samplers, and the table of methods.
-
-A new sampler is a file in `samplers/` and a line in `METHODS`.
-"""
+"""`sample_posterior`: one function in front of all samplers, which `methods` lists."""
 
 import inspect
 import time
-from collections import Counter
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields, replace
+import warnings
+from dataclasses import asdict, replace
 from typing import Any
 
 import jax
 import numpy as np
 
-from equivocal.errors import did_you_mean
-from equivocal.machine import collect_versions, measure_memory, use_one_blas_thread
+from equivocal.machine import use_one_blas_thread
+from equivocal.sampling.assembly import Made, assemble
 from equivocal.sampling.diagnostics import diagnose_gaussian, is_far
-from equivocal.sampling.engine.draws import draw
 from equivocal.sampling.engine.inputs import (
+    check_bool,
     check_choice,
     check_int,
+    check_numbers,
     check_positive,
-    choose_dtype,
     choose_seed,
+    encode_classes,
     fail,
 )
 from equivocal.sampling.engine.placement import (
@@ -35,52 +32,25 @@ from equivocal.sampling.engine.problem import Likelihood, Problem, collapse
 from equivocal.sampling.engine.products import Precision
 from equivocal.sampling.engine.settings import Observer, Outcome, Report, RunSettings
 from equivocal.sampling.engine.streaming import StreamedProblem, is_streamed
-from equivocal.sampling.info import make_info
-from equivocal.sampling.posterior import Posterior
-from equivocal.sampling.samplers import (
-    aldi,
-    dropout_deterministic,
-    exact_flow,
-    hmc,
-    homotopy,
-    laplace,
-    mean_field,
-    nuts,
+from equivocal.sampling.methods import (
+    METHODS,
+    Method,
+    check_per_output,
+    check_refined,
+    check_served,
+    choose_particle_number,
+    choose_rounded_dtype,
+    choose_tolerance,
+    configure,
 )
+from equivocal.sampling.posterior import Posterior
+from equivocal.sampling.prior_choice import Choice, choose_prior
+from equivocal.sampling.samplers import exact_flow, hmc, mean_field
 
-FEWEST_PARTICLES = 200
+__all__ = ["METHODS", "sample_posterior"]
+
 MOST_STEPS = 10**9
-RECORDED = ("num_particles", "num_steps", "tolerance", "seed", "refine", "evidence")  # in `info`
-
-
-@dataclass(frozen=True)
-class Method:
-    """A sampler as `sample_posterior` sees it."""
-
-    config: type
-    run: Callable[[Problem, Any, RunSettings], Outcome]
-    gaussian: bool = False  # its answer is N(mean, covariance), particles are drawn from it
-    everywhere: bool = False  # serves a softmax, rows in files and rounded products, too
-    draws: int | None = None  # default number of particles; None: enough for D
-    observable: bool = False  # its ensemble can be watched along τ
-
-
-METHODS = {
-    "exact-flow": Method(
-        exact_flow.ExactFlowConfig, exact_flow.run, gaussian=True, everywhere=True
-    ),
-    "mean-field": Method(
-        mean_field.MeanFieldConfig, mean_field.run, gaussian=True, everywhere=True
-    ),
-    "dropout-deterministic": Method(
-        dropout_deterministic.DropoutConfig, dropout_deterministic.run, observable=True
-    ),
-    "homotopy": Method(homotopy.HomotopyConfig, homotopy.run, observable=True),
-    "aldi": Method(aldi.AldiConfig, aldi.run, observable=True),
-    "laplace": Method(laplace.LaplaceConfig, laplace.run, gaussian=True, everywhere=True),
-    "hmc": Method(hmc.HmcConfig, hmc.run, everywhere=True, draws=1_600),
-    "nuts": Method(nuts.NutsConfig, nuts.run, draws=4_000),
-}
+AUTO = "auto"
 
 
 def sample_posterior(
@@ -88,8 +58,10 @@ def sample_posterior(
     targets: Any,
     *,
     counts: Any = None,
-    prior_mean: Any = 0.0,
+    prior_mean: Any = None,
     prior_variance: Any = 1.0,
+    validation: Any = None,
+    trained: Any = None,
     evidence: Any = 1.0,
     likelihood: str = "bernoulli",
     method: str = "exact-flow",
@@ -102,6 +74,7 @@ def sample_posterior(
     devices: Any = None,
     precision: str = "full",
     observe: Observer | None = None,
+    diagnose: bool = True,
     refine: bool = False,
     report: Report | None = None,
     **options: Any,
@@ -115,12 +88,20 @@ def sample_posterior(
     targets : (N,) or (N, K)
         1 for yes and 0 for no, fractions between, or sums over repetitions (then with `counts`).
         For a softmax: class numbers (N,), or (N, K) rows that sum to the count.
-    counts : (N,), optional
-        How often each row was seen, whole or fractional; one by default.
-    prior_mean : number, (D,) or (K, D)
-        Mean of the prior N(prior_mean, diag(prior_variance)).
-    prior_variance : number or (D,)
-        Its variances.
+    counts : (N,) or (N, K), optional
+        How often each row was seen, or each target: whole or fractional; one by default. A target
+        with count 0 is missing, and may be NaN.
+    prior_mean : number, (D,) or (K, D), optional
+        Mean of the prior N(prior_mean, diag(prior_variance)); `trained` by default, or zero.
+    prior_variance : "auto", number, (D,), (K, 1) or (K, D)
+        Its variances, for all outputs or a row for each. "auto" chooses one number by held-out
+        rows, and with `trained` the mean, too; see `equivocal.sampling.prior_choice`.
+    validation : (features, targets) or (features, targets, counts), optional
+        Rows that neither the posterior nor its features have seen, by which "auto" chooses, and on
+        which `info.message` compares the posterior with `trained`. Without them parts of the rows
+        are left out in turn.
+    trained : (K, D), optional
+        Weights of the network that the features come from.
     evidence : number
         b > 0, the weight of the data against the prior: counts and targets times b, so that the
         posterior is proportional to likelihoodᵇ × prior (a power posterior). 1 is Bayes' rule.
@@ -153,6 +134,8 @@ def sample_posterior(
         `equivocal.sampling.engine.products`.
     observe : callable, optional
         Called with a `Snapshot` after every step of a method that moves an ensemble along τ.
+    diagnose : bool
+        Whether to estimate how far the posterior is from a Gaussian, for the Gaussian methods.
     refine : bool
         For the Gaussian methods: sample those outputs exactly (by "hmc") for which a Gaussian is
         not enough; `info.refined` says which.
@@ -189,26 +172,36 @@ def sample_posterior(
             check_choice(likelihood, "likelihood", list(Likelihood))
             check_choice(precision, "precision", list(Precision))
             chosen, kind = METHODS[method], Likelihood(likelihood)
-            config = _configure(chosen.config, method, options)
+            shared = list(inspect.signature(sample_posterior).parameters)[:-1]  # without **options
+            config = configure(chosen.config, method, options, shared)
             evidence = check_positive(evidence, "evidence")
             if memory_budget is not None:
                 memory_budget = int(check_positive(memory_budget, "memory_budget"))
             if num_steps is not None:
                 num_steps = check_int(num_steps, "num_steps", least=1, most=MOST_STEPS)
             if precision != Precision.FULL:
-                dtype = _choose_rounded_dtype(dtype, precision)
+                dtype = choose_rounded_dtype(dtype, precision)
             streamed = is_streamed(features, dtype, memory_budget)
             several, watched = len(over) > 1, observe is not None
-            _check_served(method, kind, streamed, several, watched, precision)
-            _check_refined(refine, method, streamed)
-            given = (features, targets, counts, prior_mean, prior_variance, kind, dtype)
+            check_served(method, kind, streamed, several, watched, precision)
+            check_refined(refine, method, streamed, check_bool(diagnose, "diagnose"))
+            automatic = isinstance(prior_variance, str) and prior_variance == AUTO
+            if (automatic or validation is not None) and (streamed or several):
+                fail(
+                    "prior_variance='auto' and validation need rows in memory and one device; "
+                    "choose a number on fewer rows, which info.settings then holds."
+                )
+            if prior_mean is None and trained is not None and not automatic:
+                prior_mean = check_numbers(trained, "trained")
+            m0, v = 0.0 if prior_mean is None else prior_mean, 1.0 if automatic else prior_variance
             build = StreamedProblem.build if streamed else Problem.build
-            weighed = _weigh(build(*given), evidence)
+            weighed = _weigh(build(features, targets, counts, m0, v, kind, dtype), evidence)
+            check_per_output(weighed, method)
             problem = weighed if streamed else collapse(weighed)
             settings = RunSettings(
-                num_particles=_choose_particle_number(num_particles, chosen, problem),
+                num_particles=choose_particle_number(num_particles, chosen, problem),
                 num_steps=num_steps,
-                tolerance=_choose_tolerance(tolerance, problem, precision),
+                tolerance=choose_tolerance(tolerance, problem, precision),
                 seed=choose_seed(seed),
                 memory_budget=memory_budget,
                 observe=observe,
@@ -217,6 +210,10 @@ def sample_posterior(
                 refine=refine,
                 evidence=evidence,
             )
+            alike = problem.prior_scale.ndim == 1 and not streamed and not several
+            compared = automatic or (alike and (trained is not None or validation is not None))
+            network = _check_trained(trained, problem)
+            beside = _check_validation(validation, problem)
         check_same(_list_asked(problem, method, config, settings))
         problem.check_range()
         # On GPUs float32 products would otherwise lose half their digits to TF32: nothing converges
@@ -225,17 +222,108 @@ def sample_posterior(
             jax.default_matmul_precision("highest"),
             use_one_blas_thread(),
         ):
-            outcome = chosen.run(problem, config, settings)
-            outcome.covariance_shift = diagnose_gaussian(problem, outcome, settings)
-            if refine and is_far(outcome).any():
-                hmc.refine(problem, outcome, is_far(outcome), settings)
+            choice = None
+            if compared:
+                choice = choose_prior(
+                    problem,
+                    settings,
+                    prior_mean=None if prior_mean is None else problem.prior_mean,
+                    prior_variance=None if automatic else problem.prior_scale**2,
+                    trained=network,
+                    validation=beside,
+                )
+                problem = _adopt(problem, choice)
+            parts = [
+                (own, part, _run(part, chosen, config, settings, choice, diagnose))
+                for own, part in problem.split()
+            ]
     # what follows is small: every process does all of it, on one device
     with (
         jax.enable_x64(problem.dtype == np.float64),
         jax.default_matmul_precision("highest"),
         use_one_blas_thread(),
     ):
-        return _finish(problem, outcome, chosen, method, config, settings, over, began)
+        made = Made(
+            method=method,
+            gaussian=chosen.gaussian,
+            config=config,
+            settings=settings,
+            devices=over,
+            choice=choice,
+            diagnosed=diagnose,
+            began=began,
+        )
+        return assemble(problem, parts, made)
+
+
+def _run(
+    problem: Problem,
+    chosen: Method,
+    config: Any,
+    settings: RunSettings,
+    choice: Choice | None,
+    diagnose: bool,
+) -> Outcome:
+    """Run a method on outputs that share their prior variances, and judge what it found."""
+    start = None if choice is None else choice.start
+    quadrature = getattr(config, "expectations", "quadrature") == "quadrature"
+    flows = chosen.run in (exact_flow.run, mean_field.run) and quadrature
+    if start is not None and flows and settings.num_steps is None:
+        rule = mean_field.choose_rule(problem)
+        outcome = mean_field.run_gaussian(problem, rule, settings, start=start)
+    else:
+        outcome = chosen.run(problem, config, settings)
+    if diagnose:
+        outcome.covariance_shift = diagnose_gaussian(problem, outcome, settings)
+    if settings.refine and is_far(outcome).any():
+        hmc.refine(problem, outcome, is_far(outcome), settings)
+    return outcome
+
+
+def _adopt(problem: Problem, choice: Choice) -> Problem:
+    """Return the problem with the prior that was chosen."""
+    if choice.warning:
+        warnings.warn(choice.warning, UserWarning, stacklevel=3)
+    K, D = problem.num_outputs, problem.num_features
+    scale = np.broadcast_to(np.sqrt(choice.prior_variance), (D,)).astype(problem.dtype)
+    mean = np.broadcast_to(choice.prior_mean, (K, D)).astype(problem.dtype)
+    adopted = replace(problem, prior_mean=mean, prior_scale=scale)
+    adopted.check_range()
+    return adopted
+
+
+def _check_trained(trained: Any, problem: Problem) -> np.ndarray | None:
+    if trained is None:
+        return None
+    W, wanted = check_numbers(trained, "trained"), (problem.num_outputs, problem.num_features)
+    if W.shape != wanted:
+        fail(f"trained must have shape {wanted}, a row of weights per output, got {W.shape}.")
+    return W.astype(problem.dtype)
+
+
+def _check_validation(validation: Any, problem: Problem) -> Problem | None:
+    """Return held-out rows as a problem of the same outputs and features."""
+    if validation is None:
+        return None
+    if not isinstance(validation, tuple | list) or len(validation) not in (2, 3):
+        fail(
+            "validation must be (features, targets) or (features, targets, counts), got "
+            f"{type(validation).__name__}."
+        )
+    psi, t, *c = validation
+    K, D = problem.num_outputs, problem.num_features
+    softmax = problem.likelihood is Likelihood.SOFTMAX
+    t = check_numbers(t, "validation targets") if not c else t
+    if softmax and np.ndim(t) == 1:
+        t = encode_classes(np.asarray(t), np.asarray(c[0]) if c else np.ones(len(t)), K)
+    counts = c[0] if c else None
+    beside = Problem.build(psi, t, counts, 0.0, 1.0, problem.likelihood, problem.dtype)
+    if (beside.num_outputs, beside.num_features) != (K, D):
+        fail(
+            f"validation must have {D} features and {K} outputs, as the rows have, got "
+            f"{beside.num_features} and {beside.num_outputs}."
+        )
+    return beside
 
 
 def _weigh(problem: Problem, evidence: float) -> Problem:
@@ -258,133 +346,3 @@ def _list_asked(
     asked = {name: getattr(problem, name) for name in names}
     asked |= {"prior_variance": problem.prior_scale, "method": method}
     return asked | dict(sorted(own.items()))
-
-
-def _choose_rounded_dtype(dtype: Any, precision: str) -> str:
-    """Return float32, which is all that goes with rounded products."""
-    if dtype is not None and choose_dtype(None, dtype) == np.float64:
-        fail(f"precision={precision!r} goes with float32; leave out dtype, or use 'full'.")
-    return "float32"
-
-
-def _check_served(
-    method: str, kind: Likelihood, streamed: bool, several: bool, watched: bool, precision: str
-) -> None:
-    """Check that the method works where the rows are, and as was asked."""
-    flows = ", ".join(name for name, other in METHODS.items() if other.everywhere)
-    if streamed and not METHODS[method].everywhere:
-        fail(
-            f"method {method!r} needs its rows in memory, and they are larger than memory_budget; "
-            f"these read them from the file: {flows}."
-        )
-    if kind is Likelihood.SOFTMAX and not METHODS[method].everywhere:
-        fail(f"method {method!r} is for likelihood='bernoulli'; for a softmax use {flows}.")
-    if several and method == "nuts":
-        fail("method 'nuts' runs on one device; leave out devices, or use 'exact-flow'.")
-    if streamed and several:
-        fail("rows are read from a file by one device; leave out devices, or load the rows first.")
-    if precision != Precision.FULL and not METHODS[method].everywhere:
-        fail(f"precision={precision!r} is for {flows}; method {method!r} has 'full'.")
-    if watched and not METHODS[method].observable:
-        others = ", ".join(name for name, other in METHODS.items() if other.observable)
-        fail(f"method {method!r} cannot be observed along τ; these can: {others}.")
-
-
-def _check_refined(refine: bool, method: str, streamed: bool) -> None:
-    """Check that there is a Gaussian to refine, with rows in memory."""
-    if refine and not METHODS[method].gaussian:
-        fail(f"refine=True is for Gaussian methods; {method!r} draws its particles itself.")
-    if refine and streamed:
-        fail("refine=True needs the rows in memory; method='hmc' reads them from the file.")
-
-
-def _configure(kind: type, method: str, options: dict[str, Any]) -> Any:
-    known = [field.name for field in fields(kind)]
-    for name in options:
-        if name not in known:
-            takes = f"; it takes {', '.join(known) or 'none'}."
-            own = list(inspect.signature(sample_posterior).parameters)
-            near = did_you_mean(name, [*known, *own[:-1]])  # without **options
-            fail(f"method {method!r} has no option {name!r}{near or takes}")
-    return kind(**options)
-
-
-def _choose_particle_number(given: int | None, method: Method, problem: Problem) -> int:
-    if given is None:
-        return method.draws or max(FEWEST_PARTICLES, 2 * problem.num_features)
-    J = check_int(given, "num_particles", least=2)
-    size = J * problem.num_outputs * problem.num_features * problem.dtype.itemsize
-    if size > (memory := measure_memory()):
-        fail(
-            f"num_particles must fit into the {memory / 2**30:.3g} GiB of this machine, got "
-            f"{J:,} × {problem.num_outputs} outputs × {problem.num_features} features; "
-            f"use at most {memory * J // size}."
-        )
-    return J
-
-
-def _choose_tolerance(given: float | None, problem: Problem, precision: str) -> float:
-    if given is None:
-        full = 1e-7 if problem.dtype == np.float64 else 5e-4
-        # A is then I to about half a rounding in each direction: no residual falls below that
-        return float(max(full, Precision(precision).unit * np.sqrt(problem.num_features)))
-    return check_positive(given, "tolerance")
-
-
-def _finish(
-    problem: Problem,
-    outcome: Outcome,
-    chosen: Method,
-    method: str,
-    config: Any,
-    settings: RunSettings,
-    over: tuple[jax.Device, ...],
-    began: float,
-) -> Posterior:
-    """Go from coordinates w back to weights, with diagnostics."""
-    if outcome.particles is None:
-        assert outcome.factor is not None, "a method gives particles or a factor"
-        drawn = (outcome.mean, outcome.factor, settings.num_particles, settings.seed)
-        outcome.particles = draw(*drawn)
-    particles = problem.to_weights(outcome.particles)
-    covariance = _compute_covariance(problem, outcome)
-    kinds = Counter(device.device_kind for device in over or jax.devices()[:1])
-    info = make_info(
-        outcome,
-        particles,
-        covariance,
-        method=method,
-        settings={
-            **{k: v for k, v in asdict(config).items() if not isinstance(v, np.ndarray)},
-            **{name: getattr(settings, name) for name in RECORDED},
-            "likelihood": str(problem.likelihood),
-            "dtype": str(problem.dtype),
-            "precision": str(settings.precision),
-            # for example "cpu" or "8 × NVIDIA H200"
-            "device": ", ".join(kind if n == 1 else f"{n} × {kind}" for kind, n in kinds.items()),
-        },
-        versions=collect_versions(),
-        seconds=time.perf_counter() - began,
-    )
-    return Posterior(
-        particles=particles,
-        mean=problem.to_weights(outcome.mean),
-        covariance=covariance,
-        info=info,
-        likelihood=problem.likelihood,
-        gaussian=chosen.gaussian,
-        chains=outcome.chains,
-    )
-
-
-def _compute_covariance(problem: Problem, outcome: Outcome) -> np.ndarray:
-    """Return the covariance of the whole run, the Gaussian or the particles, in this order."""
-    if outcome.covariance is not None:
-        return outcome.covariance * np.outer(problem.prior_scale, problem.prior_scale)
-    if outcome.factor is not None:
-        scaled = outcome.factor * problem.prior_scale[:, None]
-        return np.matmul(scaled, scaled.swapaxes(1, 2))
-    particles = outcome.particles
-    assert particles is not None, "a method gives particles or a factor"
-    deviations = (particles - particles.mean(axis=1, keepdims=True)) * problem.prior_scale
-    return np.matmul(deviations.swapaxes(1, 2), deviations) / (particles.shape[1] - 1)

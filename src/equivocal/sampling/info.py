@@ -5,13 +5,16 @@ mean.
 """
 
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 
 from equivocal.sampling.diagnostics import is_far
 from equivocal.sampling.engine.settings import Outcome
+
+if TYPE_CHECKING:
+    from equivocal.sampling.posterior import Draws
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -100,24 +103,28 @@ def _compute_rank_of(matrices: np.ndarray) -> np.ndarray:
 
 def make_info(
     outcome: Outcome,
-    particles: np.ndarray,
+    draws: "np.ndarray | Draws",
     covariance: np.ndarray,
     **about: Any,
 ) -> Info:
     """Gather the numbers of a run and its verdict; `about` are the fields that it cannot know."""
-    J, D = particles.shape[1:]
+    J, D = draws.shape[1:]
     gaussian = outcome.factor is not None and J > D  # particles have the covariance, to round-off
     confined = J <= D and outcome.in_subspace
     return Info(
         converged=bool(outcome.converged.all()),
-        message=_describe(outcome, particles.shape, confined),
+        message=_describe(outcome, draws.shape, confined),
         gaussian_enough=not is_far(outcome).any(),
         confined=confined,
         output_converged=outcome.converged,
         **{name: getattr(outcome, name) for name in HANDED_ON},
-        effective_rank=compute_rank(covariance) if gaussian else compute_effective_rank(particles),
+        effective_rank=compute_rank(covariance) if gaussian else _compute_rank_of_draws(draws),
         **about,
     )
+
+
+def _compute_rank_of_draws(draws: "np.ndarray | Draws") -> np.ndarray:
+    return compute_effective_rank(draws if isinstance(draws, np.ndarray) else draws.make())
 
 
 def _describe(outcome: Outcome, shape: tuple[int, ...], confined: bool) -> str:

@@ -8,9 +8,28 @@
     >>> low.shape
     (1, 2)
 
-They stand in pipelines, grid searches and cross-validation as any other classifier does.
+They stand in pipelines, grid searches and cross-validation as any other classifier does. Names are
+imported when first used: scikit-learn takes more than a second, JAX waits for the first `fit`.
 """
 
-from equivocal.sklearn.estimators import EnsembleKalmanClassifier, EnsembleKalmanMultilabel
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["EnsembleKalmanClassifier", "EnsembleKalmanMultilabel"]
+if TYPE_CHECKING:
+    from equivocal.sklearn.estimators import EnsembleKalmanClassifier, EnsembleKalmanMultilabel
+    from equivocal.sklearn.scoring import neg_log_loss
+
+__all__ = ["EnsembleKalmanClassifier", "EnsembleKalmanMultilabel", "neg_log_loss"]
+
+_HOME = {
+    "EnsembleKalmanClassifier": "estimators",
+    "EnsembleKalmanMultilabel": "estimators",
+    "neg_log_loss": "scoring",
+}  # the module of each public name
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'equivocal.sklearn' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"equivocal.sklearn.{_HOME[name]}"), name)

@@ -8,7 +8,7 @@ that of `equivocal.sampling.sample_posterior`, and every prediction averages ove
 import warnings
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -17,50 +17,22 @@ try:
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.utils import check_random_state, column_or_1d
     from sklearn.utils.multiclass import check_classification_targets
-    from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+    from sklearn.utils.validation import check_is_fitted, validate_data
 except ImportError as error:
     raise ImportError(
         "equivocal.sklearn needs scikit-learn 1.6 or newer: pip install 'equivocal[sklearn]'."
     ) from error
 
 from equivocal.errors import join_names
-from equivocal.sampling import Entropies, sample_posterior
+from equivocal.machine import measure_memory
 from equivocal.sampling.engine.inputs import check_bool, check_choice, check_int, fail
+from equivocal.sklearn.rows import Seen, merge_rows, weigh_classes, weigh_rows
+
+if TYPE_CHECKING:
+    from equivocal.sampling import Entropies
 
 FLOATS = (np.float64, np.float32)
 MULTI_CLASS = ["softmax", "one-vs-rest"]
-
-
-class Seen(NamedTuple):
-    """Rows with their targets and weights; after `merge_rows` no row stands twice."""
-
-    rows: np.ndarray  # (N, D)
-    targets: np.ndarray  # (N, K), summed over repetitions
-    counts: np.ndarray  # (N,), summed likewise
-
-
-def merge_rows(*parts: Seen) -> Seen:
-    """Merge all parts into distinct rows, in an order that does not depend on how they were cut.
-
-    >>> once = Seen(np.array([[1.0], [2.0]]), np.array([[1.0], [0.0]]), np.ones(2))
-    >>> merge_rows(once, once).targets
-    array([[0.],
-           [2.]])
-    """
-    rows, targets, counts = (np.concatenate(part) for part in zip(*parts, strict=True))
-    if not len(rows):
-        return Seen(rows, targets, counts)
-    # Compared as bytes: np.unique(axis=0) takes thirty times as long where rows share a beginning.
-    rows = np.ascontiguousarray(rows + 0.0)  # −0 becomes 0, which has other bytes
-    as_bytes = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1])))[:, 0]
-    _, first, group = np.unique(as_bytes, return_index=True, return_inverse=True)
-    order = np.argsort(group, kind="stable")
-    starts = np.searchsorted(group[order], np.arange(len(first)))
-    return Seen(
-        rows[first],
-        np.add.reduceat(targets[order], starts, axis=0),
-        np.add.reduceat(counts[order], starts),
-    )
 
 
 # scikit-learn has no types, so its classes are Any to mypy; it takes parameters from the signature
@@ -71,11 +43,13 @@ class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     _takes_labels: ClassVar[bool] = False  # whether y may be (N, K)
     multi_class = "one-vs-rest"  # no parameter of its own, unless a subclass makes it one
 
-    prior_variance: Any = 1.0
+    prior_variance: Any = "auto"
     fit_intercept: bool = True
+    class_weight: Any = None
     method: str = "exact-flow"
     num_particles: int | None = None
     num_steps: int | None = None
+    diagnose: bool = False
     max_rows: int | None = None
     random_state: Any = 0
 
@@ -85,11 +59,11 @@ class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : (N, D)
-            Features, without an intercept.
+            Features, without an intercept; a data frame, or a sparse array, which is made dense.
         y : (N,) or (N, K)
             Classes, or labels of 0 and 1.
-        sample_weight : (N,), optional
-            A weight of 2 is the same as the row given twice.
+        sample_weight : (N,) or, for labels, (N, K), optional
+            A weight of 2 is the same as the row given twice. A label of weight 0 is missing.
 
         Returns
         -------
@@ -107,6 +81,8 @@ class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         number of distinct rows. `max_rows` bounds both, see there. `classes` names every class that
         will ever come; without it they are those of the first call. Labels (N, K) do not need it.
         """
+        if isinstance(self.class_weight, str):
+            fail("class_weight='balanced' needs all rows at once: give a dictionary, or use fit.")
         first = not hasattr(self, "posterior_")
         X, y = self._validate(X, y, reset=first)
         if first:
@@ -171,7 +147,7 @@ class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             logits = psi @ self.posterior_.mean.T
         if not np.isfinite(logits).all():
             fail(f"X must give finite logits, got entries up to {np.abs(psi).max():.0e}; scale it.")
-        return logits[:, 0] if logits.shape[1] == 1 else logits
+        return logits[:, 0] if logits.shape[1] == 1 and not self._labels else logits
 
     def predict_interval(self, X: Any, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """Return the ends of the central `level` of each probability, each (N, K).
@@ -180,23 +156,26 @@ class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         psi = self._make_design(X)
         low, high = self.posterior_.predict_interval(psi, level)
-        if low.shape[1] > 1:
+        if low.shape[1] > 1 or self._labels:
             return low, high
         return np.hstack([1 - high, low]), np.hstack([1 - low, high])
 
-    def entropies(self, X: Any) -> Entropies:
+    def entropies(self, X: Any) -> "Entropies":
         """Return total, aleatoric (`expected`) and epistemic (`information`) uncertainty, in nats.
 
         Each is (N,); for labels and for one-vs-rest it is (N, K), each output by itself.
         """
         psi = self._make_design(X)
         found = self.posterior_.entropies(psi)
-        return Entropies(*(part[:, 0] if part.shape[1] == 1 else part for part in found))
+        single = found.total.shape[1] == 1 and not self._labels
+        return found._make(part[:, 0] if single else part for part in found)
 
     def _validate(self, X: Any, y: Any, *, reset: bool) -> tuple[np.ndarray, np.ndarray]:
-        X, y = validate_data(self, X, y, reset=reset, dtype=FLOATS, multi_output=self._takes_labels)
+        options = {"dtype": FLOATS, "multi_output": self._takes_labels, "accept_sparse": "csr"}
+        X, y = validate_data(self, X, y, reset=reset, **options)
+        X = _make_dense(X)
         y = y.toarray() if hasattr(y, "toarray") else y  # labels may come as a sparse array
-        if y.ndim == 2 and y.shape[1] > 1:
+        if y.ndim == 2 and (y.shape[1] > 1 or np.isin(y, (0, 1)).all()):
             if not np.isin(y, (0, 1)).all():
                 fail("y of shape (N, K) must hold 0 and 1; binarise the labels first.")
             return X, y
@@ -211,7 +190,7 @@ class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self.classes_ = np.arange(y.shape[1])
         else:
             self.classes_ = np.unique(y if classes is None else classes)
-        if len(self.classes_) < 2:
+        if len(self.classes_) < 2 and not self._labels:
             fail(
                 f"{type(self).__name__} needs at least two classes, got one class: "
                 f"{self.classes_[0]}; for a stream, name all in partial_fit(classes=...)."
@@ -226,14 +205,13 @@ class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _count(self, X: np.ndarray, y: np.ndarray, sample_weight: Any) -> Seen:
         """Return the rows that weigh something, with targets times weight."""
-        weight = _check_sample_weight(sample_weight, X, dtype=X.dtype)
-        if (weight < 0).any() or not weight.any():
-            fail(
-                "sample_weight must be ≥ 0 and not zero everywhere, got weights from "
-                f"{weight.min():g} to {weight.max():g}."
-            )
-        kept = weight > 0
-        targets = self._encode_targets(y).astype(X.dtype) * weight[:, None]
+        targets = self._encode_targets(y).astype(X.dtype)
+        weight = weigh_rows(sample_weight, X, y.shape if self._labels else None)
+        if self.class_weight is not None:
+            each = weigh_classes(self.class_weight, y).astype(X.dtype)
+            weight = weight[:, None] * each if weight.ndim < each.ndim else weight * each
+        kept = weight.reshape(len(X), -1).any(axis=1)
+        targets = targets * weight.reshape(len(X), -1)
         return merge_rows(Seen(X[kept], targets[kept], weight[kept]))
 
     def _encode_targets(self, y: np.ndarray) -> np.ndarray:
@@ -254,6 +232,8 @@ class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _learn(self, seen: Seen) -> Self:
         """Sample the posterior of these rows; fold rows beyond the bound into the prior."""
+        from equivocal.sampling import sample_posterior  # JAX, which takes half a second
+
         posterior = sample_posterior(
             self._add_intercept(seen.rows),
             seen.targets,
@@ -263,11 +243,16 @@ class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             method=self.method,
             num_particles=self.num_particles,
             num_steps=self.num_steps,
+            diagnose=self.diagnose,
             seed=self._choose_seed(),
         )
         if not posterior.info.converged:
             warnings.warn(posterior.info.message, ConvergenceWarning, stacklevel=3)
         self._seen, self.posterior_ = seen, posterior
+        if not self.folded_rows_:
+            automatic = isinstance(self.prior_variance, str)
+            chosen = posterior.info.settings["prior_variance"] if automatic else None
+            self.prior_variance_ = chosen if automatic else self.prior_variance
         self.coef_ = posterior.mean[:, : self.n_features_in_]
         beyond = posterior.mean[:, self.n_features_in_ :]
         self.intercept_ = beyond[:, 0] if self.fit_intercept else np.zeros(len(beyond))
@@ -292,10 +277,30 @@ class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _make_design(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        return self._add_intercept(validate_data(self, X, reset=False, dtype=FLOATS))
+        X = validate_data(self, X, reset=False, dtype=FLOATS, accept_sparse="csr")
+        return self._add_intercept(_make_dense(X))
 
     def _add_intercept(self, X: np.ndarray) -> np.ndarray:
         return np.hstack([X, np.ones((len(X), 1), X.dtype)]) if self.fit_intercept else X
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn should know."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _make_dense(X: Any) -> np.ndarray:
+    """Return a dense array; a sparse one only if it fits into memory that way."""
+    if not hasattr(X, "toarray"):
+        return np.asarray(X)
+    size = X.shape[0] * X.shape[1] * X.dtype.itemsize
+    if size > (memory := measure_memory() // 4):
+        fail(
+            f"X is sparse, and as the dense array that the posterior needs it has "
+            f"{size / 2**30:.3g} GiB, more than {memory / 2**30:.3g}: select or hash its features."
+        )
+    return np.asarray(X.toarray())
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -304,16 +309,23 @@ class EnsembleKalmanClassifier(_EnsembleKalman):
 
     Parameters
     ----------
-    prior_variance : number or (D,)
+    prior_variance : "auto", number, (D,), (K, 1) or (K, D)
         The prior is N(0, diag(prior_variance)), over the intercept too; one variance per weight has
-        the intercept's last. Features on unlike scales want a StandardScaler before.
+        the intercept's last. "auto" chooses a number by leaving out parts of the rows in turn;
+        `prior_variance_` holds it. Features on unlike scales want a StandardScaler before.
     fit_intercept : bool
         Whether a column of ones is added.
+    class_weight : "balanced" or dict, optional
+        What rows of each class count for, as in scikit-learn; for labels of 0 and 1 in every label,
+        or a list of these, one per label.
     multi_class : "softmax" or "one-vs-rest"
         Of three or more classes; one-vs-rest divides the probabilities by their sum.
     method, num_particles, num_steps
         As in `equivocal.sampling.sample_posterior`; for a softmax "exact-flow", "mean-field" or
         "laplace".
+    diagnose : bool
+        Whether `posterior_.info` should say if a Gaussian is enough. Predictions do not depend on
+        it.
     max_rows : int, optional
         The most distinct rows to keep for a later `partial_fit`; all by default. Where a call ends
         with more, the posterior just reached becomes the prior of the next call and its rows are
@@ -327,6 +339,8 @@ class EnsembleKalmanClassifier(_EnsembleKalman):
     classes_ : (K,)
     coef_, intercept_ : (1, D) and (1,) for two classes, else (K, D) and (K,)
         Mean of the posterior.
+    prior_variance_ : float, or as given
+        The prior variance that was chosen.
     posterior_ : equivocal.sampling.Posterior
         Its `info.message` says how far to trust it. Last column of weights: the intercept.
     folded_rows_ : int
@@ -338,7 +352,7 @@ class EnsembleKalmanClassifier(_EnsembleKalman):
 
 
 class EnsembleKalmanMultilabel(_EnsembleKalman):
-    """Bayesian logistic regression for K ≥ 2 yes/no labels that share their features.
+    """Bayesian logistic regression for K yes/no labels that share their features.
 
     y is (N, K) of 0 and 1. `predict_proba` gives the probability of a 1 for each label, (N, K), and
     `predict` those above ½. `classes_` numbers the labels. A single column of classes is taken

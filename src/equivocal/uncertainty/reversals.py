@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Float
 
 from equivocal.errors import UserError
+from equivocal.metrics import auroc
 from equivocal.study.settings import load_study
 from equivocal.study.stimuli import load_stimuli
 from equivocal.uncertainty.comprehenders import Comprehenders, build_role_questions
@@ -113,6 +114,4 @@ def compute_auroc(uncertainty: Float[np.ndarray, "2 sentences"]) -> float:
     >>> compute_auroc(np.array([[1.0, 2.0], [3.0, 2.0]]))
     0.875
     """
-    congruent, turned = uncertainty
-    larger = turned[:, None] > congruent
-    return float((larger + 0.5 * (turned[:, None] == congruent)).mean())
+    return auroc(np.repeat([0, 1], uncertainty.shape[1]), uncertainty.ravel())

@@ -28,6 +28,7 @@ from scipy.special import entr
 
 from equivocal.errors import UserError
 from equivocal.gestalt.questions import Questions, collect_questions
+from equivocal.metrics import calibration_error
 from equivocal.uncertainty.comprehenders import PooledBeliefs
 from equivocal.world import World
 
@@ -103,7 +104,6 @@ def compute_role_scores(found: PooledBeliefs, truth: Truth) -> list[dict[str, An
         w = truth.weight[here]
         spread = np.repeat(w / (w.sum() * units.sum()), units.sum())
         difference = (p - t).ravel() * spread
-        number_of_bin = np.minimum((p.ravel() * BINS).astype(int), BINS - 1)
         true, yes, no = (x[here] for x in (truth.targets, found.log_yes, found.log_no))
         nll = -(true * yes + (1 - true) * no)
         excess = nll - entr(true) - entr(1 - true)
@@ -115,9 +115,7 @@ def compute_role_scores(found: PooledBeliefs, truth: Truth) -> list[dict[str, An
                 "nll": float(w @ nll.sum(axis=1) / w.sum()),
                 "nll_excess": float(w @ excess.sum(axis=1) / w.sum()),
                 "brier": float(w @ square.sum(axis=1) / w.sum()),
-                "calibration_error": float(
-                    np.abs(np.bincount(number_of_bin, difference, BINS)).sum()
-                ),
+                "calibration_error": calibration_error(t, p, bins=BINS, weights=w),
                 "distance": float(np.abs(difference).sum()),
             }
         )

@@ -99,7 +99,8 @@ def compute_gradient(target: Target, z: Float[Array, "K C D"], rule: Rule) -> Fl
     def sum_block(block: Block) -> Float[Array, "K C wide"]:
         a = _compute_logits(target, z, block, rule.precision)
         y = jax.nn.softmax(a, axis=0) if rule.joint else jax.nn.sigmoid(a)
-        error = block.counts * y - block.targets[:, None]
+        c = block.counts if block.counts.ndim == 1 else block.counts[:, None]
+        error = c * y - block.targets[:, None]
         pulled = multiply(error.reshape(-1, error.shape[-1]), block.features, rule.precision)
         return pulled.reshape(*z.shape[:2], -1)
 

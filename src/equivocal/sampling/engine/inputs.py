@@ -100,21 +100,28 @@ def _convert(array: np.ndarray, name: str, dtype: np.dtype) -> np.ndarray:
     return converted
 
 
-def check_counts(counts: object, num_rows: int, dtype: np.dtype) -> np.ndarray:
-    """Return how often each row was seen, (N,); ones where None."""
+def check_counts(counts: object, num_rows: int, dtype: np.dtype, targets: Any = None) -> np.ndarray:
+    """Return how often each row was seen, (N,), or each target, (N, K); ones where None."""
     if counts is None:
         return np.ones(num_rows, dtype)
     c = check_numbers(counts, "counts")
-    if c.shape != (num_rows,):
-        fail(f"counts must have shape ({num_rows},), one per row of features, got {c.shape}.")
+    if c.shape != (num_rows,) and not (c.ndim == 2 and c.shape == np.shape(targets)):
+        fail(
+            f"counts must have shape ({num_rows},), one per row of features, or that of targets "
+            f"(N, K), got {c.shape}."
+        )
     if (c < 0).any():
-        row = int(np.argmax(c < 0))
-        fail(f"counts must be ≥ 0, got {c[row]} in row {row}; leave the row out instead.")
+        row, *_ = np.argwhere(c < 0)[0]
+        fail(f"counts must be ≥ 0, got {c[c < 0][0]} in row {row}; use 0 to leave it out.")
     return _convert(c, "counts", dtype)
 
 
 def check_targets(targets: object, counts: np.ndarray, *, softmax: bool) -> np.ndarray:
     """Return (N, K) targets, each between 0 and its row's count."""
+    if counts.ndim == 2:
+        if softmax:
+            fail("counts of shape (N, K) are for likelihood='bernoulli'; a softmax takes (N,).")
+        targets = np.where(counts == 0, 0, _read_array(targets, "targets"))  # NaN may stand there
     t = check_numbers(targets, "targets")
     if t.ndim not in (1, 2) or 0 in t.shape[1:]:
         fail(f"targets must have shape (N,) or (N, K) with K ≥ 1, got {t.shape}.")
@@ -137,16 +144,20 @@ def check_targets(targets: object, counts: np.ndarray, *, softmax: bool) -> np.n
 def _clip_to_counts(t: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """Check targets against 0 and their counts; cut off what round-off added to sums."""
     most = counts + 8 * np.finfo(counts.dtype).eps * np.maximum(counts, 1)
-    low, high = t.min(axis=1), t.max(axis=1)  # no mask of the whole array
-    wrong = (low < 0) | (high > most)
+    if counts.ndim == 2:
+        wrong, over = ((t < 0) | (t > most)).any(axis=1), (t > counts).any()
+    else:
+        low, high = t.min(axis=1), t.max(axis=1)  # no mask of the whole array
+        wrong, over = (low < 0) | (high > most), (high > counts).any()
     if wrong.any():
         row = int(np.argmax(wrong))
         column = int(np.argmax((t[row] < 0) | (t[row] > most[row])))
+        count = np.broadcast_to(counts[row], t[row].shape)[column]
         fail(
             f"targets must lie between 0 and the row's count, got {t[row, column]:g} with count "
-            f"{counts[row]:g} in row {row}, output {column}; use 0/1, fractions, or pass counts."
+            f"{count:g} in row {row}, output {column}; use 0/1, fractions, or pass counts."
         )
-    return np.minimum(t, counts[:, None]) if (high > counts).any() else t
+    return np.minimum(t, counts if counts.ndim == 2 else counts[:, None]) if over else t
 
 
 def encode_classes(
@@ -167,13 +178,22 @@ def encode_classes(
     return np.eye(classes)[labels.astype(int)] * counts[:, None]
 
 
-def check_prior_variance(variance: object, num_features: int, dtype: np.dtype) -> np.ndarray:
-    """Return (D,) variances from one or D numbers; the run's precision must hold them."""
+def check_prior_variance(
+    variance: object, num_features: int, dtype: np.dtype, num_outputs: int = 1
+) -> np.ndarray:
+    """Return (D,) variances, or (K, D) where outputs have their own; the precision must hold them.
+
+    They are given as one number, one per feature, or one or D numbers per output.
+    """
+    if isinstance(variance, str):
+        fail(f"prior_variance must be 'auto' or numbers, got {variance!r:.60}.")
     v = check_numbers(variance, "prior_variance").astype(np.float64)
-    if v.shape not in ((), (num_features,)):
+    each = {(num_outputs, 1), (num_outputs, num_features)}
+    if v.shape not in {(), (num_features,), *each}:
         fail(
-            f"prior_variance must be a number or have shape ({num_features},), one per feature, "
-            f"got {v.shape}; only diagonal priors are served."
+            f"prior_variance must be a number or have shape ({num_features},), one per feature, or "
+            f"({num_outputs}, 1) or ({num_outputs}, {num_features}), a row per output, got "
+            f"{v.shape}; only diagonal priors are served."
         )
     least, most = np.finfo(dtype).tiny, np.finfo(dtype).max / 1e6  # sums of them are taken
     if v.size and not (least <= v.min() and v.max() <= most):
@@ -183,7 +203,9 @@ def check_prior_variance(variance: object, num_features: int, dtype: np.dtype) -
             f"{wrong:g}; rescale the features so that it is near 1, or to hold a weight fixed, use "
             "a small one such as 1e-8 and the value as its prior_mean."
         )
-    return np.broadcast_to(v, (num_features,))
+    if v.ndim < 2 or (v == v[0]).all():
+        return np.broadcast_to(v if v.ndim < 2 else v[0], (num_features,))
+    return np.broadcast_to(v, (num_outputs, num_features))
 
 
 def check_prior_mean(

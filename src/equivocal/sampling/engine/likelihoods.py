@@ -68,7 +68,7 @@ def compute_log_likelihood(
     """Return log p(t | a), given the excess log(1 + e^(−|a|)) or its average."""
     c, t = block.counts, block.targets
     if logit.ndim == 3:  # one more axis, of particles
-        c, t = c[:, None], t[..., None]
+        c, t = c[..., None], t[..., None]
     return -(t * jnp.maximum(-logit, 0) + (c - t) * jnp.maximum(logit, 0) + c * excess)
 
 

@@ -40,9 +40,9 @@ class Problem:
 
     features: np.ndarray  # (N, D), as given
     targets: np.ndarray  # (N, K), summed over the repetitions that counts stand for
-    counts: np.ndarray  # (N,)
+    counts: np.ndarray  # (N,), or (N, K) where outputs have their own
     prior_mean: np.ndarray  # (K, D), or (1, D) where all outputs share it
-    prior_scale: np.ndarray  # (D,), √v
+    prior_scale: np.ndarray  # (D,), √v; (K, D) until `split` has parted the outputs
     likelihood: Likelihood
     in_memory: ClassVar[bool] = True
 
@@ -63,7 +63,7 @@ class Problem:
         """
         psi, t, c, kind = cls._check_rows(features, targets, counts, likelihood, dtype)
         D, K = psi.shape[1], math.prod(t.shape[1:])
-        scale = np.sqrt(check_prior_variance(prior_variance, D, kind)).astype(kind)
+        scale = np.sqrt(check_prior_variance(prior_variance, D, kind, K)).astype(kind)
         return cls(psi, t, c, check_prior_mean(prior_mean, K, D, kind), scale, likelihood)
 
     @staticmethod
@@ -72,7 +72,7 @@ class Problem:
     ) -> tuple[Any, Any, Any, np.dtype]:
         """Return features, targets and counts after every check, and the precision of the run."""
         psi = check_features(features, dtype)
-        c = check_counts(counts, len(psi), psi.dtype)
+        c = check_counts(counts, len(psi), psi.dtype, targets)
         return psi, check_targets(targets, c, softmax=likelihood == "softmax"), c, psi.dtype
 
     @property
@@ -103,7 +103,7 @@ class Problem:
         reach about it.
         """
         worst = np.log(2) + np.abs(self.compute_offsets()).max(axis=1)
-        loss = float(sum_everywhere((self.counts * worst).sum()))
+        loss = float(sum_everywhere((self.row_counts * worst).sum()))
         return 10 * float(np.sqrt(2 * loss) + np.sqrt(self.num_features) + 5)
 
     @cached_property
@@ -112,9 +112,14 @@ class Problem:
         return find_largest_anywhere(np.abs(self.features).max(axis=0)).astype(self.dtype)
 
     @property
+    def row_counts(self) -> np.ndarray:
+        """The counts of the rows, (N,): of the output that has most, where these have their own."""
+        return self.counts if self.counts.ndim == 1 else self.counts.max(axis=1)
+
+    @property
     def total_count(self) -> float:
         """Σ c over all rows."""
-        return float(sum_everywhere(self.counts.sum(dtype=np.float64)))
+        return float(sum_everywhere(self.row_counts.sum(dtype=np.float64)))
 
     def compute_offsets(self, outputs: slice | np.ndarray = slice(None)) -> np.ndarray:
         """Return the logits of the prior mean for some outputs, (N, K) or (N, 1)."""
@@ -131,7 +136,28 @@ class Problem:
     def select(self, outputs: np.ndarray) -> "Problem":
         """Return the problem of some of the outputs."""
         m0 = self.prior_mean if len(self.prior_mean) == 1 else self.prior_mean[outputs]
-        return replace(self, targets=self.targets[:, outputs], prior_mean=m0)
+        c = self.counts if self.counts.ndim == 1 else self.counts[:, outputs]
+        scale = self.prior_scale if self.prior_scale.ndim == 1 else self.prior_scale[outputs]
+        return replace(
+            self, targets=self.targets[:, outputs], counts=c, prior_mean=m0, prior_scale=scale
+        )
+
+    def split(self) -> "list[tuple[np.ndarray, Problem]]":
+        """Part the outputs by their prior variances: groups, each with one row of them.
+
+        A group is filled up to a power of two with outputs that it has already, so that groups
+        share compiled programs.
+        """
+        if self.prior_scale.ndim == 1:
+            return [(np.arange(self.num_outputs), self)]
+        rows, group = np.unique(self.prior_scale, axis=0, return_inverse=True)
+        group = group.ravel()
+        parts = []
+        for g, row in enumerate(rows):
+            own = np.flatnonzero(group == g)
+            size = len(own) if len(rows) == 1 else 1 << (len(own) - 1).bit_length()
+            parts.append((own, replace(self.select(np.resize(own, size)), prior_scale=row)))
+        return parts
 
     def read(self, start: int, stop: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return features (n, D), targets (n, K) and counts (n,) of some rows."""
@@ -143,7 +169,7 @@ class Problem:
         rows = self.largest.astype(np.float64)
         scale, m0 = (
             np.abs(part).max(axis=0).astype(np.float64)
-            for part in (self.prior_scale[None], self.prior_mean)
+            for part in (np.atleast_2d(self.prior_scale), self.prior_mean)
         )
         with np.errstate(over="ignore"):
             total = self.total_count * self.num_features

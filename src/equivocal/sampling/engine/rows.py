@@ -39,7 +39,7 @@ class Rows(NamedTuple):
     """Rows of some outputs, in blocks."""
 
     features: Float[Array, "blocks rows D"]  # ψ √v
-    counts: Float[Array, "blocks rows"]
+    counts: Float[Array, "blocks *K rows"]  # one for all outputs, or per output
     targets: Float[Array, "blocks K rows"]
     offsets: Float[Array, "blocks ... rows"]  # ψ·m₀, per output or one for all
 
@@ -48,7 +48,7 @@ class Block(NamedTuple):
     """One block of `Rows`."""
 
     features: Float[Array, "rows D"]
-    counts: Float[Array, " rows"]
+    counts: Float[Array, "*K rows"]
     targets: Float[Array, "K rows"]
     offsets: Float[Array, "... rows"]
 
@@ -71,7 +71,7 @@ def lay_out(
     blocks = count_local_blocks(problem, block_rows)
     rows = Rows(
         features=_cut_features(problem, blocks, block_rows, num_features, handed_over),
-        counts=place(cut_into_blocks(problem.counts[:, None], blocks, block_rows)[..., 0]),
+        counts=place(cut_into_blocks(problem.row_counts[:, None], blocks, block_rows)[..., 0]),
         targets=jnp.zeros(0),
         offsets=jnp.zeros(0),
     )
@@ -117,9 +117,12 @@ def _put(every: Array, some: Array, first: Int[Array, ""]) -> Array:
 
 def load_outputs(rows: Rows, problem: Problem, outputs: slice) -> Rows:
     """Return the same rows with the targets and offsets of other outputs."""
-    parts = problem.targets[:, outputs], problem.compute_offsets(outputs)
-    targets, offsets = (_transpose_blocks(problem, part, rows.counts.shape[1]) for part in parts)
-    return rows._replace(targets=targets, offsets=offsets)
+    columns = {"targets": problem.targets[:, outputs], "offsets": problem.compute_offsets(outputs)}
+    if problem.counts.ndim == 2:
+        columns["counts"] = problem.counts[:, outputs]
+    block_rows = rows.features.shape[1]
+    turned = {n: _transpose_blocks(problem, part, block_rows) for n, part in columns.items()}
+    return rows._replace(**turned)
 
 
 def cut_into_blocks(columns: np.ndarray, blocks: int, block_rows: int) -> np.ndarray:
@@ -148,19 +151,23 @@ class InMemory:
         self._problem = problem
         rows = lay_out(problem, slice(0, slots), plan.block_rows, num_features=plan.num_features)
         # slots beyond the outputs hold rows without targets; offsets get their own columns
-        targets, offsets = (
+        targets, offsets, counts = (
             jnp.pad(columns, ((0, 0), (0, slots - columns.shape[1]), (0, 0)))
-            for columns in (rows.targets, rows.offsets)
+            if columns.ndim == 3
+            else columns
+            for columns in (rows.targets, rows.offsets, rows.counts)
         )
         offsets = rows.offsets if rows.offsets.shape[1] == 1 else offsets
-        self.rows = rows._replace(targets=targets, offsets=offsets)
+        self.rows = rows._replace(targets=targets, offsets=offsets, counts=counts)
 
     def load(self, slots: np.ndarray, outputs: np.ndarray) -> None:
         """Give slots to other outputs."""
-        problem, (_, block_rows) = self._problem, self.rows.counts.shape
+        problem, block_rows = self._problem, self.rows.features.shape[1]
         columns = {"targets": problem.targets[:, outputs]}
         if len(problem.prior_mean) > 1:
             columns["offsets"] = problem.compute_offsets(outputs)
+        if problem.counts.ndim == 2:
+            columns["counts"] = problem.counts[:, outputs]
         for name, new in columns.items():
             turned = _transpose_blocks(problem, new, block_rows)
             set_in = _set_columns(getattr(self.rows, name), slots, turned)

@@ -31,7 +31,7 @@ def rotate(problem: Problem) -> tuple[Problem, np.ndarray]:
     """Return the problem in w' = Uᵀw, and U: eigenvectors of the rows' weighted covariance."""
     # in one order: products of columns stored otherwise differ in their last bit
     psi = np.multiply(problem.features, problem.prior_scale, order="C")
-    U = np.linalg.eigh((psi.T * problem.counts) @ psi)[1][:, ::-1]
+    U = np.linalg.eigh((psi.T * problem.row_counts) @ psi)[1][:, ::-1]
     m0 = (problem.prior_mean / problem.prior_scale) @ U
     unit = np.ones_like(problem.prior_scale)
     return replace(problem, features=psi @ U, prior_mean=m0, prior_scale=unit), U

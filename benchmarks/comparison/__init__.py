@@ -1,0 +1,1 @@
+"""What `python -m benchmarks.peers` compares: data, networks, methods and measures."""

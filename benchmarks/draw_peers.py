@@ -1,0 +1,144 @@
+"""The table and the figure of docs/peers.md, from `benchmarks/results/peers.csv`.
+
+    python -m benchmarks.draw_peers            print the tables, draw docs/images/peers.png
+
+Intervals are over seeds: mean ± t(0.975) · sd/√seeds, of the difference from the network where they
+judge who is better, since all methods of a seed share its network and rows.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from scipy.stats import t as student
+
+from benchmarks.machine import RESULTS
+
+__all__ = ["compare", "draw", "tabulate", "tabulate_cost", "tabulate_strange"]
+
+PICTURE = Path(__file__).parents[1] / "docs" / "images" / "peers.png"
+OURS = "ours"
+OWN_NETWORKS = {"mc-dropout", "deep-ensemble"}  # they do not start from the one trained network
+STRANGE = [
+    f"auroc_{kind}_{by}"
+    for kind in ("noise", "shifted")
+    for by in ("entropy", "information", "disagreement")
+]
+
+
+def compare(table: pd.DataFrame, score: str, reference: str) -> pd.DataFrame:
+    """Compare every method with one, seed by seed: mean difference and half its 95 % interval."""
+    rows = []
+    for (dataset, method), own in table.groupby(["dataset", "method"], sort=False):
+        other = table[(table["dataset"] == dataset) & (table["method"] == reference)]
+        both = own.merge(other, on="seed", suffixes=("", "_reference"))
+        difference = both[score] - both[f"{score}_reference"]
+        rows.append((dataset, method, own[score].mean(), difference.mean(), _find_half(difference)))
+    return pd.DataFrame(rows, columns=["dataset", "method", "mean", "difference", "half"])
+
+
+def _find_half(values: "pd.Series[float]") -> float:
+    n = len(values)
+    return float(student.ppf(0.975, n - 1) * values.std() / np.sqrt(n)) if n > 1 else float("nan")
+
+
+def tabulate(table: pd.DataFrame, score: str, digits: int = 4) -> str:
+    """Return a Markdown table: methods by data sets.
+
+    Bold are the best of those that start from the one trained network, and what is not worse.
+    """
+    found = compare(table, score, OURS)
+    data, methods = list(found["dataset"].unique()), list(found["method"].unique())
+    lines = ["| | " + " | ".join(data) + " |", "|---|" + "---|" * len(data)]
+    for method in methods:
+        cells = [_format_cell(found, table, score, name, method, digits) for name in data]
+        lines.append(f"| {method} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _format_cell(
+    found: pd.DataFrame, table: pd.DataFrame, score: str, dataset: str, method: str, digits: int
+) -> str:
+    here = found[(found["dataset"] == dataset) & (found["method"] == method)]
+    if here.empty or not np.isfinite(here["mean"].iloc[0]):
+        return ""
+    own = found[found["dataset"] == dataset].dropna(subset="mean")
+    own = own[~own["method"].isin(OWN_NETWORKS)]
+    best = str(own["method"].iloc[int(own["mean"].argmin())])
+    against = compare(table[table["dataset"] == dataset], score, best)
+    line = against[against["method"] == method].iloc[0]
+    text = f"{here['mean'].iloc[0]:.{digits}f}"
+    level = method == best or line["difference"] <= line["half"]
+    return f"**{text}**" if level else text
+
+
+def tabulate_strange(table: pd.DataFrame) -> str:
+    """Return a Markdown table of how well strange inputs are told from test rows (AUROC)."""
+    means = (
+        table[table["dataset"] == "digits-classes"].groupby("method", sort=False)[STRANGE].mean()
+    )
+    heads = [name.removeprefix("auroc_").replace("_", ", by ") for name in STRANGE]
+    lines = ["| | " + " | ".join(heads) + " |", "|---|" + "---|" * len(heads)]
+    for method, row in means.iterrows():
+        cells = ["" if np.isnan(value) else f"{value:.3f}" for value in row]
+        lines.append(f"| {method} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def tabulate_cost(table: pd.DataFrame) -> str:
+    """Return a Markdown table: processor seconds to fit, once compiled, and MB, by data set."""
+    later = table[~table["first_call"]]
+    data = list(table["dataset"].unique())
+    lines = ["| | " + " | ".join(data) + " | lines |", "|---|" + "---|" * (len(data) + 1)]
+    for method in table["method"].unique():
+        cells = []
+        for dataset in data:
+            own = later[(later["dataset"] == dataset) & (later["method"] == method)]
+            seconds, peak = own["fit_cpu_s"].median(), own["peak_mb"].max()
+            cells.append("" if own.empty else f"{seconds:.2g} s, {peak:.0f} MB")
+        code = table[table["method"] == method]["lines"].iloc[0]
+        lines.append(f"| {method} | " + " | ".join(cells) + f" | {code} |")
+    return "\n".join(lines)
+
+
+def draw(table: pd.DataFrame) -> Figure:
+    """Draw how far each method is from ours in NLL, in percent of ours, with 95 % intervals."""
+    data = list(table["dataset"].unique())
+    figure = Figure(figsize=(10, 5.2), layout="constrained")
+    axes: Any = figure.subplots(1, len(data), sharey=True)
+    methods = [name for name in table["method"].unique() if name != OURS]
+    for panel, dataset in zip(np.atleast_1d(axes), data, strict=True):
+        found = compare(table[table["dataset"] == dataset], "nll", OURS).set_index("method")
+        found = found.reindex(methods)
+        scale = 100 / table[(table["dataset"] == dataset) & (table["method"] == OURS)]["nll"].mean()
+        y = np.arange(len(methods))[::-1]
+        x, half = found["difference"] * scale, found["half"] * scale
+        colour = np.where(x - half > 0, "#b2182b", np.where(x + half < 0, "#2166ac", "0.45"))
+        panel.axvline(0, color="0.7", lw=1)
+        for place, centre, reach, shade in zip(y, x, half, colour, strict=True):
+            panel.errorbar(centre, place, xerr=reach, fmt="o", ms=4, color=shade, lw=1.3)
+        panel.set_title(dataset, fontsize=8)
+        panel.set_xscale("symlog", linthresh=1)
+        panel.set_xlim(-30, 600)
+        panel.set_xticks([-10, -1, 0, 1, 10, 100], ["−10", "", "0", "", "10", "100"], fontsize=7)
+        panel.set_yticks(y, methods, fontsize=8)
+        panel.spines[["top", "right"]].set_visible(False)
+    axis = "test NLL above ours, % (95 % interval over seeds); blue: better than ours, red: worse"
+    figure.supxlabel(axis, fontsize=9)
+    return figure
+
+
+def main() -> None:
+    """Print the tables and write the picture."""
+    table = pd.read_csv(RESULTS / "peers.csv")
+    for score in ("nll", "ece", "ece_label", "brier", "selective_risk", "nll_excess"):
+        print(f"\n{score}\n{tabulate(table.dropna(subset=score), score)}")
+    print(f"\nstrange inputs\n{tabulate_strange(table)}")
+    print(f"\ncost\n{tabulate_cost(table)}")
+    draw(table).savefig(PICTURE, dpi=140)
+
+
+if __name__ == "__main__":
+    main()

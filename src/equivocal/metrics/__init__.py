@@ -1,0 +1,45 @@
+"""Measures of probabilistic predictions: how probable, how calibrated, how useful for abstaining.
+
+    >>> import numpy as np
+    >>> targets, probabilities = np.array([0, 0, 1, 1]), np.array([0.1, 0.4, 0.6, 0.9])
+    >>> round(calibration_error(targets, probabilities), 3)
+    0.25
+    >>> low, high = calibration_interval(targets, probabilities)
+
+Every measure takes targets first and probabilities second, in one of three forms: one yes/no output
+((N,) and (N,)), K yes/no labels ((N, K) and (N, K)), or one of K classes ((N,) class numbers and
+(N, K)). `draw_reliability` and `draw_risk_coverage` are figures in one line. NumPy is all that the
+numbers need; the figures need Matplotlib.
+"""
+
+from equivocal.metrics.figures import draw_reliability, draw_risk_coverage
+from equivocal.metrics.intervals import bootstrap_interval, calibration_interval
+from equivocal.metrics.ranking import (
+    RiskCoverage,
+    auroc,
+    risk_coverage_curve,
+    selective_risk,
+)
+from equivocal.metrics.scores import (
+    Reliability,
+    brier_score,
+    calibration_error,
+    negative_log_likelihood,
+    reliability_curve,
+)
+
+__all__ = [
+    "Reliability",
+    "RiskCoverage",
+    "auroc",
+    "bootstrap_interval",
+    "brier_score",
+    "calibration_error",
+    "calibration_interval",
+    "draw_reliability",
+    "draw_risk_coverage",
+    "negative_log_likelihood",
+    "reliability_curve",
+    "risk_coverage_curve",
+    "selective_risk",
+]

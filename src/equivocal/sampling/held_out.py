@@ -1,0 +1,160 @@
+"""Log losses of fits and of networks on rows that were held out.
+
+Losses are sums over a row's counts and outputs; `count_answers` says over how many answers, so that
+their ratio is the NLL of a yes/no answer, or of a class.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from equivocal.sampling.engine.problem import Likelihood, Problem
+from equivocal.sampling.predictions import average_logistic
+
+ROWS, OUTPUTS = 8_000, 32  # the most that a choice looks at
+FOLDS, ENOUGH = 5, 300  # cut rows into so many parts; leave out one after another until enough
+POINTS = 64  # at which a softmax of Gaussian logits is averaged
+# a loss over its expectation that says something, from so many standard deviations on
+KNOWN, LOUD, SURE = 0.97, 2.0, 3.0
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """A problem to fit, and rows to score the fit by."""
+
+    fitted: Problem
+    held_out: Problem
+
+
+def join_held_out(folds: list[Fold]) -> Problem:
+    """Return the held-out rows of all folds."""
+    names = ("features", "targets", "counts")
+    psi, t, c = (np.concatenate([getattr(f.held_out, name) for f in folds]) for name in names)
+    return replace(folds[0].held_out, features=psi, targets=t, counts=c)
+
+
+def take_some(problem: Problem) -> tuple[Problem, np.ndarray]:
+    """Return at most `ROWS` rows of `OUTPUTS` outputs, and which outputs these are."""
+    N, K = problem.num_rows, problem.num_outputs
+    outputs = np.arange(K)
+    if K > OUTPUTS and problem.likelihood is Likelihood.BERNOULLI:
+        outputs = np.linspace(0, K - 1, OUTPUTS).round().astype(int)
+        problem = problem.select(outputs)
+    if N > ROWS:
+        problem = take_rows(problem, np.random.default_rng(0).choice(N, ROWS, replace=False))
+    return problem, outputs
+
+
+def take_rows(problem: Problem, rows: np.ndarray) -> Problem:
+    """Return the problem of some of its rows."""
+    parts = {name: getattr(problem, name)[rows] for name in ("features", "targets", "counts")}
+    return replace(problem, **parts)
+
+
+def make_folds(problem: Problem, validation: Problem | None) -> Iterator[Fold]:
+    """Yield fits with the rows to score them: those given, or parts that count zero in the fit.
+
+    Rows stay where they are, so that one compiled program serves all folds.
+    """
+    if validation is not None:
+        yield Fold(problem, validation)
+        return
+    N = problem.num_rows
+    parts = min(FOLDS, N)
+    number = min(parts, -(-ENOUGH * parts // N))
+    part = np.random.default_rng(0).permutation(N) % parts
+    for i in range(number):
+        kept = (part != i).reshape(-1, *[1] * (problem.counts.ndim - 1))
+        t, c = problem.targets * (part != i)[:, None], problem.counts * kept
+        yield Fold(replace(problem, targets=t, counts=c), take_rows(problem, part == i))
+
+
+def count_answers(problem: Problem) -> float:
+    """Return how many answers the rows stand for."""
+    one_each = problem.likelihood is Likelihood.BERNOULLI and problem.counts.ndim == 1
+    return float(problem.counts.sum(dtype=np.float64)) * (problem.num_outputs if one_each else 1)
+
+
+def score_fit(problem: Problem, mean: np.ndarray, factor: np.ndarray) -> np.ndarray:
+    """Return the loss of each row, (N,), under weights N(mean, factor factorᵀ)."""
+    psi = problem.features
+    mu = psi @ mean.T
+    v = np.stack([((psi @ G) ** 2).sum(axis=1) for G in factor], axis=1)
+    if problem.likelihood is Likelihood.SOFTMAX:
+        z = np.random.default_rng(0).standard_normal((POINTS // 2, mu.shape[1]))
+        drawn = (mu + np.sqrt(v) * each for each in (*z, *-z))
+        y = sum(np.exp(_log_softmax(logits)) for logits in drawn) / POINTS
+        return _sum_loss(problem, np.log(np.maximum(y, np.finfo(y.dtype).tiny)))
+    return _sum_loss(problem, *_take_logs(mu, np.asarray(average_logistic(mu, v).tail)))
+
+
+def score_network(problem: Problem, weights: np.ndarray, temperature: float = 1.0) -> np.ndarray:
+    """Return the loss of each row under single weights, with logits over a temperature."""
+    logits = problem.features @ (weights / temperature).T.astype(problem.dtype)
+    if problem.likelihood is Likelihood.SOFTMAX:
+        return _sum_loss(problem, _log_softmax(logits))
+    return _sum_loss(problem, *_take_logs(logits, np.exp(-np.logaddexp(0, np.abs(logits)))))
+
+
+def find_temperature(problem: Problem, weights: np.ndarray) -> float:
+    """Return the temperature T ≥ 1 at which a network answers the rows best."""
+    choices = 10 ** np.linspace(0, 2, 41)
+    return float(min(choices, key=lambda T: score_network(problem, weights, T).sum()))
+
+
+class Surprise(NamedTuple):
+    """How well a network answers rows, beside what it expects of itself; per answer."""
+
+    loss: float
+    expected: float  # over answers drawn from the network's own probabilities
+    sd: float  # of that
+
+    @property
+    def knows(self) -> bool:
+        """Whether it answers better than it can: training rows, or it is underconfident."""
+        return self.loss < KNOWN * self.expected and self.loss < self.expected - SURE * self.sd
+
+    @property
+    def overconfident(self) -> bool:
+        """Whether it answers worse than it believes."""
+        return self.loss > LOUD * self.expected and self.loss > self.expected + SURE * self.sd
+
+
+def measure_surprise(problem: Problem, weights: np.ndarray) -> Surprise:
+    """Return a network's loss on rows and the loss that it expects there."""
+    logits = (problem.features @ weights.T).astype(np.float64)
+    if problem.likelihood is Likelihood.SOFTMAX:
+        log_y = _log_softmax(logits)
+        entropy = -(np.exp(log_y) * log_y).sum(axis=1, keepdims=True)
+        variance = (np.exp(log_y) * (log_y + entropy) ** 2).sum(axis=1, keepdims=True)
+    else:
+        yes, no = -np.logaddexp(0, -logits), -np.logaddexp(0, logits)
+        entropy = -(np.exp(yes) * yes + np.exp(no) * no)
+        variance = np.exp(yes + no) * logits**2
+    c = problem.counts.reshape(problem.num_rows, -1)
+    loss, sd = score_network(problem, weights).sum(), np.sqrt((c * variance).sum())
+    totals = loss, (c * entropy).sum(), sd
+    answers = max(count_answers(problem), np.finfo(float).tiny)
+    return Surprise(*(float(total) / answers for total in totals))
+
+
+def _take_logs(mu: np.ndarray, tail: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return log P(yes) and log P(no) from the sign of the logit and the less likely answer's."""
+    tail = np.clip(tail, np.finfo(tail.dtype).tiny, 0.5)
+    less, more = np.log(tail), np.log1p(-tail)
+    return np.where(mu > 0, more, less), np.where(mu > 0, less, more)
+
+
+def _sum_loss(problem: Problem, yes: np.ndarray, no: np.ndarray | None = None) -> np.ndarray:
+    t = problem.targets.astype(np.float64)
+    loss = -(t * yes)
+    if no is not None:
+        loss -= (problem.counts.reshape(len(t), -1) - t) * no
+    return loss.sum(axis=1)
+
+
+def _log_softmax(logits: np.ndarray) -> np.ndarray:
+    shifted = logits - logits.max(axis=1, keepdims=True)
+    return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True)))

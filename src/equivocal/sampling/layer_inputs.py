@@ -1,0 +1,115 @@
+"""What a caller gives for a last layer, brought to rows of features, targets and weights."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from equivocal.sampling.engine.inputs import check_counts, encode_classes, fail
+from equivocal.sampling.engine.problem import Likelihood
+from equivocal.sampling.torch_features import read_array
+
+
+def compute_features(feature_map: Callable[[Any], Any], inputs: Any, intercept: bool) -> np.ndarray:
+    """Return ψ of raw inputs, (N, D), with a column of ones where there is an intercept."""
+    psi = read_array(feature_map(inputs), "features")
+    if psi.ndim != 2:
+        fail(f"feature_map must return one row per input, (N, D), got shape {psi.shape}.")
+    if not intercept:
+        return psi
+    return np.concatenate([psi, np.ones_like(psi[:, :1])], axis=1)
+
+
+def collect_rows(
+    feature_map: Callable[[Any], Any], inputs: Any, targets: Any, intercept: bool
+) -> tuple[np.ndarray, Any]:
+    """Return features and targets; of batches of both, one after another, the features alone."""
+    if targets is not None:
+        return compute_features(feature_map, inputs, intercept), targets
+    psi, t = [], []
+    for pair in check_batches(inputs):
+        x, y = check_pair(pair)
+        psi.append(compute_features(feature_map, x, intercept))
+        t.append(read_array(y, "targets"))
+    if not psi:
+        fail("inputs must hold at least one batch of (inputs, targets), got none.")
+    return np.concatenate(psi), np.concatenate(t)
+
+
+def collect_validation(
+    feature_map: Callable[[Any], Any], validation: Any, intercept: bool
+) -> tuple[Any, ...]:
+    """Return features and targets, and counts where given, of (inputs, targets) or of batches."""
+    if isinstance(validation, tuple | list) and len(validation) in (2, 3):
+        x, y, *counts = validation
+        return (*collect_rows(feature_map, x, read_array(y, "targets"), intercept), *counts)
+    return collect_rows(feature_map, validation, None, intercept)
+
+
+def check_batches(batches: Any) -> Iterable[Any]:
+    """Return what can be iterated over."""
+    if not isinstance(batches, Iterable) or hasattr(batches, "shape"):
+        fail(
+            f"without targets, inputs must be batches of (inputs, targets) such as a DataLoader "
+            f"gives, got {type(batches).__name__}; pass the targets."
+        )
+    return batches
+
+
+def check_pair(pair: Any) -> tuple[Any, Any]:
+    """Return the inputs and targets of a batch."""
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        fail(
+            f"each batch must be (inputs, targets), got {type(pair).__name__}; wrap the loader in "
+            "a generator that yields such pairs."
+        )
+    return pair[0], pair[1]
+
+
+def join_weights(weights: Any, bias: Any, num_features: int, intercept: bool) -> np.ndarray | None:
+    """Return (K, D), the bias last where there is an intercept; None without weights."""
+    if bias is not None and (weights is None or not intercept):
+        fail("bias is the prior mean of the intercept: it needs weights and intercept=True.")
+    if weights is None:
+        return None
+    W = read_array(weights, "weights")
+    if W.ndim != 2 or W.shape[1] != num_features:
+        fail(
+            f"weights must have shape (K, {num_features}), one column per feature without the "
+            f"intercept, got {W.shape}."
+        )
+    if not intercept:
+        return W
+    b = np.zeros(len(W), W.dtype) if bias is None else read_array(bias, "bias")
+    if b.shape != (len(W),):
+        fail(f"bias must have shape ({len(W)},), one per row of weights, got {b.shape}.")
+    return np.concatenate([W, b[:, None]], axis=1)
+
+
+def agree_on_likelihood(
+    targets: Any, num_outputs: int | None, likelihood: str | None, counts: Any
+) -> tuple[np.ndarray, str]:
+    """Return targets, with a column per output if their number is known, and the likelihood."""
+    t, K = read_array(targets, "targets"), num_outputs
+    classes, named = K is not None and K > 1 and t.ndim == 1, likelihood is not None
+    if likelihood is None:
+        likelihood = str(Likelihood.SOFTMAX if classes else Likelihood.BERNOULLI)
+    if K is None:
+        return t, likelihood
+    if t.ndim > 1 and t.shape[1:] != (K,):
+        fail(f"targets must have shape (N,) or (N, {K}), one column per output, got {t.shape}.")
+    if not classes:
+        return t, likelihood
+    if not named and K is not None and (t.dtype == bool or (K > 2 and np.isin(t, (0, 1)).all())):
+        fail(
+            f"targets of shape (N,) that hold only 0 and 1 are ambiguous for {K} outputs: give "
+            f"shape (N, {K}) for yes and no, or likelihood='softmax' for class numbers."
+        )
+    if likelihood != Likelihood.SOFTMAX:
+        fail(
+            f"targets of shape (N,) are class numbers, which need likelihood='softmax'; for yes/no "
+            f"outputs give shape (N, {K})."
+        )
+    assert K is not None
+    c = check_counts(counts, len(t), np.dtype("float64"))
+    return encode_classes(t, c, K), likelihood

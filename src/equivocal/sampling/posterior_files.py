@@ -1,0 +1,84 @@
+"""One safetensors file for a posterior: its arrays, and everything else as JSON in the header.
+
+Files may come from anyone: shapes are checked before an array is read, values after.
+"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from equivocal.sampling.engine.inputs import check_bool, check_int, fail
+from equivocal.sampling.engine.problem import Likelihood
+from equivocal.sampling.info import PER_OUTPUT, Info
+from equivocal.sampling.posterior import Posterior
+from equivocal.store import Shapes, UnreadableError, add_tensor_checksum, parse_json, read_tensors
+from equivocal.store.files import explain_write_errors, write_atomically
+
+FORMAT = "equivocal-posterior-1"
+ARRAYS = ("particles", "mean", "covariance")
+
+
+def save_posterior(posterior: Posterior, path: Path, more: dict[str, str]) -> None:
+    """Write everything to one file, with `more` in its header; nothing is left half-written."""
+    from safetensors.numpy import save_file
+
+    header = {
+        "format": FORMAT,
+        "likelihood": str(posterior.likelihood),
+        "gaussian": json.dumps(posterior.gaussian),
+        "chains": json.dumps(posterior.chains),
+        "info": json.dumps(posterior.info.to_dict()),
+        **more,
+    }
+    arrays = {name: np.ascontiguousarray(getattr(posterior, name)) for name in ARRAYS}
+    with explain_write_errors(path), write_atomically(path) as temporary:
+        save_file(arrays, temporary, metadata=add_tensor_checksum(header, arrays))
+
+
+def load_posterior(path: Path) -> tuple[Posterior, dict[str, str]]:
+    """Return what was saved, and the header."""
+    try:
+        header, arrays = read_tensors(path, _check_shapes, ARRAYS)
+        return _build(header, arrays), header
+    except UnreadableError as error:
+        fail(f"cannot read a posterior from {path!s:.80}: {error.reason:.200}.")
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+        fail(
+            f"{path} is not a posterior saved by this version of equivocal, or it is damaged; "
+            "save it again."
+        )
+
+
+def _build(header: dict[str, str], arrays: dict[str, np.ndarray]) -> Posterior:
+    """Build a posterior; any error means that the file is not one of ours."""
+    K, J, _ = arrays["particles"].shape
+    dtype = arrays["mean"].dtype
+    if any(array.dtype != dtype or not np.isfinite(array).all() for array in arrays.values()):
+        raise ValueError
+    info = Info.from_dict(parse_json(header["info"]))
+    gaussian, chains = parse_json(header["gaussian"]), parse_json(header["chains"])
+    check_bool(gaussian, "gaussian")
+    check_int(chains, "chains", least=1)
+    per_output = (getattr(info, name) for name in PER_OUTPUT)
+    if any(values.shape != (K,) or values.dtype.kind not in "bif" for values in per_output):
+        raise ValueError
+    if chains > J or not isinstance(info.message, str) or not isinstance(info.method, str):
+        raise ValueError
+    return Posterior(
+        draws=arrays["particles"],
+        mean=arrays["mean"],
+        covariance=arrays["covariance"],
+        info=info,
+        likelihood=Likelihood(header["likelihood"]),
+        gaussian=gaussian,
+        chains=chains,
+    )
+
+
+def _check_shapes(header: dict[str, str], shapes: Shapes) -> None:
+    """Check, before an array is read, that all three are there and of one posterior."""
+    K, J, D = shapes["particles"]
+    fitting = {"particles": (K, J, D), "mean": (K, D), "covariance": (K, D, D)}
+    if header["format"] != FORMAT or shapes != fitting:
+        raise ValueError

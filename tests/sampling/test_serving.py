@@ -1,0 +1,189 @@
+"""A posterior over a PyTorch module in use: threads, loaders, files, and without JAX."""
+
+import copy
+import pickle
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import jax
+import numpy as np
+import pytest
+
+from equivocal.errors import UserError
+from equivocal.sampling import Posterior, sample_posterior
+from equivocal.sampling.last_layer import LastLayer, from_torch, last_layer_posterior
+
+torch = pytest.importorskip("torch")
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(40, 2)).astype(np.float32)
+LABELS = (X @ RNG.normal(size=(2, 3)) + RNG.logistic(size=(40, 3)) > 0).astype(np.float32)
+CLASSES = np.arange(40) % 3
+
+
+@pytest.fixture
+def net():
+    torch.manual_seed(0)
+    nn = torch.nn
+    return nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Dropout(0.5), nn.Linear(3, 3))
+
+
+@pytest.fixture
+def belief(net):
+    return from_torch(net, X, LABELS, prior_variance=0.5, num_particles=50)
+
+
+def test_threads_share_a_network(net, belief):
+    """Each thread gets the answers to its own rows, and training mode is left as it was."""
+    net.train()
+    expected = [belief.predict_proba(X[i : i + 1 + i % 4]) for i in range(30)]
+    with ThreadPoolExecutor(4) as pool:
+        found = pool.map(
+            lambda i: belief.predict_proba(X[i % 30 : i % 30 + 1 + i % 30 % 4]), range(120)
+        )
+        for i, answer in enumerate(found):
+            np.testing.assert_allclose(answer, expected[i % 30], atol=1e-6)
+    assert all(part.training for part in net.modules())
+    assert not net[3]._forward_pre_hooks
+
+
+def test_a_pass_of_somebody_else_is_not_taken_for_ours(net, belief):
+    """Another thread calls the module itself while features are collected from it."""
+    net.eval()
+    stop = []
+
+    def call_on():
+        with torch.no_grad():
+            while not stop:
+                net(torch.tensor(X[:7]))
+
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(call_on)
+        try:
+            for _ in range(200):
+                assert belief.features(X[:5]).shape == (5, 4)
+        finally:
+            stop.append(True)
+        running.result()
+
+
+def test_batches_are_as_good_as_arrays(net):
+    whole = from_torch(net, X, LABELS, prior_variance=0.5)
+    data = torch.utils.data.TensorDataset(torch.tensor(X), torch.tensor(LABELS))
+    loader = torch.utils.data.DataLoader(data, batch_size=16)
+    streamed = LastLayer.from_torch(net, loader, prior_variance=0.5, validation=loader)
+    np.testing.assert_allclose(streamed.posterior.mean, whole.posterior.mean, atol=1e-5)
+    generator = ((X[i : i + 16], LABELS[i : i + 16]) for i in range(0, 40, 16))
+    once = from_torch(net, generator, prior_variance=0.5)
+    np.testing.assert_array_equal(once.posterior.mean, streamed.posterior.mean)
+    mapped = last_layer_posterior(lambda x: x, iter([(X[:20], LABELS[:20]), (X[20:], LABELS[20:])]))
+    assert mapped.posterior.mean.shape == (3, 3)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        (X, "without targets, inputs must be batches of .inputs, targets. .* got ndarray"),
+        ([X], r"each batch must be \(inputs, targets\), got ndarray"),
+        ([], r"each batch must be|at least one batch"),
+    ],
+)
+def test_what_is_no_batch_is_refused(net, inputs, message):
+    with pytest.raises(UserError, match=message):
+        from_torch(net, inputs)
+
+
+def test_a_vector_of_zeros_and_ones_is_ambiguous_for_several_outputs(net):
+    with pytest.raises(UserError, match=r"only 0 and 1 are ambiguous for 3 outputs.*\(N, 3\)"):
+        from_torch(net, X, LABELS[:, 0])
+    with pytest.raises(UserError, match="ambiguous"):
+        from_torch(net, X, LABELS[:, 0] > 0)
+    named = from_torch(net, X, LABELS[:, 0], likelihood="softmax", prior_variance=0.5)
+    assert named.info.settings["likelihood"] == "softmax"
+    assert from_torch(net, X, CLASSES, prior_variance=0.5).posterior.mean.shape == (3, 4)
+
+
+def test_saved_beside_a_state_dict(net, belief, tmp_path):
+    belief.save(tmp_path / "posterior.safetensors")
+    torch.save(net.state_dict(), tmp_path / "network.pt")
+    fresh = copy.deepcopy(net)
+    with torch.no_grad():
+        fresh[0].weight.zero_()
+    with pytest.warns(UserWarning, match="other weights than when this posterior was saved"):
+        LastLayer.load(tmp_path / "posterior.safetensors", fresh)
+    fresh.load_state_dict(torch.load(tmp_path / "network.pt"))
+    loaded = LastLayer.load(tmp_path / "posterior.safetensors", fresh)
+    np.testing.assert_array_equal(loaded.predict_proba(X), belief.predict_proba(X))
+    np.testing.assert_array_equal(loaded.predict_sd(X), belief.predict_sd(X))
+    assert Posterior.load(tmp_path / "posterior.safetensors").mean.shape == (3, 4)
+    with pytest.raises(UserError, match=r"no torch\.nn\.Linear named '3'"):
+        LastLayer.load(tmp_path / "posterior.safetensors", torch.nn.Linear(2, 3))
+    belief.posterior.save(tmp_path / "bare.safetensors")
+    with pytest.raises(UserError, match=r"without a feature map; use Posterior\.load"):
+        LastLayer.load(tmp_path / "bare.safetensors", net)
+
+
+def test_callable_is_saved_without_its_code(tmp_path):
+    belief = last_layer_posterior(np.tanh, X, LABELS, prior_variance=0.5)
+    belief.save(tmp_path / "posterior.safetensors")
+    loaded = LastLayer.load(tmp_path / "posterior.safetensors", np.tanh)
+    np.testing.assert_array_equal(loaded.predict_proba(X), belief.predict_proba(X))
+
+
+@pytest.mark.parametrize("targets", [LABELS, CLASSES], ids=["labels", "classes"])
+def test_as_a_pytorch_module(net, targets):
+    belief = from_torch(net, X, targets, prior_variance=0.5, num_particles=50)
+    module = belief.to_torch()
+    np.testing.assert_allclose(module(torch.tensor(X)), belief.predict_proba(X), atol=2e-6)
+    assert isinstance(net[3], torch.nn.Linear), "the network itself stays as it is"
+    alone = last_layer_posterior(np.tanh, X, LABELS, prior_variance=0.5)
+    answer = alone.to_torch()(torch.tanh(torch.tensor(X)))
+    np.testing.assert_allclose(answer, alone.predict_proba(X), atol=2e-6)
+
+
+def test_module_predicts_where_there_is_no_jax(belief, tmp_path):
+    program = torch.export.export(belief.to_torch(), (torch.tensor(X),))
+    torch.export.save(program, tmp_path / "belief.pt2")
+    code = (
+        "import sys, torch; sys.modules['jax'] = None; "
+        f"m = torch.export.load({str(tmp_path / 'belief.pt2')!r}).module(); "
+        f"print(m(torch.tensor({X.tolist()})).sum().item())"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert float(answer.stdout) == pytest.approx(belief.predict_proba(X).sum(), rel=1e-5)
+
+
+def test_copies_are_their_own(belief):
+    for copied in (copy.deepcopy(belief), pickle.loads(pickle.dumps(belief))):
+        np.testing.assert_array_equal(copied.predict_proba(X), belief.predict_proba(X))
+        assert copied.feature_map.layer is copied.feature_map.module[3]
+
+
+def test_particles_are_drawn_when_they_are_asked_for():
+    rows = np.column_stack([X, np.ones(40)])
+    posterior = sample_posterior(rows, LABELS)
+    posterior.predict_proba(rows)
+    assert "particles" not in vars(posterior)
+    again = sample_posterior(rows, LABELS)
+    np.testing.assert_array_equal(posterior.particles, again.particles)
+    assert posterior.particles.shape == (3, 200, 3)
+    assert posterior.particles is posterior.particles
+
+
+def test_any_number_of_rows_shares_few_programs(caplog):
+    """Compilation is what a first call with a new shape costs; sizes are powers of two here."""
+    rows = np.column_stack([X, np.ones(40)]).astype(np.float32)
+    for method in ("exact-flow", "homotopy"):
+        posterior = sample_posterior(rows, LABELS, method=method, num_particles=20)
+        ask = (posterior.predict_proba, posterior.predict_sd, posterior.entropies)
+        for call in (*ask, posterior.predict_interval):
+            call(rows[:40])
+        caplog.clear()
+        with jax.log_compiles(True), caplog.at_level("WARNING", "jax"):
+            for n in (33, 37, 39):
+                for call in (*ask, posterior.predict_interval):
+                    call(rows[:n])
+        assert "Finished XLA compilation" not in caplog.text
