@@ -10,7 +10,6 @@ from equivocal.world.errors import (
     ImpossibleSentenceError,
     UnknownWordError,
     WorldError,
-    WorldNoiseWarning,
     WorldSizeWarning,
 )
 from equivocal.world.lexicon import name_role_unit
@@ -38,7 +37,6 @@ __all__ = [
     "Utterance",
     "World",
     "WorldError",
-    "WorldNoiseWarning",
     "WorldSizeWarning",
     "find_plausibility_items",
     "find_role_reversals",
