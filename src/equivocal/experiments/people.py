@@ -20,7 +20,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -79,7 +78,8 @@ class PeopleResult(Result):
         from equivocal.report.people_figures import draw_against_ideal, draw_fit, draw_people
 
         tables = self.tables
-        figures = {"people": draw_people(tables["people"], tables["readings"], tables["list"])}
+        drawn = (tables[name] for name in ("people", "readings", "areas", "list"))
+        figures = {"people": draw_people(*drawn)}
         if len(tables["against_ideal"]):
             figures["against_ideal"] = draw_against_ideal(tables["items"], tables["against_ideal"])
         if "fit" in tables:
@@ -136,8 +136,6 @@ def compare_people(
     began, out, people = perf_counter(), Path(out), load_people()
     if parameters and not fit:
         raise UserError("parameters (--parameter) are those to be fitted; add fit (--fit) as well.")
-    if networks is not None and networks < 0:
-        raise UserError(f"networks must be 0 or more, got {networks}.")
     alone = networks == 0 and training is None
     if training is None:
         training = choose_training(None if alone else networks, seed, quick=quick)
@@ -147,17 +145,13 @@ def compare_people(
         if not (out / "people.toml").exists():
             refuse_foreign_files(out / "networks", ["tables", "figures"])
         if fit:
-            with progress("fitting the world to people") as advance:
-                points = QUICK_POINTS if quick else POINTS
-                shares = select_shares(people)
-                how: dict[str, Any] = {"points": points, "parameters": parameters}
-                fitted = fit_world(asked, shares, **how, advance=advance)
+            fitted = _fit(asked, select_shares(people), parameters, quick)
             asked = ask_about_items(_set_values(world, fitted))
         run = None if alone else train_or_load(asked.world, training, out / "networks")
-        ideal = believe_ideal(asked)
         with progress("comprehenders") as advance:
             beliefs = _believe(run, asked, training.seed, advance) if run else {}
-        tables = _tabulate(people, asked, {IDEAL: ideal, **beliefs}, run, fitted, training.seed)
+        beliefs = {IDEAL: believe_ideal(asked), **beliefs}
+        tables = _tabulate(people, asked, beliefs, run, fitted, training.seed)
         result = PeopleResult(
             name="people",
             tables=tables,
@@ -178,6 +172,14 @@ def compare_people(
         )
         result.write(out)
     return result
+
+
+def _fit(
+    asked: AskedItems, shares: pd.DataFrame, parameters: Sequence[str], quick: bool
+) -> WorldFit:
+    with progress("fitting the world to people") as advance:
+        points = QUICK_POINTS if quick else POINTS
+        return fit_world(asked, shares, parameters=parameters, points=points, advance=advance)
 
 
 def _set_values(world: World, fitted: WorldFit) -> World:

@@ -26,9 +26,8 @@ from equivocal.human_data.ideal_readings import IdealReadings
 from equivocal.human_data.plausibility import ANY, AskedItems
 from equivocal.world import Reweighting
 
-__all__ = ["LEARNERS", "SENTENCES", "adapt_to_list"]
+__all__ = ["SENTENCES", "adapt_to_list"]
 
-LEARNERS = ("events", "noise", "both")
 SHARES = (0.1, 0.25, 0.5, 0.75, 0.9)  # r
 SENTENCES = 40  # N
 REACH, POINTS = 2.5, 11  # of the grid, in prior standard deviations
@@ -53,41 +52,40 @@ def adapt_to_list(
     DataFrame
         learns, construction, share, not_literal; empty where the world has no unlikely sentences.
     """
+    columns = ["learns", "construction", "share", "not_literal"]
+    pairs, unlikely = (np.unique(asked.number[asked.select(ANY, k)]) for k in (ANY, "unlikely"))
+    if not len(unlikely):
+        return pd.DataFrame(columns=columns)
+    shifts, read, log_heard = _vary(asked)
+    plausible = np.setdiff1d(pairs, unlikely)
+    known = {"events": shifts[:, 1] == 0, "noise": shifts[:, 0] == 0, "both": shifts[:, 0] < np.inf}
+    rows = []
+    for learns, at in known.items():
+        prior, heard = -(shifts[at] ** 2).sum(axis=1) / 2, log_heard[at]
+        for share in shares:
+            fits = share * heard[:, unlikely].mean(axis=1)
+            fits += (1 - share) * heard[:, plausible].mean(axis=1)
+            # of the list and the next sentence: log p(e, n | list) + log P(sentence | e, n)
+            joint = (prior + sentences * fits)[:, None] + heard[:, unlikely]
+            weight = np.exp(joint - logsumexp(joint, axis=0))
+            not_literal = (weight * read[at][:, unlikely]).sum(axis=0)
+            for construction in (*asked.constructions, ANY):
+                own = np.unique(asked.number[asked.select(construction, "unlikely")])
+                mean = float(not_literal[np.isin(unlikely, own)].mean())
+                rows.append((learns, construction, share, mean))
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _vary(asked: AskedItems) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the grid of (e, n) and, there, non-literal readings and log P(sentence)."""
     reweighting = Reweighting(asked.world)
     ideal = IdealReadings(reweighting.world, asked)
     grid = np.linspace(-REACH, REACH, POINTS)
-    points = [(e, n) for e in grid for n in grid]
-    read, heard = [], []
-    for e, n in points:
-        weights = reweighting.compute_weights(_shift(reweighting, e, n))
-        read.append(1 - ideal.read(weights)[:, 0])
-        heard.append(ideal.hear(weights))
-    shifts = np.array(points)
-    prior = -(shifts**2).sum(axis=1) / 2
-    log_heard = np.log(np.array(heard))
-    places = {
-        kind: np.unique(asked.number[asked.select(ANY, kind)]) for kind in ("plausible", "unlikely")
-    }
-    pairs = np.unique(asked.number[asked.select(ANY, ANY)])
-    unlikely, plausible = places["unlikely"], np.intersect1d(places["plausible"], pairs)
-    if not len(unlikely):
-        return pd.DataFrame(columns=["learns", "construction", "share", "not_literal"])
-    rows = []
-    known = {"events": shifts[:, 1] == 0, "noise": shifts[:, 0] == 0, "both": shifts[:, 0] < np.inf}
-    for learns in LEARNERS:
-        at = known[learns]
-        for share in shares:
-            fit = share * log_heard[at][:, unlikely].mean(axis=1)
-            fit += (1 - share) * log_heard[at][:, plausible].mean(axis=1)
-            log_posterior = prior[at] + sentences * fit
-            log_joint = log_posterior[:, None] + log_heard[at]  # of the list and the next sentence
-            weight = np.exp(log_joint - logsumexp(log_joint, axis=0))
-            not_literal = (weight * np.array(read)[at]).sum(axis=0)
-            for construction in (*asked.constructions, ANY):
-                own = np.unique(asked.number[asked.select(construction, "unlikely")])
-                head = {"learns": learns, "construction": construction, "share": share}
-                rows.append(head | {"not_literal": float(not_literal[own].mean())})
-    return pd.DataFrame(rows)
+    shifts = [(e, n) for e in grid for n in grid]
+    weights = [reweighting.compute_weights(_shift(reweighting, *both)) for both in shifts]
+    read = np.array([1 - ideal.read(each)[:, 0] for each in weights])
+    heard = np.array([ideal.hear(each) for each in weights])
+    return np.array(shifts), read, np.log(np.maximum(heard, np.finfo(float).tiny))
 
 
 def _shift(reweighting: Reweighting, events: float, noise: float) -> dict[str, float]:

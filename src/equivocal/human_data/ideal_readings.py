@@ -8,6 +8,7 @@ from scipy.sparse import csr_array
 
 from equivocal.human_data.plausibility import AskedItems
 from equivocal.world import World
+from equivocal.world.prefixes import NO_NODE
 
 __all__ = ["IdealReadings"]
 
@@ -29,6 +30,7 @@ class IdealReadings:
         tokens = [world.encode(item.sentence).tolist() for item in asked.items]
         nodes = [everything.tree.find([tuple(pair) for pair in each]) for each in tokens]
         heard = np.array([(everything.tree.node_of == node).any(axis=1) for node in nodes])
+        heard[np.array(nodes) == NO_NODE] = False
         last = everything.tree.node_of.max(axis=1)  # nodes are numbered by depth
         word = world.lexicon.words.index
         self._heard = csr_array(heard.astype(float))
@@ -39,8 +41,9 @@ class IdealReadings:
         )
 
     def read(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return (items, 3): probabilities of the readings, literal, reversed and other."""
+        """Return (items, 3): probabilities of the readings; NaN where a sentence is never heard."""
         total = self._heard @ weights
+        total[total == 0] = np.nan
         literal, reversed_ = (acts @ weights / total for acts in (self._literal, self._reversed))
         other = np.maximum(1 - literal - reversed_, 0)
         return np.stack([literal, reversed_, other], axis=1)

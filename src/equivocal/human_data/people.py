@@ -10,7 +10,7 @@ from a comprehender who predicts p. How many answers are behind a share is not k
 people, the smallest number it can be. Whoever predicts the true p has D = 1 on average: the floor.
 """
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from importlib import resources
 from typing import Any
 
@@ -56,7 +56,7 @@ def compute_deviance(
     """Compute (1); infinite where what happened was held to be impossible.
 
     >>> compute_deviance(0.25, np.array([0.25, 0.1]), 48).round(3).tolist()
-    [0.0, 8.865]
+    [0.0, 8.864]
     """
     share, predicted = np.asarray(share, float), np.asarray(predicted, float)
     both = rel_entr(share, predicted) + rel_entr(1 - share, 1 - predicted)
@@ -103,7 +103,8 @@ def tabulate_readings(
                 opposite = Estimate(1 - literal.value, 1 - literal.high, 1 - literal.low)
                 for measure, each in {"not literal": opposite, **found}.items():
                     rows.append(head | {"measure": measure, **each._asdict(), **sizes})
-    return pd.DataFrame(rows)
+    keys = ["comprehender", "construction", "plausibility", "measure", *Estimate._fields]
+    return pd.DataFrame(rows, columns=[*keys, "participants", "items"])
 
 
 def tabulate_areas(asked: AskedItems, beliefs: Mapping[str, np.ndarray]) -> pd.DataFrame:
@@ -118,31 +119,32 @@ def tabulate_areas(asked: AskedItems, beliefs: Mapping[str, np.ndarray]) -> pd.D
     DataFrame
         comprehender, construction, plausibility (of the reversal), area, drawn, items.
     """
-    place = {
-        (question.item, asked.items[n].construction, asked.items[n].plausibility, question.probe): k
-        for k, (question, n) in enumerate(zip(asked.questions, asked.number, strict=True))
-    }
+    columns = ["comprehender", "construction", "plausibility", "area", "drawn", "items"]
     rows = []
-    for name, believed in beliefs.items():
-        literal = believed[:, :, 0]
-        for construction in asked.constructions:
-            for plausibility in PLAUSIBILITY[1:]:
-                pairs = [
-                    (place[item, construction, "plausible", probe], k)
-                    for (item, one, kind, probe), k in place.items()
-                    if (one, kind) == (construction, plausibility)
-                    and (item, construction, "plausible", probe) in place
-                ]
-                if not pairs or np.isnan(literal[:, pairs]).any():
+    for construction in asked.constructions:
+        for plausibility in PLAUSIBILITY[1:]:
+            pairs = _pair_questions(asked, construction, plausibility)
+            for name, believed in beliefs.items():
+                literal = believed[:, pairs, 0]  # (participants, pairs, 2)
+                if not len(pairs) or np.isnan(literal).any():
                     continue
-                above, below = (literal[:, list(side)] for side in zip(*pairs, strict=True))
+                above, below = literal[..., 0], literal[..., 1]
                 gap = above[:, None] - below[None]
-                area = ((gap > 0) + (gap == 0) / 2).mean()
-                head = {"comprehender": name, "construction": construction}
-                head |= {"plausibility": plausibility, "area": float(area)}
-                drawn = (1 + above.mean() - below.mean()) / 2
-                rows.append(head | {"drawn": float(drawn), "items": len(pairs) // 2})
-    return pd.DataFrame(rows)
+                area = float(((gap > 0) + (gap == 0) / 2).mean())
+                drawn = float(1 + above.mean() - below.mean()) / 2
+                items = len(set(asked.names[pairs[:, 0]]))
+                rows.append((name, construction, plausibility, area, drawn, items))
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _pair_questions(asked: AskedItems, construction: str, plausibility: str) -> np.ndarray:
+    """Return (pairs, 2): questions about plausible sentences and the same about reversals."""
+    plausible, reversals = (
+        {(asked.names[k], asked.questions[k].probe): k for k in asked.select(construction, kind)}
+        for kind in ("plausible", plausibility)
+    )
+    pairs = [(plausible[key], k) for key, k in reversals.items() if key in plausible]
+    return np.array(pairs, int).reshape(-1, 2)
 
 
 def compare_with_people(
@@ -176,7 +178,7 @@ def compare_with_people(
 
 
 def _find_counterpart(
-    human: Mapping[str, Any],
+    human: Mapping[Hashable, Any],
     name: str,
     readings: pd.DataFrame,
     areas: pd.DataFrame,

@@ -25,27 +25,30 @@ LOOKS = {  # colour and marker
 }
 KINDS = {"plausible": COLOURS[2], "unlikely": COLOURS[1], "impossible": COLOURS[0]}
 LEARNERS = {"events": COLOURS[2], "noise": COLOURS[1], "both": COLOURS[0]}
+SHARES = ("not literal", "reversed")
 LIMIT = 3.84  # deviance at the ends of a 95 % interval
 
 
 @apply_style()
-def draw_people(people: pd.DataFrame, readings: pd.DataFrame, listed: pd.DataFrame) -> Figure:
+def draw_people(
+    people: pd.DataFrame, readings: pd.DataFrame, areas: pd.DataFrame, listed: pd.DataFrame
+) -> Figure:
     """Draw shares, constructions, w against b, areas and the effect of a list, beside people.
 
     Parameters
     ----------
-    people, readings, listed : DataFrame
-        The tables "people", "readings" and "list".
+    people, readings, areas, listed : DataFrame
+        The tables "people", "readings", "areas" and "list".
     """
     figure = Figure(figsize=(10.4, 6.4))
     grid = figure.subplots(2, 3)
-    shares = people[people["deviance"].notna()]
+    shares = people[people["measure"].isin(SHARES) & (people["comparable"] != "no")]
     _draw_numbers(grid[0, 0], shares, "share of readings", (0, None))
-    _draw_constructions(grid[0, 1], readings)
+    _draw_constructions(grid[0, 1], people, readings)
     _draw_differences(grid[0, 2], people)
     _draw_numbers(grid[1, 0], people[people["measure"] == "area"], "area", (0.5, 1.03))
-    grid[1, 0].set_title("plausible told from reversed", fontsize=9)
-    grid[0, 0].set_title("readings, n = 48", fontsize=9)
+    _draw_single_answers(grid[1, 0], people, areas)
+    grid[0, 0].set_title("readings, people's numbers", fontsize=9)
     _draw_list(grid[1, 1], listed)
     _draw_legend(grid[1, 2], readings)
     return figure
@@ -66,7 +69,13 @@ def _draw_numbers(axes: Axes, own: pd.DataFrame, label: str, limits: tuple[Any, 
         y = y + 0.22 * (number / 5 - 0.5)
         span = [found["found"] - found["found_low"], found["found_high"] - found["found"]]
         bars = np.nan_to_num(np.maximum(np.array(span, float), 0))
-        look = {"color": colour, "marker": marker, "ms": 5, "ls": "none", "elinewidth": 0.8}
+        look: dict[str, Any] = {
+            "color": colour,
+            "marker": marker,
+            "ms": 5,
+            "ls": "none",
+            "elinewidth": 0.8,
+        }
         axes.errorbar(found["found"], y, xerr=bars, **look)
     at = np.arange(len(rows))
     axes.plot(rows["value"], at, **PEOPLE)
@@ -78,11 +87,22 @@ def _draw_numbers(axes: Axes, own: pd.DataFrame, label: str, limits: tuple[Any, 
     axes.set_xlabel(label)
 
 
-def _draw_constructions(axes: Axes, readings: pd.DataFrame) -> None:
-    """Draw non-literal readings of unlikely sentences by construction."""
-    own = readings[
-        (readings["plausibility"] == "unlikely") & (readings["measure"] == "not literal")
-    ]
+def _draw_single_answers(axes: Axes, people: pd.DataFrame, areas: pd.DataFrame) -> None:
+    """Draw areas of single answers, literal or not, as open points."""
+    axes.set_title("plausible told from reversed\n(open: by one answer each)", fontsize=9)
+    rows = people[people["measure"] == "area"].drop_duplicates(["construction", "plausibility"])
+    for place, row in enumerate(rows.to_dict("records")):
+        both = ["construction", "plausibility"]
+        own = areas[(areas[both] == [row[key] for key in both]).all(axis=1)]
+        for number, each in enumerate(own.to_dict("records")):
+            colour, marker = LOOKS[each["comprehender"]]
+            look: dict[str, Any] = {"color": colour, "marker": marker, "mfc": "none", "ms": 5}
+            axes.plot(each["drawn"], place + 0.22 * (number / 5 - 0.5), **look)
+
+
+def _draw_constructions(axes: Axes, people: pd.DataFrame, readings: pd.DataFrame) -> None:
+    """Draw how often unlikely sentences are read the other way round, by construction."""
+    own = readings[(readings["plausibility"] == "unlikely") & (readings["measure"] == "reversed")]
     own = own[own["construction"] != "any"]
     names = list(dict.fromkeys(own["construction"]))
     for number, (name, group) in enumerate(own.groupby("comprehender", sort=False)):
@@ -90,13 +110,20 @@ def _draw_constructions(axes: Axes, readings: pd.DataFrame) -> None:
         x = np.array([names.index(each) for each in group["construction"]]) + 0.1 * (number - 2.5)
         span = [group["value"] - group["low"], group["high"] - group["value"]]
         bars = np.nan_to_num(np.maximum(np.array(span, float), 0))
-        look = {"color": colour, "marker": marker, "ms": 5, "ls": "none", "elinewidth": 0.8}
+        look: dict[str, Any] = {
+            "color": colour,
+            "marker": marker,
+            "ms": 5,
+            "ls": "none",
+            "elinewidth": 0.8,
+        }
         axes.errorbar(x, group["value"], yerr=bars, **look)
-    if "passive" in names:
-        axes.plot([names.index("passive")], [0.25], **PEOPLE)
+    human = people[people["measure"] == "reversed"].drop_duplicates("construction")
+    human = human[human["construction"].isin(names)]
+    axes.plot([names.index(each) for each in human["construction"]], human["value"], **PEOPLE)
     axes.set_xticks(range(len(names)), [name.replace(" ", "\n") for name in names], fontsize=8)
     axes.set_ylim(bottom=0)
-    axes.set_ylabel("not literal")
+    axes.set_ylabel("read the other way round")
     axes.set_title("unlikely sentences", fontsize=9)
 
 
@@ -107,7 +134,7 @@ def _draw_differences(axes: Axes, people: pd.DataFrame) -> None:
     for name, row in wide.iterrows():
         colour, marker = LOOKS[str(name)]
         single = np.isnan(row["b"])
-        look = {"color": colour, "marker": marker, "ms": 6, "ls": "none"}
+        look: dict[str, Any] = {"color": colour, "marker": marker, "ms": 6, "ls": "none"}
         axes.plot(
             row["w"] if single else row["b"], row["w"], mfc="none" if single else colour, **look
         )
@@ -163,7 +190,7 @@ def draw_against_ideal(items: pd.DataFrame, summary: pd.DataFrame) -> Figure:
         The tables "items" and "against_ideal".
     """
     names = list(dict.fromkeys(summary["comprehender"]))
-    figure = Figure(figsize=(2.3 * len(names), 3.0))
+    figure = Figure(figsize=(2.3 * len(names), 3.1))
     grid = np.atleast_1d(figure.subplots(1, len(names), sharey=True, sharex=True))
     rng = np.random.default_rng(0)
     for axes, name in zip(grid, names, strict=True):
@@ -179,7 +206,7 @@ def draw_against_ideal(items: pd.DataFrame, summary: pd.DataFrame) -> Figure:
         text = f"r {row['correlation']:.3f}, slope {row['slope']:.2f}\n{row['divergence']:.3f} nats"
         axes.set_title(f"{name}\n{text}", fontsize=8)
     grid[0].set_ylabel("belief in the literal reading")
-    figure.supxlabel("exact belief (moved a little at random)", fontsize=9)
+    grid[len(names) // 2].set_xlabel("exact belief (moved a little at random)")
     handles, labels = grid[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3)
     return figure
@@ -222,7 +249,13 @@ def _draw_predictions(axes: Axes, people: pd.DataFrame) -> None:
     axes.plot(own["value"], y, **PEOPLE, label="people")
     for fitted, fill, label in ((True, COLOURS[1], "ideal, fitted"), (False, "white", "predicted")):
         part = own["fitted"] == fitted
-        look = {"marker": "o", "ms": 6, "ls": "none", "mec": COLOURS[1], "mfc": fill}
+        look: dict[str, Any] = {
+            "marker": "o",
+            "ms": 6,
+            "ls": "none",
+            "mec": COLOURS[1],
+            "mfc": fill,
+        }
         axes.plot(own["found"][part], y[part], label=label, **look)
     names = [f"{r['measure']}, {r['plausibility']} {r['construction']}" for _, r in own.iterrows()]
     names = [name.replace(", any any", "") for name in names]
