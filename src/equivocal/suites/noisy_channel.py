@@ -36,6 +36,7 @@ from equivocal.world import Utterance, World
 from equivocal.world.meanings import compute_meaning_beliefs
 
 __all__ = [
+    "MEASURE_OF",
     "SIGNALS",
     "compute_literal_divergence",
     "compute_meaning_surprise",
