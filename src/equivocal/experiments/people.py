@@ -49,7 +49,7 @@ from equivocal.human_data.plausibility import ANY, AskedItems, ask_about_items, 
 from equivocal.inference import SamplerSettings, collect_last_layer, infer_posterior
 from equivocal.progress import Advance, progress
 from equivocal.store.locks import hold_folder
-from equivocal.store.overwrite import refuse_foreign_files
+from equivocal.store.overwrite import announce_overwrite, refuse_foreign_files
 from equivocal.world import World
 
 __all__ = ["IDEAL", "PeopleResult", "compare_people"]
@@ -59,6 +59,7 @@ POSTERIOR, BY_SENTENCE, ENSEMBLE = "posterior", "posterior, b by sentence", "dee
 PARTICLES = 5  # of each network that are participants
 VARIANCE = 1.0  # of the prior, the paper's central one
 CONVERGED = SamplerSettings(method="exact-flow", num_particles=2, tolerance=0.01)
+COMPARED = ("world", "parameters", "fitted", "networks", "seed", "training")  # make it another run
 QUICK_POINTS = 3  # of a profile
 DIGITS = 4  # of fitted values, so that they can be written behind a world's name
 
@@ -170,6 +171,7 @@ def compare_people(
             ),
             summary=describe_people(tables, asked.world),
         )
+        announce_overwrite(out / "people.toml", result.settings, COMPARED)
         result.write(out)
     return result
 

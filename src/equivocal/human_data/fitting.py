@@ -24,7 +24,7 @@ from equivocal.human_data.share_model import ShareModel
 from equivocal.progress import Advance
 from equivocal.world import Reweighting
 
-__all__ = ["WorldFit", "fit_world"]
+__all__ = ["POINTS", "WorldFit", "fit_world"]
 
 LIMIT = 3.841458820694124  # 95 % of chi-squared with one degree of freedom
 POINTS = 13  # of a profile
