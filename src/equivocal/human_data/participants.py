@@ -59,7 +59,8 @@ def open_comprehenders(folder: Path, sentences: Path | None = None) -> Comprehen
     Parameters
     ----------
     folder : Path
-        Of `equivocal train`, `reproduce` or another study, `suites run` or `constructions run`.
+        Of `equivocal train`, `reproduce` or another study, `suites run`, `constructions run` or
+        `people`.
     sentences : Path, optional
         The user's own; otherwise those of the study, or those that are shipped for the world.
 
@@ -94,7 +95,7 @@ def _locate_run(folder: Path) -> Path:
         )
     if (folder / "run.toml").exists():
         return folder
-    inner = sorted(path.parent for path in folder.glob("networks/*/run.toml"))
+    inner = sorted(path.parent for path in folder.glob("networks/**/run.toml"))
     if len(inner) > 1:
         raise UserError(
             f"{folder} holds networks of several worlds; give one of {join_names(map(str, inner))}."

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from equivocal.human_data.answers import share_beliefs
-from equivocal.human_data.questions import Question
+from equivocal.human_data.questions import PROBES, Question
 from equivocal.world import (
     ImpossibleSentenceError,
     PlausibilityItem,
@@ -25,7 +25,6 @@ from equivocal.world import (
 __all__ = ["ANY", "READINGS", "AskedItems", "ask_about_items", "believe_ideal"]
 
 READINGS = ("literal", "reversed", "other")
-PROBES = ("agent", "patient")
 ANY = "any"
 
 
