@@ -95,6 +95,12 @@ def test_answers_are_written_and_can_be_compared(study: Study, tmp_path: Path) -
             lambda given: np.mean([a != b for k, a in enumerate(given) for b in given[:k]])
         )
         assert readings.loc[(condition, "w"), "value"] == pytest.approx(pairs.mean())
+    # only where it is another reading than the literal one is a plausible one defined
+    assert np.isnan(readings.loc[("congruent", "plausible"), "value"])
+    defined = data[data["condition"] != "congruent"]
+    share = (defined["answer"] == "plausible").mean()
+    assert readings.loc[("all conditions", "plausible"), "value"] == pytest.approx(share)
+    assert "a participant is a particle of a posterior; they are of 2 networks" in result.summary[0]
     again = simulate_answers(study.folder, out, answers=3, participants=16, seed=1)
     pd.testing.assert_frame_equal(again.tables["data"], result.tables["data"])
     steady = simulate_answers(study.folder, tmp_path / "argmax", reader="argmax", answers=2)
@@ -107,6 +113,8 @@ def test_the_command(study: Study, tmp_path: Path) -> None:
     made = run("simulate", "--from", study.folder, "--answers", "4", "--out", "sim", cwd=tmp_path)
     assert made.returncode == 0, made.stderr
     assert "320 answers of 10 participants to 8 questions" in made.stdout
+    congruent = next(line for line in made.stdout.splitlines() if "│ congruent" in line)
+    assert congruent.split("│")[3].strip() == "–", congruent
     found = compare_trials(
         tmp_path / "sim" / "data.csv",
         tmp_path / "sim" / "measures.csv",

@@ -69,3 +69,17 @@ def test_shipped_sentences(paper: World, sg2018: World, garden: World) -> None:
     assert (len(items), source) == (16, "the stimuli of study paper")
     with pytest.raises(UserError, match="world 'garden'; give some with --sentences FILE.csv"):
         find_sentences(garden)
+
+
+def test_worlds_in_which_reversals_are_unlikely_have_sentences() -> None:
+    """Asked about as `simulate --from` asks, with the rival plausible where the world says so."""
+    world = World.load("both_ways")
+    items, source = find_sentences(world)
+    assert source == "all sentences of world 'both_ways' in both directions"
+    questions = list_questions(items, world)
+    assert len(questions) == 192 * 2
+    for question in questions:
+        assert question.plausible == (not question.condition.startswith("plausible"))
+    heard = world.parse("the man bit the dog").tokens
+    (one,) = (q for q in questions if q.utterance.tokens == heard and q.probe == "agent")
+    assert (one.condition, one.literal, one.rival) == ("unlikely active", "man", "dog")

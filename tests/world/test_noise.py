@@ -1,13 +1,11 @@
 """Noise between meaning and hearing: Bayes' rule by hand, a slow listener, bad input."""
 
-import warnings
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from equivocal.world import ImpossibleSentenceError, World, WorldError, WorldNoiseWarning
+from equivocal.world import ImpossibleSentenceError, World, WorldError
 
 # A dog chases a cat with probability 0.8, the cat the dog with 0.2; a quarter is told in passives.
 TINY = """
@@ -276,15 +274,14 @@ def test_noise_counts_for_the_size_of_a_world(monkeypatch: pytest.MonkeyPatch) -
     assert large.literal_beliefs("cat chases dog", "agent")["dog"] == 0  # small enough without
 
 
-def test_meanings_that_noise_makes_alike_are_announced() -> None:
+def test_meanings_that_noise_makes_alike_are_refused() -> None:
     """Exchanged half of the time, either order is as probable, whoever acts."""
-    world = tiny(EXCHANGE.replace("0.1", "0.5"))
-    with pytest.warns(WorldNoiseWarning, match=r"\(slip 0.5\) leaves no listener a way to tell"):
-        assert agent_of(world, "cat chases dog") == pytest.approx(0.8)
+    message = r"^<text> \[noise\]: slip 0.5 leaves no listener a way to tell 'agent=.*' and 'agent="
+    with pytest.raises(WorldError, match=message) as caught:
+        tiny(EXCHANGE.replace("0.1", "0.5"))
+    assert str(caught.value).endswith("lower a probability, or limit where it strikes.")
     for other in ("0.49", '0.5\nconstructions = "active"'):
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            agent_of(tiny(EXCHANGE.replace("0.1", other)), "cat chases dog")
+        agent_of(tiny(EXCHANGE.replace("0.1", other)), "cat chases dog")
     # a place that nobody ever says could not be told before there was noise
     text = TINY.replace('"patient"]\n', '"patient", "place"]\n', 1)
     text = text.replace(
@@ -297,7 +294,7 @@ def test_meanings_that_noise_makes_alike_are_announced() -> None:
 @pytest.mark.parametrize(
     ("noise", "message"),
     [
-        ("exchange = ['agent', 'patient']\nprobability = 1.5", "probability"),
+        ("exchange = ['agent', 'patient']\nprobability = 1.5", "is at most 1, got 1.5; lower"),
         ("exchange = ['agent', 'patient']\nprobability = '1/0'", "divides by zero"),
         ("probability = 0.1", "one of the keys exchange, delete, insert, insert_markers, got none"),
         ("exchange = ['agent', 'theme']\nprobability = 0.1", "unknown role or marker 'theme'"),
@@ -331,6 +328,15 @@ def test_bad_noise_is_refused_in_a_sentence(noise: str, message: str) -> None:
         tiny(f"[noise.it]\n{noise}\n[distributions.pets]\ncat = 0.5\ndog = 0.5\n")
     assert len(str(caught.value).splitlines()) == 1
     assert "noise" in str(caught.value)
+
+
+@pytest.mark.parametrize("head", ["[noise]", "[[noise]]"])
+def test_noise_without_a_name_is_refused_in_a_sentence(head: str) -> None:
+    with pytest.raises(
+        WorldError, match=r"^<text> \[noise\]: each .* write \[noise.NAME\]"
+    ) as caught:
+        tiny(EXCHANGE.replace("[noise.slip]", head))
+    assert len(str(caught.value).splitlines()) == 1
 
 
 def test_noise_that_sums_above_one_is_refused() -> None:

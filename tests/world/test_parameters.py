@@ -140,7 +140,7 @@ def test_a_value_given_twice_is_refused() -> None:
         ("spare = {", "more = 1\nspare = {", "[parameters.more]: this should be a table, got 1"),
         ("spare = {", "idle = { default = 0 }\nspare = {", "nothing uses the parameter 'idle'"),
         ("[parameters]", "[parametres]", "unknown key 'parametres': did you mean 'parameters'?"),
-        ('"2*spare"', '"5*spare"', "less than or equal to 1"),
+        ('"2*spare"', '"5*spare"', "is at most 1, got 1.25; lower it"),
         ('"8*spare"', '"spare - 1"', "finite and not negative, got 'spare - 1' (-0.75)"),
         ('"8*spare"', '"0*spare"', "no event has the word"),
     ],

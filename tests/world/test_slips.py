@@ -5,9 +5,6 @@ import pytest
 from equivocal.errors import UserError
 from equivocal.world import ImpossibleSentenceError, World, find_role_reversals, read_example
 
-# of a slip in two, which leaves the two readings as probable as they were before the sentence
-pytestmark = pytest.mark.filterwarnings("ignore::equivocal.world.WorldNoiseWarning")
-
 
 @pytest.fixture(scope="module")
 def slips() -> World:
@@ -32,7 +29,7 @@ def test_beliefs_are_those_of_the_table(
 
 
 @pytest.mark.parametrize("rare", [0.0, 0.003, 0.03, 0.2])
-@pytest.mark.parametrize("slip", [0.0, 0.001, 0.02, 0.5])
+@pytest.mark.parametrize("slip", [0.0, 0.001, 0.02, 0.49])
 def test_beliefs_follow_bayes_rule(rare: float, slip: float) -> None:
     """Of eat: four typical patients act with probability `rare` each, on a man or a woman.
 
@@ -93,7 +90,7 @@ def test_role_reversals_with_one_reading_are_found_on_request(slips: World) -> N
     assert {item.literal for item in every if item.agent == "girl" or item.action == "like"} == {0}
     assert len(find_role_reversals(World.load("slips", slip=0), ambiguous=False)) == 80
     # where typical patients act more often than people do, it is still they who are reversed
-    assert len(find_role_reversals(World.load("slips", rare=0.2, slip=0.5))) == 80
+    assert len(find_role_reversals(World.load("slips", rare=0.2, slip=0.49))) == 80
 
 
 def test_reversals_that_cannot_be_said_are_refused(paper: World, garden: World) -> None:

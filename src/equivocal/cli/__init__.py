@@ -19,7 +19,7 @@ __all__ = ["main"]
 # Commands that keep finished results; the others leave nothing behind when they are interrupted.
 RESUMING = {
     *("reproduce", "infer", "probe", "analyse", "report", "multiverse", "sweep"),
-    *("suites", "constructions", "doubt"),
+    *("suites", "constructions", "doubt", "people"),
 }
 
 

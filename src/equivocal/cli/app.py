@@ -18,6 +18,7 @@ from equivocal.cli import (
     doctor,
     grids,
     human_data,
+    people,
     studies,
     suites,
     training,
@@ -52,6 +53,7 @@ app.command(epilog=list_examples("multiverse"))(grids.multiverse)
 app.command(epilog=list_examples("sweep"))(grids.sweep)
 app.command(epilog=list_examples("compare"))(human_data.compare)
 app.command(epilog=list_examples("simulate"))(human_data.simulate)
+app.command(epilog=list_examples("people"))(people.people)
 app.add_typer(suites.app, name="suites")
 app.command(epilog=list_examples("doubt"))(uncertainty.doubt)
 app.add_typer(suites.constructions, name="constructions")

@@ -10,7 +10,7 @@ import typer
 from rich import box
 from rich.table import Column, Table
 
-from equivocal.cli.console import list_examples, out, show_results
+from equivocal.cli.console import list_examples, out, show_frame, show_note, show_results
 from equivocal.cli.training import Folder, Networks, Quick, QuickFolder, Recipe, Seed
 
 CurveNetworks = Annotated[
@@ -103,6 +103,47 @@ def compare(
     from equivocal.experiments.suite_comparison import compare_suites
 
     show_results(compare_suites(folders, folder).summary, folder, quick=False)
+
+
+@app.command("signals", epilog=list_examples("suites signals"))
+def measure_signals(
+    suites: Annotated[
+        list[Path] | None,
+        typer.Option("--suite", help="A suite file; repeatable [role reversals in both_ways]."),
+    ] = None,
+    networks: Annotated[
+        int | None,
+        typer.Option(
+            min=0, help="Networks with noise, and as many without [ten]; 0: the ideal alone."
+        ),
+    ] = None,
+    seed: Seed = None,
+    folder: QuickFolder = None,
+    quick: Quick = False,
+) -> None:
+    """Exploratory: N400-like and P600-like signals at every word, for the ideal and for networks.
+
+    In worlds with noise: how far each word moves the inferred meaning, and how far that departs
+    from the literal one. Writes tables/words.csv, tables/findings.csv and figures/.
+    """
+    from equivocal.experiments import signals
+
+    chosen = folder or Path("runs/signals-quick" if quick else "runs/signals")
+    result = signals.measure_signals(
+        chosen, suites=suites or (), quick=quick, networks=networks, seed=seed
+    )
+    out.print(result.summary[0], style="bold", soft_wrap=True)
+    cells = {
+        "suite": "{suite}",
+        "signal": "{signal}",
+        "finding, as the suite states it": "{finding}",
+    }
+    cells |= {"comprehender": "{comprehender}", "effect": "{effect:.3f}"}
+    cells |= {"least": "{least:.3f}", "greatest": "{greatest:.3f}", "verdict": "{verdict}"}
+    table = result.tables["findings"].sort_values(["suite", "signal"], kind="stable")
+    show_frame(table, cells, left=4, box=box.SIMPLE)
+    show_note("signals")
+    show_results(result.summary[1:], chosen, quick=quick)
 
 
 @constructions.command("list")

@@ -7,7 +7,7 @@ compare` and R can take them as they are. `readings.csv` has the shares of readi
 condition. What an answer, a participant or w is, is defined in `equivocal.human_data`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import pandas as pd
 from equivocal.errors import UserError
 from equivocal.experiments.human_data import TrialsResult, check_folder
 from equivocal.human_data.answers import (
+    Estimate,
     choose_likeliest,
     count_answers,
     draw_answers,
@@ -129,7 +130,7 @@ def simulate_answers(
             "readings": readings,
         },
         settings=settings | {"versions": collect_versions()},
-        summary=_summarise(names, questions, answers, readings, who.source),
+        summary=_summarise(names, questions, answers, readings, who.source, about),
     )
     with hold_folder(out):
         check_folder(out, "answers", settings)
@@ -151,6 +152,9 @@ def tabulate_readings(
 ) -> pd.DataFrame:
     """Tabulate shares of readings, w, b and w/b, for each condition and for all together.
 
+    A plausible reading is defined where it is another than the literal one; its share is that of
+    these questions, and NaN where there are none.
+
     Parameters
     ----------
     codes : ndarray of shape (participants, questions, answers)
@@ -167,9 +171,23 @@ def tabulate_readings(
         answered = count_answers(codes[:, chosen], len(READINGS))
         items = [questions[n].item for n in chosen]
         sizes = {"participants": len(codes), "items": len(set(items)), "questions": len(chosen)}
-        for name, found in summarise_answers(answered, items, READINGS, seed=seed).items():
-            rows.append({"condition": condition, "measure": name, **found._asdict(), **sizes})
+        found = summarise_answers(answered, items, READINGS, seed=seed)
+        found["plausible"] = _estimate_plausible(codes, questions, chosen, seed)
+        for name, each in found.items():
+            rows.append({"condition": condition, "measure": name, **each._asdict(), **sizes})
     return pd.DataFrame(rows)
+
+
+def _estimate_plausible(
+    codes: np.ndarray, questions: Sequence[Question], chosen: Sequence[int], seed: int
+) -> Estimate:
+    """Estimate the share of plausible readings where that is another reading than the literal."""
+    defined = [n for n in chosen if questions[n].plausible]
+    if not defined:
+        return Estimate(np.nan, np.nan, np.nan)
+    answered = count_answers(codes[:, defined], len(READINGS))
+    items = [questions[n].item for n in defined]
+    return summarise_answers(answered, items, READINGS, seed=seed)["plausible"]
 
 
 def _tabulate_answers(
@@ -210,6 +228,7 @@ def _summarise(
     answers: int,
     readings: pd.DataFrame,
     source: str,
+    about: Mapping[str, object],
 ) -> tuple[str, ...]:
     """Say who answered what, and how often answers differ."""
     last = readings["condition"].iloc[-1]
@@ -218,8 +237,13 @@ def _summarise(
     for name in ("w", "b", "w/b"):
         value, low, high = found.loc[name, ["value", "low", "high"]]
         texts.append(f"{name} {value:.3f} ({low:.3f} to {high:.3f})")
+    if about["beliefs"] == "trained":
+        who = "a participant is a trained network"
+    else:
+        networks = len({name.partition("p")[0] for name in names})
+        who = f"a participant is a particle of a posterior; they are of {networks} networks"
     return (
         f"{len(names) * len(questions) * answers} answers of {len(names)} participants to "
-        f"{len(questions)} questions about {source}",
+        f"{len(questions)} questions about {source}; {who}",
         f"two answers of one participant differ with w, of two with b: {', '.join(texts)}",
     )

@@ -214,7 +214,7 @@ def _load_suites(names: Sequence[str | Path]) -> tuple[list[Suite], list[Constru
         if all(finding.signal != "N400" for finding in suite.findings):
             raise UserError(
                 f"suite {suite.name!r} has no finding about the N400, the only signal that is "
-                "measured here; use `equivocal.suites.measure_ideal` and `measure_divergence`."
+                "measured here; use `equivocal suites signals`."
             )
     taken = [suite.name for suite in suites] + [one.name for one in constructions]
     if len(set(taken)) < len(taken):

@@ -11,6 +11,14 @@ questions   who did what, asked after a sentence
 participants  networks and particles that answer them
 simulation  experiments with known answers, and how often they find the effect
 
+plausibility      questions about plausible, unlikely and impossible sentences
+people            what is known of people (`data/people.csv`), and comprehenders beside it
+ideal_comparison  comprehenders beside the ideal one, sentence by sentence
+ideal_readings    readings of the ideal comprehender as its world's parameters vary
+adaptation        what a list of sentences teaches it
+fitting, share_model  parameters of a world fitted to people's shares of readings
+people_summary    all of this in plain words
+
 The fit itself is `equivocal.mixed_models`.
 """
 

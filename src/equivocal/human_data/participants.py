@@ -27,7 +27,14 @@ from equivocal.study import Study, open_study
 from equivocal.suites.measurement import ROWS, SAMPLER, VARIANCE
 from equivocal.world.items import Item
 
-__all__ = ["Comprehenders", "believe_answers", "open_comprehenders", "take_particles"]
+__all__ = [
+    "Comprehenders",
+    "answer_questions",
+    "believe_answers",
+    "compute_question_features",
+    "open_comprehenders",
+    "take_particles",
+]
 
 PER_NETWORK = 5  # particles, unless more are wanted
 SAMPLED_NOW = "sampled now"  # the name of a posterior that no study has stored
@@ -52,7 +59,8 @@ def open_comprehenders(folder: Path, sentences: Path | None = None) -> Comprehen
     Parameters
     ----------
     folder : Path
-        Of `equivocal train`, `reproduce` or another study, `suites run` or `constructions run`.
+        Of `equivocal train`, `reproduce` or another study, `suites run`, `constructions run` or
+        `people`.
     sentences : Path, optional
         The user's own; otherwise those of the study, or those that are shipped for the world.
 
@@ -87,7 +95,7 @@ def _locate_run(folder: Path) -> Path:
         )
     if (folder / "run.toml").exists():
         return folder
-    inner = sorted(path.parent for path in folder.glob("networks/*/run.toml"))
+    inner = sorted(path.parent for path in folder.glob("networks/**/run.toml"))
     if len(inner) > 1:
         raise UserError(
             f"{folder} holds networks of several worlds; give one of {join_names(map(str, inner))}."
@@ -151,7 +159,8 @@ def believe_answers(
     for index, size in enumerate(sizes):
         advance(index, len(sizes), f"network {index}")
         layers = _find_layers(who, questions, index, size, chosen, seed)
-        found.append(_answer(who.run.networks[index], questions, *layers))
+        psi = compute_question_features(who.run.networks[index], questions)
+        found.append(answer_questions(psi, questions, *layers))
         many = [f"n{index:02d}p{j:02d}" for j in range(size)]
         names += many if chosen else [f"n{index:02d}"]
     advance(len(sizes), len(sizes), "all have answered")
@@ -251,18 +260,45 @@ def take_particles(posterior: Posterior, size: int, seed: int) -> np.ndarray:
     return np.asarray(posterior.mean[:, None] + noise @ np.swapaxes(root, 1, 2))
 
 
-def _answer(
-    network: Network, questions: Sequence[Question], units: tuple[str, ...], layers: np.ndarray
-) -> np.ndarray:
-    """Return (participants, questions, 3): beliefs in the literal answer, its rival, any other."""
-    number = {unit: k for k, unit in enumerate(units)}
-    psi: dict[tuple[tuple[tuple[str, ...], ...], str], np.ndarray] = {}
-    rows = []
+def compute_question_features(network: Network, questions: Sequence[Question]) -> np.ndarray:
+    """Compute (questions, D): the features ψ of a network after each sentence, for its probe."""
+    probes = dict[tuple[tuple[str, ...], ...], dict[str, None]]()
     for question in questions:
-        key = question.utterance.tokens, question.probe
-        if key not in psi:
-            asked = network.probe_features(question.utterance, [question.probe])
-            psi[key] = asked.values[-1, 0]
-        literal, *rival = (expit(layers[number[unit]] @ psi[key]) for unit in question.units)
+        probes.setdefault(question.utterance.tokens, {})[question.probe] = None
+    found: dict[tuple[tuple[tuple[str, ...], ...], str], np.ndarray] = {}
+    for question in questions:
+        tokens = question.utterance.tokens
+        if (tokens, question.probe) not in found:
+            every = list(probes[tokens])
+            last = network.probe_features(question.utterance, every).values[-1]
+            found |= {(tokens, probe): psi for probe, psi in zip(every, last, strict=True)}
+    return np.stack([found[question.utterance.tokens, question.probe] for question in questions])
+
+
+def answer_questions(
+    psi: np.ndarray, questions: Sequence[Question], units: Sequence[str], layers: np.ndarray
+) -> np.ndarray:
+    """Compute the beliefs of participants with these last layers.
+
+    Parameters
+    ----------
+    psi : ndarray of shape (questions, D)
+        From `compute_question_features`.
+    questions : sequence of Question
+        What they are asked.
+    units : sequence of str
+        Of the layers.
+    layers : ndarray of shape (units, participants, D)
+        Their last layers.
+
+    Returns
+    -------
+    ndarray of shape (participants, questions, 3)
+        Beliefs in the literal answer, its rival and any other.
+    """
+    number = {unit: k for k, unit in enumerate(units)}
+    rows = []
+    for question, own in zip(questions, psi, strict=True):
+        literal, *rival = (expit(layers[number[unit]] @ own) for unit in question.units)
         rows.append(share_beliefs(literal, rival[0] if rival else np.zeros_like(literal)))
     return np.stack(rows, axis=1)

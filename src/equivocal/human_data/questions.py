@@ -20,12 +20,20 @@ import numpy as np
 from equivocal.errors import UserError
 from equivocal.study.settings import load_study
 from equivocal.suites import CONSTRUCTIONS, load_construction
-from equivocal.world import Corpus, Utterance, World, name_role_unit
+from equivocal.world import (
+    Corpus,
+    Utterance,
+    World,
+    find_plausibility_items,
+    find_word_unit,
+    name_role_unit,
+)
 from equivocal.world.items import Item, load_items
 
 __all__ = ["READINGS", "Question", "find_sentences", "list_questions", "load_sentences"]
 
 READINGS = ("literal", "plausible", "other")
+PROBES = ("agent", "patient")
 SAMPLED = 20_000  # sentences, where a world is too large to enumerate
 SHIPPED_STUDY = "paper"  # whose stimuli are asked of networks of its world
 
@@ -109,7 +117,9 @@ def load_sentences(path: Path, world: World) -> list[Item]:
 
 
 def find_sentences(world: World) -> tuple[list[Item], str]:
-    """Find shipped sentences of a world: constructions, or else the stimuli of the paper.
+    """Find sentences of a world: constructions, the stimuli of the paper, or unlikely reversals.
+
+    The last are in worlds such as `both_ways`: every item of `find_plausibility_items`.
 
     Returns
     -------
@@ -130,6 +140,9 @@ def find_sentences(world: World) -> tuple[list[Item], str]:
     study = load_study(SHIPPED_STUDY)
     if World.load(study.world_source).fingerprint == world.fingerprint:
         return load_sentences(study.stimuli_path, world), f"the stimuli of study {study.name}"
+    both_ways = list(_list_reversals(world))
+    if both_ways:
+        return both_ways, f"all sentences of world {world.name!r} in both directions"
     raise UserError(
         f"no sentences are shipped for world {world.name!r}; give some with --sentences FILE.csv "
         "(columns condition, item, sentence, tracked_units and perhaps rival_units)."
@@ -141,3 +154,23 @@ def _load_constructions(world: World) -> Iterator[tuple[str, tuple[Item, ...]]]:
         construction = load_construction(name)
         if construction.world.fingerprint == world.fingerprint:
             yield name, construction.items
+
+
+def _list_reversals(world: World) -> Iterator[Item]:
+    """List the sentences of a world in both directions, where one of them is unlikely."""
+    try:
+        found = find_plausibility_items(world)
+    except UserError:  # no agents and patients, or too large
+        return
+    if all(item.plausibility != "unlikely" for item in found):
+        return
+    for item in found:
+        nouns = [world.units[find_word_unit(world, word)] for word in (item.agent, item.patient)]
+        yield Item(
+            condition=f"{item.plausibility} {item.construction}",
+            name=item.item,
+            utterance=item.sentence,
+            critical=len(item.sentence),
+            tracked=dict(zip(PROBES, nouns, strict=True)),
+            rivals=dict(zip(PROBES, reversed(nouns), strict=True)),
+        )

@@ -169,8 +169,13 @@ def check_separation(response: Response, X: np.ndarray, names: Sequence[str]) ->
     direction = find_separation(response.values, X, response.counts)
     if direction is None:
         return
-    moved = np.abs(direction[1:]) > 1e-6
-    guilty = [name for name, used in zip(names, moved, strict=True) if used]
+    alone = [
+        name
+        for k, name in enumerate(names, start=1)
+        if find_separation(response.values, X[:, [0, k]], response.counts) is not None
+    ]
+    moved = np.abs(direction[1:]) > 1e-6  # together, where none does it alone
+    guilty = alone or [name for name, used in zip(names, moved, strict=True) if used]
     raise UserError(
         f"{join_names(dict.fromkeys(guilty), most=4)} separates the answers: they are all 1 above "
         "some value and all 0 below it, or the same throughout one level, so that the coefficient "

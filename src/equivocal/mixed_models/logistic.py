@@ -87,12 +87,11 @@ def fit_logistic(
 
     Examples
     --------
-    >>> rng = np.random.default_rng(0)
-    >>> person, item = np.divmod(np.arange(800), 20)
-    >>> odds = rng.normal(size=40)[person] + rng.normal(size=20)[item]
-    >>> y = (rng.logistic(size=800) < odds) * 1.0
-    >>> parts = [RandomPart("participant", person), RandomPart("item", item)]
-    >>> fit_logistic(y, np.ones((800, 1)), parts).converged
+    >>> who, what = np.divmod(np.arange(800), 20)  # 40 participants, 20 items
+    >>> made = np.random.default_rng(0).normal(size=(3, 800))
+    >>> said = made[0][who] + made[1][what] + made[2] > 0
+    >>> both = RandomPart("participant", who), RandomPart("item", what)
+    >>> fit_logistic(said * 1.0, np.ones((800, 1)), both).converged
     True
     """
     check_trials(len(y), X.shape[1])

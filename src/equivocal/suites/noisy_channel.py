@@ -36,6 +36,7 @@ from equivocal.world import Utterance, World
 from equivocal.world.meanings import compute_meaning_beliefs
 
 __all__ = [
+    "MEASURE_OF",
     "SIGNALS",
     "compute_literal_divergence",
     "compute_meaning_surprise",
@@ -47,6 +48,7 @@ __all__ = [
 
 DATA = resources.files("equivocal.suites") / "exploratory"
 SIGNALS = {"meaning_surprise": "N400", "literal_divergence": "P600"}  # measure: its signal
+MEASURE_OF = {signal: measure for measure, signal in SIGNALS.items()}
 
 
 def load_reversals() -> tuple[Suite, ...]:
@@ -211,31 +213,33 @@ def judge_ideal(words: pd.DataFrame, suites: Sequence[Suite]) -> pd.DataFrame:
         For findings whose measure is among the words: suite, measure, signal, finding, effect (the
         contrast of condition means), least and greatest effect of an item, items, verdict.
     """
-    measure_of = {signal: measure for measure, signal in SIGNALS.items()}
-    rows = []
-    for suite in suites:
-        for finding in suite.findings:
-            measure = measure_of[finding.signal]
-            own = words[(words["suite"] == suite.name) & words["critical"]]
-            own = own[own["measure"] == measure]
-            if own.empty:
-                continue
-            values = own.groupby(["item", "condition"])["value"].mean().unstack()
-            effects = _contrast(values, finding)
-            rows.append(
-                {
-                    "suite": suite.name,
-                    "measure": measure,
-                    "signal": finding.signal,
-                    "finding": finding.says,
-                    "effect": effects.mean(),
-                    "least": effects.min(),
-                    "greatest": effects.max(),
-                    "items": len(effects),
-                    "verdict": _judge(effects),
-                }
-            )
+    rows = [
+        {"suite": suite.name} | judged
+        for suite in suites
+        for finding in suite.findings
+        if (judged := _judge_finding(words[words["suite"] == suite.name], finding))
+    ]
     return pd.DataFrame(rows)
+
+
+def _judge_finding(words: pd.DataFrame, finding: Finding) -> dict[str, object]:
+    """Judge a finding over items; nothing where its measure is not among the words."""
+    measure = MEASURE_OF[finding.signal]
+    own = words[words["critical"] & (words["measure"] == measure)]
+    if own.empty:
+        return {}
+    values = own.groupby(["item", "condition"])["value"].mean().unstack()
+    effects = _contrast(values, finding)
+    return {
+        "measure": measure,
+        "signal": finding.signal,
+        "finding": finding.says,
+        "effect": effects.mean(),
+        "least": effects.min(),
+        "greatest": effects.max(),
+        "items": len(effects),
+        "verdict": _judge(effects),
+    }
 
 
 def _contrast(values: pd.DataFrame, finding: Finding) -> np.ndarray:

@@ -30,7 +30,7 @@ from equivocal.gestalt.questions import Questions, compute_features
 from equivocal.sampling import Posterior
 from equivocal.sampling.engine.expectations import compute_moments
 from equivocal.uncertainty.comprehenders import Comprehenders, build_role_questions
-from equivocal.world import RoleReversal, World
+from equivocal.world import RoleReversal, World, find_word_unit
 
 __all__ = ["Beliefs", "RoleQuestions", "ask_about_roles", "pool_members"]
 
@@ -98,15 +98,6 @@ def ask_about_roles(world: World, items: Sequence[RoleReversal]) -> RoleQuestion
         item=columns[3],
         place=columns[4],
     )
-
-
-def find_word_unit(world: World, word: str) -> int:
-    """Find the output unit of a word: that of its name, or its feature that fewest words have."""
-    features, row = world.lexicon.features, world.lexicon.words.index(word)
-    if word in world.units and features[row, named := world.units.index(word)]:
-        return named
-    shared = features.sum(axis=0)
-    return int(np.argmin(np.where(features[row], shared, shared.max() + 1)))
 
 
 def compute_divergence(

@@ -35,7 +35,3 @@ class ImpossibleSentenceError(UserError):
 
 class WorldSizeWarning(UserWarning):
     """The world is too large to enumerate; what follows is estimated from sampled sentences."""
-
-
-class WorldNoiseWarning(UserWarning):
-    """Noise makes two meanings sound alike, so what is heard says nothing about which it was."""

@@ -120,7 +120,27 @@ def parse_world_file(text: str, source: str, given: Mapping[str, Any]) -> tuple[
         or was given values.
     """
     written = _parse_tables(text, source)
-    raw = _extend(written, source)
+    file, raw, unused = validate_world(_extend(written, source), source, given)
+    problems = find_oversize(file) or find_problems(file, unused=unused)
+    if problems:
+        raise WorldError(source, problems)
+    return file, text if raw is written else format_world(raw)
+
+
+def validate_world(
+    raw: dict[str, Any], source: str, given: Mapping[str, Any]
+) -> tuple[WorldFile, dict[str, Any], set[str]]:
+    """Validate the tables of a world file with values of its parameters; names are not checked.
+
+    Returns
+    -------
+    WorldFile
+        The content.
+    dict
+        The tables with these values as defaults; `raw` itself where none is given.
+    set of str
+        Parameters that nothing uses.
+    """
     try:
         specs = ParameterTable.model_validate(raw).parameters
         raw = put_values(raw, specs, given, source)
@@ -128,10 +148,12 @@ def parse_world_file(text: str, source: str, given: Mapping[str, Any]) -> tuple[
         file = WorldFile.model_validate(raw, context=scope)
     except ValidationError as error:
         raise WorldError(source, [_explain(entry) for entry in error.errors()]) from None
-    problems = find_oversize(file) or find_problems(file, unused=specs.keys() - scope.used)
-    if problems:
-        raise WorldError(source, problems)
-    return file, text if raw is written else format_world(raw)
+    return file, raw, specs.keys() - scope.used
+
+
+def parse_whole_world(text: str, source: str) -> dict[str, Any]:
+    """Parse the tables of a world file, merged with those of the world that it extends."""
+    return _extend(_parse_tables(text, source), source)
 
 
 def _parse_tables(text: str, source: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivocal.errors import did_you_mean, join_names
-from equivocal.world.errors import Problem
+from equivocal.world.errors import Problem, WorldError
 from equivocal.world.grammar import NO_FILLER
 from equivocal.world.names import Names
 from equivocal.world.schema import NoiseSpec, WorldFile
@@ -16,7 +16,7 @@ from equivocal.world.schema import NoiseSpec, WorldFile
 if TYPE_CHECKING:
     from equivocal.world.corpus import Corpus
 
-__all__ = ["count_changes", "describe_indistinct", "find_noise_problems"]
+__all__ = ["count_changes", "find_noise_problems", "refuse_indistinct"]
 
 TOLERANCE = 1e-9  # of probabilities that are compared by a weighted sum
 
@@ -87,6 +87,19 @@ def _check_kind(spec: NoiseSpec, file: WorldFile) -> Iterator[str]:
         if strikes and lost & set(construction.order) and not stays:
             what = f"it may leave nothing of a sentence of construction {construction.name!r}"
             yield f"{what}; say the action there, always, or limit it by `constructions`."
+
+
+def refuse_indistinct(heard: "Corpus", meant: "Corpus") -> None:
+    """Refuse noise that makes two meanings indistinguishable; see `describe_indistinct`."""
+    alike = describe_indistinct(heard, meant)
+    if alike:
+        world = heard.world
+        chances = ", ".join(f"{n} {spec.probability:g}" for n, spec in world.file.noise.items())
+        message = (
+            f"{chances} leaves no listener a way to tell {alike} apart: every sentence is as "
+            "probable of the one as of the other; lower a probability, or limit where it strikes."
+        )
+        raise WorldError(world.source, [Problem("[noise]", message)])
 
 
 def describe_indistinct(heard: "Corpus", meant: "Corpus") -> str | None:

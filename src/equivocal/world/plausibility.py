@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivocal.errors import UserError
+from equivocal.world.derivations import Derivations
 from equivocal.world.parsing import Utterance
 from equivocal.world.reversals import compute_agency
 from equivocal.world.world import World
@@ -76,28 +77,13 @@ def find_plausibility_items(world: World) -> tuple[PlausibilityItem, ...]:
     UserError
         Where the world lacks the roles, is too large, or never names an agent and a patient.
     """
-    if lacking := [role for role in ROLES if role not in world.roles]:
-        raise UserError(
-            f"items have an agent and a patient, and world {world.name!r} has no role "
-            f"{lacking[0]}; use a world that has both."
-        )
-    if not world.is_exact:
-        raise UserError(
-            f"world {world.name!r} is too large to enumerate, so what is plausible in it is not "
-            "known; use a smaller one."
-        )
+    _check_world(world)
     columns = [world.roles.index(role) for role in ROLES]
     told = world.literal_derivations.derivations
-    agent, _, patient = columns
-    named = told.said[:, agent] & told.said[:, patient]
-    rows = told.take(np.flatnonzero(named & (told.fillers[:, agent] != told.fillers[:, patient])))
-    if not len(rows):
-        raise UserError(
-            f"no sentence of world {world.name!r} names an agent and a patient; use another world."
-        )
+    rows = _find_named(world, told)
     chances = _count_triples(told.fillers[:, columns], told.weight)
     turned = rows.fillers.copy()
-    turned[:, [agent, patient]] = rows.fillers[:, [patient, agent]]
+    turned[:, columns] = rows.fillers[:, columns[::-1]]  # the action keeps its place
     found: dict[tuple[str, tuple[tuple[str, ...], ...]], PlausibilityItem] = {}
     for version in (rows, replace(rows, fillers=turned)):
         # spelled anew, since a case marker belongs to its role
@@ -109,6 +95,32 @@ def find_plausibility_items(world: World) -> tuple[PlausibilityItem, ...]:
                 item = _build_item(world, construction, sentence, tuple(triple), chances)
                 found[construction, sentence.tokens] = item
     return tuple(found.values())
+
+
+def _check_world(world: World) -> None:
+    """Refuse a world that lacks the roles or is too large."""
+    if lacking := [role for role in ROLES if role not in world.roles]:
+        raise UserError(
+            f"items have an agent and a patient, and world {world.name!r} has no role "
+            f"{lacking[0]}; use a world that has both."
+        )
+    if not world.is_exact:
+        raise UserError(
+            f"world {world.name!r} is too large to enumerate, so what is plausible in it is not "
+            "known; use a smaller one."
+        )
+
+
+def _find_named(world: World, told: Derivations) -> Derivations:
+    """Find the derivations that name two different nouns as agent and patient."""
+    agent, _, patient = (world.roles.index(role) for role in ROLES)
+    named = told.said[:, agent] & told.said[:, patient]
+    rows = told.take(np.flatnonzero(named & (told.fillers[:, agent] != told.fillers[:, patient])))
+    if not len(rows):
+        raise UserError(
+            f"no sentence of world {world.name!r} names an agent and a patient; use another world."
+        )
+    return rows
 
 
 def _count_triples(words: NDArray[np.int32], weight: NDArray[np.float64]) -> Counter[Triple]:

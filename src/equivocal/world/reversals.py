@@ -18,7 +18,7 @@ from equivocal.world.parsing import Utterance
 from equivocal.world.prefixes import NO_NODE
 from equivocal.world.world import World
 
-__all__ = ["RoleReversal", "compute_agency", "find_role_reversals"]
+__all__ = ["RoleReversal", "compute_agency", "find_role_reversals", "find_word_unit"]
 
 
 class RoleReversal(NamedTuple):
@@ -140,3 +140,12 @@ def compute_agency(world: World, heard: Utterance, word: int) -> float:
     weight = everything.derivations.weight[rows]
     acting = everything.derivations.fillers[rows, world.roles.index("agent")] == word
     return float(weight[acting].sum() / weight.sum())
+
+
+def find_word_unit(world: World, word: str) -> int:
+    """Find the output unit of a word: that of its name, or its feature that fewest words have."""
+    features, row = world.lexicon.features, world.lexicon.words.index(word)
+    if word in world.units and features[row, named := world.units.index(word)]:
+        return named
+    shared = features.sum(axis=0)
+    return int(np.argmin(np.where(features[row], shared, shared.max() + 1)))

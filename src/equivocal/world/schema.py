@@ -63,6 +63,21 @@ def _parse_probability(value: Any, info: ValidationInfo, what: str = "probabilit
     return parse_number(value, info.context, rule=rule, least=0)
 
 
+def _refuse_above_one(value: float) -> float:
+    if value > 1:
+        raise ValueError(f"a probability is at most 1, got {value:g}; lower it")
+    return value
+
+
+def _refuse_unnamed(value: Any) -> Any:
+    """Refuse a noise that is written into [noise] itself."""
+    tables = value.values() if isinstance(value, dict) else [None]
+    if not all(isinstance(table, dict) for table in tables):
+        rule = "each noise has a name and a table of its own"
+        raise ValueError(f"{rule}; write [noise.NAME], such as [noise.slip], and its keys below it")
+    return value
+
+
 def _parse_weight(value: Any, info: ValidationInfo) -> float:
     return _parse_probability(value, info, "weight")
 
@@ -118,6 +133,7 @@ def _sort_keys(value: Any) -> Any:
 
 
 Probability = Annotated[float, BeforeValidator(_parse_probability)]
+Share = Annotated[Probability, AfterValidator(_refuse_above_one)]
 NameList = Annotated[tuple[str, ...], BeforeValidator(_parse_names)]
 
 
@@ -157,7 +173,7 @@ class ConstructionSpec(_Strict):
     actions: NameList | None = None  # None: all of them
     probability: Probability | None = None  # None: what the other constructions leave
     # role: how often it is put into words; else always
-    mentioned: dict[str, Annotated[Probability, Field(le=1)]] = {}
+    mentioned: dict[str, Share] = {}
     # role: function word switched on together with the filler; a table where fillers differ
     markers: dict[str, Annotated[str | dict[str, str], PlainValidator(_parse_marker)]] = {}
     adds: dict[str, NameList] = {}  # role: features the filler carries in this construction only
@@ -175,7 +191,7 @@ class NoiseSpec(_Strict):
     insert_markers: dict[str, str] | None = None  # role: function word before it, all at once
     before: NameList = ()  # roles beside whose words a word is inserted
     after: NameList = ()
-    probability: Annotated[Probability, Field(le=1)]  # at each place where it may strike
+    probability: Share  # at each place where it may strike
     constructions: NameList | None = None  # None: all of them
     roles: NameList | None = None  # where function words are struck; None: wherever they stand
     words: NameList | None = None  # strikes only these; None: all
@@ -255,4 +271,4 @@ class WorldFile(_Strict):
         dict[str, Annotated[ActionSpec, BeforeValidator(_sort_keys)]], Field(min_length=1)
     ]
     constructions: Annotated[tuple[ConstructionSpec, ...], Field(min_length=1)]
-    noise: dict[str, NoiseSpec] = {}
+    noise: Annotated[dict[str, NoiseSpec], BeforeValidator(_refuse_unnamed)] = {}

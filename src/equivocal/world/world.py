@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivocal.errors import UserError, check_known, did_you_mean, join_names
+from equivocal.world.beliefs import compute_beliefs
 from equivocal.world.checks import find_unused_parts, name_uncovered_events
 from equivocal.world.corpus import Corpus
 from equivocal.world.derivations import (
@@ -26,21 +27,14 @@ from equivocal.world.derivations import (
     enumerate_derivations,
     sum_by_group,
 )
-from equivocal.world.errors import (
-    ImpossibleSentenceError,
-    UnknownWordError,
-    WorldError,
-    WorldNoiseWarning,
-    WorldSizeWarning,
-)
+from equivocal.world.errors import UnknownWordError, WorldError, WorldSizeWarning
 from equivocal.world.grammar import NO_FILLER, Grammar, build_grammar, map_markers_to_words
 from equivocal.world.lexicon import Lexicon, build_lexicon, name_role_unit
 from equivocal.world.loading import find_world, parse_world_file
 from equivocal.world.noise import add_noise
-from equivocal.world.noise_checks import describe_indistinct
+from equivocal.world.noise_checks import refuse_indistinct
 from equivocal.world.parsing import Parser, Utterance
-from equivocal.world.prefixes import NO_NODE
-from equivocal.world.queries import PLUS, Queries
+from equivocal.world.queries import PLUS
 from equivocal.world.schema import WorldFile
 from equivocal.world.spelling import spell_sentences
 
@@ -87,6 +81,8 @@ class World:
         if problems:
             raise WorldError(source, problems)
         self._enumerated = events
+        if self.has_noise and self.is_exact:
+            refuse_indistinct(self.all_derivations, self.literal_derivations)
 
     @classmethod
     def load(cls, name_or_path: str | Path, /, **parameters: float | str) -> "World":
@@ -174,37 +170,31 @@ class World:
     @cached_property
     def is_exact(self) -> bool:
         """Whether the world is enumerated; if not, probabilities are estimates from a sample."""
-        return bool(bound_derivations(self.grammar) <= MAX_ENUMERATED)
+        return self._is_small(self.grammar)
 
     @cached_property
     def all_derivations(self) -> Corpus:
         """Every event in every wording, weighted by probability (or a sample of a large world)."""
         if self._enumerated is None:
             return self._estimate(self.grammar)
-        everything = Corpus(self, self._enumerated)
-        alike = (
-            describe_indistinct(everything, self.literal_derivations) if self.has_noise else None
-        )
-        if alike:
-            noise = ", ".join(f"{n} {spec.probability:g}" for n, spec in self.file.noise.items())
-            warnings.warn(
-                f"the noise of world {self.name!r} ({noise}) leaves no listener a way to tell "
-                f"{alike} apart: every sentence is as probable of the one as of the other; lower "
-                "a probability, or limit where it strikes.",
-                WorldNoiseWarning,
-                stacklevel=2,
-            )
-        return everything
+        return Corpus(self, self._enumerated)
 
     @cached_property
     def literal_derivations(self) -> Corpus:
         """Every event in every wording as it is meant: `all_derivations` without the noise."""
         if not self.has_noise:
             return self.all_derivations
-        grammar = replace(self.grammar, disturbances=())
-        if bound_derivations(grammar) > MAX_ENUMERATED:
+        grammar = self._literal_grammar
+        if not self._is_small(grammar):
             return self._estimate(grammar)
         return Corpus(self, enumerate_derivations(grammar))
+
+    @property
+    def _literal_grammar(self) -> Grammar:
+        return replace(self.grammar, disturbances=())
+
+    def _is_small(self, grammar: Grammar) -> bool:
+        return bool(bound_derivations(grammar) <= MAX_ENUMERATED)
 
     def _estimate(self, grammar: Grammar) -> Corpus:
         """Weight sampled sentences by how often they occurred, and say so."""
@@ -377,7 +367,7 @@ class World:
             If no event matches these words, or none of those that match has this probe: there is
             then no truth to know.
         """
-        return self._compute_beliefs(self.all_derivations, text, role, filler)
+        return compute_beliefs(self.all_derivations, text, role, filler, exact=self.is_exact)
 
     def literal_beliefs(
         self, text: str | Utterance, role: str | None = None, *, filler: str | None = None
@@ -401,54 +391,5 @@ class World:
         ImpossibleSentenceError
             If nobody would say these words without noise: the literal listener has then no belief.
         """
-        return self._compute_beliefs(self.literal_derivations, text, role, filler)
-
-    def _compute_beliefs(
-        self, everything: Corpus, text: str | Utterance, role: str | None, filler: str | None
-    ) -> "pd.Series[float]":
-        """Compute the beliefs of a listener who expects `everything` with its probabilities."""
-        import pandas as pd
-
-        utterance = self.parse(text)
-        node = everything.tree.find([tuple(pair) for pair in self.encode(utterance).tolist()])
-        if node == NO_NODE:
-            raise self._explain_unheard(everything, utterance)
-        pair = everything.queries.find(node, self._find_probe(everything.queries, role, filler))
-        if pair is None:
-            asked = everything.queries.list_probes(node)
-            raise ImpossibleSentenceError(
-                f"{role or filler!r} is never asked after {str(utterance)!r} in world "
-                f"{self.name!r}; what is asked there: {join_names(asked)}."
-            )
-        (beliefs,) = everything.queries.targets(slice(pair, pair + 1))
-        return pd.Series(beliefs, index=pd.Index(self.units, name="unit"), name=role or filler)
-
-    def _explain_unheard(self, everything: Corpus, utterance: Utterance) -> ImpossibleSentenceError:
-        literal = everything is not self.all_derivations
-        grammar = replace(self.grammar, disturbances=()) if literal else self.grammar
-        if bound_derivations(grammar) > MAX_ENUMERATED:
-            return ImpossibleSentenceError(
-                f"none of {FALLBACK_SAMPLE:,} sentences sampled from world {self.name!r} begins "
-                f"with {str(utterance)!r}; it may be possible all the same, but what is true of "
-                "it is not known."
-            )
-        if literal:
-            return ImpossibleSentenceError(
-                f"without noise nothing in world {self.name!r} begins with {str(utterance)!r}, so "
-                "there is no literal belief about it; `true_beliefs` tells what was meant."
-            )
-        return ImpossibleSentenceError(
-            f"nothing that happens in world {self.name!r} begins with {str(utterance)!r}, so "
-            "there is no true belief about it; a trained network can still be asked."
-        )
-
-    def _find_probe(self, queries: Queries, role: str | None, filler: str | None) -> int:
-        """Find the number of a probe in the world's queries; -1 for one that is never asked."""
-        if (role is None) == (filler is None):
-            raise UserError("ask with a role or with filler=, one of the two.")
-        if role is None:
-            units = self.find_filler_units("" if filler is None else filler)
-            fits = (queries.probe_units == units).all(axis=1)
-            return int(np.argmax(fits)) if fits.any() else -1
-        check_known(role, self.roles, "role", f"world {self.name!r}: ")
-        return self.roles.index(role)
+        exact = self._is_small(self._literal_grammar)
+        return compute_beliefs(self.literal_derivations, text, role, filler, exact=exact)

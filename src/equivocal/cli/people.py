@@ -1,0 +1,140 @@
+"""`equivocal people`: comprehenders beside what is known of people."""
+
+from math import isnan
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich import box
+
+from equivocal.cli.console import out, show_note, show_results, show_rows
+from equivocal.cli.training import Quick, QuickFolder, Seed
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["people"]
+
+KINDS = ("plausible", "unlikely", "impossible")
+
+
+def people(
+    world: Annotated[
+        str, typer.Option(help="A world's name, or the path of a file.")
+    ] = "both_ways",
+    networks: Annotated[
+        int | None,
+        typer.Option(min=0, help="How many networks [ten]; with 0 the ideal comprehender alone."),
+    ] = None,
+    fit: Annotated[
+        bool, typer.Option("--fit", help="Fit the world's parameters to people's readings first.")
+    ] = False,
+    parameters: Annotated[
+        list[str] | None,
+        typer.Option("--parameter", help="With --fit: a parameter; repeatable [all that matter]."),
+    ] = None,
+    seed: Seed = None,
+    folder: QuickFolder = None,
+    quick: Quick = False,
+) -> None:
+    """Put comprehenders beside people: readings of implausible sentences, w and b, areas, lists.
+
+    The ideal comprehender, networks, particles of their posteriors and a deep ensemble answer who
+    did what. With --fit, parameters of the world are fitted to one human table, and predict the
+    others. Trains the networks first, or uses those that are there. Writes tables/ and figures/.
+    """
+    from equivocal.experiments.people import compare_people
+
+    chosen = folder or Path("runs/people-quick" if quick else "runs/people")
+    result = compare_people(
+        world,
+        chosen,
+        quick=quick,
+        networks=networks,
+        seed=seed,
+        fit=fit,
+        parameters=parameters or (),
+    )
+    tables = result.tables
+    out.print(result.summary[0], style="bold", soft_wrap=True)
+    _show_people(tables["people"], tables["scores"])
+    _show_readings(tables["readings"], tables["people"])
+    if len(tables["against_ideal"]):
+        _show_against_ideal(tables["against_ideal"], result.settings["networks"])
+    if "fit" in tables:
+        _show_fit(tables["fit"])
+    show_results(result.summary[1:], chosen, quick=quick)
+
+
+def _format(value: float, digits: int = 3) -> str:
+    return "–" if isnan(value) else f"{value:.{digits}f}"
+
+
+def _show_people(table: "pd.DataFrame", scores: "pd.DataFrame") -> None:
+    """Print every human number beside every comprehender, and the scores below."""
+    names = list(scores["comprehender"])
+    rows = []
+    keys = ["measure", "construction", "plausibility", "source"]
+    for _, own in table[table["comparable"] != "no"].groupby(keys, sort=False):
+        first, found = own.iloc[0], own.set_index("comprehender")["found"]
+        human = {"list effect": "below 0", "order of not literal": "above 0"}.get(
+            first["measure"], _format(first["value"])
+        )
+        sentences = f"{first['plausibility']}, {first['construction']}"
+        status = str(first["status"]).partition(" from")[0]
+        label = [first["measure"], sentences, status, first["comparable"], human]
+        rows.append([*label, *(_format(found[name]) for name in names)])
+    floor = f"floor {_format(scores['floor'].iloc[0], 0)}"
+    deviances = [_format(value, 1) for value in scores["deviance"]]
+    rows.append(["deviance", "of the shares", "", "", floor, *deviances])
+    heads = ["measure", "sentences", "status", "comparable", "people", *names]
+    show_rows(heads, rows, left=4, box=box.SIMPLE)
+    show_note("people")
+
+
+def _show_readings(readings: "pd.DataFrame", people: "pd.DataFrame") -> None:
+    """Print non-literal readings by construction and plausibility."""
+    own = readings[(readings["measure"] == "not literal") & (readings["construction"] != "any")]
+    keys = ["construction", "plausibility"]
+    known = people[people["deviance"].notna()].drop_duplicates(keys).set_index(keys)["value"]
+    names = list(dict.fromkeys(own["comprehender"]))
+    rows = []
+    for key, part in own.groupby(keys, sort=False):
+        found = part.set_index("comprehender")["value"]
+        human = _format(known.get(key, float("nan")))
+        values = [_format(found.get(name, float("nan"))) for name in names]
+        rows.append([*map(str, key), human, *values])
+    title = "not literal (of unlikely passives: people's readings the other way round)"
+    show_rows([*keys, "people", *names], rows, left=2, box=box.SIMPLE, title=title)
+
+
+def _show_against_ideal(table: "pd.DataFrame", networks: int) -> None:
+    """Print how near each comprehender is to the ideal one, sentence by sentence."""
+    kinds = table.set_index(["comprehender", "plausibility"])["divergence"].to_dict()
+    rows = []
+    for row in table[table["plausibility"] == "all"].to_dict("records"):
+        name = row["comprehender"]
+        cells = [f"{row['correlation']:.3f}", f"{row['slope']:.3f}", f"{row['divergence']:.4f}"]
+        more = [_format(kinds.get((name, kind), float("nan")), 4) for kind in KINDS]
+        rows.append([name, *cells, *more])
+    heads = ["against the ideal", "correlation", "slope", "nats", *KINDS]
+    show_rows(heads, rows, box=box.SIMPLE)
+    show_note("against_ideal", networks=networks)
+
+
+def _show_fit(table: "pd.DataFrame") -> None:
+    """Print estimates, profile intervals and what is identified."""
+    rows = [
+        [
+            row["parameter"],
+            f"{row['start']:.4g}",
+            f"{row['estimate']:.4g}",
+            *("–" if isnan(row[end]) else f"{row[end]:.3g}" for end in ("low", "high")),
+            f"{row['least']:g} to {row['most']:g}",
+            row["identified"],
+        ]
+        for row in table.to_dict("records")
+    ]
+    heads = ["parameter", "before", "estimate", "low", "high", "range", "identified"]
+    show_rows(heads, rows, box=box.SIMPLE)
+    show_note("fit")

@@ -1,0 +1,171 @@
+"""The two signals of the noisy-channel account at every word: what `equivocal suites signals` does.
+
+    OUT/networks/, OUT/networks_without_noise/     networks of the suites' world, and without noise
+    OUT/tables/, OUT/figures/, OUT/signals.toml
+
+Exploratory. What the signals are is defined in `equivocal.suites.noisy_channel`. The findings are
+stated in the suite files, before anything is run. Networks have the Bayesian surprise for the
+N400-like signal, and the divergence from networks that know of no noise for the P600-like one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import perf_counter
+
+import pandas as pd
+
+from equivocal.errors import UserError, join_names
+from equivocal.experiments.networks import choose_training, train_or_load
+from equivocal.experiments.result import Figures, Result, describe_run
+from equivocal.gestalt import TrainingSettings
+from equivocal.store.locks import hold_folder
+from equivocal.store.overwrite import refuse_foreign_files
+from equivocal.suites import (
+    Suite,
+    judge_ideal,
+    load_reversals,
+    load_suite,
+    measure_divergence,
+    measure_ideal,
+    measure_words,
+)
+from equivocal.suites.measurement import SURPRISE
+from equivocal.suites.noisy_channel import MEASURE_OF, SIGNALS
+from equivocal.world import World
+from equivocal.world.silence import remove_noise
+
+__all__ = ["IDEAL", "NETWORKS", "SignalsResult", "measure_signals"]
+
+IDEAL, NETWORKS = "ideal", "networks"
+COLUMNS = ["comprehender", "network", "suite", "condition", "item", "position", "word", "signal"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SignalsResult(Result):
+    """Both signals at every word.
+
+    `tables` holds "words" (a row for each comprehender, sentence, word and signal) and "findings"
+    (what the suites predict, and whether it holds for the ideal comprehender and for networks).
+    """
+
+    def draw(self) -> Figures:
+        """Draw the signals word by word."""
+        from equivocal.report.signal_figures import draw_signals
+
+        return {"signals": draw_signals(self.tables["words"])}
+
+
+def measure_signals(
+    out: str | Path = "runs/signals",
+    *,
+    suites: Sequence[str | Path] = (),
+    quick: bool = False,
+    networks: int | None = None,
+    seed: int | None = None,
+    training: TrainingSettings | None = None,
+) -> SignalsResult:
+    """Measure N400-like and P600-like signals at every word, for the ideal and for networks.
+
+    Networks that the folder holds are used again.
+
+    Parameters
+    ----------
+    out : str or Path
+        Folder for networks, tables and figures.
+    suites : sequence of str or Path
+        Suite files of one world with noise; the two shipped suites of role reversals unless given.
+    quick : bool
+        Two small networks of each kind: does it run? Not to be quoted.
+    networks : int, optional
+        How many networks to train, with noise and without; ten unless `quick`. With 0 the ideal
+        comprehender is alone.
+    seed : int, optional
+        The same seed gives the same networks.
+    training : TrainingSettings, optional
+        How networks are trained, in the place of `quick`, `networks` and `seed`.
+
+    Returns
+    -------
+    SignalsResult
+        Already written to `out`.
+
+    Raises
+    ------
+    UserError
+        Where suites are of several worlds or of one without noise, or the folder holds networks
+        with other settings.
+    """
+    began, out = perf_counter(), Path(out)
+    chosen = tuple(map(load_suite, map(Path, suites))) if suites else load_reversals()
+    world = _check_suites(chosen)
+    alone = networks == 0 and training is None
+    if training is None:
+        training = choose_training(None if alone else networks, seed, quick=quick)
+    with hold_folder(out):
+        if not (out / "signals.toml").exists():
+            refuse_foreign_files(out / "networks", ["tables", "figures"])
+        words = measure_ideal(chosen)
+        parts = [_name_signals(words, IDEAL)]
+        judged = [judge_ideal(words, chosen).assign(comprehender=IDEAL)]
+        if not alone:
+            run = train_or_load(world, training, out / "networks")
+            silent = train_or_load(remove_noise(world), training, out / "networks_without_noise")
+            surprise = measure_words(run.networks, chosen, [SURPRISE])
+            surprise = surprise.assign(measure=MEASURE_OF["N400"])
+            apart = measure_divergence(run.networks, silent.networks, chosen)
+            heard = pd.concat([surprise, apart], ignore_index=True)
+            parts.append(_name_signals(heard, NETWORKS))
+            judged.append(judge_ideal(heard, chosen).assign(comprehender=NETWORKS))
+        findings = pd.concat(judged, ignore_index=True).drop(columns="measure")
+        result = SignalsResult(
+            name="signals",
+            tables={"words": pd.concat(parts, ignore_index=True), "findings": findings},
+            settings=describe_run(
+                began,
+                world=world.name,
+                fingerprint=world.fingerprint,
+                suites=[suite.name for suite in chosen],
+                exploratory=True,
+                networks=0 if alone else training.networks,
+                training={} if alone else asdict(training),
+            ),
+            summary=tuple(_describe(findings)),
+        )
+        result.write(out)
+    return result
+
+
+def _check_suites(suites: Sequence[Suite]) -> World:
+    """Return the world of the suites, which must be one, with noise."""
+    worlds = {suite.world.fingerprint: suite.world for suite in suites}
+    if len(worlds) > 1:
+        names = join_names(world.name for world in worlds.values())
+        raise UserError(f"suites must be of one world, got {names}; measure them one by one.")
+    (world,) = worlds.values()
+    if not world.has_noise:
+        raise UserError(
+            f"world {world.name!r} has no noise, so that what is inferred never departs from what "
+            "is said; use suites of a world with [noise], such as `both_ways`."
+        )
+    return world
+
+
+def _name_signals(words: pd.DataFrame, comprehender: str) -> pd.DataFrame:
+    """Return the rows of one comprehender under the names of their signals."""
+    named = words.assign(comprehender=comprehender, signal=words["measure"].map(SIGNALS))
+    if "network" not in named:
+        named["network"] = ""
+    return named[[*COLUMNS, "value", "critical"]]
+
+
+def _describe(findings: pd.DataFrame) -> list[str]:
+    """Say which findings held, the whole first."""
+    lines = []
+    for comprehender, own in findings.groupby("comprehender", sort=False):
+        held = int((own["verdict"] == "held").sum())
+        lost = own[own["verdict"] != "held"]
+        rest = [f"{row['finding']!r} ({row['verdict']})" for row in lost.to_dict("records")]
+        line = f"{comprehender}: {held} of {len(own)} findings hold in every item"
+        lines.append(line + (f"; not so: {'; '.join(rest)}." if rest else "."))
+    return [f"Exploratory: {lines[0]}", *lines[1:]]

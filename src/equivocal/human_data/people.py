@@ -1,0 +1,234 @@
+"""What is known of people's doubt about who did what, and comprehenders beside it.
+
+`data/people.csv` has the numbers, each with its source and how sure it is (`status`). `comparable`
+says what can be done with a number: "yes"; "assumption", which `note` names; "order", where only a
+direction is known; "no". A share y of n people has the deviance
+
+    D = 2 n [ y log(y / p) + (1 − y) log((1 − y) / (1 − p)) ]                                    (1)
+
+from a comprehender who predicts p. How many answers are behind a share is not known, so n counts
+people, the smallest number it can be. Whoever predicts the true p has D = 1 on average: the floor.
+"""
+
+from collections.abc import Hashable, Mapping
+from importlib import resources
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.special import rel_entr
+
+from equivocal.human_data.answers import Estimate, expect_answers, summarise_answers
+from equivocal.human_data.plausibility import ANY, READINGS, AskedItems
+from equivocal.world import PLAUSIBILITY
+
+__all__ = [
+    "SHARES",
+    "compare_with_people",
+    "compute_deviance",
+    "load_people",
+    "select_shares",
+    "tabulate_areas",
+    "tabulate_readings",
+]
+
+SHARES = ("not literal", "reversed")
+DIFFERENCES = ("w", "b", "w/b")
+FLOOR = 1.0  # of each share, see (1)
+DRAWS = 400  # of the bootstrap
+
+
+def load_people() -> pd.DataFrame:
+    """Load what is known of people: a row for each number, with source and status."""
+    with resources.as_file(resources.files("equivocal.human_data") / "data" / "people.csv") as path:
+        return pd.read_csv(path, keep_default_na=True)
+
+
+def select_shares(people: pd.DataFrame) -> pd.DataFrame:
+    """Select the shares of readings that a comprehender can be scored by."""
+    known = people["measure"].isin(SHARES) & people["value"].notna()
+    return people[known & people["comparable"].isin(["yes", "assumption"])]
+
+
+def compute_deviance(
+    share: np.ndarray | float, predicted: np.ndarray | float, people: np.ndarray | float
+) -> np.ndarray:
+    """Compute (1); infinite where what happened was held to be impossible.
+
+    >>> compute_deviance(0.25, np.array([0.25, 0.1]), 48).round(3).tolist()
+    [0.0, 8.864]
+    """
+    share, predicted = np.asarray(share, float), np.asarray(predicted, float)
+    both = rel_entr(share, predicted) + rel_entr(1 - share, 1 - predicted)
+    return np.asarray(2 * people * both)
+
+
+def tabulate_readings(
+    asked: AskedItems, beliefs: Mapping[str, np.ndarray], *, seed: int = 0
+) -> pd.DataFrame:
+    """Tabulate readings by construction and plausibility, with w, b and w/b.
+
+    Parameters
+    ----------
+    asked : AskedItems
+        What was asked.
+    beliefs : mapping of str to ndarray of shape (participants, questions, 3)
+        By comprehender: probabilities of `READINGS`; NaN where there is no belief.
+    seed : int
+        Of the bootstrap.
+
+    Returns
+    -------
+    DataFrame
+        comprehender, construction, plausibility, measure ("not literal", `READINGS`, w, b, w/b),
+        value, low, high (95 % over participants and items; NaN of a single participant),
+        participants, items.
+    """
+    rows = []
+    for name, believed in beliefs.items():
+        for construction in (*asked.constructions, ANY):
+            for plausibility in (*PLAUSIBILITY, ANY):
+                chosen = asked.select(construction, plausibility)
+                own = believed[:, chosen]
+                if not len(chosen) or np.isnan(own).any():
+                    continue
+                head = {"comprehender": name, "construction": construction}
+                head |= {"plausibility": plausibility}
+                names = asked.names[chosen]
+                sizes = {"participants": len(own), "items": len(set(names))}
+                found = summarise_answers(
+                    expect_answers(own), names, READINGS, draws=DRAWS, seed=seed
+                )
+                literal = found["literal"]
+                opposite = Estimate(1 - literal.value, 1 - literal.high, 1 - literal.low)
+                for measure, each in {"not literal": opposite, **found}.items():
+                    rows.append(head | {"measure": measure, **each._asdict(), **sizes})
+    keys = ["comprehender", "construction", "plausibility", "measure", *Estimate._fields]
+    return pd.DataFrame(rows, columns=[*keys, "participants", "items"])
+
+
+def tabulate_areas(asked: AskedItems, beliefs: Mapping[str, np.ndarray]) -> pd.DataFrame:
+    """Tabulate how well plausible sentences are told from their reversals.
+
+    `area` is P(belief in the literal reading of the plausible sentence > that of its reversal),
+    over items, questions and pairs of participants, ties counting half. `drawn` is the same of
+    single answers, literal or not, drawn from the beliefs.
+
+    Returns
+    -------
+    DataFrame
+        comprehender, construction, plausibility (of the reversal), area, drawn, items.
+    """
+    columns = ["comprehender", "construction", "plausibility", "area", "drawn", "items"]
+    rows = []
+    for construction in asked.constructions:
+        for plausibility in PLAUSIBILITY[1:]:
+            pairs = _pair_questions(asked, construction, plausibility)
+            for name, believed in beliefs.items():
+                literal = believed[:, pairs, 0]  # (participants, pairs, 2)
+                if not len(pairs) or np.isnan(literal).any():
+                    continue
+                above, below = literal[..., 0], literal[..., 1]
+                gap = above[:, None] - below[None]
+                area = float(((gap > 0) + (gap == 0) / 2).mean())
+                drawn = float(1 + above.mean() - below.mean()) / 2
+                items = len(set(asked.names[pairs[:, 0]]))
+                rows.append((name, construction, plausibility, area, drawn, items))
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _pair_questions(asked: AskedItems, construction: str, plausibility: str) -> np.ndarray:
+    """Return (pairs, 2): questions about plausible sentences and the same about reversals."""
+    plausible, reversals = (
+        {(asked.names[k], asked.questions[k].probe): k for k in asked.select(construction, kind)}
+        for kind in ("plausible", plausibility)
+    )
+    pairs = [(plausible[key], k) for key, k in reversals.items() if key in plausible]
+    return np.array(pairs, int).reshape(-1, 2)
+
+
+def compare_with_people(
+    people: pd.DataFrame, readings: pd.DataFrame, areas: pd.DataFrame, listed: pd.DataFrame
+) -> pd.DataFrame:
+    """Put every comprehender beside every human number.
+
+    Parameters
+    ----------
+    people : DataFrame
+        As `load_people` returns it.
+    readings, areas : DataFrame
+        Of this module.
+    listed : DataFrame
+        As `adapt_to_list` returns it; only the ideal comprehender learns from a list.
+
+    Returns
+    -------
+    DataFrame
+        The rows of `people` for each comprehender, with `found`, `found_low` and `found_high`,
+        `agrees` where only a direction is known (True, False or missing), `deviance` and `floor` of
+        shares. `found` is missing where a comprehender has no counterpart.
+    """
+    comprehenders = list(dict.fromkeys(readings["comprehender"])) if len(readings) else []
+    rows = [
+        human | {"comprehender": name} | _find_counterpart(human, name, readings, areas, listed)
+        for human in people.to_dict("records")
+        for name in comprehenders
+    ]
+    return pd.DataFrame(rows)
+
+
+def _find_counterpart(
+    human: Mapping[Hashable, Any],
+    name: str,
+    readings: pd.DataFrame,
+    areas: pd.DataFrame,
+    listed: pd.DataFrame,
+) -> dict[str, Any]:
+    """Find what a comprehender says to one human number."""
+    nothing = dict.fromkeys(("found", "found_low", "found_high", "deviance", "floor"), np.nan)
+    found: dict[str, Any] = nothing | {"agrees": None}
+    measure = human["measure"]
+    if human["comparable"] == "no":
+        return found
+    if measure == "order of not literal":
+        more, less = human["construction"].split(" > ")
+        values = [
+            _pick(readings, name, one, human["plausibility"], "not literal") for one in (more, less)
+        ]
+        if all(value is not None for value in values):
+            found["found"] = values[0]["value"] - values[1]["value"]
+            found["agrees"] = bool(found["found"] > 0)
+    elif measure == "list effect":
+        own = listed[listed["comprehender"] == name] if len(listed) else listed
+        if len(own):
+            found["found"] = float(own["not_literal"].iloc[-1] - own["not_literal"].iloc[0])
+            found["agrees"] = bool(found["found"] < 0)
+    elif measure == "area":
+        own = areas[
+            (areas["comprehender"] == name)
+            & (areas["construction"] == human["construction"])
+            & (areas["plausibility"] == human["plausibility"])
+        ]
+        found["found"] = float(own["area"].iloc[0]) if len(own) else np.nan
+    elif measure in (*SHARES, *DIFFERENCES):
+        row = _pick(readings, name, human["construction"], human["plausibility"], measure)
+        if row is not None:
+            found |= {"found": row["value"], "found_low": row["low"], "found_high": row["high"]}
+            if measure in SHARES:
+                n = human["participants"]
+                found["deviance"] = float(compute_deviance(human["value"], row["value"], n))
+                found["floor"] = FLOOR
+    return found
+
+
+def _pick(
+    readings: pd.DataFrame, name: str, construction: str, plausibility: str, measure: str
+) -> Any:
+    """Pick one row of readings; None where there is none."""
+    own = readings[
+        (readings["comprehender"] == name)
+        & (readings["construction"] == construction)
+        & (readings["plausibility"] == plausibility)
+        & (readings["measure"] == measure)
+    ]
+    return own.iloc[0] if len(own) else None

@@ -1,0 +1,180 @@
+"""What a comparison of comprehenders with people found, in plain words."""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pandas as pd
+from scipy.stats import chi2
+
+from equivocal.errors import join_names
+from equivocal.human_data.people import compute_deviance
+from equivocal.world import World
+
+__all__ = ["describe_people", "summarise_scores"]
+
+
+def summarise_scores(people: pd.DataFrame) -> pd.DataFrame:
+    """Sum deviances and floors, and count the directions that agree, for each comprehender.
+
+    Returns
+    -------
+    DataFrame
+        comprehender, deviance and floor (over `shares` of readings; the floor is NaN where it is
+        not known), p (how often the true shares would have so large a deviance), agree and orders
+        (how many of the known directions).
+    """
+    rows = []
+    for name, own in people.groupby("comprehender", sort=False):
+        scored, ordered = own[own["deviance"].notna()], own[own["agrees"].notna()]
+        deviance = float(scored["deviance"].sum()) if len(scored) else np.nan
+        floor = float(scored["floor"].sum(skipna=False)) if len(scored) else np.nan
+        rows.append(
+            {
+                "comprehender": name,
+                "deviance": deviance,
+                "floor": floor,
+                "p": np.nan if np.isnan(floor) else float(chi2.sf(deviance, len(scored))),
+                "shares": len(scored),
+                "agree": int(ordered["agrees"].astype(bool).sum()),
+                "orders": len(ordered),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def describe_people(tables: Mapping[str, pd.DataFrame], world: World) -> tuple[str, ...]:
+    """Describe the tables of `compare_people`, the answer first."""
+    people, scores = tables["people"], tables["scores"]
+    parts = (
+        _describe_prediction(tables, world) if "fit" in tables else (),
+        _describe_readings(people, scores, world),
+        _describe_fit(tables, world) if "fit" in tables else (),
+        _describe_differences(people),
+        _describe_areas(people),
+        _describe_orders(people),
+        _describe_list(tables["list"]),
+        _describe_others(people),
+    )
+    return tuple(line for part in parts for line in part)
+
+
+def _percent(share: float, digits: int = 1) -> str:
+    return f"{100 * share:.{digits}f} %"
+
+
+def _describe_prediction(tables: Mapping[str, pd.DataFrame], world: World) -> Iterator[str]:
+    """Say how well the fitted world does, on what it was fitted to and on the rest."""
+    fit, shares = tables["fit"], tables["fit_shares"]
+    columns = (shares[name].to_numpy(float) for name in ("value", "before", "participants"))
+    before = compute_deviance(*columns)
+    fitted = fit[fit["identified"] != "not fitted"]
+    bounded = [row["parameter"] for _, row in fitted.iterrows() if row["identified"] != "no"]
+    ideal = tables["scores"].iloc[0]
+    yield (
+        f"Fitted to {len(shares)} shares of people's readings, the ideal comprehender of "
+        f"{world.name} has a deviance of {shares['deviance'].sum():.1f} instead of "
+        f"{before.sum():.1f}, and then predicts {ideal['agree']} of {ideal['orders']} directions "
+        f"that are known; of {len(fitted)} parameters the shares bound "
+        f"{join_names(bounded) if bounded else 'none'}."
+    )
+
+
+def _describe_readings(people: pd.DataFrame, scores: pd.DataFrame, world: World) -> Iterator[str]:
+    """Say how often unlikely passives are misread, and by whom as often as by people."""
+    own = people[(people["measure"] == "reversed") & people["found"].notna()]
+    if own.empty:
+        yield (
+            f"World {world.name!r} has no unlikely passives, so no comprehender can be compared "
+            "with people's share of readings the other way round."
+        )
+        return
+    texts = [f"{row['comprehender']} {_percent(row['found'])}" for row in own.to_dict("records")]
+    best = scores.sort_values("deviance").iloc[0]
+    near = scores[scores["p"] > 0.05]["comprehender"]
+    left = f"do not exclude {join_names(near)}" if len(near) else "exclude every one of them"
+    line = (
+        f"Of unlikely passives people read about {_percent(own['value'].iloc[0], 0)} the other way "
+        f"round, and comprehenders of {world.name} read: {', '.join(texts)}."
+    )
+    if not np.isnan(best["floor"]):
+        line += (
+            f" Nearest to people in all {best['shares']} shares: {best['comprehender']}, deviance "
+            f"{best['deviance']:.1f}, where the true shares would have {best['floor']:.0f} on "
+            f"average; the shares {left}."
+        )
+    yield line
+
+
+def _describe_differences(people: pd.DataFrame) -> Iterator[str]:
+    """Say what share of disagreement is with oneself."""
+    own = people[(people["measure"] == "w/b") & people["found"].notna()]
+    if len(own):
+        texts = [f"{row['comprehender']} {row['found']:.2f}" for row in own.to_dict("records")]
+        yield (
+            f"Of people's disagreement about half is with themselves, w/b {own['value'].iloc[0]}; "
+            f"{', '.join(texts)}. Comprehenders that are one, and copies of it, would have 1."
+        )
+
+
+def _describe_areas(people: pd.DataFrame) -> Iterator[str]:
+    own = people[(people["measure"] == "area") & people["found"].notna()]
+    if len(own) and (own["found"] > own["value"]).all():
+        yield (
+            "All comprehenders tell plausible sentences from their reversals better than people's "
+            "ratings do; beliefs have no noise of rating in them."
+        )
+
+
+def _describe_orders(people: pd.DataFrame) -> Iterator[str]:
+    """Say whether constructions are ordered as they are for people."""
+    own = people[(people["measure"] == "order of not literal") & people["agrees"].notna()]
+    for order, rows in own.groupby("construction", sort=False):
+        agree = rows[rows["agrees"].astype(bool)]["comprehender"]
+        lost = rows[~rows["agrees"].astype(bool)]["comprehender"]
+        said = "all" if lost.empty else ", ".join(agree) if len(agree) else "none"
+        yield f"More non-literal readings of {order}, as for people: {said}."
+
+
+def _describe_list(listed: pd.DataFrame) -> Iterator[str]:
+    """Say what a list of sentences teaches the ideal comprehender."""
+    if listed.empty:
+        yield "The world has no parameters, so what a list of sentences teaches is not computed."
+        return
+    own = listed[listed["construction"] == "any"]
+    texts = []
+    for learns, rows in own.groupby("learns", sort=False):
+        first, last = rows["not_literal"].iloc[0], rows["not_literal"].iloc[-1]
+        texts.append(f"{_percent(first)} to {_percent(last)} if it learns of {learns}")
+    low, high = own["share"].iloc[0], own["share"].iloc[-1]
+    yield (
+        f"More implausible sentences in the list ({_percent(low, 0)} to {_percent(high, 0)}) make "
+        "people read more literally; the ideal comprehender's non-literal readings go from "
+        f"{', '.join(texts)}. Networks do not learn while they listen: for them the list makes "
+        "no difference."
+    )
+
+
+def _describe_fit(tables: Mapping[str, pd.DataFrame], world: World) -> Iterator[str]:
+    """Say which values are likeliest, and which of them the human table determines."""
+    fit = tables["fit"][tables["fit"]["identified"] != "not fitted"]
+    values = ",".join(f"{name}={world.parameters[name]:g}" for name in fit["parameter"])
+    yield f"Likeliest values given these shares: {world.name}:{values}."
+    said = []
+    for row in fit.to_dict("records"):
+        low, high = row["low"], row["high"]
+        bounds = {
+            "yes": f"{low:.3g} to {high:.3g}",
+            "from above": f"at most {high:.3g}",
+            "from below": f"at least {low:.3g}",
+            "no": "not identified, no value in its range is excluded",
+        }
+        said.append(f"{row['parameter']} {bounds[row['identified']]}")
+    few = f"{len(fit)} parameters, {len(tables['fit_shares'])} shares"
+    yield f"What the shares determine of them (95 %, {few}): {'; '.join(said)}."
+
+
+def _describe_others(people: pd.DataFrame) -> Iterator[str]:
+    """Say what is not comparable, and why."""
+    own = people[people["comparable"] == "no"].drop_duplicates(["source", "measure"])
+    texts = [f"{row['measure']} ({row['source']}: {row['note']})" for row in own.to_dict("records")]
+    yield f"Not comparable: {'; '.join(texts)}."

@@ -1,0 +1,89 @@
+"""Exact beliefs about one unit after another, given the words so far and a probe.
+
+`World.true_beliefs` and `World.literal_beliefs` are these, of a listener who expects noise and of
+one who does not.
+"""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from equivocal.errors import UserError, check_known, join_names
+from equivocal.world.corpus import Corpus
+from equivocal.world.errors import ImpossibleSentenceError
+from equivocal.world.parsing import Utterance
+from equivocal.world.prefixes import NO_NODE
+from equivocal.world.queries import Queries
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from equivocal.world.world import World
+
+__all__ = ["compute_beliefs"]
+
+
+def compute_beliefs(
+    everything: Corpus, text: str | Utterance, role: str | None, filler: str | None, *, exact: bool
+) -> "pd.Series[float]":
+    """Compute the beliefs of a listener who expects `everything` with its probabilities.
+
+    Parameters
+    ----------
+    everything : Corpus
+        Whatever is said in a world, with noise or without.
+    text : str or Utterance
+        The words so far.
+    role, filler : str, optional
+        The probe: one of the two.
+    exact : bool
+        Whether `everything` is enumerated, or else a sample.
+    """
+    import pandas as pd
+
+    world = everything.world
+    utterance = world.parse(text)
+    node = everything.tree.find([tuple(pair) for pair in world.encode(utterance).tolist()])
+    if node == NO_NODE:
+        literal = everything is not world.all_derivations
+        raise ImpossibleSentenceError(_explain_unheard(world.name, utterance, exact, literal))
+    pair = everything.queries.find(node, _find_probe(world, everything.queries, role, filler))
+    if pair is None:
+        asked = everything.queries.list_probes(node)
+        raise ImpossibleSentenceError(
+            f"{role or filler!r} is never asked after {str(utterance)!r} in world "
+            f"{world.name!r}; what is asked there: {join_names(asked)}."
+        )
+    (beliefs,) = everything.queries.targets(slice(pair, pair + 1))
+    return pd.Series(beliefs, index=pd.Index(world.units, name="unit"), name=role or filler)
+
+
+def _explain_unheard(name: str, utterance: Utterance, exact: bool, literal: bool) -> str:
+    """Explain why there is no belief about words that never begin a sentence."""
+    heard = repr(str(utterance))
+    if not exact:
+        return (
+            f"no sentence sampled from world {name!r} begins with {heard}; it may be possible all "
+            "the same, but what is true of it is not known."
+        )
+    if literal:
+        return (
+            f"without noise nothing in world {name!r} begins with {heard}, so there is no literal "
+            "belief about it; `true_beliefs` tells what was meant."
+        )
+    return (
+        f"nothing that happens in world {name!r} begins with {heard}, so there is no true belief "
+        "about it; a trained network can still be asked."
+    )
+
+
+def _find_probe(world: "World", queries: Queries, role: str | None, filler: str | None) -> int:
+    """Find the number of a probe in the world's queries; -1 for one that is never asked."""
+    if (role is None) == (filler is None):
+        raise UserError("ask with a role or with filler=, one of the two.")
+    if role is None:
+        units = world.find_filler_units("" if filler is None else filler)
+        fits = (queries.probe_units == units).all(axis=1)
+        return int(np.argmax(fits)) if fits.any() else -1
+    check_known(role, world.roles, "role", f"world {world.name!r}: ")
+    return world.roles.index(role)

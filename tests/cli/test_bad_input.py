@@ -1,0 +1,77 @@
+"""Bad trials and bad noise: one sentence each, exit code 2, and earlier results stay."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.cli.test_cli import fails
+from tests.world.test_noise import EXCHANGE, TINY
+
+
+def make_trials(folder: Path, answer: np.ndarray) -> None:
+    """Eight participants answer about six items once each."""
+    person, item = np.divmod(np.arange(48), 6)
+    pd.DataFrame({"participant": person, "item": item, "answer": answer}).to_csv(
+        folder / "data.csv", index=False
+    )
+    x = [0.1, 0.7, 0.3, 0.9, 0.5, 0.2]
+    pd.DataFrame({"item": range(6), "surprise": x}).to_csv(folder / "measures.csv", index=False)
+
+
+RANDOM = np.random.default_rng(0).integers(0, 2, 48).astype(float)
+ANSWERS = {
+    "other than 0 and 1": (RANDOM * 2, "the response is 2 in line"),
+    "separated": (
+        np.tile([0, 1, 0, 1, 1, 0], 8),
+        "separates the answers|every item has one answer",
+    ),
+    "items without variance": (np.tile([0, 1, 1, 0, 1, 0], 8), "every item has one answer in all"),
+    "no variance at all": (np.ones(48), "is 1 in every trial"),
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_answers_that_no_logistic_model_can_take(name: str, tmp_path: Path) -> None:
+    answer, message = ANSWERS[name]
+    make_trials(tmp_path, answer)
+    before = tmp_path / "out" / "compare.csv"
+    before.parent.mkdir()
+    before.write_text("earlier")
+    (tmp_path / "out" / "compare.toml").write_text("")
+    given = ["--measures", "measures.csv", "--family", "binomial", "--out", "out"]
+    said = fails("compare", "data.csv", *given, cwd=tmp_path)
+    assert any(part in said for part in message.split("|")), said
+    assert before.read_text() == "earlier"
+
+
+def test_separation_by_a_measure(tmp_path: Path) -> None:
+    """Answers vary within every item, and a control of trials decides them all."""
+    make_trials(tmp_path, RANDOM)
+    data = pd.read_csv(tmp_path / "data.csv").assign(speed=RANDOM + 3)
+    data.to_csv(tmp_path / "data.csv", index=False)
+    given = ["--measures", "measures.csv", "--family", "binomial", "--control", "speed"]
+    said = fails("compare", "data.csv", *given, "--out", "out", cwd=tmp_path)
+    assert "speed separates the answers" in said
+    assert not (tmp_path / "out" / "compare.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("noise", "message"),
+    [
+        (EXCHANGE.replace("0.1", "1.5"), "a probability is at most 1, got 1.5; lower it."),
+        (EXCHANGE.replace("0.1", "0.5"), "leaves no listener a way to tell"),
+        (EXCHANGE.replace("[noise.slip]", "[noise]"), "write [noise.NAME], such as [noise.slip]"),
+        (
+            EXCHANGE + '[noise.lost]\ndelete = "by"\nprobability = 0.95\n',
+            "sums to 1.05 (slip 0.1, lost 0.95), and at most 1",
+        ),
+    ],
+)
+def test_noise_that_cannot_be(noise: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "my.toml").write_text(TINY + noise)
+    assert message in fails("world", "check", "my.toml", cwd=tmp_path)
+    said = fails("people", "--world", "my.toml", "--networks", "0", "--out", "out", cwd=tmp_path)
+    assert message in said
+    assert not (tmp_path / "out").exists()

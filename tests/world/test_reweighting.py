@@ -1,0 +1,40 @@
+"""Weights for other values of parameters are those of the world loaded with them."""
+
+import numpy as np
+import pytest
+
+from equivocal.errors import UserError
+from equivocal.world import Reweighting, World
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("both_ways", {"rare": 0.3, "exchange": 0.2, "insertion": 0.05}),
+        ("slips", {"rare": 0.03, "slip": 0.1}),
+    ],
+)
+def test_weights_are_those_of_the_loaded_world(name: str, values: dict[str, float]) -> None:
+    found = Reweighting(World.load(name)).compute_weights(values)
+    np.testing.assert_allclose(found, World.load(name, **values).all_derivations.weight, rtol=1e-9)
+
+
+def test_the_ends_of_a_range_are_approached() -> None:
+    """Without noise its derivations would vanish; they stay, with next to no weight."""
+    world = World.load("both_ways", exchange=0)
+    reweighting = Reweighting(world)
+    assert len(reweighting.world.all_derivations) > len(world.all_derivations)
+    found = reweighting.compute_weights({"exchange": 0.0})
+    assert found.sum() == pytest.approx(1)
+    assert len(found) == len(reweighting.world.all_derivations)
+
+
+def test_noise_is_told_from_events() -> None:
+    found = Reweighting(World.load("both_ways")).noise_parameters
+    assert found == ("exchange", "deletion", "insertion", "case")
+    assert Reweighting(World.load("slips", slip=0)).noise_parameters == ("slip",)
+
+
+def test_worlds_without_parameters_are_refused(paper: World) -> None:
+    with pytest.raises(UserError, match="world 'paper' has no parameters to vary"):
+        Reweighting(paper)
