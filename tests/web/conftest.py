@@ -15,11 +15,9 @@ from equivocal.world import World
 
 pytest.importorskip("starlette", reason="the page needs the extra `web`")
 
-# enough training to know who eats what; the samplers' sizes are those of the other small tests
+# enough training to know who eats what
 TRAINING = TrainingSettings(networks=1, sentences=600, epochs=20, hidden=20, gestalt=20)
-SETTINGS = AskSettings(
-    kept_steps=(0, 4, 17), path_particles=20, particles=40, tolerance=0.05, training={}
-)
+SETTINGS = AskSettings(kept_steps=(0, 4, 17), tolerance=0.05, training={})
 
 
 def _source(folder: Path) -> Source:

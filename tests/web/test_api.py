@@ -201,11 +201,11 @@ def test_other_names_are_not_answered(server: str) -> None:
 
 def test_faults_of_ours_show_no_traceback(server: str, mind: Comprehender) -> None:
     """A mind that lost a layer: the client learns nothing of paths or code."""
-    kept = mind._network.weights.pop("query.hidden_bias")
+    kept = mind._listeners[0].network.weights.pop("query.hidden_bias")
     try:
         status, body, headers = get(server, "/api/comprehend", sentence="the woman")
     finally:
-        mind._network.weights["query.hidden_bias"] = kept
+        mind._listeners[0].network.weights["query.hidden_bias"] = kept
     assert status == 500
     assert body == {"error": "something went wrong here; the server's log says what."}
     assert headers["X-Frame-Options"] == "DENY"

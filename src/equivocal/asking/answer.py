@@ -5,13 +5,14 @@ keys are a public interface: do not rename them.
 """
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import isnan
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from equivocal.asking.network import Floats
+from equivocal.asking.beliefs import Floats
 from equivocal.errors import UserError, check_known
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["TOP", "Answer", "Belief"]
 
 TOP = 4  # fillers of a role that are listed unless more are asked for
+NOTABLE = 0.05  # a filler of at least this exact probability is listed, believed or not
 BELIEFS = ("mle", "bayes", "low", "high", "truth")
 
 
@@ -67,6 +69,8 @@ class Answer:
     epistemic: Floats  # (word, role): the epistemic part of `entropy`
     semantic_update: Floats  # (word,)
     indicated: dict[str, str] = field(default_factory=dict)  # role → word, by word order
+    verbs: dict[str, str] = field(default_factory=dict)  # action → how it is said
+    networks: tuple["Answer", ...] = ()  # what each network says alone
 
     def __repr__(self) -> str:
         return f"<Answer to {self.sentence!r}: {self.summary}>"
@@ -83,10 +87,20 @@ class Answer:
 
     @property
     def summary(self) -> str:
-        """The reading of the whole sentence and the uncertainty about it, in plain words."""
+        """The reading of the whole sentence, its rival and what is undecided, in two lines."""
+        return self.summarise()
+
+    def summarise(self, position: int = -1) -> str:
+        """Return the reading after a word, its rival and what is undecided, in two lines.
+
+        Parameters
+        ----------
+        position : int
+            Of the word, from 0; -1 is the last.
+        """
         from equivocal.asking.summary import summarise
 
-        return summarise(self)
+        return summarise(self, self._check_position(position))
 
     @property
     def uncertainty(self) -> Floats:
@@ -98,6 +112,18 @@ class Answer:
         """The epistemic share of `uncertainty` after each word; 0 where there is none."""
         total, epistemic = self.uncertainty, self.epistemic.mean(axis=1)
         return np.asarray(np.divide(epistemic, total, out=np.zeros_like(total), where=total > 0))
+
+    @property
+    def between(self) -> Floats:
+        """The part of the epistemic uncertainty after each word that lies between networks.
+
+        In nats, averaged over roles; the rest lies within the networks, in the weights of their
+        last layers.
+        """
+        if not self.networks:
+            return np.zeros_like(self.uncertainty)
+        within = np.mean([one.epistemic for one in self.networks], axis=(0, 2))
+        return np.asarray(np.maximum(self.epistemic.mean(axis=1) - within, 0))
 
     def is_possible(self, position: int) -> bool | None:
         """Return whether the words up to a position begin a sentence about some event of the world.
@@ -118,7 +144,8 @@ class Answer:
         """Return the fillers believed most after a word.
 
         A heard word that could be a participant is listed for every such role, believed or not:
-        whether the pizza eats is the question.
+        whether the pizza eats is the question. So are the most probable fillers of at least 5 %,
+        as many as are believed.
 
         Parameters
         ----------
@@ -127,16 +154,37 @@ class Answer:
         role : str
             One of `roles`.
         top : int
-            How many fillers are listed.
+            How many of them are listed.
         """
         r, position = self.roles.index(role), self._check_position(position)
         strength = np.maximum(self.mle[position, r], self.bayes[position, r])
-        order = np.argsort(-np.where(self.candidates[r], strength, -1), kind="stable")
-        best = [self.fillers[f] for f in order[: min(top, self.candidates[r].sum())]]
+        best = self._find_largest(strength, r, top)
         if role in self.participants:
             heard = (part.word for part in self.heard.constituents[: position + 1])
             best += [word for word in heard if self.considers(role, word)]
+        truth = self.truth[position, r]
+        best += [
+            filler
+            for filler in self._find_largest(truth, r, top)
+            if truth[self._places[filler]] >= NOTABLE
+        ]
         return [self._get_belief(position, r, filler) for filler in dict.fromkeys(best)]
+
+    def _find_largest(self, values: NDArray[Any], r: int, top: int) -> list[str]:
+        """Return the candidates of a role with the largest values, the earliest of equals."""
+        considered = np.flatnonzero(self.candidates[r])
+        order = np.argsort(-values[considered], kind="stable")[:top]
+        return [self.fillers[f] for f in considered[order]]
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {filler: place for place, filler in enumerate(self.fillers)}
+
+    @cached_property
+    def _said(self) -> list[set[str]]:
+        """The words heard up to each position."""
+        words = [part.word for part in self.heard]
+        return [set(words[: size + 1]) for size in range(len(words))]
 
     def belief(self, position: int, role: str, filler: str) -> Belief:
         """Return the belief that one filler has one role after a word.
@@ -170,13 +218,15 @@ class Answer:
     def considers(self, role: str, filler: str) -> bool:
         """Return whether a filler is a candidate for a role."""
         r = self.roles.index(role)
-        return filler in self.fillers and bool(self.candidates[r, self.fillers.index(filler)])
+        return filler in self._places and bool(self.candidates[r, self._places[filler]])
 
     def _get_belief(self, position: int, r: int, filler: str) -> Belief:
-        at = position, r, self.fillers.index(filler)
-        mle, bayes, low, high, truth = (float(getattr(self, name)[at]) for name in BELIEFS)
-        said = any(part.word == filler for part in self.heard.constituents[: position + 1])
-        return Belief(filler, mle, bayes, low, high, None if isnan(truth) else truth, said)
+        at = position, r, self._places[filler]
+        mle, bayes, low, high = (
+            array.item(at) for array in (self.mle, self.bayes, self.low, self.high)
+        )
+        truth = None if isnan(truth := self.truth.item(at)) else truth
+        return Belief(filler, mle, bayes, low, high, truth, filler in self._said[position])
 
     def to_dict(self, top: int = TOP) -> dict[str, Any]:
         """Return the answer as plain lists, strings and numbers, as JSON has them.
@@ -189,29 +239,49 @@ class Answer:
         if not isinstance(top, int) or top < 1:
             raise UserError(f"top must be a whole number of fillers, 1 or more, got {top!r}.")
         named = ("sentence", "world", "network", "prior_variance", "step", "time")
+        listed = self._choose_fillers(top)
+        words = [
+            {**word, "possible": self.is_possible(position), "summary": self.summarise(position)}
+            for position, word in enumerate(self._list_words(listed))
+        ]
         return {
             **{name: getattr(self, name) for name in named},
-            "words": self._list_words(top),
+            "words": words,
             "indicated": self.indicated,
-            "summary": self.summary,
+            "summary": words[-1]["summary"],
+            "networks": [
+                {"network": one.network, "time": one.time, "words": one._list_words(listed)}
+                for one in self.networks
+            ],
         }
 
-    def _list_words(self, top: int) -> list[dict[str, Any]]:
+    def _choose_fillers(self, top: int) -> list[dict[str, list[str]]]:
+        """Choose what is listed for each word and role."""
+        return [
+            {
+                role: [belief.filler for belief in self.beliefs(position, role, top)]
+                for role in self.roles
+            }
+            for position in range(len(self.heard))
+        ]
+
+    def _list_words(self, listed: list[dict[str, list[str]]]) -> list[dict[str, Any]]:
         measures = (self.semantic_update, self.uncertainty, self.epistemic.mean(axis=1))
         return [
             {
                 "word": part.text,
-                "possible": self.is_possible(position),
                 "roles": {
-                    role: [belief._asdict() for belief in self.beliefs(position, role, top)]
-                    for role in self.roles
+                    role: [
+                        self._get_belief(position, r, filler)._asdict() for filler in by_role[role]
+                    ]
+                    for r, role in enumerate(self.roles)
                 },
                 "semantic_update": update,
                 "entropy": entropy,
                 "epistemic": epistemic,
             }
-            for position, (part, update, entropy, epistemic) in enumerate(
-                zip(self.heard, *(values.tolist() for values in measures), strict=True)
+            for position, (part, by_role, update, entropy, epistemic) in enumerate(
+                zip(self.heard, listed, *(values.tolist() for values in measures), strict=True)
             )
         ]
 
