@@ -4,14 +4,16 @@ Everything that arrives is bounded here, before any work is done. `equivocal.web
 the models into the OpenAPI description, so a new field needs to be added here alone.
 """
 
-from typing import Annotated, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, ValidationError
-from starlette.datastructures import QueryParams
 
 from equivocal.asking.answer import TOP
 from equivocal.asking.examples import Example
 from equivocal.errors import UserError, explain_validation, join_names
+
+if TYPE_CHECKING:
+    from starlette.datastructures import QueryParams
 
 MOST_CHARACTERS = 300
 MOST_FILLERS = 20
@@ -117,7 +119,7 @@ class Error(Message):
 AnyQuestion = TypeVar("AnyQuestion", bound=Question)
 
 
-def read_question(kind: type[AnyQuestion], query: QueryParams) -> AnyQuestion:
+def read_question(kind: type[AnyQuestion], query: "QueryParams") -> AnyQuestion:
     """Check a query, and name the first mistake in it in one sentence."""
     given = dict(query.items())
     if len(given) != len(query.multi_items()):

@@ -38,7 +38,7 @@ from equivocal.world.lexicon import Lexicon, build_lexicon, name_role_unit
 from equivocal.world.loading import find_world, parse_world_file
 from equivocal.world.noise import add_noise
 from equivocal.world.noise_checks import describe_indistinct
-from equivocal.world.parsing import Parser, Utterance
+from equivocal.world.parsing import Parser, Spellings, Utterance
 from equivocal.world.prefixes import NO_NODE
 from equivocal.world.queries import PLUS, Queries
 from equivocal.world.schema import WorldFile
@@ -288,6 +288,10 @@ class World:
         grammar = self.grammar
         usual = map_markers_to_words(grammar, self.lexicon, grammar.plain_constructions)
         return Parser(self.file, usual, self.source)
+
+    def list_spellings(self) -> Spellings:
+        """Return every spelling that `parse` understands."""
+        return self._parser.list_spellings()
 
     def parse(self, text: str | Utterance) -> Utterance:
         """Parse a sentence or the beginning of one, in any order of words.

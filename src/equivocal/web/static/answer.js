@@ -1,28 +1,37 @@
-// answer.js: the section of one sentence: its words as buttons, its picture, and a table for
-// screen readers.
+// answer.js: the section of one sentence: what is read, its words as buttons, its picture, and a
+// table for screen readers.
 
 import { html } from "./dom.js";
-import { percent } from "./format.js";
+import { percent, unbroken } from "./format.js";
 import { colours, measure, unit } from "./look.js";
 import { slide } from "./motion.js";
+import { path } from "./path.js";
 import { headingOf, picture } from "./picture.js";
 
-const NARROWEST_WORD = 42; // below this a long sentence scrolls within its frame
+const NARROWEST_WORD = 58; // below this a long sentence scrolls within its frame
+const WIDEST_WORD = 170;
+const SMALLEST = 0.72; // rem
 
 export function createAnswer(index, choose) {
   const title = html("h3", { class: "unseen", id: `answer-${index}` });
+  const headline = html("p", { class: "headline" });
+  const behind = html("p", { class: "behind" });
   const words = html("ol", { class: "words", id: index ? `words-${index}` : "words" });
   const frame = html("div", { class: "frame" }, words);
   const numbers = html("div", { class: "unseen" });
   const section = html("section", { class: "answer card", "data-sentence": index,
-    "aria-labelledby": title.id }, title, frame, numbers);
+    "aria-labelledby": title.id },
+    title, html("div", { class: "summary", "aria-live": "polite" }, headline, behind), frame, numbers);
   let drawn = null;
 
   function show(answer, position, common, moving) {
     const at = Math.min(position, answer.words.length - 1);
     title.textContent = answer.sentence;
+    const [first, ...others] = summaryOf(answer, at);
+    headline.textContent = first;
+    behind.textContent = others.join(" ");
     fillWords(words, answer, at, choose);
-    const wide = Math.max(frame.clientWidth, NARROWEST_WORD * unit() * answer.words.length);
+    const wide = Math.max(frame.clientWidth, columnOf(answer.words) * unit() * answer.words.length);
     words.style.width = `${wide}px`;
     words.style.fontSize = `${typeSize(answer.words, wide / unit() / answer.words.length)}rem`;
     const fresh = picture(answer, at, { colours: colours(), unit: unit(), width: wide,
@@ -32,9 +41,19 @@ export function createAnswer(index, choose) {
     if (moving) slide(drawn, fresh);
     drawn = fresh;
     numbers.replaceChildren(table(answer, at));
+    reveal(frame, words.children[at]);
   }
 
-  return { section, show };
+  // The belief along sampler time, above the picture; without answers, nothing.
+  function showPath(answers, { position, step }) {
+    section.querySelector(".path")?.remove();
+    if (!answers) return;
+    const at = Math.min(position, answers[0].words.length - 1);
+    const chart = path(answers, at, step, { colours: colours(), unit: unit(), width: frame.clientWidth });
+    if (chart) frame.before(chart);
+  }
+
+  return { section, show, showPath };
 }
 
 // What pictures side by side have in common: the scales of their lines, and room for the longest
@@ -53,11 +72,30 @@ export function shared(answers) {
   };
 }
 
+// Scrolls the frame of a long sentence, and nothing else, until a word is in it.
+function reveal(frame, item) {
+  const [left, right] = [item.offsetLeft, item.offsetLeft + item.offsetWidth];
+  if (left < frame.scrollLeft) frame.scrollLeft = left;
+  else if (right > frame.scrollLeft + frame.clientWidth) frame.scrollLeft = right - frame.clientWidth;
+}
+
+// The sentences that sum up the beliefs after a word, the reading first.
+export function summaryOf(answer, position) {
+  const text = answer.words[position].summary ?? answer.summary;
+  return unbroken(text).split(/(?<=[.!?]) (?=[A-Z“])/);
+}
+
+const widestPart = (words) => Math.max(...words.flatMap((entry) =>
+  entry.word.split(" ").map((part) => measure(part, 16, 700))));
+
+// A column has room for the longest part of a word, in small type.
+function columnOf(words) {
+  return Math.max(NARROWEST_WORD, Math.min(WIDEST_WORD, SMALLEST * widestPart(words) + 18));
+}
+
 // As large as the longest part of a word allows, down to what can still be read.
 function typeSize(words, column) {
-  const parts = words.flatMap((entry) => entry.word.split(" "));
-  const widest = Math.max(...parts.map((part) => measure(part, 16, 700)));
-  return Math.max(0.66, Math.min(1, (column - 14) / widest));
+  return Math.max(SMALLEST, Math.min(1, (column - 18) / widestPart(words)));
 }
 
 // Buttons of an unchanged sentence stay, and with them the focus.
@@ -70,10 +108,7 @@ function fillWords(list, answer, position, choose) {
       html("li", {}, html("button", { type: "button", click: () => choose(i) }, word))));
   }
   list.querySelectorAll("button").forEach((button, i) => {
-    if (i === position) {
-      button.setAttribute("aria-current", "step");
-      button.scrollIntoView({ block: "nearest", inline: "nearest" });
-    }
+    if (i === position) button.setAttribute("aria-current", "step");
     else button.removeAttribute("aria-current");
     const { possible } = answer.words[i];
     button.classList.toggle("ahead", i > position);

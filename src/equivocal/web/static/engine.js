@@ -1,0 +1,1 @@
+export function loadEngine() { return null; }

@@ -1,0 +1,42 @@
+// tensors.js: reads the arrays of a safetensors file, 16-bit numbers included.
+
+const HEAD = 8; // bytes of the header's length
+
+// { name: { shape, data } } of the bytes of a file; `data` is a typed array.
+export function readTensors(bytes) {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const size = Number(view.getBigUint64(0, true));
+  const header = JSON.parse(new TextDecoder().decode(bytes.subarray(HEAD, HEAD + size)));
+  const tensors = { metadata: header.__metadata__ ?? {} };
+  for (const [name, { dtype, shape, data_offsets: [from, to] }] of Object.entries(header)) {
+    if (name === "__metadata__") continue;
+    tensors[name] = { shape, data: readNumbers(dtype, bytes.slice(HEAD + size + from, HEAD + size + to)) };
+  }
+  return tensors;
+}
+
+const KINDS = { F64: Float64Array, F32: Float32Array, I32: Int32Array, I16: Int16Array, I8: Int8Array,
+  U8: Uint8Array, U16: Uint16Array, I64: BigInt64Array };
+
+function readNumbers(dtype, bytes) {
+  if (dtype === "F16") return Float32Array.from(new Uint16Array(bytes.buffer), halfToNumber);
+  if (!KINDS[dtype]) throw new Error(`Numbers of the kind ${dtype} cannot be read.`);
+  return new KINDS[dtype](bytes.buffer);
+}
+
+// IEEE 754 binary16: sign, 5 bits of exponent, 10 of fraction.
+function halfToNumber(bits) {
+  const sign = bits & 0x8000 ? -1 : 1;
+  const exponent = (bits >> 10) & 0x1f;
+  const fraction = bits & 0x3ff;
+  if (exponent === 0) return sign * fraction * 2 ** -24;
+  if (exponent === 31) return fraction ? NaN : sign * Infinity;
+  return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
+}
+
+export function decodeBase64(text) {
+  const letters = atob(text);
+  const bytes = new Uint8Array(letters.length);
+  for (let i = 0; i < letters.length; i += 1) bytes[i] = letters.charCodeAt(i);
+  return bytes;
+}
