@@ -15,12 +15,12 @@ loopback server through its visitors' browsers (DNS rebinding). They have a time
 
 import signal
 import threading
+from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import resources
 
 from starlette.applications import Starlette
-from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
@@ -46,6 +46,7 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
+MOST_RECALLED = 1_000  # answers of some 20 kB
 SECONDS = 5.0  # for one answer; it takes milliseconds
 STATIC = resources.files("equivocal.web") / "static"
 FAULTS = {  # of ours; the traceback is in the server's log, not in the answer
@@ -74,7 +75,9 @@ def create_app(comprehender: Comprehender, *, hosts: tuple[str, ...] = LOOPBACK_
     async def comprehend(request: Request) -> Response:
         question = read_question(ListQuestion, request.query_params)
         with limit_time(SECONDS):
-            return JSONResponse(answer(question).to_dict(question.top))
+            response = JSONResponse(answer(question).to_dict(question.top))
+        recalled.keep(request.scope["query_string"], response)
+        return response
 
     async def tabulate(request: Request) -> Response:
         question = read_question(Question, request.query_params)
@@ -90,6 +93,7 @@ def create_app(comprehender: Comprehender, *, hosts: tuple[str, ...] = LOOPBACK_
             question.sentence, prior_variance=question.prior_variance, step=question.step
         )
 
+    recalled = Recall()
     app = Starlette(
         routes=[
             Route("/", _send_page),
@@ -104,7 +108,7 @@ def create_app(comprehender: Comprehender, *, hosts: tuple[str, ...] = LOOPBACK_
         exception_handlers={UserError: _explain, HTTPException: _explain}
         | dict.fromkeys(FAULTS, _report_fault),
     )
-    return Guard(app, hosts)  # outside, so that answers to faults of ours are guarded too
+    return Guard(app, hosts, recalled)  # outside, so that answers to faults of ours are guarded too
 
 
 async def _send_page(_: Request) -> Response:
@@ -123,11 +127,39 @@ async def _report_fault(_: Request, error: Exception) -> Response:
     return JSONResponse({"error": message}, status)
 
 
-class Guard:
-    """An application that refuses other host names and adds `HEADERS` to every response."""
+class Recall:
+    """The latest answers of `/api/comprehend`, by the query as it was sent."""
 
-    def __init__(self, app: ASGIApp, hosts: tuple[str, ...]) -> None:
-        self._app, self._hosts = app, hosts
+    path = "/api/comprehend"
+
+    def __init__(self, most: int = MOST_RECALLED) -> None:
+        self._most = most
+        self._kept: OrderedDict[bytes, Response] = OrderedDict()
+
+    def keep(self, query: bytes, response: Response) -> None:
+        """Keep an answer, and forget the one that was asked for longest ago."""
+        self._kept[query] = response
+        if len(self._kept) > self._most:
+            self._kept.popitem(last=False)
+
+    def find(self, scope: Scope) -> Response | None:
+        """Find the answer to a request."""
+        if scope["path"] != self.path or scope["method"] != "GET":
+            return None
+        found = self._kept.get(scope["query_string"])
+        if found is not None:
+            self._kept.move_to_end(scope["query_string"])
+        return found
+
+
+class Guard:
+    """An application that refuses other host names and adds `HEADERS` to every response.
+
+    What has been answered before is answered from `recalled`, without passing through the routes.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: tuple[str, ...], recalled: Recall) -> None:
+        self._app, self._hosts, self._recalled = app, hosts, recalled
         self._added = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -144,12 +176,14 @@ class Guard:
                 message["headers"] = [*message["headers"], *added]
             await send(message)
 
-        app = self._app if self._has_known_host(Headers(scope=scope)) else REFUSAL
+        known = self._has_known_host(scope)
+        app = (self._recalled.find(scope) or self._app) if known else REFUSAL
         await app(scope, receive, send_guarded)
 
-    def _has_known_host(self, headers: Headers) -> bool:
-        name, _, port = headers.get("host", "").rpartition(":")
-        host = name if name and port.isdecimal() else headers.get("host", "")
+    def _has_known_host(self, scope: Scope) -> bool:
+        given = b"".join(value for name, value in scope["headers"] if name == b"host").decode("latin-1")
+        name, _, port = given.rpartition(":")
+        host = name if name and port.isdecimal() else given
         return "*" in self._hosts or host.lower() in self._hosts
 
 
