@@ -20,9 +20,10 @@ export const panelHeight = (rows) => HEAD + ROW * rows;
 export function panel(answer, position, role, width, colours) {
   const beliefs = answer.words[position].roles[role];
   const names = answer.words.flatMap((entry) => entry.roles[role].map((each) => each.filler));
-  const widest = Math.max(...names.map((name) => measure(name, 13, 700)));
-  const label = Math.min(widest + 8, 0.42 * width);
-  const room = { label, bar: Math.max(8, width - label - NUMBER) };
+  const size = width < 260 ? 12 : 13;
+  const widest = Math.max(...names.map((name) => measure(name, size, 700)));
+  const label = Math.min(widest + 8, 0.37 * width);
+  const room = { label, size, bar: Math.max(8, width - label - NUMBER) };
   return svg("g", { class: "role" },
     ...head(answer, role, beliefs, width, colours),
     ...beliefs.map((belief, i) => row(belief, role, HEAD + ROW * i, room, colours)));
@@ -59,7 +60,8 @@ function row(belief, role, y, room, colours) {
   return svg("g", { class: "row", "data-key": `${role} ${belief.filler}`, "data-y": y,
     transform: `translate(0 ${y})` },
     svg("title", {}, spoken(belief, role)),
-    svg("text", { y: 16.5, "font-weight": weight }, fit(belief.filler, room.label - 6, 13, weight)),
+    svg("text", { y: 16.5, "font-size": room.size, "font-weight": weight },
+      fit(belief.filler, room.label - 6, room.size, weight)),
     svg("rect", { x: at(0), y: 1, width: room.bar, height: 2 * BAR + 1, fill: colours.track }),
     bar("mle", 1), bar("bayes", 2 + BAR), ...interval(at(belief.low), at(belief.high), 17, colours),
     ...(belief.truth === null ? [] : mark(at(belief.truth), colours)),
