@@ -10,22 +10,27 @@ export function setUpStory(worlds, current, turn) {
   const world = worlds.find(({ name }) => name === STORY.world);
   const open = (chapter) => turn(chapter === null ? { chapter }
     : { ...STORY, step: CHAPTERS[chapter].step(world), prior: world.prior_variance, chapter });
+  const end = () => {
+    if (byId("story").contains(document.activeElement)) byId("tell").focus(); // it is about to vanish
+    open(null);
+  };
   const by = (distance) => {
     const chapter = current() + distance;
-    if (chapter >= 0) open(chapter < CHAPTERS.length ? chapter : null);
+    if (chapter >= CHAPTERS.length) end();
+    else if (chapter >= 0) open(chapter);
   };
   byId("story-steps").append(...CHAPTERS.map(({ name }, i) => html("li", {},
     html("button", { type: "button", click: () => open(i) }, name))));
   byId("tell").addEventListener("click", () => { open(0); byId("story-on").focus(); });
   byId("story-back").addEventListener("click", () => by(-1));
   byId("story-on").addEventListener("click", () => by(1));
-  byId("story-end").addEventListener("click", () => { open(null); byId("tell").focus(); });
+  byId("story-end").addEventListener("click", end);
   document.addEventListener("keydown", (event) => {
     const plain = !event.altKey && !event.ctrlKey && !event.metaKey && !event.shiftKey;
     if (current() === null || !plain || event.target.closest?.("input, select, .words")) return;
     const distance = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (distance) by(distance);
-    else if (event.key === "Escape") open(null);
+    else if (event.key === "Escape") end();
     else return;
     event.preventDefault();
     event.stopImmediatePropagation(); // the same keys step through the words
