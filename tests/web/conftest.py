@@ -46,7 +46,7 @@ def running(mind: Comprehender, bound: socket.socket, host: str) -> Iterator[Non
 
     from equivocal.web.serving import configure_server
 
-    served = uvicorn.Server(configure_server(mind, host))
+    served = uvicorn.Server(configure_server([mind], host))
     thread = threading.Thread(target=served.run, kwargs={"sockets": [bound]}, daemon=True)
     thread.start()
     while not served.started:

@@ -191,4 +191,4 @@ def serve(
     shown = f"[{host}]" if ":" in host else host
     out.print(f"the page is at http://{shown}:{number}/ (Ctrl-C ends it)", soft_wrap=True)
     with suppress(KeyboardInterrupt):  # the way to stop it
-        serving.serve(comprehender, bound, host)
+        serving.serve([comprehender], bound, host)

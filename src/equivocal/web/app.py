@@ -4,6 +4,7 @@ GET /                         the page
 GET /static/…                 its parts
 GET /api/health               whether the server is up, and with what
 GET /api/world                words, examples, prior variances and steps to choose from
+GET /api/worlds               the same for every world
 GET /api/comprehend           the answer to `sentence`, as `equivocal ask --json` prints it
 GET /api/comprehend.csv       the same with every filler, as a table
 GET /api/openapi.json         the description of this API
@@ -30,7 +31,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from equivocal import __version__
 from equivocal.asking import Answer, Comprehender
-from equivocal.errors import UserError
+from equivocal.errors import UserError, check_known
 from equivocal.web.description import describe_api, describe_world
 from equivocal.web.schemas import ListQuestion, Question, read_question
 
@@ -55,21 +56,23 @@ FAULTS = {  # of ours; the traceback is in the server's log, not in the answer
 }
 
 
-def create_app(comprehender: Comprehender, *, hosts: tuple[str, ...] = LOOPBACK_NAMES) -> ASGIApp:
-    """Create the whole application for one comprehender.
+def create_app(*comprehenders: Comprehender, hosts: tuple[str, ...] = LOOPBACK_NAMES) -> ASGIApp:
+    """Create the whole application.
 
     Parameters
     ----------
-    comprehender : Comprehender
-        What answers.
+    *comprehenders : Comprehender
+        What answers: one for each world, the one that is asked by default first.
     hosts : tuple of str
         The host names that the server answers to; `*` stands for any.
     """
-    world, name = describe_world(comprehender).model_dump(), comprehender.world.name
+    by_world = {comprehender.world.name: comprehender for comprehender in comprehenders}
+    worlds = [describe_world(comprehender).model_dump() for comprehender in comprehenders]
     fixed = {
-        "/api/health": {"status": "ok", "world": name, "version": __version__},
-        "/api/world": world,
-        "/api/openapi.json": describe_api(comprehender),
+        "/api/health": {"status": "ok", "world": worlds[0]["name"], "version": __version__},
+        "/api/world": worlds[0],
+        "/api/worlds": {"worlds": worlds},
+        "/api/openapi.json": describe_api(comprehenders),
     }
 
     async def comprehend(request: Request) -> Response:
@@ -89,7 +92,9 @@ def create_app(comprehender: Comprehender, *, hosts: tuple[str, ...] = LOOPBACK_
             )
 
     def answer(question: Question) -> Answer:
-        return comprehender.answer(
+        name = worlds[0]["name"] if question.world is None else question.world
+        check_known(name, by_world, "world")
+        return by_world[name].answer(
             question.sentence, prior_variance=question.prior_variance, step=question.step
         )
 
@@ -181,7 +186,9 @@ class Guard:
         await app(scope, receive, send_guarded)
 
     def _has_known_host(self, scope: Scope) -> bool:
-        given = b"".join(value for name, value in scope["headers"] if name == b"host").decode("latin-1")
+        given = b"".join(value for name, value in scope["headers"] if name == b"host").decode(
+            "latin-1"
+        )
         name, _, port = given.rpartition(":")
         host = name if name and port.isdecimal() else given
         return "*" in self._hosts or host.lower() in self._hosts

@@ -61,7 +61,9 @@ def bundle_page(data: dict[str, Any]) -> str:
     }
     for old, new in replaced.items():
         if page.count(old) != 1:
-            raise ValueError(f"index.html has {old!r} {page.count(old)} times, and must have it once.")
+            raise ValueError(
+                f"index.html has {old!r} {page.count(old)} times, and must have it once."
+            )
         page = page.replace(old, new)
     return page
 
@@ -101,7 +103,9 @@ def _wrap_module(name: str, source: str) -> str:
     exported = EXPORT.findall(source)
     body = IMPORT.sub(lambda found: f"const {{{found[1]}}} = {_name(found[2])};\n", source)
     body = EXPORT.sub("", body)
-    left = LEFT_OVER.search(body) or re.search(r"^const \{.*\bas\b.*\} = module_.*", body, re.MULTILINE)
+    left = LEFT_OVER.search(body) or re.search(
+        r"^const \{.*\bas\b.*\} = module_.*", body, re.MULTILINE
+    )
     if left:
         raise ValueError(f"{name} has a line that cannot be bundled: {left[0]!r}.")
     return f"const {_name(name)} = (() => {{\n{body}return {{ {', '.join(exported)} }};\n}})();"

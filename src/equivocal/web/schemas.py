@@ -32,6 +32,7 @@ class Question(Message):
     """The query of `/api/comprehend.csv`."""
 
     sentence: Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS)]
+    world: Annotated[str, Field(max_length=MOST_CHARACTERS)] | None = None
     prior_variance: float | None = None
     step: Annotated[int, Field(ge=0, le=MOST_STEPS)] | Literal["converged"] = "converged"
 
@@ -100,6 +101,12 @@ class World(Message):
     steps: list[Step]
     paper_step: int
     limits: dict[str, int]  # what a question may not exceed
+
+
+class Worlds(Message):
+    """Every world that can be asked about."""
+
+    worlds: list[World]
 
 
 class Health(Message):

@@ -5,6 +5,7 @@ Limits of connections are in `equivocal.web.connections`.
 
 import ipaddress
 import socket
+from collections.abc import Sequence
 
 import uvicorn
 
@@ -47,12 +48,12 @@ def bind_socket(host: str, port: int) -> socket.socket:
     return bound
 
 
-def configure_server(comprehender: Comprehender, host: str) -> uvicorn.Config:
+def configure_server(comprehenders: Sequence[Comprehender], host: str) -> uvicorn.Config:
     """Configure uvicorn: bounded requests, and nothing about the server in the answers."""
     own = f"[{host}]" if ":" in host else host
     names = (*LOOPBACK_NAMES, own) if is_loopback(host) else ("*",)
     return uvicorn.Config(
-        create_app(comprehender, hosts=names),
+        create_app(*comprehenders, hosts=names),
         http=BoundedProtocol,
         ws="none",
         lifespan="off",
@@ -64,6 +65,6 @@ def configure_server(comprehender: Comprehender, host: str) -> uvicorn.Config:
     )
 
 
-def serve(comprehender: Comprehender, bound: socket.socket, host: str) -> None:
-    """Serve a comprehender until the process is interrupted."""
-    uvicorn.Server(configure_server(comprehender, host)).run(sockets=[bound])
+def serve(comprehenders: Sequence[Comprehender], bound: socket.socket, host: str) -> None:
+    """Serve comprehenders, one for each world, until the process is interrupted."""
+    uvicorn.Server(configure_server(comprehenders, host)).run(sockets=[bound])

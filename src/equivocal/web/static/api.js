@@ -12,14 +12,15 @@ const engine = loadEngine();
 
 // The descriptions of all worlds that can be asked about.
 export async function loadWorlds() {
-  return engine ? engine.worlds : [await (await request("api/world")).json()];
+  return engine ? engine.worlds : (await (await request("api/worlds")).json()).worlds;
 }
 
 export async function comprehend(sentence, { world, step, prior }, signal) {
   const key = JSON.stringify([world, sentence, step, prior]);
   if (!kept.has(key)) {
     const answer = engine ? engine.ask(sentence, { world, step, prior, top: TOP })
-      : await (await request(`api/comprehend?${queryOf(sentence, step, prior)}&top=${TOP}`, signal)).json();
+      : await (await request(`api/comprehend?${queryOf(sentence, { world, step, prior, top: TOP })}`,
+        signal)).json();
     kept.set(key, answer);
     if (kept.size > KEPT) kept.delete(kept.keys().next().value);
   }
@@ -28,17 +29,19 @@ export async function comprehend(sentence, { world, step, prior }, signal) {
 
 export async function csvOf({ sentence, world, step, prior_variance: prior }) {
   if (engine) return engine.tabulate(sentence, { world, step, prior });
-  return (await request(`api/comprehend.csv?${queryOf(sentence, step, prior)}`)).text();
+  return (await request(`api/comprehend.csv?${queryOf(sentence, { world, step, prior })}`)).text();
 }
 
 // `window.equivocal.ask` gives the object that `equivocal ask --json` prints.
-window.equivocal = engine
-  ? { ask: (sentence, options) => engine.askRounded(sentence, options), worlds: () => engine.names }
-  : { ask: async (sentence, { step = "converged", prior = null } = {}) =>
-    (await request(`api/comprehend?${queryOf(sentence, step, prior)}`)).json() };
+window.equivocal = {
+  ask: engine ? (sentence, options) => engine.askRounded(sentence, options)
+    : async (sentence, options = {}) =>
+      (await request(`api/comprehend?${queryOf(sentence, options)}`)).json(),
+};
 
-function queryOf(sentence, step, prior) {
-  return new URLSearchParams({ sentence, step, ...(prior === null ? {} : { prior_variance: prior }) });
+function queryOf(sentence, { prior, ...options }) {
+  const query = { sentence, prior_variance: prior, ...options };
+  return new URLSearchParams(Object.entries(query).filter(([, value]) => value !== undefined));
 }
 
 async function request(address, signal) {

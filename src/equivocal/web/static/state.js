@@ -17,16 +17,21 @@ export function readState(worlds) {
   const world = worlds.find(({ name }) => name === query.get("world")) ?? worlds[0];
   const sentence = query.get("sentence")?.trim();
   const word = Number.parseInt(query.get("word"), 10);
-  const chapter = Number.parseInt(query.get("story"), 10) - 1;
+  const chapter = told ? readChapter(query.get("story")) : null;
   return {
     world: world.name,
     sentence: sentence || firstExample(world).sentence,
     compare: sentence ? query.get("compare")?.trim() || null : firstExample(world).compare,
     position: sentence && word >= 1 ? word - 1 : null,
-    step: knownStep(query.get("step"), world),
+    step: knownStep(query.get("step") ?? String(CHAPTERS[chapter]?.step(world)), world),
     prior: knownPrior(query.get("prior") ?? query.get("prior_variance"), world),
-    chapter: told && chapter >= 0 && chapter < CHAPTERS.length ? chapter : null,
+    chapter,
   };
+}
+
+function readChapter(text) {
+  const chapter = Number.parseInt(text, 10) - 1;
+  return chapter >= 0 && chapter < CHAPTERS.length ? chapter : null;
 }
 
 function defaultsOf(world) {
