@@ -10,22 +10,28 @@ import sys
 import tempfile
 from io import BytesIO
 from pathlib import Path
+from typing import Literal
 
 from PIL import Image
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, ViewportSize, sync_playwright
 
 from equivocal.web.page import build_page
+
+Theme = Literal["light", "dark"]
 
 SIZES = [(320, 640), (390, 844), (768, 1024), (1024, 768), (1280, 800), (1920, 1080)]
 HEIGHT = 520  # of a picture on the sheet
 CHAPTERS = 5
+PAIR = (
+    "world=slips&sentence=during dinner, the woman eats the pizza"
+    "&compare=during dinner, the pizza eats the woman"
+)
 LONG = "newspaper likes the backgammon " * 9
 
 
-def photograph(browser: Browser, address: str, size: tuple[int, int], theme: str) -> Image.Image:
+def photograph(browser: Browser, address: str, size: tuple[int, int], theme: Theme) -> Image.Image:
     """Return the page as it looks in a window of some size, once its answer is there."""
-    width, height = size
-    view = {"width": width, "height": height}
+    view = ViewportSize(width=size[0], height=size[1])
     context = browser.new_context(viewport=view, color_scheme=theme, reduced_motion="reduce")
     tab = context.new_page()
     tab.goto(address)
@@ -61,22 +67,15 @@ def main(sheet: str, single: str | None = None) -> None:
             executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
         )
         address = page.as_uri()
-        pair = (
-            "world=slips&sentence=during dinner, the woman eats the pizza&compare=during dinner, "
-        )
-        states = ["", f"#{pair}the pizza eats the woman&step=17", f"#world=paper&sentence={LONG}"]
+        states = ["", f"#{PAIR}&step=17", f"#world=paper&sentence={LONG}"]
+        themes: tuple[Theme, ...] = ("light", "dark", "light")
         shots = [
             photograph(browser, address + state, size, theme)
-            for theme, state in zip(("light", "dark", "light"), states, strict=True)
+            for theme, state in zip(themes, states, strict=True)
             for size in SIZES
         ]
         shots += [
-            photograph(
-                browser,
-                f"{address}#{pair}the pizza eats the woman&story={chapter + 1}",
-                SIZES[4],
-                "dark",
-            )
+            photograph(browser, f"{address}#{PAIR}&story={chapter + 1}", SIZES[4], "dark")
             for chapter in range(CHAPTERS)
         ]
         arrange(shots, len(SIZES)).save(sheet)

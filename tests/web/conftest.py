@@ -1,11 +1,13 @@
-"""A real server on a free port of this machine, with a small mind of the paper's world."""
+"""A browser, and a real server on a free port with a small mind of the paper's world."""
 
+import shutil
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,6 +39,21 @@ def mind(paper: World, made_once: Callable[[str, Callable[[Path], None]], Path])
     found = Comprehender(_source(made_once("web-mind", make)))
     found.prepare()
     return found
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Chromium, one for all tests: Playwright runs once in a process."""
+    sync_api = pytest.importorskip("playwright.sync_api")
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("no chromium on this machine; on Debian: apt-get install chromium")
+    with sync_api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(
+            executable_path=chromium, args=["--no-sandbox", "--disable-gpu"]
+        )
+        yield started
+        started.close()
 
 
 @contextmanager

@@ -20,7 +20,8 @@ def test_modules_keep_their_own_names() -> None:
     """Two modules with the same private name, one of them imported twice."""
     script = bundle(
         {
-            "a.js": "const SIZE = 1;\nlet calls = 0;\nexport const count = () => (calls += SIZE);\n",
+            "a.js": "const SIZE = 1;\nlet calls = 0;\n"
+            "export const count = () => (calls += SIZE);\n",
             "b.js": 'import { count } from "./a.js";\nconst SIZE = 10;\n'
             "export function twice() { return count() + count() * SIZE; }\n",
             "app.js": 'import { count } from "./a.js";\nimport {\n  twice,\n} from "./b.js";\n'

@@ -1,6 +1,5 @@
 """The page in a real browser: clicks what a person would, looks at what a person would see."""
 
-import shutil
 import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,13 +9,8 @@ import pytest
 
 from equivocal.asking import Comprehender
 
-sync_api = pytest.importorskip("playwright.sync_api")
 axe = pytest.importorskip("axe_playwright_python.sync_playwright")
 
-CHROMIUM = shutil.which("chromium")
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="no chromium on this machine; on Debian: apt-get install chromium"
-)
 REVERSAL = "during dinner, the pizza eats the woman"
 SIZES = {
     "narrow": (320, 640),
@@ -25,16 +19,6 @@ SIZES = {
     "laptop": (1280, 800),
     "projector": (1920, 1080),
 }
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    with sync_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
-        )
-        yield started
-        started.close()
 
 
 @pytest.fixture
@@ -211,7 +195,8 @@ def test_long_sentences_and_words_fit(page: Any, server: str, size: str) -> None
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     cut = page.evaluate(
         "[...document.querySelectorAll('#words button')].filter(each =>"
-        " each.scrollWidth > each.clientWidth + 1 || each.scrollHeight > each.clientHeight + 1).length"
+        " each.scrollWidth > each.clientWidth + 1"
+        " || each.scrollHeight > each.clientHeight + 1).length"
     )
     assert cut == 0
     last_word(page)
@@ -229,7 +214,8 @@ def test_two_sentences_stand_side_by_side_on_a_small_laptop(page: Any, server: s
     assert first["y"] == second["y"]
     assert first["x"] + first["width"] <= second["x"]
     tracks = page.evaluate(
-        "[...document.querySelectorAll('g.row')].map(row => row.querySelector('rect').getBBox().width)"
+        "[...document.querySelectorAll('g.row')].map(row =>"
+        " row.querySelector('rect').getBBox().width)"
     )
     assert min(tracks) > 75
 

@@ -186,9 +186,8 @@ class Guard:
         await app(scope, receive, send_guarded)
 
     def _has_known_host(self, scope: Scope) -> bool:
-        given = b"".join(value for name, value in scope["headers"] if name == b"host").decode(
-            "latin-1"
-        )
+        named = [value for name, value in scope["headers"] if name == b"host"]
+        given = b"".join(named).decode("latin-1")
         name, _, port = given.rpartition(":")
         host = name if name and port.isdecimal() else given
         return "*" in self._hosts or host.lower() in self._hosts

@@ -1,13 +1,13 @@
 """The page as one HTML file: its style, its scripts and the networks inside it.
 
-The sources are those that `equivocal serve` sends (`static/`). Each ES module becomes a function that
-returns what the module exports, in an order in which every module follows those it imports:
+The sources are those that `equivocal serve` sends (`static/`). Each ES module becomes a function
+that returns what the module exports, in an order in which every module follows those it imports:
 
     const dom = (() => { …; return { byId, html }; })();
     const form = (() => { const { byId } = dom; …; return { setUpForm }; })();
 
-What the scripts may use is kept simple, and anything else is refused: `import { a, b } from "./c.js";`
-and `export` before a declaration, each at the start of a line.
+What the scripts may use is kept simple, and anything else is refused: lines that begin with
+`import { a, b } from "./c.js";`, and `export` before a declaration.
 """
 
 import base64
@@ -27,6 +27,7 @@ ENTRY = "app.js"
 IMPORT = re.compile(r'^import \{([\w\s,]*)\} from "\./([\w.]+)";\n', re.MULTILINE)
 EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|class) (\w+))", re.MULTILINE)
 LEFT_OVER = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
+RENAMED = re.compile(r"^const \{.*\bas\b.*\} = module_.*", re.MULTILINE)
 DATA = "equivocal-data"  # id of the element that engine.js reads
 
 
@@ -55,7 +56,8 @@ def bundle_page(data: dict[str, Any]) -> str:
             f'  <script type="module">{scripts}</script>'
         ),
         '<meta name="color-scheme"': (
-            f'<meta http-equiv="Content-Security-Policy" content="{_restrict(style, theme, scripts)}">\n'
+            '<meta http-equiv="Content-Security-Policy" '
+            f'content="{_restrict(style, theme, scripts)}">\n'
             '  <meta name="color-scheme"'
         ),
     }
@@ -103,9 +105,7 @@ def _wrap_module(name: str, source: str) -> str:
     exported = EXPORT.findall(source)
     body = IMPORT.sub(lambda found: f"const {{{found[1]}}} = {_name(found[2])};\n", source)
     body = EXPORT.sub("", body)
-    left = LEFT_OVER.search(body) or re.search(
-        r"^const \{.*\bas\b.*\} = module_.*", body, re.MULTILINE
-    )
+    left = LEFT_OVER.search(body) or RENAMED.search(body)
     if left:
         raise ValueError(f"{name} has a line that cannot be bundled: {left[0]!r}.")
     return f"const {_name(name)} = (() => {{\n{body}return {{ {', '.join(exported)} }};\n}})();"

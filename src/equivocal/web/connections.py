@@ -1,7 +1,7 @@
 """Connections that are bounded: a client that sends or reads too slowly is dropped.
 
-uvicorn waits for ever for the rest of a request, and for a client that does not read its answer; and
-it answers 503 once many connections are open, whoever holds them. Here every connection has a
+uvicorn waits for ever for the rest of a request, and for a client that does not read its answer;
+and it answers 503 once many connections are open, whoever holds them. Here every connection has a
 deadline, which each finished answer extends, and a new one takes the place of the one that has been
 idle longest.
 """

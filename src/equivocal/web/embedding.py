@@ -18,7 +18,7 @@ DIGITS = 7  # of an exact probability
 
 def describe_grammar(world: World) -> dict[str, Any]:
     """Return the spellings of a world and the order of its constructions, for `parsing.js`."""
-    grammar, words = world.grammar, np.arange(len(world.lexicon.words))
+    grammar, words = world.grammar, np.arange(len(world.lexicon.words), dtype=np.int32)
     spellings = world.list_spellings()
     return {
         "name": world.name,
@@ -52,7 +52,7 @@ def describe_vocabulary(world: World) -> dict[str, Any]:
     vocabulary = Vocabulary.from_world(world)
     return {
         "fillers": list(vocabulary.fillers),
-        "units": vocabulary.units.tolist(),
+        "places": vocabulary.places.tolist(),
         "participants": list(vocabulary.participants),
         "candidates": [np.flatnonzero(row).tolist() for row in vocabulary.candidates],
     }

@@ -1,10 +1,12 @@
-"""The page as one file that answers by itself: its worlds with their networks, put into a bundle."""
+"""The page as one file that answers by itself: worlds and their networks, put into a bundle."""
 
 import base64
 from collections.abc import Sequence
 from typing import Any
 
 from equivocal.asking import Comprehender, Source
+from equivocal.asking.shipped import list_shipped
+from equivocal.errors import UserError, join_names
 from equivocal.web.bundle import bundle_page
 from equivocal.web.description import describe_world
 from equivocal.web.embedding import describe_grammar, describe_truth, describe_vocabulary
@@ -24,10 +26,29 @@ def build_page(worlds: Sequence[str] | None = None) -> str:
     -------
     str
         HTML that needs nothing else.
+
+    Raises
+    ------
+    UserError
+        Where a world has no networks in the package.
     """
-    return bundle_page({"worlds": [embed_world(name) for name in worlds or ("paper", "slips")]})
+    names = dict.fromkeys(worlds or list_shipped())
+    return bundle_page({"worlds": [_embed_world(name) for name in names]})
 
 
-def embed_world(name: str) -> dict[str, Any]:
+def _embed_world(name: str) -> dict[str, Any]:
     """Return all that the page needs to answer in one world, as JSON has it."""
-    raise NotImplementedError
+    source = Source.choose(world=name)
+    if source.shipped is None:
+        raise UserError(
+            f"no networks of world {name!r} come with the package; choose from "
+            f"{join_names(list_shipped())}, or use `equivocal serve --world {name}`."
+        )
+    world = source.world
+    return {
+        "description": describe_world(Comprehender(source)).model_dump(),
+        "grammar": describe_grammar(world),
+        "vocabulary": describe_vocabulary(world),
+        "truth": describe_truth(world),
+        "networks": base64.b64encode(source.shipped.read_bytes()).decode(),
+    }

@@ -2,6 +2,7 @@
 //
 // An answer is the object that `equivocal ask --json` prints (equivocal/asking/answer.py).
 
+import { findInterval } from "./beliefs.js";
 import { believe } from "./comprehension.js";
 import { findIndicated, findTruths } from "./events.js";
 import { parse } from "./parsing.js";
@@ -9,7 +10,7 @@ import { summarise } from "./summary.js";
 import { decodeBase64, readTensors } from "./tensors.js";
 
 const DATA = "equivocal-data"; // id of the element that holds them; equivocal/web/bundle.py writes it
-const DEFAULT = "paper"; // the world that is asked unless another is named, where it is there
+const DEFAULT = "slips"; // the world that is asked unless another is named, where it is there
 const TOP = 4;
 const ROUND = 1e4;
 const COLUMNS = ["position", "word", "role", "filler", "mle", "bayes", "low", "high", "truth"];
@@ -44,7 +45,7 @@ export class Engine {
     const chosen = this.open(world);
     const { positions } = comprehend(sentence, chosen, step, prior ?? chosen.description.prior_variance);
     const rows = positions.flatMap(({ word, roles }, i) => Object.entries(roles).flatMap(
-      ([role, beliefs]) => beliefs.map((belief) => [i + 1, word, role, belief.filler,
+      ([role, beliefs]) => beliefs.map(show).map((belief) => [i + 1, word, role, belief.filler,
         belief.mle, belief.bayes, belief.low, belief.high, belief.truth ?? ""])));
     return `${[COLUMNS, ...rows].map((row) => row.map(cell).join(",")).join("\n")}\n`;
   }
@@ -112,5 +113,11 @@ export function listBeliefs(beliefs, role, heard, { participants }, top) {
       if (one && !best.includes(one)) best.push(one);
     }
   }
-  return best;
+  return best.map(show);
+}
+
+// A belief as an answer lists it.
+function show({ filler, mle, bayes, moments, truth, said, networks }) {
+  const { low, high } = findInterval(moments);
+  return { filler, mle, bayes, low, high, truth, said, networks };
 }

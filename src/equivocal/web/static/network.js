@@ -22,13 +22,13 @@ export function hear(weights, pairs) {
   return gestalts;
 }
 
-// (ψ, 1) for one gestalt and each probe, given as the number of its unit.
-export function probe(weights, gestalt, probes) {
+// (ψ, 1) for one gestalt and each of the first `roles` probes; there is a row of weights for each.
+export function probe(weights, gestalt, roles) {
   const fromGestalt = Float64Array.from(weights["query.hidden_bias"].data);
   addProduct(fromGestalt, gestalt, weights["query.gestalt_weight"]);
-  return probes.map((unit) => {
+  return Array.from({ length: roles }, (_, role) => {
     const input = fromGestalt.slice();
-    addRow(input, weights["query.probe_weight"], unit);
+    addRow(input, weights["query.probe_weight"], role);
     const psi = new Float64Array(input.length + 1);
     psi.set(input.map(sigmoid));
     psi[input.length] = 1;

@@ -2,14 +2,14 @@
 
 const HEAD = 8; // bytes of the header's length
 
-// { name: { shape, data } } of the bytes of a file; `data` is a typed array.
+// { name: { shape, data } } of the bytes of a file; `data` is a typed array. `metadata` has its texts.
 export function readTensors(bytes) {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const size = Number(view.getBigUint64(0, true));
-  const header = JSON.parse(new TextDecoder().decode(bytes.subarray(HEAD, HEAD + size)));
-  const tensors = { metadata: header.__metadata__ ?? {} };
+  const { __metadata__: metadata, ...header } = JSON.parse(
+    new TextDecoder().decode(bytes.subarray(HEAD, HEAD + size)));
+  const tensors = { metadata };
   for (const [name, { dtype, shape, data_offsets: [from, to] }] of Object.entries(header)) {
-    if (name === "__metadata__") continue;
     tensors[name] = { shape, data: readNumbers(dtype, bytes.slice(HEAD + size + from, HEAD + size + to)) };
   }
   return tensors;
