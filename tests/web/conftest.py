@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from equivocal.asking import AskSettings, Comprehender, Source
+from equivocal.cli.app import app
 from equivocal.gestalt import TrainingSettings, train
 from equivocal.world import World
 
@@ -54,6 +56,15 @@ def browser() -> Iterator[Any]:
         )
         yield started
         started.close()
+
+
+@pytest.fixture(scope="session")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page as one file, as the command writes it."""
+    path = tmp_path_factory.mktemp("page") / "page.html"
+    result = CliRunner().invoke(app, ["page", "--out", str(path)])
+    assert result.exit_code == 0, result.output
+    return path
 
 
 @contextmanager

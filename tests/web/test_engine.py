@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from equivocal.asking.shipped import list_shipped
 from typer.testing import CliRunner
 
 from equivocal.asking import Comprehender, Source
-from equivocal.asking.shipped import list_shipped
 from equivocal.cli.app import app
 from equivocal.errors import UserError
 from equivocal.web.page import build_page
@@ -30,15 +30,6 @@ SENTENCES = [
     "the girl",
     "egg " * 27,
 ]
-
-
-@pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page, as the command writes it."""
-    path = tmp_path_factory.mktemp("page") / "page.html"
-    result = CliRunner().invoke(app, ["page", "--out", str(path)])
-    assert result.exit_code == 0, result.output
-    return path
 
 
 @pytest.fixture(scope="module")

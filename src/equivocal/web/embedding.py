@@ -13,7 +13,7 @@ from equivocal.asking.vocabulary import Vocabulary
 from equivocal.web.schemas import MOST_CHARACTERS
 from equivocal.world import World
 
-DIGITS = 7  # of an exact probability
+DIGITS = 12  # of an exact probability
 
 
 def describe_grammar(world: World) -> dict[str, Any]:
@@ -54,6 +54,7 @@ def describe_vocabulary(world: World) -> dict[str, Any]:
         "fillers": list(vocabulary.fillers),
         "places": vocabulary.places.tolist(),
         "participants": list(vocabulary.participants),
+        "verbs": vocabulary.verbs,
         "candidates": [np.flatnonzero(row).tolist() for row in vocabulary.candidates],
     }
 

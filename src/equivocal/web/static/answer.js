@@ -28,8 +28,8 @@ export function createAnswer(index, choose) {
     const at = Math.min(position, answer.words.length - 1);
     title.textContent = answer.sentence;
     const [first, ...others] = summaryOf(answer, at);
-    headline.textContent = first;
-    behind.textContent = others.join(" ");
+    fillText(headline, first);
+    fillText(behind, others.join(" "));
     fillWords(words, answer, at, choose);
     const wide = Math.max(frame.clientWidth, columnOf(answer.words) * unit() * answer.words.length);
     words.style.width = `${wide}px`;
@@ -72,6 +72,12 @@ export function shared(answers) {
   };
 }
 
+// What stands in parentheses, the percentages, steps back.
+function fillText(node, text) {
+  node.replaceChildren(...text.split(/(\([^()]*\))/).map((part, i) =>
+    (i % 2 ? html("span", { class: "number" }, part) : part)));
+}
+
 // Scrolls the frame of a long sentence, and nothing else, until a word is in it.
 function reveal(frame, item) {
   const [left, right] = [item.offsetLeft, item.offsetLeft + item.offsetWidth];
@@ -81,8 +87,7 @@ function reveal(frame, item) {
 
 // The sentences that sum up the beliefs after a word, the reading first.
 export function summaryOf(answer, position) {
-  const text = answer.words[position].summary ?? answer.summary;
-  return unbroken(text).split(/(?<=[.!?]) (?=[A-Z“])/);
+  return unbroken(answer.words[position].summary).split(/(?<=[.!?])\s(?=[A-Z“])/);
 }
 
 const widestPart = (words) => Math.max(...words.flatMap((entry) =>

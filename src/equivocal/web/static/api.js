@@ -21,10 +21,19 @@ export async function comprehend(sentence, { world, step, prior }, signal) {
     const answer = engine ? engine.ask(sentence, { world, step, prior, top: TOP })
       : await (await request(`api/comprehend?${queryOf(sentence, { world, step, prior, top: TOP })}`,
         signal)).json();
+    attachNetworks(answer);
     kept.set(key, answer);
     if (kept.size > KEPT) kept.delete(kept.keys().next().value);
   }
   return kept.get(key);
+}
+
+// What each network believes, beside what they believe together.
+function attachNetworks({ words, networks }) {
+  words.forEach(({ roles }, t) => Object.entries(roles).forEach(([role, beliefs]) =>
+    beliefs.forEach((belief, i) => {
+      belief.networks = networks.map((network) => network.words[t].roles[role][i]);
+    })));
 }
 
 export async function csvOf({ sentence, world, step, prior_variance: prior }) {

@@ -1,37 +1,52 @@
 // comprehension.js: what the networks of a world believe after each word, as
-// equivocal/asking/comprehender.py computes it.
+// equivocal/asking/listening.py computes it.
 
-import { joinBeliefs } from "./beliefs.js";
+import { findInterval, joinBeliefs } from "./beliefs.js";
 import { layersAt, openNetworks } from "./layers.js";
 import { hear, probe, semanticUpdates, sigmoid } from "./network.js";
 
-// { words: [{ update, entropy, epistemic, roles: [[belief, …], …] }, …] } for the constituents
-// `pairs`; the beliefs of a role are those of its candidates, in their order, without intervals.
+// For the constituents `pairs`: [{ all, alone }, …], one entry for each word. `all` is what the
+// networks say together and `alone` what each says: { update, roles, entropy, epistemic }, where
+// `roles` has a belief for every candidate of each role, and the others a number for each role.
 export function believe(world, pairs, step, prior) {
   world.opened ??= openNetworks(world.tensors);
+  const { candidates, places } = world.vocabulary;
   const heard = world.opened.map((network) => {
     const gestalts = hear(network.weights, pairs);
-    return { gestalts, updates: semanticUpdates(gestalts), weights: network.weights,
-      moments: layersAt(network, prior, step) };
+    return { network, gestalts, updates: semanticUpdates(gestalts),
+      momentsOf: layersAt(network, prior, step) };
   });
-  const { candidates, places } = world.vocabulary;
-  const words = pairs.map((_, t) => {
-    const psi = heard.map(({ weights, gestalts }) => probe(weights, gestalts[t], candidates.length));
-    const roles = candidates.map((fillers, r) => fillers.map((filler) =>
-      joinNetworks(heard.map(({ moments }, n) => moments(psi[n][r], places[filler])))));
-    const perRole = (name) => meanOf(roles.map((beliefs) =>
-      beliefs.reduce((sum, belief) => sum + belief[name], 0)));
-    return { roles, update: meanOf(heard.map(({ updates }) => updates[t])),
-      entropy: perRole("entropy"), epistemic: perRole("epistemic") };
+  return pairs.map((_, t) => {
+    const alone = heard.map(({ network, gestalts, updates, momentsOf }) => {
+      const psi = probe(network.weights, gestalts[t], candidates.length);
+      const roles = candidates.map((fillers, r) => fillers.map((filler) => {
+        const moments = momentsOf(psi[r], places[filler]);
+        return { ...joinBeliefs([moments]), mle: sigmoid(moments.mle), moments: [moments] };
+      }));
+      return sumUp(roles, updates[t]);
+    });
+    return { alone, all: alone.length > 1 ? join(alone) : alone[0] };
   });
-  return { words };
 }
 
-function joinNetworks(moments) {
-  const joined = joinBeliefs(moments);
-  const mles = moments.map(({ mle }) => sigmoid(mle));
-  return { mle: meanOf(mles), ...joined, moments,
-    networks: joined.each.map(({ bayes }, n) => ({ mle: mles[n], bayes })) };
+function join(alone) {
+  const roles = alone[0].roles.map((beliefs, r) => beliefs.map((_, c) => {
+    const each = alone.map((one) => one.roles[r][c]);
+    const moments = each.map((belief) => belief.moments[0]);
+    return { ...joinBeliefs(moments), mle: meanOf(each.map(({ mle }) => mle)), moments };
+  }));
+  return sumUp(roles, meanOf(alone.map(({ update }) => update)));
 }
 
-const meanOf = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
+function sumUp(roles, update) {
+  const perRole = (name) => roles.map((beliefs) =>
+    beliefs.reduce((sum, belief) => sum + belief[name], 0));
+  return { roles, update, entropy: perRole("entropy"), epistemic: perRole("epistemic") };
+}
+
+// A belief as an answer lists it: intervals take most of the time, and few are listed.
+export function show({ filler, mle, bayes, moments, truth, said }) {
+  return { filler, mle, bayes, ...findInterval(moments), truth, said };
+}
+
+export const meanOf = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;

@@ -2,9 +2,9 @@
 //
 // An answer is the object that `equivocal ask --json` prints (equivocal/asking/answer.py).
 
-import { findInterval } from "./beliefs.js";
-import { believe } from "./comprehension.js";
+import { believe, meanOf, show } from "./comprehension.js";
 import { findIndicated, findTruths } from "./events.js";
+import { timeAt } from "./layers.js";
 import { parse } from "./parsing.js";
 import { summarise } from "./summary.js";
 import { decodeBase64, readTensors } from "./tensors.js";
@@ -12,26 +12,25 @@ import { decodeBase64, readTensors } from "./tensors.js";
 const DATA = "equivocal-data"; // id of the element that holds them; equivocal/web/bundle.py writes it
 const DEFAULT = "slips"; // the world that is asked unless another is named, where it is there
 const TOP = 4;
+const NOTABLE = 0.05; // a filler of at least this exact probability is listed, believed or not
 const ROUND = 1e4;
 const COLUMNS = ["position", "word", "role", "filler", "mle", "bayes", "low", "high", "truth"];
 
 // The engine of this page, or null where a server answers.
 export function loadEngine() {
-  const element = globalThis.document?.getElementById(DATA);
+  const element = document.getElementById(DATA);
   return element ? new Engine(JSON.parse(element.textContent)) : null;
 }
 
-export class Engine {
+class Engine {
   constructor({ worlds }) {
-    this.all = Object.fromEntries(worlds.map((world) => [world.description.name, { ...world }]));
+    this.all = Object.fromEntries(worlds.map((world) => [world.description.name, world]));
     this.worlds = worlds.map(({ description }) => description);
     this.names = Object.keys(this.all);
   }
 
-  ask(sentence, { world, step = "converged", prior, top = TOP } = {}) {
-    const chosen = this.open(world);
-    const found = comprehend(sentence, chosen, step, prior ?? chosen.description.prior_variance);
-    return listAnswer(found, chosen, top);
+  ask(sentence, { world, step, prior, top = TOP } = {}) {
+    return listAnswer(comprehend(sentence, this.open(world), step, prior), top);
   }
 
   // As the command prints it, to four digits after the point.
@@ -41,12 +40,11 @@ export class Engine {
   }
 
   // Every candidate of every role after every word, as CSV.
-  tabulate(sentence, { world, step = "converged", prior } = {}) {
-    const chosen = this.open(world);
-    const { positions } = comprehend(sentence, chosen, step, prior ?? chosen.description.prior_variance);
-    const rows = positions.flatMap(({ word, roles }, i) => Object.entries(roles).flatMap(
-      ([role, beliefs]) => beliefs.map(show).map((belief) => [i + 1, word, role, belief.filler,
-        belief.mle, belief.bayes, belief.low, belief.high, belief.truth ?? ""])));
+  tabulate(sentence, { world, step, prior } = {}) {
+    const { words, heard } = comprehend(sentence, this.open(world), step, prior);
+    const rows = words.flatMap(({ roles }, i) => Object.entries(roles).flatMap(
+      ([role, beliefs]) => beliefs.map(show).map(({ filler, mle, bayes, low, high, truth }) =>
+        [i + 1, heard[i].text, role, filler, mle, bayes, low, high, truth ?? ""])));
     return `${[COLUMNS, ...rows].map((row) => row.map(cell).join(",")).join("\n")}\n`;
   }
 
@@ -60,7 +58,9 @@ export class Engine {
 
 const cell = (value) => (/[",\n]/.test(value) ? `"${String(value).replaceAll('"', '""')}"` : value);
 
-function comprehend(text, world, step, prior) {
+// All that is known about a sentence. `words` has, for each word, what the networks say together, with
+// beliefs by the name of their role, and what each says `alone`, in the same order.
+function comprehend(text, world, step = "converged", prior = world.description.prior_variance) {
   const { description, grammar, vocabulary } = world;
   check("prior variance", prior, description.prior_variances);
   check("step", step, [...description.steps.map((entry) => entry.step), "converged"]);
@@ -68,56 +68,59 @@ function comprehend(text, world, step, prior) {
   const token = (name) => (name === null ? -1 : grammar.tokens.indexOf(name));
   const pairs = heard.map(({ word, marker }) => [token(word), token(marker)]);
   const truths = findTruths(pairs, world.truth);
-  const found = believe(world, pairs, step, prior);
-  const positions = heard.map((part, t) => {
+  const words = believe(world, pairs, step, prior).map(({ all, alone }, t) => {
     const said = new Set(heard.slice(0, t + 1).map(({ word }) => word));
-    const roles = Object.fromEntries(description.roles.map((role, r) => [role,
-      vocabulary.candidates[r].map((filler, c) => ({
-        filler: vocabulary.fillers[filler], ...found.words[t].roles[r][c],
-        truth: truths?.[t]?.[r] ? truths[t][r].get(filler) ?? 0 : null,
-        said: said.has(vocabulary.fillers[filler]),
-      }))]));
-    return { ...found.words[t], word: part.text, roles,
-      possible: truths ? truths[t] !== null : null };
+    const label = (one) => ({ ...one, roles: Object.fromEntries(description.roles.map((role, r) =>
+      [role, one.roles[r].map((belief, c) => {
+        const number = vocabulary.candidates[r][c];
+        const filler = vocabulary.fillers[number];
+        const truth = truths?.[t]?.[r] ? truths[t][r].get(number) ?? 0 : null;
+        return { ...belief, filler, truth, said: said.has(filler) };
+      })])) });
+    return { ...label(all), alone: alone.map(label), possible: truths ? truths[t] !== null : null };
   });
-  return { sentence: text.trim(), heard, positions, step, prior,
-    indicated: findIndicated(heard, pairs, { roles: description.roles, grammar }) };
+  const indicated = findIndicated(heard, pairs, { roles: description.roles, grammar });
+  return { sentence: text.trim(), world, heard, words, step, prior, indicated };
 }
 
 function check(name, value, known) {
   if (!known.includes(value)) throw new Error(`There is no ${name} ${value}; choose from ${known.join(", ")}.`);
 }
 
-function listAnswer(found, world, top) {
-  const { description, vocabulary } = world;
-  const times = description.steps.find((entry) => entry.step === found.step)?.times;
-  const [, time = null] = Object.entries(times ?? {}).find(([value]) => Number(value) === found.prior) ?? [];
-  const words = found.positions.map(({ word, possible, roles, update, entropy, epistemic }, t) => ({
-    word, possible,
-    roles: Object.fromEntries(Object.entries(roles).map(([role, beliefs]) =>
-      [role, listBeliefs(beliefs, role, found.heard.slice(0, t + 1), vocabulary, top)])),
-    semantic_update: update, entropy, epistemic,
-  }));
-  const answer = { sentence: found.sentence, world: description.name, network: description.network,
-    prior_variance: found.prior, step: found.step, time, words, indicated: found.indicated };
-  return { ...answer, summary: summarise(found, world) };
+function listAnswer(found, top) {
+  const { world, words, step, prior, heard } = found;
+  const { description, opened } = world;
+  const best = (position, role, most) => listBeliefs(found, position, role, most);
+  const listed = words.map(({ roles }, t) => Object.fromEntries(Object.keys(roles).map((role) =>
+    [role, new Set(best(t, role, top).map(({ filler }) => filler))])));
+  const list = (one, t) => ({
+    word: heard[t].text,
+    roles: Object.fromEntries(Object.entries(one.roles).map(([role, beliefs]) => [role,
+      [...listed[t][role]].map((filler) => show(beliefs.find((belief) => belief.filler === filler)))])),
+    semantic_update: one.update, entropy: meanOf(one.entropy), epistemic: meanOf(one.epistemic),
+  });
+  const summaries = words.map((_, t) => summarise(found, t, best));
+  const times = opened.map((network) => timeAt(network, prior, step));
+  return {
+    sentence: found.sentence, world: description.name, network: description.network,
+    prior_variance: prior, step, time: times[0] === null ? null : meanOf(times),
+    words: words.map((one, t) => ({ ...list(one, t), possible: one.possible, summary: summaries[t] })),
+    indicated: found.indicated,
+    summary: summaries.at(-1),
+    networks: opened.map((_, n) => ({ network: `network ${n}`, time: times[n],
+      words: words.map(({ alone }, t) => list(alone[n], t)) })),
+  };
 }
 
-// The fillers believed most; a heard word that could take part is listed for every such role.
-export function listBeliefs(beliefs, role, heard, { participants }, top) {
-  const strength = ({ mle, bayes }) => Math.max(mle, bayes);
-  const best = [...beliefs].sort((a, b) => strength(b) - strength(a)).slice(0, top);
-  if (participants.includes(role)) {
-    for (const { word } of heard) {
-      const one = beliefs.find((belief) => belief.filler === word);
-      if (one && !best.includes(one)) best.push(one);
-    }
+// The fillers believed most, the heard words that could take part, and the most probable fillers.
+function listBeliefs({ words, heard, world }, position, role, top) {
+  const beliefs = words[position].roles[role];
+  const strongest = (of) => [...beliefs].sort((a, b) => of(b) - of(a)).slice(0, top);
+  const best = strongest(({ mle, bayes }) => Math.max(mle, bayes));
+  const more = strongest(({ truth }) => truth ?? 0).filter(({ truth }) => truth >= NOTABLE);
+  if (world.vocabulary.participants.includes(role)) {
+    const said = heard.slice(0, position + 1).map(({ word }) => word);
+    more.unshift(...said.flatMap((word) => beliefs.filter(({ filler }) => filler === word)));
   }
-  return best.map(show);
-}
-
-// A belief as an answer lists it.
-function show({ filler, mle, bayes, moments, truth, said, networks }) {
-  const { low, high } = findInterval(moments);
-  return { filler, mle, bayes, low, high, truth, said, networks };
+  return [...new Set([...best, ...more])];
 }

@@ -60,3 +60,11 @@ function dot(vector, data, start, size) {
   for (let i = 0; i < size; i += 1) sum += vector[i] * data[start + i];
   return sum;
 }
+
+// The sampler's time τ at a step; null where it has converged.
+export function timeAt({ header, weights }, prior, step) {
+  if (step === 0) return 0;
+  const { shape: [, steps], data } = weights.time;
+  const place = header.stops.indexOf(step);
+  return place < steps ? data[header.prior_variances.indexOf(prior) * steps + place] : null;
+}
