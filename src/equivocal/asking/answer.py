@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equivocal.asking.network import Floats
+from equivocal.asking.beliefs import Floats
 from equivocal.errors import UserError, check_known
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ class Answer:
     epistemic: Floats  # (word, role): the epistemic part of `entropy`
     semantic_update: Floats  # (word,)
     indicated: dict[str, str] = field(default_factory=dict)  # role → word, by word order
+    networks: tuple["Answer", ...] = ()  # what each network says alone
 
     def __repr__(self) -> str:
         return f"<Answer to {self.sentence!r}: {self.summary}>"

@@ -4,28 +4,22 @@ What an answer holds is decided in `Comprehender.answer`; `answer` and `picture`
 """
 
 import unicodedata
-from functools import cache, lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from equivocal.asking.answer import Answer
-from equivocal.asking.network import (
-    Beliefs,
-    Floats,
-    NumpyNetwork,
-    compute_beliefs,
-    compute_logits,
-    compute_semantic_update,
-)
-from equivocal.asking.posteriors import load_ensemble, load_weights
+from equivocal.asking.ensembles import Ensemble
+from equivocal.asking.listening import Heard, listen
+from equivocal.asking.posteriors import open_own
+from equivocal.asking.shipped import open_shipped
 from equivocal.asking.source import CONVERGED, Source
 from equivocal.asking.vocabulary import Vocabulary, find_indicated_roles
 from equivocal.errors import UserError, join_names
-from equivocal.world import Utterance, World, name_role_unit
+from equivocal.world import Utterance, World
 from equivocal.world.prefixes import NO_NODE
 
 __all__ = ["MOST_WORDS", "Comprehender", "ask", "parse_sentence"]
@@ -33,7 +27,7 @@ __all__ = ["MOST_WORDS", "Comprehender", "ask", "parse_sentence"]
 MOST_WORDS = 30  # far longer than any sentence of a world; keeps an answer to milliseconds
 PICTURES = {"So", "Sc", "Sk"}  # Unicode's categories of emoji, currencies and the like
 CACHED_TRUTHS = 4096
-CACHED_ENSEMBLES = 64  # a few megabytes each: every step and variance of a server
+CACHED_ENSEMBLES = 64  # some megabytes each: every step and variance of a server
 
 
 def ask(
@@ -45,17 +39,18 @@ def ask(
     prior_variance: float | None = None,
     step: int | str = CONVERGED,
 ) -> Answer:
-    """Return what a network and its ensemble believe after each word of a sentence.
+    """Return what networks and their ensembles believe after each word of a sentence.
 
     Parameters
     ----------
     sentence : str
         Any words of the world, in any order.
     world : World, str or Path, optional
-        The world whose default network is asked, its name or its file; "paper" unless given. The
-        network is trained the first time and kept in the cache folder.
+        The world whose networks are asked, its name or its file; "slips" unless given. Three
+        networks each of `slips` and `paper` come with the package; for another world, one is
+        trained the first time and kept in the cache folder.
     run : str or Path, optional
-        A run of `equivocal train` or `equivocal reproduce` to take the network from instead.
+        A run of `equivocal train` or `equivocal reproduce` to take one network from instead.
     network : int
         Which of the run's networks.
     prior_variance : float, optional
@@ -76,9 +71,9 @@ def ask(
     Examples
     --------
     >>> import equivocal
-    >>> answer = equivocal.ask("during dinner, the pizza eats the woman")  # doctest: +SKIP
-    >>> answer.belief(-1, "agent", "woman").bayes > 0.9  # doctest: +SKIP
-    True
+    >>> answer = equivocal.ask("during dinner, the pizza eats the woman")
+    >>> round(answer.belief(-1, "agent", "pizza").truth, 3)
+    0.477
     """
     source = Source.choose(world=world, run=run, network=network)
     parse_sentence(source.world, sentence)  # before anything is trained for it
@@ -107,35 +102,38 @@ def parse_sentence(world: World, text: str) -> Utterance:
 
 
 class Comprehender:
-    """A network that answers sentences; several threads may use it at once.
+    """Networks that answer sentences; several threads may use it at once.
 
     Parameters
     ----------
     source : Source
-        The network and its settings; a default network is trained here where there is none.
+        The networks and their settings; a default network is trained here where none is shipped.
     """
 
     def __init__(self, source: Source) -> None:
         self.source, self.world, self.settings = source, source.world, source.settings
-        self.vocabulary = Vocabulary.from_world(self.world)
-        self._network = NumpyNetwork(load_weights(source))
-        self._trained = self._network.get_last_layer(self.vocabulary.units)
-        patterns = [self.world.lexicon.mark_units((name_role_unit(r),)) for r in self.world.roles]
-        self._probes = np.stack(patterns).astype(np.float32)
+        self.vocabulary = words = Vocabulary.from_world(self.world)
+        shipped = source.shipped
+        self._listeners = [open_own(source)] if shipped is None else open_shipped(shipped)
+        self._wanted = [words.places[considered] for considered in words.candidates]
         self._lock = Lock()  # two threads must not make the same ensemble
-        self._load_once = cache(partial(load_ensemble, source))
         self._find_truth_once = lru_cache(CACHED_TRUTHS)(self._find_truth)
-        self._load_members_once = lru_cache(CACHED_ENSEMBLES)(self._load_members)
+        self._load_once = lru_cache(CACHED_ENSEMBLES)(self._load_ensembles)
 
     def prepare(self) -> None:
         """Make every ensemble now rather than when it is first asked for."""
         for variance in self.settings.prior_variances:
             for step in (CONVERGED, *self.settings.kept_steps):
-                self._load_members_once(variance, step)
+                self._load_once(variance, step)
 
     def get_times(self, prior_variance: float) -> list[float]:
-        """Return the sampler time τ at each of the kept steps."""
-        return [float(time) for time in self._load_once("path", prior_variance)["time"]]
+        """Return the sampler time τ at each of the kept steps, the mean over networks."""
+        return [self._find_time(prior_variance, step) or 0.0 for step in self.settings.kept_steps]
+
+    def _find_time(self, prior_variance: float, step: int | str) -> float | None:
+        times = [ensemble.time for ensemble in self._load_once(prior_variance, step)]
+        known = [time for time in times if time is not None]
+        return sum(known) / len(known) if known else None
 
     def answer(
         self, text: str, *, prior_variance: float | None = None, step: int | str = CONVERGED
@@ -144,51 +142,40 @@ class Comprehender:
         if prior_variance is None:
             prior_variance = self.settings.prior_variance
         utterance = parse_sentence(self.world, text)
-        members, time = self._load_members_once(prior_variance, step)
-        gestalts = self._network.compute_gestalts(self.world.encode(utterance))
-        psi = self._network.compute_features(gestalts, self._probes)
-        found = self._compute_beliefs(psi, members)
-        words = self.vocabulary
+        words, tokens = self.vocabulary, self.world.encode(utterance)
+        ensembles = self._load_once(prior_variance, step)
+        alone = [
+            listen(listener, ensemble, tokens, words)
+            for listener, ensemble in zip(self._listeners, ensembles, strict=True)
+        ]
+        common = {
+            "sentence": text.strip(),
+            "world": self.world.name,
+            "prior_variance": prior_variance,
+            "step": step,
+            "heard": utterance,
+            "roles": self.world.roles,
+            "participants": words.participants,
+            "exact": self.world.is_exact,
+            "fillers": words.fillers,
+            "candidates": words.candidates,
+            "truth": self._find_truths(utterance),
+            "indicated": find_indicated_roles(self.world, utterance),
+        }
+        networks = tuple(
+            Answer(**common, network=f"network {n}", time=ensemble.time, **heard.spread(words))
+            for n, (heard, ensemble) in enumerate(zip(alone, ensembles, strict=True))
+        )
         return Answer(
-            sentence=text.strip(),
-            world=self.world.name,
+            **common,
             network=self.source.name,
-            prior_variance=prior_variance,
-            step=step,
-            time=time,
-            heard=utterance,
-            roles=self.world.roles,
-            participants=words.participants,
-            exact=self.world.is_exact,
-            fillers=words.fillers,
-            candidates=words.candidates,
-            mle=np.where(words.candidates, expit(psi @ self._trained.T), np.nan),
-            bayes=found.bayes,
-            low=found.low,
-            high=found.high,
-            truth=self._find_truths(utterance),
-            entropy=np.nansum(found.entropy, axis=-1),
-            epistemic=np.nansum(found.epistemic, axis=-1),
-            semantic_update=compute_semantic_update(gestalts),
-            indicated=find_indicated_roles(self.world, utterance),
+            time=self._find_time(prior_variance, step),
+            networks=networks,
+            **Heard.join(alone).spread(words),
         )
 
-    def _compute_beliefs(self, psi: Floats, members: list[Floats]) -> Beliefs:
-        """Return the ensemble's beliefs (word, role, filler), NaN for what is no candidate."""
-        candidates = self.vocabulary.candidates
-        # all candidates of all roles beside each other: a few large operations instead of many
-        logits = [compute_logits(psi[:, r], members[r]) for r in range(len(candidates))]
-        found = []
-        for part in compute_beliefs(np.concatenate(logits, axis=1)):
-            whole = np.full((len(psi), *candidates.shape), np.nan, np.float32)
-            whole[:, candidates] = part
-            found.append(whole)
-        return Beliefs(*found)
-
-    def _load_members(
-        self, prior_variance: float, step: int | str
-    ) -> tuple[list[Floats], float | None]:
-        """Return the particles of each role's candidates, (candidates, J, D), and the time τ."""
+    def _load_ensembles(self, prior_variance: float, step: int | str) -> list[Ensemble]:
+        """Return the ensembles of all networks at a stop."""
         variances, steps = self.settings.prior_variances, self.settings.kept_steps
         if prior_variance not in variances:
             known = join_names(f"{variance:g}" for variance in variances)
@@ -201,12 +188,12 @@ class Comprehender:
                 f"step {step!r} is not available; choose from {known} or {CONVERGED!r}."
             )
         with self._lock:
-            found = self._load_once("converged" if step == CONVERGED else "path", prior_variance)
-        particles, time = found["particles"], None
-        if step != CONVERGED:
-            at = steps.index(int(step))
-            particles, time = particles[at], float(found["time"][at])
-        return [particles[considered] for considered in self.vocabulary.candidates], time
+            loaded = [listener.load(float(prior_variance), step) for listener in self._listeners]
+        trained = [listener.network.last_layer for listener in self._listeners]
+        return [
+            Ensemble(layers, weights, self._wanted)
+            for layers, weights in zip(loaded, trained, strict=True)
+        ]
 
     def _find_truths(self, utterance: Utterance) -> NDArray[np.float64]:
         """Return exact beliefs (word, role, filler), NaN where words are impossible or unknown."""

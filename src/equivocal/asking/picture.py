@@ -7,7 +7,7 @@ trained network's belief above the ensemble's, its interval as a line and the ex
 from typing import TYPE_CHECKING
 
 from equivocal.asking.answer import Answer, Belief
-from equivocal.asking.network import LEVEL
+from equivocal.asking.beliefs import LEVEL
 from equivocal.asking.summary import format_percent
 
 if TYPE_CHECKING:

@@ -1,34 +1,37 @@
 """A network's weights and ensembles, from the cache or made when they are first asked for.
 
-    converged_VARIANCE   particles (fillers, J, D) of the converged posterior, by `exact-flow`
-    path_VARIANCE        particles (steps, fillers, J, D) and time (steps,) of the paper's sampler
-                         on its way from the prior
+    converged_VARIANCE   the converged posterior, by `exact-flow`
+    path_VARIANCE        the paper's sampler with many particles, at the kept steps
 
-Each is a result in the `Store` of the source's folder: one process makes it while others wait, and
-a damaged file is named and recomputed. The default network is trained again likewise; a run of the
-user's own is never touched. JAX is imported only where something has to be made.
+Each holds `shift` (stops, units, D), `root` (stops, units, D, D) and `time` (stops,), as
+`equivocal.asking.ensembles` uses them, and is a result in the `Store` of the source's folder: one
+process makes it while others wait, and a damaged file is named and recomputed. The default network
+is trained again likewise; a run of the user's own is never touched. JAX is imported only where
+something has to be made.
 """
 
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from safetensors.numpy import save_file
 
-from equivocal.asking.network import has_network_shapes
-from equivocal.asking.source import Source
+from equivocal.asking.ensembles import LastLayers, Listener
+from equivocal.asking.network import NumpyNetwork, has_network_shapes
+from equivocal.asking.source import CONVERGED, Source
 from equivocal.asking.vocabulary import Vocabulary
 from equivocal.errors import UserError
-from equivocal.progress import announce, progress
+from equivocal.progress import announce, progress, report_part
 from equivocal.store import UnreadableError, read_tensors
 from equivocal.store.locks import hold_folder
 from equivocal.store.runs import find_damaged
 from equivocal.store.store import Store
+from equivocal.world import name_role_unit
 
 if TYPE_CHECKING:
     from equivocal.inference import LastLayer
-    from equivocal.sampling import Snapshot
 
 
 Arrays = dict[str, np.ndarray]
@@ -64,8 +67,26 @@ def _train_default(source: Source) -> None:
         train_or_load(source.world, settings, source.run_folder)
 
 
-def load_ensemble(source: Source, kind: str, variance: float) -> Arrays:
-    """Load the arrays of an ensemble from the cache, or sample and keep them.
+def open_own(source: Source) -> Listener:
+    """Open a network of a run, or the default network of a world that has none in the package."""
+    world = source.world
+    probes = np.stack([world.lexicon.mark_units((name_role_unit(r),)) for r in world.roles])
+    shown = Vocabulary.from_world(world).shown
+    network = NumpyNetwork.select(load_weights(source), probes.astype(np.float32), shown)
+
+    def load(variance: float, step: int | str) -> LastLayers:
+        if step == CONVERGED:
+            found, at, time = load_moments(source, "converged", variance), 0, None
+        else:
+            found, at = load_moments(source, "path", variance), source.settings.kept_steps.index(step)
+            time = float(found["time"][at])
+        return LastLayers(variance, found["shift"][at], found["root"][at], time)
+
+    return Listener(network, load)
+
+
+def load_moments(source: Source, kind: str, variance: float) -> Arrays:
+    """Load the moments of an ensemble from the cache, or compute and keep them.
 
     Parameters
     ----------
@@ -79,11 +100,11 @@ def load_ensemble(source: Source, kind: str, variance: float) -> Arrays:
     Returns
     -------
     dict of str to array
-        `particles`, and the sampler's `time` at each step of a path.
+        `shift` and `root` at each stop, and the sampler's `time` at each step of a path.
     """
-    sample, what = {
-        "converged": (_sample_converged, "posterior"),
-        "path": (_sample_path, "path of the paper's sampler"),
+    compute, what = {
+        "converged": (_compute_converged, "posterior"),
+        "path": (_compute_path, "path of the paper's sampler"),
     }[kind]
 
     def load(path: Path) -> Arrays:
@@ -91,10 +112,9 @@ def load_ensemble(source: Source, kind: str, variance: float) -> Arrays:
 
     def make() -> Arrays:
         title = f"{what} for prior variance {variance:g}"
-        announce(f"the {title} is sampled once and cached in {source.folder}")
+        announce(f"the {title} is computed once and cached in {source.folder}")
         with progress(title):
-            arrays = sample(source, variance)
-        return {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+            return compute(source, variance)
 
     key = source.folder.name  # holds the hash of everything that the arrays depend on
     return Store(source.folder, shared=True).load_or_make(
@@ -102,53 +122,61 @@ def load_ensemble(source: Source, kind: str, variance: float) -> Arrays:
     )
 
 
-def _sample_converged(source: Source, variance: float) -> Arrays:
+def _compute_converged(source: Source, variance: float) -> Arrays:
     from equivocal.inference import SamplerSettings, infer_posterior
 
-    settings, (layer, unit_of) = source.settings, _collect_layer(source)
+    layer = _collect_layer(source)
     sampler = SamplerSettings(
-        method="exact-flow", num_particles=settings.particles, tolerance=settings.tolerance
+        method="exact-flow", num_particles=2, tolerance=source.settings.tolerance
     )
-    posterior = infer_posterior(layer, sampler, variance, settings.seed)
-    return {"particles": np.asarray(posterior.particles[unit_of], np.float32)}
+    found = infer_posterior(layer, sampler, variance, seed=0)
+    return {
+        "shift": (found.mean - layer.trained).astype(np.float32)[None],
+        "root": _find_roots(found.covariance / variance)[None],
+    }
 
 
-def _sample_path(source: Source, variance: float) -> Arrays:
-    """Watch the paper's sampler at the kept steps; its time τ is the median over units."""
-    from equivocal.inference import SamplerSettings, infer_posterior
+def _compute_path(source: Source, variance: float) -> Arrays:
+    """Follow the paper's sampler to the kept steps; its time τ is the median over units."""
+    from equivocal.sampling.samplers.dropout_limit import follow_limit
 
-    settings, steps = source.settings, source.settings.kept_steps
-    layer, unit_of = _collect_layer(source)
-    units, size = layer.trained.shape
-    particles = np.full((len(steps), units, settings.path_particles, size), np.nan, np.float32)
-    time = np.full((len(steps), units), np.nan)
-
-    def observe(snapshot: "Snapshot") -> None:
-        if snapshot.step in steps:
-            at = steps.index(snapshot.step)
-            outputs = slice(snapshot.outputs.start, snapshot.outputs.stop)
-            particles[at, outputs], time[at, outputs] = snapshot.particles, snapshot.time
-
-    sampler = SamplerSettings(
-        method="dropout-deterministic",
-        num_particles=settings.path_particles,
-        num_steps=steps[-1],
-        options={"dropout_rate": settings.dropout_rate},
+    layer, steps = _collect_layer(source), source.settings.kept_steps
+    states = follow_limit(
+        layer.features,
+        layer.targets,
+        counts=layer.counts,
+        prior_mean=layer.trained,
+        prior_variance=variance,
+        dropout_rate=source.settings.dropout_rate,
     )
-    infer_posterior(layer, sampler, variance, settings.seed, observe)
-    for at in range(1, len(steps)):  # an output that converged early stays where it was
-        done = np.isnan(time[at])
-        particles[at, done], time[at, done] = particles[at - 1, done], time[at - 1, done]
-    return {"particles": particles[:, unit_of], "time": np.median(time, axis=1)}
+    times, shifts, roots = [], [], []
+    for step, state in enumerate(islice(states, steps[-1] + 1)):
+        report_part(step, steps[-1], "sampling")
+        if step in steps:
+            times.append(np.median(state.time))
+            shifts.append(state.mean - layer.trained)
+            roots.append(_find_roots(state.covariance / variance))
+    return {
+        "time": np.array(times, np.float32),
+        "shift": np.stack(shifts).astype(np.float32),
+        "root": np.stack(roots),
+    }
+
+
+def _find_roots(matrices: np.ndarray) -> np.ndarray:
+    """Return the symmetric square roots of nonnegative matrices, (n, D, D)."""
+    values, vectors = np.linalg.eigh(matrices.astype(np.float64))
+    sizes = np.sqrt(np.maximum(values, 0))
+    return ((vectors * sizes[:, None]) @ vectors.swapaxes(1, 2)).astype(np.float32)
 
 
 @lru_cache(maxsize=1)
-def _collect_layer(source: Source) -> "tuple[LastLayer, np.ndarray]":
-    """Collect the last layer of the fillers' units, and the number of each filler's unit."""
+def _collect_layer(source: Source) -> "LastLayer":
+    """Collect the last layer of the units that are shown."""
     from equivocal.gestalt import Run
     from equivocal.inference import collect_last_layer
 
     run = Run.load(source.run_folder)
-    units, unit_of = np.unique(Vocabulary.from_world(source.world).units, return_inverse=True)
+    units = Vocabulary.from_world(source.world).shown
     layer = collect_last_layer(run, run.networks[source.network], "every word")
-    return layer.select(units.tolist()), unit_of
+    return layer.select(units.tolist())

@@ -21,6 +21,7 @@ from equivocal.store.store import hash_content
 from equivocal.world import World
 
 CONVERGED = "converged"  # in place of a step: the converged posterior
+DEFAULT_WORLD = "slips"  # where a reversed sentence has a true answer
 
 
 # as the paper's networks, but one is enough to talk to; the rest as `TrainingSettings` has it
@@ -41,25 +42,18 @@ class AskSettings:
         The one that is used unless another is asked for.
     kept_steps : tuple of int
         Steps of the paper's sampler that are kept: 0 is the prior, and the paper stops at 17.
-    dropout_rate, path_particles
-        ρ and J of the paper's sampler, as in the preset `paper`.
-    particles : int
-        Exact draws from the converged posterior; more of them only refine quantiles.
+    dropout_rate : float
+        ρ of the paper's sampler, as in the preset `paper`; it runs with infinitely many particles.
     tolerance : float
         When the posterior counts as converged, in posterior standard deviations.
-    seed : int
-        The same seed gives the same ensembles.
     """
 
     training: dict[str, int] = field(default_factory=TRAINING.copy)
     prior_variances: tuple[float, ...] = (0.01, 1.0, 5.0)
     prior_variance: float = 1.0
-    kept_steps: tuple[int, ...] = (0, 1, 2, 4, 8, 12, 17, 25, 40, 60)
+    kept_steps: tuple[int, ...] = (0, 1, 3, 8, 17)
     dropout_rate: float = 0.3
-    path_particles: int = 50
-    particles: int = 64
     tolerance: float = 0.01
-    seed: int = 0
 
 
 DEFAULT = AskSettings()
@@ -90,7 +84,7 @@ class Source:
         Parameters
         ----------
         world : World, str or Path, optional
-            A world, its name or its file; `paper` unless given.
+            A world, its name or its file; `slips` unless given.
         run : str or Path, optional
             The folder of a trained run, which brings its own world.
         network : int
@@ -107,7 +101,7 @@ class Source:
             if network != 0:
                 raise UserError(f"network {network!r} needs a run; give one with run=.")
             if not isinstance(world, World):
-                world = World.load("paper" if world is None else world)
+                world = World.load(DEFAULT_WORLD if world is None else world)
             return cls(world, world.text, None, 0, settings, _choose_folder(world, settings))
         if world is not None:
             raise UserError(f"the run {run} brings its own world; give a run or a world, not both.")
@@ -131,8 +125,18 @@ class Source:
         return locate_network(self.run_folder, self.network)
 
     @property
+    def shipped(self) -> Path | None:
+        """The file of the package that has these networks; None where they are made."""
+        from equivocal.asking.shipped import find_shipped
+
+        known = self.run is None and self.settings == DEFAULT
+        return find_shipped(self.world) if known else None
+
+    @property
     def name(self) -> str:
         """The network in words."""
+        if self.shipped is not None:
+            return f"the networks of world {self.world.name} that come with the package"
         if self.run is None:
             return f"the default network of world {self.world.name}"
         return f"network {self.network} of {self.run}"

@@ -1,7 +1,7 @@
 """The outcome of an answer in a few plain sentences; every wording is here."""
 
 from equivocal.asking.answer import Answer, Belief
-from equivocal.asking.network import LEVEL
+from equivocal.asking.beliefs import LEVEL
 
 __all__ = ["format_percent", "summarise"]
 

@@ -22,6 +22,16 @@ class Vocabulary:
     participants: tuple[str, ...]  # roles that word order alone marks: who does what to whom
     candidates: NDArray[np.bool_]  # (roles, fillers): what is considered for each role
 
+    @property
+    def shown(self) -> NDArray[np.intp]:
+        """The output units that stand for some filler, each once."""
+        return np.unique(self.units)
+
+    @property
+    def places(self) -> NDArray[np.intp]:
+        """(fillers,): where the unit of each filler stands among those shown."""
+        return np.searchsorted(self.shown, self.units)
+
     @classmethod
     def from_world(cls, world: World) -> "Vocabulary":
         """Return the vocabulary of a world."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 HEADER_BYTES = 32 << 20  # a posterior's grows by 160 bytes with each output
 NETCDF_HEADER_BYTES = 16 << 20  # ours have a few KB; names of units are in them
 CHECKSUM = "sha256"  # key of the metadata of a safetensors file
-FLOATS = {"F32", "F64"}
+FLOATS = frozenset({"F32", "F64"})
 ATTRIBUTES = {"_FillValue", "_Encoding"}  # written by xarray; no other name begins with a line
 # those of SciPy's objects, which an attribute of a file would replace
 FIELDS = {
@@ -41,6 +41,7 @@ def read_tensors(
     names: Sequence[str] | None = None,
     *,
     finite: bool = False,
+    kinds: frozenset[str] = FLOATS,
 ) -> tuple[dict[str, str], "dict[str, np.ndarray]"]:
     """Read the metadata and the arrays of a safetensors file.
 
@@ -54,6 +55,8 @@ def read_tensors(
         The arrays that are wanted, where they are there; by default all of them.
     finite : bool
         Whether every number must be one.
+    kinds : set of str
+        The types of numbers that are read, as the format calls them.
 
     Raises
     ------
@@ -72,7 +75,7 @@ def read_tensors(
             slices = {name: file.get_slice(name) for name in wanted}
             shapes = {name: tuple(part.get_shape()) for name, part in slices.items()}
             for name, part in slices.items():
-                _check_array(path, name, shapes[name], part.get_dtype())
+                _check_array(path, name, shapes[name], part.get_dtype(), kinds)
             check(about, shapes)
             arrays = {name: file.get_tensor(name) for name in wanted}
     except OSError as error:
@@ -123,10 +126,13 @@ def _check_header(path: Path) -> None:
         raise UnreadableError(path, why)
 
 
-def _check_array(path: Path, name: str, shape: tuple[int, ...], dtype: str) -> None:
+def _check_array(
+    path: Path, name: str, shape: tuple[int, ...], dtype: str, kinds: frozenset[str]
+) -> None:
     """Refuse an array that none of our files has."""
-    if dtype not in FLOATS:
-        raise UnreadableError(path, f"array {name!r:.60} holds {dtype}; only F32 and F64 are read")
+    if dtype not in kinds:
+        read = " and ".join(sorted(kinds))
+        raise UnreadableError(path, f"array {name!r:.60} holds {dtype}; only {read} are read")
     if len(shape) > 8 or prod(shape) == 0:
         raise UnreadableError(path, f"array {name!r:.60} is empty or has too many dimensions")
 

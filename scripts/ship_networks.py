@@ -1,0 +1,159 @@
+"""Train the networks that come with the package and write their files.
+
+    python scripts/ship_networks.py [--world NAME …] [--runs FOLDER] [--out FOLDER]
+
+`docs/stored_networks.md` says what is in the files and how exact they are. Networks are trained as
+`equivocal train --world NAME --recipe paper --networks 3` trains them, and reused where they are in
+FOLDER; a world takes about ten minutes on two cores.
+"""
+
+import argparse
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import save_file
+
+from equivocal.asking.beliefs import LEVEL, NODES, QUANTILE, compute_beliefs
+from equivocal.asking.ensembles import LastLayers
+from equivocal.asking.network import NumpyNetwork
+from equivocal.asking.posteriors import open_own
+from equivocal.asking.shipped import FOLDER, FORMAT
+from equivocal.asking.source import CONVERGED, DEFAULT, Source
+from equivocal.asking.vocabulary import Vocabulary
+from equivocal.experiments.networks import train_or_load
+from equivocal.gestalt import TrainingSettings
+from equivocal.progress import announce
+from equivocal.world import World
+
+WORLDS = ("paper", "slips")
+NETWORKS = 3
+TRAINING = TrainingSettings(recipe="paper", networks=NETWORKS)
+SETTINGS = replace(DEFAULT, tolerance=0.005)
+STOPS: list[int | str] = [*(step for step in SETTINGS.kept_steps if step > 0), CONVERGED]
+# directions are kept until no belief after any beginning of a sentence is further off than this
+MOST_OFF, MOST_OFF_INTERVAL = 0.003, 0.012
+STEPS_OF_INT8 = 127
+
+Arrays = dict[str, np.ndarray]
+
+
+def ship(name: str, runs: Path, out: Path) -> Path:
+    """Train, sample and pack the networks of a world; return the file that was written."""
+    world = World.load(name)
+    train_or_load(world, TRAINING, runs / name)
+    arrays: Arrays = {}
+    for number in range(NETWORKS):
+        announce(f"{name}: packing network {number}")
+        source = Source.choose(run=runs / name, network=number, settings=SETTINGS)
+        for key, array in pack_network(source).items():
+            arrays[f"{number}/{key}"] = np.ascontiguousarray(array)
+    path = out / f"{name}.safetensors"
+    out.mkdir(parents=True, exist_ok=True)
+    save_file(arrays, path, {"equivocal": json.dumps(describe(world), ensure_ascii=False)})
+    return path
+
+
+def describe(world: World) -> dict[str, Any]:
+    """Return the header of a file: what its arrays mean."""
+    words = Vocabulary.from_world(world)
+    return {
+        "format": FORMAT,
+        "world": world.name,
+        "fingerprint": world.fingerprint,
+        "networks": NETWORKS,
+        "training": asdict(TRAINING),
+        "tokens": world.tokens,
+        "roles": world.roles,
+        "participants": words.participants,
+        "fillers": words.fillers,
+        "units": words.places.tolist(),
+        "candidates": [np.flatnonzero(row).tolist() for row in words.candidates],
+        "prior_variances": SETTINGS.prior_variances,
+        "prior_variance": SETTINGS.prior_variance,
+        "stops": STOPS,
+        "dropout_rate": SETTINGS.dropout_rate,
+        "level": LEVEL,
+        "quantile": QUANTILE,
+        "nodes": NODES.tolist(),
+    }
+
+
+def pack_network(source: Source) -> Arrays:
+    """Return the weights of a network, and its ensembles at every stop."""
+    listener = open_own(source)
+    rows = collect_rows(source.world, listener.network)
+    variances = source.settings.prior_variances
+    shifts, packed, times = [], [], []
+    for variance in variances:
+        stops = [listener.load(variance, step) for step in STOPS]
+        shifts.append([layers.shift.astype(np.float16) for layers in stops])
+        times.append([layers.time for layers in stops if layers.time is not None])
+        for layers in stops:
+            mean = listener.network.last_layer + layers.shift
+            packed += [
+                pack_unit(layers, k, rows[k], rows[k] @ mean[k]) for k in range(len(mean))
+            ]
+    ranks = np.array([len(weight) for weight, _ in packed], np.uint8)
+    return {
+        **listener.network.weights,
+        "shift": np.array(shifts),
+        "rank": ranks.reshape(len(variances), len(STOPS), -1),
+        "weight": np.concatenate([weight for weight, _ in packed]),
+        "directions": np.concatenate([directions for _, directions in packed]),
+        "time": np.array(times, np.float32),
+    }
+
+
+def collect_rows(world: World, network: NumpyNetwork) -> list[np.ndarray]:
+    """Collect, for each shown unit, the features after every beginning for the roles it may fill."""
+    heard = (network.compute_gestalts(world.encode(text.text)) for text in world.sentences)
+    gestalts = np.unique(np.concatenate(list(heard)).round(6), axis=0)
+    features = network.compute_features(gestalts)
+    words = Vocabulary.from_world(world)
+    may_fill = [words.candidates[:, words.places == k].any(axis=1) for k in range(len(words.shown))]
+    return [features[:, roles].reshape(-1, features.shape[-1]) for roles in may_fill]
+
+
+def pack_unit(
+    layers: LastLayers, k: int, rows: np.ndarray, mean: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return weights and whole-number directions with I − Σ weight · direction directionᵀ ≈ R.
+
+    Directions are the eigenvectors of R, those first that matter most to the rows' variances.
+    """
+    values, vectors = np.linalg.eigh(layers.root[k].astype(np.float64))
+    seen = (rows @ vectors) ** 2
+    order = np.argsort(-np.abs(1 - values**2) * seen.mean(axis=0))
+    values, vectors = values[order], vectors[:, order].T
+    scales = np.abs(vectors).max(axis=1) / STEPS_OF_INT8
+    directions = np.round(vectors / scales[:, None])
+    weights = ((1 - values) * scales**2).astype(np.float32)
+    deviation = np.sqrt(layers.variance)
+    exact = compute_beliefs(mean, deviation * np.linalg.norm(rows @ layers.root[k], axis=1))
+    moved = rows.astype(np.float64)
+    for rank in range(len(weights) + 1):
+        found = compute_beliefs(mean, (deviation * np.linalg.norm(moved, axis=1)).astype(mean.dtype))
+        off = [np.abs(a - b).max() for a, b in zip(found[:3], exact[:3], strict=True)]
+        if rank == len(weights) or (off[0] < MOST_OFF and max(off[1:]) < MOST_OFF_INTERVAL):
+            return weights[:rank], directions[:rank].astype(np.int8)
+        moved -= np.outer(rows @ directions[rank] * weights[rank], directions[rank])
+    raise AssertionError("the loop returns at its last turn")
+
+
+def main() -> None:
+    """Ship the worlds that are named."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--world", action="append", choices=WORLDS)
+    parser.add_argument("--runs", type=Path, default=Path("runs/shipped"))
+    parser.add_argument("--out", type=Path, default=Path(str(FOLDER)))
+    given = parser.parse_args()
+    for name in given.world or WORLDS:
+        path = ship(name, given.runs, given.out)
+        announce(f"{path}: {path.stat().st_size / 1e6:.1f} MB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""The networks that come with the package, read from one safetensors file for each world.
+
+`docs/stored_networks.md` has the format, `scripts/ship_networks.py` makes the files. Everything an
+answer needs is in them: weights, and the ensembles of every prior variance and stop as the few
+directions in which the data changed the prior.
+"""
+
+import json
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from equivocal.asking.beliefs import Floats
+from equivocal.asking.ensembles import LastLayers, Listener
+from equivocal.asking.network import NumpyNetwork
+from equivocal.store import read_tensors
+from equivocal.world import World
+
+__all__ = ["FORMAT", "find_shipped", "list_shipped", "open_shipped", "read_header"]
+
+FORMAT = "equivocal-networks-1"
+KINDS = frozenset({"F16", "F32", "I8", "U8"})
+FOLDER = resources.files("equivocal.asking") / "networks"
+
+
+def list_shipped() -> dict[str, Path]:
+    """Return the files that come with the package, by the name of their world."""
+    files = sorted(Path(str(FOLDER)).glob("*.safetensors"))
+    return {file.stem: file for file in files}
+
+
+def find_shipped(world: World) -> Path | None:
+    """Return the file of a world's networks; None for a world that differs in anything."""
+    path = list_shipped().get(world.name)
+    fits = path is not None and read_header(path)["fingerprint"] == world.fingerprint
+    return path if fits else None
+
+
+@cache
+def read_header(path: Path) -> dict[str, Any]:
+    """Return what a file says about its networks."""
+    about, _ = read_tensors(path, names=(), kinds=KINDS)
+    header: dict[str, Any] = json.loads(about["equivocal"])
+    return header
+
+
+def open_shipped(path: Path) -> list[Listener]:
+    """Open the networks of a file."""
+    header, arrays = read_header(path), read_tensors(path, kinds=KINDS)[1]
+    listeners = []
+    for number in range(header["networks"]):
+        own = {
+            name.removeprefix(f"{number}/"): array
+            for name, array in arrays.items()
+            if name.startswith(f"{number}/")
+        }
+        weights = {name: array for name, array in own.items() if "." in name}
+        packed = _Packed(header, own)
+        listeners.append(Listener(NumpyNetwork(weights), packed.load))
+    return listeners
+
+
+class _Packed:
+    """The ensembles of one network, unpacked one by one."""
+
+    def __init__(self, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+        self._variances: list[float] = header["prior_variances"]
+        self._steps: list[int | str] = header["stops"]
+        self._arrays = arrays
+        ends = np.cumsum(arrays["rank"].astype(int)).reshape(arrays["rank"].shape)
+        self._starts, self._ends = ends - arrays["rank"], ends
+
+    def load(self, variance: float, step: int | str) -> LastLayers:
+        """Return the last layers at one stop."""
+        units, size = self._arrays["shift"].shape[2:]
+        identity = np.eye(size, dtype=np.float32)
+        if step == 0:  # the prior
+            shift = np.zeros((units, size), np.float32)
+            return LastLayers(variance, shift, np.broadcast_to(identity, (units, size, size)), 0.0)
+        v, s = self._variances.index(variance), self._steps.index(step)
+        spans = zip(self._starts[v, s], self._ends[v, s], strict=True)
+        root = np.stack([identity - self._add_up(slice(*span)) for span in spans])
+        times = self._arrays["time"][v]
+        time = float(times[s]) if s < len(times) else None
+        return LastLayers(variance, self._arrays["shift"][v, s].astype(np.float32), root, time)
+
+    def _add_up(self, span: slice) -> Floats:
+        directions = self._arrays["directions"][span].astype(np.float32)
+        return (directions.T * self._arrays["weight"][span]) @ directions

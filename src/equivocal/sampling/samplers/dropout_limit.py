@@ -1,0 +1,145 @@
+"""The dropout deterministic sampler with infinitely many particles.
+
+Both half steps of `dropout_deterministic` are affine in a particle once the averages over the
+ensemble are known, so an ensemble that starts as N(m₀, P₀) stays Gaussian, and in the limit J → ∞
+its mean m and covariance C say everything. Dropping a fraction ρ of the deviations' entries keeps
+their variances and thins their covariances, docs/maths.md (11):
+
+    P̂ = (1 − ρ) C + ρ diag(C)
+
+With g = Ψᵀ(c E[y] − t) and H = Ψᵀ diag(c E[y(1−y)]) Ψ, averaged over N(m, C) in closed form (18),
+in coordinates where the prior is N(0, I), (9) and (10) become
+
+    m' = m − Δτ P̂ g                     C' = A C Aᵀ,   A = I − ½Δτ P̂ (I + Δτ H P̂)⁻¹ H
+    m" = m' − Δτ P̂' Λ m'                C" = B C' Bᵀ,  B = (1 + ½Δτ) I − ½Δτ P̂' Λ
+
+where Λ = (Δτ diag(P̂') + I)⁻¹. No random number is drawn: what a finite ensemble adds is noise of
+order J^(−1/2), and its steps are a little shorter, since noise makes λ_max larger.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equivocal.sampling.engine.expectations import compute_moments
+from equivocal.sampling.engine.shapes import Array, Float
+from equivocal.sampling.samplers.dropout_deterministic import LONGEST_STEP, SAFETY
+
+__all__ = ["LimitState", "follow_limit"]
+
+POWER_STEPS = 30  # of the iteration that finds a largest eigenvalue
+
+
+class LimitState(NamedTuple):
+    """The ensembles of all outputs after the same number of steps."""
+
+    time: Float[Array, " K"]  # τ
+    mean: Float[Array, "K D"]  # m
+    covariance: Float[Array, "K D D"]  # C
+
+
+def follow_limit(
+    features: np.ndarray,
+    targets: np.ndarray,
+    *,
+    counts: np.ndarray,
+    prior_mean: np.ndarray,
+    prior_variance: float,
+    dropout_rate: float,
+) -> Iterator[LimitState]:
+    """Yield the ensembles before the first step and after each step, without end.
+
+    Parameters
+    ----------
+    features : (N, D)
+        Rows Ψ.
+    targets : (N, K)
+        t, for each row the answers summed over its repetitions.
+    counts : (N,)
+        c, how often each row was seen.
+    prior_mean : (K, D)
+        m₀.
+    prior_variance : float
+        v, the same for every weight.
+    dropout_rate : float
+        ρ, in [0, 1).
+
+    Yields
+    ------
+    LimitState
+        Times, means and covariances in the caller's coordinates.
+    """
+    scale = float(np.sqrt(prior_variance))
+    psi, t, c = (jnp.asarray(x, jnp.float32) for x in (scale * features, targets.T, counts))
+    offsets = jnp.asarray(prior_mean @ features.T, jnp.float32)
+    (K, D), identity = prior_mean.shape, jnp.eye(features.shape[1])
+    state = LimitState(
+        jnp.zeros(K), jnp.zeros((K, D)), jnp.broadcast_to(identity, (K, D, D)).astype(jnp.float32)
+    )
+    while True:
+        time, mean, covariance = map(np.asarray, state)
+        yield LimitState(time, prior_mean + scale * mean, prior_variance * covariance)
+        state = _step(psi, t, c, offsets, state, dropout_rate)
+
+
+@partial(jax.jit, static_argnames="rate")
+def _step(
+    psi: Float[Array, "N D"],
+    targets: Float[Array, "K N"],
+    counts: Float[Array, " N"],
+    offsets: Float[Array, "K N"],
+    state: LimitState,
+    rate: float,
+) -> LimitState:
+    """Take one step of every output, one after the other: H of all of them would fill memory."""
+
+    def advance(given: tuple[LimitState, Array, Array]) -> LimitState:
+        (time, m, C), t, offset = given
+        mu, variance = psi @ m + offset, ((psi @ C) * psi).sum(axis=1)
+        found = compute_moments(mu, variance)
+        y = jnp.where(mu > 0, 1 - found.tail, found.tail)
+        H = (psi * (counts * found.slope)[:, None]).T @ psi
+        dt, moved, spread = _take_step(m, C, psi.T @ (counts * y - t), H, rate)
+        return LimitState(time + dt, moved, spread)
+
+    advanced: LimitState = jax.lax.map(advance, (state, targets, offsets))
+    return advanced
+
+
+def _take_step(
+    m: Float[Array, " D"],
+    C: Float[Array, "D D"],
+    g: Float[Array, " D"],
+    H: Float[Array, "D D"],
+    rate: float,
+) -> tuple[Float[Array, ""], Float[Array, " D"], Float[Array, "D D"]]:
+    """Return Δτ and the moved mean and covariance of one output, given the sums over rows."""
+    identity = jnp.eye(len(m))
+
+    def drop(full: Float[Array, "D D"]) -> Float[Array, "D D"]:
+        return (1 - rate) * full + rate * jnp.diag(jnp.diag(full))
+
+    P = drop(C)
+    stiff = _find_largest_eigenvalue(P @ H) + _find_largest_eigenvalue(P)
+    dt = jnp.minimum(SAFETY / stiff, LONGEST_STEP)
+    A = identity - dt / 2 * P @ jnp.linalg.solve(identity + dt * H @ P, H)
+    m, C = m - dt * P @ g, A @ C @ A.T  # maths (9)
+    P = drop(C)
+    pull = P / (dt * jnp.diag(P) + 1)  # P̂Λ
+    B = (1 + dt / 2) * identity - dt / 2 * pull
+    return dt, m - dt * pull @ m, B @ C @ B.T  # maths (10)
+
+
+def _find_largest_eigenvalue(matrix: Float[Array, "D D"]) -> Float[Array, ""]:
+    """Return the largest eigenvalue of a product of two nonnegative matrices."""
+
+    def multiply(_: int, x: Array) -> Array:
+        moved = matrix @ x
+        return moved / jnp.maximum(jnp.linalg.norm(moved), 1e-30)
+
+    x = jax.lax.fori_loop(0, POWER_STEPS, multiply, jnp.ones(len(matrix)) / len(matrix) ** 0.5)
+    return jnp.linalg.norm(matrix @ x)
