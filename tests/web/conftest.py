@@ -1,10 +1,10 @@
-"""A browser, and a real server on a free port with a small mind of the paper's world."""
+"""A browser, the page as a file, and a real server on a free port of this machine."""
 
 import shutil
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,33 +12,16 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from equivocal.asking import AskSettings, Comprehender, Source
+from equivocal.asking import Comprehender, Source
 from equivocal.cli.app import app
-from equivocal.gestalt import TrainingSettings, train
-from equivocal.world import World
 
 pytest.importorskip("starlette", reason="the page needs the extra `web`")
 
-# enough training to know who eats what; the samplers' sizes are those of the other small tests
-TRAINING = TrainingSettings(networks=1, sentences=600, epochs=20, hidden=20, gestalt=20)
-SETTINGS = AskSettings(
-    kept_steps=(0, 4, 17), path_particles=20, particles=40, tolerance=0.05, training={}
-)
-
-
-def _source(folder: Path) -> Source:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("EQUIVOCAL_CACHE", str(folder / "cache"))
-        return Source.choose(run=folder / "run", settings=SETTINGS)
-
 
 @pytest.fixture(scope="session")
-def mind(paper: World, made_once: Callable[[str, Callable[[Path], None]], Path]) -> Comprehender:
-    def make(folder: Path) -> None:
-        train(paper, TRAINING).save(folder / "run")
-        Comprehender(_source(folder)).prepare()
-
-    found = Comprehender(_source(made_once("web-mind", make)))
+def mind() -> Comprehender:
+    """The networks of the paper's world that come with the package."""
+    found = Comprehender(Source.choose(world="paper"))
     found.prepare()
     return found
 

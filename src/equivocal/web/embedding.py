@@ -1,7 +1,7 @@
-"""What the page needs to answer by itself, as plain lists: parser, word order and exact truth.
+"""What the page needs to answer by itself, as JSON has it: parser, word order, truth, networks.
 
-The scripts of `static/` read it (`parsing.js`, `events.js`). Where an object here gains a key, the
-script of the same subject reads it.
+The scripts of `static/` read it (`parsing.js`, `events.js`, `tensors.js`). Where an object here
+gains a key, the script of the same subject reads it.
 """
 
 from typing import Any
@@ -13,7 +13,27 @@ from equivocal.asking.vocabulary import Vocabulary
 from equivocal.web.schemas import MOST_CHARACTERS
 from equivocal.world import World
 
-DIGITS = 12  # of an exact probability
+__all__ = ["describe_grammar", "describe_truth", "describe_vocabulary", "encode_bytes"]
+
+# the 91 printable characters that JSON in HTML need not escape; 13 bits are two of them, 91² > 2¹³
+ALPHABET = np.array([code for code in range(33, 127) if chr(code) not in '"\\<'], np.uint8)
+BITS = 13
+
+
+def encode_bytes(content: bytes) -> str:
+    """Return bytes as text that is 23 % longer; base64 would be 33 % longer.
+
+    >>> encode_bytes(bytes(13)) == "!" * 16
+    True
+    """
+    bits = np.unpackbits(np.frombuffer(content, np.uint8))
+    groups = np.zeros((-(-len(bits) // BITS), 16), np.uint8)  # BITS of 16, big end first
+    padded = np.zeros(len(groups) * BITS, np.uint8)
+    padded[: len(bits)] = bits
+    groups[:, 16 - BITS :] = padded.reshape(-1, BITS)
+    values = np.packbits(groups, axis=1).view(">u2").ravel()
+    pairs = np.stack(np.divmod(values, len(ALPHABET)), axis=1)
+    return ALPHABET[pairs].tobytes().decode("ascii")
 
 
 def describe_grammar(world: World) -> dict[str, Any]:
@@ -79,7 +99,7 @@ def describe_truth(world: World) -> dict[str, Any] | None:
     for row, pair in zip(targets, asked, strict=True):
         flat: list[float] = []
         for filler in np.flatnonzero(row).tolist():
-            flat += [filler, round(float(row[filler]), DIGITS)]
+            flat += [filler, float(row[filler])]
         beliefs[queries.node[pair]][str(queries.probe[pair])] = flat
     return {
         "next": {

@@ -1,6 +1,5 @@
 """The page as one file that answers by itself: worlds and their networks, put into a bundle."""
 
-import base64
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,7 +8,12 @@ from equivocal.asking.shipped import list_shipped
 from equivocal.errors import UserError, join_names
 from equivocal.web.bundle import bundle_page
 from equivocal.web.description import describe_world
-from equivocal.web.embedding import describe_grammar, describe_truth, describe_vocabulary
+from equivocal.web.embedding import (
+    describe_grammar,
+    describe_truth,
+    describe_vocabulary,
+    encode_bytes,
+)
 
 __all__ = ["build_page"]
 
@@ -50,5 +54,5 @@ def _embed_world(name: str) -> dict[str, Any]:
         "grammar": describe_grammar(world),
         "vocabulary": describe_vocabulary(world),
         "truth": describe_truth(world),
-        "networks": base64.b64encode(source.shipped.read_bytes()).decode(),
+        "networks": encode_bytes(source.shipped.read_bytes()),
     }

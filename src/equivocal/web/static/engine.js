@@ -7,7 +7,7 @@ import { findIndicated, findTruths } from "./events.js";
 import { timeAt } from "./layers.js";
 import { parse } from "./parsing.js";
 import { summarise } from "./summary.js";
-import { decodeBase64, readTensors } from "./tensors.js";
+import { decodeText, readTensors } from "./tensors.js";
 
 const DATA = "equivocal-data"; // id of the element that holds them; equivocal/web/bundle.py writes it
 const DEFAULT = "slips"; // the world that is asked unless another is named, where it is there
@@ -51,7 +51,7 @@ class Engine {
   open(name = this.names.includes(DEFAULT) ? DEFAULT : this.names[0]) {
     const world = this.all[name];
     if (!world) throw new Error(`There is no world “${name}” here; choose from ${this.names.join(", ")}.`);
-    world.tensors ??= readTensors(decodeBase64(world.networks));
+    world.tensors ??= readTensors(decodeText(world.networks));
     return world;
   }
 }

@@ -34,9 +34,20 @@ function halfToNumber(bits) {
   return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
 }
 
-export function decodeBase64(text) {
-  const letters = atob(text);
-  const bytes = new Uint8Array(letters.length);
-  for (let i = 0; i < letters.length; i += 1) bytes[i] = letters.charCodeAt(i);
+// The bytes of a text that `encode_bytes` of equivocal/web/embedding.py has written: two characters of
+// 91 are 13 bits, the highest first.
+export function decodeText(text) {
+  const digits = new Uint8Array(128);
+  let count = 0;
+  for (let code = 33; code < 127; code += 1) {
+    if (!'"\\<'.includes(String.fromCharCode(code))) digits[code] = count++;
+  }
+  const bytes = new Uint8Array(Math.floor(((text.length / 2) * 13) / 8));
+  let [held, bits, at] = [0, 0, 0];
+  for (let i = 0; i < text.length; i += 2) {
+    held = (held << 13) | (digits[text.charCodeAt(i)] * count + digits[text.charCodeAt(i + 1)]);
+    for (bits += 13; bits >= 8; bits -= 8) bytes[at++] = held >> (bits - 8);
+    held &= (1 << bits) - 1;
+  }
   return bytes;
 }
