@@ -8,9 +8,7 @@ import pytest
 from equivocal.asking import AskSettings, Comprehender, Source
 from equivocal.gestalt import Run
 
-TINY = AskSettings(
-    kept_steps=(0, 1, 4, 17), path_particles=20, particles=40, tolerance=0.05, training={}
-)
+TINY = AskSettings(kept_steps=(0, 1, 4, 17), tolerance=0.05, training={})
 
 
 @pytest.fixture(scope="session")

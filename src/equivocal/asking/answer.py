@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["TOP", "Answer", "Belief"]
 
 TOP = 4  # fillers of a role that are listed unless more are asked for
+NOTABLE = 0.05  # a filler of at least this exact probability is listed, believed or not
 BELIEFS = ("mle", "bayes", "low", "high", "truth")
 
 
@@ -67,6 +68,7 @@ class Answer:
     epistemic: Floats  # (word, role): the epistemic part of `entropy`
     semantic_update: Floats  # (word,)
     indicated: dict[str, str] = field(default_factory=dict)  # role → word, by word order
+    verbs: dict[str, str] = field(default_factory=dict)  # action → how it is said
     networks: tuple["Answer", ...] = ()  # what each network says alone
 
     def __repr__(self) -> str:
@@ -84,10 +86,25 @@ class Answer:
 
     @property
     def summary(self) -> str:
-        """The reading of the whole sentence and the uncertainty about it, in plain words."""
+        """The reading of the whole sentence, its rival and what is undecided, in two lines."""
+        return self.summarise()
+
+    def summarise(self, position: int = -1) -> str:
+        """Return the reading after a word, its rival and what is undecided, in two lines.
+
+        Parameters
+        ----------
+        position : int
+            Of the word, from 0; -1 is the last.
+        """
         from equivocal.asking.summary import summarise
 
-        return summarise(self)
+        return summarise(self, self._check_position(position))
+
+    def indicate(self, position: int) -> dict[str, str]:
+        """Return the words that word order gives to roles, of those heard up to a position."""
+        heard = {part.word for part in self.heard.constituents[: position + 1]}
+        return {role: word for role, word in self.indicated.items() if word in heard}
 
     @property
     def uncertainty(self) -> Floats:
@@ -99,6 +116,18 @@ class Answer:
         """The epistemic share of `uncertainty` after each word; 0 where there is none."""
         total, epistemic = self.uncertainty, self.epistemic.mean(axis=1)
         return np.asarray(np.divide(epistemic, total, out=np.zeros_like(total), where=total > 0))
+
+    @property
+    def between(self) -> Floats:
+        """The part of the epistemic uncertainty after each word that lies between networks.
+
+        In nats, averaged over roles; the rest lies within the networks, in the weights of their
+        last layers.
+        """
+        if not self.networks:
+            return np.zeros_like(self.uncertainty)
+        within = np.mean([one.epistemic for one in self.networks], axis=(0, 2))
+        return np.asarray(np.maximum(self.epistemic.mean(axis=1) - within, 0))
 
     def is_possible(self, position: int) -> bool | None:
         """Return whether the words up to a position begin a sentence about some event of the world.
@@ -119,7 +148,8 @@ class Answer:
         """Return the fillers believed most after a word.
 
         A heard word that could be a participant is listed for every such role, believed or not:
-        whether the pizza eats is the question.
+        whether the pizza eats is the question. So are the most probable fillers of at least 5 %,
+        as many as are believed.
 
         Parameters
         ----------
@@ -128,7 +158,7 @@ class Answer:
         role : str
             One of `roles`.
         top : int
-            How many fillers are listed.
+            How many of them are listed.
         """
         r, position = self.roles.index(role), self._check_position(position)
         strength = np.maximum(self.mle[position, r], self.bayes[position, r])
@@ -137,6 +167,9 @@ class Answer:
         if role in self.participants:
             heard = (part.word for part in self.heard.constituents[: position + 1])
             best += [word for word in heard if self.considers(role, word)]
+        truth = np.where(self.candidates[r], np.nan_to_num(self.truth[position, r]), 0)
+        likely = np.argsort(-truth, kind="stable")[:top]
+        best += [self.fillers[f] for f in likely if truth[f] >= NOTABLE]
         return [self._get_belief(position, r, filler) for filler in dict.fromkeys(best)]
 
     def belief(self, position: int, role: str, filler: str) -> Belief:
@@ -190,29 +223,50 @@ class Answer:
         if not isinstance(top, int) or top < 1:
             raise UserError(f"top must be a whole number of fillers, 1 or more, got {top!r}.")
         named = ("sentence", "world", "network", "prior_variance", "step", "time")
+        listed = self._choose_fillers(top)
         return {
             **{name: getattr(self, name) for name in named},
-            "words": self._list_words(top),
+            "words": [
+                {
+                    **word,
+                    "possible": self.is_possible(position),
+                    "summary": self.summarise(position),
+                }
+                for position, word in enumerate(self._list_words(listed))
+            ],
             "indicated": self.indicated,
             "summary": self.summary,
+            "networks": [
+                {"network": one.network, "time": one.time, "words": one._list_words(listed)}
+                for one in self.networks
+            ],
         }
 
-    def _list_words(self, top: int) -> list[dict[str, Any]]:
+    def _choose_fillers(self, top: int) -> list[dict[str, list[str]]]:
+        """Choose what is listed for each word and role."""
+        return [
+            {
+                role: [belief.filler for belief in self.beliefs(position, role, top)]
+                for role in self.roles
+            }
+            for position in range(len(self.heard))
+        ]
+
+    def _list_words(self, listed: list[dict[str, list[str]]]) -> list[dict[str, Any]]:
         measures = (self.semantic_update, self.uncertainty, self.epistemic.mean(axis=1))
         return [
             {
                 "word": part.text,
-                "possible": self.is_possible(position),
                 "roles": {
-                    role: [belief._asdict() for belief in self.beliefs(position, role, top)]
-                    for role in self.roles
+                    role: [self._get_belief(position, r, filler)._asdict() for filler in by_role[role]]
+                    for r, role in enumerate(self.roles)
                 },
                 "semantic_update": update,
                 "entropy": entropy,
                 "epistemic": epistemic,
             }
-            for position, (part, update, entropy, epistemic) in enumerate(
-                zip(self.heard, *(values.tolist() for values in measures), strict=True)
+            for position, (part, by_role, update, entropy, epistemic) in enumerate(
+                zip(self.heard, listed, *(values.tolist() for values in measures), strict=True)
             )
         ]
 

@@ -23,6 +23,7 @@ Floats = NDArray[np.float32]
 LEVEL = 0.9  # of the credible intervals
 QUANTILE = 1.6448536269514722  # Φ(1.64…) = (1 + LEVEL) / 2
 HALVINGS = 30  # of the interval in which a quantile is sought: to 1e-7 of logits below 100
+LEAST_SD = np.float32(1e-6)  # of a logit whose quantile is sought
 # `make_kolmogorov_nodes(np.float32)` of `equivocal.sampling`, which cannot be imported without JAX
 NODES = np.array(
     [
@@ -97,7 +98,7 @@ def _find_quantile(mean: Floats, sd: Floats, sign: int) -> Floats:
     share = mean.dtype.type((1 + sign * LEVEL) / 2)
     ends = mean + sign * mean.dtype.type(QUANTILE) * sd
     low, high = ends.min(axis=0), ends.max(axis=0)
-    sd = np.maximum(sd, np.finfo(sd.dtype).tiny)
+    sd = np.maximum(sd, LEAST_SD)
     for _ in range(HALVINGS):
         middle = (low + high) / 2
         below = ndtr((middle - mean) / sd).mean(axis=0) < share

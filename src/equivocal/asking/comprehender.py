@@ -161,6 +161,7 @@ class Comprehender:
             "candidates": words.candidates,
             "truth": self._find_truths(utterance),
             "indicated": find_indicated_roles(self.world, utterance),
+            "verbs": words.verbs,
         }
         networks = tuple(
             Answer(**common, network=f"network {n}", time=ensemble.time, **heard.spread(words))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from equivocal.world import Utterance, World
 from equivocal.world.grammar import NO_FILLER, Construction
+from equivocal.world.spelling import inflect_verb
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,6 +22,7 @@ class Vocabulary:
     units: NDArray[np.intp]  # (fillers,): the output unit that stands for each
     participants: tuple[str, ...]  # roles that word order alone marks: who does what to whom
     candidates: NDArray[np.bool_]  # (roles, fillers): what is considered for each role
+    verbs: dict[str, str]  # how each action is said
 
     @property
     def shown(self) -> NDArray[np.intp]:
@@ -57,7 +59,15 @@ class Vocabulary:
             units=np.array(units),
             participants=participants,
             candidates=candidates,
+            verbs=_inflect_verbs(world),
         )
+
+
+def _inflect_verbs(world: World) -> dict[str, str]:
+    form = world.grammar.constructions[0].verb_form
+    actions = sorted(world.grammar.collect_fillers(world.grammar.action_role))
+    names = [world.lexicon.words[number] for number in actions]
+    return {name: inflect_verb(name, form, world.file.verbs.get(name)) for name in names}
 
 
 def _find_participants(world: World) -> tuple[str, ...]:

@@ -23,20 +23,23 @@ if TYPE_CHECKING:
     from equivocal.asking import Answer, Belief, Comprehender
 
 BAR = 8  # characters
-WORTH_A_LINE = 0.01  # fillers believed less are left out, unless they were heard
+WORTH_A_LINE = 0.01  # fillers believed less are left out, unless they were heard or are likely
 NARROWEST, SIDE_BY_SIDE = 76, 156  # columns of the terminal that one and two answers need
 
 WorldName = Annotated[
-    str | None, typer.Option("--world", help="A world's name, or the path of a file [paper].")
+    str | None, typer.Option("--world", help="A world's name, or the path of a file [slips].")
 ]
 RunFolder = Annotated[
-    Path | None, typer.Option("--run", help="A trained run to ask instead of the default network.")
+    Path | None, typer.Option("--run", help="A trained run to ask instead of the networks that are there.")
 ]
 NetworkNumber = Annotated[int, typer.Option("--network", min=0, help="Which network of the run.")]
 
 
 def ask(
-    sentence: Annotated[str, typer.Argument(help="Words of the world, in any order.")],
+    sentence: Annotated[
+        str | None,
+        typer.Argument(help="Words of the world, in any order; the paper's pair unless given."),
+    ] = None,
     compare: Annotated[str | None, typer.Option(help="A second sentence to compare with.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")] = False,
     world: WorldName = None,
@@ -54,10 +57,15 @@ def ask(
         typer.Option(min=1, max=100, help="Fillers listed for each role, of those above 1 %."),
     ] = 4,
 ) -> None:
-    """Ask a sentence and see what the network and its ensemble believe after each word.
+    """Ask a sentence and see what networks and their ensembles believe after each word.
 
-    The first time, a small network is trained and kept in your cache folder.
+    Three networks each of the worlds `slips` and `paper` come with the package. For another world
+    a small one is trained the first time and kept in your cache folder.
     """
+    from equivocal.asking.examples import PAPER_PAIR
+
+    if sentence is None:
+        sentence, compare = PAPER_PAIR[0], compare or PAPER_PAIR[1]
     texts = [sentence] if compare is None else [sentence, compare]
     comprehender = open_comprehender(world, run, network, texts)
     answers = [
@@ -99,7 +107,25 @@ def open_comprehender(
 
 def _show_answer(answer: "Answer", top: int) -> RenderableType:
     tables = [_show_word(answer, position, top) for position in range(len(answer.words))]
-    return Group(Text(answer.sentence, style="underline"), *tables, Text(answer.summary), Text())
+    heading = Text(answer.sentence, style="underline")
+    return Group(heading, Text(answer.summary), Text(_describe_networks(answer), "dim"), *tables, Text())
+
+
+def _describe_networks(answer: "Answer") -> str:
+    """Say what answers, and how much of the doubt at the end lies between and within networks."""
+    from equivocal.asking.summary import format_percent
+
+    number, total = len(answer.networks), float(answer.uncertainty[-1])
+    which = f"{number} networks, each with" if number > 1 else "One network with"
+    said = f"{which} its own posterior of last layers"
+    if number > 1 and total > 0:
+        between = float(answer.between[-1]) / total
+        within = float(answer.epistemic_share[-1]) - between
+        said += (
+            f"; of the uncertainty at the end, {format_percent(between)} lies between them "
+            f"and {format_percent(max(within, 0))} within"
+        )
+    return f"{said}."
 
 
 def _show_word(answer: "Answer", position: int, top: int) -> Table:
@@ -127,7 +153,11 @@ def _show_word(answer: "Answer", position: int, top: int) -> Table:
     for role in answer.roles:
         listed = answer.beliefs(position, role, top)
         named = role in answer.participants
-        kept = [b for b in listed if (named and b.said) or max(b.mle, b.bayes) >= WORTH_A_LINE]
+        kept = [
+            b
+            for b in listed
+            if (named and b.said) or max(b.mle, b.bayes, b.truth or 0) >= WORTH_A_LINE
+        ]
         for number, belief in enumerate(kept or listed[:1]):
             table.add_row(role if number == 0 else "", *_show_belief(belief))
     return table
@@ -168,8 +198,8 @@ def serve(
 ) -> None:
     """Serve a page to ask sentences on, and its JSON API, until Ctrl-C.
 
-    The first time, every ensemble that the page can show is sampled, which takes a minute or two.
-    Only this machine can reach the page unless `--host` says otherwise.
+    For a run or a world of your own, every ensemble that the page can show is computed the first
+    time, which takes some minutes. Only this machine can reach the page unless `--host` says otherwise.
     """
     # an answer's matrices are small: threads of the linear algebra would only wait for each other
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

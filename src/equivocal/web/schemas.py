@@ -55,15 +55,29 @@ class Belief(Message):
     said: bool
 
 
-class Word(Message):
-    """The beliefs after one word."""
+class NetworkWord(Message):
+    """The beliefs of one network after one word."""
 
     word: str
-    possible: bool | None
     roles: dict[str, list[Belief]]
     semantic_update: NonNegativeFloat
     entropy: NonNegativeFloat
     epistemic: NonNegativeFloat
+
+
+class Word(NetworkWord):
+    """The beliefs of all networks after one word."""
+
+    possible: bool | None
+    summary: str
+
+
+class Network(Message):
+    """What one network says alone, about the same fillers."""
+
+    network: str
+    time: float | None
+    words: list[NetworkWord]
 
 
 class Answer(Message):
@@ -78,6 +92,7 @@ class Answer(Message):
     words: list[Word]
     indicated: dict[str, str]
     summary: str
+    networks: list[Network]
 
 
 class Step(Message):

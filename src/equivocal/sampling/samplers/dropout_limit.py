@@ -137,7 +137,7 @@ def _take_step(
 def _find_largest_eigenvalue(matrix: Float[Array, "D D"]) -> Float[Array, ""]:
     """Return the largest eigenvalue of a product of two nonnegative matrices."""
 
-    def multiply(_: int, x: Array) -> Array:
+    def multiply(_: Array, x: Array) -> Array:
         moved = matrix @ x
         return moved / jnp.maximum(jnp.linalg.norm(moved), 1e-30)
 
