@@ -17,11 +17,8 @@ from equivocal.world.prefixes import NO_NODE
 __all__ = ["Example", "find_examples"]
 
 PAPER_PAIR = ("during dinner, the woman eats the pizza", "during dinner, the pizza eats the woman")
-<<<<<<< HEAD
-TAKEN_BACK = "An early belief is taken back"
-=======
 PAPER_WORLDS = ("paper", "slips")  # which have its words
->>>>>>> first
+TAKEN_BACK = "An early belief is taken back"
 EACH = 3  # examples of a kind
 MISLED = 0.6  # belief that a misleading sentence builds up and takes back, at least
 MOST_BELIEFS = 50_000_000  # pairs × units that may be looked through for misleading sentences
@@ -40,11 +37,7 @@ class Example:
 def find_examples(world: World) -> list[Example]:
     """Find example sentences for a world."""
     pair = []
-<<<<<<< HEAD
-    if world.name in ("paper", "slips"):
-=======
     if world.name in PAPER_WORLDS:
->>>>>>> first
         congruent, reversal = PAPER_PAIR
         pair = [
             Example("The paper's pair", "the pizza eats the woman", reversal),
