@@ -105,10 +105,11 @@ def find_difference(tab: Any, mind: Comprehender, sentences: list[str], **option
 @pytest.mark.parametrize("world", WORLDS)
 def test_answers_are_those_of_python(tab: Any, minds: dict[str, Comprehender], world: str) -> None:
     mind = minds[world]
-    for step in (*mind.settings.kept_steps, "converged"):
-        assert find_difference(tab, mind, SENTENCES, step=step) < CLOSE
+    assert find_difference(tab, mind, SENTENCES) < CLOSE
+    for step in mind.settings.kept_steps:
+        assert find_difference(tab, mind, SENTENCES[:2], step=step) < CLOSE
     for prior in mind.settings.prior_variances:
-        assert find_difference(tab, mind, SENTENCES[:2], prior=prior) < CLOSE
+        assert find_difference(tab, mind, SENTENCES[1:2], prior=prior) < CLOSE
     assert find_difference(tab, mind, ["egg " * 27]) < CLOSE
 
 
