@@ -33,7 +33,7 @@ def encode_bytes(content: bytes) -> str:
     groups[:, 16 - BITS :] = padded.reshape(-1, BITS)
     values = np.packbits(groups, axis=1).view(">u2").ravel()
     pairs = np.stack(np.divmod(values, len(ALPHABET)), axis=1)
-    return ALPHABET[pairs].tobytes().decode("ascii")
+    return str(ALPHABET[pairs].tobytes(), "ascii")
 
 
 def describe_grammar(world: World) -> dict[str, Any]:

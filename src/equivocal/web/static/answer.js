@@ -58,17 +58,18 @@ export function createAnswer(index, choose) {
 
 // What pictures side by side have in common: the scales of their lines, and room for the longest
 // heading and list, so that panels are level and stepping moves none.
-export function shared(answers) {
-  const words = answers.flatMap((answer) => answer.words);
-  const largest = (of) => Math.max(...words.map(of));
+// `level` are the answers that stand beside each other, of all.
+export function shared(answers, level = answers) {
+  const largest = (of, among = answers) =>
+    Math.max(...among.flatMap((answer) => answer.words.map(of)));
   return {
     surpriseTop: largest((entry) => entry.semantic_update) || 1,
     // whole nats: a scale that follows the slider would hide that uncertainty falls
     entropyTop: Math.max(1, Math.ceil(largest((entry) => entry.entropy))),
-    headings: answers.map((answer) => headingOf(answer, answer.words.length - 1)),
-    noted: words.some((entry) => entry.possible === false),
-    rows: Object.fromEntries(Object.keys(words[0].roles).map((role) =>
-      [role, largest((entry) => entry.roles[role].length)])),
+    headings: level.map((answer) => headingOf(answer, answer.words.length - 1)),
+    noted: level.some(({ words }) => words.some((entry) => entry.possible === false)),
+    rows: Object.fromEntries(Object.keys(answers[0].words[0].roles).map((role) =>
+      [role, largest((entry) => entry.roles[role].length, level)])),
   };
 }
 

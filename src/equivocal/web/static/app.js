@@ -84,8 +84,9 @@ function go(position) {
 
 function draw(moving = false) {
   if (!shown) return;
-  const common = shared(shown.answers);
-  shown.answers.forEach((answer, i) => sections[i].show(answer, shown.position, common, moving));
+  const beside = matchMedia("(min-width: 56rem)").matches; // as style.css places them
+  shown.answers.forEach((answer, i) => sections[i].show(answer, shown.position,
+    shared(shown.answers, beside ? shown.answers : [answer]), moving));
   const { words } = shown.answers.find((answer) => answer.words.length > shown.position);
   showStepping(player(), words[shown.position].word);
   drawPaths();

@@ -12,6 +12,7 @@ const NAME = 15; // height of a role's name
 const LINE = 17; // height of one filler
 const GAP = 5; // below a role
 const EDGE = 3; // on both sides of a column
+const SLIGHT = 0.005; // a truth below is not marked
 const FILLERS = 2; // of a role in one cell
 
 export function overview(answer, position, width, look) {
@@ -64,7 +65,7 @@ function cell(beliefs, i, top, columns, { colours }) {
       parts.push(svg("text", { x: x + room - 3, y: y + 11.5, "font-size": 11, "text-anchor": "end" },
         value));
     }
-    if (belief.truth !== null) {
+    if (belief.truth >= SLIGHT) {
       const place = x + room * belief.truth;
       parts.push(svg("path", { d: `M${place - 3.5} ${y + LINE - 2}h7l-3.5 -6z`, fill: colours.ink }));
     }

@@ -10,6 +10,7 @@ const HEAD = 30;
 const ROW = 28;
 const BAR = 10; // thick
 const NUMBER = measure("> 99.9 %", 11.5) + 9; // room for the longest
+const SLIGHT = 0.005; // a truth below is marked by a triangle alone
 const GLOSSES = {
   agent: "who does it", action: "what is done", patient: "what it is done to",
   location: "where", situation: "when", recipient: "who gets it", manner: "how",
@@ -64,7 +65,7 @@ function row(belief, role, y, room, colours) {
       fit(belief.filler, room.label - 6, room.size, weight)),
     svg("rect", { x: at(0), y: 1, width: room.bar, height: 2 * BAR + 1, fill: colours.track }),
     bar("mle", 1), bar("bayes", 2 + BAR), ...interval(at(belief.low), at(belief.high), 17, colours),
-    ...(belief.truth === null ? [] : mark(at(belief.truth), colours)),
+    ...(belief.truth === null ? [] : mark(at(belief.truth), colours, { slight: belief.truth < SLIGHT })),
     ...dots(belief, "mle", at, 6, colours), ...dots(belief, "bayes", at, 17, colours),
     number("mle", 1), number("bayes", 2 + BAR));
 }
@@ -83,12 +84,13 @@ function dots(belief, name, at, y, colours) {
     cy: y, r: 3.1, fill: colours[`${name}Dot`], stroke: colours.paper, "stroke-width": 1.2 }));
 }
 
-// A line through both bars under a triangle.
-function mark(x, colours, top = -1) {
-  const height = 2 * BAR + 5;
+// A line through both bars under a triangle; the triangle alone where the truth is next to nothing.
+function mark(x, colours, { top = -1, slight = false } = {}) {
+  const height = slight ? 4 : 2 * BAR + 5;
+  const width = slight ? 0 : 2.2;
   return [
-    svg("rect", { x: x - 2.2, y: top, width: 4.4, height, fill: colours.paper }),
-    svg("rect", { class: "truth", x: x - 1.1, y: top, width: 2.2, height, fill: colours.ink }),
+    svg("rect", { x: x - width, y: top, width: 2 * width, height, fill: colours.paper }),
+    svg("rect", { class: "truth", x: x - width / 2, y: top, width, height, fill: colours.ink }),
     svg("path", { d: `M${x - 5.5} ${top - 3}h11l-5.5 7z`, fill: colours.ink, stroke: colours.paper }),
   ];
 }
@@ -107,7 +109,7 @@ export function legend(width, colours, networks) {
     ["Bayesian, mean", [svg("rect", { y: 5, width: 34, height: BAR, fill: colours.bayes })]],
     ...(networks > 1 ? [["each network", [dot(6, "mle"), dot(17, "bayes"), dot(28, "bayes")]]] : []),
     ["90 % interval", interval(2, 32, 10, colours)],
-    ["exact truth in this world", mark(17, colours, 1)],
+    ["exact truth in this world", mark(17, colours, { top: 1 })],
     ["a word that was heard", [svg("text", { y: 14.5, "font-weight": 700 }, "bold")]],
   ];
   const lines = entries.map(([text, sign], i) => svg("g", { transform: `translate(0 ${28 + 23 * i})` },
