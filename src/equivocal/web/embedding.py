@@ -4,6 +4,7 @@ The scripts of `static/` read it (`parsing.js`, `events.js`, `tensors.js`). Wher
 gains a key, the script of the same subject reads it.
 """
 
+import zlib
 from typing import Any
 
 import numpy as np
@@ -13,17 +14,30 @@ from equivocal.asking.vocabulary import Vocabulary
 from equivocal.web.schemas import MOST_CHARACTERS
 from equivocal.world import World
 
-__all__ = ["describe_grammar", "describe_truth", "describe_vocabulary", "encode_bytes"]
+__all__ = ["describe_grammar", "describe_truth", "describe_vocabulary", "pack_bytes"]
 
 # the 91 printable characters that JSON in HTML need not escape; 13 bits are two of them, 91² > 2¹³
 ALPHABET = np.array([code for code in range(33, 127) if chr(code) not in '"\\<'], np.uint8)
 BITS = 13
 
 
-def encode_bytes(content: bytes) -> str:
-    """Return bytes as text that is 23 % longer; base64 would be 33 % longer.
+def pack_bytes(content: bytes) -> dict[str, Any]:
+    """Return bytes as text, deflated: 15 % longer than the networks' files, where base64 is 33 %.
 
-    >>> encode_bytes(bytes(13)) == "!" * 16
+    Returns
+    -------
+    dict
+        The `text`, which `unpack` of `tensors.js` reads, and the `size` of the content.
+    """
+    deflate = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
+    packed = deflate.compress(content) + deflate.flush()
+    return {"size": len(content), "text": _write_digits(packed)}
+
+
+def _write_digits(content: bytes) -> str:
+    """Write 13 bits as two characters.
+
+    >>> _write_digits(bytes(13)) == "!" * 16
     True
     """
     bits = np.unpackbits(np.frombuffer(content, np.uint8))

@@ -1,5 +1,6 @@
 """The page as one file that answers by itself: worlds and their networks, put into a bundle."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from equivocal.web.embedding import (
     describe_grammar,
     describe_truth,
     describe_vocabulary,
-    encode_bytes,
+    pack_bytes,
 )
 
 __all__ = ["build_page"]
@@ -53,6 +54,6 @@ def _embed_world(name: str) -> dict[str, Any]:
         "description": describe_world(Comprehender(source)).model_dump(),
         "grammar": describe_grammar(world),
         "vocabulary": describe_vocabulary(world),
-        "truth": describe_truth(world),
-        "networks": encode_bytes(source.shipped.read_bytes()),
+        "truth": pack_bytes(json.dumps(describe_truth(world)).encode()),
+        "networks": pack_bytes(source.shipped.read_bytes()),
     }

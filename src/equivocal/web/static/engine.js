@@ -7,7 +7,7 @@ import { findIndicated, findTruths } from "./events.js";
 import { timeAt } from "./layers.js";
 import { parse } from "./parsing.js";
 import { summarise } from "./summary.js";
-import { decodeText, readTensors } from "./tensors.js";
+import { readTensors, unpack } from "./tensors.js";
 
 const DATA = "equivocal-data"; // id of the element that holds them; equivocal/web/bundle.py writes it
 const DEFAULT = "slips"; // the world that is asked unless another is named, where it is there
@@ -51,7 +51,8 @@ class Engine {
   open(name = this.names.includes(DEFAULT) ? DEFAULT : this.names[0]) {
     const world = this.all[name];
     if (!world) throw new Error(`There is no world “${name}” here; choose from ${this.names.join(", ")}.`);
-    world.tensors ??= readTensors(decodeText(world.networks));
+    world.tensors ??= readTensors(unpack(world.networks));
+    world.events ??= JSON.parse(new TextDecoder().decode(unpack(world.truth)));
     return world;
   }
 }
@@ -67,7 +68,7 @@ function comprehend(text, world, step = "converged", prior = world.description.p
   const heard = parse(text, grammar);
   const token = (name) => (name === null ? -1 : grammar.tokens.indexOf(name));
   const pairs = heard.map(({ word, marker }) => [token(word), token(marker)]);
-  const truths = findTruths(pairs, world.truth);
+  const truths = findTruths(pairs, world.events);
   const words = believe(world, pairs, step, prior).map(({ all, alone }, t) => {
     const said = new Set(heard.slice(0, t + 1).map(({ word }) => word));
     const label = (one) => ({ ...one, roles: Object.fromEntries(description.roles.map((role, r) =>

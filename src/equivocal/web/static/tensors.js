@@ -1,5 +1,7 @@
 // tensors.js: reads the arrays of a safetensors file, 16-bit numbers included.
 
+import { inflate } from "./inflate.js";
+
 const HEAD = 8; // bytes of the header's length
 
 // { name: { shape, data } } of the bytes of a file; `data` is a typed array. `metadata` has its texts.
@@ -34,9 +36,11 @@ function halfToNumber(bits) {
   return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
 }
 
-// The bytes of a text that `encode_bytes` of equivocal/web/embedding.py has written: two characters of
-// 91 are 13 bits, the highest first.
-export function decodeText(text) {
+// The bytes that `pack_bytes` of equivocal/web/embedding.py has put into a text.
+export const unpack = ({ text, size }) => inflate(readDigits(text), size);
+
+// Two characters of 91 are 13 bits, the highest first.
+function readDigits(text) {
   const digits = new Uint8Array(128);
   let count = 0;
   for (let code = 33; code < 127; code += 1) {
