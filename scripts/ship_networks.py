@@ -9,7 +9,7 @@ FOLDER; a world takes about ten minutes on two cores.
 
 import argparse
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +21,17 @@ from equivocal.asking.ensembles import LastLayers
 from equivocal.asking.network import NumpyNetwork
 from equivocal.asking.posteriors import open_own
 from equivocal.asking.shipped import FOLDER, FORMAT
-from equivocal.asking.source import CONVERGED, DEFAULT, Source
+from equivocal.asking.source import CONVERGED, DEFAULT, AskSettings, Source
 from equivocal.asking.vocabulary import Vocabulary
 from equivocal.experiments.networks import train_or_load
 from equivocal.gestalt import TrainingSettings
 from equivocal.progress import announce
+from equivocal.store import read_toml
 from equivocal.world import World
 
 WORLDS = ("paper", "slips")
-NETWORKS = 3
-TRAINING = TrainingSettings(recipe="paper", networks=NETWORKS)
+TRAINING = TrainingSettings(recipe="paper", networks=3)
 SETTINGS = replace(DEFAULT, tolerance=0.005)
-STOPS: list[int | str] = [*(step for step in SETTINGS.kept_steps if step > 0), CONVERGED]
 # directions are kept until no belief after any beginning of a sentence is further off than this
 MOST_OFF, MOST_OFF_INTERVAL = 0.003, 0.012
 STEPS_OF_INT8 = 127
@@ -44,37 +43,51 @@ def ship(name: str, runs: Path, out: Path) -> Path:
     """Train, sample and pack the networks of a world; return the file that was written."""
     world = World.load(name)
     train_or_load(world, TRAINING, runs / name)
-    arrays: Arrays = {}
-    for number in range(NETWORKS):
-        announce(f"{name}: packing network {number}")
-        source = Source.choose(run=runs / name, network=number, settings=SETTINGS)
-        for key, array in pack_network(source).items():
-            arrays[f"{number}/{key}"] = np.ascontiguousarray(array)
-    path = out / f"{name}.safetensors"
+    sources = [
+        Source.choose(run=runs / name, network=number, settings=SETTINGS)
+        for number in range(TRAINING.networks)
+    ]
     out.mkdir(parents=True, exist_ok=True)
-    save_file(arrays, path, {"equivocal": json.dumps(describe(world), ensure_ascii=False)})
+    return write(world, sources, out / f"{name}.safetensors")
+
+
+def write(world: World, sources: list[Source], path: Path) -> Path:
+    """Pack networks that have the same settings, and write them into a file."""
+    arrays: Arrays = {}
+    for number, source in enumerate(sources):
+        announce(f"{world.name}: packing network {number}")
+        for name, array in pack_network(source).items():
+            arrays[f"{number}/{name}"] = np.ascontiguousarray(array)
+    about = {"equivocal": json.dumps(describe(world, sources), ensure_ascii=False)}
+    save_file(arrays, path, about)
+    path.chmod(0o644)
     return path
 
 
-def describe(world: World) -> dict[str, Any]:
+def list_stops(settings: AskSettings) -> list[int | str]:
+    """List the stops that are stored: step 0 is the prior and needs nothing."""
+    return [*(step for step in settings.kept_steps if step > 0), CONVERGED]
+
+
+def describe(world: World, sources: list[Source]) -> dict[str, Any]:
     """Return the header of a file: what its arrays mean."""
-    words = Vocabulary.from_world(world)
+    words, settings = Vocabulary.from_world(world), sources[0].settings
     return {
         "format": FORMAT,
         "world": world.name,
         "fingerprint": world.fingerprint,
-        "networks": NETWORKS,
-        "training": asdict(TRAINING),
+        "networks": len(sources),
+        "training": read_toml(sources[0].run_folder / "run.toml")["training"],
         "tokens": world.tokens,
         "roles": world.roles,
         "participants": words.participants,
         "fillers": words.fillers,
         "units": words.places.tolist(),
         "candidates": [np.flatnonzero(row).tolist() for row in words.candidates],
-        "prior_variances": SETTINGS.prior_variances,
-        "prior_variance": SETTINGS.prior_variance,
-        "stops": STOPS,
-        "dropout_rate": SETTINGS.dropout_rate,
+        "prior_variances": settings.prior_variances,
+        "prior_variance": settings.prior_variance,
+        "stops": list_stops(settings),
+        "dropout_rate": settings.dropout_rate,
         "level": LEVEL,
         "quantile": QUANTILE,
         "nodes": NODES.tolist(),
@@ -85,10 +98,10 @@ def pack_network(source: Source) -> Arrays:
     """Return the weights of a network, and its ensembles at every stop."""
     listener = open_own(source)
     rows = collect_rows(source.world, listener.network)
-    variances = source.settings.prior_variances
+    variances, steps = source.settings.prior_variances, list_stops(source.settings)
     shifts, packed, times = [], [], []
     for variance in variances:
-        stops = [listener.load(variance, step) for step in STOPS]
+        stops = [listener.load(variance, step) for step in steps]
         shifts.append([layers.shift.astype(np.float16) for layers in stops])
         times.append([layers.time for layers in stops if layers.time is not None])
         for layers in stops:
@@ -100,7 +113,7 @@ def pack_network(source: Source) -> Arrays:
     return {
         **listener.network.weights,
         "shift": np.array(shifts),
-        "rank": ranks.reshape(len(variances), len(STOPS), -1),
+        "rank": ranks.reshape(len(variances), len(steps), -1),
         "weight": np.concatenate([weight for weight, _ in packed]),
         "directions": np.concatenate([directions for _, directions in packed]),
         "time": np.array(times, np.float32),

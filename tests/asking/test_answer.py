@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from equivocal.asking import Answer, Comprehender
-from equivocal.asking.summary import summarise
 from equivocal.errors import UserError
 
 
@@ -97,31 +96,90 @@ def test_where_the_truth_is_not_known_nothing_is_called_impossible(answer: Answe
     assert "No event of the world" not in unknown.summary
 
 
-def test_summary_says_where_word_order_contradicts_the_reading(answer: Answer) -> None:
-    """One role, two alike and two unlike: a dog is believed, whoever chases."""
-    roles = [answer.roles.index(role) for role in ("agent", "patient")]
-    fillers = [answer.fillers.index(word) for word in ("mouse", "cat", "dog")]
-    values = np.zeros_like(answer.bayes)
-    values[-1, roles[0], fillers[2]] = values[-1, roles[1], fillers[2]] = 0.9
-    alike = replace(answer, mle=values, bayes=values, low=values, high=values)
-    assert "makes the mouse the agent and the cat the patient" in alike.summary
-    assert "gives these readings 0 % each." in alike.summary
-    values = values.copy()
-    values[-1, roles[1], fillers[1]] = 0.2
-    unlike = replace(alike, bayes=values)
-    assert "these readings 0 % and 20 % (90 % interval 0 %; trained network 0 %)" in unlike.summary
-    values = values.copy()
-    values[-1, roles[1], fillers[1]] = 0.95
-    assert "makes the mouse the agent, but the model gives that reading 0 %." in (
-        replace(alike, mle=values, bayes=values, low=values, high=values).summary
+def believe(answer: Answer, **beliefs: float) -> Answer:
+    """The same answer with these beliefs after the last word, `agent_cat=0.5`, and no others."""
+    values = np.where(answer.candidates, np.zeros_like(answer.bayes), np.nan)
+    for name, value in beliefs.items():
+        role, filler = name.split("_")
+        values[-1, answer.roles.index(role), answer.fillers.index(filler)] = value
+    doubt = np.nansum(-values * np.log(np.maximum(values, 1e-9)), axis=-1)
+    same = {"mle": values, "bayes": values, "low": values, "high": values, "entropy": doubt}
+    return replace(answer, **same, epistemic=0 * doubt)
+
+
+def test_summary_names_reading_rival_and_what_is_undecided(answer: Answer) -> None:
+    """The agent's and the patient's best filler may be the same word; a reading has two."""
+    torn = believe(
+        answer,
+        **{"agent_cat": 0.6, "agent_mouse": 0.3, "patient_cat": 0.45, "patient_mouse": 0.4},
+        action_chase=0.99,
+    )
+    first, second = torn.summary.split("\n")
+    assert first == (
+        "Reads: the cat chases the mouse (40 %). Word order says the mouse chases the cat (30 %)."
+    )
+    assert second == (
+        "Undecided: the patient, cat 45 % or mouse 40 %. The words leave it open. "
+        "No event of the world garden is said this way."
     )
 
 
-def test_summary_names_reading_order_of_words_and_doubt(garden_mind: Comprehender) -> None:
-    said = summarise(garden_mind.answer("the cat chases the mouse"))
-    assert "the cat as agent" in said
-    assert "No event" not in said
-    odd = garden_mind.answer("the ball chases the dog")
-    assert "No event of the world garden" in summarise(odd)
-    assert "of its uncertainty is epistemic" in summarise(odd)
-    assert repr(odd).startswith("<Answer to 'the ball chases the dog': The model")
+def test_summary_names_the_truth(garden_mind: Comprehender) -> None:
+    answer = garden_mind.answer("the cat chases the mouse")
+    sure = believe(answer, agent_cat=0.98, patient_mouse=0.97, action_chase=0.9, place_lawn=0.5)
+    assert sure.summary.startswith("Reads: the cat chases the mouse (90 %; exact: > 99.9 %).\n")
+    truth = answer.truth.copy()
+    agent, patient = (answer.roles.index(role) for role in ("agent", "patient"))
+    cat, mouse = (answer.fillers.index(word) for word in ("cat", "mouse"))
+    truth[-1, agent, [cat, mouse]] = truth[-1, patient, [mouse, cat]] = 0.523, 0.477
+    open_ = replace(sure, truth=truth, entropy=0 * sure.entropy)
+    first, second = open_.summary.split("\n")
+    assert "Rival agent: the mouse (0 %; exact: 47.7 %)." in first
+    # false certainty is named, though the network has no doubt at all
+    assert second.startswith("Too sure of the agent: cat 98 %")
+    assert "(exact: 52 % or" in second
+
+
+def test_a_single_network_is_not_an_ensemble_that_agrees(answer: Answer) -> None:
+    one = believe(answer, agent_cat=0.5, patient_mouse=0.5, action_chase=0.5)
+    unsure = replace(one, epistemic=one.entropy)
+    assert "The network is unsure of its weights." in unsure.summary
+    assert "agree" not in unsure.summary
+    sure_cat = believe(answer, agent_cat=0.99, patient_mouse=0.5, action_chase=0.99)
+    other = believe(answer, agent_cat=0.99, patient_mouse=0.1, action_chase=0.99)
+    both = replace(unsure, networks=(sure_cat, other))  # no doubt within either
+    assert "The 2 networks disagree." in both.summary
+    within = replace(unsure, networks=(unsure, unsure))
+    assert "Each of the 2 networks is unsure of its weights." in within.summary
+
+
+def test_every_word_has_its_own_summary(garden_mind: Comprehender) -> None:
+    answer = garden_mind.answer("the ball chases the dog")
+    content = answer.to_dict()
+    assert [word["summary"] for word in content["words"]] == [answer.summarise(p) for p in range(3)]
+    assert content["summary"] == content["words"][-1]["summary"] == answer.summary
+    assert "Word order says the ball" in content["words"][0]["summary"] or "Reads: the ball" in (
+        content["words"][0]["summary"]
+    )
+    assert repr(answer).startswith("<Answer to 'the ball chases the dog': Reads: the")
+    for word in content["words"]:
+        assert len(word["summary"].split("\n")) == 2
+
+
+def test_what_is_probable_is_listed_though_it_is_not_believed(answer: Answer) -> None:
+    truth = answer.truth.copy()
+    agent, ball = answer.roles.index("agent"), answer.fillers.index("ball")
+    truth[0, agent] = 0
+    truth[0, agent, ball] = 0.06
+    sceptic = replace(answer, mle=answer.mle * 0.01, bayes=answer.bayes * 0.01, truth=truth)
+    assert "ball" in [belief.filler for belief in sceptic.beliefs(0, "agent", top=1)]
+    truth[0, agent, ball] = 0.04
+    assert "ball" not in [belief.filler for belief in sceptic.beliefs(0, "agent", top=1)]
+
+
+def test_networks_are_listed_one_by_one(answer: Answer) -> None:
+    content = answer.to_dict(top=2)
+    (alone,) = content["networks"]  # a run is asked for one network
+    for together, own in zip(content["words"], alone["words"], strict=True):
+        assert own["roles"] == together["roles"]
+        assert own["entropy"] == together["entropy"]

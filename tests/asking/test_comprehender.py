@@ -167,7 +167,7 @@ def test_answering_needs_no_jax(garden_mind: Comprehender, cache: Path) -> None:
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("The model")
+    assert done.stdout.startswith("Reads: ")
 
 
 def test_one_ensemble_is_made_however_many_threads_ask(

@@ -158,8 +158,10 @@ def test_a_new_spelling_is_understood_though_the_files_are_the_same(saved_run: P
 
 
 def test_missing_runs_and_double_choices(tmp_path: Path, saved_run: Path) -> None:
-    with pytest.raises(UserError, match=r"run\.toml is missing; `equivocal train --out"):
+    with pytest.raises(UserError, match=r"is no complete run .* no run\.toml; give a folder"):
         equivocal.ask("the cat", run=tmp_path)
+    with pytest.raises(UserError, match=r"there is no folder .*nowhere"):
+        equivocal.ask("the cat", run=tmp_path / "nowhere")
     with pytest.raises(UserError, match="give a run or a world, not both"):
         equivocal.ask("the cat", run=saved_run, world="paper")
     with pytest.raises(UserError, match=r"has no network 7"):

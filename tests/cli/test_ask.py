@@ -45,14 +45,15 @@ def test_first_question_trains_and_says_where_it_is_kept(
 ) -> None:
     printed, said = first
     assert "the default network of world garden is trained once" in said
-    assert "posterior for prior variance 1 is sampled once" in said
+    assert "posterior for prior variance 1 is computed once" in said
     assert "cache/garden-" in said
     assert len(list((garden_folder / "cache").iterdir())) == 1
     for word in ("1 dog", "2 chases", "3 cat", "4 on lawn"):
         assert word in printed
     assert "semantic update" in printed
     assert "epistemic" in printed
-    assert "The model reads the dog as agent" in printed
+    assert "Reads: the dog chases the cat" in printed
+    assert "One network with its own posterior" in printed
 
 
 def test_second_question_is_answered_from_the_cache(
@@ -60,7 +61,7 @@ def test_second_question_is_answered_from_the_cache(
 ) -> None:
     printed, said = asked(garden_folder, "the cat chases the mouse")
     assert said == ""
-    assert "the mouse as patient" in printed
+    assert "Reads: the cat chases the mouse" in printed
 
 
 def test_json_is_one_object(first: tuple[str, str], garden_folder: Path) -> None:

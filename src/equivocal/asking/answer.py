@@ -5,6 +5,7 @@ keys are a public interface: do not rename them.
 """
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import isnan
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -101,11 +102,6 @@ class Answer:
 
         return summarise(self, self._check_position(position))
 
-    def indicate(self, position: int) -> dict[str, str]:
-        """Return the words that word order gives to roles, of those heard up to a position."""
-        heard = {part.word for part in self.heard.constituents[: position + 1]}
-        return {role: word for role, word in self.indicated.items() if word in heard}
-
     @property
     def uncertainty(self) -> Floats:
         """Entropy after each word in nats, averaged over roles."""
@@ -162,15 +158,33 @@ class Answer:
         """
         r, position = self.roles.index(role), self._check_position(position)
         strength = np.maximum(self.mle[position, r], self.bayes[position, r])
-        order = np.argsort(-np.where(self.candidates[r], strength, -1), kind="stable")
-        best = [self.fillers[f] for f in order[: min(top, self.candidates[r].sum())]]
+        best = self._find_largest(strength, r, top)
         if role in self.participants:
             heard = (part.word for part in self.heard.constituents[: position + 1])
             best += [word for word in heard if self.considers(role, word)]
-        truth = np.where(self.candidates[r], np.nan_to_num(self.truth[position, r]), 0)
-        likely = np.argsort(-truth, kind="stable")[:top]
-        best += [self.fillers[f] for f in likely if truth[f] >= NOTABLE]
+        truth = self.truth[position, r]
+        best += [
+            filler
+            for filler in self._find_largest(truth, r, top)
+            if truth[self._places[filler]] >= NOTABLE
+        ]
         return [self._get_belief(position, r, filler) for filler in dict.fromkeys(best)]
+
+    def _find_largest(self, values: NDArray[Any], r: int, top: int) -> list[str]:
+        """Return the candidates of a role with the largest values, the earliest of equals."""
+        considered = np.flatnonzero(self.candidates[r])
+        order = np.argsort(-values[considered], kind="stable")[:top]
+        return [self.fillers[f] for f in considered[order]]
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {filler: place for place, filler in enumerate(self.fillers)}
+
+    @cached_property
+    def _said(self) -> list[set[str]]:
+        """The words heard up to each position."""
+        words = [part.word for part in self.heard]
+        return [set(words[: size + 1]) for size in range(len(words))]
 
     def belief(self, position: int, role: str, filler: str) -> Belief:
         """Return the belief that one filler has one role after a word.
@@ -204,13 +218,15 @@ class Answer:
     def considers(self, role: str, filler: str) -> bool:
         """Return whether a filler is a candidate for a role."""
         r = self.roles.index(role)
-        return filler in self.fillers and bool(self.candidates[r, self.fillers.index(filler)])
+        return filler in self._places and bool(self.candidates[r, self._places[filler]])
 
     def _get_belief(self, position: int, r: int, filler: str) -> Belief:
-        at = position, r, self.fillers.index(filler)
-        mle, bayes, low, high, truth = (float(getattr(self, name)[at]) for name in BELIEFS)
-        said = any(part.word == filler for part in self.heard.constituents[: position + 1])
-        return Belief(filler, mle, bayes, low, high, None if isnan(truth) else truth, said)
+        at = position, r, self._places[filler]
+        mle, bayes, low, high = (
+            array.item(at) for array in (self.mle, self.bayes, self.low, self.high)
+        )
+        truth = None if isnan(truth := self.truth.item(at)) else truth
+        return Belief(filler, mle, bayes, low, high, truth, filler in self._said[position])
 
     def to_dict(self, top: int = TOP) -> dict[str, Any]:
         """Return the answer as plain lists, strings and numbers, as JSON has them.
@@ -224,18 +240,15 @@ class Answer:
             raise UserError(f"top must be a whole number of fillers, 1 or more, got {top!r}.")
         named = ("sentence", "world", "network", "prior_variance", "step", "time")
         listed = self._choose_fillers(top)
+        words = [
+            {**word, "possible": self.is_possible(position), "summary": self.summarise(position)}
+            for position, word in enumerate(self._list_words(listed))
+        ]
         return {
             **{name: getattr(self, name) for name in named},
-            "words": [
-                {
-                    **word,
-                    "possible": self.is_possible(position),
-                    "summary": self.summarise(position),
-                }
-                for position, word in enumerate(self._list_words(listed))
-            ],
+            "words": words,
             "indicated": self.indicated,
-            "summary": self.summary,
+            "summary": words[-1]["summary"],
             "networks": [
                 {"network": one.network, "time": one.time, "words": one._list_words(listed)}
                 for one in self.networks

@@ -22,7 +22,7 @@ Floats = NDArray[np.float32]
 
 LEVEL = 0.9  # of the credible intervals
 QUANTILE = 1.6448536269514722  # Φ(1.64…) = (1 + LEVEL) / 2
-HALVINGS = 30  # of the interval in which a quantile is sought: to 1e-7 of logits below 100
+HALVINGS = 20  # of the interval in which a quantile is sought: a logit of 1e-5 in one of 10
 LEAST_SD = np.float32(1e-6)  # of a logit whose quantile is sought
 # `make_kolmogorov_nodes(np.float32)` of `equivocal.sampling`, which cannot be imported without JAX
 NODES = np.array(

@@ -113,7 +113,7 @@ class Comprehender:
     def __init__(self, source: Source) -> None:
         self.source, self.world, self.settings = source, source.world, source.settings
         self.vocabulary = words = Vocabulary.from_world(self.world)
-        shipped = source.shipped
+        shipped, self._name = source.shipped, source.name
         self._listeners = [open_own(source)] if shipped is None else open_shipped(shipped)
         self._wanted = [words.places[considered] for considered in words.candidates]
         self._lock = Lock()  # two threads must not make the same ensemble
@@ -169,7 +169,7 @@ class Comprehender:
         )
         return Answer(
             **common,
-            network=self.source.name,
+            network=self._name,
             time=self._find_time(prior_variance, step),
             networks=networks,
             **Heard.join(alone).spread(words),

@@ -150,8 +150,13 @@ def _choose_folder(world: World, settings: AskSettings, *run: object) -> Path:
 
 def _check_files(run: Path, *paths: Path) -> None:
     damaged = find_damaged(run)
+    if not run.exists():
+        raise UserError(f"there is no folder {run}; `equivocal train --out {run}` makes a run there.")
     for path in paths:
         if not path.is_file():
-            raise UserError(f"{path} is missing; `equivocal train --out {run}` writes it.")
+            raise UserError(
+                f"{run} is no complete run of networks: it has no {path.relative_to(run)}; give a "
+                "folder that `equivocal train` or `equivocal reproduce` has finished."
+            )
         if path in damaged:
             raise UserError(f"{path} is damaged; train again (`equivocal train`, `reproduce`).")

@@ -1,13 +1,17 @@
 """The outcome of an answer in two short lines; every wording is here.
 
-First the reading: for the action and each participant the filler believed most, the participants
-different ones. A reading is believed no more than its least believed part, so that part's belief is
-its own. Then its rival: what word order says, if that is another reading, or else the strongest
-other filler. Then what is undecided: the role with the most doubt, and where that doubt lies.
+First the reading: the action and the participants that are believed most together, different ones
+for different roles. A reading is believed no more than its least believed part, so that part's
+belief is its own. Then its rival: what word order says, if that is another reading, or else the
+strongest other filler. Then what is undecided: the role with the most doubt, in the networks or in
+truth, and where the doubt lies.
 """
 
 from itertools import product
 from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import entr
 
 if TYPE_CHECKING:
     from equivocal.asking.answer import Answer, Belief
@@ -22,36 +26,31 @@ MOSTLY = 2 / 3  # share of the epistemic doubt that makes it a doubt between or 
 Reading = dict[str, "Belief"]
 
 
-def summarise(answer: "Answer", position: int = -1) -> str:
+def summarise(answer: "Answer", position: int) -> str:
     """Return the reading after a word, its rival and what is undecided."""
-    position = position % len(answer.heard)
     reading = _find_reading(answer, position)
-    first = f"Reads: {_say(answer, reading)} ({_percent(reading)})."
-    if rival := _describe_rival(answer, position, reading):
-        first += f" {rival}"
+    rival = _describe_rival(answer, position, reading)
+    first = f"Reads: {_say(answer, reading)} ({_format_belief(reading, exact=not rival)})."
     second = _describe_undecided(answer, position)
     if answer.is_possible(position) is False:
         second += f" No event of the world {answer.world} is said this way."
-    return f"{first}\n{second}"
+    return f"{first}{rival}\n{second}"
 
 
 def _find_reading(answer: "Answer", position: int) -> Reading:
-    """Find the fillers of the action and the participants that are believed most together."""
-    best = {role: answer.beliefs(position, role, TRIED) for role in answer.participants}
-    combined = [
-        dict(zip(best, choice, strict=True))
-        for choice in product(*best.values())
+    """Find the fillers of the participants and the action that are believed most together."""
+    listed = [answer.beliefs(position, role, TRIED) for role in answer.participants]
+    choices = [
+        choice
+        for choice in product(*listed)
         if len({belief.filler for belief in choice}) == len(choice)
     ]
     # the sum decides between readings that are as doubtful in their worst part
-    reading = max(combined, key=lambda read: (_get_belief(read), sum(b.bayes for b in read.values())))
+    best = max(choices, key=lambda choice: (min(b.bayes for b in choice), sum(b.bayes for b in choice)))
+    reading = dict(zip(answer.participants, best, strict=True))
     if "action" in answer.roles:
         reading["action"] = answer.beliefs(position, "action", 1)[0]
     return reading
-
-
-def _get_belief(reading: Reading) -> float:
-    return min(belief.bayes for belief in reading.values())
 
 
 def _describe_rival(answer: "Answer", position: int, reading: Reading) -> str:
@@ -59,40 +58,40 @@ def _describe_rival(answer: "Answer", position: int, reading: Reading) -> str:
     heard = {part.word for part in answer.heard.constituents[: position + 1]}
     indicated = {
         role: answer.belief(position, role, word)
-        for role, word in answer.indicate(position).items()
+        for role, word in answer.indicated.items()
         if role in answer.participants and word in heard and answer.considers(role, word)
     }
     if any(belief.filler != reading[role].filler for role, belief in indicated.items()):
-        whole = {**indicated}
-        if "action" in reading:
-            whole["action"] = reading["action"]
-        only = {role: b for role, b in whole.items() if role in indicated}
-        return f"Word order says {_say(answer, whole)} ({_percent(only, exact=True)})."
+        said = _say(answer, {role: b for role, b in reading.items() if role == "action"} | indicated)
+        return f" Word order says {said} ({_format_belief(indicated, exact=True)})."
     others = [
         (max(belief.bayes, belief.truth or 0), role, belief)
         for role, read in reading.items()
         for belief in answer.beliefs(position, role)
         if belief.filler != read.filler
     ]
-    if not others:
-        return ""
     strength, role, belief = max(others, key=lambda other: other[0])
     if strength < RIVAL:
         return ""
-    return f"Rival: {_name(role, belief)} as {role} ({_percent({role: belief}, exact=True)})."
+    named = _name(answer, role, belief)
+    return f" Rival {role}: {named} ({_format_belief({role: belief}, exact=True)})."
 
 
 def _describe_undecided(answer: "Answer", position: int) -> str:
     """Name the role with the most doubt, and whether networks disagree or each is unsure."""
-    r = int(answer.entropy[position].argmax())
+    truth = np.where(answer.candidates, np.nan_to_num(answer.truth[position]), 0)
+    true_doubt = (entr(truth) + entr(1 - truth)).sum(axis=1)
+    r = int(np.maximum(answer.entropy[position], true_doubt).argmax())
     role = answer.roles[r]
-    first, *others = answer.beliefs(position, role, 2)[:2]
-    if first.bayes >= SETTLED and (first.truth is None or first.truth >= SETTLED):
-        return "Nothing is undecided."
-    said = " or ".join(f"{b.filler} {format_percent(b.bayes)}" for b in (first, *others))
-    exact = [format_percent(b.truth) for b in (first, *others) if b.truth is not None]
+    two = answer.beliefs(position, role, 2)[:2]
+    said = " or ".join(f"{b.filler} {format_percent(b.bayes)}" for b in two)
+    exact = [format_percent(b.truth) for b in two if b.truth is not None]
     known = f" (exact: {' or '.join(exact)})" if exact else ""
-    return f"Undecided: the {role}, {said}{known}. {_locate_doubt(answer, position, r)}"
+    if two[0].bayes < SETTLED:
+        return f"Undecided: the {role}, {said}{known}. {_locate_doubt(answer, position, r)}"
+    if two[0].truth is not None and two[0].truth < SETTLED:
+        return f"Too sure of the {role}: {said}{known}."
+    return "Nothing is undecided."
 
 
 def _locate_doubt(answer: "Answer", position: int, r: int) -> str:
@@ -113,28 +112,27 @@ def _locate_doubt(answer: "Answer", position: int, r: int) -> str:
 
 
 def _say(answer: "Answer", reading: Reading) -> str:
-    """Say who does what to whom; roles without such an order are named."""
-    named = {role: _name(role, belief) for role, belief in reading.items()}
-    if "action" in named:
-        named["action"] = answer.verbs.get(named["action"], named["action"])
-    if {"agent", "action", "patient"} >= set(named):
-        order = [named[role] for role in ("agent", "action", "patient") if role in named]
-        return " ".join(order)
+    """Say who does what to whom; where there are other participants, their roles are named."""
+    named = {role: _name(answer, role, belief) for role, belief in reading.items()}
+    order = ("agent", "action", "patient")
+    if set(named) <= set(order):
+        return " ".join(named[role] for role in order if role in named)
     return ", ".join(f"{role} {filler}" for role, filler in named.items())
 
 
-def _name(role: str, belief: "Belief") -> str:
-    return belief.filler if role == "action" else f"the {belief.filler}"
+def _name(answer: "Answer", role: str, belief: "Belief") -> str:
+    if role == "action":
+        return answer.verbs.get(belief.filler, belief.filler)
+    return f"the {belief.filler}"
 
 
-def _percent(reading: Reading, *, exact: bool = False) -> str:
-    """Format the belief in a reading, and its exact probability where it is known."""
-    believed = format_percent(_get_belief(reading))
-    truths = [belief.truth for belief in reading.values()]
-    known = [truth for truth in truths if truth is not None]
-    if not exact or len(known) < len(truths):
+def _format_belief(reading: Reading, *, exact: bool) -> str:
+    """Format the belief in a reading, with its exact probability where that is known and wanted."""
+    believed = format_percent(min(belief.bayes for belief in reading.values()))
+    truths = [belief.truth for belief in reading.values() if belief.truth is not None]
+    if not exact or len(truths) < len(reading):
         return believed
-    return f"{believed}; exact: {format_percent(min(known), digits=1)}"
+    return f"{believed}; exact: {format_percent(min(truths), digits=1)}"
 
 
 def format_percent(value: float, digits: int = 0) -> str:

@@ -117,10 +117,15 @@ def refuse_damaged(directory: Path, names: Container[str] | None = None) -> None
 def read_run(directory: Path) -> tuple[World, TrainingSettings, float]:
     """Read the world, the settings and the training time of a complete run."""
     path = directory / "run.toml"
+    if not directory.exists():
+        raise UserError(
+            f"there is no folder {str(directory)!r}, so no complete run; `equivocal train --out "
+            f"{directory}` makes one."
+        )
     if not path.is_file():
         raise UserError(
-            f"there is no complete run in {str(directory)!r} (no run.toml); "
-            f"`equivocal train --out {directory}` makes one."
+            f"{str(directory)!r} is no complete run of networks: it has no run.toml; give a folder "
+            "that `equivocal train` or `equivocal reproduce` has finished."
         )
     try:
         content = read_toml(path)

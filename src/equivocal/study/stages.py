@@ -381,10 +381,16 @@ def open_study(folder: Path) -> Study:
     UserError
         Where the folder holds no study, or its settings cannot be read.
     """
-    if not (folder / "settings.toml").exists():
+    if not folder.exists():
         raise UserError(
-            f"{folder} holds no study (settings.toml is missing); `equivocal reproduce --out "
+            f"there is no folder {folder}, so it holds no study; `equivocal reproduce --out "
             f"{folder}` starts one."
+        )
+    if not (folder / "settings.toml").exists():
+        what = "trained networks alone, and " if (folder / "run.toml").exists() else ""
+        raise UserError(
+            f"{folder} holds {what}no study: it has no settings.toml; give a folder that "
+            "`equivocal reproduce` has written."
         )
     try:
         study = Study(load_study(folder / "settings.toml"), folder)

@@ -1,0 +1,162 @@
+"""The networks that come with the package: read, asked, and made again."""
+
+import json
+import os
+import struct
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+import equivocal
+from equivocal.asking import AskSettings, Comprehender, Source
+from equivocal.asking.shipped import FORMAT, find_shipped, list_shipped, open_shipped, read_header
+from equivocal.asking.source import DEFAULT
+from equivocal.gestalt import Run
+from equivocal.world import World
+from scripts import ship_networks
+
+WORLDS = ("paper", "slips")
+REVERSAL = "during dinner, the pizza eats the woman"
+MOST_BYTES = 15_000_000
+
+
+@pytest.fixture(scope="module", params=WORLDS)
+def mind(request: pytest.FixtureRequest) -> Comprehender:
+    return Comprehender(Source.choose(world=request.param))
+
+
+def test_files_are_small_and_say_what_they_hold() -> None:
+    files = list_shipped()
+    assert tuple(files) == WORLDS
+    assert sum(path.stat().st_size for path in files.values()) < MOST_BYTES
+    for name, path in files.items():
+        raw = path.read_bytes()  # as another language reads it
+        (size,) = struct.unpack("<Q", raw[:8])
+        header = json.loads(raw[8 : 8 + size])
+        about = json.loads(header["__metadata__"]["equivocal"])
+        assert about == read_header(path)
+        assert about["format"] == FORMAT
+        assert about["world"] == name
+        assert about["networks"] >= 3
+        assert about["training"]["recipe"] == "paper"
+        assert about["stops"] == [*DEFAULT.kept_steps[1:], "converged"]
+        assert about["prior_variances"] == list(DEFAULT.prior_variances)
+        ranks = load_file(path)["0/rank"]
+        assert header["0/directions"]["shape"] == [int(ranks.sum()), 101]
+
+
+def test_an_altered_world_has_none() -> None:
+    assert find_shipped(World.load("slips")) is not None
+    assert find_shipped(World.load("slips", slip=0.1)) is None
+    other = replace(DEFAULT, kept_steps=(0, 17))
+    assert Source.choose(world="slips", settings=other).shipped is None
+    assert Source.choose(world="both_ways").shipped is None
+
+
+def test_first_answer_trains_nothing(tmp_path: Path) -> None:
+    """A fresh installation, an empty cache: no JAX, no file is written."""
+    code = (
+        "import sys, equivocal; "
+        f"answer = equivocal.ask({REVERSAL!r}); "
+        "print(answer.world, len(answer.networks)); "
+        "sys.exit('jax' in sys.modules or 'pandas' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"EQUIVOCAL_CACHE": str(tmp_path / "cache")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "slips 3\n"
+    assert done.stderr == ""
+    assert not (tmp_path / "cache").exists()
+
+
+def test_together_is_the_mean_of_the_networks(mind: Comprehender) -> None:
+    answer = mind.answer(REVERSAL, step=17)
+    assert len(answer.networks) == 3
+    for name in ("mle", "bayes", "semantic_update"):
+        alone = np.mean([getattr(one, name) for one in answer.networks], axis=0)
+        np.testing.assert_allclose(getattr(answer, name), alone, rtol=1e-5)
+    lows = np.array([one.low for one in answer.networks])[:, :, answer.candidates]
+    low = answer.low[:, answer.candidates]
+    assert (lows.min(axis=0) - 1e-5 <= low).all()
+    assert (low <= lows.max(axis=0) + 1e-5).all()
+    # what is epistemic is the doubt within networks, and the doubt between them
+    within = np.mean([one.epistemic for one in answer.networks], axis=0).mean(axis=1)
+    np.testing.assert_allclose(answer.between, answer.epistemic.mean(axis=1) - within, atol=1e-6)
+    own = np.mean([one.uncertainty for one in answer.networks], axis=0)
+    np.testing.assert_allclose(answer.between, answer.uncertainty - own, atol=1e-5)
+    assert len(answer.to_dict()["networks"]) == 3
+
+
+def test_every_stop_answers(mind: Comprehender) -> None:
+    """From the prior, where all is open, to the posterior; wider priors have more doubt."""
+    for variance in DEFAULT.prior_variances:
+        times = mind.get_times(variance)
+        assert times[0] == 0
+        assert times == sorted(times)
+        start, end = (
+            mind.answer(REVERSAL, prior_variance=variance, step=step) for step in (0, "converged")
+        )
+        assert np.nanmean(start.high - start.low) > np.nanmean(end.high - end.low)
+    wide, narrow = (mind.answer(REVERSAL, prior_variance=v, step=17) for v in (5.0, 0.01))
+    assert wide.epistemic.mean() > narrow.epistemic.mean()
+
+
+def test_congruent_sentences_are_understood() -> None:
+    """The networks have learned their world: who eats what, where that is certain."""
+    for world in WORLDS:
+        answer = equivocal.ask("during dinner, the woman eats the pizza", world=world)
+        assert answer.belief(-1, "agent", "woman").bayes > 0.9
+        assert answer.belief(-1, "patient", "pizza").bayes > 0.8
+        assert answer.summary.startswith("Reads: the woman eats the pizza (")
+    reversed_ = equivocal.ask(REVERSAL)
+    assert reversed_.belief(-1, "agent", "pizza").truth == pytest.approx(0.477, abs=5e-4)
+    assert "Word order says the pizza eats the woman (" in reversed_.summary
+    assert "exact: 47.7 %" in reversed_.summary
+
+
+def test_packing_keeps_every_belief(small_run: Run, tmp_path: Path, cache: Path) -> None:
+    """A small network through the same code, packed and read back: within the bounds it keeps."""
+    small_run.save(tmp_path / "run")
+    settings = AskSettings(kept_steps=(0, 2), tolerance=0.05, training={})
+    source = Source.choose(run=tmp_path / "run", settings=settings)
+    path = ship_networks.write(source.world, [source], tmp_path / "garden.safetensors")
+    (packed,) = open_shipped(path)
+    own = Comprehender(source)
+    again = Comprehender(source)
+    again._listeners = [packed]
+    for text in ("the cat chases the mouse", "the mouse chases the cat on the lawn"):
+        for variance in settings.prior_variances:
+            for step in (0, 2, "converged"):
+                a, b = (m.answer(text, prior_variance=variance, step=step) for m in (own, again))
+                possible = [p for p in range(len(a.words)) if a.is_possible(p)]
+                np.testing.assert_allclose(a.mle, b.mle, atol=1e-6)
+                worst = np.nanmax(np.abs(a.bayes - b.bayes)[possible])
+                # the bound for the packed directions, and what float16 does to the means
+                assert worst < ship_networks.MOST_OFF + 0.002
+                for name in ("low", "high"):
+                    off = np.abs(getattr(a, name) - getattr(b, name))[possible]
+                    assert np.nanmax(off) < ship_networks.MOST_OFF_INTERVAL + 0.002
+
+
+@pytest.mark.slow
+def test_a_network_trained_again_believes_the_same(tmp_path: Path) -> None:
+    """The documented command for one network of `slips`, at its two last stops."""
+    world = World.load("slips")
+    ship_networks.train_or_load(world, ship_networks.TRAINING.change({"networks": 1}), tmp_path / "run")
+    source = Source.choose(run=tmp_path / "run", settings=ship_networks.SETTINGS)
+    own, shipped = Comprehender(source), Comprehender(Source.choose(world="slips"))
+    for step in (17, "converged"):
+        trained = own.answer(REVERSAL, step=step)
+        kept = shipped.answer(REVERSAL, step=step).networks[0]
+        np.testing.assert_allclose(trained.mle, kept.mle, atol=5e-3)
+        np.testing.assert_allclose(trained.bayes, kept.bayes, atol=1e-2)
