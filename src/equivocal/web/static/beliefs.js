@@ -46,7 +46,7 @@ function average(mean, sd) {
   return { bayes, expected };
 }
 
-const entr = (p) => (p > 0 ? -p * Math.log(p) : 0);
+export const entr = (p) => (p > 0 ? -p * Math.log(p) : 0);
 
 // It lies between the quantiles of the networks, and is found by halving that interval.
 function findQuantile(moments, sign) {

@@ -1,5 +1,7 @@
 // summary.js: the outcome after a word in two short lines, as equivocal/asking/summary.py words it.
 
+import { entr } from "./beliefs.js";
+
 const RIVAL = 0.05; // a filler that is believed less, and less probable, is no rival
 const SETTLED = 0.8; // a role whose best filler reaches this is decided
 const TRIED = 6; // fillers of each participant among which a reading is sought
@@ -9,14 +11,11 @@ const ACTION = "action";
 // `found` is what engine.js knows about a sentence; `best(position, role, most)` lists beliefs.
 export function summarise(found, position, best) {
   const reading = findReading(found, position, best);
-  const lines = [`Reads: ${say(found, reading)} (${percentOf(Object.values(reading))}).`];
   const rival = describeRival(found, position, reading, best);
-  if (rival) lines[0] += ` ${rival}`;
-  lines.push(describeUndecided(found, position, best));
-  if (found.words[position].possible === false) {
-    lines[1] += ` No event of the world ${found.world.description.name} is said this way.`;
-  }
-  return lines.join("\n");
+  const first = `Reads: ${say(found, reading)} (${formatBelief(Object.values(reading), !rival)}).`;
+  const impossible = found.words[position].possible !== false ? ""
+    : ` No event of the world ${found.world.description.name} is said this way.`;
+  return `${first}${rival}\n${describeUndecided(found, position, best)}${impossible}`;
 }
 
 // { role: belief }: the fillers of action and participants that are believed most together. A reading
@@ -50,32 +49,35 @@ function describeRival(found, position, reading, best) {
     if (world.vocabulary.participants.includes(role) && said.has(word) && belief) ordered[role] = belief;
   }
   if (Object.entries(ordered).some(([role, { filler }]) => filler !== reading[role].filler)) {
-    const whole = ACTION in reading ? { ...ordered, [ACTION]: reading[ACTION] } : ordered;
-    return `Word order says ${say(found, whole)} (${percentOf(Object.values(ordered), true)}).`;
+    const whole = ACTION in reading ? { [ACTION]: reading[ACTION], ...ordered } : ordered;
+    return ` Word order says ${say(found, whole)} (${formatBelief(Object.values(ordered), true)}).`;
   }
   const others = Object.entries(reading).flatMap(([role, read]) => best(position, role, 4)
     .filter(({ filler }) => filler !== read.filler)
     .map((belief) => ({ role, belief, strength: Math.max(belief.bayes, belief.truth ?? 0) })));
-  if (!others.length) return "";
   const { role, belief, strength } = others.reduce((a, b) => (b.strength > a.strength ? b : a));
   if (strength < RIVAL) return "";
-  return `Rival: ${nameOf(role, belief)} as ${role} (${percentOf([belief], true)}).`;
+  return ` Rival ${role}: ${nameOf(found, role, belief)} (${formatBelief([belief], true)}).`;
 }
 
-// The role with the most doubt, and whether networks disagree or each is unsure.
+// The role with the most doubt, in the networks or in truth, and whether networks disagree or each is
+// unsure.
 function describeUndecided(found, position, best) {
-  const { entropy } = found.words[position];
-  const r = entropy.indexOf(Math.max(...entropy));
+  const { entropy, roles } = found.words[position];
+  const doubts = Object.values(roles).map((beliefs, r) => Math.max(entropy[r],
+    beliefs.reduce((sum, { truth }) => sum + (truth ? entr(truth) + entr(1 - truth) : 0), 0)));
+  const r = doubts.indexOf(Math.max(...doubts));
   const role = found.world.description.roles[r];
   const two = best(position, role, 2).slice(0, 2);
-  const [first] = two;
-  if (first.bayes >= SETTLED && (first.truth === null || first.truth >= SETTLED)) {
-    return "Nothing is undecided.";
-  }
   const said = two.map(({ filler, bayes }) => `${filler} ${formatPercent(bayes)}`).join(" or ");
   const exact = two.filter(({ truth }) => truth !== null).map(({ truth }) => formatPercent(truth));
   const known = exact.length ? ` (exact: ${exact.join(" or ")})` : "";
-  return `Undecided: the ${role}, ${said}${known}. ${locateDoubt(found.words[position], r)}`;
+  const [{ bayes, truth }] = two;
+  if (bayes < SETTLED) {
+    return `Undecided: the ${role}, ${said}${known}. ${locateDoubt(found.words[position], r)}`;
+  }
+  if (truth !== null && truth < SETTLED) return `Too sure of the ${role}: ${said}${known}.`;
+  return "Nothing is undecided.";
 }
 
 // Where the doubt about a role lies: in what was said, within or between networks.
@@ -90,11 +92,10 @@ function locateDoubt({ entropy, epistemic, alone }, r) {
   return `The ${number} networks disagree, and each is unsure of its weights.`;
 }
 
-// Who does what to whom; roles without such an order are named.
-function say({ world }, reading) {
+// Who does what to whom; where there are other participants, their roles are named.
+function say(found, reading) {
   const named = Object.fromEntries(Object.entries(reading).map(([role, belief]) =>
-    [role, nameOf(role, belief)]));
-  if (ACTION in named) named[ACTION] = world.vocabulary.verbs[named[ACTION]] ?? named[ACTION];
+    [role, nameOf(found, role, belief)]));
   const order = ["agent", ACTION, "patient"];
   if (Object.keys(named).every((role) => order.includes(role))) {
     return order.filter((role) => role in named).map((role) => named[role]).join(" ");
@@ -102,9 +103,10 @@ function say({ world }, reading) {
   return Object.entries(named).map(([role, filler]) => `${role} ${filler}`).join(", ");
 }
 
-const nameOf = (role, { filler }) => (role === ACTION ? filler : `the ${filler}`);
+const nameOf = ({ world }, role, { filler }) => (role !== ACTION ? `the ${filler}`
+  : world.vocabulary.verbs[filler] ?? filler);
 
-function percentOf(beliefs, exact = false) {
+function formatBelief(beliefs, exact) {
   const believed = formatPercent(leastOf(beliefs, "bayes"));
   if (!exact || beliefs.some(({ truth }) => truth === null)) return believed;
   return `${believed}; exact: ${formatPercent(leastOf(beliefs, "truth"), 1)}`;
