@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 from typer.testing import CliRunner
 
-from equivocal.asking import Comprehender, Source
+from equivocal.asking import Answer, Comprehender, Source
 from equivocal.asking.shipped import list_shipped
 from equivocal.cli.app import app
 from equivocal.errors import UserError
@@ -55,9 +57,12 @@ def minds() -> dict[str, Comprehender]:
 
 
 def ask_page(tab: Any, questions: list[tuple[str, dict[str, Any]]]) -> list[Any]:
-    answers: list[Any] = tab.evaluate(
-        "questions => questions.map(([text, options]) => window.equivocal.ask(text, options))",
-        questions,
+    answers: list[Any] = json.loads(
+        tab.evaluate(
+            "questions => JSON.stringify(questions.map(([text, options]) =>"
+            " window.equivocal.ask(text, options)))",
+            questions,
+        )
     )
     return answers
 
@@ -80,25 +85,53 @@ def compare(found: Any, expected: Any, where: str = "") -> float:
     return max((compare(*pair) for pair in pairs), default=0.0)
 
 
-def order_alike(answer: dict[str, Any]) -> dict[str, Any]:
-    """Put fillers in the order of their names: those believed alike may be listed either way."""
-    copied: dict[str, Any] = json.loads(json.dumps(answer))
-    for word in copied["words"]:
-        for beliefs in word["roles"].values():
-            beliefs.sort(key=lambda belief: belief["filler"])
-    return copied
+# every number of an answer in one list, candidates by name, and all its summaries
+FLATTEN = """([texts, options]) => JSON.stringify(texts.map((text) => {
+  const answer = window.equivocal.ask(text, options);
+  const numbers = [];
+  for (const one of [answer, ...answer.networks]) {
+    for (const { roles, semantic_update, entropy, epistemic } of one.words) {
+      numbers.push(semantic_update, entropy, epistemic);
+      for (const beliefs of Object.values(roles)) {
+        beliefs.sort((a, b) => (a.filler < b.filler ? -1 : 1));
+        for (const { mle, bayes, low, high, truth } of beliefs) {
+          numbers.push(mle, bayes, low, high, truth ?? -1);
+        }
+      }
+    }
+  }
+  return [numbers, answer.words.map(({ summary }) => summary)];
+}))"""
 
 
-def find_difference(tab: Any, mind: Comprehender, sentences: list[str], **options: Any) -> float:
-    """Return the largest difference over answers to all these sentences, with every filler."""
+def flatten(answer: Answer) -> NDArray[np.float64]:
+    """Return what `FLATTEN` makes of the same answer."""
+    numbers: list[NDArray[np.float64]] = []
+    for one in (answer, *answer.networks):
+        truth = np.where(np.isnan(one.truth), -1, one.truth)
+        beliefs = np.stack([one.mle, one.bayes, one.low, one.high, truth], axis=-1)
+        order = np.argsort(np.array(one.fillers))
+        measures = np.stack(
+            [one.semantic_update, one.uncertainty, one.epistemic.mean(axis=1)], axis=1
+        )
+        for word, row in zip(beliefs, measures, strict=True):
+            numbers.append(row)
+            numbers += [word[r, order][one.candidates[r, order]].ravel() for r in range(len(word))]
+    return np.concatenate(numbers)
+
+
+def find_difference(tab: Any, mind: Comprehender, texts: list[str], **options: Any) -> float:
+    """Return the largest difference in answers to all these texts, whose summaries must agree."""
     asked = {"world": mind.world.name, "top": EVERY, **options}
-    answers = ask_page(tab, [(sentence, asked) for sentence in sentences])
     worst = 0.0
-    for sentence, found in zip(sentences, answers, strict=True):
-        expected = mind.answer(
-            sentence, prior_variance=options.get("prior"), step=options.get("step", "converged")
-        ).to_dict(EVERY)
-        worst = max(worst, compare(order_alike(found), order_alike(expected), sentence))
+    for text, (numbers, summaries) in zip(
+        texts, json.loads(tab.evaluate(FLATTEN, [texts, asked])), strict=True
+    ):
+        answer = mind.answer(
+            text, prior_variance=options.get("prior"), step=options.get("step", "converged")
+        )
+        worst = max(worst, float(np.abs(np.array(numbers) - flatten(answer)).max()))
+        assert summaries == [answer.summarise(at) for at in range(len(answer.heard))], text
     return worst
 
 
@@ -125,6 +158,15 @@ def test_all_sentences_are_answered_as_by_python(
         for start in range(0, len(sentences), 100):
             part = sentences[start : start + 100]
             assert find_difference(tab, mind, part, step=step) < CLOSE
+
+
+@pytest.mark.parametrize("sentence", SENTENCES)
+def test_objects_have_the_same_keys_and_texts(
+    tab: Any, minds: dict[str, Comprehender], sentence: str
+) -> None:
+    (found,) = ask_page(tab, [(sentence, {"world": "slips", "step": 17, "prior": 5})])
+    expected = minds["slips"].answer(sentence, prior_variance=5.0, step=17).to_dict()
+    assert compare(found, json.loads(json.dumps(expected))) < CLOSE
 
 
 def test_without_options_it_is_what_the_command_prints(tab: Any) -> None:
