@@ -6,7 +6,7 @@ import { percent, unbroken } from "./format.js";
 import { colours, measure, unit } from "./look.js";
 import { slide } from "./motion.js";
 import { path } from "./path.js";
-import { headingOf, picture } from "./picture.js";
+import { allWords, beliefs, course, headingOf } from "./picture.js";
 
 const NARROWEST_WORD = 58; // below this a long sentence scrolls within its frame
 const WIDEST_WORD = 170;
@@ -18,11 +18,13 @@ export function createAnswer(index, choose) {
   const behind = html("p", { class: "behind" });
   const words = html("ol", { class: "words", id: index ? `words-${index}` : "words" });
   const frame = html("div", { class: "frame" }, words);
+  const below = html("div", { class: "frame below" }); // scrolls with the other
+  frame.addEventListener("scroll", () => { below.scrollLeft = frame.scrollLeft; });
   const numbers = html("div", { class: "unseen" });
   const section = html("section", { class: "answer card", "data-sentence": index,
     "aria-labelledby": title.id },
-    title, html("div", { class: "summary", "aria-live": "polite" }, headline, behind), frame, numbers);
-  let drawn = null;
+    title, html("div", { class: "summary", "aria-live": "polite" }, headline, behind), frame, below, numbers);
+  let drawn = null; // the beliefs after the chosen word
 
   function show(answer, position, common, moving) {
     const at = Math.min(position, answer.words.length - 1);
@@ -34,10 +36,13 @@ export function createAnswer(index, choose) {
     const wide = Math.max(frame.clientWidth, columnOf(answer.words) * unit() * answer.words.length);
     words.style.width = `${wide}px`;
     words.style.fontSize = `${typeSize(answer.words, wide / unit() / answer.words.length)}rem`;
-    const fresh = picture(answer, at, { colours: colours(), unit: unit(), width: wide,
-      visible: frame.clientWidth, ...common });
+    const look = { colours: colours(), unit: unit(), ...common };
+    frame.querySelector("svg")?.remove();
+    frame.append(allWords(answer, at, { ...look, width: wide }));
+    below.replaceChildren(course(answer, at, { ...look, width: wide }));
+    const fresh = beliefs(answer, at, { ...look, width: frame.clientWidth });
     if (drawn) drawn.replaceWith(fresh);
-    else frame.append(fresh);
+    else below.before(fresh);
     if (moving) slide(drawn, fresh);
     drawn = fresh;
     numbers.replaceChildren(table(answer, at));

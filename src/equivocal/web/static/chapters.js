@@ -88,7 +88,7 @@ export const CHAPTERS = [
       return [
         `The exact answer is ${percent(truth, 1)}. ${capitalised(nearest[0])} comes nearest.`,
         `Pizza as agent: ${rivals.map(([name, value]) => `${name} ${percent(value, 1)}`).join(", ")}. `
-          + "Now ask your own sentence.",
+          + "One sentence proves little; now ask your own.",
       ];
     },
   },

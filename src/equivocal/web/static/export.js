@@ -42,8 +42,7 @@ function fileName(answers, position, ending) {
 }
 
 function standalone(answers, position) {
-  const look = { colours: colours(), unit: 1, width: WIDTH, margin: 24, titled: true,
-    ...shared(answers) };
+  const look = { colours: colours(), unit: 1, width: WIDTH, margin: 24, ...shared(answers) };
   let height = 0;
   const pictures = answers.map((answer) => {
     const each = picture(answer, Math.min(position, answer.words.length - 1), look);

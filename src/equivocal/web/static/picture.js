@@ -17,23 +17,35 @@ const MOST_COLUMNS = 3;
 const LONGEST = 6; // words in a heading
 const IMPOSSIBLE = "Impossible in this world, so there is no truth to compare with.";
 
-// look: { colours, unit, width, visible, margin, titled } and what `shared` of answer.js gives.
-// Only what has a column for each word of a long sentence is wider than `visible`; both are in pixels.
+// look: { colours, unit, width, margin } and what `shared` of answer.js gives; the width is in pixels.
+// On the page the parts with a column for each word scroll, and the beliefs after one word do not.
 export function picture(answer, position, look) {
-  const margin = look.margin ?? 0;
-  const width = look.width / look.unit - 2 * margin;
-  const visible = (look.visible ?? look.width) / look.unit - 2 * margin;
-  const parts = [
-    look.titled ? title(answer, width, look.colours) : null,
-    overview(answer, position, width, look),
-    heading(answer, position, visible, look),
-    panels(answer, position, visible, look),
+  return draw("picture", answer, position, look, (width) => [
+    title(answer, width, look.colours),
+    overview(answer, position, width, { ...look, titled: true }),
+    heading(answer, position, width, look),
+    panels(answer, position, width, look),
     timeline(answer, position, width, look),
-  ];
-  const all = stack(parts.filter(Boolean), margin);
+  ]);
+}
+
+export const beliefs = (answer, position, look) => draw("picture", answer, position, look, (width) =>
+  [heading(answer, position, width, look), panels(answer, position, width, look)]);
+
+export const allWords = (answer, position, look) => draw("columns", answer, position, look, (width) =>
+  [overview(answer, position, width, look)]);
+
+export const course = (answer, position, look) => draw("columns", answer, position, look, (width) =>
+  [timeline(answer, position, width, look)]);
+
+function draw(name, answer, position, look, partsOf) {
+  const margin = look.margin ?? 0;
+  const all = stack(partsOf(look.width / look.unit - 2 * margin), margin);
   const height = Math.ceil(all.height + margin);
+  const label = name === "picture" ? { role: "img", "aria-label": described(answer, position) }
+    : { "aria-hidden": "true" }; // the table has its numbers
   return svg("svg", {
-    class: "picture", role: "img", "aria-label": described(answer, position),
+    class: name, ...label,
     width: look.width, height: height * look.unit,
     viewBox: `0 0 ${look.width / look.unit} ${height}`,
     "font-family": FONT, "font-size": 13, fill: look.colours.ink,

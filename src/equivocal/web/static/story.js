@@ -20,7 +20,7 @@ export function setUpStory(worlds, current, turn) {
     else if (chapter >= 0) open(chapter);
   };
   byId("story-steps").append(...CHAPTERS.map(({ name }, i) => html("li", {},
-    html("button", { type: "button", click: () => open(i) }, name))));
+    html("button", { type: "button", click: () => open(i) }, html("span", { class: "name" }, name)))));
   byId("tell").addEventListener("click", () => { open(0); byId("story-on").focus(); });
   byId("story-back").addEventListener("click", () => by(-1));
   byId("story-on").addEventListener("click", () => by(1));
