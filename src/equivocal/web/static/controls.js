@@ -64,7 +64,7 @@ function stepName(world, step, prior) {
   const { times } = world.steps.find((entry) => entry.step === step);
   const [, time] = Object.entries(times).find(([value]) => Number(value) === prior) ?? [];
   const name = time === undefined ? `step ${step}` : `step ${step}, τ = ${Number(time.toPrecision(2))}`;
-  return step === world.paper_step ? `${name}: the paper’s` : name;
+  return step === world.paper_step ? `${name} (the paper’s)` : name;
 }
 
 // `player` knows { position, count }; `go` shows a position.
