@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save_file
 
-from equivocal.asking.beliefs import LEVEL, NODES, QUANTILE, compute_beliefs
+from equivocal.asking.beliefs import LEVEL, NODES, QUANTILE, Beliefs, compute_beliefs
 from equivocal.asking.ensembles import LastLayers
 from equivocal.asking.network import NumpyNetwork
 from equivocal.asking.posteriors import open_own
@@ -135,25 +135,35 @@ def pack_unit(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return weights and whole-number directions with I − Σ weight · direction directionᵀ ≈ R.
 
-    Directions are the eigenvectors of R, those first that matter most to the rows' variances.
+    Directions are the eigenvectors of R, rounded, those first that matter most to the rows'
+    variances. Where rounding leaves no number of them near enough, the fewest are taken that
+    are nearly as near as any.
     """
-    values, vectors = np.linalg.eigh(layers.root[k].astype(np.float64))
+    root, deviation = layers.root[k].astype(np.float64), np.sqrt(layers.variance)
+    values, vectors = np.linalg.eigh(root)
     seen = (rows @ vectors) ** 2
     order = np.argsort(-np.abs(1 - values**2) * seen.mean(axis=0))
     values, vectors = values[order], vectors[:, order].T
     scales = np.abs(vectors).max(axis=1) / STEPS_OF_INT8
     directions = np.round(vectors / scales[:, None])
     weights = ((1 - values) * scales**2).astype(np.float32)
-    deviation = np.sqrt(layers.variance)
-    exact = compute_beliefs(mean, deviation * np.linalg.norm(rows @ layers.root[k], axis=1))
     moved = rows.astype(np.float64)
-    for rank in range(len(weights) + 1):
-        found = compute_beliefs(mean, (deviation * np.linalg.norm(moved, axis=1)).astype(mean.dtype))
-        off = [np.abs(a - b).max() for a, b in zip(found[:3], exact[:3], strict=True)]
-        if rank == len(weights) or (off[0] < MOST_OFF and max(off[1:]) < MOST_OFF_INTERVAL):
-            return weights[:rank], directions[:rank].astype(np.int8)
-        moved -= np.outer(rows @ directions[rank] * weights[rank], directions[rank])
-    raise AssertionError("the loop returns at its last turn")
+    exact = compute_beliefs(mean, deviation * np.linalg.norm(rows @ root, axis=1))
+    off = [_compare(mean, deviation * np.linalg.norm(moved, axis=1), exact)]
+    for weight, direction in zip(weights, directions, strict=True):
+        if off[-1] < 1:
+            break
+        moved -= np.outer(rows @ direction * weight, direction)
+        off.append(_compare(mean, deviation * np.linalg.norm(moved, axis=1), exact))
+    rank = int(np.argmax(np.array(off) <= max(1, 1.1 * min(off))))
+    return weights[:rank], directions[:rank].astype(np.int8)
+
+
+def _compare(mean: np.ndarray, sd: np.ndarray, exact: Beliefs) -> float:
+    """Return the largest difference of beliefs, as a multiple of the largest allowed."""
+    found = compute_beliefs(mean, sd.astype(mean.dtype))
+    off = [float(np.abs(a - b).max()) for a, b in zip(found[:3], exact[:3], strict=True)]
+    return max(off[0] / MOST_OFF, max(off[1:]) / MOST_OFF_INTERVAL)
 
 
 def main() -> None:

@@ -134,7 +134,7 @@ def test_summary_names_the_truth(garden_mind: Comprehender) -> None:
     truth[-1, agent, [cat, mouse]] = truth[-1, patient, [mouse, cat]] = 0.523, 0.477
     open_ = replace(sure, truth=truth, entropy=0 * sure.entropy)
     first, second = open_.summary.split("\n")
-    assert "Rival agent: the mouse (0 %; exact: 47.7 %)." in first
+    assert "Rival: the mouse chases the cat (0 %; exact: 47.7 %)." in first
     # false certainty is named, though the network has no doubt at all
     assert second.startswith("Too sure of the agent: cat 98 %")
     assert "(exact: 52 % or" in second

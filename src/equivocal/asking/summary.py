@@ -3,7 +3,7 @@
 First the reading: the action and the participants that are believed most together, different ones
 for different roles. A reading is believed no more than its least believed part, so that part's
 belief is its own. Then its rival: what word order says, if that is another reading, or else the
-strongest other filler. Then what is undecided: the role with the most doubt, in the networks or in
+strongest other filler; where that is another participant, both exchange their roles. Then what is undecided: the role with the most doubt, in the networks or in
 truth, and where the doubt lies.
 """
 
@@ -73,6 +73,14 @@ def _describe_rival(answer: "Answer", position: int, reading: Reading) -> str:
     strength, role, belief = max(others, key=lambda other: other[0])
     if strength < RIVAL:
         return ""
+    for other, read in reading.items():
+        if read.filler == belief.filler and {role, other} <= set(answer.participants):
+            exchanged = {
+                role: belief,
+                other: answer.belief(position, other, reading[role].filler),
+            }
+            said = _say(answer, reading | exchanged)
+            return f" Rival: {said} ({_format_belief(exchanged, exact=True)})."
     named = _name(answer, role, belief)
     return f" Rival {role}: {named} ({_format_belief({role: belief}, exact=True)})."
 
@@ -83,7 +91,7 @@ def _describe_undecided(answer: "Answer", position: int) -> str:
     true_doubt = (entr(truth) + entr(1 - truth)).sum(axis=1)
     r = int(np.maximum(answer.entropy[position], true_doubt).argmax())
     role = answer.roles[r]
-    two = answer.beliefs(position, role, 2)[:2]
+    two = sorted(answer.beliefs(position, role), key=lambda belief: -belief.bayes)[:2]
     said = " or ".join(f"{b.filler} {format_percent(b.bayes)}" for b in two)
     exact = [format_percent(b.truth) for b in two if b.truth is not None]
     known = f" (exact: {' or '.join(exact)})" if exact else ""
