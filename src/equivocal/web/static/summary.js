@@ -6,6 +6,7 @@ const RIVAL = 0.05; // a filler that is believed less, and less probable, is no 
 const SETTLED = 0.8; // a role whose best filler reaches this is decided
 const TRIED = 6; // fillers of each participant among which a reading is sought
 const MOSTLY = 2 / 3; // share of the epistemic doubt that makes it a doubt between or within networks
+const LISTED = 4; // fillers of a role
 const ACTION = "action";
 
 // `found` is what engine.js knows about a sentence; `best(position, role, most)` lists beliefs.
@@ -52,12 +53,27 @@ function describeRival(found, position, reading, best) {
     const whole = ACTION in reading ? { [ACTION]: reading[ACTION], ...ordered } : ordered;
     return ` Word order says ${say(found, whole)} (${formatBelief(Object.values(ordered), true)}).`;
   }
-  const others = Object.entries(reading).flatMap(([role, read]) => best(position, role, 4)
+  const others = Object.entries(reading).flatMap(([role, read]) => best(position, role, LISTED)
     .filter(({ filler }) => filler !== read.filler)
     .map((belief) => ({ role, belief, strength: Math.max(belief.bayes, belief.truth ?? 0) })));
   const { role, belief, strength } = others.reduce((a, b) => (b.strength > a.strength ? b : a));
   if (strength < RIVAL) return "";
+  const exchanged = exchange(found, position, reading, role, belief);
+  if (exchanged) {
+    return ` Rival: ${say(found, { ...reading, ...exchanged })} (${
+      formatBelief(Object.values(exchanged), true)}).`;
+  }
   return ` Rival ${role}: ${nameOf(found, role, belief)} (${formatBelief([belief], true)}).`;
+}
+
+// Where the rival is another participant of the reading, both exchange their roles.
+function exchange({ words, world }, position, reading, role, belief) {
+  const { participants } = world.vocabulary;
+  const other = Object.keys(reading).find((each) => reading[each].filler === belief.filler);
+  if (!participants.includes(role) || !participants.includes(other)) return null;
+  const { roles } = words[position];
+  return { [role]: belief,
+    [other]: roles[other].find(({ filler }) => filler === reading[role].filler) };
 }
 
 // The role with the most doubt, in the networks or in truth, and whether networks disagree or each is
@@ -68,7 +84,7 @@ function describeUndecided(found, position, best) {
     beliefs.reduce((sum, { truth }) => sum + (truth ? entr(truth) + entr(1 - truth) : 0), 0)));
   const r = doubts.indexOf(Math.max(...doubts));
   const role = found.world.description.roles[r];
-  const two = best(position, role, 2).slice(0, 2);
+  const two = best(position, role, LISTED).sort((a, b) => b.bayes - a.bayes).slice(0, 2);
   const said = two.map(({ filler, bayes }) => `${filler} ${formatPercent(bayes)}`).join(" or ");
   const exact = two.filter(({ truth }) => truth !== null).map(({ truth }) => formatPercent(truth));
   const known = exact.length ? ` (exact: ${exact.join(" or ")})` : "";
