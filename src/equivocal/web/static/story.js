@@ -41,6 +41,7 @@ export function setUpStory(worlds, current, turn) {
 export async function showStory(state, world, at) {
   const chapter = isStory(state) ? state.chapter : null;
   byId("story").hidden = chapter === null;
+  byId("results").classList.toggle("telling", chapter !== null);
   byId("tell").setAttribute("aria-pressed", String(chapter !== null));
   if (chapter === null) return;
   byId("story-steps").querySelectorAll("button").forEach((button, i) => {
