@@ -51,13 +51,13 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def running(mind: Comprehender, bound: socket.socket, host: str) -> Iterator[None]:
+def running(bound: socket.socket, host: str, *minds: Comprehender) -> Iterator[None]:
     """A server in a thread, as `equivocal serve` runs it."""
     import uvicorn
 
     from equivocal.web.serving import configure_server
 
-    served = uvicorn.Server(configure_server([mind], host))
+    served = uvicorn.Server(configure_server(minds, host))
     thread = threading.Thread(target=served.run, kwargs={"sockets": [bound]}, daemon=True)
     thread.start()
     while not served.started:
@@ -73,5 +73,5 @@ def server(mind: Comprehender) -> Iterator[str]:
     from equivocal.web.serving import bind_socket
 
     bound = bind_socket("127.0.0.1", 0)
-    with running(mind, bound, "127.0.0.1"):
+    with running(bound, "127.0.0.1", mind):
         yield f"http://127.0.0.1:{bound.getsockname()[1]}"

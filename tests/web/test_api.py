@@ -15,7 +15,7 @@ from urllib.error import HTTPError
 import pytest
 from starlette.responses import JSONResponse
 
-from equivocal.asking import Comprehender
+from equivocal.asking import Comprehender, Source
 from equivocal.errors import UserError
 from equivocal.web.app import Recall, limit_time
 from equivocal.web.serving import bind_socket
@@ -74,6 +74,21 @@ def test_world_says_what_can_be_chosen(server: str, mind: Comprehender) -> None:
             mind.world.parse(word)  # what is clicked together can be asked
     for example in body["examples"]:
         assert get(server, "/api/comprehend", sentence=example["sentence"])[0] == 200
+
+
+def test_several_worlds_are_served_at_once(mind: Comprehender) -> None:
+    other = Comprehender(Source.choose(world="slips"))
+    bound = bind_socket("127.0.0.1", 0)
+    with running(bound, "127.0.0.1", mind, other):
+        address = f"http://127.0.0.1:{bound.getsockname()[1]}"
+        _, body, _ = get(address, "/api/worlds")
+        assert [world["name"] for world in body["worlds"]] == ["paper", "slips"]
+        assert body["worlds"][0] == get(address, "/api/world")[1]
+        for name, asked in (("paper", mind), ("slips", other)):
+            _, body, _ = get(address, "/api/comprehend", sentence=REVERSAL, world=name)
+            assert body == json.loads(json.dumps(asked.answer(REVERSAL).to_dict()))
+        status, body, _ = get(address, "/api/comprehend", sentence=REVERSAL, world="slip")
+        assert (status, body["error"]) == (400, "unknown world 'slip': did you mean 'slips'?")
 
 
 def test_health(server: str) -> None:
@@ -168,7 +183,7 @@ def test_every_loopback_address_answers_to_its_own_name(mind: Comprehender, host
     number = bound.getsockname()[1]
     with pytest.raises(UserError, match=f"cannot serve on {host} port {number}"):
         bind_socket(host, number)  # taken, though nobody serves there yet
-    with running(mind, bound, host):
+    with running(bound, host, mind):
         address = f"http://[{host}]:{number}" if ":" in host else f"http://{host}:{number}"
         assert get(address, "/api/health")[0] == 200
 

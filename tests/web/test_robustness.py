@@ -27,7 +27,7 @@ def address(mind: Comprehender) -> Iterator[tuple[str, int]]:
     bound = bind_socket("127.0.0.1", 0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(BoundedProtocol, "seconds", 0.5)
-        with running(mind, bound, "127.0.0.1"):
+        with running(bound, "127.0.0.1", mind):
             yield "127.0.0.1", bound.getsockname()[1]
 
 
