@@ -106,9 +106,7 @@ def pack_network(source: Source) -> Arrays:
         times.append([layers.time for layers in stops if layers.time is not None])
         for layers in stops:
             mean = listener.network.last_layer + layers.shift
-            packed += [
-                pack_unit(layers, k, rows[k], rows[k] @ mean[k]) for k in range(len(mean))
-            ]
+            packed += [pack_unit(layers, k, rows[k], rows[k] @ mean[k]) for k in range(len(mean))]
     ranks = np.array([len(weight) for weight, _ in packed], np.uint8)
     return {
         **listener.network.weights,
@@ -121,7 +119,7 @@ def pack_network(source: Source) -> Arrays:
 
 
 def collect_rows(world: World, network: NumpyNetwork) -> list[np.ndarray]:
-    """Collect, for each shown unit, the features after every beginning for the roles it may fill."""
+    """Collect for each unit the features after every beginning, for the roles it may fill."""
     heard = (network.compute_gestalts(world.encode(text.text)) for text in world.sentences)
     gestalts = np.unique(np.concatenate(list(heard)).round(6), axis=0)
     features = network.compute_features(gestalts)

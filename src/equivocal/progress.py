@@ -21,6 +21,7 @@ __all__ = ["Advance", "announce", "err", "progress", "report_part", "run_in_stag
 err = Console(stderr=True, highlight=False, markup=False)
 
 SECONDS_BETWEEN_LINES = 10.0
+SECONDS_AT_FIRST, FIRST_SECONDS = 2.0, 180.0  # in the first minutes, while somebody may wait
 QUIET_SECONDS = 2.0  # work that ends by then reports nothing
 
 Advance = Callable[[int, int, str], None]  # done, of how many, a word on how it stands
@@ -91,9 +92,12 @@ def _draw_bar(text: str) -> Iterator[Show]:
 
 @contextmanager
 def _print_lines(latest: str) -> Iterator[Show]:
-    """Print a line at the first and last step, and every ten seconds, whether steps end or not."""
+    """Print a line at the first and last step, and every few seconds, whether steps end or not."""
     began, last = monotonic(), 0.0
     first, ended = (float("inf"), 0.0), Event()
+
+    def get_pause(now: float) -> float:
+        return SECONDS_AT_FIRST if now - began < FIRST_SECONDS else SECONDS_BETWEEN_LINES
 
     def show(done: float, total: int, text: str) -> None:
         nonlocal first, last, latest
@@ -103,15 +107,15 @@ def _print_lines(latest: str) -> Iterator[Show]:
         if first[0] < done < total:
             pace = (now - first[1]) / (done - first[0])
             latest = f"{text}, about {pace * (total - done):.0f} s left"
-        due = done in (1, total) or now - last >= SECONDS_BETWEEN_LINES
+        due = done in (1, total) or now - last >= get_pause(now)
         if due and now - began >= QUIET_SECONDS:
             last = now
             err.print(latest, soft_wrap=True)
 
     def repeat() -> None:
         nonlocal last
-        while not ended.wait(max(began, last) + SECONDS_BETWEEN_LINES - monotonic()):
-            if (now := monotonic()) - last >= SECONDS_BETWEEN_LINES:  # no step ended meanwhile
+        while not ended.wait(max(began, last) + get_pause(monotonic()) - monotonic()):
+            if (now := monotonic()) - last >= get_pause(now):  # no step ended meanwhile
                 last = now
                 err.print(f"{latest}, {now - began:.0f} s so far", soft_wrap=True)
 

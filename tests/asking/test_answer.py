@@ -158,8 +158,9 @@ def test_every_word_has_its_own_summary(garden_mind: Comprehender) -> None:
     content = answer.to_dict()
     assert [word["summary"] for word in content["words"]] == [answer.summarise(p) for p in range(3)]
     assert content["summary"] == content["words"][-1]["summary"] == answer.summary
-    assert "Word order says the ball" in content["words"][0]["summary"] or "Reads: the ball" in (
-        content["words"][0]["summary"]
+    assert (
+        "Word order says the ball" in content["words"][0]["summary"]
+        or "Reads: the ball" in (content["words"][0]["summary"])
     )
     assert repr(answer).startswith("<Answer to 'the ball chases the dog': Reads: the")
     for word in content["words"]:

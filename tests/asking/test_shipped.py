@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
+from scripts import ship_networks
 
 import equivocal
 from equivocal.asking import AskSettings, Comprehender, Source
@@ -18,7 +19,6 @@ from equivocal.asking.shipped import FORMAT, find_shipped, list_shipped, open_sh
 from equivocal.asking.source import DEFAULT
 from equivocal.gestalt import Run
 from equivocal.world import World
-from scripts import ship_networks
 
 WORLDS = ("paper", "slips")
 REVERSAL = "during dinner, the pizza eats the woman"
@@ -154,7 +154,9 @@ def test_packing_keeps_every_belief(small_run: Run, tmp_path: Path, cache: Path)
 def test_a_network_trained_again_believes_the_same(tmp_path: Path) -> None:
     """The documented command for one network of `slips`, at its two last stops."""
     world = World.load("slips")
-    ship_networks.train_or_load(world, ship_networks.TRAINING.change({"networks": 1}), tmp_path / "run")
+    ship_networks.train_or_load(
+        world, ship_networks.TRAINING.change({"networks": 1}), tmp_path / "run"
+    )
     source = Source.choose(run=tmp_path / "run", settings=ship_networks.SETTINGS)
     own, shipped = Comprehender(source), Comprehender(Source.choose(world="slips"))
     for step in (17, "converged"):

@@ -32,7 +32,7 @@ def test_a_long_step_prints_lines_until_it_ends(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody reports anything meanwhile, as in a program that compiles."""
-    monkeypatch.setattr("equivocal.progress.SECONDS_BETWEEN_LINES", 0.2)
+    monkeypatch.setattr("equivocal.progress.SECONDS_AT_FIRST", 0.2)
     threads = threading.active_count()
     with progress("compiling"):
         time.sleep(1.5)
@@ -47,7 +47,7 @@ def test_a_long_step_prints_lines_until_it_ends(
 def test_nothing_is_printed_after_a_bar_is_closed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("equivocal.progress.SECONDS_BETWEEN_LINES", 0.1)
+    monkeypatch.setattr("equivocal.progress.SECONDS_AT_FIRST", 0.1)
     with pytest.raises(KeyboardInterrupt), progress("compiling"):
         raise KeyboardInterrupt
     report_part(1, 2, "sampling")  # the bar is gone, so this goes nowhere
@@ -59,7 +59,7 @@ def test_a_posterior_reports_its_share_of_the_step(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("equivocal.progress.QUIET_SECONDS", 0.0)
-    monkeypatch.setattr("equivocal.progress.SECONDS_BETWEEN_LINES", 0.005)
+    monkeypatch.setattr("equivocal.progress.SECONDS_AT_FIRST", 0.005)
     rng = np.random.default_rng(0)
     targets = rng.integers(0, 2, (40, 3)).astype(float)
     layer = LastLayer(rng.normal(size=(40, 4)), targets, np.ones(40), np.zeros((3, 4)))

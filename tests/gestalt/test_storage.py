@@ -187,7 +187,9 @@ def test_missing_and_damaged_parts_are_named(older: Path, tmp_path: Path) -> Non
     copy = older
     with pytest.raises(UserError, match="no folder .*nowhere.* no complete run; .*train --out"):
         Network.load(tmp_path / "nowhere")
-    with pytest.raises(UserError, match=r"is no complete run .* no run\.toml; give a folder") as bad:
+    with pytest.raises(
+        UserError, match=r"is no complete run .* no run\.toml; give a folder"
+    ) as bad:
         Network.load(tmp_path)
     assert "--out" not in str(bad.value)  # nobody wants networks in any folder
     with pytest.raises(UserError, match="holds networks 0 to 1; there is no 2"):

@@ -271,7 +271,9 @@ class Answer:
             {
                 "word": part.text,
                 "roles": {
-                    role: [self._get_belief(position, r, filler)._asdict() for filler in by_role[role]]
+                    role: [
+                        self._get_belief(position, r, filler)._asdict() for filler in by_role[role]
+                    ]
                     for r, role in enumerate(self.roles)
                 },
                 "semantic_update": update,

@@ -6,10 +6,11 @@ An output unit's logit over an ensemble of last layers is N(μ, s²), so with y 
     bayes      E[y] = Σ w_i Φ(z_i)                 low, high   5 % and 95 % quantile of y
     expected   E[H(y)] = Σ w_i φ(z_i) (2λ_i)²/κ_i     entropy     H(bayes), in nats
 
-The second line is E log(1 + e^a) − μ E[y] − s² E[y(1 − y)] with its large terms taken away. Several
-networks are a mixture with equal weights: means are averaged, a quantile solves Σ_n Φ((x − μ_n)/s_n)
-= N × share, and the epistemic part of the entropy, H(mean of bayes) − mean of E[H(y)], is the doubt
-within the networks, mean of (H(bayes) − E[H(y)]), and between them, the rest.
+The second line is E log(1 + e^a) − μ E[y] − s² E[y(1 − y)] with its large terms taken away.
+
+Several networks are a mixture with equal weights: means are averaged, and a quantile x solves
+Σ_n Φ((x − μ_n)/s_n) = N × share. The epistemic part of the entropy, H(mean of bayes) − mean of
+E[H(y)], is the doubt within networks, mean of (H(bayes) − E[H(y)]), and the rest, between them.
 """
 
 from typing import NamedTuple
@@ -54,7 +55,8 @@ class Beliefs(NamedTuple):
 def compute_beliefs(mean: Floats, sd: Floats) -> Beliefs:
     """Return the beliefs of logits N(`mean`, `sd`²)."""
     bayes, expected = _average(mean, sd)
-    low, high = expit(mean - QUANTILE * sd), expit(mean + QUANTILE * sd)
+    reach = np.float32(QUANTILE) * sd
+    low, high = (expit(mean + sign * reach) for sign in (-1, 1))
     return Beliefs(bayes, low, high, *_split_entropy(bayes, expected))
 
 

@@ -7,6 +7,7 @@ import unicodedata
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -148,7 +149,7 @@ class Comprehender:
             listen(listener, ensemble, tokens, words)
             for listener, ensemble in zip(self._listeners, ensembles, strict=True)
         ]
-        common = {
+        common: dict[str, Any] = {
             "sentence": text.strip(),
             "world": self.world.name,
             "prior_variance": prior_variance,

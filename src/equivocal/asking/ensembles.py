@@ -48,9 +48,7 @@ class Ensemble:
         For each role, the units of its candidates.
     """
 
-    def __init__(
-        self, layers: LastLayers, trained: Floats, wanted: list[NDArray[np.intp]]
-    ) -> None:
+    def __init__(self, layers: LastLayers, trained: Floats, wanted: list[NDArray[np.intp]]) -> None:
         self.time = layers.time
         mean, root = trained + layers.shift, np.sqrt(np.float32(layers.variance)) * layers.root
         kept: dict[bytes, Floats] = {}  # roles that share candidates share an array

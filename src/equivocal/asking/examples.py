@@ -1,6 +1,7 @@
 """Example sentences for the page, found in the world itself: congruent, reversed, misleading.
 
-The paper's own pair is added in the worlds of its words; a new group of examples belongs in `find_examples`.
+The paper's own pair is added in the worlds of its words; a new group of examples belongs in
+`find_examples`.
 """
 
 from collections.abc import Iterator

@@ -5,6 +5,7 @@ Arrays are (word, pair) with the candidates of the first role, then of the secon
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +43,7 @@ class Heard:
             semantic_update=np.mean([one.semantic_update for one in alone], axis=0),
         )
 
-    def spread(self, words: Vocabulary) -> dict[str, Floats]:
+    def spread(self, words: Vocabulary) -> dict[str, Any]:
         """Return the arrays of an `Answer`, NaN for what is no candidate."""
         candidates = words.candidates
 

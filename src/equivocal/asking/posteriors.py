@@ -78,7 +78,10 @@ def open_own(source: Source) -> Listener:
         if step == CONVERGED:
             found, at, time = load_moments(source, "converged", variance), 0, None
         else:
-            found, at = load_moments(source, "path", variance), source.settings.kept_steps.index(step)
+            found, at = (
+                load_moments(source, "path", variance),
+                source.settings.kept_steps.index(step),
+            )
             time = float(found["time"][at])
         return LastLayers(variance, found["shift"][at], found["root"][at], time)
 
@@ -154,8 +157,8 @@ def _compute_path(source: Source, variance: float) -> Arrays:
         report_part(step, steps[-1], "sampling")
         if step in steps:
             times.append(np.median(state.time))
-            shifts.append(state.mean - layer.trained)
-            roots.append(_find_roots(state.covariance / variance))
+            shifts.append(np.asarray(state.mean) - layer.trained)
+            roots.append(_find_roots(np.asarray(state.covariance) / variance))
     return {
         "time": np.array(times, np.float32),
         "shift": np.stack(shifts).astype(np.float32),
@@ -167,7 +170,7 @@ def _find_roots(matrices: np.ndarray) -> np.ndarray:
     """Return the symmetric square roots of nonnegative matrices, (n, D, D)."""
     values, vectors = np.linalg.eigh(matrices.astype(np.float64))
     sizes = np.sqrt(np.maximum(values, 0))
-    return ((vectors * sizes[:, None]) @ vectors.swapaxes(1, 2)).astype(np.float32)
+    return np.asarray((vectors * sizes[:, None]) @ vectors.swapaxes(1, 2), np.float32)
 
 
 @lru_cache(maxsize=1)

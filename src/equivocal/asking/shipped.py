@@ -89,4 +89,4 @@ class _Packed:
 
     def _add_up(self, span: slice) -> Floats:
         directions = self._arrays["directions"][span].astype(np.float32)
-        return (directions.T * self._arrays["weight"][span]) @ directions
+        return np.asarray((directions.T * self._arrays["weight"][span]) @ directions)

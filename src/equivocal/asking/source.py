@@ -151,7 +151,9 @@ def _choose_folder(world: World, settings: AskSettings, *run: object) -> Path:
 def _check_files(run: Path, *paths: Path) -> None:
     damaged = find_damaged(run)
     if not run.exists():
-        raise UserError(f"there is no folder {run}; `equivocal train --out {run}` makes a run there.")
+        raise UserError(
+            f"there is no folder {run}; `equivocal train --out {run}` makes a run there."
+        )
     for path in paths:
         if not path.is_file():
             raise UserError(

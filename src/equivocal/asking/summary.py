@@ -3,8 +3,10 @@
 First the reading: the action and the participants that are believed most together, different ones
 for different roles. A reading is believed no more than its least believed part, so that part's
 belief is its own. Then its rival: what word order says, if that is another reading, or else the
-strongest other filler; where that is another participant, both exchange their roles. Then what is undecided: the role with the most doubt, in the networks or in
-truth, and where the doubt lies.
+strongest other filler; where that is another participant, the two exchange their roles. Then what
+is undecided: the role with the most doubt, in the networks or in truth, and where the doubt lies.
+
+A change here is made in `web/static/summary.js` too.
 """
 
 from itertools import product
@@ -46,7 +48,9 @@ def _find_reading(answer: "Answer", position: int) -> Reading:
         if len({belief.filler for belief in choice}) == len(choice)
     ]
     # the sum decides between readings that are as doubtful in their worst part
-    best = max(choices, key=lambda choice: (min(b.bayes for b in choice), sum(b.bayes for b in choice)))
+    best = max(
+        choices, key=lambda choice: (min(b.bayes for b in choice), sum(b.bayes for b in choice))
+    )
     reading = dict(zip(answer.participants, best, strict=True))
     if "action" in answer.roles:
         reading["action"] = answer.beliefs(position, "action", 1)[0]
@@ -62,7 +66,9 @@ def _describe_rival(answer: "Answer", position: int, reading: Reading) -> str:
         if role in answer.participants and word in heard and answer.considers(role, word)
     }
     if any(belief.filler != reading[role].filler for role, belief in indicated.items()):
-        said = _say(answer, {role: b for role, b in reading.items() if role == "action"} | indicated)
+        said = _say(
+            answer, {role: b for role, b in reading.items() if role == "action"} | indicated
+        )
         return f" Word order says {said} ({_format_belief(indicated, exact=True)})."
     others = [
         (max(belief.bayes, belief.truth or 0), role, belief)

@@ -30,7 +30,8 @@ WorldName = Annotated[
     str | None, typer.Option("--world", help="A world's name, or the path of a file [slips].")
 ]
 RunFolder = Annotated[
-    Path | None, typer.Option("--run", help="A trained run to ask instead of the networks that are there.")
+    Path | None,
+    typer.Option("--run", help="A trained run to ask instead of the networks that are there."),
 ]
 NetworkNumber = Annotated[int, typer.Option("--network", min=0, help="Which network of the run.")]
 
@@ -108,7 +109,9 @@ def open_comprehender(
 def _show_answer(answer: "Answer", top: int) -> RenderableType:
     tables = [_show_word(answer, position, top) for position in range(len(answer.words))]
     heading = Text(answer.sentence, style="underline")
-    return Group(heading, Text(answer.summary), Text(_describe_networks(answer), "dim"), *tables, Text())
+    return Group(
+        heading, Text(answer.summary), Text(_describe_networks(answer), "dim"), *tables, Text()
+    )
 
 
 def _describe_networks(answer: "Answer") -> str:
@@ -206,7 +209,8 @@ def serve(
     """Serve a page to ask sentences on, and its JSON API, until Ctrl-C.
 
     For a run or a world of your own, every ensemble that the page can show is computed the first
-    time, which takes some minutes. Only this machine can reach the page unless `--host` says otherwise.
+    time, which takes some minutes. Only this machine can reach the page unless `--host` says
+    otherwise.
     """
     # an answer's matrices are small: threads of the linear algebra would only wait for each other
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

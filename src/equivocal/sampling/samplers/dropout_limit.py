@@ -80,9 +80,10 @@ def follow_limit(
     state = LimitState(
         jnp.zeros(K), jnp.zeros((K, D)), jnp.broadcast_to(identity, (K, D, D)).astype(jnp.float32)
     )
+    centre = jnp.asarray(prior_mean, jnp.float32)
     while True:
-        time, mean, covariance = map(np.asarray, state)
-        yield LimitState(time, prior_mean + scale * mean, prior_variance * covariance)
+        moved = centre + scale * state.mean
+        yield LimitState(state.time, moved, prior_variance * state.covariance)
         state = _step(psi, t, c, offsets, state, dropout_rate)
 
 
