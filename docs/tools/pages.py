@@ -4,6 +4,7 @@
     reference/equivocal.md   the modules that belong to no package
     reference/commands.md    every command and option, from the command line itself
     changelog.md, contributing.md    copied from the top of the repository
+    page.html                what `equivocal page` writes, which try.md shows
 
 The hook also rewrites what is right in the repository but wrong on the site: links that lead out of
 docs/, and the notes after a code block's language (`console fails`), which are meant for the tests.
@@ -19,6 +20,8 @@ from properdocs.config.defaults import ProperDocsConfig
 from properdocs.structure.files import File, Files
 from properdocs.structure.pages import Page
 from typer.cli import get_docs_for_click
+
+from equivocal.web.page import build_page
 
 __all__ = ["on_config", "on_files", "on_page_markdown"]
 
@@ -50,6 +53,7 @@ def on_files(files: Files, config: ProperDocsConfig) -> Files:
     for name in TOP_PAGES:
         text = (ROOT / name).read_text(encoding="utf-8")
         pages[name.lower()] = text.replace("](docs/", "](")
+    pages["page.html"] = build_page()
     for uri, content in pages.items():
         files.append(File.generated(config, uri, content=content))
     return files

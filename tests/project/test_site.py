@@ -78,7 +78,7 @@ def test_every_link_and_picture_leads_somewhere(pages: dict[Path, Parts]) -> Non
     for path, parts in pages.items():
         for address in [*parts.links, *parts.fetched]:
             split = urlsplit(address)
-            if split.scheme in {"http", "https", "mailto"}:
+            if split.scheme in {"http", "https", "mailto", "data"}:
                 continue
             target = (path.parent / unquote(split.path)).resolve() if split.path else path
             target = target / "index.html" if target.is_dir() else target

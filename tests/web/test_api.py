@@ -13,10 +13,11 @@ from typing import Any
 from urllib.error import HTTPError
 
 import pytest
+from starlette.responses import JSONResponse
 
-from equivocal.asking import Comprehender
+from equivocal.asking import Comprehender, Source
 from equivocal.errors import UserError
-from equivocal.web.app import limit_time
+from equivocal.web.app import Recall, limit_time
 from equivocal.web.serving import bind_socket
 from tests.web.conftest import running
 
@@ -64,15 +65,30 @@ def test_world_says_what_can_be_chosen(server: str, mind: Comprehender) -> None:
     _, body, _ = get(server, "/api/world")
     assert body["roles"] == ["agent", "action", "patient", "location", "situation"]
     assert body["prior_variances"] == [0.01, 1.0, 5.0]
-    assert [entry["step"] for entry in body["steps"]] == [0, 4, 17]
+    assert [entry["step"] for entry in body["steps"]] == [0, 1, 3, 8, 17]
     assert body["steps"][0]["times"] == {"0.01": 0.0, "1": 0.0, "5": 0.0}
-    assert body["steps"][2]["times"]["1"] > 0
+    assert body["steps"][-1]["times"]["1"] > 0
     assert "eats" in body["classes"]["actions"]
     for words in body["classes"].values():
         for word in words:
             mind.world.parse(word)  # what is clicked together can be asked
     for example in body["examples"]:
         assert get(server, "/api/comprehend", sentence=example["sentence"])[0] == 200
+
+
+def test_several_worlds_are_served_at_once(mind: Comprehender) -> None:
+    other = Comprehender(Source.choose(world="slips"))
+    bound = bind_socket("127.0.0.1", 0)
+    with running(bound, "127.0.0.1", mind, other):
+        address = f"http://127.0.0.1:{bound.getsockname()[1]}"
+        _, body, _ = get(address, "/api/worlds")
+        assert [world["name"] for world in body["worlds"]] == ["paper", "slips"]
+        assert body["worlds"][0] == get(address, "/api/world")[1]
+        for name, asked in (("paper", mind), ("slips", other)):
+            _, body, _ = get(address, "/api/comprehend", sentence=REVERSAL, world=name)
+            assert body == json.loads(json.dumps(asked.answer(REVERSAL).to_dict()))
+        status, body, _ = get(address, "/api/comprehend", sentence=REVERSAL, world="slip")
+        assert (status, body["error"]) == (400, "unknown world 'slip': did you mean 'slips'?")
 
 
 def test_health(server: str) -> None:
@@ -167,7 +183,7 @@ def test_every_loopback_address_answers_to_its_own_name(mind: Comprehender, host
     number = bound.getsockname()[1]
     with pytest.raises(UserError, match=f"cannot serve on {host} port {number}"):
         bind_socket(host, number)  # taken, though nobody serves there yet
-    with running(mind, bound, host):
+    with running(bound, host, mind):
         address = f"http://[{host}]:{number}" if ":" in host else f"http://{host}:{number}"
         assert get(address, "/api/health")[0] == 200
 
@@ -197,6 +213,34 @@ def test_other_names_are_not_answered(server: str) -> None:
         response = asked.getresponse()
         assert response.status == 400
         assert "does not answer to that name" in json.loads(response.read())["error"]
+
+
+def test_what_was_answered_is_recalled(server: str, mind: Comprehender) -> None:
+    """A mind that lost a layer still answers what it has been asked, and nothing else."""
+    first = get(server, "/api/comprehend", sentence="the boy plays the chess")
+    kept = mind._listeners[0].network.weights.pop("query.hidden_bias")
+    try:
+        again = get(server, "/api/comprehend", sentence="the boy plays the chess")
+        new, _, _ = get(server, "/api/comprehend", sentence="the boy plays the monopoly")
+    finally:
+        mind._listeners[0].network.weights["query.hidden_bias"] = kept
+    assert again[:2] == first[:2]
+    assert again[2]["X-Frame-Options"] == "DENY"
+    assert new == 500
+
+
+def test_only_the_latest_answers_are_kept() -> None:
+    recalled = Recall(most=2)
+    answers = {name: JSONResponse(name) for name in "abc"}
+    for name in "aba":  # so that b is the one asked for longest ago
+        recalled.keep(name.encode(), answers[name])
+        recalled.find({"path": "/api/comprehend", "method": "GET", "query_string": b"a"})
+    recalled.keep(b"c", answers["c"])
+    found = [
+        recalled.find({"path": "/api/comprehend", "method": "GET", "query_string": name.encode()})
+        for name in "abc"
+    ]
+    assert found == [answers["a"], None, answers["c"]]
 
 
 def test_faults_of_ours_show_no_traceback(server: str, mind: Comprehender) -> None:

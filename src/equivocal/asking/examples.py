@@ -1,4 +1,4 @@
-"""Example sentences for the page, found in the world itself: congruent, reversed, garden paths.
+"""Example sentences for the page, found in the world itself: congruent, reversed, misleading.
 
 The paper's own pair is added in the worlds of its words; a new group of examples belongs in
 `find_examples`.
@@ -19,9 +19,10 @@ __all__ = ["Example", "find_examples"]
 
 PAPER_PAIR = ("during dinner, the woman eats the pizza", "during dinner, the pizza eats the woman")
 PAPER_WORLDS = ("paper", "slips")  # which have its words
+TAKEN_BACK = "An early belief is taken back"
 EACH = 3  # examples of a kind
-MISLED = 0.6  # belief that a garden path builds up and takes back, at least
-MOST_BELIEFS = 50_000_000  # pairs × units that may be looked through for garden paths
+MISLED = 0.6  # belief that a misleading sentence builds up and takes back, at least
+MOST_BELIEFS = 50_000_000  # pairs × units that may be looked through for misleading sentences
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def find_examples(world: World) -> list[Example]:
         *pair,
         *(Example("Congruent", text, text) for text, _ in usual),
         *(Example("Reversed", reverse, reverse, text) for text, reverse in usual),
-        *(Example("Garden paths", text, text) for text in _find_garden_paths(world)),
+        *(Example(TAKEN_BACK, text, text) for text in _find_misleading(world)),
     ]
 
 
@@ -69,7 +70,7 @@ def _find_reversals(world: World) -> Iterator[tuple[str, str]]:
         yield sentence.text, " ".join(words)
 
 
-def _find_garden_paths(world: World) -> list[str]:
+def _find_misleading(world: World) -> list[str]:
     """Find sentences whose end takes back the strongest beliefs, one for each action."""
     if not world.is_exact or len(world.all_derivations.queries) > MOST_BELIEFS // len(world.units):
         return []

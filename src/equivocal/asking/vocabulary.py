@@ -13,6 +13,8 @@ from equivocal.world import Utterance, World
 from equivocal.world.grammar import NO_FILLER, Construction
 from equivocal.world.spelling import inflect_verb
 
+__all__ = ["Vocabulary", "find_indicated_roles"]
+
 
 @dataclass(frozen=True, eq=False)
 class Vocabulary:

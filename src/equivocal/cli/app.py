@@ -18,6 +18,7 @@ from equivocal.cli import (
     doctor,
     grids,
     human_data,
+    page,
     people,
     studies,
     suites,
@@ -43,6 +44,7 @@ app = typer.Typer(
 )
 app.command(epilog=list_examples("ask"))(ask.ask)
 app.command(epilog=list_examples("serve"))(ask.serve)
+app.command(epilog=list_examples("page"))(page.page)
 app.add_typer(worlds.app, name="world")
 app.command(epilog=list_examples("train"))(training.train)
 app.command(epilog=list_examples("reproduce"))(studies.reproduce)

@@ -192,6 +192,13 @@ def _draw_bar(share: float) -> str:
     return ("█" * whole + ("" if rest == 0 else " ▏▎▍▌▋▊▉"[rest])).ljust(BAR)
 
 
+def _open_others(name: str) -> "list[Comprehender]":
+    """Open the other worlds whose networks come with the package, for the page to choose from."""
+    from equivocal.asking.shipped import list_shipped
+
+    return [open_comprehender(other, None, 0) for other in list_shipped() if other != name]
+
+
 def serve(
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free port.")] = 8000,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
@@ -219,10 +226,13 @@ def serve(
             style="yellow",
             soft_wrap=True,
         )
-    comprehender = open_comprehender(world, run, network)
-    comprehender.prepare()
+    comprehenders = [open_comprehender(world, run, network)]
+    if world is None and run is None:
+        comprehenders += _open_others(comprehenders[0].world.name)
+    for comprehender in comprehenders:
+        comprehender.prepare()
     number = bound.getsockname()[1]
     shown = f"[{host}]" if ":" in host else host
     out.print(f"the page is at http://{shown}:{number}/ (Ctrl-C ends it)", soft_wrap=True)
     with suppress(KeyboardInterrupt):  # the way to stop it
-        serving.serve(comprehender, bound, host)
+        serving.serve(comprehenders, bound, host)

@@ -4,6 +4,7 @@ GET /                         the page
 GET /static/…                 its parts
 GET /api/health               whether the server is up, and with what
 GET /api/world                words, examples, prior variances and steps to choose from
+GET /api/worlds               the same for every world
 GET /api/comprehend           the answer to `sentence`, as `equivocal ask --json` prints it
 GET /api/comprehend.csv       the same with every filler, as a table
 GET /api/openapi.json         the description of this API
@@ -15,12 +16,12 @@ loopback server through its visitors' browsers (DNS rebinding). They have a time
 
 import signal
 import threading
+from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import resources
 
 from starlette.applications import Starlette
-from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
@@ -30,7 +31,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from equivocal import __version__
 from equivocal.asking import Answer, Comprehender
-from equivocal.errors import UserError
+from equivocal.errors import UserError, check_known
 from equivocal.web.description import describe_api, describe_world
 from equivocal.web.schemas import ListQuestion, Question, read_question
 
@@ -46,6 +47,7 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
+MOST_RECALLED = 1_000  # answers of some 20 kB
 SECONDS = 5.0  # for one answer; it takes milliseconds
 STATIC = resources.files("equivocal.web") / "static"
 FAULTS = {  # of ours; the traceback is in the server's log, not in the answer
@@ -54,27 +56,31 @@ FAULTS = {  # of ours; the traceback is in the server's log, not in the answer
 }
 
 
-def create_app(comprehender: Comprehender, *, hosts: tuple[str, ...] = LOOPBACK_NAMES) -> ASGIApp:
-    """Create the whole application for one comprehender.
+def create_app(*comprehenders: Comprehender, hosts: tuple[str, ...] = LOOPBACK_NAMES) -> ASGIApp:
+    """Create the whole application.
 
     Parameters
     ----------
-    comprehender : Comprehender
-        What answers.
+    *comprehenders : Comprehender
+        What answers: one for each world, the one that is asked by default first.
     hosts : tuple of str
         The host names that the server answers to; `*` stands for any.
     """
-    world, name = describe_world(comprehender).model_dump(), comprehender.world.name
+    by_world = {comprehender.world.name: comprehender for comprehender in comprehenders}
+    worlds = [describe_world(comprehender).model_dump() for comprehender in comprehenders]
     fixed = {
-        "/api/health": {"status": "ok", "world": name, "version": __version__},
-        "/api/world": world,
-        "/api/openapi.json": describe_api(comprehender),
+        "/api/health": {"status": "ok", "world": worlds[0]["name"], "version": __version__},
+        "/api/world": worlds[0],
+        "/api/worlds": {"worlds": worlds},
+        "/api/openapi.json": describe_api(comprehenders),
     }
 
     async def comprehend(request: Request) -> Response:
         question = read_question(ListQuestion, request.query_params)
         with limit_time(SECONDS):
-            return JSONResponse(answer(question).to_dict(question.top))
+            response = JSONResponse(answer(question).to_dict(question.top))
+        recalled.keep(request.scope["query_string"], response)
+        return response
 
     async def tabulate(request: Request) -> Response:
         question = read_question(Question, request.query_params)
@@ -86,10 +92,13 @@ def create_app(comprehender: Comprehender, *, hosts: tuple[str, ...] = LOOPBACK_
             )
 
     def answer(question: Question) -> Answer:
-        return comprehender.answer(
+        name = worlds[0]["name"] if question.world is None else question.world
+        check_known(name, by_world, "world")
+        return by_world[name].answer(
             question.sentence, prior_variance=question.prior_variance, step=question.step
         )
 
+    recalled = Recall()
     app = Starlette(
         routes=[
             Route("/", _send_page),
@@ -104,7 +113,7 @@ def create_app(comprehender: Comprehender, *, hosts: tuple[str, ...] = LOOPBACK_
         exception_handlers={UserError: _explain, HTTPException: _explain}
         | dict.fromkeys(FAULTS, _report_fault),
     )
-    return Guard(app, hosts)  # outside, so that answers to faults of ours are guarded too
+    return Guard(app, hosts, recalled)  # outside, so that answers to faults of ours are guarded too
 
 
 async def _send_page(_: Request) -> Response:
@@ -123,11 +132,39 @@ async def _report_fault(_: Request, error: Exception) -> Response:
     return JSONResponse({"error": message}, status)
 
 
-class Guard:
-    """An application that refuses other host names and adds `HEADERS` to every response."""
+class Recall:
+    """The latest answers of `/api/comprehend`, by the query as it was sent."""
 
-    def __init__(self, app: ASGIApp, hosts: tuple[str, ...]) -> None:
-        self._app, self._hosts = app, hosts
+    path = "/api/comprehend"
+
+    def __init__(self, most: int = MOST_RECALLED) -> None:
+        self._most = most
+        self._kept: OrderedDict[bytes, Response] = OrderedDict()
+
+    def keep(self, query: bytes, response: Response) -> None:
+        """Keep an answer, and forget the one that was asked for longest ago."""
+        self._kept[query] = response
+        if len(self._kept) > self._most:
+            self._kept.popitem(last=False)
+
+    def find(self, scope: Scope) -> Response | None:
+        """Find the answer to a request."""
+        if scope["path"] != self.path or scope["method"] != "GET":
+            return None
+        found = self._kept.get(scope["query_string"])
+        if found is not None:
+            self._kept.move_to_end(scope["query_string"])
+        return found
+
+
+class Guard:
+    """An application that refuses other host names and adds `HEADERS` to every response.
+
+    What has been answered before is answered from `recalled`, without passing through the routes.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: tuple[str, ...], recalled: Recall) -> None:
+        self._app, self._hosts, self._recalled = app, hosts, recalled
         self._added = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -144,12 +181,15 @@ class Guard:
                 message["headers"] = [*message["headers"], *added]
             await send(message)
 
-        app = self._app if self._has_known_host(Headers(scope=scope)) else REFUSAL
+        known = self._has_known_host(scope)
+        app = (self._recalled.find(scope) or self._app) if known else REFUSAL
         await app(scope, receive, send_guarded)
 
-    def _has_known_host(self, headers: Headers) -> bool:
-        name, _, port = headers.get("host", "").rpartition(":")
-        host = name if name and port.isdecimal() else headers.get("host", "")
+    def _has_known_host(self, scope: Scope) -> bool:
+        named = [value for name, value in scope["headers"] if name == b"host"]
+        given = b"".join(named).decode("latin-1")
+        name, _, port = given.rpartition(":")
+        host = name if name and port.isdecimal() else given
         return "*" in self._hosts or host.lower() in self._hosts
 
 

@@ -21,13 +21,19 @@ PAPER_STEP = 17  # "τ = 17 discrete time-steps", §3
 REFERENCE = "#/components/schemas/{model}"
 
 
-def describe_api(comprehender: Comprehender) -> dict[str, Any]:
-    """Return the OpenAPI description of a server with this comprehender."""
-    models: list[type[api.Message]] = [api.Answer, api.Error, api.Health, api.World]
+def describe_api(comprehenders: Sequence[Comprehender]) -> dict[str, Any]:
+    """Return the OpenAPI description of a server with these comprehenders, one for each world."""
+    models: list[type[api.Message]] = [
+        api.Answer,
+        api.Error,
+        api.Health,
+        api.World,
+        api.Worlds,
+    ]
     _, schemas = models_json_schema(
         [(model, "serialization") for model in models], ref_template=REFERENCE
     )
-    asked = (_describe_query(kind, comprehender) for kind in (api.ListQuestion, api.Question))
+    asked = (_describe_query(kind, comprehenders) for kind in (api.ListQuestion, api.Question))
     return {
         "openapi": "3.1.0",
         "info": {
@@ -38,6 +44,7 @@ def describe_api(comprehender: Comprehender) -> dict[str, Any]:
         "paths": {
             "/api/health": _describe_get("Whether the server is up.", api.Health),
             "/api/world": _describe_get("Words, examples, prior variances, steps.", api.World),
+            "/api/worlds": _describe_get("The same for every world.", api.Worlds),
             "/api/comprehend": _describe_get("Beliefs after each word.", api.Answer, next(asked)),
             "/api/comprehend.csv": _describe_get("Beliefs in every filler.", None, next(asked)),
             "/api/openapi.json": _describe_get("This description.", dict),
@@ -46,16 +53,22 @@ def describe_api(comprehender: Comprehender) -> dict[str, Any]:
     }
 
 
-def _describe_query(kind: type[api.Question], comprehender: Comprehender) -> list[dict[str, Any]]:
-    """Return the parameters of a question, with the choices that this comprehender offers."""
-    default = comprehender.settings.prior_variance
-    variances = {
-        "type": "number",
-        "enum": list(comprehender.settings.prior_variances),
-        "default": default,
+def _describe_query(
+    kind: type[api.Question], comprehenders: Sequence[Comprehender]
+) -> list[dict[str, Any]]:
+    """Return the parameters of a question, with the choices that these comprehenders offer."""
+    settings = comprehenders[0].settings
+    worlds = [comprehender.world.name for comprehender in comprehenders]
+    choices = {
+        "world": {"type": "string", "enum": worlds, "default": worlds[0]},
+        "prior_variance": {
+            "type": "number",
+            "enum": list(settings.prior_variances),
+            "default": settings.prior_variance,
+        },
+        "step": {"enum": [*settings.kept_steps, CONVERGED], "default": CONVERGED},
     }
-    steps = {"enum": [*comprehender.settings.kept_steps, CONVERGED], "default": CONVERGED}
-    schemas = kind.model_json_schema()["properties"] | {"prior_variance": variances, "step": steps}
+    schemas = kind.model_json_schema()["properties"] | choices
     return [
         {"name": name, "in": "query", "required": name == "sentence", "schema": schema}
         for name, schema in schemas.items()

@@ -4,14 +4,16 @@ Everything that arrives is bounded here, before any work is done. `equivocal.web
 the models into the OpenAPI description, so a new field needs to be added here alone.
 """
 
-from typing import Annotated, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, ValidationError
-from starlette.datastructures import QueryParams
 
 from equivocal.asking.answer import TOP
 from equivocal.asking.examples import Example
 from equivocal.errors import UserError, explain_validation, join_names
+
+if TYPE_CHECKING:
+    from starlette.datastructures import QueryParams
 
 MOST_CHARACTERS = 300
 MOST_FILLERS = 20
@@ -30,6 +32,7 @@ class Question(Message):
     """The query of `/api/comprehend.csv`."""
 
     sentence: Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS)]
+    world: Annotated[str, Field(max_length=MOST_CHARACTERS)] | None = None
     prior_variance: float | None = None
     step: Annotated[int, Field(ge=0, le=MOST_STEPS)] | Literal["converged"] = "converged"
 
@@ -115,6 +118,12 @@ class World(Message):
     limits: dict[str, int]  # what a question may not exceed
 
 
+class Worlds(Message):
+    """Every world that can be asked about."""
+
+    worlds: list[World]
+
+
 class Health(Message):
     """Whether the server is up, and with which world and version."""
 
@@ -132,7 +141,7 @@ class Error(Message):
 AnyQuestion = TypeVar("AnyQuestion", bound=Question)
 
 
-def read_question(kind: type[AnyQuestion], query: QueryParams) -> AnyQuestion:
+def read_question(kind: type[AnyQuestion], query: "QueryParams") -> AnyQuestion:
     """Check a query, and name the first mistake in it in one sentence."""
     given = dict(query.items())
     if len(given) != len(query.multi_items()):

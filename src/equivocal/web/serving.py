@@ -1,17 +1,21 @@
-"""The application run by uvicorn on a socket of this machine; limits of connections are here."""
+"""The application run by uvicorn on a socket of this machine, with bounded headers.
+
+Limits of connections are in `equivocal.web.connections`.
+"""
 
 import ipaddress
 import socket
+from collections.abc import Sequence
 
 import uvicorn
 
 from equivocal.asking import Comprehender
 from equivocal.errors import UserError
 from equivocal.web.app import LOOPBACK_NAMES, create_app
+from equivocal.web.connections import BoundedProtocol
 
 LONGEST_HEADERS = 16_384  # bytes of a request's head, beyond what arrives in one piece (64 kB)
 IDLE_SECONDS = 10
-MOST_CONNECTIONS = 256
 
 
 def is_loopback(host: str) -> bool:
@@ -44,24 +48,23 @@ def bind_socket(host: str, port: int) -> socket.socket:
     return bound
 
 
-def configure_server(comprehender: Comprehender, host: str) -> uvicorn.Config:
+def configure_server(comprehenders: Sequence[Comprehender], host: str) -> uvicorn.Config:
     """Configure uvicorn: bounded requests, and nothing about the server in the answers."""
     own = f"[{host}]" if ":" in host else host
     names = (*LOOPBACK_NAMES, own) if is_loopback(host) else ("*",)
     return uvicorn.Config(
-        create_app(comprehender, hosts=names),
-        http="h11",  # the only implementation that can bound headers
+        create_app(*comprehenders, hosts=names),
+        http=BoundedProtocol,
         ws="none",
         lifespan="off",
-        log_level="warning",
+        log_level="error",  # a malformed request is the client's affair
         access_log=False,
         server_header=False,
-        limit_concurrency=MOST_CONNECTIONS,
         timeout_keep_alive=IDLE_SECONDS,
         h11_max_incomplete_event_size=LONGEST_HEADERS,
     )
 
 
-def serve(comprehender: Comprehender, bound: socket.socket, host: str) -> None:
-    """Serve a comprehender until the process is interrupted."""
-    uvicorn.Server(configure_server(comprehender, host)).run(sockets=[bound])
+def serve(comprehenders: Sequence[Comprehender], bound: socket.socket, host: str) -> None:
+    """Serve comprehenders, one for each world, until the process is interrupted."""
+    uvicorn.Server(configure_server(comprehenders, host)).run(sockets=[bound])

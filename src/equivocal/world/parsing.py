@@ -63,6 +63,16 @@ class Utterance:
         return iter(self.constituents)
 
 
+@dataclass(frozen=True)
+class Spellings:
+    """How everything that the parser understands is written, folded."""
+
+    words: dict[str, str]  # spelling: word
+    markers: dict[str, list[str]]  # spelling: markers written so
+    usual_words: dict[str, set[str]]  # marker: words that constructions put behind it
+    longest: int  # phrase, in words
+
+
 class Parser:
     """Text to `Utterance` for one world."""
 
@@ -77,6 +87,10 @@ class Parser:
         self._usual_words = usual_words
         phrases = [*self._spellings, *self._markers]
         self._longest = max(len(phrase.split()) for phrase in phrases)
+
+    def list_spellings(self) -> Spellings:
+        """Return all that is needed to parse elsewhere as `parse` does."""
+        return Spellings(self._spellings, self._markers, self._usual_words, self._longest)
 
     def parse(self, text: str) -> Utterance:
         """Parse a text; `UnknownWordError` names the nearest known words."""

@@ -33,7 +33,7 @@ from equivocal.world.lexicon import Lexicon, build_lexicon, name_role_unit
 from equivocal.world.loading import find_world, parse_world_file
 from equivocal.world.noise import add_noise
 from equivocal.world.noise_checks import refuse_indistinct
-from equivocal.world.parsing import Parser, Utterance
+from equivocal.world.parsing import Parser, Spellings, Utterance
 from equivocal.world.queries import PLUS
 from equivocal.world.schema import WorldFile
 from equivocal.world.spelling import spell_sentences
@@ -278,6 +278,10 @@ class World:
         grammar = self.grammar
         usual = map_markers_to_words(grammar, self.lexicon, grammar.plain_constructions)
         return Parser(self.file, usual, self.source)
+
+    def list_spellings(self) -> Spellings:
+        """Return every spelling that `parse` understands."""
+        return self._parser.list_spellings()
 
     def parse(self, text: str | Utterance) -> Utterance:
         """Parse a sentence or the beginning of one, in any order of words.

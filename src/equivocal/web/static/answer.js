@@ -1,63 +1,112 @@
-// answer.js: the section of one sentence: its words as buttons, its picture, and a table for
-// screen readers.
+// answer.js: the section of one sentence: what is read, its words as buttons, its picture, and a
+// table for screen readers.
 
 import { html } from "./dom.js";
-import { percent } from "./format.js";
+import { percent, unbroken } from "./format.js";
 import { colours, measure, unit } from "./look.js";
 import { slide } from "./motion.js";
-import { headingOf, picture } from "./picture.js";
+import { path } from "./path.js";
+import { allWords, beliefs, course, headingOf } from "./picture.js";
 
-const NARROWEST_WORD = 42; // below this a long sentence scrolls within its frame
+const NARROWEST_WORD = 58; // below this a long sentence scrolls within its frame
+const WIDEST_WORD = 170;
+const SMALLEST = 0.72; // rem
 
 export function createAnswer(index, choose) {
   const title = html("h3", { class: "unseen", id: `answer-${index}` });
+  const headline = html("p", { class: "headline" });
+  const behind = html("p", { class: "behind" });
   const words = html("ol", { class: "words", id: index ? `words-${index}` : "words" });
   const frame = html("div", { class: "frame" }, words);
+  const below = html("div", { class: "frame below" }); // scrolls with the other
+  frame.addEventListener("scroll", () => { below.scrollLeft = frame.scrollLeft; });
   const numbers = html("div", { class: "unseen" });
   const section = html("section", { class: "answer card", "data-sentence": index,
-    "aria-labelledby": title.id }, title, frame, numbers);
-  let drawn = null;
+    "aria-labelledby": title.id },
+    title, html("div", { class: "summary", "aria-live": "polite" }, headline, behind), frame, below, numbers);
+  let drawn = null; // the beliefs after the chosen word
 
   function show(answer, position, common, moving) {
     const at = Math.min(position, answer.words.length - 1);
     title.textContent = answer.sentence;
+    const [first, ...others] = summaryOf(answer, at);
+    fillText(headline, first);
+    fillText(behind, others.join(" "));
     fillWords(words, answer, at, choose);
-    const wide = Math.max(frame.clientWidth, NARROWEST_WORD * unit() * answer.words.length);
+    const wide = Math.max(frame.clientWidth, columnOf(answer.words) * unit() * answer.words.length);
     words.style.width = `${wide}px`;
     words.style.fontSize = `${typeSize(answer.words, wide / unit() / answer.words.length)}rem`;
-    const fresh = picture(answer, at, { colours: colours(), unit: unit(), width: wide,
-      visible: frame.clientWidth, ...common });
+    const look = { colours: colours(), unit: unit(), ...common };
+    frame.querySelector("svg")?.remove();
+    frame.append(allWords(answer, at, { ...look, width: wide }));
+    below.replaceChildren(course(answer, at, { ...look, width: wide }));
+    const fresh = beliefs(answer, at, { ...look, width: frame.clientWidth });
     if (drawn) drawn.replaceWith(fresh);
-    else frame.append(fresh);
+    else below.before(fresh);
     if (moving) slide(drawn, fresh);
     drawn = fresh;
     numbers.replaceChildren(table(answer, at));
+    reveal(frame, words.children[at]);
   }
 
-  return { section, show };
+  // The belief along sampler time, above the picture; without answers, nothing.
+  function showPath(answers, { position, step }) {
+    section.querySelector(".path")?.remove();
+    if (!answers) return;
+    const at = Math.min(position, answers[0].words.length - 1);
+    const chart = path(answers, at, step, { colours: colours(), unit: unit(), width: frame.clientWidth });
+    if (chart) frame.before(chart);
+  }
+
+  return { section, show, showPath };
 }
 
 // What pictures side by side have in common: the scales of their lines, and room for the longest
 // heading and list, so that panels are level and stepping moves none.
-export function shared(answers) {
-  const words = answers.flatMap((answer) => answer.words);
-  const largest = (of) => Math.max(...words.map(of));
+// `level` are the answers that stand beside each other, of all.
+export function shared(answers, level = answers) {
+  const largest = (of, among = answers) =>
+    Math.max(...among.flatMap((answer) => answer.words.map(of)));
   return {
     surpriseTop: largest((entry) => entry.semantic_update) || 1,
     // whole nats: a scale that follows the slider would hide that uncertainty falls
     entropyTop: Math.max(1, Math.ceil(largest((entry) => entry.entropy))),
-    headings: answers.map((answer) => headingOf(answer, answer.words.length - 1)),
-    noted: words.some((entry) => entry.possible === false),
-    rows: Object.fromEntries(Object.keys(words[0].roles).map((role) =>
-      [role, largest((entry) => entry.roles[role].length)])),
+    headings: level.map((answer) => headingOf(answer, answer.words.length - 1)),
+    noted: level.some(({ words }) => words.some((entry) => entry.possible === false)),
+    rows: Object.fromEntries(Object.keys(answers[0].words[0].roles).map((role) =>
+      [role, largest((entry) => entry.roles[role].length, level)])),
   };
+}
+
+// What stands in parentheses, the percentages, steps back.
+function fillText(node, text) {
+  node.replaceChildren(...text.split(/(\([^()]*\))/).map((part, i) =>
+    (i % 2 ? html("span", { class: "number" }, part) : part)));
+}
+
+// Scrolls the frame of a long sentence, and nothing else, until a word is in it.
+function reveal(frame, item) {
+  const [left, right] = [item.offsetLeft, item.offsetLeft + item.offsetWidth];
+  if (left < frame.scrollLeft) frame.scrollLeft = left;
+  else if (right > frame.scrollLeft + frame.clientWidth) frame.scrollLeft = right - frame.clientWidth;
+}
+
+// The sentences that sum up the beliefs after a word, the reading first.
+export function summaryOf(answer, position) {
+  return unbroken(answer.words[position].summary).split(/(?<=[.!?])\s(?=[A-Z“])/);
+}
+
+const widestPart = (words) => Math.max(...words.flatMap((entry) =>
+  entry.word.split(" ").map((part) => measure(part, 16, 700))));
+
+// A column has room for the longest part of a word, in small type.
+function columnOf(words) {
+  return Math.max(NARROWEST_WORD, Math.min(WIDEST_WORD, SMALLEST * widestPart(words) + 18));
 }
 
 // As large as the longest part of a word allows, down to what can still be read.
 function typeSize(words, column) {
-  const parts = words.flatMap((entry) => entry.word.split(" "));
-  const widest = Math.max(...parts.map((part) => measure(part, 16, 700)));
-  return Math.max(0.66, Math.min(1, (column - 14) / widest));
+  return Math.max(SMALLEST, Math.min(1, (column - 18) / widestPart(words)));
 }
 
 // Buttons of an unchanged sentence stay, and with them the focus.
@@ -70,10 +119,7 @@ function fillWords(list, answer, position, choose) {
       html("li", {}, html("button", { type: "button", click: () => choose(i) }, word))));
   }
   list.querySelectorAll("button").forEach((button, i) => {
-    if (i === position) {
-      button.setAttribute("aria-current", "step");
-      button.scrollIntoView({ block: "nearest", inline: "nearest" });
-    }
+    if (i === position) button.setAttribute("aria-current", "step");
     else button.removeAttribute("aria-current");
     const { possible } = answer.words[i];
     button.classList.toggle("ahead", i > position);

@@ -1,31 +1,57 @@
-// api.js: asks the server, and remembers its latest answers.
+// api.js: answers, from the networks inside the page where it holds some, else from the server; and
+// the latest of them, kept.
+
+import { loadEngine } from "./engine.js";
+import { explainPassive, isPassive } from "./parsing.js";
 
 const TOP = 4; // fillers of a role; more would not fit beside each other without scrolling
-const KEPT = 200; // answers; a slider dragged to and fro over two sentences needs some 80
+const KEPT = 400; // answers; a slider dragged to and fro over two sentences needs some 80
 
 const kept = new Map();
+const engine = loadEngine();
 
-export async function loadWorld() {
-  return (await request("api/world")).json();
+// The descriptions of all worlds that can be asked about.
+export async function loadWorlds() {
+  return engine ? engine.worlds : (await (await request("api/worlds")).json()).worlds;
 }
 
-export async function comprehend(sentence, { step, prior }, signal) {
-  const query = String(queryOf(sentence, step, prior));
-  if (!kept.has(query)) {
-    const answer = await (await request(`api/comprehend?${query}&top=${TOP}`, signal)).json();
-    kept.set(query, answer);
+export async function comprehend(sentence, { world, step, prior }, signal) {
+  const key = JSON.stringify([world, sentence, step, prior]);
+  if (!kept.has(key)) {
+    const answer = engine ? engine.ask(sentence, { world, step, prior, top: TOP })
+      : await (await request(`api/comprehend?${queryOf(sentence, { world, step, prior, top: TOP })}`,
+        signal)).json();
+    attachNetworks(answer);
+    kept.set(key, answer);
     if (kept.size > KEPT) kept.delete(kept.keys().next().value);
   }
-  return kept.get(query);
+  return kept.get(key);
 }
 
-export async function csvOf(answer) {
-  const query = queryOf(answer.sentence, answer.step, answer.prior_variance);
-  return (await request(`api/comprehend.csv?${query}`)).text();
+// What each network believes, beside what they believe together.
+function attachNetworks({ words, networks }) {
+  words.forEach(({ roles }, t) => Object.entries(roles).forEach(([role, beliefs]) =>
+    beliefs.forEach((belief, i) => {
+      belief.networks = networks.map((network) => network.words[t].roles[role][i]);
+    })));
 }
 
-const queryOf = (sentence, step, prior) =>
-  new URLSearchParams({ sentence, prior_variance: prior, step });
+export async function csvOf({ sentence, world, step, prior_variance: prior }) {
+  if (engine) return engine.tabulate(sentence, { world, step, prior });
+  return (await request(`api/comprehend.csv?${queryOf(sentence, { world, step, prior })}`)).text();
+}
+
+// `window.equivocal.ask` gives the object that `equivocal ask --json` prints.
+window.equivocal = {
+  ask: engine ? (sentence, options) => engine.askRounded(sentence, options)
+    : async (sentence, options = {}) =>
+      (await request(`api/comprehend?${queryOf(sentence, options)}`)).json(),
+};
+
+function queryOf(sentence, { prior, ...options }) {
+  const query = { sentence, prior_variance: prior, ...options };
+  return new URLSearchParams(Object.entries(query).filter(([, value]) => value !== undefined));
+}
 
 async function request(address, signal) {
   let response;
@@ -37,5 +63,15 @@ async function request(address, signal) {
   }
   if (response.ok) return response;
   const { error } = await response.json().catch(() => ({}));
-  throw new Error(error ?? `The server answers with status ${response.status}.`);
+  throw new Error(error ? forReaders(error) : `The server answers with status ${response.status}.`);
+}
+
+// The command line's advice in the words of the page.
+function forReaders(error) {
+  const unknown = error.match(/^unknown word '([^']*)'/)?.[1];
+  if (unknown && isPassive(unknown)) return explainPassive(unknown, "that is served");
+  return error.replace(/; `equivocal world show [^`]*` lists the words\.$/,
+    ". “Build a sentence from words” lists those it knows.")
+    .replace(/ \/api\/openapi\.json describes all parameters\.$/, "")
+    .replace(/^./, (first) => first.toUpperCase());
 }

@@ -1,17 +1,17 @@
-// app.js: the page. A change of the state is asked of the server; the newest answer is shown.
+// app.js: the page. A change of the state is asked; the newest answer is shown.
 
 import { createAnswer, shared } from "./answer.js";
-import { comprehend, loadWorld } from "./api.js";
+import { comprehend, loadWorlds } from "./api.js";
 import { setUpSampler, setUpStepping, showSampler, showStepping } from "./controls.js";
-import { byId, html } from "./dom.js";
-import { setUpExport } from "./export.js";
-import { complain, fillFields, setUpForm } from "./form.js";
-import { unbroken } from "./format.js";
+import { byId } from "./dom.js";
+import { nameExports, setUpExport } from "./export.js";
+import { complain, fillFields, setUpForm, showWorld } from "./form.js";
 import { markExample } from "./lexicon.js";
-import { isDark } from "./look.js";
-import { addressOf, readState, sentencesOf } from "./state.js";
+import { followWidth, setUpTheme } from "./look.js";
+import { firstExample, knownStep, readState, sentencesOf, writeAddress } from "./state.js";
+import { goesAlong, positionOf, setUpStory, showStory } from "./story.js";
 
-let world;
+let worlds;
 let wanted; // what was asked for last
 let shown = null; // what is on the page: a state, and its `answers`
 let asking = new AbortController();
@@ -21,6 +21,7 @@ const sections = [0, 1].map((index) => createAnswer(index, (position) => {
   go(position);
 }));
 
+const worldOf = (state) => worlds.find(({ name }) => name === state.world);
 const count = () => Math.max(...shown.answers.map((answer) => answer.words.length));
 const player = () => (shown ? { position: shown.position, count: count() } : { position: 0, count: 0 });
 
@@ -41,26 +42,36 @@ async function change(wish) {
   complain(failed, results[failed]?.reason.message ?? "");
   if (failed === 0) {
     wanted = shown ?? asked;
-    if (shown) showSampler(world, shown);
-    return;
+    if (shown) showSampler(worldOf(shown), shown);
+  } else {
+    const answers = results.slice(0, failed < 0 ? 2 : failed).map((result) => result.value);
+    // `wanted`, not `asked`: a word may have been stepped to meanwhile
+    accept({ ...wanted, compare: failed < 0 ? asked.compare : null, answers });
   }
-  const answers = results.slice(0, failed < 0 ? 2 : failed).map((result) => result.value);
-  // `wanted`, not `asked`: a word may have been stepped to meanwhile
-  accept({ ...wanted, compare: failed < 0 ? asked.compare : null, answers });
+  greyOut(failed === 0);
+}
+
+// After a refused sentence the old answer stays, greyed, and says whose it is.
+function greyOut(stale) {
+  byId("results").classList.toggle("stale", stale && Boolean(shown));
+  byId("stale").textContent = stale && shown ? `Still the answer to “${shown.sentence}”` : "";
 }
 
 function accept(next) {
   const last = Math.max(...next.answers.map((answer) => answer.words.length)) - 1;
   const before = shown;
-  shown = { ...next, position: Math.min(next.position ?? last, last) };
+  const position = next.position ?? positionOf(next) ?? last;
+  shown = { ...next, position: Math.min(position, last) };
   wanted = shown;
-  const same = before && sentencesOf(before).join("\n") === sentencesOf(shown).join("\n");
+  const same = before && before.world === shown.world
+    && sentencesOf(before).join("\n") === sentencesOf(shown).join("\n");
   if (!same) byId("answers").replaceChildren(...shown.answers.map((_, i) => sections[i].section));
   byId("results").classList.toggle("two", shown.answers.length === 2);
-  byId("summary").replaceChildren(
-    ...shown.answers.map((answer) => html("p", {}, unbroken(answer.summary))));
+  if (before?.world !== shown.world) showWorld(worldOf(shown));
   markExample(shown);
-  showSampler(world, shown);
+  nameExports(shown.answers);
+  showSampler(worldOf(shown), shown);
+  showStory(shown, worldOf(shown), (step) => comprehend(shown.compare, { ...shown, step }));
   draw(Boolean(same));
 }
 
@@ -73,60 +84,71 @@ function go(position) {
 
 function draw(moving = false) {
   if (!shown) return;
-  const common = shared(shown.answers);
-  shown.answers.forEach((answer, i) => sections[i].show(answer, shown.position, common, moving));
+  const beside = matchMedia("(min-width: 56rem)").matches; // as style.css places them
+  shown.answers.forEach((answer, i) => sections[i].show(answer, shown.position,
+    shared(shown.answers, beside ? shown.answers : [answer]), moving));
   const { words } = shown.answers.find((answer) => answer.words.length > shown.position);
   showStepping(player(), words[shown.position].word);
-  const address = addressOf(shown);
-  if (address !== location.search) history.replaceState(null, "", address);
+  drawPaths();
+  writeAddress(shown);
 }
 
-function setUpTheme() {
-  const button = byId("theme");
-  const name = () => { button.textContent = isDark() ? "Light theme" : "Dark theme"; draw(); };
-  button.addEventListener("click", () => {
-    const theme = isDark() ? "light" : "dark";
-    document.documentElement.dataset.theme = theme;
-    try { localStorage.setItem("equivocal-theme", theme); } catch { /* then for this visit only */ }
-    name();
+// The beliefs along sampler time, where they are wanted: answers at every stop.
+async function drawPaths() {
+  const state = shown;
+  const along = byId("along").getAttribute("aria-pressed") === "true" || goesAlong(state);
+  const stops = [...worldOf(state).steps.map(({ step }) => step), "converged"];
+  const paths = along ? await Promise.all(state.answers.map(({ sentence }) =>
+    Promise.all(stops.map((step) => comprehend(sentence, { ...state, step }))))) : [];
+  if (shown === state) state.answers.forEach((_, i) => sections[i].showPath(paths[i], state));
+}
+
+function setUpAlong() {
+  byId("along").addEventListener("click", () => {
+    const on = byId("along").getAttribute("aria-pressed") !== "true";
+    byId("along").setAttribute("aria-pressed", String(on));
+    if (shown) drawPaths();
   });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", name);
-  name();
 }
 
-// Only the width: a picture that grows in height must not be drawn anew while its bars slide.
-function followWidth() {
-  let width = byId("answers").clientWidth;
-  new ResizeObserver(() => {
-    if (byId("answers").clientWidth === width) return;
-    width = byId("answers").clientWidth;
-    draw();
-  }).observe(byId("answers"));
+function chooseWorld(name) {
+  const world = worldOf({ world: name });
+  const wish = { world: name, ...firstExample(world), position: null, chapter: null,
+    step: knownStep(String(wanted.step), world), prior: world.prior_variance };
+  fillFields(wish);
+  change(wish);
+}
+
+// What a person asks for ends the story.
+function ask(wish) {
+  stepping.stop();
+  change({ ...wish, chapter: null });
 }
 
 async function start() {
-  setUpTheme();
+  setUpTheme(draw);
   try {
-    world = await loadWorld();
+    worlds = await loadWorlds();
   } catch (problem) {
     complain(-1, problem.message);
     return;
   }
-  wanted = readState(location.search, world);
-  stepping = setUpStepping(player, go);
-  setUpForm(world, (wish) => {
+  wanted = readState(worlds);
+  setUpStory(worlds, () => shown?.chapter ?? null, (wish) => {
     stepping.stop();
+    if (wish.sentence) fillFields(wish);
     change(wish);
   });
-  setUpSampler(world, change);
+  stepping = setUpStepping(player, go);
+  setUpForm(worlds, ask, chooseWorld);
+  setUpSampler(() => worldOf(wanted), (wish) => change({ ...wish, position: shown?.position ?? null }));
+  setUpAlong();
   setUpExport(() => shown ?? { answers: [], position: 0 });
-  byId("about").textContent = `World “${world.name}”: ${world.description} `
-    + `Answers come from ${world.network}.`;
   byId("examples").open = matchMedia("(min-width: 56rem)").matches;
   fillFields(wanted);
-  showSampler(world, wanted);
+  showWorld(worldOf(wanted));
   await change({});
-  followWidth();
+  followWidth(byId("answers"), draw);
 }
 
 start();

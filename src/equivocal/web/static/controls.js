@@ -7,23 +7,29 @@ const BEAT = 1500; // ms per word while playing
 
 let resting = null; // a timer while the slider is on its way
 
-// The slider's positions are the kept steps and, last, "converged".
-export function setUpSampler(world, change) {
+// The slider's positions are the kept steps and, last, "converged". `worldOf` gives the world shown.
+export function setUpSampler(worldOf, change) {
   const slider = byId("slider");
-  slider.max = world.steps.length;
   slider.addEventListener("input", () => {
+    const world = worldOf();
     const step = world.steps[Number(slider.value)]?.step ?? "converged";
     nameStep(world, step, chosenPrior());
     clearTimeout(resting);
     resting = setTimeout(() => { resting = null; change({ step }); }, PAUSE);
   });
+  byId("priors").addEventListener("change", (event) => change({ prior: Number(event.target.value) }));
+}
+
+// The stops and prior variances of a world.
+export function fitSampler(world) {
+  byId("slider").max = world.steps.length;
   markPaper(world);
-  byId("slider-hint").textContent = "An ensemble of networks starts at the prior, centred "
-    + `on the trained one, and the data move it. The paper stops at step ${world.paper_step}; `
-    + "“converged” is the posterior itself.";
-  byId("priors").append(...world.prior_variances.map((value) => html("label", {},
-    html("input", { type: "radio", name: "prior", value, change: () => change({ prior: value }) }),
-    ` ${value}`)));
+  byId("slider-hint").textContent = "Comprehenders start at the prior, centred on the trained last "
+    + `layer, and the data move them. The paper stops at step ${world.paper_step}; “converged” is `
+    + "the posterior itself.";
+  for (const label of byId("priors").querySelectorAll("label")) label.remove();
+  byId("priors").append(...world.prior_variances.map((value) =>
+    html("label", {}, html("input", { type: "radio", name: "prior", value }), ` ${value}`)));
 }
 
 function markPaper(world) {
@@ -58,7 +64,7 @@ function stepName(world, step, prior) {
   const { times } = world.steps.find((entry) => entry.step === step);
   const [, time] = Object.entries(times).find(([value]) => Number(value) === prior) ?? [];
   const name = time === undefined ? `step ${step}` : `step ${step}, τ = ${Number(time.toPrecision(2))}`;
-  return step === world.paper_step ? `${name}: where the paper stops` : name;
+  return step === world.paper_step ? `${name} (the paper’s)` : name;
 }
 
 // `player` knows { position, count }; `go` shows a position.
@@ -92,7 +98,7 @@ export function setUpStepping(player, go) {
   document.addEventListener("keydown", (event) => {
     const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     const plain = !event.altKey && !event.ctrlKey && !event.metaKey && !event.shiftKey;
-    if (!by || !plain || event.target.closest?.("input")) return;
+    if (!by || !plain || event.target.closest?.("input, select")) return;
     event.preventDefault();
     step(by);
   });

@@ -30,6 +30,11 @@ export function setUpExport(shown) {
   byId("copy-link").addEventListener("click", copyLink);
 }
 
+// Beside the buttons: what they save, which after a refused sentence is not what was typed last.
+export function nameExports(answers) {
+  byId("exported").textContent = `Save ${answers.map((answer) => `“${answer.sentence}”`).join(" and ")}:`;
+}
+
 function fileName(answers, position, ending) {
   const sentences = answers.map((answer) => slug(answer.sentence)).join("-and-");
   const word = position === null ? "" : `-word-${position + 1}`;
@@ -37,8 +42,7 @@ function fileName(answers, position, ending) {
 }
 
 function standalone(answers, position) {
-  const look = { colours: colours(), unit: 1, width: WIDTH, margin: 24, titled: true,
-    ...shared(answers) };
+  const look = { colours: colours(), unit: 1, width: WIDTH, margin: 24, ...shared(answers) };
   let height = 0;
   const pictures = answers.map((answer) => {
     const each = picture(answer, Math.min(position, answer.words.length - 1), look);

@@ -1,14 +1,17 @@
 // form.js: the fields of the two sentences, and what fills them.
 
-import { byId } from "./dom.js";
-import { setUpExamples, setUpLexicon } from "./lexicon.js";
+import { fitSampler } from "./controls.js";
+import { byId, html } from "./dom.js";
+import { fillExamples, fillLexicon, setUpLexicon } from "./lexicon.js";
 
-// `change` is called with the sentences to ask.
-export function setUpForm(world, change) {
+let example = null; // what a click on an example does
+let append = null; // what a click on a word does
+
+// `change` is called with the sentences to ask, `chooseWorld` with the name of a world.
+export function setUpForm(worlds, change, chooseWorld) {
   const fields = [byId("sentence"), byId("compare")];
   let edited = fields[0];
   fields.forEach((field) => {
-    field.maxLength = world.limits.characters;
     field.addEventListener("focus", () => { edited = field; });
   });
   const ask = () => {
@@ -25,11 +28,25 @@ export function setUpForm(world, change) {
     byId("add-compare").focus();
     change({ compare: null });
   });
-  setUpLexicon(world, () => (second() ? edited : fields[0]), ask);
-  setUpExamples(world, (example) => {
-    fillFields(example);
+  append = setUpLexicon(() => (second() ? edited : fields[0]), ask);
+  example = (chosen) => {
+    fillFields(chosen);
     ask();
-  });
+  };
+  byId("world-choice").hidden = worlds.length < 2;
+  byId("world").append(...worlds.map(({ name }) => html("option", { value: name }, name)));
+  byId("world").addEventListener("change", () => chooseWorld(byId("world").value));
+}
+
+// Examples, words, limits and stops of a world.
+export function showWorld(world) {
+  byId("world").value = world.name;
+  for (const id of ["sentence", "compare"]) byId(id).maxLength = world.limits.characters;
+  fillExamples(world, example);
+  fillLexicon(world, append);
+  fitSampler(world);
+  byId("about").textContent = `World “${world.name}”: ${world.description} `
+    + `Answers come from ${world.network}.`;
 }
 
 // Whether the field of the second sentence is there; with an argument, makes it so.

@@ -2,12 +2,12 @@
 
 const SPACE = "\u00a0";
 
-// A probability, never 0 % or 100 % unless it is.
-export function percent(value) {
+// A probability, never 0 % or 100 % unless it is; `most` is the number of digits of those in between.
+export function percent(value, most = 0) {
   if (value === 0 || value === 1) return `${100 * value}${SPACE}%`;
   if (value < 0.001) return `<${SPACE}0.1${SPACE}%`;
   if (value > 0.999) return `>${SPACE}99.9${SPACE}%`;
-  const digits = value < 0.0095 || value > 0.9905 ? 1 : 0;
+  const digits = value < 0.0095 || value > 0.9905 ? 1 : most;
   return `${(100 * value).toFixed(digits)}${SPACE}%`;
 }
 

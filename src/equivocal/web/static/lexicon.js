@@ -3,7 +3,7 @@
 import { byId, html } from "./dom.js";
 import { capital } from "./format.js";
 
-export function setUpExamples(world, choose) {
+export function fillExamples(world, choose) {
   const groups = new Map();
   for (const example of world.examples) {
     const button = html("button", { type: "button", "data-sentence": example.sentence,
@@ -23,18 +23,20 @@ export function markExample(state) {
   }
 }
 
-// `field` gives the input edited last; `changed` is called when a click has changed it.
-export function setUpLexicon(world, field, changed) {
-  const groups = Object.entries(world.classes).map(([name, words]) => [name, words.map((word) =>
-    html("button", { type: "button", click: () => rewrite(appended(field().value, word)) }, word))]);
-  fillGroups("lexicon", groups);
-  const phrases = Object.values(world.classes).flat();
-  byId("remove-word").addEventListener("click", () => rewrite(shortened(field().value, phrases)));
+let phrases = []; // every word of the world, as it is said
 
-  function rewrite(text) {
-    field().value = text;
-    changed();
-  }
+// `field` gives the input edited last; `changed` is called when a click has changed it. Returns what
+// a click on a word does.
+export function setUpLexicon(field, changed) {
+  const rewrite = (text) => { field().value = text; changed(); };
+  byId("remove-word").addEventListener("click", () => rewrite(shortened(field().value)));
+  return (word) => rewrite(appended(field().value, word));
+}
+
+export function fillLexicon(world, append) {
+  phrases = Object.values(world.classes).flat();
+  fillGroups("lexicon", Object.entries(world.classes).map(([name, words]) => [name,
+    words.map((word) => html("button", { type: "button", click: () => append(word) }, word))]));
 }
 
 function fillGroups(id, groups) {
@@ -47,7 +49,7 @@ const appended = (text, word) => [text.trimEnd(), word].filter(Boolean).join(" "
 
 // Without its last word: the longest phrase of the world that ends the text, or what follows the
 // last space; and without an article or comma that would then be left hanging.
-function shortened(text, phrases) {
+function shortened(text) {
   const trimmed = text.trim().replace(/[\s,.;!?]+$/, "");
   const lower = ` ${trimmed.toLowerCase()}`;
   const last = phrases.filter((phrase) => lower.endsWith(` ${phrase.toLowerCase()}`))

@@ -8,15 +8,41 @@ export const FONT = "system-ui, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, san
 const LIGHT = {
   paper: "#ffffff", ink: "#16202b", muted: "#55606c", line: "#cfd6dd", track: "#eceff2",
   chosen: "#e2edf6", mle: "#0072B2", bayes: "#D55E00", mleText: "#00649c", bayesText: "#ad4b00",
+  mleDot: "#00405f", bayesDot: "#7a3500",
 };
 const DARK = {
   paper: "#181f27", ink: "#e9eef3", muted: "#a6b2be", line: "#3a4652", track: "#27313b",
   chosen: "#243648", mle: "#56B4E9", bayes: "#F5924E", mleText: "#7cc6f0", bayesText: "#f9ad7a",
+  mleDot: "#c9e9fb", bayesDot: "#fde0cc",
 };
 
 export function isDark() {
   const chosen = document.documentElement.dataset.theme;
   return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
+// Names the button and draws anew when the theme changes.
+export function setUpTheme(draw) {
+  const button = document.getElementById("theme");
+  const name = () => { button.textContent = isDark() ? "Light theme" : "Dark theme"; draw(); };
+  button.addEventListener("click", () => {
+    const theme = isDark() ? "light" : "dark";
+    document.documentElement.dataset.theme = theme;
+    try { localStorage.setItem("equivocal-theme", theme); } catch { /* then for this visit only */ }
+    name();
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", name);
+  name();
+}
+
+// Only the width: a picture that grows in height must not be drawn anew while its bars slide.
+export function followWidth(element, draw) {
+  let width = element.clientWidth;
+  new ResizeObserver(() => {
+    if (element.clientWidth === width) return;
+    width = element.clientWidth;
+    draw();
+  }).observe(element);
 }
 
 export const colours = () => (isDark() ? DARK : LIGHT);

@@ -10,6 +10,7 @@ const HEAD = 30;
 const ROW = 28;
 const BAR = 10; // thick
 const NUMBER = measure("> 99.9 %", 11.5) + 9; // room for the longest
+const SLIGHT = 0.005; // a truth below is marked by a triangle alone
 const GLOSSES = {
   agent: "who does it", action: "what is done", patient: "what it is done to",
   location: "where", situation: "when", recipient: "who gets it", manner: "how",
@@ -20,9 +21,10 @@ export const panelHeight = (rows) => HEAD + ROW * rows;
 export function panel(answer, position, role, width, colours) {
   const beliefs = answer.words[position].roles[role];
   const names = answer.words.flatMap((entry) => entry.roles[role].map((each) => each.filler));
-  const widest = Math.max(...names.map((name) => measure(name, 13, 700)));
-  const label = Math.min(widest + 8, 0.42 * width);
-  const room = { label, bar: width - label - NUMBER };
+  const size = width < 260 ? 12 : 13;
+  const widest = Math.max(...names.map((name) => measure(name, size, 700)));
+  const label = Math.min(widest + 8, 0.37 * width);
+  const room = { label, size, bar: Math.max(8, width - label - NUMBER) };
   return svg("g", { class: "role" },
     ...head(answer, role, beliefs, width, colours),
     ...beliefs.map((belief, i) => row(belief, role, HEAD + ROW * i, room, colours)));
@@ -47,10 +49,10 @@ function head(answer, role, beliefs, width, colours) {
 function row(belief, role, y, room, colours) {
   const weight = belief.said ? 700 : 400;
   const data = { "data-role": role, "data-filler": belief.filler };
-  const at = (value) => room.label + room.bar * value;
+  const at = (value) => room.label + room.bar * Math.max(0, Math.min(1, value));
   const bar = (name, top) => svg("rect", {
     class: name, ...data, "data-value": belief[name], x: at(0), y: top,
-    width: room.bar * belief[name], height: BAR, fill: colours[name],
+    width: at(belief[name]) - at(0), height: BAR, fill: colours[name],
   });
   const number = (name, top) => svg("text", {
     x: room.label + room.bar + NUMBER, y: top + 9, "text-anchor": "end", "font-size": 11.5,
@@ -59,29 +61,37 @@ function row(belief, role, y, room, colours) {
   return svg("g", { class: "row", "data-key": `${role} ${belief.filler}`, "data-y": y,
     transform: `translate(0 ${y})` },
     svg("title", {}, spoken(belief, role)),
-    svg("text", { y: 16.5, "font-weight": weight }, fit(belief.filler, room.label - 6, 13, weight)),
+    svg("text", { y: 16.5, "font-size": room.size, "font-weight": weight },
+      fit(belief.filler, room.label - 6, room.size, weight)),
     svg("rect", { x: at(0), y: 1, width: room.bar, height: 2 * BAR + 1, fill: colours.track }),
     bar("mle", 1), bar("bayes", 2 + BAR), ...interval(at(belief.low), at(belief.high), 17, colours),
-    ...(belief.truth === null ? [] : tick(at(belief.truth), colours)),
+    ...(belief.truth === null ? [] : mark(at(belief.truth), colours, { slight: belief.truth < SLIGHT })),
+    ...dots(belief, "mle", at, 6, colours), ...dots(belief, "bayes", at, 17, colours),
     number("mle", 1), number("bayes", 2 + BAR));
 }
 
-// Rims in the colour of the paper keep the line and the tick visible on every bar.
+// A plain line without ends, so that a collapsed one is not taken for the truth; its rim keeps it
+// visible on the bar.
 function interval(low, high, y, colours) {
-  const piece = (x, top, width, height, fill) => svg("rect", { x, y: top, width, height, fill });
-  return [
-    piece(low - 1.4, y - 1.4, high - low + 2.8, 2.8, colours.paper),
-    piece(low, y - 0.8, high - low, 1.6, colours.ink),
-    piece(low - 0.8, y - 3.5, 1.6, 7, colours.ink),
-    piece(high - 0.8, y - 3.5, 1.6, 7, colours.ink),
-  ];
+  const piece = (rim, fill) => svg("rect", { class: rim ? "rim" : "interval", x: low - rim,
+    y: y - 1 - rim, width: Math.max(0, high - low) + 2 * rim, height: 2 + 2 * rim, fill });
+  return [piece(0.8, colours.paper), piece(0, colours.ink)];
 }
 
-function tick(x, colours) {
+// One dot for each network, so that agreement is seen.
+function dots(belief, name, at, y, colours) {
+  return (belief.networks?.length > 1 ? belief.networks : []).map((each) => svg("circle", { class: "network", cx: at(each[name]),
+    cy: y, r: 3.1, fill: colours[`${name}Dot`], stroke: colours.paper, "stroke-width": 1.2 }));
+}
+
+// A line through both bars under a triangle; the triangle alone where the truth is next to nothing.
+function mark(x, colours, { top = -1, slight = false } = {}) {
+  const height = slight ? 4 : 2 * BAR + 5;
+  const width = slight ? 0 : 2.2;
   return [
-    svg("rect", { x: x - 2.2, y: -1, width: 4.4, height: 2 * BAR + 5, fill: colours.paper }),
-    svg("rect", { class: "truth", x: x - 1.1, y: -1, width: 2.2, height: 2 * BAR + 5,
-      fill: colours.ink }),
+    svg("rect", { x: x - width, y: top, width: 2 * width, height, fill: colours.paper }),
+    svg("rect", { class: "truth", x: x - width / 2, y: top, width, height, fill: colours.ink }),
+    svg("path", { d: `M${x - 5.5} ${top - 3}h11l-5.5 7z`, fill: colours.ink, stroke: colours.paper }),
   ];
 }
 
@@ -91,13 +101,15 @@ function spoken(belief, role) {
     percent(belief.bayes)} (90 % between ${percent(belief.low)} and ${percent(belief.high)})${truth}`;
 }
 
-export function legend(width, colours) {
+export function legend(width, colours, networks) {
+  const dot = (x, name) => svg("circle", { cx: x, cy: 10, r: 3.1, fill: colours[`${name}Dot`],
+    stroke: colours.paper, "stroke-width": 1.2 });
   const entries = [
-    ["trained network (MLE)", [svg("rect", { y: 5, width: 34, height: BAR, fill: colours.mle })]],
+    ["trained (MLE), mean", [svg("rect", { y: 5, width: 34, height: BAR, fill: colours.mle })]],
     ["Bayesian, mean", [svg("rect", { y: 5, width: 34, height: BAR, fill: colours.bayes })]],
-    ["90 % interval of the ensemble", interval(2, 32, 10, colours)],
-    ["exact truth in this world", [svg("rect", {
-      x: 16, y: 1, width: 2.2, height: 18, fill: colours.ink })]],
+    ...(networks > 1 ? [["each network", [dot(6, "mle"), dot(17, "bayes"), dot(28, "bayes")]]] : []),
+    ["90 % interval", interval(2, 32, 10, colours)],
+    ["exact truth in this world", mark(17, colours, { top: 1 })],
     ["a word that was heard", [svg("text", { y: 14.5, "font-weight": 700 }, "bold")]],
   ];
   const lines = entries.map(([text, sign], i) => svg("g", { transform: `translate(0 ${28 + 23 * i})` },

@@ -1,35 +1,51 @@
 // picture.js: the picture of one answer at one word, an SVG that stands alone.
 //
-// From above: the words with semantic update and uncertainty (timeline.js), then a panel of bars for each
-// role (panel.js) and the legend. A part is { node, height }; `stack` puts parts below each other.
+// From above: all words at once (overview.js), the chosen word large, as a panel of bars for each role
+// (panel.js) with the legend, and semantic update and uncertainty (timeline.js). A part is
+// { node, height }; `stack` puts parts below each other.
 
 import { svg } from "./dom.js";
 import { percent } from "./format.js";
 import { FONT, measure, wrap } from "./look.js";
+import { overview } from "./overview.js";
 import { legend, panel, panelHeight } from "./panel.js";
 import { timeline } from "./timeline.js";
 
 const GAP = 24; // between panels
 const NARROWEST = 190; // a panel
 const MOST_COLUMNS = 3;
+const LONGEST = 6; // words in a heading
 const IMPOSSIBLE = "Impossible in this world, so there is no truth to compare with.";
 
-// look: { colours, unit, width, visible, margin, titled } and what `shared` of answer.js gives.
-// Only the timeline of a very long sentence is wider than `visible`; both are in pixels.
+// look: { colours, unit, width, margin } and what `shared` of answer.js gives; the width is in pixels.
+// On the page the parts with a column for each word scroll, and the beliefs after one word do not.
 export function picture(answer, position, look) {
-  const margin = look.margin ?? 0;
-  const width = look.width / look.unit - 2 * margin;
-  const visible = (look.visible ?? look.width) / look.unit - 2 * margin;
-  const parts = [
-    look.titled ? title(answer, width, look.colours) : null,
+  return draw("picture", answer, position, look, (width) => [
+    title(answer, width, look.colours),
+    overview(answer, position, width, { ...look, titled: true }),
+    heading(answer, position, width, look),
+    panels(answer, position, width, look),
     timeline(answer, position, width, look),
-    heading(answer, position, visible, look),
-    panels(answer, position, visible, look),
-  ];
-  const all = stack(parts.filter(Boolean), margin);
+  ]);
+}
+
+export const beliefs = (answer, position, look) => draw("picture", answer, position, look, (width) =>
+  [heading(answer, position, width, look), panels(answer, position, width, look)]);
+
+export const allWords = (answer, position, look) => draw("columns", answer, position, look, (width) =>
+  [overview(answer, position, width, look)]);
+
+export const course = (answer, position, look) => draw("columns", answer, position, look, (width) =>
+  [timeline(answer, position, width, look)]);
+
+function draw(name, answer, position, look, partsOf) {
+  const margin = look.margin ?? 0;
+  const all = stack(partsOf(look.width / look.unit - 2 * margin), margin);
   const height = Math.ceil(all.height + margin);
+  const label = name === "picture" ? { role: "img", "aria-label": described(answer, position) }
+    : { "aria-hidden": "true" }; // the table has its numbers
   return svg("svg", {
-    class: "picture", role: "img", "aria-label": described(answer, position),
+    class: name, ...label,
     width: look.width, height: height * look.unit,
     viewBox: `0 0 ${look.width / look.unit} ${height}`,
     "font-family": FONT, "font-size": 13, fill: look.colours.ink,
@@ -60,8 +76,9 @@ function title(answer, width, colours) {
 }
 
 export function headingOf(answer, position) {
-  const said = answer.words.slice(0, position + 1).map((entry) => entry.word).join(" · ");
-  return `Beliefs after “${said}”`;
+  const said = answer.words.slice(0, position + 1).map((entry) => entry.word);
+  const last = said.length > LONGEST ? ["…", ...said.slice(-LONGEST)] : said;
+  return `Beliefs after “${last.join(" · ")}”`;
 }
 
 function heading(answer, position, width, look) {
@@ -94,7 +111,7 @@ function panels(answer, position, width, look) {
     ...roles.map((role) => ({
       node: panel(answer, position, role, room, look.colours), height: panelHeight(look.rows[role]),
     })),
-    legend(room, look.colours),
+    legend(room, look.colours, answer.words[0].roles[roles[0]][0].networks?.length ?? 1),
   ];
   const node = svg("g");
   let y = 0;

@@ -1,12 +1,9 @@
-// timeline.js: the words in equal columns, and under them semantic update and uncertainty.
-//
-// On the page buttons stand where a saved picture has its words (answer.js).
+// timeline.js: semantic update and uncertainty over the words, in the columns of the overview.
 
 import { svg } from "./dom.js";
 import { percent, short } from "./format.js";
-import { fit, measure, wrap } from "./look.js";
+import { fit, measure } from "./look.js";
 
-const WORDS = 44; // height of the words; style.css gives .words the same
 const LINE = 69; // height of one line with its name and numbers
 const HIGH = 37; // the largest value, from the top of its line
 const LOW = 65; // zero
@@ -16,30 +13,18 @@ export function timeline(answer, position, width, look) {
   const surprise = answer.words.map((entry) => entry.semantic_update);
   const entropy = answer.words.map((entry) => entry.entropy);
   const { colours } = look;
-  const height = WORDS + 8 + 2 * LINE;
+  const height = 6 + 2 * LINE;
   const node = svg("g", { class: "timeline" },
     svg("rect", { x: position * columns.wide, width: columns.wide, height, rx: 6,
       fill: colours.chosen }),
-    ...(look.titled ? answer.words : []).map((entry, i) =>
-      word(entry.word, i, position, columns, colours)),
     line("semantic update", surprise, surprise.map(short), look.surpriseTop, {
-      y: WORDS + 8, columns, width, position, colours, colour: colours.ink, name: "surprise",
+      y: 2, columns, width, position, colours, colour: colours.ink, name: "surprise",
     }),
     line("uncertainty in nats, shaded: epistemic", entropy, doubts(answer, columns), look.entropyTop, {
-      y: WORDS + 8 + LINE, columns, width, position, colours, colour: colours.bayes,
+      y: 2 + LINE, columns, width, position, colours, colour: colours.bayes,
       name: "uncertainty", shaded: answer.words.map((entry) => entry.epistemic),
     }));
-  return { node, height };
-}
-
-function word(text, i, position, columns, colours) {
-  const weight = i === position ? 700 : 400;
-  const lines = wrap(text, columns.wide - 6, 14, weight).slice(0, 2);
-  const middle = (i + 0.5) * columns.wide;
-  const first = WORDS / 2 + 5 - 8.5 * (lines.length - 1);
-  return svg("text", { "text-anchor": "middle", "font-size": 14, "font-weight": weight,
-    fill: i <= position ? colours.ink : colours.muted },
-    ...lines.map((part, k) => svg("tspan", { x: middle, y: first + 17 * k }, part)));
+  return { node, height: height + 8 };
 }
 
 function doubts(answer, columns) {
@@ -55,7 +40,8 @@ function line(title, values, labels, top, style) {
   const y = (value) => LOW - (LOW - HIGH) * Math.min(1, value / top);
   const points = values.map((value, i) => `${x(i)},${y(value)}`).join(" ");
   return svg("g", { class: style.name, transform: `translate(0 ${style.y})` },
-    svg("text", { y: 12, "font-size": 12, fill: colours.muted }, fit(title, style.width, 12)),
+    svg("text", { x: 3, y: 12, "font-size": 12, fill: colours.muted },
+      fit(title, style.width - 6, 12)),
     svg("rect", { y: LOW, width: style.width, height: 1, fill: colours.line }),
     style.shaded ? shade(style.shaded.map(y), x, style.width, colour) : null,
     svg("polyline", { points, fill: "none", stroke: colour, "stroke-width": 2 }),

@@ -1,0 +1,88 @@
+"""Draw the page in all sizes, themes and steps of its story, on one sheet to be looked at.
+
+    python -m scripts.draw_contact_sheet SHEET.png [PAGE.png]
+
+The second picture is the one of the documentation, docs/images/page.png. Needs Chromium.
+"""
+
+import shutil
+import sys
+import tempfile
+from io import BytesIO
+from pathlib import Path
+from typing import Literal
+
+from PIL import Image
+from playwright.sync_api import Browser, ViewportSize, sync_playwright
+
+from equivocal.web.page import build_page
+
+Theme = Literal["light", "dark"]
+
+SIZES = [(320, 640), (390, 844), (768, 1024), (1024, 768), (1280, 800), (1920, 1080)]
+HEIGHT = 520  # of a picture on the sheet
+CHAPTERS = 5
+PAIR = (
+    "world=slips&sentence=during dinner, the woman eats the pizza"
+    "&compare=during dinner, the pizza eats the woman"
+)
+LONG = "newspaper likes the backgammon " * 9
+
+
+def photograph(browser: Browser, address: str, size: tuple[int, int], theme: Theme) -> Image.Image:
+    """Return the page as it looks in a window of some size, once its answer is there."""
+    view = ViewportSize(width=size[0], height=size[1])
+    context = browser.new_context(viewport=view, color_scheme=theme, reduced_motion="reduce")
+    tab = context.new_page()
+    tab.goto(address)
+    tab.wait_for_selector("svg.picture")
+    tab.wait_for_timeout(300)
+    picture = Image.open(BytesIO(tab.screenshot()))
+    context.close()
+    return picture
+
+
+def arrange(pictures: list[Image.Image], columns: int) -> Image.Image:
+    """Return pictures of equal height in rows on one sheet."""
+    scaled = [
+        image.resize((round(image.width * HEIGHT / image.height), HEIGHT)) for image in pictures
+    ]
+    rows = [scaled[start : start + columns] for start in range(0, len(scaled), columns)]
+    width = max(sum(image.width + 10 for image in row) for row in rows)
+    sheet = Image.new("RGB", (width, (HEIGHT + 10) * len(rows)), "grey")
+    for y, row in enumerate(rows):
+        x = 0
+        for image in row:
+            sheet.paste(image, (x, y * (HEIGHT + 10)))
+            x += image.width + 10
+    return sheet
+
+
+def main(sheet: str, single: str | None = None) -> None:
+    """Draw the sheet, and the picture of the documentation where it is named."""
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        page = Path(folder) / "page.html"
+        page.write_text(build_page(), encoding="utf-8")
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
+        )
+        address = page.as_uri()
+        states = ["", f"#{PAIR}&step=17", f"#world=paper&sentence={LONG}"]
+        themes: tuple[Theme, ...] = ("light", "dark", "light")
+        shots = [
+            photograph(browser, address + state, size, theme)
+            for theme, state in zip(themes, states, strict=True)
+            for size in SIZES
+        ]
+        shots += [
+            photograph(browser, f"{address}#{PAIR}&story={chapter + 1}", SIZES[4], "dark")
+            for chapter in range(CHAPTERS)
+        ]
+        arrange(shots, len(SIZES)).save(sheet)
+        if single is not None:
+            photograph(browser, address, (1280, 1400), "light").save(single, optimize=True)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
