@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -45,6 +46,15 @@ def _read_exports(tree: ast.Module) -> list[str]:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
             return list(ast.literal_eval(node.value))
     return []
+
+
+def test_picture_of_the_architecture_names_every_package_of_the_import_rules() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    layers = " ".join(contracts["contracts"][0]["layers"])
+    picture = ElementTree.parse(ROOT / "docs" / "images" / "architecture.svg").getroot()
+    names = [part.text or "" for part in picture.iter() if part.get("class") == "name"]
+    named = re.findall(r"\w+", " ".join(names))
+    assert set(re.findall(r"equivocal\.(\w+)", layers)) == set(named)
 
 
 def test_sampling_needs_only_jax_and_numpy() -> None:

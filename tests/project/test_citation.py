@@ -1,0 +1,67 @@
+"""The software paper, its bibliography and CITATION.cff agree with each other."""
+
+import re
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+SECTIONS = ["Summary", "Statement of need", "State of the field", "Software design"]
+SECTIONS += ["Research impact", "Acknowledgements", "References"]
+PEOPLE = {"family-names", "given-names"}  # the keys of a person; a group has a name alone
+STATED = {"title", "authors", "type", "year", "doi"}
+
+
+def read_paper() -> tuple[dict[str, object], str]:
+    """Return the header and the prose of paper.md."""
+    _, header, body = (ROOT / "paper.md").read_text(encoding="utf-8").split("---\n", 2)
+    return yaml.safe_load(header), body
+
+
+def read_bibliography() -> dict[str, str]:
+    """Return the entries of paper.bib by their keys."""
+    text = (ROOT / "paper.bib").read_text(encoding="utf-8")
+    return {entry[1]: entry[0] for entry in re.finditer(r"@\w+\{(\w+),.*?^\}", text, re.M | re.S)}
+
+
+def read_citation() -> dict[str, object]:
+    """Return CITATION.cff."""
+    return yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+
+
+def test_paper_has_the_length_and_the_sections_of_the_journal() -> None:
+    header, body = read_paper()
+    assert {"title", "tags", "authors", "affiliations", "date", "bibliography"} <= set(header)
+    assert re.findall(r"^# (.+)$", body, re.MULTILINE) == SECTIONS
+    assert 750 <= len(body.split()) <= 1000
+
+
+def test_every_reference_of_the_paper_is_listed_and_cited() -> None:
+    _, body = read_paper()
+    cited, listed = set(re.findall(r"@(\w+)", body)), read_bibliography()
+    assert cited == set(listed)
+    for key, entry in listed.items():
+        for field in ("title", "author", "year"):
+            assert re.search(rf"^  {field} = \{{.+\}},?$", entry, re.MULTILINE), (key, field)
+
+
+def test_citation_file_is_complete() -> None:
+    """What version 1.2.0 of the Citation File Format requires, and a year for each reference."""
+    citation = read_citation()
+    assert {"cff-version", "message", "title", "authors"} <= set(citation)
+    for reference in citation["references"]:
+        assert set(reference) >= STATED, reference["title"]
+        assert all(set(author) == PEOPLE for author in reference["authors"])
+        assert isinstance(reference["year"], int)
+
+
+def test_implemented_article_is_cited_alike_everywhere() -> None:
+    article, listed = read_citation()["references"][0], read_bibliography()["bhandari2025"]
+    assert f"year = {{{article['year']}}}" in listed
+    assert f"doi = {{{article['doi']}}}" in listed
+    number = article["url"].rpartition("/")[2]
+    for page in ("docs/index.md", "docs/paper.md"):
+        text = (ROOT / page).read_text(encoding="utf-8")
+        assert f"({article['year']})" in text, page
+        assert f"arXiv:{number}" in text, page
+        assert all(author["family-names"] in text for author in article["authors"]), page
