@@ -102,10 +102,11 @@ def _list_means(means: pd.DataFrame, stop: str) -> Iterable[str]:
 
 def _list_changes(paired: pd.DataFrame, estimate: str, when: str) -> str:
     """Name the measures whose change is clear."""
+    clear: Any = select_clear_changes(paired, estimate)
     named = [
         f"{row.condition}, {row.measure} {_format_change(row.mean)} "
         f"[{format_number(row.ci_low)}, {format_number(row.ci_high)}]"
-        for row in select_clear_changes(paired, estimate).itertuples()
+        for row in clear.itertuples()
     ]
     tests = int((paired["estimate"] == estimate).sum())
     changes = "; ".join(named) or WORDS["none"].format(tests=tests)
@@ -148,7 +149,7 @@ def _list_differences(claims: pd.DataFrame, others: pd.Series, say: Callable[...
 
 def _follow_priors(priors: pd.DataFrame, stop: str) -> Iterable[str]:
     """Yield how the largest change of an indicated unit depends on the prior variance."""
-    own = select_largest_change(priors)
+    own: Any = select_largest_change(priors)
     if own["prior"].nunique() < 2:
         return
     numbers = [f"{_format_change(row.mean)} with {row.prior:g}" for row in own.itertuples()]

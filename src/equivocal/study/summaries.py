@@ -65,7 +65,8 @@ def select_clear_changes(paired: pd.DataFrame, estimate: str) -> pd.DataFrame:
     """
     rows = paired[paired["estimate"] == estimate]
     same = np.sign(rows["mean"]) == np.sign(rows["logit_mean"])
-    return rows[(rows["p_holm"] < ALPHA) & (rows["logit_p_holm"] < ALPHA) & same]
+    clear = (rows["p_holm"] < ALPHA) & (rows["logit_p_holm"] < ALPHA) & same
+    return pd.DataFrame(rows[clear])
 
 
 def select_largest_change(priors: pd.DataFrame) -> pd.DataFrame:
@@ -79,9 +80,9 @@ def select_largest_change(priors: pd.DataFrame) -> pd.DataFrame:
     rows = priors[(priors["estimate"] == "paper") & priors["measure"].str.startswith("indicated")]
     if rows.empty:
         return rows
-    largest = rows.loc[rows["mean"].abs().idxmax()]
+    largest = rows.iloc[int(np.argmax(rows["mean"].abs().to_numpy()))]
     same = (rows["condition"] == largest["condition"]) & (rows["measure"] == largest["measure"])
-    return rows[same]
+    return pd.DataFrame(rows[same])
 
 
 def tabulate_critical(dataset: xr.Dataset, condition: str, sampler: str = "paper") -> pd.DataFrame:
