@@ -422,6 +422,22 @@ def test_nuts_that_is_not_there_is_said_before_any_work(
     prepare(load_study("paper"), tmp_path / "done")
 
 
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"inference.samplers.paper.method": "drpout"}, r"paper\]: method must be one of"),
+        ({"inference.samplers.paper.options": {"dropout_rate": 1.5}}, r"dropout_rate must lie in"),
+        ({"inference.samplers.converged.options": {"taming": "printed"}}, "taming"),
+    ],
+)
+def test_samplers_are_checked_before_any_work(
+    tmp_path: Path, changes: dict[str, object], said: str
+) -> None:
+    with pytest.raises(UserError, match=said):
+        prepare(load_study("paper", {"nuts.networks": 0, **changes}), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_what_make_reproduce_installs_is_what_the_paper_needs() -> None:
     makefile = (Path(__file__).parents[2] / "Makefile").read_text()
     assert load_study("paper").nuts.networks > 0

@@ -53,6 +53,13 @@ MOST_STEPS = 10**9
 AUTO = "auto"
 
 
+def check_method(method: str, options: dict[str, Any]) -> Any:
+    """Return the configuration of a method; refuse unknown methods, and options that it lacks."""
+    check_choice(method, "method", list(METHODS))
+    shared = list(inspect.signature(sample_posterior).parameters)[:-1]  # without **options
+    return configure(METHODS[method].config, method, options, shared)
+
+
 def sample_posterior(
     features: Any,
     targets: Any,
@@ -168,12 +175,10 @@ def sample_posterior(
     over = choose_devices(devices)
     with spread_over(over):
         with refuse_together():
-            check_choice(method, "method", list(METHODS))
+            config = check_method(method, options)
             check_choice(likelihood, "likelihood", list(Likelihood))
             check_choice(precision, "precision", list(Precision))
             chosen, kind = METHODS[method], Likelihood(likelihood)
-            shared = list(inspect.signature(sample_posterior).parameters)[:-1]  # without **options
-            config = configure(chosen.config, method, options, shared)
             evidence = check_positive(evidence, "evidence")
             if memory_budget is not None:
                 memory_budget = int(check_positive(memory_budget, "memory_budget"))

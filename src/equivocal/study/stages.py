@@ -31,6 +31,7 @@ from equivocal.gestalt import Run
 from equivocal.inference import LastLayer, collect_last_layer, infer_posterior
 from equivocal.progress import Advance
 from equivocal.sampling import Posterior
+from equivocal.sampling.front import check_method
 from equivocal.store import read_table, read_text
 from equivocal.store.files import ensure_writable, write_atomically, write_text_atomically
 from equivocal.store.runs import locate_network
@@ -326,6 +327,7 @@ def prepare(settings: StudySettings, folder: Path) -> Study:
     ensure_writable(folder)
     source, world = settings.stimuli_path, World.load(settings.world_source)
     check_questions(world, load_stimuli(source, world), settings)
+    check_samplers(settings)
     if not (folder / "nuts.nc").exists():
         check_nuts(settings)
     with warnings.catch_warnings():  # of damaged networks; training warns of them
@@ -343,6 +345,15 @@ def prepare(settings: StudySettings, folder: Path) -> Study:
 
     study.store.make("prepare", hash_content(study.settings.to_dict(), text), write)
     return study
+
+
+def check_samplers(settings: StudySettings) -> None:
+    """Refuse samplers that `sample_posterior` would refuse, before networks are trained."""
+    for name, sampler in settings.inference.samplers.items():
+        try:
+            check_method(sampler.method, sampler.options)
+        except UserError as error:
+            raise UserError(f"[inference.samplers.{name}]: {error}") from error
 
 
 def check_nuts(settings: StudySettings) -> None:

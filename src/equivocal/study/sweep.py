@@ -18,7 +18,7 @@ import pandas as pd
 from equivocal.store.store import hash_content
 from equivocal.study.claims import COLUMNS
 from equivocal.study.settings import StudySettings
-from equivocal.study.stages import check_nuts, check_questions, prepare
+from equivocal.study.stages import check_nuts, check_questions, check_samplers, prepare
 from equivocal.study.stimuli import load_stimuli
 from equivocal.study.tasks import Parcel, Task, make_scratch_folder
 from equivocal.world import World
@@ -51,6 +51,7 @@ def make_study_task(settings: StudySettings) -> tuple[str, Task]:
     there = settings.change(changes).model_copy(update={"folder": "", "given": ()})
     stimuli = source.read_text(encoding="utf-8-sig")
     key = hash_content("study", there.model_dump(mode="json"), stimuli, world.text)
+    check_samplers(settings)
     check = partial(check_nuts, there)
     return key, Task(world, training, _run_study, (there, stimuli), _is_study, check)
 
