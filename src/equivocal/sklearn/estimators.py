@@ -168,7 +168,7 @@ class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         psi = self._make_design(X)
         found = self.posterior_.entropies(psi)
         single = found.total.shape[1] == 1 and not self._labels
-        return found._make(part[:, 0] if single else part for part in found)
+        return type(found)(*(part[:, 0] if single else part for part in found))
 
     def _validate(self, X: Any, y: Any, *, reset: bool) -> tuple[np.ndarray, np.ndarray]:
         options = {"dtype": FLOATS, "multi_output": self._takes_labels, "accept_sparse": "csr"}
