@@ -285,7 +285,7 @@ def test_without_scikit_learn_the_extra_is_named(monkeypatch):
     for module in ("equivocal.sklearn", "equivocal.sklearn.estimators"):
         monkeypatch.delitem(sys.modules, module)
     with pytest.raises(ImportError, match=r"pip install 'equivocal\[sklearn\]'"):
-        importlib.import_module("equivocal.sklearn")
+        _ = importlib.import_module("equivocal.sklearn").EnsembleKalmanClassifier
 
 
 @pytest.mark.filterwarnings("error")

@@ -21,6 +21,7 @@ The grid and the limits may be changed here.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -88,6 +89,7 @@ class Contest:
     settings: RunSettings
     network: np.ndarray | None  # losses of the trained weights
     errors: float  # standard errors that a candidate must be better by
+    strict: bool  # keep out candidates that are worse than the network
 
     @property
     def answers(self) -> float:
@@ -139,7 +141,7 @@ class Contest:
 
     def admits(self, candidate: Candidate) -> bool:
         """Return whether a candidate is not worse than the network, as far as can be told."""
-        return self.network is None or self.compare(candidate)[1] <= SLACK
+        return self.network is None or not self.strict or self.compare(candidate)[1] <= SLACK
 
 
 def choose_prior(
@@ -152,62 +154,79 @@ def choose_prior(
     validation: Problem | None,
 ) -> Choice:
     """Choose what is None; what is given is kept, and compared with the network."""
-    own = np.zeros((1, problem.num_features), problem.dtype) if trained is None else trained
+    zero = np.zeros((1, problem.num_features), problem.dtype)
+    own = zero if trained is None else trained
     given = own if prior_mean is None else prior_mean
-    kept = np.asarray(1.0) if prior_variance is None else prior_variance
     if problem.num_rows < FEWEST_ROWS and validation is None:
-        chosen = prior_variance is None
-        note = f"prior variance 1: {problem.num_rows} rows are too few to choose one" * chosen
+        kept, note = prior_variance, ""
+        if kept is None:
+            note = f"prior variance 1: {problem.num_rows} rows are too few to choose one"
+            kept = np.asarray(1.0)
         return Choice(prior_mean=given, prior_variance=kept, note=note)
+    warning = "" if trained is None or validation is not None else _recognise(problem, trained)
+    if warning and trained is not None and prior_mean is None and prior_variance is None:
+        note = "held to the network, which knows these rows"
+        return _hold(problem, trained, note=note, warning=warning)
+    contest = _set_up(problem, settings, trained, validation, strict=prior_mean is None)
+    if prior_variance is not None:
+        only = next(contest.follow(given, [prior_variance]))
+        choice = _conclude(contest, only, trained)
+        return replace(choice, warning=warning or choice.warning)
+    means = [given] if prior_mean is not None else _list_means(contest, zero, trained)
+    best = _search(contest, means)
+    if best is None and trained is not None:
+        best = _search(contest, [trained])  # as wide about the network itself as costs nothing
+    if best is not None:
+        return replace(_conclude(contest, best, trained, chosen=True), warning=warning)
+    assert contest.network is not None, "only a network keeps candidates out"
+    loss = float(contest.network.sum() / contest.answers)
+    note = (
+        f"held to the network: no prior does better on {_describe_rows(contest)}; held-out NLL "
+        f"{loss:.3g}, as the network's own"
+    )
+    return _hold(problem, own, note=note, loss=loss, network_loss=loss)
+
+
+def _hold(problem: Problem, trained: np.ndarray, **about: Any) -> Choice:
+    """Return a prior that is held to the network."""
+    narrow = np.asarray(HELD / _measure_rows(problem))
+    return Choice(prior_mean=trained, prior_variance=narrow, **about)
+
+
+def _recognise(problem: Problem, trained: np.ndarray) -> str:
+    """Return a warning if the network knows the rows, else nothing."""
     some, outputs = take_some(problem)
-    beside = None if validation is None else take_some(validation)[0]
-    if trained is not None and validation is None:
-        seen = measure_surprise(some, trained[outputs])
-        if seen.knows:
-            narrow = np.asarray(HELD / _measure_rows(problem))
-            warning = _explain_known(seen)
-            if prior_variance is not None:
-                return Choice(prior_mean=given, prior_variance=kept, warning=warning)
-            note = "held to the network, which knows these rows"
-            return Choice(prior_mean=trained, prior_variance=narrow, note=note, warning=warning)
-    folds = list(make_folds(some, beside))
+    seen = measure_surprise(some, trained[outputs])
+    return _explain_known(seen) if seen.knows else ""
+
+
+def _set_up(
+    problem: Problem,
+    settings: RunSettings,
+    trained: np.ndarray | None,
+    validation: Problem | None,
+    *,
+    strict: bool,
+) -> Contest:
+    """Return the rows and the network that candidates are compared by."""
+    some, outputs = take_some(problem)
+    folds = list(make_folds(some, None if validation is None else take_some(validation)[0]))
     quiet = replace(settings, report=None, observe=None, num_steps=None)
-    quiet = replace(quiet, tolerance=max(TOLERANCE, settings.tolerance))
     network, errors = None, ERRORS
     if trained is not None:
         if measure_surprise(join_held_out(folds), trained[outputs]).overconfident:
             errors = FEWER_ERRORS
         network = np.concatenate([score_network(f.held_out, trained[outputs]) for f in folds])
-    contest = Contest(
+    return Contest(
         problem=some,
         outputs=outputs,
         num_outputs=problem.num_outputs,
         folds=folds,
-        settings=quiet,
+        settings=replace(quiet, tolerance=max(TOLERANCE, settings.tolerance)),
         network=network,
         errors=errors,
+        strict=strict,
     )
-    if prior_variance is not None:
-        only = next(contest.follow(given, [prior_variance]))
-        return _conclude(contest, only, trained)
-    means = [given] if prior_mean is not None else _list_means(contest, own, trained)
-    best = _search(contest, means)
-    if best is None and trained is not None and prior_mean is None:
-        best = _search(contest, [trained])  # as wide about the network itself as costs nothing
-    if best is None:
-        assert network is not None, "only a network keeps candidates out"
-        assert trained is not None
-        narrow = np.asarray(HELD / _measure_rows(problem))
-        loss = float(network.sum() / contest.answers)
-        note = f"held to the network: no prior does better on {_describe_rows(contest)}"
-        return Choice(
-            prior_mean=trained,
-            prior_variance=narrow,
-            note=f"{note}; held-out NLL {loss:.3g}, as the network's own",
-            loss=loss,
-            network_loss=loss,
-        )
-    return _conclude(contest, best, trained, chosen=True)
 
 
 def _measure_rows(problem: Problem) -> float:
@@ -217,9 +236,8 @@ def _measure_rows(problem: Problem) -> float:
     return float(c @ lengths / max(c.sum(), 1e-300)) or 1.0
 
 
-def _list_means(contest: Contest, own: np.ndarray, trained: np.ndarray | None) -> list[np.ndarray]:
+def _list_means(contest: Contest, zero: np.ndarray, trained: np.ndarray | None) -> list[np.ndarray]:
     """Return zero, and the trained weights over their best temperature where there are any."""
-    zero = np.zeros((1, own.shape[1]), own.dtype)
     if trained is None:
         return [zero]
     return [
@@ -271,7 +289,8 @@ def _conclude(
                 f"{loss:.3g}, the network's {network:.3g}): use prior_variance='auto'."
             )
     if chosen:
-        where = "zero" if trained is None or not best.prior_mean.any() else "the trained weights"
+        named = "its given mean" if trained is None else "the trained weights"
+        where = named if best.prior_mean.any() else "zero"
         v = float(best.prior_variance)
         note = f"prior variance {v:.3g} about {where}, by {_describe_rows(contest)}; {note}"
     whole = len(contest.outputs) == contest.num_outputs
