@@ -85,15 +85,15 @@ def test_readings_and_differences_by_hand(asked: AskedItems) -> None:
 
 
 def test_areas_by_hand(asked: AskedItems) -> None:
-    """Beliefs 0.9 and 0.7 in plausible sentences, 0.8 and 0.6 in reversals: 3 of 4 pairs."""
+    """Beliefs 3/4 and 1/2 in plausible sentences, 1/2 and 1/4 in reversals: 3½ of 4 pairs."""
     beliefs = np.zeros((2, len(asked.questions), 3))
-    beliefs[0, :, 0], beliefs[1, :, 0] = 0.9, 0.7
+    beliefs[0, :, 0], beliefs[1, :, 0] = 0.75, 0.5
     reversals = np.union1d(asked.select("any", "unlikely"), asked.select("any", "impossible"))
-    beliefs[:, reversals, 0] -= 0.1
+    beliefs[:, reversals, 0] -= 0.25
     table = tabulate_areas(asked, {"made up": beliefs})
     assert len(table) == 4 * 2
-    assert set(table["area"]) == {0.75}
-    np.testing.assert_allclose(table["drawn"], 0.55)
+    assert set(table["area"]) == {0.875}
+    np.testing.assert_allclose(table["drawn"], 0.625)
     counts = table.groupby("plausibility")["items"].first()
     assert counts.to_dict() == {"impossible": 16, "unlikely": 8}
 

@@ -20,13 +20,12 @@ import pandas as pd
 from equivocal.errors import UserError, check_known, join_names
 from equivocal.human_data.people import compute_deviance
 from equivocal.human_data.plausibility import AskedItems
-from equivocal.human_data.share_model import ShareModel
+from equivocal.human_data.share_model import LIMIT, ShareModel
 from equivocal.progress import Advance
 from equivocal.world import Reweighting
 
 __all__ = ["POINTS", "WorldFit", "fit_world"]
 
-LIMIT = 3.841458820694124  # 95 % of chi-squared with one degree of freedom
 POINTS = 13  # of a profile
 
 

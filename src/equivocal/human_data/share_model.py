@@ -4,7 +4,8 @@ What is minimised, and what a profile is, is defined in `fitting`. Values are se
 log-odds of a parameter's place in its range, since their order of magnitude is not known.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -17,11 +18,13 @@ from equivocal.human_data.people import compute_deviance
 from equivocal.human_data.plausibility import AskedItems
 from equivocal.world import Reweighting
 
-__all__ = ["ShareModel"]
+__all__ = ["LIMIT", "ShareModel"]
 
 # log-odds of the place in a parameter's range: of the search, and of profiles, which end before it
 ENDS, PROFILED = (-16.0, 8.0), (-8.0, 6.0)
+LIMIT = 3.841458820694124  # 95 % of chi-squared with one degree of freedom
 STARTS = 3
+REFINED = 4  # halvings of the gap in which a profile crosses the limit
 IMPOSSIBLE = 1e3  # residual of values that no world can have
 NO_EFFECT = 1e-6  # of a share, below which a parameter does nothing
 
@@ -129,14 +132,43 @@ class ShareModel:
     ) -> pd.DataFrame:
         """Minimise (1) over all other parameters at values along the range of one."""
         others = [other for other in names if other != name]
-        spec, centre = self.specs[name], self._place(name, values[name])
+        centre, limit = self._place(name, values[name]), deviance + LIMIT
+        reached = {centre: (dict(values), deviance)}
+
+        def visit(z: float, begin: float) -> float:
+            """Minimise at the place z from where another place had its minimum."""
+            start = {**reached[begin][0], **self._read([name], np.array([z]))}
+            found = self.minimise(others, start, starts=1)
+            if z not in reached or found[1] < reached[z][1]:
+                reached[z] = found
+            return reached[z][1]
+
         grid = np.linspace(*PROFILED, points)
-        found = {values[name]: deviance}
         for side in (grid[grid < centre][::-1], grid[grid > centre]):
-            current = dict(values)
-            for z in (*side, *side[::-1]):  # outwards and back: from either side of a local minimum
-                current[name] = spec.least + (spec.most - spec.least) * float(expit(z))
-                current, reached = self.minimise(others, current, starts=1)
-                found[current[name]] = min(reached, found.get(current[name], np.inf))
-        table = pd.DataFrame(sorted(found.items()), columns=["value", "deviance"])
+            # outwards and back: from either side of a local minimum
+            path = [centre, *side.tolist(), *side[-2::-1].tolist()]
+            heights = {z: visit(z, begin) for begin, z in pairwise(path)}
+            _refine(visit, [centre, *side.tolist()], heights, limit)
+        rows = sorted((each[name], height) for each, height in reached.values())
+        table = pd.DataFrame(rows, columns=["value", "deviance"])
         return table.assign(parameter=name)[["parameter", "value", "deviance"]]
+
+
+def _refine(
+    visit: Callable[[float, float], float],
+    places: list[float],
+    heights: Mapping[float, float],
+    limit: float,
+) -> None:
+    """Halve the gap in which the heights along places first cross the limit."""
+    crossed = [z for z in places[1:] if heights[z] > limit]
+    if not crossed:
+        return
+    outside = crossed[0]
+    inside = places[places.index(outside) - 1]
+    for _ in range(REFINED):
+        middle = (inside + outside) / 2
+        if visit(middle, inside) > limit:
+            outside = middle
+        else:
+            inside = middle
