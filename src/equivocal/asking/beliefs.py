@@ -55,8 +55,7 @@ class Beliefs(NamedTuple):
 def compute_beliefs(mean: Floats, sd: Floats) -> Beliefs:
     """Return the beliefs of logits N(`mean`, `sd`²)."""
     bayes, expected = _average(mean, sd)
-    reach = np.float32(QUANTILE) * sd
-    low, high = (expit(mean + sign * reach) for sign in (-1, 1))
+    low, high = (expit(_reach_out(mean, sd, sign)) for sign in (-1, 1))
     return Beliefs(bayes, low, high, *_split_entropy(bayes, expected))
 
 
@@ -92,13 +91,18 @@ def _split_entropy(bayes: Floats, expected: Floats) -> tuple[Floats, Floats]:
     return total, np.maximum(total - expected, 0)
 
 
+def _reach_out(mean: Floats, sd: Floats, sign: int) -> Floats:
+    """Return the lower (-1) or upper (1) quantile of each logit."""
+    return np.asarray(mean + sign * mean.dtype.type(QUANTILE) * sd)
+
+
 def _find_quantile(mean: Floats, sd: Floats, sign: int) -> Floats:
     """Return the lower (-1) or upper (1) quantile of the mixture over the first axis.
 
     It lies between the quantiles of the networks, and is found by halving that interval.
     """
     share = mean.dtype.type((1 + sign * LEVEL) / 2)
-    ends = mean + sign * mean.dtype.type(QUANTILE) * sd
+    ends = _reach_out(mean, sd, sign)
     low, high = ends.min(axis=0), ends.max(axis=0)
     sd = np.maximum(sd, LEAST_SD)
     for _ in range(HALVINGS):
