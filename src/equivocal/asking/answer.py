@@ -157,22 +157,12 @@ class Answer:
             How many of them are listed.
         """
         r, position = self.roles.index(role), self._check_position(position)
-        if (position, r, top) not in self._listed:
-            self._listed[position, r, top] = self._list_beliefs(position, r, top)
-        return [*self._listed[position, r, top]]
-
-    @cached_property
-    def _listed(self) -> dict[tuple[int, int, int], list[Belief]]:
-        """What `beliefs` has listed already: summaries ask for it again and again."""
-        return {}
-
-    def _list_beliefs(self, position: int, r: int, top: int) -> list[Belief]:
-        role, truth = self.roles[r], self.truth[position, r]
         strength = np.maximum(self.mle[position, r], self.bayes[position, r])
         best = self._find_largest(strength, r, top)
         if role in self.participants:
             heard = (part.word for part in self.heard.constituents[: position + 1])
             best += [word for word in heard if self.considers(role, word)]
+        truth = self.truth[position, r]
         best += [
             filler
             for filler in self._find_largest(truth, r, top)
@@ -182,14 +172,9 @@ class Answer:
 
     def _find_largest(self, values: NDArray[Any], r: int, top: int) -> list[str]:
         """Return the candidates of a role with the largest values, the earliest of equals."""
-        considered = self._considered[r]
+        considered = np.flatnonzero(self.candidates[r])
         order = np.argsort(-values[considered], kind="stable")[:top]
         return [self.fillers[f] for f in considered[order]]
-
-    @cached_property
-    def _considered(self) -> list[NDArray[np.intp]]:
-        """The numbers of each role's candidates."""
-        return [np.flatnonzero(row) for row in self.candidates]
 
     @cached_property
     def _places(self) -> dict[str, int]:
