@@ -15,7 +15,7 @@ from equivocal.asking.vocabulary import Vocabulary, find_indicated_roles
 from equivocal.world import World
 from equivocal.world.prefixes import NO_NODE
 
-__all__ = ["Example", "find_examples"]
+__all__ = ["PAPER_PAIR", "Example", "find_examples"]
 
 PAPER_PAIR = ("during dinner, the woman eats the pizza", "during dinner, the pizza eats the woman")
 PAPER_WORLDS = ("paper", "slips")  # which have its words
