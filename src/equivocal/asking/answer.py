@@ -181,6 +181,11 @@ class Answer:
         return {filler: place for place, filler in enumerate(self.fillers)}
 
     @cached_property
+    def _values(self) -> list[list[list[list[float]]]]:
+        """The arrays of `BELIEFS` as lists, which are read faster one by one."""
+        return [getattr(self, name).tolist() for name in BELIEFS]
+
+    @cached_property
     def _said(self) -> list[set[str]]:
         """The words heard up to each position."""
         words = [part.word for part in self.heard]
@@ -221,12 +226,10 @@ class Answer:
         return filler in self._places and bool(self.candidates[r, self._places[filler]])
 
     def _get_belief(self, position: int, r: int, filler: str) -> Belief:
-        at = position, r, self._places[filler]
-        mle, bayes, low, high = (
-            array.item(at) for array in (self.mle, self.bayes, self.low, self.high)
-        )
-        truth = None if isnan(truth := self.truth.item(at)) else truth
-        return Belief(filler, mle, bayes, low, high, truth, filler in self._said[position])
+        f = self._places[filler]
+        mle, bayes, low, high, truth = (values[position][r][f] for values in self._values)
+        said = filler in self._said[position]
+        return Belief(filler, mle, bayes, low, high, None if isnan(truth) else truth, said)
 
     def to_dict(self, top: int = TOP) -> dict[str, Any]:
         """Return the answer as plain lists, strings and numbers, as JSON has them.
