@@ -11,6 +11,12 @@ axe = pytest.importorskip("axe_playwright_python.sync_playwright")
 NAMES = ["False certainty", "Where is the doubt?", "The prior", "Along τ", "The truth"]
 STEPS = ["17", "17", "0", "converged", "17"]
 SIZES = [(320, 640), (390, 844), (768, 1024), (1024, 768), (1920, 1080)]
+# every size in one theme, and in the other as well where there is time
+VIEWS = [
+    pytest.param(size, theme, marks=[pytest.mark.slow] if number % 2 != dark else [])
+    for number, size in enumerate(SIZES)
+    for dark, theme in enumerate(("light", "dark"))
+]
 
 
 @pytest.fixture
@@ -109,8 +115,7 @@ def test_everything_is_reached_by_keyboard_alone(page: Any) -> None:
     assert wanted <= reached
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}px")
+@pytest.mark.parametrize(("size", "theme"), VIEWS)
 def test_axe_finds_nothing_and_nothing_overflows(
     browser: Any, file: Path, size: tuple[int, int], theme: str
 ) -> None:

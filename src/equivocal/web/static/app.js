@@ -87,8 +87,8 @@ function draw(moving = false) {
   const beside = matchMedia("(min-width: 56rem)").matches; // as style.css places them
   shown.answers.forEach((answer, i) => sections[i].show(answer, shown.position,
     shared(shown.answers, beside ? shown.answers : [answer]), moving));
-  const { words } = shown.answers.find((answer) => answer.words.length > shown.position);
-  showStepping(player(), words[shown.position].word);
+  const chosen = shown.answers.flatMap(({ words }) => words[shown.position]?.word ?? []);
+  showStepping(player(), [...new Set(chosen)].join(" · "));
   drawPaths();
   writeAddress(shown);
 }
