@@ -21,6 +21,7 @@ import pandas as pd
 
 import equivocal
 from equivocal.gestalt import train
+from equivocal.report.style import COLOURS
 
 # %% [markdown]
 # ## The truth
@@ -105,8 +106,8 @@ plt.rcParams |= {"font.size": 18, "axes.spines.top": False, "axes.spines.right":
 figure, panels = plt.subplots(1, 2, figsize=(13.33, 7.5), sharey=True, layout="constrained")
 for axes, (sentence, truth) in zip(panels, exact.items(), strict=True):
     axes.axhline(truth, color="black", linewidth=2)
-    axes.text(2.48, truth + 0.01, f"truth {truth:.2f}", ha="right", va="bottom")
-    for place, (kind, colour) in enumerate(zip(KINDS, ("C0", "C1", "C2"), strict=True)):
+    axes.text(0.5, truth + 0.01, f"truth {truth:.2f}", ha="center", va="bottom")
+    for place, (kind, colour) in enumerate(zip(KINDS, COLOURS[:3], strict=True)):
         own = table[(table["sentence"] == sentence) & (table["kind"] == kind)]
         spread = place + 0.12 * (own["network"] - 1.5)
         axes.vlines(spread, own["low"], own["high"], color=colour, alpha=0.5, linewidth=3)
