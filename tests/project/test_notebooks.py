@@ -16,6 +16,7 @@ NOTEBOOKS = Path(__file__).resolve().parents[2] / "docs" / "notebooks"
     [
         pytest.param("paper_story", 20, "the pizza", marks=pytest.mark.slow),
         pytest.param("own_world", 10, "mouse as agent", marks=pytest.mark.slow),
+        pytest.param("talk", 14, "by hand 0.477", marks=pytest.mark.slow),
     ],
 )
 def test_notebook_runs(name: str, cells: int, printed: str, tmp_path: Path) -> None:
@@ -28,7 +29,7 @@ def test_notebook_runs(name: str, cells: int, printed: str, tmp_path: Path) -> N
         env=os.environ | {"MPLBACKEND": "agg", "EQUIVOCAL_CACHE": str(tmp_path / "cache")},
         capture_output=True,
         text=True,
-        timeout=400,
+        timeout=600,
         check=False,
     )
     assert result.returncode == 0, result.stderr
