@@ -151,7 +151,7 @@ def test_packing_keeps_every_belief(small_run: Run, tmp_path: Path, cache: Path)
 
 
 @pytest.mark.slow
-def test_a_network_trained_again_believes_the_same(tmp_path: Path) -> None:
+def test_a_network_trained_again_believes_the_same(tmp_path: Path, cache: Path) -> None:
     """The documented command for one network of `slips`, at its two last stops."""
     world = World.load("slips")
     ship_networks.train_or_load(
