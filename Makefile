@@ -48,7 +48,7 @@ stress: .venv/.installed-dev
 LONGER := tests/asking tests/benchmarks tests/cli tests/uncertainty tests/fuzz tests/human_data \
 	tests/project tests/study tests/suites tests/sampling/test_hmc.py tests/sampling/test_placement.py \
 	tests/sampling/test_properties.py tests/sampling/test_rows.py tests/sampling/test_samplers.py \
-	tests/sampling/test_streaming.py
+	tests/sampling/test_streaming.py tests/web
 
 test-longer: .venv/.installed-dev
 	$(TEST_ENV) $(BIN)/python -m pytest -n 2 -m slow $(LONGER)
@@ -60,9 +60,9 @@ FAULTS := tests/faults
 test-faults: .venv/.installed-dev
 	$(SHORT_ENV) $(BIN)/python -m pytest -n 2 --dist worksteal -m "slow or not slow" $(FAULTS)
 
-# A hundred thousand damaged files; `make test` tries a thousand of them.
+# A hundred thousand damaged files, and as many malformed requests; `make test` tries some of them.
 fuzz: .venv/.installed-dev
-	$(TEST_ENV) EQUIVOCAL_FUZZ=100000 $(BIN)/python -m pytest -n 2 tests/fuzz/test_loaders.py
+	$(TEST_ENV) EQUIVOCAL_FUZZ=100000 $(BIN)/python -m pytest -n 2 tests/fuzz/test_loaders.py tests/web/test_robustness.py
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff check .

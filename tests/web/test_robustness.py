@@ -3,6 +3,7 @@
 import os
 import random
 import socket
+import struct
 import time
 import urllib.parse
 from collections.abc import Iterable, Iterator
@@ -32,7 +33,10 @@ def address(mind: Comprehender) -> Iterator[tuple[str, int]]:
 
 
 def connect(address: tuple[str, int]) -> socket.socket:
-    return socket.create_connection(address, timeout=10)
+    client = socket.create_connection(address, timeout=10)
+    # closed without a farewell, or the ports of many clients would stay taken for a minute
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    return client
 
 
 def is_answered(address: tuple[str, int]) -> bool:
