@@ -144,6 +144,7 @@ def test_as_a_pytorch_module(net, targets):
     np.testing.assert_allclose(answer, alone.predict_proba(X), atol=2e-6)
 
 
+@pytest.mark.slow
 def test_module_predicts_where_there_is_no_jax(belief, tmp_path):
     program = torch.export.export(belief.to_torch(), (torch.tensor(X),))
     torch.export.save(program, tmp_path / "belief.pt2")
