@@ -159,14 +159,20 @@ def _describe_fit(tables: Mapping[str, pd.DataFrame], world: World) -> Iterator[
     fit = tables["fit"][tables["fit"]["identified"] != "not fitted"]
     values = ",".join(f"{name}={world.parameters[name]:g}" for name in fit["parameter"])
     yield f"Likeliest values given these shares: {world.name}:{values}."
-    said = []
+    said, profiles = [], tables["profiles"]
+    tried = {
+        name: (own["value"].min(), own["value"].max())
+        for name, own in profiles.groupby("parameter")
+    }
     for row in fit.to_dict("records"):
         low, high = row["low"], row["high"]
         bounds = {
             "yes": f"{low:.3g} to {high:.3g}",
             "from above": f"at most {high:.3g}",
             "from below": f"at least {low:.3g}",
-            "no": "not identified, no value in its range is excluded",
+            "no": "not identified, no value from {:.2g} to {:.2g} is excluded".format(
+                *tried[row["parameter"]]
+            ),
         }
         said.append(f"{row['parameter']} {bounds[row['identified']]}")
     few = f"{len(fit)} parameters, {len(tables['fit_shares'])} shares"
