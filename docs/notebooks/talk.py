@@ -106,7 +106,7 @@ plt.rcParams |= {"font.size": 18, "axes.spines.top": False, "axes.spines.right":
 figure, panels = plt.subplots(1, 2, figsize=(13.33, 7.5), sharey=True, layout="constrained")
 for axes, (sentence, truth) in zip(panels, exact.items(), strict=True):
     axes.axhline(truth, color="black", linewidth=2)
-    axes.text(0.5, truth + 0.01, f"truth {truth:.2f}", ha="center", va="bottom")
+    axes.text(0.45, truth + 0.01, f"truth {truth:.2f}", ha="center", va="bottom")
     for place, (kind, colour) in enumerate(zip(KINDS, COLOURS[:3], strict=True)):
         own = table[(table["sentence"] == sentence) & (table["kind"] == kind)]
         spread = place + 0.12 * (own["network"] - 1.5)
