@@ -2,7 +2,8 @@
 
 First the reading: the action and the participants that are believed most together, different ones
 for different roles. A reading is believed no more than its least believed part, so that part's
-belief is its own. Then its rival: what word order says, if that is another reading, or else the
+belief is its own. Early in a sentence only what is believed with some strength is part of it. Then
+its rival: what word order says, if that is another reading, or else the
 strongest other filler; where that is another participant, the two exchange their roles. Then what
 is undecided: the role with the most doubt, in the networks or in truth, and where the doubt lies.
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["format_percent", "summarise"]
 
 RIVAL = 0.05  # a filler that is believed less, and less probable, is no rival
+EARLY = 0.2  # a filler that is believed less is no part of a reading yet
 SETTLED = 0.8  # a role whose best filler reaches this is decided
 TRIED = 6  # fillers of each participant among which a reading is sought
 MOSTLY = 2 / 3  # share of the epistemic doubt that makes it a doubt between or within networks
@@ -30,9 +32,14 @@ Reading = dict[str, "Belief"]
 
 def summarise(answer: "Answer", position: int) -> str:
     """Return the reading after a word, its rival and what is undecided."""
-    reading = _find_reading(answer, position)
-    rival = _describe_rival(answer, position, reading)
-    first = f"Reads: {_say(answer, reading)} ({_format_belief(reading, exact=not rival)})."
+    whole = _find_reading(answer, position)
+    reading = {role: belief for role, belief in whole.items() if belief.bayes >= EARLY}
+    if reading:
+        rival = _describe_rival(answer, position, reading)
+        begin = "Reads" if len(reading) == len(whole) else "Reads so far"
+        first = f"{begin}: {_say(answer, reading)} ({_format_belief(reading, exact=not rival)})."
+    else:
+        first, rival = "Too early to say who does what.", ""
     second = _describe_undecided(answer, position)
     if answer.is_possible(position) is False:
         second += f" No event of the world {answer.world} is said this way."
@@ -65,7 +72,7 @@ def _describe_rival(answer: "Answer", position: int, reading: Reading) -> str:
         for role, word in answer.indicated.items()
         if role in answer.participants and word in heard and answer.considers(role, word)
     }
-    if any(belief.filler != reading[role].filler for role, belief in indicated.items()):
+    if any(b.filler != reading[role].filler for role, b in indicated.items() if role in reading):
         said = _say(
             answer, {role: b for role, b in reading.items() if role == "action"} | indicated
         )

@@ -119,14 +119,15 @@ def _describe_networks(answer: "Answer") -> str:
     from equivocal.asking.summary import format_percent
 
     number, total = len(answer.networks), float(answer.uncertainty[-1])
-    which = f"{number} networks, each with" if number > 1 else "One network with"
-    said = f"{which} its own posterior of last layers"
+    which = f"{number} networks" if number > 1 else "One network"
+    at = "converged" if answer.step == "converged" else f"step {answer.step} of the sampler"
+    said = f"{which}, {at}"
     if number > 1 and total > 0:
         between = float(answer.between[-1]) / total
         within = float(answer.epistemic_share[-1]) - between
         said += (
-            f"; of the uncertainty at the end, {format_percent(between)} lies between them "
-            f"and {format_percent(max(within, 0))} within"
+            f"; of the doubt at the end {format_percent(between)} lies between networks, "
+            f"{format_percent(max(within, 0))} within each, the rest in the words"
         )
     return f"{said}."
 

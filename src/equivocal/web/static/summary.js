@@ -3,6 +3,7 @@
 import { entr } from "./beliefs.js";
 
 const RIVAL = 0.05; // a filler that is believed less, and less probable, is no rival
+const EARLY = 0.2; // a filler that is believed less is no part of a reading yet
 const SETTLED = 0.8; // a role whose best filler reaches this is decided
 const TRIED = 6; // fillers of each participant among which a reading is sought
 const MOSTLY = 2 / 3; // share of the epistemic doubt that makes it a doubt between or within networks
@@ -11,9 +12,13 @@ const ACTION = "action";
 
 // `found` is what engine.js knows about a sentence; `best(position, role, most)` lists beliefs.
 export function summarise(found, position, best) {
-  const reading = findReading(found, position, best);
-  const rival = describeRival(found, position, reading, best);
-  const first = `Reads: ${say(found, reading)} (${formatBelief(Object.values(reading), !rival)}).`;
+  const whole = findReading(found, position, best);
+  const sure = Object.entries(whole).filter(([, { bayes }]) => bayes >= EARLY);
+  const reading = Object.fromEntries(sure);
+  const rival = sure.length ? describeRival(found, position, reading, best) : "";
+  const begin = sure.length === Object.keys(whole).length ? "Reads" : "Reads so far";
+  const first = !sure.length ? "Too early to say who does what."
+    : `${begin}: ${say(found, reading)} (${formatBelief(Object.values(reading), !rival)}).`;
   const impossible = found.words[position].possible !== false ? ""
     : ` No event of the world ${found.world.description.name} is said this way.`;
   return `${first}${rival}\n${describeUndecided(found, position, best)}${impossible}`;
@@ -49,7 +54,7 @@ function describeRival(found, position, reading, best) {
     const belief = words[position].roles[role].find(({ filler }) => filler === word);
     if (world.vocabulary.participants.includes(role) && said.has(word) && belief) ordered[role] = belief;
   }
-  if (Object.entries(ordered).some(([role, { filler }]) => filler !== reading[role].filler)) {
+  if (Object.entries(ordered).some(([role, { filler }]) => role in reading && filler !== reading[role].filler)) {
     const whole = ACTION in reading ? { [ACTION]: reading[ACTION], ...ordered } : ordered;
     return ` Word order says ${say(found, whole)} (${formatBelief(Object.values(ordered), true)}).`;
   }
