@@ -84,8 +84,12 @@ def _find_obstacle(method: Method, name: str, problem: Problem, quick: bool) -> 
 def main(
     quick: Annotated[bool, typer.Option("--quick", help="Three seeds; minutes.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for peers.csv.")] = Path("runs/peers"),
-    data: Annotated[list[str] | None, typer.Option(help="Some data sets [all].")] = None,
-    methods: Annotated[list[str] | None, typer.Option(help="Some methods [all].")] = None,
+    data: Annotated[
+        list[str] | None, typer.Option(help="Names as in peers.csv; all unless given.")
+    ] = None,
+    methods: Annotated[
+        list[str] | None, typer.Option(help="Names as in peers.csv; all unless given.")
+    ] = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="How many [5; --quick: 3].")] = None,
 ) -> None:
     """Fit every method on every data set, print and write."""

@@ -99,7 +99,9 @@ class Source:
         """
         if run is None:
             if network != 0:
-                raise UserError(f"network {network!r} needs a run; give one with run=.")
+                raise UserError(
+                    f"network {network!r} needs a run: --run FOLDER, or run= in Python."
+                )
             if not isinstance(world, World):
                 world = World.load(DEFAULT_WORLD if world is None else world)
             return cls(world, world.text, None, 0, settings, _choose_folder(world, settings))

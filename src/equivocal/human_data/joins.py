@@ -260,13 +260,17 @@ def _explain_no_match(
     """Return the sentence for tables of which no trial could be joined."""
     commonest = str(reasons.value_counts().index[0])
     if commonest == NO_NUMBER:
-        said = join_names(map(str, response.dropna().unique()), most=4)
+        given = sorted(map(str, response.dropna().unique()))
         return (
-            f"no response is a number; they are {said}: to model how often one of them was given, "
-            f"give --family binomial and --response {response.name}={response.dropna().iloc[0]}."
+            f"no response is a number; they are {join_names(given, most=4)}: to model how often one "
+            f"of them was given, give --family binomial and --response COLUMN={given[-1]}, with the "
+            "name of the column that holds them."
         )
     if commonest != NO_WORD:
-        return f"no trial is left: in {int((reasons == commonest).sum())}, {commonest}."
+        return (
+            f"no trial is left: in {int((reasons == commonest).sum())}, {commonest}; correct the "
+            "table, or leave that column out."
+        )
     for key in keys:
         theirs, ours = both[key].dropna().unique(), averaged[key].unique()
         if not set(theirs) & set(ours):

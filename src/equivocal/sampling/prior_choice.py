@@ -160,7 +160,7 @@ def choose_prior(
     if problem.num_rows < FEWEST_ROWS and validation is None:
         kept, note = prior_variance, ""
         if kept is None:
-            note = f"prior variance 1: {problem.num_rows} rows are too few to choose one"
+            note = f"prior variance 1: with {problem.num_rows:,} row(s) none can be chosen"
             kept = np.asarray(1.0)
         return Choice(prior_mean=given, prior_variance=kept, note=note)
     warning = "" if trained is None or validation is not None else _recognise(problem, trained)

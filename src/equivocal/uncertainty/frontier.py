@@ -247,25 +247,22 @@ def find_pareto(errors: np.ndarray) -> np.ndarray:
 
 
 def describe_frontier(summary: pd.DataFrame) -> str:
-    """Say in a sentence what doubt buys on reversals, at what price and from whom."""
+    """Say which doubt comes nearest to the truth on reversals, at what price, beside which others."""
     trained = summary[summary["kind"] == TRAINED].iloc[0]
     steps = summary[summary["kind"] == SAMPLER]
     affordable = summary[summary["kl_congruent"] <= 2 * trained["kl_congruent"]]
-    nearest = [own.iloc[int(own["kl_reversal"].argmin())] for own in (affordable, summary)]
-    parts = [f"On reversals a trained network is {_describe_errors(trained)} nats from the truth"]
-    if len(steps):
-        last = steps.iloc[-1]
-        parts.append(
-            f"the paper's sampler after {last['value']:.0f} steps {_describe_errors(last)}"
-        )
-    within = "at no more than twice the trained network's error on congruent sentences the nearest"
-    for row, what in zip(nearest, (within, "of all the nearest"), strict=True):
-        parts.append(
-            f"{what} is {row['kind']} ({row['setting']}), {_describe_errors(row)}, at "
-            f"{row['seconds']:.3g} s and {row['megabytes']:.3g} MB beyond one network"
-        )
-    return "; ".join(parts) + "."
+    best, any_price = (own.iloc[int(own["kl_reversal"].argmin())] for own in (affordable, summary))
+    said = [
+        "Nearest to the truth on reversals, with at most twice the trained network's error on congruent "
+        f"sentences: {_describe_errors(best)}, for {best['seconds']:.3g} s and "
+        f"{best['megabytes']:.3g} MB beyond one network."
+    ]
+    if any_price.name != best.name:
+        said.append(f"At any price: {_describe_errors(any_price)}.")
+    beside = [trained, *([steps.iloc[-1]] if len(steps) else [])]
+    return " ".join([*said, f"Beside them: {'; '.join(map(_describe_errors, beside))}."])
 
 
 def _describe_errors(row: pd.Series) -> str:
-    return f"{row['kl_reversal']:.3f} (congruent sentences: {row['kl_congruent']:.4f})"
+    errors = f"{row['kl_reversal']:.3f} nats away (congruent: {row['kl_congruent']:.4f})"
+    return f"{row['kind']} ({row['setting']}), {errors}"
