@@ -130,9 +130,15 @@ def draw(table: pd.DataFrame) -> Figure:
     return figure
 
 
+def drop_incomplete(table: pd.DataFrame) -> pd.DataFrame:
+    """Drop methods that lack some of a data set's seeds, whose means could not be compared."""
+    seeds = table.groupby(["dataset", "method"])["seed"].transform("size")
+    return table[seeds == seeds.groupby(table["dataset"]).transform("max")]
+
+
 def main() -> None:
     """Print the tables and write the picture."""
-    table = pd.read_csv(RESULTS / "peers.csv")
+    table = drop_incomplete(pd.read_csv(RESULTS / "peers.csv"))
     for score in ("nll", "ece", "ece_label", "brier", "selective_risk", "nll_excess"):
         print(f"\n{score}\n{tabulate(table.dropna(subset=score), score)}")
     print(f"\nstrange inputs\n{tabulate_strange(table)}")
