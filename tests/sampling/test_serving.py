@@ -2,9 +2,11 @@
 
 import copy
 import pickle
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -142,6 +144,7 @@ def test_as_a_pytorch_module(net, targets):
     np.testing.assert_allclose(answer, alone.predict_proba(X), atol=2e-6)
 
 
+@pytest.mark.slow
 def test_module_predicts_where_there_is_no_jax(belief, tmp_path):
     program = torch.export.export(belief.to_torch(), (torch.tensor(X),))
     torch.export.save(program, tmp_path / "belief.pt2")
@@ -187,3 +190,14 @@ def test_any_number_of_rows_shares_few_programs(caplog):
                 for call in (*ask, posterior.predict_interval):
                     call(rows[:n])
         assert "Finished XLA compilation" not in caplog.text
+
+
+def test_the_three_lines_of_the_page(net):
+    page = (Path(__file__).parents[2] / "docs" / "sampling.md").read_text(encoding="utf-8")
+    (lines,) = re.findall(r"## Three lines\n.*?```text\n(.*?)```", page, re.DOTALL)
+    names = {"network": net, "inputs": X[:20], "targets": LABELS[:20], "questions": X[:7]}
+    names |= {"new_inputs": X[20:], "new_targets": LABELS[20:]}
+    exec(lines, names)
+    assert len(lines.splitlines()) == 3
+    assert names["probabilities"].shape == names["doubt"].shape == (7, 3)
+    assert "held-out NLL" in names["belief"].info.message
