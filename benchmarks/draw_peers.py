@@ -14,10 +14,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy.stats import t as student
 
-from benchmarks.machine import RESULTS
-
 __all__ = ["compare", "draw", "tabulate", "tabulate_cost", "tabulate_strange"]
 
+RESULTS = Path(__file__).parent / "results"
 PICTURE = Path(__file__).parents[1] / "docs" / "images" / "peers.png"
 OURS = "ours"
 OWN_NETWORKS = {"mc-dropout", "deep-ensemble"}  # they do not start from the one trained network
