@@ -14,10 +14,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy.stats import t as student
 
-from benchmarks.machine import RESULTS
-
 __all__ = ["compare", "draw", "tabulate", "tabulate_cost", "tabulate_strange"]
 
+RESULTS = Path(__file__).parent / "results"
 PICTURE = Path(__file__).parents[1] / "docs" / "images" / "peers.png"
 OURS = "ours"
 OWN_NETWORKS = {"mc-dropout", "deep-ensemble"}  # they do not start from the one trained network
@@ -130,9 +129,15 @@ def draw(table: pd.DataFrame) -> Figure:
     return figure
 
 
+def drop_incomplete(table: pd.DataFrame) -> pd.DataFrame:
+    """Drop methods that lack some of a data set's seeds, whose means could not be compared."""
+    seeds = table.groupby(["dataset", "method"])["seed"].transform("size")
+    return table[seeds == seeds.groupby(table["dataset"]).transform("max")]
+
+
 def main() -> None:
     """Print the tables and write the picture."""
-    table = pd.read_csv(RESULTS / "peers.csv")
+    table = drop_incomplete(pd.read_csv(RESULTS / "peers.csv"))
     for score in ("nll", "ece", "ece_label", "brier", "selective_risk", "nll_excess"):
         print(f"\n{score}\n{tabulate(table.dropna(subset=score), score)}")
     print(f"\nstrange inputs\n{tabulate_strange(table)}")
