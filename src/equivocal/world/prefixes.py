@@ -6,6 +6,7 @@ share it, so whatever is computed per beginning is computed once.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,12 +53,18 @@ class PrefixTree:
     def find(self, constituents: list[tuple[int, int]]) -> int:
         """Find the node of a beginning given as (word, marker) pairs, or NO_NODE."""
         node = NO_NODE
-        for pair in constituents:
-            fits = (self.parent == node) & (self.tokens == np.array(pair)).all(axis=1)
-            if not fits.any():
+        for word, marker in constituents:
+            following = self._following.get((node, word, marker))
+            if following is None:
                 return NO_NODE
-            node = int(np.argmax(fits))
+            node = following
         return node
+
+    @cached_property
+    def _following(self) -> dict[tuple[int, int, int], int]:
+        """The node after a node and a constituent."""
+        heard = zip(self.parent.tolist(), self.tokens.tolist(), strict=True)
+        return {(parent, word, marker): node for node, (parent, (word, marker)) in enumerate(heard)}
 
 
 def build_prefix_tree(tokens: NDArray[np.int32]) -> PrefixTree:
