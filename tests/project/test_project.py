@@ -54,7 +54,7 @@ def test_picture_of_the_architecture_names_every_package_of_the_import_rules() -
     picture = ElementTree.parse(ROOT / "docs" / "images" / "architecture.svg").getroot()
     names = [part.text or "" for part in picture.iter() if part.get("class") == "name"]
     named = re.findall(r"\w+", " ".join(names))
-    assert set(re.findall(r"equivocal\.(\w+)", layers)) == set(named)
+    assert set(re.findall(r"equivocal\.(\w+)", layers)) <= set(named)
 
 
 def test_sampling_needs_only_jax_and_numpy() -> None:
