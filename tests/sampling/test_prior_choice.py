@@ -100,7 +100,7 @@ def test_a_prior_that_harms_is_warned_of():
 
 def test_few_rows_choose_nothing():
     found = sample_posterior(X[:8], T[:8], prior_variance="auto")
-    assert "prior variance 1: 8 rows are too few to choose one" in found.info.message
+    assert "prior variance 1: with 8 row(s) none can be chosen" in found.info.message
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,7 @@ def test_the_table_has_its_columns_and_every_kind(mapped) -> None:
     assert table.loc[table["kind"] == "deep ensemble", "kl_reversal"].item() <= means
     summary = result.tables["frontier_summary"]
     assert summary["on_frontier"].any()
-    assert result.summary[0].startswith("On reversals a trained network is ")
+    assert result.summary[0].startswith("Nearest to the truth on reversals")
     assert len(draw_frontier(summary).axes) == 1
     assert (folder / "figures" / "frontier.png").stat().st_size > 1000
 

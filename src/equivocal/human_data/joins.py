@@ -262,9 +262,9 @@ def _explain_no_match(
     if commonest == NO_NUMBER:
         given = sorted(map(str, response.dropna().unique()))
         return (
-            f"no response is a number; they are {join_names(given, most=4)}: to model how often one "
-            f"of them was given, give --family binomial and --response COLUMN={given[-1]}, with the "
-            "name of the column that holds them."
+            f"no response is a number; they are {join_names(given, most=4)}: to model how often "
+            f"one of them was given, give --family binomial and --response COLUMN={given[-1]}, "
+            "with the name of the column that holds them."
         )
     if commonest != NO_WORD:
         return (

@@ -247,14 +247,14 @@ def find_pareto(errors: np.ndarray) -> np.ndarray:
 
 
 def describe_frontier(summary: pd.DataFrame) -> str:
-    """Say which doubt comes nearest to the truth on reversals, at what price, beside which others."""
+    """Say which doubt comes nearest to the truth on reversals, and at what price."""
     trained = summary[summary["kind"] == TRAINED].iloc[0]
     steps = summary[summary["kind"] == SAMPLER]
     affordable = summary[summary["kl_congruent"] <= 2 * trained["kl_congruent"]]
     best, any_price = (own.iloc[int(own["kl_reversal"].argmin())] for own in (affordable, summary))
     said = [
-        "Nearest to the truth on reversals, with at most twice the trained network's error on congruent "
-        f"sentences: {_describe_errors(best)}, for {best['seconds']:.3g} s and "
+        "Nearest to the truth on reversals, with at most twice the trained network's error on "
+        f"congruent sentences: {_describe_errors(best)}, for {best['seconds']:.3g} s and "
         f"{best['megabytes']:.3g} MB beyond one network."
     ]
     if any_price.name != best.name:
