@@ -157,12 +157,22 @@ class Answer:
             How many of them are listed.
         """
         r, position = self.roles.index(role), self._check_position(position)
+        if (position, r, top) not in self._listed:
+            self._listed[position, r, top] = self._list_beliefs(position, r, top)
+        return [*self._listed[position, r, top]]
+
+    @cached_property
+    def _listed(self) -> dict[tuple[int, int, int], list[Belief]]:
+        """What `beliefs` has listed: the summary of a word asks for it again and again."""
+        return {}
+
+    def _list_beliefs(self, position: int, r: int, top: int) -> list[Belief]:
+        role, truth = self.roles[r], self.truth[position, r]
         strength = np.maximum(self.mle[position, r], self.bayes[position, r])
         best = self._find_largest(strength, r, top)
         if role in self.participants:
             heard = (part.word for part in self.heard.constituents[: position + 1])
             best += [word for word in heard if self.considers(role, word)]
-        truth = self.truth[position, r]
         best += [
             filler
             for filler in self._find_largest(truth, r, top)
