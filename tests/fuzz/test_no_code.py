@@ -34,6 +34,8 @@ PARSERS = {
     *("netcdf_file", "np.fromfile", "np.memmap", "np.loadtxt", "np.genfromtxt", "csv.DictReader"),
 }
 OURS = {
+    ("asking/shipped.py", "json.loads"): "a file of the package",
+    ("human_data/people.py", "pd.read_csv"): "a file of the package",
     ("doctor.py", "json.loads"): "what our own process printed",
     ("study/claims.py", "tomllib.loads"): "a file of the package",
     ("experiments/grids.py", "pd.read_csv"): "tables that our own workers wrote",

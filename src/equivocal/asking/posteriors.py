@@ -1,9 +1,9 @@
 """A network's weights and ensembles, from the cache or made when they are first asked for.
 
     converged_VARIANCE   the converged posterior, by `exact-flow`
-    path_VARIANCE        the paper's sampler with many particles, at the kept steps
+    path_VARIANCE        the paper's sampler with infinitely many particles, at the kept steps
 
-Each holds `shift` (stops, units, D), `root` (stops, units, D, D) and `time` (stops,), as
+Each holds `shift` (stops, units, D), `root` (stops, units, D, D) and, along the path, `time` (stops,), as
 `equivocal.asking.ensembles` uses them, and is a result in the `Store` of the source's folder: one
 process makes it while others wait, and a damaged file is named and recomputed. The default network
 is trained again likewise; a run of the user's own is never touched. JAX is imported only where

@@ -1,7 +1,7 @@
 """Which network answers, with which settings, and where its files are cached.
 
     CACHE/WORLD-KEY/run/                         the default network of a world, as `train` saves it
-    CACHE/WORLD-KEY/converged_1.safetensors      its ensembles, sampled when first asked for (see
+    CACHE/WORLD-KEY/converged_1.safetensors      its ensembles, computed when first asked for (see
     CACHE/WORLD-KEY/path_1.safetensors           `equivocal.asking.posteriors`)
 
 CACHE is the user's cache folder; `EQUIVOCAL_CACHE` names another. KEY is a hash of everything the

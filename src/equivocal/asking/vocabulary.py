@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from equivocal.world import Utterance, World
+from equivocal.world import Utterance, World, find_word_unit
 from equivocal.world.grammar import NO_FILLER, Construction
 from equivocal.world.spelling import inflect_verb
 
@@ -39,15 +39,7 @@ class Vocabulary:
     @classmethod
     def from_world(cls, world: World) -> "Vocabulary":
         """Return the vocabulary of a world."""
-        features = world.lexicon.features
-        shared = features.sum(axis=0)
-        number = {unit: index for index, unit in enumerate(world.units)}
-        units = [
-            number[word]
-            if word in number and features[row, number[word]]
-            else int(np.argmin(np.where(features[row], shared, shared.max() + 1)))
-            for row, word in enumerate(world.lexicon.words)
-        ]
+        units = [find_word_unit(world, word) for word in world.lexicon.words]
         participants = _find_participants(world)
         fill = {role: world.grammar.collect_fillers(r) for r, role in enumerate(world.roles)}
         partaking = set().union(*(fill[role] for role in participants))

@@ -47,7 +47,7 @@ from equivocal.sampling.posterior import Posterior
 from equivocal.sampling.prior_choice import Choice, choose_prior
 from equivocal.sampling.samplers import exact_flow, hmc, mean_field
 
-__all__ = ["METHODS", "sample_posterior"]
+__all__ = ["METHODS", "check_method", "sample_posterior"]
 
 MOST_STEPS = 10**9
 AUTO = "auto"

@@ -15,6 +15,7 @@ from equivocal.sampling.info import Info
 from equivocal.sampling.layer_inputs import compute_features
 from equivocal.sampling.posterior import Entropies, Posterior
 from equivocal.sampling.torch_features import TorchFeatures
+from equivocal.store import parse_json
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -189,7 +190,10 @@ class LastLayerPosterior:
         from equivocal.sampling.posterior_files import load_posterior
 
         posterior, header = load_posterior(Path(path))
-        about = json.loads(header.get("last_layer", "{}"))
+        try:
+            about = parse_json(header.get("last_layer", "{}"))
+        except ValueError as error:
+            fail(f"{path} cannot be read: what it says of its layer is not JSON ({error}).")
         if "intercept" not in about:
             fail(f"{path} holds a posterior without a feature map; use Posterior.load.")
         feature_map = network

@@ -51,9 +51,14 @@ def make_study_task(settings: StudySettings) -> tuple[str, Task]:
     there = settings.change(changes).model_copy(update={"folder": "", "given": ()})
     stimuli = source.read_text(encoding="utf-8-sig")
     key = hash_content("study", there.model_dump(mode="json"), stimuli, world.text)
-    check_samplers(settings)
-    check = partial(check_nuts, there)
+    check = partial(_check_before_training, there)
     return key, Task(world, training, _run_study, (there, stimuli), _is_study, check)
+
+
+def _check_before_training(settings: StudySettings) -> None:
+    """Refuse, on a worker, what could not be sampled once the networks are trained."""
+    check_samplers(settings)
+    check_nuts(settings)
 
 
 def _run_study(networks: Parcel, settings: StudySettings, stimuli: str) -> dict[str, Any]:
