@@ -71,7 +71,7 @@ def join_beliefs(each: list[Beliefs], mean: Floats, sd: Floats) -> Beliefs:
     """
     bayes = np.mean([one.bayes for one in each], axis=0)
     expected = np.mean([one.entropy - one.epistemic for one in each], axis=0)
-    low, high = (expit(_find_quantile(mean, sd, sign)) for sign in (-1, 1))
+    low, high = expit(_find_quantiles(mean, sd))
     return Beliefs(bayes, low, high, *_split_entropy(bayes, expected))
 
 
@@ -96,17 +96,17 @@ def _reach_out(mean: Floats, sd: Floats, sign: int) -> Floats:
     return np.asarray(mean + sign * mean.dtype.type(QUANTILE) * sd)
 
 
-def _find_quantile(mean: Floats, sd: Floats, sign: int) -> Floats:
-    """Return the lower (-1) or upper (1) quantile of the mixture over the first axis.
+def _find_quantiles(mean: Floats, sd: Floats) -> Floats:
+    """Return the lower and the upper quantile of the mixture over the first axis, (2, …).
 
-    It lies between the quantiles of the networks, and is found by halving that interval.
+    Each lies between the quantiles of the networks, and is found by halving that interval.
     """
-    share = mean.dtype.type((1 + sign * LEVEL) / 2)
-    ends = _reach_out(mean, sd, sign)
-    low, high = ends.min(axis=0), ends.max(axis=0)
-    sd = np.maximum(sd, LEAST_SD)
+    ends = np.stack([_reach_out(mean, sd, sign) for sign in (-1, 1)])
+    low, high = ends.min(axis=1), ends.max(axis=1)
+    shares = np.array([(1 - LEVEL) / 2, (1 + LEVEL) / 2], mean.dtype) * len(mean)
+    wanted, sd = shares.reshape(2, *[1] * (low.ndim - 1)), np.maximum(sd, LEAST_SD)
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        below = ndtr((middle - mean) / sd).mean(axis=0) < share
+        below = ndtr((middle[:, None] - mean) / sd).sum(axis=1) < wanted
         low, high = np.where(below, middle, low), np.where(below, high, middle)
     return np.asarray((low + high) / 2)

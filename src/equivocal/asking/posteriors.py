@@ -3,8 +3,8 @@
     converged_VARIANCE   the converged posterior, by `exact-flow`
     path_VARIANCE        the paper's sampler with infinitely many particles, at the kept steps
 
-Each holds `shift` (stops, units, D), `root` (stops, units, D, D) and, along the path, `time` (stops,), as
-`equivocal.asking.ensembles` uses them, and is a result in the `Store` of the source's folder: one
+Each holds `shift` (stops, units, D), `root` (stops, units, D, D) and, along the path, `time`
+(stops,), as `equivocal.asking.ensembles` uses them, and is a result in the source's `Store`: one
 process makes it while others wait, and a damaged file is named and recomputed. The default network
 is trained again likewise; a run of the user's own is never touched. JAX is imported only where
 something has to be made.
