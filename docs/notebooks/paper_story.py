@@ -80,7 +80,7 @@ for role, filler in (("agent", "woman"), ("agent", "pizza"), ("patient", "pizza"
 # to the posterior, which is not: the size of the effect depends on when the sampler is stopped.
 
 # %%
-steps = (0, 1, 2, 4, 8, 12, 17, 25, 40, 60)
+steps = (0, 1, 3, 8, 17)
 path = [ask("during dinner, the pizza eats the woman", step=step) for step in steps]
 doubt = [answer.belief(-1, "agent", "pizza") for answer in path]
 

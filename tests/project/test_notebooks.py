@@ -15,7 +15,7 @@ NOTEBOOKS = Path(__file__).resolve().parents[2] / "docs" / "notebooks"
     ("name", "cells", "printed"),
     [
         pytest.param("paper_story", 20, "the pizza", marks=pytest.mark.slow),
-        pytest.param("own_world", 10, "mouse as agent", marks=pytest.mark.slow),
+        pytest.param("own_world", 10, "Reads: the ", marks=pytest.mark.slow),
         pytest.param("talk", 14, "by hand 0.477", marks=pytest.mark.slow),
     ],
 )

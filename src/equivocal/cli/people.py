@@ -96,7 +96,8 @@ def _show_readings(readings: "pd.DataFrame", people: "pd.DataFrame") -> None:
     """Print non-literal readings by construction and plausibility."""
     own = readings[(readings["measure"] == "not literal") & (readings["construction"] != "any")]
     keys = ["construction", "plausibility"]
-    known = people[people["deviance"].notna()].drop_duplicates(keys).set_index(keys)["value"]
+    same = people[(people["measure"] == "not literal") & people["deviance"].notna()]
+    known = same.drop_duplicates(keys).set_index(keys)["value"]
     names = list(dict.fromkeys(own["comprehender"]))
     rows = []
     for key, part in own.groupby(keys, sort=False):
@@ -104,7 +105,7 @@ def _show_readings(readings: "pd.DataFrame", people: "pd.DataFrame") -> None:
         human = _format(known.get(key, float("nan")))
         values = [_format(found.get(name, float("nan"))) for name in names]
         rows.append([*map(str, key), human, *values])
-    title = "not literal (of unlikely passives: people's readings the other way round)"
+    title = "share of readings that are not literal"
     show_rows([*keys, "people", *names], rows, left=2, box=box.SIMPLE, title=title)
 
 
