@@ -63,20 +63,11 @@ def _draw_numbers(axes: Axes, own: pd.DataFrame, label: str, limits: tuple[Any, 
         names = [f"{r['plausibility']}\n{r['construction']}" for _, r in rows.iterrows()]
     place = {tuple(row[key] for key in keys): n for n, row in rows.iterrows()}
     for number, (name, group) in enumerate(own.groupby("comprehender", sort=False)):
-        colour, marker = LOOKS[str(name)]
         found = group[group["found"].notna()]
         y = np.array([place[tuple(row[key] for key in keys)] for _, row in found.iterrows()])
         y = y + 0.22 * (number / 5 - 0.5)
-        span = [found["found"] - found["found_low"], found["found_high"] - found["found"]]
-        bars = np.nan_to_num(np.maximum(np.array(span, float), 0))
-        look: dict[str, Any] = {
-            "color": colour,
-            "marker": marker,
-            "ms": 5,
-            "ls": "none",
-            "elinewidth": 0.8,
-        }
-        axes.errorbar(found["found"], y, xerr=bars, **look)
+        bars = _find_bars(found["found"], found["found_low"], found["found_high"])
+        axes.errorbar(found["found"], y, xerr=bars, **_choose_look(str(name)))
     at = np.arange(len(rows))
     axes.plot(rows["value"], at, **PEOPLE)
     known = rows["low"].notna()
@@ -100,24 +91,26 @@ def _draw_single_answers(axes: Axes, people: pd.DataFrame, areas: pd.DataFrame) 
             axes.plot(each["drawn"], place + 0.22 * (number / 5 - 0.5), **look)
 
 
+def _choose_look(comprehender: str) -> dict[str, Any]:
+    colour, marker = LOOKS[comprehender]
+    return {"color": colour, "marker": marker, "ms": 5, "ls": "none", "elinewidth": 0.8}
+
+
+def _find_bars(value: pd.Series, low: pd.Series, high: pd.Series) -> np.ndarray:
+    """Return how far an interval reaches below and above, (2, rows); 0 where there is none."""
+    reach = np.maximum(np.array([value - low, high - value], float), 0)
+    return np.asarray(np.nan_to_num(reach))
+
+
 def _draw_constructions(axes: Axes, people: pd.DataFrame, readings: pd.DataFrame) -> None:
     """Draw how often unlikely sentences are read the other way round, by construction."""
     own = readings[(readings["plausibility"] == "unlikely") & (readings["measure"] == "reversed")]
     own = own[own["construction"] != "any"]
     names = list(dict.fromkeys(own["construction"]))
     for number, (name, group) in enumerate(own.groupby("comprehender", sort=False)):
-        colour, marker = LOOKS[str(name)]
         x = np.array([names.index(each) for each in group["construction"]]) + 0.1 * (number - 2.5)
-        span = [group["value"] - group["low"], group["high"] - group["value"]]
-        bars = np.nan_to_num(np.maximum(np.array(span, float), 0))
-        look: dict[str, Any] = {
-            "color": colour,
-            "marker": marker,
-            "ms": 5,
-            "ls": "none",
-            "elinewidth": 0.8,
-        }
-        axes.errorbar(x, group["value"], yerr=bars, **look)
+        bars = _find_bars(group["value"], group["low"], group["high"])
+        axes.errorbar(x, group["value"], yerr=bars, **_choose_look(str(name)))
     human = people[people["measure"] == "reversed"].drop_duplicates("construction")
     human = human[human["construction"].isin(names)]
     axes.plot([names.index(each) for each in human["construction"]], human["value"], **PEOPLE)

@@ -16,27 +16,26 @@ will be reused wrongly.
 
 import gzip
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
-from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import xarray as xr
 
-from equivocal.errors import UserError, check_known, join_names
+from equivocal.errors import UserError, join_names
 from equivocal.gestalt import Run
 from equivocal.inference import LastLayer, collect_last_layer, infer_posterior
 from equivocal.progress import Advance
 from equivocal.sampling import Posterior
-from equivocal.sampling.front import check_method
 from equivocal.store import read_table, read_text
 from equivocal.store.files import ensure_writable, write_atomically, write_text_atomically
 from equivocal.store.runs import locate_network
 from equivocal.store.store import Store, hash_code, hash_content, hash_files
 from equivocal.study import activations
+from equivocal.study.checks import check_nuts, check_questions, check_samplers
 from equivocal.study.claims import find_impossible_numbers, judge_claims
 from equivocal.study.comparisons import compare_with_exact, compare_with_nuts, trace_effect
 from equivocal.study.settings import StudySettings, load_study
@@ -345,43 +344,6 @@ def prepare(settings: StudySettings, folder: Path) -> Study:
 
     study.store.make("prepare", hash_content(study.settings.to_dict(), text), write)
     return study
-
-
-def check_samplers(settings: StudySettings) -> None:
-    """Refuse samplers that `sample_posterior` would refuse, before networks are trained."""
-    for name, sampler in settings.inference.samplers.items():
-        try:
-            check_method(sampler.method, sampler.options)
-        except UserError as error:
-            raise UserError(f"[inference.samplers.{name}]: {error}") from error
-
-
-def check_nuts(settings: StudySettings) -> None:
-    """Refuse a study that wants NUTS where it is not installed, not only after hours of work."""
-    if settings.nuts.networks and find_spec("numpyro") is None:
-        raise UserError(
-            "the study compares its posteriors with NUTS, which needs NumPyro: pip install "
-            "'equivocal[nuts]', or leave it out with --set nuts.networks=0."
-        )
-
-
-def check_questions(world: World, stimuli: Stimuli, settings: StudySettings) -> None:
-    """Refuse a study in which roles are unknown, what is tracked is not asked, and the like."""
-    asked = settings.stimuli
-    named: tuple[tuple[str, Iterable[str], str, Sequence[str]], ...] = (
-        ("probes", asked.probes, "role", world.roles),
-        ("non_relevant", asked.non_relevant, "unit", world.units),
-        ("shown", [asked.shown] if asked.shown else [], "item", stimuli.items),
-    )
-    for setting, names, kind, known in named:
-        for name in names:
-            check_known(name, known, kind, f"stimuli.{setting}: ")
-    tracked = dict.fromkeys(role for row in stimuli.rows.values() for role in row.tracked)
-    if missing := [role for role in tracked if role not in asked.probes]:
-        raise UserError(
-            f"the stimuli track {join_names(missing)}, so stimuli.probes must contain it; add "
-            "it there."
-        )
 
 
 def open_study(folder: Path) -> Study:

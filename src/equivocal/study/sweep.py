@@ -16,9 +16,10 @@ from typing import Any
 import pandas as pd
 
 from equivocal.store.store import hash_content
+from equivocal.study.checks import check_nuts, check_questions, check_samplers
 from equivocal.study.claims import COLUMNS
 from equivocal.study.settings import StudySettings
-from equivocal.study.stages import check_nuts, check_questions, check_samplers, prepare
+from equivocal.study.stages import prepare
 from equivocal.study.stimuli import load_stimuli
 from equivocal.study.tasks import Parcel, Task, make_scratch_folder
 from equivocal.world import World
