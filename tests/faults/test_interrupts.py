@@ -11,12 +11,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
 import pytest
 
 from equivocal.store.files import ensure_writable, write_text_atomically
+from equivocal.store.locks import hold_folder
 from tests.cli.test_cli import COMMAND
 from tests.faults.conftest import ENVIRONMENT, Tiny, names, results
 
@@ -58,42 +60,64 @@ def test_a_command_that_does_not_resume_says_that_nothing_is_left(
     assert not (tmp_path / "out").exists() or not names(tmp_path / "out")
 
 
+def interrupted_at(step: int, call: Callable[[], None]) -> bool:
+    """Whether a call was still running, and so was interrupted, at one of its steps.
+
+    A signal is raised where Python next looks for one, so at each of these in turn: whenever a line
+    begins, or a call comes back, in our code or in a library's that it calls.
+    """
+    left = step
+
+    def trace(frame: FrameType, event: str, arg: object) -> object:
+        nonlocal left
+        # Python looks for no signal as a generator yields: its `finally` would be lost
+        left -= event != "return" or not frame.f_code.co_flags & inspect.CO_GENERATOR
+        if left == 0:
+            raise KeyboardInterrupt
+        return trace
+
+    sys.settrace(trace)
+    try:
+        call()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(None)
+    return False
+
+
 # A file that was being opened or closed is closed when Python forgets it, with a warning.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_an_interrupt_at_any_step_of_writing_leaves_nothing_half_written(tmp_path: Path) -> None:
-    # A signal is raised where Python next looks for one, so at each of these in turn: whenever a
-    # line begins, or a call comes back, in our code or in a library's that it calls.
     path = tmp_path / "out" / "told.txt"
 
-    def interrupted(step: int) -> bool:
-        left = step
-
-        def trace(frame: FrameType, event: str, arg: object) -> object:
-            nonlocal left
-            # Python looks for no signal as a generator yields: its `finally` would be lost
-            left -= event != "return" or not frame.f_code.co_flags & inspect.CO_GENERATOR
-            if left == 0:
-                raise KeyboardInterrupt
-            return trace
-
-        sys.settrace(trace)
-        try:
-            ensure_writable(path.parent)
-            write_text_atomically(path, "all of it")
-        except KeyboardInterrupt:
-            return True
-        finally:
-            sys.settrace(None)
-        return False
+    def write() -> None:
+        ensure_writable(path.parent)
+        write_text_atomically(path, "all of it")
 
     step = 1
-    while interrupted(step):
+    while interrupted_at(step, write):
         assert not path.parent.exists() or names(path.parent) <= {"told.txt"}, step
         assert not path.exists() or path.read_text() == "all of it"
         shutil.rmtree(path.parent, ignore_errors=True)
         step += 1
     assert step > 100
     assert names(path.parent) == {"told.txt"}
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interrupt_at_any_step_of_locking_leaves_no_lock(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+
+    def hold() -> None:
+        with hold_folder(folder):
+            pass
+
+    step = 1
+    while interrupted_at(step, hold):
+        assert not folder.exists() or not names(folder), step
+        step += 1
+    assert step > 100
 
 
 def test_a_plain_kill_is_as_clean(tiny: Tiny) -> None:

@@ -50,20 +50,37 @@ def hold_folder(folder: Path, *, wait: bool = False) -> Iterator[None]:
     files.ensure_writable(folder)
     lock = FileLock(folder / LOCK)
     try:
-        _acquire(lock, folder, wait=wait)
-        files.remove_orphans(folder)
-        files.write_text_atomically(
-            folder / HOLDER, json.dumps(_describe_process(), indent=1) + "\n"
-        )
-        yield
-    finally:
-        # While the lock is held: whoever has opened the file but not locked it yet finds it
-        # unlinked, and starts over with a new one. Windows refuses, and the lock removes it there.
-        if lock.is_locked:
-            for name in (HOLDER, LOCK):
-                with suppress(OSError):
-                    (folder / name).unlink(missing_ok=True)
-            lock.release()
+        try:
+            _acquire(lock, folder, wait=wait)
+            files.remove_orphans(folder)
+            files.write_text_atomically(
+                folder / HOLDER, json.dumps(_describe_process(), indent=1) + "\n"
+            )
+            yield
+        finally:
+            _release(lock, folder)
+    except KeyboardInterrupt:  # it may have come while the folder was being released
+        _release(lock, folder)
+        raise
+
+
+def _release(lock: FileLock, folder: Path) -> None:
+    """Remove the two files and give the folder free, unless another run holds it.
+
+    The files go while the lock is held: whoever has opened one but not locked it yet finds it
+    unlinked, and starts over with a new one. Windows refuses, and the lock removes it there.
+    """
+    if not lock.is_locked:
+        # Ctrl-C while the lock was being taken, or here: its file may be there
+        lock = FileLock(folder / LOCK)
+        with suppress(Timeout, OSError):
+            if folder.is_dir():
+                lock.acquire(timeout=0)
+    if lock.is_locked:
+        for name in (HOLDER, LOCK):
+            with suppress(OSError):
+                (folder / name).unlink(missing_ok=True)
+        lock.release()
 
 
 def _acquire(lock: FileLock, folder: Path, *, wait: bool) -> None:
