@@ -4,7 +4,7 @@
     python -m benchmarks.reproduction --quick    does it still work? two minutes
     python -m benchmarks.reproduction --out runs/paper    keep what was made, in a new folder
 
-Goals: at most 3 times the time of training, and less than 4 GB. All is made anew, in a folder
+Goals: at most 5 times the time of training, and less than 3 GB. All is made anew, in a folder
 that is removed afterwards unless it is named. Run it on a machine that does nothing else. Writes
 `benchmarks/results/reproduction.json` (`--quick`: `quick/reproduction.json`).
 """
@@ -24,7 +24,7 @@ import typer
 from benchmarks.machine import RESULTS, machine_facts
 from equivocal.store.files import write_text_atomically
 
-MOST_TIMES_TRAINING, MOST_BYTES = 3.0, 4e9
+MOST_TIMES_TRAINING, MOST_BYTES = 5.0, 3e9
 
 
 def main(
