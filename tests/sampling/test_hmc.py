@@ -76,15 +76,22 @@ def test_nuts_agrees_on_features_of_a_trained_network(small_run: Run) -> None:
 
 
 @pytest.mark.slow
-def test_chunks_and_company_do_not_matter(exact: Posterior) -> None:
-    """Fewer outputs at a time or in all: the same draws, as far as the flow has converged."""
-    x, t = small(num_outputs=16)
-    options = {"method": "hmc", "num_particles": 80, "num_steps": 10, "dtype": "float64"}
-    plain, again, chunked = (
-        sample_posterior(x, t, memory_budget=b, **options) for b in (None, None, 150_000)
+def test_the_memory_budget_does_not_change_the_draws() -> None:
+    """Bit for bit where 16 outputs are in flight, and to round-off where fewer have room."""
+    x, t = small(num_rows=1500, num_outputs=20)
+    options = {"method": "hmc", "num_particles": 80, "num_steps": 10}
+    plain, again, less, *few = (
+        sample_posterior(x, t, memory_budget=b, **options)
+        for b in (None, None, 2_000_000, 700_000, 400_000)
     )
     np.testing.assert_array_equal(again.particles, plain.particles)
-    np.testing.assert_allclose(chunked.particles, plain.particles, atol=1e-4)
+    np.testing.assert_array_equal(less.particles, plain.particles)
+    for chunked in few:
+        np.testing.assert_allclose(chunked.particles, plain.particles, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_outputs_beside_it_do_not_change_an_output(exact: Posterior) -> None:
     x, t = small()
     first = sample_posterior(x, t[:, :1], method="hmc", num_particles=8000)
     np.testing.assert_allclose(first.particles[0], exact.particles[0], atol=1e-4)
@@ -124,7 +131,7 @@ def test_rows_in_a_file_give_the_same_draws() -> None:
     options = {"method": "hmc", "num_particles": 80, "num_steps": 10, "dtype": "float64"}
     memory = sample_posterior(x, t, **options)
     streamed = sample_posterior(Stored(x), t, memory_budget=60_000, **options)
-    np.testing.assert_allclose(streamed.particles, memory.particles, atol=1e-4)
+    np.testing.assert_allclose(streamed.particles, memory.particles, atol=1e-12)
 
 
 def test_what_has_not_converged_is_named() -> None:
@@ -219,7 +226,8 @@ def test_refine_samples_exactly_where_a_gaussian_is_not_enough(refined: Posterio
     for part in ("1 of 2 outputs", "not enough", "sampled exactly"):
         assert part in refined.info.message
     alone = sample_posterior(DOSES, DIED, **SKEWED, method="hmc", num_particles=1600)
-    np.testing.assert_allclose(refined.particles[0], alone.particles[0], rtol=1e-9)
+    # about the same Gaussian, as far as it has converged
+    np.testing.assert_allclose(refined.particles[0], alone.particles[0], atol=1e-5)
     np.testing.assert_allclose(refined.covariance[0], alone.covariance[0])
     second = sample_posterior(DOSES, [2, 3, 2, 3], **SKEWED)
     np.testing.assert_allclose(refined.mean[1], second.mean[0], rtol=1e-6)

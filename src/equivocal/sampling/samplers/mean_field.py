@@ -78,6 +78,7 @@ def run_gaussian(
     settings: RunSettings,
     *,
     start: tuple[np.ndarray, np.ndarray] | None = None,
+    shared_products: bool = True,
     many_rows: int = MANY_ROWS,
     share: int = SHARE,
 ) -> Outcome:
@@ -86,8 +87,8 @@ def run_gaussian(
     It begins at `start`, means (K, D) and factors (K, D, D) of the weights, as a run with another
     prior found them. Without one it begins at the prior; from `many_rows` on with about every
     `share`-th row: the steps that find the way are then cheap, and all rows are needed only for the
-    last few. Products are shared by all outputs (`engine.squares`) where these fit into memory,
-    unless a number of steps is given.
+    last few. With `shared_products` all outputs share theirs (`engine.squares`) where these fit
+    into memory, unless a number of steps is given; a memory budget then changes round-off.
     """
     free = settings.num_steps is None
     found = None
@@ -100,7 +101,7 @@ def run_gaussian(
         rough = run_gaussian(few, rule, roughly)
         assert rough.factor is not None, "a flow gives a factor"
         found = rough.mean, rough.factor
-    shareable = free and not rule.joint and settings.precision is Precision.FULL
+    shareable = shared_products and free and not rule.joint and settings.precision is Precision.FULL
     plan = _plan_flow(problem, settings, share=shareable)
     run = _run_shared if plan.shared else _run_plain
     outcome = run(problem, rule, settings, plan, found)
