@@ -41,11 +41,12 @@ def main(
         subprocess.run([*command, *["--quick"] * quick], check=True)
         seconds = perf_counter() - began
         training = tomllib.loads((out / "run.toml").read_text(encoding="utf-8"))["seconds"]
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    peak *= 1 if sys.platform == "darwin" else 1024
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    peak = used.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     result = {
         "quick": quick,
         "seconds": seconds,
+        "processor_seconds": used.ru_utime + used.ru_stime,
         "seconds_training": training,
         "times_training": seconds / training,
         "goal_times_training": MOST_TIMES_TRAINING,
