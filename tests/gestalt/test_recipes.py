@@ -42,7 +42,7 @@ def start_network(world: World, settings: TrainingSettings) -> SentenceGestalt:
 
 
 def list_sentences(corpus: Corpus) -> list[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
-    """Of each row: tokens heard, patterns of the probes, patterns of the answers."""
+    """Return for each row: tokens heard, patterns of the probes, patterns of the answers."""
     world, rows = corpus.world, corpus.derivations
     tokens = list_constituents(rows, world.grammar)
     sentences = []

@@ -103,7 +103,7 @@ def test_two_suites_of_one_name_are_refused(chase_file: Path, tmp_path: Path) ->
 
 
 def settings(chase: Suite, **changes: object) -> dict:
-    """Of a quick run with two measures."""
+    """The settings of a quick run with two measures."""
     measures = ["semantic_update", "bayesian_surprise"]
     made = describe_suites([chase], measures, "trained", TRAINING, by_role=False)
     return made | changes

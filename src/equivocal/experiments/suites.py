@@ -147,15 +147,15 @@ def run_suites(
         How they are trained; see `equivocal.gestalt.settings`. Networks that were trained into
         OUT/networks/WORLD with these settings are used.
     measures : sequence of str
-        Of paradigms: names in `equivocal.study.word_measures.MEASURES`, or "all"; without them,
+        For paradigms: names in `equivocal.study.word_measures.MEASURES`, or "all"; without them,
         what each suite says.
     beliefs : {"trained", "posterior"}
-        Of paradigms: whether beliefs are those of the trained last layer or of particles of its
+        For paradigms: whether beliefs are those of the trained last layer or of particles of its
         posterior.
     by_role : bool
-        Of paradigms: whether the Bayesian surprise is also measured about each role.
+        For paradigms: whether the Bayesian surprise is also measured about each role.
     curve_networks : int, optional
-        Of constructions: how many networks the curves are computed from, which take several
+        For constructions: how many networks the curves are computed from, which take several
         posteriors each; all by default.
 
     Returns

@@ -75,7 +75,7 @@ def tabulate_readings(
     beliefs : mapping of str to ndarray of shape (participants, questions, 3)
         By comprehender: probabilities of `READINGS`; NaN where there is no belief.
     seed : int
-        Of the bootstrap.
+        The seed of the bootstrap.
 
     Returns
     -------
@@ -157,7 +157,7 @@ def compare_with_people(
     people : DataFrame
         As `load_people` returns it.
     readings, areas : DataFrame
-        Of this module.
+        As `tabulate_readings` and `tabulate_areas` return them.
     listed : DataFrame
         As `adapt_to_list` returns it; only the ideal comprehender learns from a list.
 

@@ -171,7 +171,7 @@ def summarise_effect(table: pd.DataFrame, role: str) -> dict[str, float]:
     table : DataFrame
         As `run_multiverse` returns it.
     role : str
-        Whose effect is looked at.
+        The role whose effect is looked at.
 
     Returns
     -------

@@ -185,7 +185,7 @@ def compute_exact_beliefs(construction: Construction) -> tuple[tuple[float, floa
     Parameters
     ----------
     construction : Construction
-        Whose world gives the probabilities.
+        The construction whose world gives the probabilities.
 
     Returns
     -------

@@ -101,7 +101,7 @@ def test_records_of_other_constructions_stay_where_they_can_be_read(
 
 
 def made_up_readings() -> pd.DataFrame:
-    """Of two networks that believe the same of everything."""
+    """Readings of two networks that believe the same of everything."""
     numbers = [*READINGS, "belief", "rival_belief", "exact", "rival_exact"]
     kinds = (("trained", 0.0), ("posterior", 1.0))
     return pd.DataFrame(
