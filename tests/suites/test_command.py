@@ -17,7 +17,8 @@ import tomli_w
 
 from equivocal.cli.suites import run
 from equivocal.errors import UserError
-from equivocal.experiments.suites import COMPARED, SuitesResult, describe_suites, run_suites
+from equivocal.experiments.suite_settings import describe_suites
+from equivocal.experiments.suites import COMPARED, SuitesResult, run_suites
 from equivocal.gestalt import TrainingSettings
 from equivocal.report.suite_figures import draw_overview, draw_suite
 from equivocal.store.overwrite import announce_overwrite
