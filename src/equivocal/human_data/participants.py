@@ -218,7 +218,8 @@ def _find_layers(
     layer = collect_last_layer(who.run, network, ROWS)
     rows = layer.select([who.run.world.units.index(unit) for unit in units])
     sampler = SAMPLER.model_copy(update={"num_particles": max(size, SAMPLER.num_particles)})
-    posterior = infer_posterior(rows, sampler, chosen[1], who.run.settings.seed + seed + index)
+    first = who.run.settings.seed + seed
+    posterior = infer_posterior(rows, sampler, chosen[1], first + index, diagnose=False)
     return units, take_particles(posterior, size, seed + index)
 
 
