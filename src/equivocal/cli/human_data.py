@@ -198,7 +198,8 @@ def simulate(
     truth |= {"item_sd": item_sd, "slope_sd": slope_sd, "noise_sd": noise_sd}
     if source is not None:
         changed = {name: value != getattr(Experiment, name) for name, value in truth.items()}
-        idle = {"items": items, "measures": measures, "measure": measure, "where": where}
+        idle: dict[str, Any] = {"items": items, "measures": measures, "measure": measure}
+        idle["where"] = where
         idle |= {"power": power, "runs": runs, "slopes": slopes, "positions": positions}
         _refuse_beside("--from", idle | changed)
         who = _parse_single(participants, "participants")

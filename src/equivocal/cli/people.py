@@ -125,7 +125,7 @@ def _show_readings(readings: "pd.DataFrame", people: "pd.DataFrame") -> None:
     own = readings[(readings["measure"] == "not literal") & (readings["construction"] != "any")]
     keys = ["construction", "plausibility"]
     same = people[(people["measure"] == "not literal") & people["deviance"].notna()]
-    known = same.drop_duplicates(keys).set_index(keys)["value"]
+    known = same.drop_duplicates(keys).set_index(keys)["value"].to_dict()
     names = list(dict.fromkeys(own["comprehender"]))
     rows = []
     for key, part in own.groupby(keys, sort=False):

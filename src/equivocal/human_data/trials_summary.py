@@ -70,14 +70,14 @@ def describe_simulation(
 
 def describe_power(table: pd.DataFrame, beta: float) -> str:
     """Say how often the effect is detected, and which experiment is the smallest that will do."""
-    enough = table[table["power"] >= WANTED]
-    size = enough["participants"] * enough["items"]
-    chosen = table.iloc[-1] if enough.empty else enough.loc[size.idxmin()]
+    rows = table.to_dict("records")
+    enough = [row for row in rows if row["power"] >= WANTED]
+    chosen = min(enough, key=lambda row: row["participants"] * row["items"], default=rows[-1])
     share, low, high = (f"{100 * chosen[name]:.0f}" for name in ("power", "low", "high"))
     text = (
-        f"{chosen['participants']:.0f} participants and {chosen['items']:.0f} items detect an "
+        f"{chosen['participants']} participants and {chosen['items']} items detect an "
         f"effect of {beta:g} per unit in {share} % of experiments (95 % {low} to {high} %)"
     )
-    if enough.empty:
+    if not enough:
         return f"None of these experiments reaches a power of {100 * WANTED:.0f} %: {text}."
     return f"{text}: the smallest of these experiments with a power of {100 * WANTED:.0f} %."
