@@ -61,7 +61,7 @@ BATCH, CURVATURE = (
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """Of the problem, and of the measurement."""
+    """Sizes of the problem, and how it is measured."""
 
     K: int = 176
     N: int = 10_000
@@ -81,7 +81,7 @@ SMALL = Sizes(K=3, N=300, D=11, J=16, square=128, block_rows=(128, 300), repeats
 
 
 def median_seconds(work: Callable[[], Any], repeats: int) -> float:
-    """Of `repeats` calls that wait for their result, after one that compiles."""
+    """Return the median seconds of calls that wait for their result, after one that compiles."""
 
     def once() -> float:
         began = perf_counter()

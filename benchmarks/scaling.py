@@ -90,7 +90,7 @@ def child_streamed(folder: str, how: str) -> Numbers:
 
 
 def _peak_bytes() -> int:
-    """Of this process alone: `ru_maxrss` would begin with what its parent once had."""
+    """Return the memory of this process alone: `ru_maxrss` would begin with its parent's."""
     status = Path("/proc/self/status").read_text(encoding="ascii")
     return int(status.split("VmHWM:")[1].split()[0]) * 1024
 

@@ -156,7 +156,7 @@ def fit_recipe(
 ) -> tuple[ReferenceNetwork, list[float]]:
     """Train one network by Adam on mean cross-entropy; return it at its best epoch, and the losses.
 
-    Of the settings, recipe `paper`, all are used; initial weights are PyTorch's own, and so is the
+    All settings of the recipe `paper` are used; initial weights are PyTorch's own, and so is the
     order of sentences.
     """
     torch.manual_seed(seed)

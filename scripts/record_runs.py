@@ -38,7 +38,7 @@ def record_runs(folders: list[Path], match: Path | None = None, target: Path = T
     Parameters
     ----------
     folders : list of Path
-        Of finished studies with claims.
+        The folders of finished studies with claims.
     match : Path, optional
         The folder of a finished `equivocal multiverse --match`.
     target : Path

@@ -26,7 +26,7 @@ def machine_facts() -> dict[str, Any]:
 
 
 def _load_average() -> list[float]:
-    """Of the last 1, 5 and 15 minutes; empty where the system does not say."""
+    """Return the load of the last 1, 5 and 15 minutes; empty where the system does not say."""
     return [round(load, 2) for load in os.getloadavg()] if hasattr(os, "getloadavg") else []
 
 

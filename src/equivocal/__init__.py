@@ -12,6 +12,8 @@ A new public name is added to `_HOME` and to the imports for type checkers.
 
 from typing import TYPE_CHECKING, Any
 
+from equivocal.lazy import import_name
+
 if TYPE_CHECKING:
     from equivocal.asking import ask
     from equivocal.errors import UserError
@@ -52,13 +54,4 @@ def __getattr__(name: str) -> Any:
         from importlib import metadata
 
         return metadata.version("equivocal")
-    if name not in _HOME:
-        raise AttributeError(f"module 'equivocal' has no attribute {name!r}")
-    from importlib import import_module
-
-    try:
-        return getattr(import_module(f"equivocal.{_HOME[name]}"), name)
-    except ModuleNotFoundError as error:
-        from equivocal.errors import explain_missing
-
-        raise ImportError(explain_missing(f"equivocal.{name}", error)) from error
+    return import_name(__name__, _HOME, name)

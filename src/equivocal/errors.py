@@ -101,7 +101,7 @@ def explain_validation(error: "ValidationError", model: "type[BaseModel]", what:
     error : ValidationError
         As raised by `model`.
     model : type of BaseModel
-        Whose fields are the names that are known.
+        The model whose fields are the names that are known.
     what : str
         What a field is called in the message: "setting", "key", …
 

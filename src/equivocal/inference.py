@@ -154,6 +154,8 @@ def infer_posterior(
     prior_variance: float,
     seed: int,
     observe: Observer | None = None,
+    *,
+    diagnose: bool = True,
 ) -> Posterior:
     """Sample the posterior of all units of a layer, with the prior N(θ^MLE, v I).
 
@@ -169,6 +171,9 @@ def infer_posterior(
         The same seed gives the same posterior.
     observe : callable, optional
         Called with a `Snapshot` after every step, for methods that carry particles.
+    diagnose : bool
+        Whether to judge if a Gaussian describes the posterior well, which may take longer than
+        the posterior itself; leave it out where nobody reads the verdict.
     """
     return sample_posterior(
         layer.features,
@@ -183,6 +188,7 @@ def infer_posterior(
         tolerance=sampler.tolerance,
         seed=seed,
         observe=observe,
+        diagnose=diagnose,
         report=lambda done, total: report_part(done, total, "sampling"),
         **sampler.options,
     )

@@ -37,10 +37,22 @@ def announce(text: str) -> None:
 
 
 @contextmanager
-def progress(what: str) -> Iterator[Advance]:
-    """Yield a function that reports progress."""
-    step = 0, 1, ""
-    with (_draw_bar if err.is_terminal else _print_lines)(f"{what}: starting") as show:
+def progress(
+    what: str, *, quiet: float = QUIET_SECONDS, pause: float = SECONDS_AT_FIRST
+) -> Iterator[Advance]:
+    """Yield a function that reports progress.
+
+    Parameters
+    ----------
+    what : str
+        What is done.
+    quiet : float
+        Without a terminal: steps that end within so many seconds print nothing.
+    pause : float
+        Without a terminal: seconds between lines in the first minutes.
+    """
+    step, text = (0, 1, ""), f"{what}: starting"
+    with _draw_bar(text) if err.is_terminal else _print_lines(text, quiet, pause) as show:
 
         def advance(done: int, total: int, state: str) -> None:
             nonlocal step
@@ -65,9 +77,11 @@ def report_part(part: int, parts: int, name: str) -> None:
     _report.get()(part, parts, name)
 
 
-def run_in_stages(what: str, stages: Mapping[str, Callable[[], object]]) -> None:
-    """Run the stages one after the other and report progress."""
-    with progress(what) as advance:
+def run_in_stages(
+    what: str, stages: Mapping[str, Callable[[], object]], *, quiet: float = QUIET_SECONDS
+) -> None:
+    """Run the stages one after the other and report progress, once it takes long."""
+    with progress(what, quiet=quiet) as advance:
         for done, (name, work) in enumerate(stages.items(), start=1):
             work()
             advance(done, len(stages), name)
@@ -91,13 +105,13 @@ def _draw_bar(text: str) -> Iterator[Show]:
 
 
 @contextmanager
-def _print_lines(latest: str) -> Iterator[Show]:
+def _print_lines(latest: str, quiet: float, at_first: float) -> Iterator[Show]:
     """Print a line at the first and last step, and every few seconds, whether steps end or not."""
     began, last = monotonic(), 0.0
     first, ended = (float("inf"), 0.0), Event()
 
     def get_pause(now: float) -> float:
-        return SECONDS_AT_FIRST if now - began < FIRST_SECONDS else SECONDS_BETWEEN_LINES
+        return at_first if now - began < FIRST_SECONDS else SECONDS_BETWEEN_LINES
 
     def show(done: float, total: int, text: str) -> None:
         nonlocal first, last, latest
@@ -108,7 +122,7 @@ def _print_lines(latest: str) -> Iterator[Show]:
             pace = (now - first[1]) / (done - first[0])
             latest = f"{text}, about {pace * (total - done):.0f} s left"
         due = done in (1, total) or now - last >= get_pause(now)
-        if due and now - began >= QUIET_SECONDS:
+        if due and now - began >= quiet:
             last = now
             err.print(latest, soft_wrap=True)
 

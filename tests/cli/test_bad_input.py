@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.cli.test_cli import fails
+from tests.cli.commands import fails
 from tests.world.test_noise import EXCHANGE, TINY
 
 

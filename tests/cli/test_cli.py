@@ -1,16 +1,13 @@
-"""The command line as a newcomer meets it: real processes, real files."""
+"""The command line as a newcomer meets it: real commands, real files."""
 
 import contextlib
 import csv
-import io
 import os
 import pty
 import re
 import signal
 import subprocess
-import sys
 import time
-import warnings
 from itertools import pairwise
 from pathlib import Path
 
@@ -18,11 +15,10 @@ import pytest
 from rich.table import Table
 
 import equivocal
-from equivocal.cli import app as cli
 from equivocal.cli.console import show_table
 from equivocal.gestalt import Network
+from tests.cli.commands import COMMAND, fails, run, run_process
 
-COMMAND = [sys.executable, "-m", "equivocal"]
 TRAIN = ["train", "--world", "garden.toml"]
 QUICK = ["--networks", "1", "--sentences", "200", "--epochs", "2"]
 
@@ -31,46 +27,8 @@ QUICK = ["--networks", "1", "--sentences", "200", "--epochs", "2"]
 UNCACHED = {"JAX_ENABLE_COMPILATION_CACHE": "false", "JAX_DISABLE_MOST_OPTIMIZATIONS": "false"}
 
 
-def run(
-    *arguments: object, cwd: Path | None = None, **variables: str
-) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"COLUMNS": "160", "NO_COLOR": "1", "JAX_PLATFORMS": "cpu"}
-    environment |= variables
-    return subprocess.run(
-        [*COMMAND, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        env=environment,
-        timeout=300,
-        check=False,
-    )
-
-
-def fails(*arguments: object, cwd: Path | None = None) -> str:
-    """The one sentence that a user's mistake gets, from the command line in this process.
-
-    A process of its own takes seconds to start and says the same:
-    `test_a_mistake_ends_a_process_with_exit_code_2`.
-    """
-    given = [COMMAND[-1], *map(str, arguments)]
-    with (
-        contextlib.chdir(cwd or "."),
-        contextlib.redirect_stdout(io.StringIO()) as printed,
-        contextlib.redirect_stderr(io.StringIO()) as complained,
-        pytest.MonkeyPatch.context() as patch,
-    ):
-        patch.setattr(sys, "argv", given)
-        patch.setattr(warnings, "showwarning", warnings.showwarning)  # put back what `run` changes
-        patch.setenv("COLUMNS", "160")
-        assert cli.run() == 2, complained.getvalue()
-    assert complained.getvalue().startswith("error: ")
-    assert not printed.getvalue()
-    return complained.getvalue().removeprefix("error: ").strip()
-
-
 def test_a_mistake_ends_a_process_with_exit_code_2() -> None:
-    result = run("world", "show", "papper")
+    result = run_process("world", "show", "papper")
     assert result.returncode == 2
     assert result.stdout == ""
     assert result.stderr.startswith("error: ")
@@ -177,7 +135,7 @@ def test_train_protects_another_run(trained: Path) -> None:
 
 @pytest.mark.slow
 def test_progress_is_plain_lines_when_not_a_terminal(trained: Path) -> None:
-    result = run(*TRAIN, *QUICK, "--seed", 1, "--out", "b", cwd=trained, **UNCACHED)
+    result = run_process(*TRAIN, *QUICK, "--seed", 1, "--out", "b", cwd=trained, **UNCACHED)
     lines = [
         line for line in result.stderr.splitlines() if "so far" not in line
     ]  # while it compiles

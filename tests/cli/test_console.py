@@ -11,12 +11,9 @@ from equivocal.inference import LastLayer, SamplerSettings, infer_posterior
 from equivocal.progress import progress, report_part, run_in_stages
 
 
-def test_long_work_reports_each_stage(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_long_work_reports_each_stage(capsys: pytest.CaptureFixture[str]) -> None:
     stages = {"sentences": lambda: None, "questions": lambda: None}
-    monkeypatch.setattr("equivocal.progress.QUIET_SECONDS", 0.0)
-    run_in_stages("enumerating the world", stages)
+    run_in_stages("enumerating the world", stages, quiet=0.0)
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "enumerating the world: 1/2, sentences"
     assert lines[-1] == "enumerating the world: 2/2, questions"
@@ -28,13 +25,10 @@ def test_quick_work_reports_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == ""
 
 
-def test_a_long_step_prints_lines_until_it_ends(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_long_step_prints_lines_until_it_ends(capsys: pytest.CaptureFixture[str]) -> None:
     """Nobody reports anything meanwhile, as in a program that compiles."""
-    monkeypatch.setattr("equivocal.progress.SECONDS_AT_FIRST", 0.2)
     threads = threading.active_count()
-    with progress("compiling"):
+    with progress("compiling", pause=0.2):
         time.sleep(1.5)
     assert threading.active_count() == threads
     lines = capsys.readouterr().err.splitlines()
@@ -44,27 +38,20 @@ def test_a_long_step_prints_lines_until_it_ends(
     assert capsys.readouterr().err == ""
 
 
-def test_nothing_is_printed_after_a_bar_is_closed(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("equivocal.progress.SECONDS_AT_FIRST", 0.1)
-    with pytest.raises(KeyboardInterrupt), progress("compiling"):
+def test_nothing_is_printed_after_a_bar_is_closed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(KeyboardInterrupt), progress("compiling", pause=0.1):
         raise KeyboardInterrupt
     report_part(1, 2, "sampling")  # the bar is gone, so this goes nowhere
     time.sleep(0.3)
     assert capsys.readouterr().err == ""
 
 
-def test_a_posterior_reports_its_share_of_the_step(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("equivocal.progress.QUIET_SECONDS", 0.0)
-    monkeypatch.setattr("equivocal.progress.SECONDS_AT_FIRST", 0.005)
+def test_a_posterior_reports_its_share_of_the_step(capsys: pytest.CaptureFixture[str]) -> None:
     rng = np.random.default_rng(0)
     targets = rng.integers(0, 2, (40, 3)).astype(float)
     layer = LastLayer(rng.normal(size=(40, 4)), targets, np.ones(40), np.zeros((3, 4)))
     sampler = SamplerSettings(method="dropout-deterministic", num_steps=20)
-    with progress("posteriors") as advance:
+    with progress("posteriors", quiet=0.0, pause=0.005) as advance:
         advance(2, 5, "network 2")
         infer_posterior(layer, sampler, 1.0, 0)
     told = capsys.readouterr().err.splitlines()

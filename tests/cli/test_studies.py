@@ -12,7 +12,7 @@ import pytest
 from equivocal.report.studies import FILES
 from equivocal.study import load_study, open_study
 from equivocal.world import read_example
-from tests.cli.test_cli import COMMAND, fails
+from tests.cli.commands import COMMAND, fails
 from tests.faults.conftest import names, results
 from tests.faults.damage import killed_at
 from tests.study.test_running import STIMULI, STUDY

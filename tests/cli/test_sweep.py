@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.cli.test_cli import fails
+from tests.cli.commands import fails
 from tests.study.test_sweep import left_behind, times, workers_of, write_sweep, written
 
 COMMAND = [sys.executable, "-m", "equivocal", "sweep"]

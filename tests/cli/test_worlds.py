@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from equivocal.gestalt import Run
-from tests.cli.test_cli import QUICK, fails, run
+from tests.cli.commands import fails, run
+from tests.cli.test_cli import QUICK
 
 
 def test_show_lists_parameters_with_value_range_and_description() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from equivocal.cli.people import show_tables
 from equivocal.errors import UserError
 from equivocal.experiments.people import PeopleResult, compare_people
 from equivocal.experiments.signals import measure_signals
@@ -16,7 +17,7 @@ from equivocal.suites import load_reversals, measure_ideal
 from equivocal.suites.noisy_channel import DATA
 from equivocal.world import World
 from equivocal.world.silence import remove_noise
-from tests.cli.test_cli import fails, run
+from tests.cli.commands import fails, run
 from tests.conftest import SMALL
 
 FEW = replace(SMALL, epochs=2, sentences=150)
@@ -52,6 +53,16 @@ def test_every_comprehender_stands_beside_every_number(result: PeopleResult) -> 
         zip(KINDS, (1, 2, 10, 10, 10, 1), strict=True)
     )
     assert result.summary[0].startswith("Of unlikely passives people read about 25 %")
+
+
+def test_tables_are_narrow_and_say_each_thing_once(
+    result: PeopleResult, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show_tables(result.tables, 2)
+    printed = capsys.readouterr().out
+    assert max(map(len, printed.splitlines())) <= 100
+    assert printed.count("list effect") == 1
+    assert [line.split()[-7:] for line in printed.splitlines() if "not literal, any active" in line]
 
 
 def test_networks_are_compared_with_the_exact_beliefs(result: PeopleResult) -> None:
@@ -94,6 +105,7 @@ def test_the_command(tmp_path: Path) -> None:
     made = run("people", "--networks", "0", "--out", "people", cwd=tmp_path)
     assert made.returncode == 0, made.stderr
     assert made.stdout.startswith("Of unlikely passives people read about 25 % the other way")
+    assert "No counterpart here: people's b (0.176); w/b (0.480).\n" in made.stdout
     for text in ("0.085", "0.176", "0.480", "0.950", "0.926", "0.777", "0.790", "Not comparable:"):
         assert text in made.stdout, text
     assert "--fit" in fails("people", "--parameter", "rare", "--out", "no", cwd=tmp_path)
@@ -106,12 +118,16 @@ def test_the_command(tmp_path: Path) -> None:
 
 
 def test_a_world_in_which_nothing_is_unlikely_is_compared_as_far_as_it_goes(
-    tmp_path: Path, garden: World
+    tmp_path: Path, garden: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = compare_people(garden, tmp_path, networks=0)
     assert "has no unlikely passives" in found.summary[0]
     own = found.tables["people"]
     assert own.loc[own["construction"] == "passive", "found"].isna().all()
+    show_tables(found.tables, 0)
+    printed = capsys.readouterr().out
+    assert "–" not in printed
+    assert "None of people's 13 numbers has a counterpart in this world." in printed
 
 
 def test_signals_of_the_ideal_and_of_networks(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from safetensors.numpy import save_file
 from equivocal.errors import UserError
 from equivocal.report.style import save_figure
 from equivocal.store.files import write_atomically, write_text_atomically
-from tests.cli.test_cli import fails
+from tests.cli.commands import fails
 from tests.faults.conftest import Mount, Tiny, names, results
 from tests.faults.warm import WarmStart
 

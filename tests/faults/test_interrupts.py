@@ -19,7 +19,7 @@ import pytest
 
 from equivocal.store.files import ensure_writable, write_text_atomically
 from equivocal.store.locks import hold_folder
-from tests.cli.test_cli import COMMAND
+from tests.cli.commands import COMMAND
 from tests.faults.conftest import ENVIRONMENT, Tiny, names, results
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc here")

@@ -15,7 +15,7 @@ import pytest
 from equivocal.errors import UserError
 from equivocal.store.files import remove_orphans
 from equivocal.store.locks import hold_folder
-from tests.cli.test_cli import fails
+from tests.cli.commands import fails
 
 HOLD = """
 import sys, time

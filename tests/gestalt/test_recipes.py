@@ -42,7 +42,7 @@ def start_network(world: World, settings: TrainingSettings) -> SentenceGestalt:
 
 
 def list_sentences(corpus: Corpus) -> list[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
-    """Of each row: tokens heard, patterns of the probes, patterns of the answers."""
+    """Return for each row: tokens heard, patterns of the probes, patterns of the answers."""
     world, rows = corpus.world, corpus.derivations
     tokens = list_constituents(rows, world.grammar)
     sentences = []
@@ -196,13 +196,10 @@ def test_every_sentence_is_heard_once_in_a_pass(garden: World) -> None:
     assert not np.array_equal(chunk.tokens, other.tokens)
 
 
-def test_a_long_pass_in_chunks_is_the_same_pass(
-    garden: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_long_pass_in_chunks_is_the_same_pass(garden: World) -> None:
     kept, _ = split_corpus(garden, replace(PAPER, sentences=100))
     (whole,) = BatchPlan(kept, 8).shuffle(np.random.default_rng(0))
-    monkeypatch.setattr("equivocal.gestalt.batches.CHUNK", 5)
-    chunks = list(BatchPlan(kept, 8).shuffle(np.random.default_rng(0)))
+    chunks = list(BatchPlan(kept, 8).shuffle(np.random.default_rng(0), chunk=5))
     assert [len(chunk.sentences) for chunk in chunks] == [4, 4, 4]
     np.testing.assert_array_equal(np.concatenate([c.tokens for c in chunks]), whole.tokens)
 

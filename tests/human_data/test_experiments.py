@@ -11,7 +11,7 @@ import pytest
 from equivocal.errors import UserError
 from equivocal.experiments.human_data import compare_trials, simulate_power, simulate_trials
 from equivocal.human_data import Experiment
-from tests.cli.test_cli import fails, run
+from tests.cli.commands import fails, run
 
 SMALL = Experiment(participants=6, items=4)
 SIMULATE = ["simulate", "--participants", "12", "--items", "8", "--beta", "40"]
@@ -21,6 +21,7 @@ def test_what_is_simulated_is_found_again(tmp_path: Path) -> None:
     """Both commands in real processes; all that they write is there and whole."""
     made = run(*SIMULATE, "--out", "sim", cwd=tmp_path)
     assert made.returncode == 0, made.stderr
+    assert made.stdout.startswith("In these simulated trials rt changes by +40 with each unit of s")
     assert "288 trials of 12 participants and 8 items" in made.stdout
     truth = tomllib.loads((tmp_path / "sim" / "truth.toml").read_text())["truth"]
     assert (truth["measure"], truth["beta"], truth["seed"]) == ("surprise", 40.0, 0)
@@ -30,6 +31,9 @@ def test_what_is_simulated_is_found_again(tmp_path: Path) -> None:
         "compare", "sim/data.csv", "--measures", "sim/measures.csv", "--out", "cmp", cwd=tmp_path
     )
     assert found.returncode == 0, found.stderr
+    answer, _, rest = found.stdout.partition(" Not clearly: ")
+    assert answer.startswith("What predicts rt beyond the other measures: surprise, +")
+    assert rest.startswith("rival, ")
     joined = "288 of 289 trials joined by item, position; 12 participants, 8 items"
     assert f"{joined}; response rt, normal family\n" in found.stdout
     assert "left out: 1, no such word in the measures" in found.stdout

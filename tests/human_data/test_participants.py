@@ -17,7 +17,7 @@ from equivocal.human_data.participants import believe_answers, open_comprehender
 from equivocal.human_data.questions import list_questions
 from equivocal.sampling import Posterior
 from equivocal.study import Study
-from tests.cli.test_cli import fails, run
+from tests.cli.commands import fails, run
 from tests.study.test_running import made, quiet
 
 
@@ -100,7 +100,14 @@ def test_answers_are_written_and_can_be_compared(study: Study, tmp_path: Path) -
     defined = data[data["condition"] != "congruent"]
     share = (defined["answer"] == "plausible").mean()
     assert readings.loc[("all conditions", "plausible"), "value"] == pytest.approx(share)
-    assert "a participant is a particle of a posterior; they are of 2 networks" in result.summary[0]
+    assert "a participant is a particle of a posterior; they are of 2 networks" in result.summary[1]
+    literal, favoured = (
+        readings.loc[("all conditions", name), "value"] for name in ("literal", "plausible")
+    )
+    assert result.summary[0].startswith(f"Of all readings a share of {literal:.3f} (")
+    assert (
+        f"favours another reading, the share of that one is {favoured:.3f} (" in result.summary[0]
+    )
     again = simulate_answers(study.folder, out, answers=3, participants=16, seed=1)
     pd.testing.assert_frame_equal(again.tables["data"], result.tables["data"])
     steady = simulate_answers(study.folder, tmp_path / "argmax", reader="argmax", answers=2)
@@ -112,6 +119,7 @@ def test_answers_are_written_and_can_be_compared(study: Study, tmp_path: Path) -
 def test_the_command(study: Study, tmp_path: Path) -> None:
     made = run("simulate", "--from", study.folder, "--answers", "4", "--out", "sim", cwd=tmp_path)
     assert made.returncode == 0, made.stderr
+    assert made.stdout.startswith("Of all readings a share of ")
     assert "320 answers of 10 participants to 8 questions" in made.stdout
     congruent = next(line for line in made.stdout.splitlines() if "│ congruent" in line)
     assert congruent.split("│")[3].strip() == "–", congruent
@@ -123,7 +131,7 @@ def test_the_command(study: Study, tmp_path: Path) -> None:
         measure=["implausible"],
         family="binomial",
     )
-    assert "320 of 320 trials joined by item, condition" in found.summary[0]
+    assert "320 of 320 trials joined by item, condition" in found.summary[1]
     assert not any("are rows there twice" in line for line in found.summary)
     assert {"question", "repetition"} <= set(found.tables["trials"])
 

@@ -10,7 +10,7 @@ from equivocal.errors import UserError
 from equivocal.human_data import Experiment, compare, simulate
 from equivocal.human_data.joins import join
 from equivocal.human_data.r_scripts import write_script
-from tests.cli.test_cli import fails, run
+from tests.cli.commands import fails, run
 
 BETA = 1.2
 

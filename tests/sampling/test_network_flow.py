@@ -41,7 +41,7 @@ def flow(**options: object) -> NetworkPosterior:
 
 
 def errors(found: NetworkPosterior) -> tuple[float, float]:
-    """Of means in posterior sd and of covariances (Frobenius, relative), for the worst output."""
+    """Distances of means in posterior sd and of covariances (Frobenius, relative), at worst."""
     d = (found.particles - found.mean).reshape(-1, K, D)
     covariance = np.einsum("jka,jkb->kab", d, d) / (len(d) - 1)
     truth = exact().covariance

@@ -81,6 +81,16 @@ def test_draws_come_from_the_gaussian_they_claim(seed: int) -> None:
         assert (np.abs((z**3).mean(axis=0)) < 6 * np.sqrt(6 / J)).all()
 
 
+def test_the_verdict_changes_nothing_else() -> None:
+    with_verdict, without = (
+        sample_posterior(*small(), num_particles=50, diagnose=diagnose)
+        for diagnose in (True, False)
+    )
+    np.testing.assert_array_equal(without.particles, with_verdict.particles)
+    assert without.info.converged == with_verdict.info.converged
+    assert np.isnan(without.info.covariance_shift).all()
+
+
 def test_outputs_get_their_own_draws() -> None:
     x, t = small()
     posterior = sample_posterior(x, np.repeat(t[:, :1], 2, axis=1))

@@ -1,5 +1,7 @@
 """The Gaussian methods against posteriors known from elsewhere (skipped where those are absent)."""
 
+from functools import cache
+
 import jax
 import numpy as np
 import pytest
@@ -12,7 +14,9 @@ from tests.sampling.problems import GOLD, REFERENCE, reference
 EVERY = pytest.mark.parametrize(("name", "variance"), GOLD)
 
 
+@cache
 def solve(name: str, variance: str, **options: object) -> Posterior:
+    """The posterior of a reference problem, sampled once for all tests."""
     ref = reference(name, variance)
     return sample_posterior(
         ref.features,
@@ -125,6 +129,6 @@ def compute_bound(posterior: Posterior, name: str, variance: str) -> float:
 def test_the_bound_is_close_below_the_log_evidence(name: str, variance: str) -> None:
     """Between 0.0003 and 1.9 nats below: most where rows are separable and the prior is wide."""
     answers = reference(name, variance).answers
-    bound = compute_bound(solve(name, variance, diagnose=False), name, variance)
+    bound = compute_bound(solve(name, variance), name, variance)
     assert bound == pytest.approx(float(answers["elbo"]), abs=1e-3)
     assert -0.02 < float(answers["log_evidence"]) - bound < 2.0

@@ -21,7 +21,7 @@ def nuts() -> Posterior:
 
 
 def standard_errors(chains: np.ndarray) -> np.ndarray:
-    """Of the mean of each weight, from 8 batches of the draws, (D,)."""
+    """Standard errors of the mean of each weight, from 8 batches of the draws, (D,)."""
     batches = np.stack([part.mean(axis=0) for part in np.array_split(chains, 8)])
     return batches.std(axis=0, ddof=1) / np.sqrt(8)
 

@@ -10,7 +10,7 @@ import pytest
 
 from equivocal.errors import UserError
 from equivocal.experiments.matching import MatchResult, match_paper, train_design
-from equivocal.gestalt import Run, train
+from equivocal.gestalt import Run
 from equivocal.inference import NUM_PAIRS, collect_last_layer
 from equivocal.study.claims import find_impossible_numbers
 from equivocal.study.designs import load_design, refine_design
@@ -23,7 +23,6 @@ from equivocal.study.stimuli import load_stimuli, move_critical_word
 from equivocal.study.tables import load_printed_values
 from equivocal.study.variance import compute_variance_shares
 from equivocal.world import World
-from tests.conftest import SMALL
 from tests.study.test_multiverse import silent, write_grid
 
 DESIGN = """
@@ -221,17 +220,16 @@ def test_verb_and_last_word(paper: World) -> None:
     assert last.rows == own.rows
 
 
-def test_drawn_pairs_are_a_sample_of_all_questions(paper: World) -> None:
-    run = train(paper, SMALL)
-    network = run.networks[0]
+def test_drawn_pairs_are_a_sample_of_all_questions(small_run: Run) -> None:
+    network = small_run.networks[0]
     every, drawn = (
-        collect_last_layer(run, network, rows) for rows in ("every word", "drawn pairs")
+        collect_last_layer(small_run, network, rows) for rows in ("every word", "drawn pairs")
     )
     size = min(NUM_PAIRS, every.counts.sum())
     assert drawn.counts.sum() == size
     assert len(drawn.counts) <= len(every.counts)
     assert ((drawn.targets >= 0) & (drawn.targets <= drawn.counts[:, None])).all()
-    again = collect_last_layer(run, network, "drawn pairs")
+    again = collect_last_layer(small_run, network, "drawn pairs")
     np.testing.assert_array_equal(drawn.targets, again.targets)
 
 

@@ -23,7 +23,7 @@ from equivocal.study.multiverse import (
 from equivocal.study.settings import load_study
 from equivocal.study.stimuli import find_all_items, load_stimuli
 from equivocal.world import World, read_example
-from tests.cli.test_cli import fails
+from tests.cli.commands import fails
 from tests.conftest import SMALL
 
 STUDY = f"""

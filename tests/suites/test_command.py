@@ -17,7 +17,8 @@ import tomli_w
 
 from equivocal.cli.suites import run
 from equivocal.errors import UserError
-from equivocal.experiments.suites import COMPARED, SuitesResult, describe_suites, run_suites
+from equivocal.experiments.suite_settings import describe_suites
+from equivocal.experiments.suites import COMPARED, SuitesResult, run_suites
 from equivocal.gestalt import TrainingSettings
 from equivocal.report.suite_figures import draw_overview, draw_suite
 from equivocal.store.overwrite import announce_overwrite
@@ -103,7 +104,7 @@ def test_two_suites_of_one_name_are_refused(chase_file: Path, tmp_path: Path) ->
 
 
 def settings(chase: Suite, **changes: object) -> dict:
-    """Of a quick run with two measures."""
+    """The settings of a quick run with two measures."""
     measures = ["semantic_update", "bayesian_surprise"]
     made = describe_suites([chase], measures, "trained", TRAINING, by_role=False)
     return made | changes

@@ -32,6 +32,7 @@ from equivocal.uncertainty.divergence import (
 from equivocal.uncertainty.frontier import find_pareto, list_windows
 from equivocal.uncertainty.learning import count_heard, summarise_learning, tabulate_items
 from equivocal.world import World, find_role_reversals
+from tests.cli.commands import fails
 from tests.faults.damage import flip
 
 TINY = TrainingSettings(
@@ -159,6 +160,8 @@ def test_a_world_without_true_reversals_is_refused(paper: World, slips: World, t
     assert not has_true_reversals(paper)
     with pytest.raises(UserError, match="no role reversal"):
         map_frontier(paper, tmp_path / "out")
+    along = ("doubt", "--along", "sentences", "--world", "paper", "--out", tmp_path / "out")
+    assert "no role reversal can be read in two ways in world 'paper'; use" in fails(*along)
     assert not (tmp_path / "out").exists()
 
 

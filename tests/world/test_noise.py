@@ -41,8 +41,8 @@ form = "participle"
 EXCHANGE = '[noise.slip]\nexchange = ["agent", "patient"]\nprobability = 0.1\n'
 
 
-def tiny(noise: str) -> World:
-    return World.from_toml(TINY + noise)
+def tiny(noise: str, **options: int) -> World:
+    return World.from_toml(TINY + noise, **options)
 
 
 def agent_of(world: World, text: str) -> float:
@@ -260,14 +260,13 @@ def test_a_world_without_noise_has_no_column_for_it(paper: World) -> None:
     assert "noise" not in paper.sample(3).to_dataframe()
 
 
-def test_noise_counts_for_the_size_of_a_world(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_noise_counts_for_the_size_of_a_world() -> None:
     from equivocal.world.derivations import bound_derivations
 
     # two agents × two patients at most, two constructions; each is heard as meant or exchanged
     assert bound_derivations(tiny("").grammar) == 4
     assert bound_derivations(tiny(EXCHANGE).grammar) == 8
-    monkeypatch.setattr("equivocal.world.world.MAX_ENUMERATED", 4)
-    large = tiny(EXCHANGE)
+    large = tiny(EXCHANGE, max_enumerated=4)
     assert not large.is_exact
     with pytest.warns(UserWarning, match="has up to 8 derivations, too many to enumerate"):
         assert agent_of(large, "cat chases dog") == pytest.approx(0.08 / 0.26, abs=0.02)

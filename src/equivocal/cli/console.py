@@ -3,7 +3,7 @@
 Everything else, such as progress and warnings, goes to `equivocal.progress.err`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,12 @@ def list_examples(command: str) -> str:
     """List the examples of a command for the end of its help."""
     examples = [f"`equivocal {line}`" for line in EXAMPLES[command]]
     return f"Example{'s' * (len(examples) > 1)}: {', '.join(examples)}"
+
+
+def show_summary(summary: Sequence[str]) -> None:
+    """Print what an experiment found, the most important sentence in bold."""
+    for place, line in enumerate(summary):
+        out.print(line, style=None if place else "bold", soft_wrap=True)
 
 
 def show_results(summary: Iterable[str], folder: Path, *, quick: bool) -> None:

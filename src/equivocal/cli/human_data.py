@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from equivocal.cli.console import out, show_frame, show_rows
+from equivocal.cli.console import out, show_frame, show_rows, show_summary
 from equivocal.cli.training import Folder
 from equivocal.errors import UserError
 
@@ -108,8 +108,7 @@ def compare(
         spillover=spillover,
         world=world,
     )
-    for line in result.summary:
-        out.print(line, soft_wrap=True)
+    show_summary(result.summary)
     _show_models(result.tables["compare"], "log odds" if family == "binomial" else "response")
     out.print(f"wrote {folder / 'compare.csv'}, figures, lme4.R and brms.R", soft_wrap=True)
 
@@ -191,57 +190,44 @@ def simulate(
     from equivocal.experiments.human_data import RUNS, simulate_power, simulate_trials
     from equivocal.human_data import Experiment
 
-    asked: dict[str, object] = {
+    asked: dict[str, Any] = {
         **{"answers": answers, "reader": reader, "beliefs": beliefs, "sampler": sampler},
         **{"prior_variance": prior_variance, "sentences": sentences},
     }
+    truth: dict[str, Any] = {"beta": beta, "intercept": intercept, "participant_sd": participant_sd}
+    truth |= {"item_sd": item_sd, "slope_sd": slope_sd, "noise_sd": noise_sd}
     if source is not None:
-        idle: dict[str, object] = {
-            **{"--items": items, "--measures": measures, "--measure": measure, "--where": where},
-            **{"--power": power, "--runs": runs, "--slopes": slopes, "--positions": positions},
-        }
-        truth = {"beta": beta, "intercept": intercept, "participant_sd": participant_sd}
-        truth |= {"item_sd": item_sd, "slope_sd": slope_sd, "noise_sd": noise_sd}
-        changed = [name for name, value in truth.items() if value != getattr(Experiment, name)]
-        idle |= {f"--{name.replace('_', '-')}": True for name in changed}
-        if given := [name for name, value in idle.items() if value]:
-            raise UserError(f"{given[0]} does nothing with --from; leave one of the two out.")
-        many = _parse_counts(participants, "participants") if participants else [None]
-        if len(many) > 1:
-            raise UserError("several numbers of participants are for --power; give one.")
-        _simulate_answers(source, folder, asked | {"participants": many[0], "seed": seed})
+        changed = {name: value != getattr(Experiment, name) for name, value in truth.items()}
+        idle: dict[str, Any] = {"items": items, "measures": measures, "measure": measure}
+        idle["where"] = where
+        idle |= {"power": power, "runs": runs, "slopes": slopes, "positions": positions}
+        _refuse_beside("--from", idle | changed)
+        who = _parse_single(participants, "participants")
+        _simulate_answers(source, folder, asked | {"participants": who, "seed": seed})
         return
-    options = {f"--{name.replace('_', '-')}": value for name, value in asked.items()}
-    _refuse_idle("--from", source, options)
+    _refuse_idle("--from", source, asked)
     counts = (
         _parse_counts(participants or "40", "participants"),
         _parse_counts(items or "24", "items"),
     )
     if not power and max(map(len, counts)) > 1:
         raise UserError("several numbers of participants or items are for --power; give one each.")
-    _refuse_idle("--power", power, {"--runs": runs, "--slopes": slopes})
-    _refuse_idle("--measures", measures, {"--measure": measure, "--where": where})
+    _refuse_idle("--power", power, {"runs": runs, "slopes": slopes})
+    _refuse_idle("--measures", measures, {"measure": measure, "where": where})
     if positions and measures:
         raise UserError("--positions is for the built-in measures; leave out that or --measures.")
-    experiment = Experiment(
-        participants=counts[0][0],
-        items=counts[1][0],
-        positions=positions or Experiment.positions,
-        intercept=intercept,
-        beta=beta,
-        participant_sd=participant_sd,
-        item_sd=item_sd,
-        slope_sd=slope_sd,
-        noise_sd=noise_sd,
-        seed=seed,
-    )
+    size = {"participants": counts[0][0], "items": counts[1][0]}
+    size |= {"positions": positions or Experiment.positions, "seed": seed}
+    experiment = Experiment(**size, **truth)
     how: dict[str, Any] = {"measures": measures, "measure": measure, "where": where or []}
     if power:
         how |= {"runs": runs or RUNS, "slopes": slopes}
-        _show_power(simulate_power(experiment, *counts, folder, **how).tables["power"], beta)
+        planned = simulate_power(experiment, *counts, folder, **how)
+        show_summary(planned.summary)
+        _show_power(planned.tables["power"], beta)
         out.print(f"wrote {folder / 'power.csv'} and {folder / 'figures'}", soft_wrap=True)
         return
-    out.print(simulate_trials(experiment, folder, **how).summary[0], soft_wrap=True)
+    show_summary(simulate_trials(experiment, folder, **how).summary)
     out.print(
         f"wrote {folder / 'data.csv'}, measures.csv and truth.toml; analyse it with `equivocal "
         f"compare {folder / 'data.csv'} --measures {folder / 'measures.csv'}`",
@@ -255,8 +241,7 @@ def _simulate_answers(source: Path, folder: Path, asked: dict[str, Any]) -> None
 
     given = {name: value for name, value in asked.items() if value is not None}
     result = simulate_answers(source, folder, **given)
-    for line in result.summary:
-        out.print(line, soft_wrap=True)
+    show_summary(result.summary)
     table = result.tables["readings"]
     wide = table.pivot(index="condition", columns="measure", values="value")
     heads = list(dict.fromkeys(table["measure"]))
@@ -273,11 +258,34 @@ def _simulate_answers(source: Path, folder: Path, asked: dict[str, Any]) -> None
     )
 
 
-def _refuse_idle(needed: str, there: object, options: dict[str, object]) -> None:
-    """Refuse options that would do nothing, rather than pass them over."""
+def _refuse_idle(needed: str, there: object, options: dict[str, Any]) -> None:
+    """Refuse options that would do nothing without another, rather than pass them over."""
     for name, given in options.items():
         if given and not there:
-            raise UserError(f"{name} does nothing without {needed}; add that, or leave {name} out.")
+            option = _spell_option(name)
+            raise UserError(
+                f"{option} does nothing without {needed}; add that, or leave {option} out."
+            )
+
+
+def _refuse_beside(other: str, options: dict[str, Any]) -> None:
+    """Refuse options that would do nothing beside another."""
+    for name, given in options.items():
+        if given:
+            option = _spell_option(name)
+            raise UserError(f"{option} does nothing with {other}; leave one of the two out.")
+
+
+def _spell_option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _parse_single(text: str | None, name: str) -> int | None:
+    """Return one number, or None where none was given."""
+    many = _parse_counts(text, name) if text else [None]
+    if len(many) > 1:
+        raise UserError(f"several numbers of {name} are for --power; give one.")
+    return many[0]
 
 
 def _parse_counts(text: str, name: str) -> list[int]:

@@ -1,13 +1,14 @@
 """`equivocal people`: comprehenders beside what is known of people."""
 
+from collections.abc import Iterable, Mapping
 from math import isnan
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich import box
 
-from equivocal.cli.console import out, show_note, show_results, show_rows
+from equivocal.cli.console import out, show_note, show_results, show_rows, show_summary
 from equivocal.cli.training import Quick, QuickFolder, Seed
 
 if TYPE_CHECKING:
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["people"]
 
-KINDS = ("plausible", "unlikely", "impossible")
+DIRECTIONS = {"list effect": "below 0", "order of not literal": "above 0"}  # no number is known
+NARROW: dict[str, Any] = {"box": box.SIMPLE, "padding": (0, 1, 0, 0)}
 
 
 def people(
@@ -55,41 +57,67 @@ def people(
         fit=fit,
         parameters=parameters or (),
     )
-    tables = result.tables
-    out.print(result.summary[0], style="bold", soft_wrap=True)
+    show_summary(result.summary[:1])
+    show_tables(result.tables, result.settings["networks"])
+    show_results(result.summary[1:], chosen, quick=quick)
+
+
+def show_tables(tables: "Mapping[str, pd.DataFrame]", networks: int) -> None:
+    """Print the tables of `compare_people`."""
     _show_people(tables["people"], tables["scores"])
     _show_readings(tables["readings"], tables["people"])
     if len(tables["against_ideal"]):
-        _show_against_ideal(tables["against_ideal"], result.settings["networks"])
+        _show_against_ideal(tables["against_ideal"], networks)
     if "fit" in tables:
         _show_fit(tables["fit"])
-    show_results(result.summary[1:], chosen, quick=quick)
 
 
 def _format(value: float, digits: int = 3) -> str:
     return "–" if isnan(value) else f"{value:.{digits}f}"
 
 
+def _break_names(names: Iterable[str]) -> list[str]:
+    """Break names of comprehenders, so that the columns below them are narrow."""
+    return [name.replace(", b", ",\nb").replace(" s", "\ns").replace(" e", "\ne") for name in names]
+
+
+def _name_number(measure: str, construction: str, plausibility: str) -> str:
+    """Name a human number and the sentences that it is about."""
+    if measure == "order of not literal":
+        return f"not literal, {plausibility}:\n{construction}"
+    about = [plausibility] if construction == "any" else [plausibility, construction]
+    return measure if about == ["any"] else f"{measure}, {' '.join(about)}"
+
+
 def _show_people(table: "pd.DataFrame", scores: "pd.DataFrame") -> None:
-    """Print every human number beside every comprehender, and the scores below."""
+    """Print every human number beside every comprehender, and the scores below.
+
+    What no comprehender has a counterpart of is named in a sentence.
+    """
     names = list(scores["comprehender"])
-    rows = []
-    keys = ["measure", "construction", "plausibility", "source"]
-    for _, own in table[table["comparable"] != "no"].groupby(keys, sort=False):
-        first, found = own.iloc[0], own.set_index("comprehender")["found"]
-        human = {"list effect": "below 0", "order of not literal": "above 0"}.get(
-            first["measure"], _format(first["value"])
-        )
-        sentences = f"{first['plausibility']}, {first['construction']}"
-        status = str(first["status"]).partition(" from")[0]
-        label = [first["measure"], sentences, status, first["comparable"], human]
-        rows.append([*label, *(_format(found[name]) for name in names)])
-    floor = f"floor {_format(scores['floor'].iloc[0], 0)}"
-    deviances = [_format(value, 1) for value in scores["deviance"]]
-    rows.append(["deviance", "of the shares", "", "", floor, *deviances])
-    heads = ["measure", "sentences", "status", "comparable", "people", *names]
-    show_rows(heads, rows, left=4, box=box.SIMPLE)
+    rows, lacking = [], []
+    keys = ["measure", "construction", "plausibility"]  # two sources of one direction are one row
+    for key, own in table[table["comparable"] != "no"].groupby(keys, sort=False):
+        measure, *sentences = map(str, key)
+        human = DIRECTIONS.get(measure, _format(own["value"].iloc[0]))
+        found = own.drop_duplicates("comprehender").set_index("comprehender")["found"]
+        name = _name_number(measure, *sentences)
+        if found.isna().all():
+            lacking.append(f"{name} ({human})")
+        else:
+            rows.append([name, human, *(_format(found[who]) for who in names)])
+    if scores["deviance"].notna().any():
+        floor = f"({_format(scores['floor'].iloc[0], 0)})"
+        deviances = [_format(value, 1) for value in scores["deviance"]]
+        rows.append(["deviance of shares (floor)", floor, *deviances])
+    if not rows:
+        out.print(f"None of people's {len(lacking)} numbers has a counterpart in this world.")
+        return
+    show_rows(["", "people", *_break_names(names)], rows, **NARROW)
     show_note("people")
+    if lacking:
+        listed = "; ".join(lacking).replace("\n", " ")
+        out.print(f"No counterpart here: people's {listed}.", soft_wrap=True)
 
 
 def _show_readings(readings: "pd.DataFrame", people: "pd.DataFrame") -> None:
@@ -97,28 +125,30 @@ def _show_readings(readings: "pd.DataFrame", people: "pd.DataFrame") -> None:
     own = readings[(readings["measure"] == "not literal") & (readings["construction"] != "any")]
     keys = ["construction", "plausibility"]
     same = people[(people["measure"] == "not literal") & people["deviance"].notna()]
-    known = same.drop_duplicates(keys).set_index(keys)["value"]
+    known = same.drop_duplicates(keys).set_index(keys)["value"].to_dict()
     names = list(dict.fromkeys(own["comprehender"]))
     rows = []
     for key, part in own.groupby(keys, sort=False):
         found = part.set_index("comprehender")["value"]
-        human = _format(known.get(key, float("nan")))
+        human = f"{known[key]:.3f}" if key in known else ""
         values = [_format(found.get(name, float("nan"))) for name in names]
         rows.append([*map(str, key), human, *values])
     title = "share of readings that are not literal"
-    show_rows([*keys, "people", *names], rows, left=2, box=box.SIMPLE, title=title)
+    show_rows([*keys, "people", *_break_names(names)], rows, left=2, title=title, **NARROW)
 
 
 def _show_against_ideal(table: "pd.DataFrame", networks: int) -> None:
     """Print how near each comprehender is to the ideal one, sentence by sentence."""
+    from equivocal.world import PLAUSIBILITY
+
     kinds = table.set_index(["comprehender", "plausibility"])["divergence"].to_dict()
     rows = []
     for row in table[table["plausibility"] == "all"].to_dict("records"):
         name = row["comprehender"]
         cells = [f"{row['correlation']:.3f}", f"{row['slope']:.3f}", f"{row['divergence']:.4f}"]
-        more = [_format(kinds.get((name, kind), float("nan")), 4) for kind in KINDS]
+        more = [_format(kinds.get((name, kind), float("nan")), 4) for kind in PLAUSIBILITY]
         rows.append([name, *cells, *more])
-    heads = ["against the ideal", "correlation", "slope", "nats", *KINDS]
+    heads = ["against the ideal", "correlation", "slope", "nats", *PLAUSIBILITY]
     show_rows(heads, rows, box=box.SIMPLE)
     show_note("against_ideal", networks=networks)
 

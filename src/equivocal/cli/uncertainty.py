@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich import box
 
-from equivocal.cli.console import out, show_frame, show_note, show_results, show_rows
+from equivocal.cli.console import (
+    out,
+    show_frame,
+    show_note,
+    show_results,
+    show_rows,
+    show_summary,
+)
 from equivocal.cli.training import Networks, Quick, QuickFolder, Seed
 
 if TYPE_CHECKING:
@@ -28,7 +35,12 @@ COLUMNS = {
 
 
 def doubt(
-    world: Annotated[str, typer.Option(help="A world's name, or the path of a file.")] = "paper",
+    world: Annotated[
+        str | None,
+        typer.Option(
+            help="A world's name, or the path of a file [paper; with --along, slips].",
+        ),
+    ] = None,
     networks: Networks = None,
     seed: Seed = None,
     folder: QuickFolder = None,
@@ -61,29 +73,29 @@ def doubt(
 
     how: dict[str, Any] = {"quick": quick, "networks": networks, "seed": seed}
     if along is not None:
-        _follow(along, world, folder, **how)
+        _follow(along, world or "slips", folder, **how)
         return
-    where, name = World.load(world), "runs/doubt-quick" if quick else "runs/doubt"
+    where, name = World.load(world or "paper"), "runs/doubt-quick" if quick else "runs/doubt"
     if has_true_reversals(where):
         chosen = folder or Path(f"{name}-{where.name}")
         more = [layer for layer in layers or () if layer != "last"]
         found = map_frontier(where, chosen, layers=more, **how)
-        out.print(found.summary[0], style="bold", soft_wrap=True)
+        show_summary(found.summary[:1])
         _show_frontier(found.tables["frontier_summary"], found.settings["networks"])
         _show_choices(found.tables["choices"])
         show_results((), chosen, quick=quick)
         return
     chosen = folder or Path(name)
     result = compare_uncertainty(where, chosen, layers=layers, **how)
-    _show_summary(result.tables["summary"], result.settings["networks"])
+    show_summary(result.summary[:1])
+    _show_scores(result.tables["summary"], result.settings["networks"])
     _show_roles(result.tables["roles"])
-    out.print(result.summary[0], style="bold", soft_wrap=True)
     for verdict in result.summary[1:]:
         out.print(verdict, style="dim", soft_wrap=True)
     show_results((), chosen, quick=quick)
 
 
-def _show_summary(summary: "pd.DataFrame", networks: int) -> None:
+def _show_scores(summary: "pd.DataFrame", networks: int) -> None:
     """Print the scores and costs of each kind."""
     from equivocal.experiments.uncertainty import describe_score
     from equivocal.report.formatting import format_number
@@ -112,9 +124,9 @@ def _follow(along: str, world: str, folder: Path | None, *, quick: bool, **how: 
     """Follow errors along what is learned, and print what each kind gains."""
     from equivocal.experiments.learning import follow_learning
 
-    where = "slips" if world == "paper" else world  # the default has no true reversals
     chosen = folder or Path(f"runs/along-{along}" + "-quick" * quick)
-    result = follow_learning(along, where, chosen, quick=quick, **how)
+    result = follow_learning(along, world, chosen, quick=quick, **how)
+    show_summary(result.summary[:1])
     table = result.tables["learning"]
     gains = table.apply("{gain:+.3f} ({gain_low:+.3f} to {gain_high:+.3f})".format_map, axis=1)
     cells = {along: f"{{{along}}}", "kind": "{kind}"}
@@ -122,7 +134,6 @@ def _follow(along: str, world: str, folder: Path | None, *, quick: bool, **how: 
     cells["gain over trained (95 %)"] = "{span}"
     shown = table.assign(span=gains.where(table["kind"] != "trained", ""))
     show_frame(shown, cells, left=2, box=box.SIMPLE)
-    out.print(result.summary[0], style="bold", soft_wrap=True)
     show_results((), chosen, quick=quick)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from equivocal.errors import UserError
-from equivocal.experiments.human_data import TrialsResult, check_folder
+from equivocal.experiments.trials import TrialsResult, check_folder
 from equivocal.human_data.answers import (
     Estimate,
     choose_likeliest,
@@ -67,9 +67,9 @@ def simulate_answers(
     participants : int, optional
         How many; every network, or five particles of each.
     sampler : str, optional
-        Of the study's posteriors; its first unless given.
+        Which sampler's posteriors; those of the study's first unless given.
     prior_variance : float, optional
-        Of the posterior; the central one unless given.
+        The prior variance of the posterior; the central one unless given.
     sentences : str or Path, optional
         A CSV file of sentences; those of the study, or shipped ones, unless given.
     seed : int
@@ -86,10 +86,7 @@ def simulate_answers(
         Where there are no networks, sentences or posteriors, or a file of the user's would be
         overwritten.
     """
-    if reader not in READERS:
-        raise UserError(f"reader (--reader) must be {' or '.join(READERS)}, got {reader!r:.80}.")
-    if not 2 <= answers <= MOST_ANSWERS:
-        raise UserError(f"answers (--answers) must be from 2 to {MOST_ANSWERS}, got {answers}.")
+    _check_how(reader, answers)
     source, out, path = Path(source), Path(out), None if sentences is None else Path(sentences)
     with progress("participants") as advance:
         who = open_comprehenders(source, path)
@@ -104,12 +101,7 @@ def simulate_answers(
             seed=seed,
             advance=advance,
         )
-    rng = np.random.default_rng([seed, 1])
-    if reader == "draw":
-        given = draw_answers(believed, answers, rng)
-    else:
-        given = choose_likeliest(believed, answers)
-    codes = _name_readings(given, questions)
+    codes = _give_readings(believed, questions, answers, reader, seed)
     readings = tabulate_readings(codes, questions, seed)
     settings: dict[str, Any] = {
         "from": str(source),
@@ -138,11 +130,25 @@ def simulate_answers(
     return result
 
 
-def _name_readings(given: np.ndarray, questions: Sequence[Question]) -> np.ndarray:
-    """Turn options (literal, rival, anything else) into `READINGS`, by number.
+def _check_how(reader: str, answers: int) -> None:
+    """Refuse a reader that there is not, and too few or too many answers."""
+    if reader not in READERS:
+        raise UserError(f"reader (--reader) must be {' or '.join(READERS)}, got {reader!r:.80}.")
+    if not 2 <= answers <= MOST_ANSWERS:
+        raise UserError(f"answers (--answers) must be from 2 to {MOST_ANSWERS}, got {answers}.")
 
-    A rival that the world does not favour is one of the other readings.
+
+def _give_readings(
+    believed: np.ndarray, questions: Sequence[Question], answers: int, reader: str, seed: int
+) -> np.ndarray:
+    """Let participants answer, and return the numbers of the `READINGS` that they gave.
+
+    A rival of the literal reading that the world does not favour is one of the other readings.
     """
+    if reader == "draw":
+        given = draw_answers(believed, answers, np.random.default_rng([seed, 1]))
+    else:
+        given = choose_likeliest(believed, answers)
     plausible = np.array([question.plausible for question in questions])[None, :, None]
     return np.where((given == 1) & ~plausible, 2, given)
 
@@ -162,7 +168,7 @@ def tabulate_readings(
     questions : sequence of Question
         What was asked.
     seed : int
-        Of the bootstrap.
+        The seed of the bootstrap.
     """
     conditions = list(dict.fromkeys(question.condition for question in questions))
     rows = []
@@ -230,20 +236,26 @@ def _summarise(
     source: str,
     about: Mapping[str, object],
 ) -> tuple[str, ...]:
-    """Say who answered what, and how often answers differ."""
+    """Say how sentences were read, who answered what, and how often answers differ."""
     last = readings["condition"].iloc[-1]
     found = readings[readings["condition"] == last].set_index("measure")
-    texts = []
-    for name in ("w", "b", "w/b"):
-        value, low, high = found.loc[name, ["value", "low", "high"]]
-        texts.append(f"{name} {value:.3f} ({low:.3f} to {high:.3f})")
+    rows = found[["value", "low", "high"]].to_dict("index")
+    spans = {name: "{value:.3f} ({low:.3f} to {high:.3f})".format_map(rows[name]) for name in rows}
     if about["beliefs"] == "trained":
         who = "a participant is a trained network"
     else:
         networks = len({name.partition("p")[0] for name in names})
         who = f"a participant is a particle of a posterior; they are of {networks} networks"
+    differ = ", ".join(f"{name} {spans[name]}" for name in ("w", "b", "w/b"))
+    favoured = (
+        ""
+        if np.isnan(rows["plausible"]["value"])
+        else f"; where the world favours another reading, the share of that one is "
+        f"{spans['plausible']}"
+    )
     return (
+        f"Of all readings a share of {spans['literal']} is literal{favoured}.",
         f"{len(names) * len(questions) * answers} answers of {len(names)} participants to "
         f"{len(questions)} questions about {source}; {who}",
-        f"two answers of one participant differ with w, of two with b: {', '.join(texts)}",
+        f"two answers of one participant differ with w, of two with b: {differ}",
     )

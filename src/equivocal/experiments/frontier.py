@@ -189,35 +189,46 @@ def map_frontier(
         asker = AnswerStore(out, run, dropped, ask_about_roles(world, items), given)
         with progress("kinds of doubt") as advance:
             found = asker.answer_all(layers, advance)
-        weights = map(np.asarray, jax.tree.leaves(run.models[0]))
-        one = (count_seconds(run), sum(leaf.nbytes for leaf in weights) / 1e6)
-        table = tabulate_frontier(asker.asked, found, given.sizes, one)
-        summary = summarise_frontier(table)
-        answer = describe_frontier(summary)
-        result = FrontierResult(
-            name="frontier",
-            tables={
-                "frontier": table,
-                "frontier_summary": summary,
-                "choices": tabulate_choices(table),
-                "example": tabulate_example(asker.asked, found, EXAMPLE % len(items)),
-            },
-            example=items[EXAMPLE % len(items)],
-            settings=describe_run(
-                began,
-                world=run.world.name,
-                fingerprint=run.world.fingerprint,
-                networks=len(run.networks),
-                items=len(items),
-                training_seconds_per_network=round(one[0], 3),
-                settings=asdict(given),
-                training=asdict(run.settings),
-                answer=answer,
-            ),
-            summary=(answer,),
-        )
+        result = _build_result(asker, found, items, began)
         result.write(out)
     return result
+
+
+def _build_result(
+    asker: "AnswerStore",
+    found: dict[str, list[Answers]],
+    items: Sequence[RoleReversal],
+    began: float,
+) -> FrontierResult:
+    """Tabulate what every kind answered, and describe it."""
+    run, given = asker.run, asker.settings
+    weights = map(np.asarray, jax.tree.leaves(run.models[0]))
+    one = (count_seconds(run), sum(leaf.nbytes for leaf in weights) / 1e6)
+    table = tabulate_frontier(asker.asked, found, given.sizes, one)
+    summary = summarise_frontier(table)
+    answer, shown = describe_frontier(summary), EXAMPLE % len(items)
+    return FrontierResult(
+        name="frontier",
+        tables={
+            "frontier": table,
+            "frontier_summary": summary,
+            "choices": tabulate_choices(table),
+            "example": tabulate_example(asker.asked, found, shown),
+        },
+        example=items[shown],
+        settings=describe_run(
+            began,
+            world=run.world.name,
+            fingerprint=run.world.fingerprint,
+            networks=len(run.networks),
+            items=len(items),
+            training_seconds_per_network=round(one[0], 3),
+            settings=asdict(given),
+            training=asdict(run.settings),
+            answer=answer,
+        ),
+        summary=(answer,),
+    )
 
 
 def has_true_reversals(world: World) -> bool:

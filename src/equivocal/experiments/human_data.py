@@ -1,27 +1,20 @@
 """What `equivocal compare` and `equivocal simulate` do, as three functions.
 
-    compare.toml: compare.csv, unmatched.csv, trials.csv, lme4.R, brms.R, figures/compare
-    truth.toml:   data.csv, measures.csv
-    power.toml:   power.csv, figures/power
-
-The TOML file of a folder is written first: it marks the other files as belonging to this run,
-even if the run is interrupted. A user's own file of one of these names is never overwritten.
+Which files they write is in `equivocal.experiments.trials`.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
-import tomli_w
 
 from equivocal.errors import UserError
-from equivocal.experiments.result import Result
+from equivocal.experiments.trials import TrialsResult, check_folder, hash_inputs
 from equivocal.human_data import (
     Columns,
-    Comparison,
     Experiment,
     build_stimuli,
     compare,
@@ -33,72 +26,20 @@ from equivocal.human_data import (
 )
 from equivocal.human_data.r_scripts import SCRIPTS, name_columns, write_script
 from equivocal.human_data.simulation import check_counts
+from equivocal.human_data.trials_summary import (
+    describe_comparison,
+    describe_power,
+    describe_simulation,
+)
 from equivocal.machine import collect_versions
 from equivocal.progress import progress
-from equivocal.store.files import compute_checksum, write_text_atomically
 from equivocal.store.locks import hold_folder
-from equivocal.store.overwrite import announce_overwrite, refuse_foreign_files
 from equivocal.world import World
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-__all__ = [
-    "RUNS",
-    "TrialsResult",
-    "check_folder",
-    "compare_trials",
-    "simulate_power",
-    "simulate_trials",
-]
+__all__ = ["RUNS", "compare_trials", "simulate_power", "simulate_trials"]
 
 RUNS = 200  # experiments for each point of a power curve
 WORDS = Path("runs/suites/tables/words.csv")  # where `equivocal suites run` writes its measures
-WRITTEN = {
-    "compare": (
-        *("compare.csv", "unmatched.csv", "trials.csv", "lme4.R", "brms.R"),
-        *("figures/compare.svg", "figures/compare.png"),
-    ),
-    "truth": ("data.csv", "measures.csv"),
-    "power": ("power.csv", "figures/power.svg", "figures/power.png"),
-    "answers": ("data.csv", "measures.csv", "readings.csv"),
-}
-NAMES = {"gaussian": "normal", "binomial": "binomial"}  # of families
-PLACES = (
-    "data",
-    "measures",
-    "from",
-    "sentences",
-)  # where the inputs lie is of no matter, what they hold is
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class TrialsResult(Result):
-    """Tables of trials, or of what was found in them; `scripts` are other texts, by file name.
-
-    `compare_trials` has the tables "compare" (a row for each measure alone and together with the
-    others), "unmatched" (trials that were left out) and "trials"; `simulate_trials` "data" and
-    "measures"; `simulate_power` "power", by participants and items; `simulate_answers` "data",
-    "measures" and "readings".
-    """
-
-    scripts: dict[str, str] = field(default_factory=dict)
-
-    def draw(self) -> "dict[str, Figure]":
-        """Draw coefficients and differences in AIC, or power against participants."""
-        from equivocal.report.human_figures import draw_comparison, draw_power
-
-        known = {"compare": draw_comparison, "power": draw_power}
-        return {name: known[name](table) for name, table in self.tables.items() if name in known}
-
-    def write(self, folder: str | Path) -> None:
-        """Write NAME.toml, then a CSV file for each table with all digits, scripts and figures."""
-        folder = Path(folder)
-        write_text_atomically(folder / f"{self.name}.toml", tomli_w.dumps(self.settings))
-        texts = {f"{name}.csv": table.to_csv(index=False) for name, table in self.tables.items()}
-        for name, text in (texts | self.scripts).items():
-            write_text_atomically(folder / name, text)
-        self.save_figures(folder)
 
 
 def compare_trials(
@@ -173,19 +114,17 @@ def compare_trials(
     )
     with progress("models") as advance:
         comparison = compare(joined, family=family, log=log, slopes=slopes, advance=advance)
-    joined = comparison.joined
+    joined, how = comparison.joined, {"log": log, "slopes": slopes, "spillover": spillover}
     settings = {
         "data": str(data),
         "measures": str(measures),
-        "inputs": _hash_inputs(data=data, measures=measures),
+        "inputs": hash_inputs(data=data, measures=measures),
         "columns": joined.columns,
         "measure": joined.measures,
         "where": list(where),
         "controls": joined.controls,
         "family": family,
-        "log": log,
-        "slopes": slopes,
-        "spillover": spillover,
+        **how,
         **({} if world is None else {"world": str(world)}),
     }
     with hold_folder(out):
@@ -196,7 +135,7 @@ def compare_trials(
             name="compare",
             tables={"compare": comparison.table, "unmatched": joined.unmatched, "trials": trials},
             settings=_add_versions(settings),
-            summary=_summarise_trials(comparison),
+            summary=describe_comparison(comparison),
             scripts={name: write_script(comparison, name) for name in SCRIPTS},
         )
         result.write(out)
@@ -244,10 +183,7 @@ def simulate_trials(
         name="truth",
         tables={"data": trials, "measures": used},
         settings=_add_versions(settings),
-        summary=(
-            f"{len(trials)} trials of {experiment.participants} participants and "
-            f"{experiment.items} items; {name} has an effect of {experiment.beta:g} per unit",
-        ),
+        summary=describe_simulation(trials, experiment, name),
     )
     with hold_folder(out):
         check_folder(out, "truth", settings)
@@ -322,26 +258,13 @@ def simulate_power(
                 advance=advance,
             )
         result = TrialsResult(
-            name="power", tables={"power": found}, settings=_add_versions(settings)
+            name="power",
+            tables={"power": found},
+            settings=_add_versions(settings),
+            summary=(describe_power(found, experiment.beta),),
         )
         result.write(out)
     return result
-
-
-def _summarise_trials(comparison: Comparison) -> tuple[str, ...]:
-    """Say how many trials were joined, why others were left out, and what to bear in mind."""
-    joined = comparison.joined
-    response = joined.columns["response"]
-    response = f"log({response})" if comparison.log else response
-    left_out = joined.unmatched["reason"].value_counts().items()
-    return (
-        f"{len(joined.trials)} of {joined.given} trials joined by {', '.join(joined.keys)}; "
-        f"{joined.trials['participant'].nunique()} participants, "
-        f"{joined.trials['item'].nunique()} items; response {response}, "
-        f"{NAMES[comparison.family]} family",
-        *(f"left out: {count}, {reason}" for reason, count in left_out),
-        *(f"note: {note}" for note in comparison.notes),
-    )
 
 
 def _find_words(data: Path) -> Path:
@@ -362,28 +285,9 @@ def _read_stimuli(
     path = None if measures is None else Path(measures)
     table = None if path is None else read_measures(path, Columns(), where)
     settings = {"measures": str(path or "built in"), "where": list(where)}
-    return table, settings | {"inputs": _hash_inputs(measures=path)}
-
-
-def _hash_inputs(**paths: Path | None) -> dict[str, str]:
-    """Return the SHA-256 of each table that is read."""
-    return {name: compute_checksum(path) or "" for name, path in paths.items() if path}
+    return table, settings | {"inputs": hash_inputs(measures=path)}
 
 
 def _add_versions(settings: dict[str, Any]) -> dict[str, Any]:
     """Add the versions of the packages that the numbers depend on."""
     return settings | {"versions": collect_versions()}
-
-
-def check_folder(folder: Path, name: str, settings: dict[str, Any]) -> None:
-    """Refuse to overwrite a file of the user's; announce that other results are overwritten."""
-    mark = folder / f"{name}.toml"
-    refuse_foreign_files(mark, WRITTEN[name])
-    there = [path for file in WRITTEN[name] if (path := folder / file).exists()]
-    for table in (Path(settings[each]) for each in settings["inputs"]):
-        if any(path.samefile(table) for path in there):
-            raise UserError(
-                f"{table} is read here and would be overwritten; choose another --out, or copy it "
-                "to another folder and give that."
-            )
-    announce_overwrite(mark, settings, [each for each in settings if each not in PLACES])

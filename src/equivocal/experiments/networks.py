@@ -28,7 +28,8 @@ from equivocal.world import World
 
 __all__ = ["report_epochs", "save_cross_validation", "select_best_epochs", "train_or_load"]
 
-QUICK = {"networks": 2, "epochs": 10, "sentences": 1_000}  # does it run? Not to be quoted
+# does it run? Not to be quoted
+QUICK = {"networks": 2, "epochs": 5, "sentences": 1_000, "hidden": 30, "gestalt": 30}
 
 
 def choose_training(

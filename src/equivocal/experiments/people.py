@@ -153,27 +153,34 @@ def compare_people(
             beliefs = _believe(run, asked, training.seed, advance) if run else {}
         beliefs = {IDEAL: believe_ideal(asked), **beliefs}
         tables = _tabulate(people, asked, beliefs, run, fitted, training.seed)
+        about = _describe_settings(asked.world, run, training, fitted=fit)
         result = PeopleResult(
             name="people",
             tables=tables,
-            settings=describe_run(
-                began,
-                world=asked.world.name,
-                fingerprint=asked.world.fingerprint,
-                parameters=asked.world.parameters,
-                fitted=fit,
-                networks=len(run.networks) if run else 0,
-                particles=PARTICLES,
-                prior_variance=VARIANCE,
-                list_sentences=SENTENCES,
-                seed=training.seed,
-                training=asdict(training) if run else {},
-            ),
+            settings=describe_run(began, **about),
             summary=describe_people(tables, asked.world),
         )
         announce_overwrite(out / "people.toml", result.settings, COMPARED)
         result.write(out)
     return result
+
+
+def _describe_settings(
+    world: World, run: Run | None, training: TrainingSettings, *, fitted: bool
+) -> dict[str, object]:
+    """Return all that shaped the tables, for the record."""
+    return {
+        "world": world.name,
+        "fingerprint": world.fingerprint,
+        "parameters": world.parameters,
+        "fitted": fitted,
+        "networks": len(run.networks) if run else 0,
+        "particles": PARTICLES,
+        "prior_variance": VARIANCE,
+        "list_sentences": SENTENCES,
+        "seed": training.seed,
+        "training": asdict(training) if run else {},
+    }
 
 
 def _fit(
@@ -206,7 +213,7 @@ def _believe(run: Run, asked: AskedItems, seed: int, advance: Advance) -> dict[s
         layer = collect_last_layer(run, network).select(numbers)
         layers = {TRAINED: layer.trained[:, None]}
         for name, sampler in samplers.items():
-            posterior = infer_posterior(layer, sampler, VARIANCE, seed + index)
+            posterior = infer_posterior(layer, sampler, VARIANCE, seed + index, diagnose=False)
             layers[name] = take_particles(posterior, PARTICLES, seed + index)
         for name, own in layers.items():
             found[name].append(answer_questions(psi, asked.questions, units, own))

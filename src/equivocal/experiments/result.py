@@ -26,7 +26,7 @@ class Result:
     Attributes
     ----------
     name : str
-        Of the experiment, and of the file NAME.toml that records its settings.
+        The name of the experiment, and of the file NAME.toml that records its settings.
     tables : dict of str to DataFrame
         Everything that was found.
     settings : dict

@@ -105,18 +105,13 @@ def measure_signals(
     with hold_folder(out):
         if not (out / "signals.toml").exists():
             refuse_foreign_files(out / "networks", ["tables", "figures"])
-        words = measure_ideal(chosen)
-        parts = [_name_signals(words, IDEAL)]
-        judged = [judge_ideal(words, chosen).assign(comprehender=IDEAL)]
+        found = {IDEAL: measure_ideal(chosen)}
         if not alone:
-            run = train_or_load(world, training, out / "networks")
-            silent = train_or_load(remove_noise(world), training, out / "networks_without_noise")
-            surprise = measure_words(run.networks, chosen, [SURPRISE])
-            surprise = surprise.assign(measure=MEASURE_OF["N400"])
-            apart = measure_divergence(run.networks, silent.networks, chosen)
-            heard = pd.concat([surprise, apart], ignore_index=True)
-            parts.append(_name_signals(heard, NETWORKS))
-            judged.append(judge_ideal(heard, chosen).assign(comprehender=NETWORKS))
+            found[NETWORKS] = _measure_networks(world, chosen, training, out)
+        parts = [_name_signals(words, name) for name, words in found.items()]
+        judged = [
+            judge_ideal(words, chosen).assign(comprehender=name) for name, words in found.items()
+        ]
         findings = pd.concat(judged, ignore_index=True).drop(columns="measure")
         result = SignalsResult(
             name="signals",
@@ -134,6 +129,17 @@ def measure_signals(
         )
         result.write(out)
     return result
+
+
+def _measure_networks(
+    world: World, suites: Sequence[Suite], training: TrainingSettings, out: Path
+) -> pd.DataFrame:
+    """Measure networks that learned the world, beside others that learned it without noise."""
+    run = train_or_load(world, training, out / "networks")
+    silent = train_or_load(remove_noise(world), training, out / "networks_without_noise")
+    surprise = measure_words(run.networks, suites, [SURPRISE]).assign(measure=MEASURE_OF["N400"])
+    apart = measure_divergence(run.networks, silent.networks, suites)
+    return pd.concat([surprise, apart], ignore_index=True)
 
 
 def _check_suites(suites: Sequence[Suite]) -> World:

@@ -8,7 +8,7 @@ run. `constructions.toml` has a table for each construction, so that they can be
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,12 @@ import tomli_w
 from equivocal.errors import UserError, check_known
 from equivocal.experiments.networks import choose_training, train_or_load
 from equivocal.experiments.result import Figures, Result, describe_run, write_tables
+from equivocal.experiments.suite_settings import (
+    describe_construction,
+    describe_suites,
+    is_from_particles,
+    list_posteriors,
+)
 from equivocal.gestalt import Run, TrainingSettings
 from equivocal.progress import Advance, announce, progress
 from equivocal.store import UnreadableError, is_plain_name, read_toml
@@ -40,14 +46,9 @@ from equivocal.suites import (
     load_construction,
     load_suite,
     measure_words,
-    reading,
 )
 from equivocal.suites.measurement import (
-    ROWS,
-    SAMPLER,
     SURPRISE,
-    VARIANCE,
-    choose_measures,
     sample_particles,
 )
 
@@ -59,8 +60,6 @@ __all__ = ["BELIEFS", "SuitesResult", "run_suites"]
 BELIEFS = ("trained", "posterior")
 # what makes a run another one; versions and the time it took do not
 COMPARED = ("suites", "measures", "beliefs", "worlds", "networks", "seed", "training", "posterior")
-VARIANCES = (0.1, 0.3, 1.0, 3.0, 10.0)
-HEARD = (100, 300, 1_000, 3_000, 10_000)  # sentences; no more than the networks were trained on
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -147,15 +146,15 @@ def run_suites(
         How they are trained; see `equivocal.gestalt.settings`. Networks that were trained into
         OUT/networks/WORLD with these settings are used.
     measures : sequence of str
-        Of paradigms: names in `equivocal.study.word_measures.MEASURES`, or "all"; without them,
+        For paradigms: names in `equivocal.study.word_measures.MEASURES`, or "all"; without them,
         what each suite says.
     beliefs : {"trained", "posterior"}
-        Of paradigms: whether beliefs are those of the trained last layer or of particles of its
+        For paradigms: whether beliefs are those of the trained last layer or of particles of its
         posterior.
     by_role : bool
-        Of paradigms: whether the Bayesian surprise is also measured about each role.
+        For paradigms: whether the Bayesian surprise is also measured about each role.
     curve_networks : int, optional
-        Of constructions: how many networks the curves are computed from, which take several
+        For constructions: how many networks the curves are computed from, which take several
         posteriors each; all by default.
 
     Returns
@@ -342,75 +341,3 @@ def _load_constructions_settings(path: Path) -> dict[str, Any]:
         announce(f"{path} cannot be read; its records of other constructions are lost")
         return {}
     return {name: table for name, table in found.items() if name in CONSTRUCTIONS}
-
-
-def is_from_particles(measure: str, beliefs: str) -> bool:
-    """Return whether a measure is computed from particles, given whose `beliefs` are measured."""
-    reads = MEASURES[measure].reads
-    return reads == "ensemble" or (reads == "beliefs" and beliefs == "posterior")
-
-
-def describe_suites(
-    suites: Sequence[Suite],
-    measures: Sequence[str],
-    beliefs: str,
-    training: TrainingSettings,
-    *,
-    by_role: bool,
-) -> dict[str, Any]:
-    """Return what shaped a run of paradigms; without `measures` they are the suites' own."""
-    by_suite = [
-        choose_measures(measures or [suite.measure], suite.world.roles if by_role else ())
-        for suite in suites
-    ]
-    posterior = {
-        "particles": SAMPLER.num_particles,
-        "prior_variance": VARIANCE,
-        "rows": ROWS,
-        "seed": training.seed,  # of the first network; each has the next
-        "sampler": SAMPLER.model_dump(exclude_none=True),
-    }
-    sampled = any(
-        is_from_particles(name, beliefs) for suite in suites for name in measures or [suite.measure]
-    )
-    return {
-        "suites": [suite.name for suite in suites],
-        "measures": list(dict.fromkeys(name for chosen in by_suite for name in chosen)),
-        "beliefs": beliefs,
-        "networks": training.networks,
-        "seed": training.seed,
-        "worlds": {suite.world.name: suite.world.fingerprint for suite in suites},
-        "training": asdict(training),
-        **({"posterior": posterior} if sampled else {}),
-    }
-
-
-def list_posteriors(construction: Construction, sentences: int) -> list[tuple[float, int]]:
-    """List prior variance and sentences heard of each posterior, the usual one first."""
-    usual = [(VARIANCE, sentences)]
-    if not construction.curves:
-        return usual
-    usual += [(variance, sentences) for variance in VARIANCES if variance != VARIANCE]
-    return usual + [(VARIANCE, heard) for heard in HEARD if heard < sentences]
-
-
-def describe_construction(
-    construction: Construction, training: TrainingSettings, curve_networks: int
-) -> dict[str, Any]:
-    """Return what shaped the tables and figures of one construction."""
-    posteriors = list_posteriors(construction, training.sentences)
-    curves = {
-        "conditions": list(construction.curves),
-        "networks": curve_networks,  # the first ones
-        "prior_variances": sorted(v for v, heard in posteriors if heard == training.sentences),
-        "sentences_heard": sorted(heard for v, heard in posteriors if v == VARIANCE),
-    }
-    return {
-        "world": construction.world.name,
-        "fingerprint": construction.world.fingerprint,
-        "items": len(construction.items),
-        "prior_variance": VARIANCE,  # of all tables and figures but the curves
-        **({"curves": curves} if construction.curves else {}),
-        "training": asdict(training),
-        "sampler": reading.SAMPLER.model_dump(exclude_none=True),
-    }

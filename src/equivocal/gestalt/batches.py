@@ -102,10 +102,13 @@ class BatchPlan:
         self._answer = np.repeat(both, 2, axis=0)
         self._code = np.repeat(node_of[row, position], 2) * (int(filler.max()) + 1) + self._probe
 
-    def shuffle(self, rng: np.random.Generator) -> Iterator[Batch]:
-        """Yield the chunks of a pass in which every sentence is heard once, in random order."""
+    def shuffle(self, rng: np.random.Generator, chunk: int = CHUNK) -> Iterator[Batch]:
+        """Yield a pass in which every sentence is heard once, in random order.
+
+        It comes in parts of at most `chunk` steps.
+        """
         order = self.sentences[rng.permutation(len(self.sentences))]
-        chunks = -(-self.num_steps // CHUNK)
+        chunks = -(-self.num_steps // chunk)
         for steps in np.array_split(np.arange(self.num_steps), chunks):
             yield self._stack(order[steps[0] * self.size : (steps[-1] + 1) * self.size], len(steps))
 

@@ -166,7 +166,7 @@ def features(network: Network, corpus: Corpus) -> xr.Dataset:
     Parameters
     ----------
     network : Network
-        Whose ψ is computed.
+        The network whose ψ is computed.
     corpus : Corpus
         Sentences of the network's own world.
 

@@ -10,6 +10,7 @@ answers     answers drawn from beliefs: shares, and how often two answers differ
 questions   who did what, asked after a sentence
 participants  networks and particles that answer them
 simulation  experiments with known answers, and how often they find the effect
+trials_summary  what was found in trials, in plain words
 
 plausibility      questions about plausible, unlikely and impossible sentences
 people            what is known of people (`data/people.csv`), and comprehenders beside it

@@ -41,7 +41,7 @@ def adapt_to_list(
     Parameters
     ----------
     asked : AskedItems
-        Of a world with parameters, some of them of noise and others of events.
+        Questions about a world with parameters, some of them of noise and others of events.
     shares : sequence of float
         r, how many of the list are unlikely.
     sentences : int

@@ -146,11 +146,11 @@ def summarise_answers(
     items : sequence of shape (questions,)
         The item that each question is about.
     names : sequence of str
-        Of the options.
+        The names of the options.
     draws : int
         How often participants and items are drawn anew for the intervals.
     seed : int
-        Of these draws.
+        The seed of these draws.
 
     Returns
     -------

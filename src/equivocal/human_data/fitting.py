@@ -36,7 +36,7 @@ class WorldFit:
     Attributes
     ----------
     values : dict of str to float
-        Of all parameters; those without an effect on the table keep the world's values.
+        The values of all parameters; those without an effect keep the world's values.
     estimates : DataFrame
         parameter, start, estimate, low, high, least, most, identified ("yes", "from above",
         "from below", "no"; "not fitted" also where a parameter has no effect).
@@ -74,7 +74,7 @@ def fit_world(
     parameters : sequence of str
         Those that are fitted; all that have an effect, unless given.
     points : int
-        Of each profile.
+        How many points each profile has.
     advance : callable
         Called with the number of parameters profiled, the total and what is done.
 

@@ -19,7 +19,7 @@ class IdealReadings:
     Parameters
     ----------
     world : World
-        Whose derivations are weighed, as by `Reweighting.compute_weights`.
+        The world whose derivations are weighed, as by `Reweighting.compute_weights`.
     asked : AskedItems
         The sentences.
     """

@@ -65,7 +65,7 @@ def join_files(
     spillover : int
         Add the measures, and the controls that are numbers of words, of so many previous words.
     world : World, optional
-        Whose words give the control `frequency`, where no table has it.
+        The world whose words give the control `frequency`, where no table has it.
 
     Raises
     ------
@@ -196,7 +196,7 @@ def average_networks(
 ) -> tuple[pd.DataFrame, list[str]]:
     """Return one row for each key, averaged over networks, with a note where there are several.
 
-    Of columns that are not numbers the first value is taken.
+    Columns that are not numbers keep their first value.
     """
     table = measures.dropna(subset=keys)
     several = [*keys, tables.NETWORK] if tables.NETWORK in table else keys

@@ -59,8 +59,7 @@ def open_comprehenders(folder: Path, sentences: Path | None = None) -> Comprehen
     Parameters
     ----------
     folder : Path
-        Of `equivocal train`, `reproduce` or another study, `suites run`, `constructions run` or
-        `people`.
+        The folder of `equivocal train`, a study, `suites run`, `constructions run` or `people`.
     sentences : Path, optional
         The user's own; otherwise those of the study, or those that are shipped for the world.
 
@@ -127,16 +126,16 @@ def believe_answers(
     participants : int, optional
         How many, spread evenly over networks; every network, or five particles of each.
     sampler, variance : optional
-        Of the posterior; those of the study's first sampler and central prior.
+        Which posterior; that of the study's first sampler and central prior unless given.
     seed : int
-        Of particles that are drawn now.
+        The seed of particles that are drawn now.
     advance : callable
         Called with the number of networks done, the total and what is done.
 
     Returns
     -------
     names : list of str
-        Of the participants.
+        The names of the participants.
     beliefs : ndarray of shape (participants, questions, 3)
         Probabilities of the literal answer, its rival and any other.
     about : dict
@@ -219,7 +218,8 @@ def _find_layers(
     layer = collect_last_layer(who.run, network, ROWS)
     rows = layer.select([who.run.world.units.index(unit) for unit in units])
     sampler = SAMPLER.model_copy(update={"num_particles": max(size, SAMPLER.num_particles)})
-    posterior = infer_posterior(rows, sampler, chosen[1], who.run.settings.seed + seed + index)
+    first = who.run.settings.seed + seed
+    posterior = infer_posterior(rows, sampler, chosen[1], first + index, diagnose=False)
     return units, take_particles(posterior, size, seed + index)
 
 
@@ -229,7 +229,7 @@ def take_particles(posterior: Posterior, size: int, seed: int) -> np.ndarray:
     Parameters
     ----------
     posterior : Posterior
-        Whose particles are taken.
+        The posterior whose particles are taken.
     size : int
         How many.
     seed : int
@@ -287,7 +287,7 @@ def answer_questions(
     questions : sequence of Question
         What they are asked.
     units : sequence of str
-        Of the layers.
+        The units of the layers.
     layers : ndarray of shape (units, participants, D)
         Their last layers.
 

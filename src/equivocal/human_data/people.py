@@ -75,7 +75,7 @@ def tabulate_readings(
     beliefs : mapping of str to ndarray of shape (participants, questions, 3)
         By comprehender: probabilities of `READINGS`; NaN where there is no belief.
     seed : int
-        Of the bootstrap.
+        The seed of the bootstrap.
 
     Returns
     -------
@@ -157,7 +157,7 @@ def compare_with_people(
     people : DataFrame
         As `load_people` returns it.
     readings, areas : DataFrame
-        Of this module.
+        As `tabulate_readings` and `tabulate_areas` return them.
     listed : DataFrame
         As `adapt_to_list` returns it; only the ideal comprehender learns from a list.
 
@@ -185,39 +185,66 @@ def _find_counterpart(
     listed: pd.DataFrame,
 ) -> dict[str, Any]:
     """Find what a comprehender says to one human number."""
-    nothing = dict.fromkeys(("found", "found_low", "found_high", "deviance", "floor"), np.nan)
-    found: dict[str, Any] = nothing | {"agrees": None}
+    numbers = dict.fromkeys(("found", "found_low", "found_high", "deviance", "floor"), np.nan)
+    nothing: dict[str, Any] = numbers | {"agrees": None}
     measure = human["measure"]
     if human["comparable"] == "no":
-        return found
+        return nothing
     if measure == "order of not literal":
-        more, less = human["construction"].split(" > ")
-        values = [
-            _pick(readings, name, one, human["plausibility"], "not literal") for one in (more, less)
-        ]
-        if all(value is not None for value in values):
-            found["found"] = values[0]["value"] - values[1]["value"]
-            found["agrees"] = bool(found["found"] > 0)
-    elif measure == "list effect":
-        own = listed[listed["comprehender"] == name] if len(listed) else listed
-        if len(own):
-            found["found"] = float(own["not_literal"].iloc[-1] - own["not_literal"].iloc[0])
-            found["agrees"] = bool(found["found"] < 0)
-    elif measure == "area":
-        own = areas[
-            (areas["comprehender"] == name)
-            & (areas["construction"] == human["construction"])
-            & (areas["plausibility"] == human["plausibility"])
-        ]
-        found["found"] = float(own["area"].iloc[0]) if len(own) else np.nan
-    elif measure in (*SHARES, *DIFFERENCES):
-        row = _pick(readings, name, human["construction"], human["plausibility"], measure)
-        if row is not None:
-            found |= {"found": row["value"], "found_low": row["low"], "found_high": row["high"]}
-            if measure in SHARES:
-                n = human["participants"]
-                found["deviance"] = float(compute_deviance(human["value"], row["value"], n))
-                found["floor"] = FLOOR
+        return nothing | _find_order(human, name, readings)
+    if measure == "list effect":
+        return nothing | _find_list_effect(name, listed)
+    if measure == "area":
+        return nothing | _find_area(human, name, areas)
+    if measure in (*SHARES, *DIFFERENCES):
+        return nothing | _find_reading(human, name, readings)
+    return nothing
+
+
+def _find_order(human: Mapping[Hashable, Any], name: str, readings: pd.DataFrame) -> dict[str, Any]:
+    """Find by how much one construction is read less literally than another."""
+    values = [
+        _pick(readings, name, construction, human["plausibility"], "not literal")
+        for construction in human["construction"].split(" > ")
+    ]
+    if any(value is None for value in values):
+        return {}
+    more, less = values
+    found = more["value"] - less["value"]
+    return {"found": found, "agrees": bool(found > 0)}
+
+
+def _find_list_effect(name: str, listed: pd.DataFrame) -> dict[str, Any]:
+    """Find by how much readings are less literal where more of the list is implausible."""
+    own = listed[listed["comprehender"] == name] if len(listed) else listed
+    if own.empty:
+        return {}
+    found = float(own["not_literal"].iloc[-1] - own["not_literal"].iloc[0])
+    return {"found": found, "agrees": bool(found < 0)}
+
+
+def _find_area(human: Mapping[Hashable, Any], name: str, areas: pd.DataFrame) -> dict[str, Any]:
+    """Find how well plausible sentences are told from their reversals."""
+    own = areas[
+        (areas["comprehender"] == name)
+        & (areas["construction"] == human["construction"])
+        & (areas["plausibility"] == human["plausibility"])
+    ]
+    return {"found": float(own["area"].iloc[0])} if len(own) else {}
+
+
+def _find_reading(
+    human: Mapping[Hashable, Any], name: str, readings: pd.DataFrame
+) -> dict[str, Any]:
+    """Find a share of readings with its deviance, or how often answers differ."""
+    measure = human["measure"]
+    row = _pick(readings, name, human["construction"], human["plausibility"], measure)
+    if row is None:
+        return {}
+    found = {"found": row["value"], "found_low": row["low"], "found_high": row["high"]}
+    if measure in SHARES:
+        deviance = compute_deviance(human["value"], row["value"], human["participants"])
+        found |= {"deviance": float(deviance), "floor": FLOOR}
     return found
 
 

@@ -35,7 +35,7 @@ def prepare_response(trials: pd.DataFrame, family: str, log: bool) -> Response:
     trials : DataFrame
         With `response`, and perhaps `counts`.
     family : {"gaussian", "binomial"}
-        Of the models.
+        The family of the models.
     log : bool
         Whether the logarithm of the response is modelled.
     """
@@ -158,11 +158,11 @@ def check_separation(response: Response, X: np.ndarray, names: Sequence[str]) ->
     Parameters
     ----------
     response : Response
-        Of any family; only answers can be separated.
+        Responses of any family; only answers can be separated.
     X : ndarray
         The fixed effects, the intercept first.
     names : sequence of str
-        Of the other columns of X.
+        The names of the other columns of X.
     """
     if not response.binomial:
         return

@@ -101,7 +101,7 @@ def build_stimuli(measures: pd.DataFrame, measure: str | None = None) -> tuple[S
     stimuli : Stimuli
         The words of the table that have a value of the measure.
     name : str
-        Of the measure.
+        The name of the measure.
     """
     name = choose_measures(measures, [measure] if measure else [], ())[0]
     keys = [place for place in PLACES if place in measures]
@@ -125,7 +125,7 @@ def draw_trials(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Draw the trials of an experiment: participant, item, row of the stimuli and response of each.
 
-    Of a table with more items than are wanted some are drawn; of one with fewer, all are taken and
+    If the table has more items than are wanted, some are drawn; if fewer, all are taken and
     some again, as further items with the same measures.
     """
     given, P = len(stimuli.rows), experiment.participants
@@ -172,7 +172,7 @@ def simulate(
     trials, measures : DataFrame
         The trials, and the measures that they were made from.
     name : str
-        Of the measure that has the effect.
+        The name of the measure that has the effect.
 
     Raises
     ------

@@ -97,7 +97,7 @@ def add_word_controls(
     controls : sequence of str
         The controls that no other table has.
     world : World, optional
-        Whose sentences give the frequency.
+        The world whose sentences give the frequency.
 
     Raises
     ------
@@ -150,7 +150,7 @@ def count_words(world: World) -> dict[str, float]:
     Parameters
     ----------
     world : World
-        Whose sentences are counted.
+        The world whose sentences are counted.
 
     Returns
     -------

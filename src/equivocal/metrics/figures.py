@@ -28,9 +28,10 @@ def draw_reliability(targets: Any, probabilities: Any, *, bins: int = BINS) -> "
     targets : (N,) or (N, K)
         As for `calibration_error`.
     probabilities : (N,) or (N, K), or a dict of several by name
-        Of one method or several.
+        Probabilities that one method or several predict.
     bins : int
-        Of equal width. Bars are 95 % intervals; points on the diagonal are calibrated.
+        How many bins of equal width. Bars are 95 % intervals; points on the diagonal are
+        calibrated.
 
     Returns
     -------
@@ -58,7 +59,7 @@ def draw_risk_coverage(targets: Any, probabilities: Any, *, uncertainty: Any = N
     targets : (N,) or (N, K)
         As for `risk_coverage_curve`.
     probabilities : (N,) or (N, K), or a dict of several by name
-        Of one method or several.
+        Probabilities that one method or several predict.
     uncertainty : array, or a dict by the same names, optional
         What to abstain by; by default the probability of the answer.
 

@@ -22,7 +22,7 @@ class Predictions(NamedTuple):
     def list_events(self) -> tuple[np.ndarray, np.ndarray]:
         """Return what happened and how probable it was said to be, each (N, K).
 
-        Of classes this is whether the most probable one is right, (N, 1).
+        With classes: whether the most probable one is right, (N, 1).
         """
         if not self.classes:
             return self.targets, self.probabilities

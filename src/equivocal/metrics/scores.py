@@ -115,7 +115,7 @@ def calibration_error(
         Put all labels into the same bins, or take each label by itself and average the errors:
         errors of opposite sign in two labels cancel only in the first.
     weights : (N,), optional
-        Of the rows.
+        How much each row counts.
 
     Returns
     -------
@@ -146,7 +146,7 @@ def reliability_curve(targets: Any, probabilities: Any, *, bins: int = BINS) -> 
     targets, probabilities
         As for `calibration_error`.
     bins : int
-        Of equal width; empty ones are left out.
+        How many bins of equal width; empty ones are left out.
 
     Returns
     -------

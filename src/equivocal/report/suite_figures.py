@@ -60,7 +60,7 @@ def draw_suite(means: pd.DataFrame, conditions: Sequence[str], title: str) -> Fi
     conditions : sequence of str
         From left to right.
     title : str
-        Of the suite.
+        The title of the suite.
     """
     panels = [
         (str(measure), own)

@@ -1,7 +1,7 @@
 """Posteriors over a last layer: Bayesian logistic regression for many outputs that share features.
 
 This package takes arrays and returns a posterior. It knows nothing of language; beside `jax` and
-`numpy` it uses only `equivocal.store`, `machine` and `errors`.
+`numpy` it uses only `equivocal.store`, `machine`, `lazy` and `errors`.
 
 `sample_posterior` stands in front; one file per algorithm behind it:
 `exact_flow`, `mean_field`, `dropout_deterministic`, `homotopy`, `aldi`, `laplace`, `nuts`.
@@ -11,6 +11,8 @@ Names are imported when first used, since importing JAX takes half a second.
 """
 
 from typing import TYPE_CHECKING, Any
+
+from equivocal.lazy import import_name
 
 if TYPE_CHECKING:
     from equivocal.sampling.engine.problem import Likelihood
@@ -44,8 +46,4 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'equivocal.sampling' has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"equivocal.sampling.{_HOME[name]}"), name)
+    return import_name(__name__, _HOME, name)

@@ -76,16 +76,52 @@ def compute_activations(
         As described at the top of this module.
     """
     world, inference = networks[0].world, settings.inference
-    units = list_sampled_units(world, stimuli, settings)
-    samplers, priors = list(inference.samplers), list(inference.prior_variances)
-    probes = settings.stimuli.probes
+    units, probes = list_sampled_units(world, stimuli, settings), settings.stimuli.probes
     truth = _fill(
         stimuli,
         (len(probes), len(units)),
         lambda said: trace_truth(world, said, probes, units) if world.is_exact else np.nan,
     )
-    mle = np.full((len(networks), *truth.shape), np.nan, np.float32)
-    every = (len(samplers), len(priors), *mle.shape)
+    mle, summaries = _answer_all(networks, load_posterior, stimuli, settings, units)
+    dataset = xr.Dataset(
+        {
+            "mle": (ANSWERED[2:], mle),
+            **{name: (ANSWERED, values) for name, values in summaries.items()},
+            "truth": (ANSWERED[3:], truth),
+            "critical": (HEARD[:2], _arrange(stimuli, lambda row: row.critical)),
+        },
+        coords={
+            "sampler": list(inference.samplers),
+            "prior": list(inference.prior_variances),
+            "network": np.arange(len(networks)),
+            "probe": list(probes),
+            "unit": units,
+            **_describe_sentences(stimuli),
+        },
+        attrs={
+            "study": settings.name,
+            "quick": "yes" if settings.quick_run else "no",
+            "central_prior": str(inference.central_prior),
+        },
+    )
+    others = list_non_relevant(stimuli, settings)  # netCDF-3 has no empty dimensions
+    return dataset.assign_coords(non_relevant=others) if others else dataset
+
+
+def _answer_all(
+    networks: Sequence[Network],
+    load_posterior: Callable[[str, float, int], Posterior],
+    stimuli: Stimuli,
+    settings: StudySettings,
+    units: Sequence[str],
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Compute the answers of each network, and `SUMMARIES` of those of its posteriors."""
+    samplers, priors = settings.inference.samplers, settings.inference.prior_variances
+    probes = settings.stimuli.probes
+    sentences = (len(stimuli.conditions), len(stimuli.items), stimuli.longest)
+    shape = (len(networks), *sentences, len(probes), len(units))
+    mle = np.full(shape, np.nan, np.float32)
+    every = (len(samplers), len(priors), *shape)
     summaries = {name: np.full(every, np.nan, np.float32) for name in SUMMARIES}
     for n, network in enumerate(networks):
         weights = network.last_layer().sel(unit=units).values
@@ -99,42 +135,27 @@ def compute_activations(
             answers["expected"] = posterior.entropies(psi[said]).expected
             for name, values in answers.items():
                 summaries[name][s, p, n][said] = values
+    return mle, summaries
+
+
+def _describe_sentences(stimuli: Stimuli) -> dict[str, Any]:
+    """Return the coordinates of the stimuli: places, words and what each sentence tracks.
+
+    Texts are coordinates, so that a whole dataset can be calculated with.
+    """
     roles = list(dict.fromkeys(role for row in stimuli.rows.values() for role in row.tracked))
     longest = stimuli.longest
     silence = [""] * longest  # past the end of a sentence
     words = _arrange(stimuli, lambda row: [*row.utterance.words, *silence][:longest])
-    dataset = xr.Dataset(
-        {
-            "mle": (ANSWERED[2:], mle),
-            **{name: (ANSWERED, values) for name, values in summaries.items()},
-            "truth": (ANSWERED[3:], truth),
-            "critical": (HEARD[:2], _arrange(stimuli, lambda row: row.critical)),
-        },
-        coords={
-            "sampler": samplers,
-            "prior": priors,
-            "network": np.arange(len(networks)),
-            "condition": list(stimuli.conditions),
-            "item": list(stimuli.items),
-            "position": np.arange(1, longest + 1),
-            "probe": list(probes),
-            "unit": units,
-            "role": roles,
-            # texts are coordinates, so that a whole dataset can be calculated with
-            "word": (HEARD[:3], words),
-            "tracked": (
-                (*HEARD[:2], "role"),
-                _arrange(stimuli, lambda row: [row.tracked.get(role, "") for role in roles]),
-            ),
-        },
-        attrs={
-            "study": settings.name,
-            "quick": "yes" if settings.quick_run else "no",
-            "central_prior": str(inference.central_prior),
-        },
-    )
-    others = list_non_relevant(stimuli, settings)  # netCDF-3 has no empty dimensions
-    return dataset.assign_coords(non_relevant=others) if others else dataset
+    tracked = _arrange(stimuli, lambda row: [row.tracked.get(role, "") for role in roles])
+    return {
+        "condition": list(stimuli.conditions),
+        "item": list(stimuli.items),
+        "position": np.arange(1, longest + 1),
+        "role": roles,
+        "word": (HEARD[:3], words),
+        "tracked": ((*HEARD[:2], "role"), tracked),
+    }
 
 
 def list_non_relevant(stimuli: Stimuli, settings: StudySettings) -> list[str]:

@@ -43,7 +43,7 @@ def trace_truth(
     Parameters
     ----------
     world : World
-        Whose probabilities are exact.
+        The world, whose probabilities are exact.
     text : str or Utterance
         A sentence.
     probes, units : sequence of str

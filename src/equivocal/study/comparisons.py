@@ -89,7 +89,8 @@ def _follow(
         answers[snapshot.step, outputs] = expit(logits).mean(axis=1)
 
     sampler = inference.samplers["paper"].model_copy(update={"num_steps": steps})
-    infer_posterior(layer, sampler, inference.central_prior, inference.get_seed(index), observe)
+    seed = inference.get_seed(index)
+    infer_posterior(layer, sampler, inference.central_prior, seed, observe, diagnose=False)
     indicated = _fill_forward(answers)[:, column, np.arange(len(psi))]
     return np.nanmedian(_fill_forward(time), axis=1), indicated
 

@@ -198,8 +198,8 @@ def refine_design(
     Parameters
     ----------
     design : Design
-        Whose levels are used. A category takes another of its values; a number takes a neighbouring
-        level, or lies halfway to it.
+        The design whose levels are used. A category takes another of its values; a number takes a
+        neighbouring level, or lies halfway to it.
     best : sequence of Specification
         The points of interest.
     known : sequence of Specification

@@ -87,7 +87,11 @@ def _measure_effect(networks: Parcel, point: Point, asked: pd.DataFrame) -> dict
         # units that are not watched would cost time and change nothing
         layer = layers[index].select(units_watched)
         posterior = infer_posterior(
-            layer, inference.samplers["paper"], inference.central_prior, inference.get_seed(index)
+            layer,
+            inference.samplers["paper"],
+            inference.central_prior,
+            inference.get_seed(index),
+            diagnose=False,
         )
         psi = collect_features(network, asked)
         trained.append(expit((psi * layer.trained[column]).sum(axis=1).astype(float)))
@@ -171,7 +175,7 @@ def summarise_effect(table: pd.DataFrame, role: str) -> dict[str, float]:
     table : DataFrame
         As `run_multiverse` returns it.
     role : str
-        Whose effect is looked at.
+        The role whose effect is looked at.
 
     Returns
     -------

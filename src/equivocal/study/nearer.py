@@ -55,7 +55,7 @@ def judge_nearer_to_truth(
     sampler : {"paper", "converged"}
         The paper's sampler at its last step, or the converged posterior with all the evidence.
     alpha : float
-        Of the paired test over networks.
+        The level of the paired test over networks.
 
     Raises
     ------

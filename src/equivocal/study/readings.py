@@ -104,7 +104,8 @@ def _measure_cells(networks: Parcel, point: Point, asked: pd.DataFrame) -> dict[
         found = {"mle": expit((psi @ layer.trained.T).astype(float))}
         for factor in PRIORS:
             variance, seed = factor * inference.central_prior, inference.get_seed(index)
-            posterior = infer_posterior(layer, inference.samplers["paper"], variance, seed)
+            sampler = inference.samplers["paper"]
+            posterior = infer_posterior(layer, sampler, variance, seed, diagnose=False)
             found[str(factor)] = posterior.predict_proba(psi).astype(float)
             if factor == 1:
                 infos.append(posterior.info)

@@ -110,7 +110,7 @@ def compare_pairs(first: ArrayLike, second: ArrayLike) -> TTest:
     Returns
     -------
     TTest
-        Of the differences.
+        The test of the differences.
     """
     return compare_with_zero(np.asarray(first, float) - np.asarray(second, float))
 
@@ -134,7 +134,7 @@ def compare_logit_pairs(first: ArrayLike, second: ArrayLike) -> TTest:
     Returns
     -------
     TTest
-        Of the differences of the n averages.
+        The test of the differences of the n averages.
     """
     difference = clip_logit(first) - clip_logit(second)
     return compare_with_zero(difference.reshape(len(difference), -1).mean(axis=1))
@@ -149,7 +149,7 @@ def correct_holm(p_values: ArrayLike) -> np.ndarray:
     Parameters
     ----------
     p_values : array_like
-        Of one family.
+        The p-values of one family.
 
     Returns
     -------

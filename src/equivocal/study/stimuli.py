@@ -33,7 +33,7 @@ def load_stimuli(path: str | Path, world: World) -> Stimuli:
     path : str or Path
         The CSV file; see `equivocal.world.items`.
     world : World
-        Whose words and units it uses.
+        The world whose words and units it uses.
 
     Raises
     ------
@@ -91,9 +91,9 @@ def find_all_items(stimuli: Stimuli, world: World) -> Stimuli:
     Parameters
     ----------
     stimuli : Stimuli
-        Of a study whose last condition exchanges agent and patient of the first.
+        Stimuli of a study whose last condition exchanges agent and patient of the first.
     world : World
-        Whose sentences are looked through.
+        The world whose sentences are looked through.
 
     Raises
     ------

@@ -71,7 +71,7 @@ def bayesian_surprise(
 ) -> Float[np.ndarray, "*others words"]:
     """Compute how far each word moves the beliefs, in nats: surprise summed over roles.
 
-    Of particles it is that of their mean belief, KL(E[y_t] ‖ E[y_{t−1}]), the divergence of
+    For particles it is that of their mean belief, KL(E[y_t] ‖ E[y_{t−1}]), the divergence of
     successive predictive distributions.
 
     Source: Itti & Baldi (2009), Vision Research 49, 1295–1306, for the divergence from prior to
@@ -94,7 +94,7 @@ def entropy_reduction(
 ) -> Float[np.ndarray, "*others words"]:
     """Compute how much less uncertain the beliefs are after a word: H(t−1) − H(t), in nats.
 
-    Of particles it is that of their mean belief, H(E[y_{t−1}]) − H(E[y_t]).
+    For particles it is that of their mean belief, H(E[y_{t−1}]) − H(E[y_t]).
 
     Source: Hale (2006), Cognitive Science 30, 643–672, there over parses, and set to zero where
     uncertainty grows. We keep the sign, since a mean of truncated values would hide the growth.

@@ -132,7 +132,7 @@ class Reader:
         layer = collect_last_layer(shorter, self.network, ROWS)
         units = [self.network.world.units.index(unit) for unit in self.construction.units]
         seed = self.run.settings.seed + self.index
-        posterior = infer_posterior(layer.select(units), SAMPLER, variance, seed)
+        posterior = infer_posterior(layer.select(units), SAMPLER, variance, seed, diagnose=False)
         return Readings(self._read(np.asarray(posterior.particles)), posterior.info.converged)
 
     def _read(self, layers: np.ndarray) -> np.ndarray:
@@ -185,7 +185,7 @@ def compute_exact_beliefs(construction: Construction) -> tuple[tuple[float, floa
     Parameters
     ----------
     construction : Construction
-        Whose world gives the probabilities.
+        The construction whose world gives the probabilities.
 
     Returns
     -------

@@ -215,7 +215,7 @@ def answer_sampler(
             steps[snapshot.step - 1 :, own] = snapshot.particles  # those that stopped stay
 
     began = perf_counter()
-    infer_posterior(examined.layer, sampler, prior_variance, seed, observe)
+    infer_posterior(examined.layer, sampler, prior_variance, seed, observe, diagnose=False)
     seconds = (perf_counter() - began) / max(reached, 1)
     every = []
     for number, theta in enumerate(steps[:reached], start=1):
@@ -244,7 +244,7 @@ def answer_posteriors(
     for evidence, variance in strengths:
         began = perf_counter()
         sampler = SamplerSettings(**how, num_particles=2, evidence=evidence)  # none is used
-        posterior = infer_posterior(layer, sampler, variance, seed=0)
+        posterior = infer_posterior(layer, sampler, variance, seed=0, diagnose=False)
         seconds, b = perf_counter() - began, layer.weigh_evidence(sampler.evidence)
         label = f"b = {format_share(b)}, v = {variance:g}"
         label += " (sentence)" if evidence == "sentence" else ""

@@ -81,9 +81,9 @@ class Comprehenders:
     world : World
         What they learned.
     seconds : float
-        Beyond the training of one network.
+        Seconds that making them took, beyond the training of one network.
     passes : int
-        Of a network over the training corpus, likewise; 0 where passes are not counted.
+        How many passes of a network over the training corpus that took; 0 where not counted.
     message : str
         How far to trust them.
     converged : bool or None

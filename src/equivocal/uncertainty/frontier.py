@@ -65,7 +65,7 @@ def tabulate_frontier(
     answers : mapping of str to sequence of Answers
         By kind; an entry for each network.
     sizes : sequence of int
-        Of deep ensembles; those larger than the number of networks are left out.
+        Sizes of deep ensembles; those larger than the number of networks are left out.
     one : (float, float)
         Seconds to train one network, and its megabytes.
 

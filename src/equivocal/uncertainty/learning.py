@@ -103,7 +103,7 @@ def summarise_learning(table: pd.DataFrame, along: str) -> pd.DataFrame:
     Parameters
     ----------
     table : DataFrame
-        Of `tabulate_items`, for several conditions.
+        What `tabulate_items` returned for several conditions.
     along : str
         The column of the condition.
 

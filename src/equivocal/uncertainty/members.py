@@ -75,7 +75,7 @@ def sample_comprehenders(
     layers : {"last", "query", "all"}
         Which weights are uncertain: the last layer, the query network, or every weight.
     prior_variance : float
-        Of each of these weights.
+        Prior variance of each of these weights.
     num_particles : int
         How many members.
     cuts : int

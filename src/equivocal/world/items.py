@@ -88,7 +88,7 @@ def load_items(
     path : str or Path
         The CSV file.
     world : World
-        Whose words and units the file uses.
+        The world whose words and units the file uses.
     needs : collection of str
         Columns that must be filled, besides condition, item and sentence.
     conditions : collection of str, optional

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from equivocal.errors import UserError, check_known, did_you_mean, join_names
 from equivocal.world.beliefs import compute_beliefs
-from equivocal.world.checks import find_unused_parts, name_uncovered_events
 from equivocal.world.corpus import Corpus
+from equivocal.world.coverage import find_unused_parts, name_uncovered_events
 from equivocal.world.derivations import (
     Derivations,
     bound_derivations,
@@ -69,8 +69,11 @@ class World:
     They are exact where `is_exact`, and estimated from a sample in a world too large to enumerate.
     """
 
-    def __init__(self, file: WorldFile, source: str, text: str) -> None:
+    def __init__(
+        self, file: WorldFile, source: str, text: str, *, max_enumerated: int = MAX_ENUMERATED
+    ) -> None:
         self.file = file
+        self.max_enumerated = max_enumerated  # derivations
         self.source = source  # its name in error messages
         self.text = text  # the file with the values in force, kept with whatever is made from it
         self.lexicon: Lexicon = build_lexicon(file)
@@ -107,11 +110,28 @@ class World:
 
     @classmethod
     def from_toml(
-        cls, text: str, source: str = "<text>", parameters: Mapping[str, Any] | None = None
+        cls,
+        text: str,
+        source: str = "<text>",
+        parameters: Mapping[str, Any] | None = None,
+        *,
+        max_enumerated: int = MAX_ENUMERATED,
     ) -> "World":
-        """Build a world from the text of a world file; `source` is its name in error messages."""
+        """Build a world from the text of a world file.
+
+        Parameters
+        ----------
+        text : str
+            The content of the file.
+        source : str
+            Its name in error messages.
+        parameters : mapping of str to float or str, optional
+            Values for the parameters that the world declares.
+        max_enumerated : int
+            Estimate probabilities from a sample where there are more derivations than this.
+        """
         file, whole = parse_world_file(text, source, parameters or {})
-        return cls(file, source, whole)
+        return cls(file, source, whole, max_enumerated=max_enumerated)
 
     def __repr__(self) -> str:
         return (
@@ -194,13 +214,13 @@ class World:
         return replace(self.grammar, disturbances=())
 
     def _is_small(self, grammar: Grammar) -> bool:
-        return bool(bound_derivations(grammar) <= MAX_ENUMERATED)
+        return bool(bound_derivations(grammar) <= self.max_enumerated)
 
     def _estimate(self, grammar: Grammar) -> Corpus:
         """Weight sampled sentences by how often they occurred, and say so."""
         warnings.warn(
             f"world {self.name!r} has up to {bound_derivations(grammar):.2g} derivations, too "
-            f"many to enumerate (at most {MAX_ENUMERATED:,}); its probabilities are estimated "
+            f"many to enumerate (at most {self.max_enumerated:,}); its probabilities are estimated "
             f"from {FALLBACK_SAMPLE:,} sampled sentences.",
             WorldSizeWarning,
             stacklevel=4,  # past the cached property and the method that reads it

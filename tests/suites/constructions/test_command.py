@@ -16,7 +16,8 @@ from equivocal import __version__
 from equivocal.cli.suites import run_constructions as run_command
 from equivocal.errors import UserError
 from equivocal.experiments.result import describe_run
-from equivocal.experiments.suites import SuitesResult, describe_construction, list_posteriors
+from equivocal.experiments.suite_settings import describe_construction, list_posteriors
+from equivocal.experiments.suites import SuitesResult
 from equivocal.gestalt import TrainingSettings
 from equivocal.inference import SamplerSettings
 from equivocal.suites import load_construction
@@ -26,7 +27,7 @@ from equivocal.suites.construction_tables import (
     tabulate_shares,
 )
 from equivocal.suites.reading import READINGS, SAMPLER
-from tests.cli.test_cli import COMMAND, run
+from tests.cli.commands import COMMAND, run
 
 
 def test_the_list_names_every_condition() -> None:
@@ -101,7 +102,7 @@ def test_records_of_other_constructions_stay_where_they_can_be_read(
 
 
 def made_up_readings() -> pd.DataFrame:
-    """Of two networks that believe the same of everything."""
+    """Readings of two networks that believe the same of everything."""
     numbers = [*READINGS, "belief", "rival_belief", "exact", "rival_exact"]
     kinds = (("trained", 0.0), ("posterior", 1.0))
     return pd.DataFrame(

@@ -1,0 +1,48 @@
+"""The sentence that says what was found in trials."""
+
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+from equivocal.human_data import Experiment, compare, simulate
+from equivocal.human_data.joins import join
+from equivocal.human_data.trials_summary import describe_comparison, describe_power
+
+
+def describe(beta: float, measures: list[str], **how: object) -> str:
+    trials, table, _ = simulate(
+        Experiment(participants=16, items=12, positions=2, beta=beta, seed=1)
+    )
+    trials = trials.rename(columns={"rt": "response"}).assign(row=range(len(trials)))
+    joined = replace(join(trials, table, measures), columns={"response": "rt"})
+    return describe_comparison(compare(joined, **how))[0]
+
+
+def test_measures_are_told_apart_by_their_intervals() -> None:
+    said = describe(40.0, ["surprise", "rival"])
+    assert said.startswith("What predicts rt beyond the other measures: surprise, +")
+    assert said.count("per unit (95 %") == 2
+    assert " Not clearly: rival, " in said
+    alone = describe(40.0, ["surprise"], log=True)
+    assert alone.startswith("What predicts log(rt): surprise, +")
+    assert describe(0.0, ["surprise"]).startswith("Nothing clearly predicts rt: surprise, ")
+
+
+@pytest.mark.parametrize(
+    ("power", "said"),
+    [
+        (
+            [0.3, 0.5, 0.6],
+            "None of these experiments reaches a power of 80 %: 40 participants and ",
+        ),
+        (
+            [0.3, 0.85, 0.9],
+            "20 participants and 12 items detect an effect of 8 per unit in 85 % of",
+        ),
+    ],
+)
+def test_the_smallest_experiment_that_will_do_is_named(power: list[float], said: str) -> None:
+    table = pd.DataFrame({"participants": [10, 20, 40], "items": 12, "power": power})
+    table = table.assign(low=table["power"] - 0.05, high=table["power"] + 0.05)
+    assert describe_power(table, 8.0).startswith(said)
