@@ -19,6 +19,7 @@ __all__ = ["list_answer", "list_heading", "list_words"]
 
 DIGITS = 7
 LEAST = 16  # smaller than 10 to minus this is 0
+SHOWN = ("mle", "bayes", "low", "high")
 NAMED = ("sentence", "world", "network", "prior_variance", "step", "time")
 
 
@@ -64,24 +65,33 @@ def list_words(
         (at, r, answer.fillers[f], answer.fillers[f] in answer.said[position])
         for at, position, r, f in places
     ]
-    known = [None if isnan(truth) else truth for truth in _round([answer.truth[index]])[0]]
+    known = [None if isnan(truth) else truth for truth in _round(answer.truth[index])]
+    voices = (answer, *answer.networks)
+    shown = _round([[getattr(one, name)[index] for name in SHOWN] for one in voices])
+    rows = list(positions)
+    measured = _round([[values[rows] for values in _measure(one)] for one in voices])
     together, *alone = (
-        _list_voice(one, positions, named, index, known) for one in (answer, *answer.networks)
+        _list_voice(answer, positions, named, known, beliefs, measures)
+        for beliefs, measures in zip(shown, measured, strict=True)
     )
     for position, word in zip(positions, together, strict=True):
         word["possible"], word["summary"] = answer.is_possible(position), answer.summarise(position)
     return list(zip(together, *alone, strict=True))
 
 
+def _measure(voice: "Answer") -> list[NDArray[Any]]:
+    return [voice.semantic_update, voice.uncertainty, voice.epistemic.mean(axis=1)]
+
+
 def _list_voice(
     answer: "Answer",
     positions: Sequence[int],
     named: list[tuple[int, int, str, bool]],
-    index: tuple[NDArray[np.intp], ...],
     known: list[float | None],
+    shown: list[list[float]],
+    measured: list[list[float]],
 ) -> list[dict[str, Any]]:
     """List what one voice says at some positions."""
-    measures = [answer.semantic_update, answer.uncertainty, answer.epistemic.mean(axis=1)]
     words: list[dict[str, Any]] = [
         {
             "word": answer.heard.constituents[position].text,
@@ -90,14 +100,11 @@ def _list_voice(
             "entropy": entropy,
             "epistemic": epistemic,
         }
-        for position, update, entropy, epistemic in zip(
-            positions, *_round([values[list(positions)] for values in measures]), strict=True
-        )
+        for position, update, entropy, epistemic in zip(positions, *measured, strict=True)
     ]
     lists = [list(word["roles"].values()) for word in words]
-    columns = _round([getattr(answer, name)[index] for name in ("mle", "bayes", "low", "high")])
     for (at, r, filler, said), mle, bayes, low, high, truth in zip(
-        named, *columns, known, strict=True
+        named, *shown, known, strict=True
     ):
         belief = {
             "filler": filler,
@@ -112,15 +119,15 @@ def _list_voice(
     return words
 
 
-def _round(numbers: list[NDArray[Any]]) -> list[list[float]]:
+def _round(numbers: Any) -> list[Any]:
     """Round to seven digits, wherever the point is: more than single precision has says nothing.
 
-    >>> _round([np.array([0.123456789, 0.0, 1.23456789e-9, 98.7654321])])
-    [[0.1234568, 0.0, 1.234568e-09, 98.76543]]
+    >>> _round([0.123456789, 0.0, 1.23456789e-9, 98.7654321])
+    [0.1234568, 0.0, 1.234568e-09, 98.76543]
     """
     exact = np.array(numbers, np.float64)
     with np.errstate(divide="ignore"):
         size = np.floor(np.log10(np.abs(exact)))
     scale = 10.0 ** (DIGITS - 1 - np.maximum(size, -LEAST))
-    rounded: list[list[float]] = (np.round(exact * scale) / scale).tolist()
+    rounded: list[Any] = (np.round(exact * scale) / scale).tolist()
     return rounded
