@@ -31,7 +31,7 @@ from equivocal.world import World
 
 WORLDS = ("paper", "slips")
 TRAINING = TrainingSettings(recipe="paper", networks=3)
-SETTINGS = replace(DEFAULT, tolerance=0.005)
+SETTINGS = replace(DEFAULT, kept_steps=(0, 1, 3, 8, 17), tolerance=0.005)
 # directions are kept until no belief after any beginning of a sentence is further off than this
 MOST_OFF, MOST_OFF_INTERVAL = 0.003, 0.012
 STEPS_OF_INT8 = 127

@@ -117,7 +117,7 @@ class Comprehender:
     def __init__(self, source: Source) -> None:
         self.source, self.world, self.settings = source, source.world, source.settings
         self.vocabulary = words = Vocabulary.from_world(self.world)
-        shipped, self._name = source.shipped, source.name
+        shipped, self._name, self.steps = source.shipped, source.name, source.steps
         self._listeners = [open_own(source)] if shipped is None else open_shipped(shipped)
         self._wanted = [words.places[considered] for considered in words.candidates]
         self._lock = Lock()  # two threads must not make the same ensemble
@@ -133,12 +133,12 @@ class Comprehender:
     def prepare(self) -> None:
         """Make every ensemble now rather than when it is first asked for."""
         for variance in self.settings.prior_variances:
-            for step in (CONVERGED, *self.settings.kept_steps):
+            for step in (CONVERGED, *self.steps):
                 self._load_once(variance, step)
 
     def get_times(self, prior_variance: float) -> list[float]:
         """Return the sampler time τ at each of the kept steps, the mean over networks."""
-        return [self._find_time(prior_variance, step) or 0.0 for step in self.settings.kept_steps]
+        return [self._find_time(prior_variance, step) or 0.0 for step in self.steps]
 
     def _find_time(self, prior_variance: float, step: int | str) -> float | None:
         times = self._load_once(prior_variance, step).times
@@ -221,7 +221,7 @@ class Comprehender:
 
     def _load_ensembles(self, prior_variance: float, step: int | str) -> Ensembles:
         """Return the ensembles of all networks at a stop."""
-        variances, steps = self.settings.prior_variances, self.settings.kept_steps
+        variances, steps = self.settings.prior_variances, self.steps
         if prior_variance not in variances:
             known = join_names(f"{variance:g}" for variance in variances)
             raise UserError(

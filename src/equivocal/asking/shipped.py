@@ -18,7 +18,14 @@ from equivocal.asking.network import NumpyNetwork
 from equivocal.store import read_tensors
 from equivocal.world import World
 
-__all__ = ["FORMAT", "find_shipped", "list_shipped", "open_shipped", "read_header"]
+__all__ = [
+    "FORMAT",
+    "find_shipped",
+    "list_shipped",
+    "list_steps",
+    "open_shipped",
+    "read_header",
+]
 
 FORMAT = "equivocal-networks-1"
 KINDS = frozenset({"F16", "F32", "I8", "U8"})
@@ -44,6 +51,11 @@ def read_header(path: Path) -> dict[str, Any]:
     about, _ = read_tensors(path, names=(), kinds=KINDS)
     header: dict[str, Any] = json.loads(about["equivocal"])
     return header
+
+
+def list_steps(path: Path) -> tuple[int, ...]:
+    """Return the steps of the paper's sampler that a file has; step 0, the prior, needs nothing."""
+    return 0, *(stop for stop in read_header(path)["stops"] if isinstance(stop, int))
 
 
 def open_shipped(path: Path) -> list[Listener]:

@@ -66,7 +66,7 @@ def _describe_query(
             "enum": list(settings.prior_variances),
             "default": settings.prior_variance,
         },
-        "step": {"enum": [*settings.kept_steps, CONVERGED], "default": CONVERGED},
+        "step": {"enum": [*comprehenders[0].steps, CONVERGED], "default": CONVERGED},
     }
     schemas = kind.model_json_schema()["properties"] | choices
     return [
@@ -107,7 +107,7 @@ def describe_world(comprehender: Comprehender) -> api.World:
         prior_variance=comprehender.settings.prior_variance,
         steps=[
             api.Step(step=step, times={name: values[at] for name, values in times.items()})
-            for at, step in enumerate(comprehender.settings.kept_steps)
+            for at, step in enumerate(comprehender.steps)
         ],
         paper_step=PAPER_STEP,
         limits={"characters": api.MOST_CHARACTERS},
