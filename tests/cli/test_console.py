@@ -44,6 +44,37 @@ def test_a_long_step_prints_lines_until_it_ends(
     assert capsys.readouterr().err == ""
 
 
+def test_an_estimate_is_not_repeated_once_it_has_passed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step that stays at 99 % says how long it has taken, not that it ends in a second."""
+    monkeypatch.setattr("equivocal.progress.QUIET_SECONDS", 0.0)
+    monkeypatch.setattr("equivocal.progress.SECONDS_AT_FIRST", 0.2)
+    with progress("sampling") as advance:
+        advance(0, 1, "network 0")
+        report_part(1, 4, "steps")
+        time.sleep(1.2)
+        report_part(2, 4, "steps")  # half of it in 2.4 s, so as much is left
+        time.sleep(4)
+    told = capsys.readouterr().err.splitlines()
+    lefts = [int(found[1]) for line in told if (found := re.search(r"about (\d) s left", line))]
+    assert lefts[0] >= 2
+    assert lefts == sorted(lefts, reverse=True)
+    assert "left" not in told[-1]
+    assert re.fullmatch(r"sampling: 0/1, steps 50%, network 0, \d s so far", told[-1])
+
+
+def test_lines_become_fewer(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("equivocal.progress.SECONDS_AT_FIRST", 0.02)
+    monkeypatch.setattr("equivocal.progress.QUIET_SECONDS", 0.0)
+    with progress("training"):
+        time.sleep(2)
+    number = len(capsys.readouterr().err.splitlines())
+    assert 5 <= number <= 25  # a hundred at a steady pace
+
+
 def test_nothing_is_printed_after_a_bar_is_closed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -60,6 +91,7 @@ def test_a_posterior_reports_its_share_of_the_step(
 ) -> None:
     monkeypatch.setattr("equivocal.progress.QUIET_SECONDS", 0.0)
     monkeypatch.setattr("equivocal.progress.SECONDS_AT_FIRST", 0.005)
+    monkeypatch.setattr("equivocal.progress.WAITING", 0.0)
     rng = np.random.default_rng(0)
     targets = rng.integers(0, 2, (40, 3)).astype(float)
     layer = LastLayer(rng.normal(size=(40, 4)), targets, np.ones(40), np.zeros((3, 4)))
