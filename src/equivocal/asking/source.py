@@ -21,6 +21,7 @@ from equivocal.store.store import hash_content
 from equivocal.world import World
 
 CONVERGED = "converged"  # in place of a step: the converged posterior
+PAPER_STEP = 17  # of the paper's sampler: "τ = 17 discrete time-steps", §3
 DEFAULT_WORLD = "slips"  # where a reversed sentence has a true answer
 
 

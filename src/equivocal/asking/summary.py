@@ -7,7 +7,7 @@ its rival: what word order says, if that is another reading, or else the
 strongest other filler; where that is another participant, the two exchange their roles. Then what
 is undecided: the role with the most doubt, in the networks or in truth, and where the doubt lies.
 
-A change here is made in `web/static/summary.js` too.
+A change of the wording is made in `web/static/summary.js` too, which is given the bounds below.
 """
 
 from itertools import product

@@ -81,6 +81,7 @@ def ask(
             content["compare"] = answers[1].to_dict(top)
         out.file.write(json.dumps(content, ensure_ascii=False) + "\n")
         return
+    out.print(Text(_describe_step(answers[0].step), "dim"))
     shown = [_show_answer(answer, top) for answer in answers]
     if len(shown) == 2 and out.width >= SIDE_BY_SIDE:
         both = Table.grid(padding=(0, 2), expand=True)
@@ -114,14 +115,23 @@ def _show_answer(answer: "Answer", top: int) -> RenderableType:
     )
 
 
+def _describe_step(step: int | str) -> str:
+    """Say at which step is answered, and what else there is: the page opens at another."""
+    from equivocal.asking.source import CONVERGED, PAPER_STEP
+
+    if step == CONVERGED:
+        at = f"the paper's step {PAPER_STEP} (--step {PAPER_STEP})"
+        return f"Converged. The page opens earlier, at {at}."
+    known = ", where the paper stops and the page opens" if step == PAPER_STEP else ""
+    return f"Step {step}{known}; converged without --step."
+
+
 def _describe_networks(answer: "Answer") -> str:
     """Say what answers, and how much of the doubt at the end lies between and within networks."""
     from equivocal.asking.summary import format_percent
 
     number, total = len(answer.networks), float(answer.uncertainty[-1])
-    which = f"{number} networks" if number > 1 else "One network"
-    at = "converged" if answer.step == "converged" else f"step {answer.step} of the sampler"
-    said = f"{which}, {at}"
+    said = f"{number} networks" if number > 1 else "One network"
     if number > 1 and total > 0:
         between = float(answer.between[-1]) / total
         within = float(answer.epistemic_share[-1]) - between
