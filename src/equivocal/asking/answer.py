@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from equivocal.world import Utterance
 
-__all__ = ["TOP", "Answer", "Belief"]
+__all__ = ["NOTABLE", "TOP", "Answer", "Belief"]
 
 TOP = 4  # fillers of a role that are listed unless more are asked for
 NOTABLE = 0.05  # a filler of at least this exact probability is listed, believed or not

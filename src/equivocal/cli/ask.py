@@ -117,7 +117,7 @@ def _show_answer(answer: "Answer", top: int) -> RenderableType:
 
 def _describe_step(step: int | str) -> str:
     """Say at which step is answered, and what else there is: the page opens at another."""
-    from equivocal.asking.source import CONVERGED, PAPER_STEP
+    from equivocal.asking import CONVERGED, PAPER_STEP
 
     if step == CONVERGED:
         at = f"the paper's step {PAPER_STEP} (--step {PAPER_STEP})"
