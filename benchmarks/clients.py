@@ -56,12 +56,23 @@ def _make_malformed(rng: random.Random) -> bytes:
 
 
 def measure_memory(pid: int) -> int:
-    """Return the bytes that a process has in memory."""
-    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
-    return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) * 1024  # type: ignore[index]
+    """Return the bytes that a process and its children have in memory, what they share once."""
+    shares = [
+        re.search(r"^Pss:\s+(\d+)", Path(f"/proc/{each}/smaps_rollup").read_text(), re.MULTILINE)
+        for each in _list_processes(pid)
+    ]
+    return sum(int(found[1]) for found in shares if found) * 1024
+
+
+def _list_processes(pid: int) -> list[int]:
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8")
+    return [pid, *map(int, children.split())]
 
 
 def measure_time(pid: int) -> float:
-    """Return the seconds of processor time that a process has taken."""
-    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """Return the seconds of processor time that a process and its children have taken."""
+    ticks = 0
+    for each in _list_processes(pid):
+        fields = Path(f"/proc/{each}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")

@@ -216,6 +216,10 @@ def serve(
     world: WorldName = None,
     run: RunFolder = None,
     network: NetworkNumber = 0,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, max=64, help="Processes that answer [2, where there are two cores]."),
+    ] = None,
 ) -> None:
     """Serve a page to ask sentences on, and its JSON API, until Ctrl-C.
 
@@ -246,4 +250,4 @@ def serve(
     shown = f"[{host}]" if ":" in host else host
     out.print(f"the page is at http://{shown}:{number}/ (Ctrl-C ends it)", soft_wrap=True)
     with suppress(KeyboardInterrupt):  # the way to stop it
-        serving.serve(comprehenders, bound, host)
+        serving.serve(comprehenders, bound, host, serving.choose_workers(workers))
