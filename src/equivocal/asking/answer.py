@@ -167,9 +167,19 @@ class Answer:
         return [self._get_belief(position, r, f) for f in self.choose_fillers(position, r, top)]
 
     def choose_fillers(self, position: int, r: int, top: int) -> list[int]:
-        """Choose what is listed for the role `r` after the word `position`, as places of fillers.
+        """Choose what `beliefs` lists, those believed most first, the earliest of equals.
 
-        Those believed most come first, the earliest of equals before the others.
+        Parameters
+        ----------
+        position, r : int
+            Of the word, from 0, and of the role.
+        top : int
+            How many of those believed most.
+
+        Returns
+        -------
+        list of int
+            Places of fillers.
         """
         key = position, r, top
         if key not in self._chosen:
