@@ -5,6 +5,7 @@ socket: they are forked once everything is loaded, share that memory, and each t
 connection at a time, so that the one that is free takes it.
 """
 
+import gc
 import ipaddress
 import os
 import signal
@@ -99,6 +100,8 @@ def serve(
     config = configure_server(comprehenders, host)
     if workers > 1:
         config.backlog = 1  # connections that are taken at a time
+        gc.collect()
+        gc.freeze()  # what is collected is written to, and what is written to is no longer shared
     helpers = [_start_helper(config, bound) for _ in range(workers - 1)]
     try:
         _Server(config).run(sockets=[bound])
