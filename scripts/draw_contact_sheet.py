@@ -80,7 +80,8 @@ def main(sheet: str, single: str | None = None) -> None:
         ]
         arrange(shots, len(SIZES)).save(sheet)
         if single is not None:
-            photograph(browser, address, (1280, 1400), "light").save(single, optimize=True)
+            shown = photograph(browser, address, (1280, 1400), "light")
+            shown.convert("RGB").quantize(96).save(single, optimize=True)
         browser.close()
 
 

@@ -31,7 +31,7 @@ from equivocal.world import World
 
 WORLDS = ("paper", "slips")
 TRAINING = TrainingSettings(recipe="paper", networks=3)
-SETTINGS = replace(DEFAULT, tolerance=0.005)
+SETTINGS = replace(DEFAULT, kept_steps=(0, 1, 3, 8, 17), tolerance=0.005)
 # directions are kept until no belief after any beginning of a sentence is further off than this
 MOST_OFF, MOST_OFF_INTERVAL = 0.003, 0.012
 STEPS_OF_INT8 = 127
@@ -137,16 +137,17 @@ def pack_unit(
     variances. Where rounding leaves no number of them near enough, the fewest are taken that
     are nearly as near as any.
     """
-    root, deviation = layers.root[k].astype(np.float64), np.sqrt(layers.variance)
-    values, vectors = np.linalg.eigh(root)
+    deviation = np.sqrt(layers.variance)
+    values, vectors = np.sqrt(np.maximum(1 - layers.loss[k], 0)), layers.directions[k].T
     seen = (rows @ vectors) ** 2
+    left = (rows.astype(np.float64) ** 2).sum(axis=1) - seen @ layers.loss[k]
     order = np.argsort(-np.abs(1 - values**2) * seen.mean(axis=0))
     values, vectors = values[order], vectors[:, order].T
     scales = np.abs(vectors).max(axis=1) / STEPS_OF_INT8
     directions = np.round(vectors / scales[:, None])
     weights = ((1 - values) * scales**2).astype(np.float32)
     moved = rows.astype(np.float64)
-    exact = compute_beliefs(mean, deviation * np.linalg.norm(rows @ root, axis=1))
+    exact = compute_beliefs(mean, deviation * np.sqrt(np.maximum(left, 0)))
     off = [_compare(mean, deviation * np.linalg.norm(moved, axis=1), exact)]
     for weight, direction in zip(weights, directions, strict=True):
         if off[-1] < 1:

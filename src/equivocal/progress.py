@@ -1,19 +1,22 @@
 """Progress on standard error: a bar with the time left on a terminal, plain lines elsewhere.
 
-Both show signs of life while a step takes long: the bar's clock goes on by itself, and a log never
-waits longer than ten seconds for a line. Plain lines keep the logs of batch jobs readable. Work
-that ends within two seconds adds nothing to a log.
+Both show signs of life while a step takes long: the bar's clock goes on by itself, and a log waits
+for a line at first two seconds, then a quarter of the time so far, never longer than ten seconds.
+Plain lines keep the logs of batch jobs readable. Work that ends within two seconds adds nothing to
+a log. An estimate of the time left is counted down, and not repeated once it has passed.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from datetime import timedelta
 from threading import Event, Thread
 from time import monotonic
 
 from rich import progress as widgets
 from rich.console import Console
 from rich.table import Column
+from rich.text import Text
 
 __all__ = ["Advance", "announce", "err", "progress", "report_part", "run_in_stages"]
 
@@ -21,7 +24,8 @@ __all__ = ["Advance", "announce", "err", "progress", "report_part", "run_in_stag
 err = Console(stderr=True, highlight=False, markup=False)
 
 SECONDS_BETWEEN_LINES = 10.0
-SECONDS_AT_FIRST, FIRST_SECONDS = 2.0, 180.0  # in the first minutes, while somebody may wait
+SECONDS_AT_FIRST = 2.0
+WAITING = 0.25  # share of the time so far that passes between two lines
 QUIET_SECONDS = 2.0  # work that ends by then reports nothing
 
 Advance = Callable[[int, int, str], None]  # done, of how many, a word on how it stands
@@ -49,7 +53,7 @@ def progress(
     quiet : float
         Without a terminal: steps that end within so many seconds print nothing.
     pause : float
-        Without a terminal: seconds between lines in the first minutes.
+        Without a terminal: seconds between the first lines.
     """
     step, text = (0, 1, ""), f"{what}: starting"
     with _draw_bar(text) if err.is_terminal else _print_lines(text, quiet, pause) as show:
@@ -87,6 +91,16 @@ def run_in_stages(
             advance(done, len(stages), name)
 
 
+class _TimeLeft(widgets.ProgressColumn):
+    """The time left, counted down from the latest report; nothing where that was too little."""
+
+    def render(self, task: widgets.Task) -> Text:
+        """Show it as rich shows the time so far."""
+        left = (task.time_remaining or 0) - (monotonic() - task.fields["reported"])
+        shown = str(timedelta(seconds=int(left))) if left >= 1 else "-:--:--"
+        return Text(shown, style="progress.remaining")
+
+
 @contextmanager
 def _draw_bar(text: str) -> Iterator[Show]:
     """Draw a bar on the terminal; its spinner and its clock move in a thread of their own."""
@@ -95,43 +109,50 @@ def _draw_bar(text: str) -> Iterator[Show]:
         widgets.SpinnerColumn(),
         widgets.TimeElapsedColumn(),
         widgets.BarColumn(20),
-        widgets.TimeRemainingColumn(),
+        _TimeLeft(),
         widgets.TextColumn("{task.description}", markup=False, table_column=cut),
     )
     with widgets.Progress(*columns, console=err, transient=True, expand=True) as bar:
-        key = bar.add_task(text, total=1)
-        # the clock of a full bar would stop, whatever comes after the last step
-        yield lambda at, of, text: bar.update(key, completed=0.999 * at, total=of, description=text)
+        key = bar.add_task(text, total=1, reported=monotonic())
+
+        def show(at: float, of: int, text: str) -> None:
+            # the clock of a full bar would stop, whatever comes after the last step
+            done = 0.999 * at
+            bar.update(key, completed=done, total=of, description=text, reported=monotonic())
+
+        yield show
 
 
 @contextmanager
 def _print_lines(latest: str, quiet: float, at_first: float) -> Iterator[Show]:
     """Print a line at the first and last step, and every few seconds, whether steps end or not."""
     began, last = monotonic(), 0.0
-    first, ended = (float("inf"), 0.0), Event()
+    first, end, ended = (float("inf"), 0.0), 0.0, Event()
 
     def get_pause(now: float) -> float:
-        return at_first if now - began < FIRST_SECONDS else SECONDS_BETWEEN_LINES
+        return min(max(at_first, WAITING * (now - began)), SECONDS_BETWEEN_LINES)
+
+    def describe(now: float) -> str:
+        return f"{latest}, about {end - now:.0f} s left" if end - now >= 1 else latest
 
     def show(done: float, total: int, text: str) -> None:
-        nonlocal first, last, latest
-        now, latest = monotonic(), text
+        nonlocal first, last, latest, end
+        now, latest, end = monotonic(), text, 0.0
         if done > 0:
             first = min(first, (done, now))  # the first step is the slowest (it compiles)
         if first[0] < done < total:
-            pace = (now - first[1]) / (done - first[0])
-            latest = f"{text}, about {pace * (total - done):.0f} s left"
+            end = now + (now - first[1]) / (done - first[0]) * (total - done)
         due = done in (1, total) or now - last >= get_pause(now)
         if due and now - began >= quiet:
             last = now
-            err.print(latest, soft_wrap=True)
+            err.print(describe(now), soft_wrap=True)
 
     def repeat() -> None:
         nonlocal last
         while not ended.wait(max(began, last) + get_pause(monotonic()) - monotonic()):
             if (now := monotonic()) - last >= get_pause(now):  # no step ended meanwhile
                 last = now
-                err.print(f"{latest}, {now - began:.0f} s so far", soft_wrap=True)
+                err.print(f"{describe(now)}, {now - began:.0f} s so far", soft_wrap=True)
 
     thread = Thread(target=repeat, daemon=True)
     thread.start()

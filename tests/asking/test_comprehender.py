@@ -60,17 +60,18 @@ def test_impossible_words_have_no_truth(garden_mind: Comprehender) -> None:
 
 def test_before_the_first_step_the_ensemble_is_the_prior(garden_mind: Comprehender) -> None:
     """Step 0 is N(θ_MLE, v I): a logit has the trained mean and the variance v |ψ|²."""
-    network = garden_mind._listeners[0].network
+    network = garden_mind.network
     tokens = garden_mind.world.encode(REVERSAL)
     psi = network.compute_features(network.compute_gestalts(tokens))
     for variance in (0.01, 1.0, 5.0):
-        (ensemble,) = garden_mind._load_once(variance, 0)
-        mean, sd = ensemble.compute_logits(psi)
-        trained = (psi @ network.last_layer.T)[..., garden_mind.vocabulary.places]
-        np.testing.assert_allclose(mean, trained[:, garden_mind.vocabulary.candidates], atol=1e-4)
-        number = garden_mind.vocabulary.candidates.sum(axis=1)
-        sizes = np.repeat(np.linalg.norm(psi, axis=-1), number, axis=1)
-        np.testing.assert_allclose(sd, np.sqrt(variance) * sizes, rtol=1e-4)
+        ensembles, words = garden_mind._load_once(variance, 0), garden_mind.vocabulary
+        found = ensembles.compute_logits(psi)
+        logits = (psi @ network.last_layer.swapaxes(1, 2)[:, None])[..., words.places]
+        for ours in (found.trained, found.mean):
+            np.testing.assert_allclose(ours, logits[:, :, words.candidates], atol=1e-4)
+        number = words.candidates.sum(axis=1)
+        sizes = np.repeat(np.linalg.norm(psi, axis=-1), number, axis=-1)
+        np.testing.assert_allclose(found.sd, np.sqrt(variance) * sizes, rtol=1e-4)
 
 
 def test_converged_ensemble_is_the_posterior(garden_mind: Comprehender, small_run: Run) -> None:
@@ -100,6 +101,21 @@ def test_converged_ensemble_is_the_posterior(garden_mind: Comprehender, small_ru
     for ours, exact in ((answer.entropy, total), (answer.epistemic, information)):
         summed = np.where(answer.candidates, exact[:, places].reshape(words, roles, -1), 0)
         np.testing.assert_allclose(ours, summed.sum(axis=-1), atol=2e-4)
+
+
+def test_a_recalled_beginning_changes_nothing(garden_mind: Comprehender) -> None:
+    """Whether a sentence is heard at once or word by word after another, it is the same."""
+    fresh, again = (Comprehender(garden_mind.source) for _ in range(2))
+    for text in ("the cat", "the cat chases", "the cat chases the ball", SENTENCE):
+        again.answer(text, step=4)
+    for text in (SENTENCE, "the cat chases the cat"):
+        ours, theirs = (mind.answer(text, step=4) for mind in (again, fresh))
+        for name in ("mle", "bayes", "low", "high", "entropy", "epistemic", "semantic_update"):
+            np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name), atol=2e-6)
+    again._heard.clear()
+    np.testing.assert_allclose(
+        again.answer(SENTENCE, step=1).bayes[0], fresh.answer("the cat", step=1).bayes[0], atol=2e-6
+    )
 
 
 def test_heard_participants_are_always_listed(garden_mind: Comprehender) -> None:

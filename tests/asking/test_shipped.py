@@ -44,7 +44,7 @@ def test_files_are_small_and_say_what_they_hold() -> None:
         assert about["world"] == name
         assert about["networks"] >= 3
         assert about["training"]["recipe"] == "paper"
-        assert about["stops"] == [*DEFAULT.kept_steps[1:], "converged"]
+        assert about["stops"] == [*ship_networks.SETTINGS.kept_steps[1:], "converged"]
         assert about["prior_variances"] == list(DEFAULT.prior_variances)
         ranks = load_file(path)["0/rank"]
         assert header["0/directions"]["shape"] == [int(ranks.sum()), 101]
@@ -56,6 +56,16 @@ def test_an_altered_world_has_none() -> None:
     other = replace(DEFAULT, kept_steps=(0, 17))
     assert Source.choose(world="slips", settings=other).shipped is None
     assert Source.choose(world="both_ways").shipped is None
+
+
+def test_networks_of_ones_own_have_more_steps(small_run: Run, tmp_path: Path) -> None:
+    """What is made locally costs no download; the files of the package keep the paper's story."""
+    small_run.save(tmp_path)
+    own = Comprehender(Source.choose(run=tmp_path)).steps
+    assert own == (0, 1, 2, 3, 4, 8, 12, 17, 25, 40, 60)
+    assert Source.choose(world="both_ways").steps == own
+    shipped = Comprehender(Source.choose(world="slips")).steps
+    assert shipped == ship_networks.SETTINGS.kept_steps == (0, 1, 3, 8, 17)
 
 
 def test_first_answer_trains_nothing(tmp_path: Path) -> None:

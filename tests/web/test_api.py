@@ -17,6 +17,7 @@ from starlette.responses import JSONResponse
 
 from equivocal.asking import Comprehender, Source
 from equivocal.errors import UserError
+from equivocal.web.answers import Writer
 from equivocal.web.app import Recall, limit_time
 from equivocal.web.serving import bind_socket
 from tests.web.conftest import running
@@ -41,6 +42,21 @@ def test_comprehend_is_what_ask_prints(server: str, mind: Comprehender) -> None:
     assert status == 200
     assert body == json.loads(json.dumps(mind.answer(REVERSAL).to_dict()))
     assert [word["word"] for word in body["words"]] == ["during dinner", "pizza", "eats", "woman"]
+
+
+@pytest.mark.parametrize("step", [17, "converged"])
+def test_what_is_written_word_by_word_is_the_whole_answer(mind: Comprehender, step: Any) -> None:
+    """Beginnings are shared, and mean other things as the sentence goes on."""
+    writer = Writer(most=20)  # so that some are forgotten
+    texts = [sentence.text for sentence in mind.world.sentences[::150]]
+    texts += ["the pizza", "pizza", "at dinner pizza eats woman", REVERSAL, f"{REVERSAL} man"]
+    for text in (*texts, *reversed(texts)):
+        answer = mind.answer(text, step=step)
+        for top in (4, 2):
+            assert json.loads(writer.write(answer, top)) == json.loads(
+                json.dumps(answer.to_dict(top))
+            )
+    assert len(writer._kept) == 20
 
 
 def test_choices_are_heeded(server: str, mind: Comprehender) -> None:
@@ -218,12 +234,12 @@ def test_other_names_are_not_answered(server: str) -> None:
 def test_what_was_answered_is_recalled(server: str, mind: Comprehender) -> None:
     """A mind that lost a layer still answers what it has been asked, and nothing else."""
     first = get(server, "/api/comprehend", sentence="the boy plays the chess")
-    kept = mind._listeners[0].network.weights.pop("query.hidden_bias")
+    kept = mind.network.weights.pop("query.hidden_bias")
     try:
         again = get(server, "/api/comprehend", sentence="the boy plays the chess")
         new, _, _ = get(server, "/api/comprehend", sentence="the boy plays the monopoly")
     finally:
-        mind._listeners[0].network.weights["query.hidden_bias"] = kept
+        mind.network.weights["query.hidden_bias"] = kept
     assert again[:2] == first[:2]
     assert again[2]["X-Frame-Options"] == "DENY"
     assert new == 500
@@ -245,11 +261,11 @@ def test_only_the_latest_answers_are_kept() -> None:
 
 def test_faults_of_ours_show_no_traceback(server: str, mind: Comprehender) -> None:
     """A mind that lost a layer: the client learns nothing of paths or code."""
-    kept = mind._listeners[0].network.weights.pop("query.hidden_bias")
+    kept = mind.network.weights.pop("query.hidden_bias")
     try:
-        status, body, headers = get(server, "/api/comprehend", sentence="the woman")
+        status, body, headers = get(server, "/api/comprehend", sentence="letter eats letter")
     finally:
-        mind._listeners[0].network.weights["query.hidden_bias"] = kept
+        mind.network.weights["query.hidden_bias"] = kept
     assert status == 500
     assert body == {"error": "something went wrong here; the server's log says what."}
     assert headers["X-Frame-Options"] == "DENY"

@@ -139,7 +139,7 @@ def find_difference(tab: Any, mind: Comprehender, texts: list[str], **options: A
 def test_answers_are_those_of_python(tab: Any, minds: dict[str, Comprehender], world: str) -> None:
     mind = minds[world]
     assert find_difference(tab, mind, SENTENCES) < CLOSE
-    for step in mind.settings.kept_steps:
+    for step in mind.steps:
         assert find_difference(tab, mind, SENTENCES[:2], step=step) < CLOSE
     for prior in mind.settings.prior_variances:
         assert find_difference(tab, mind, SENTENCES[1:2], prior=prior) < CLOSE
@@ -154,7 +154,7 @@ def test_all_sentences_are_answered_as_by_python(
     """Every sentence and beginning, every role and unit, every step of the slider."""
     mind = minds[world]
     sentences = [sentence.text for sentence in mind.world.sentences]
-    for step in (*mind.settings.kept_steps, "converged"):
+    for step in (*mind.steps, "converged"):
         for start in range(0, len(sentences), 100):
             part = sentences[start : start + 100]
             assert find_difference(tab, mind, part, step=step) < CLOSE

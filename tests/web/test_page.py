@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from equivocal.asking import Comprehender
+from tests.web.test_engine import compare
 
 axe = pytest.importorskip("axe_playwright_python.sync_playwright")
 
@@ -227,6 +228,27 @@ def test_slider_is_within_reach_on_a_phone(page: Any, server: str) -> None:
         page.evaluate(f"window.scrollTo(0, {place})")
         box = page.locator("#slider").bounding_box()
         assert 0 <= box["y"] < SIZES["phone"][1] - box["height"]
+    assert page.locator(".time").bounding_box()["height"] < 60  # and hides little
+    last = page.evaluate(
+        "() => { window.scrollTo(0, document.body.scrollHeight);"
+        " return document.querySelector('footer').getBoundingClientRect().bottom; }"
+    )
+    assert last <= page.locator(".time").bounding_box()["y"]  # nothing stays under it
+
+
+def test_the_console_gives_what_the_command_prints(
+    page: Any, server: str, mind: Comprehender
+) -> None:
+    """Rounded, as the page without a server does; here as a promise."""
+    opened(page, server)
+    options = {"step": 17, "prior": 5, "top": 2}
+    found = page.evaluate("([text, options]) => equivocal.ask(text, options)", [REVERSAL, options])
+    expected = mind.answer(REVERSAL, step=17, prior_variance=5.0).to_dict(2)
+    assert compare(found, expected) <= 1e-4
+    belief = found["words"][0]["roles"]["agent"][0]
+    assert belief["bayes"] == round(belief["bayes"], 4)
+    plain = page.evaluate("text => equivocal.ask(text)", REVERSAL)
+    assert compare(plain, mind.answer(REVERSAL).to_dict()) <= 1e-4
 
 
 def test_words_are_clicked_together(page: Any, server: str) -> None:

@@ -57,6 +57,26 @@ def test_it_opens_with_both_sentences_at_the_papers_step(page: Any) -> None:
     assert dots.count() >= 6
 
 
+def test_the_first_step_says_what_is_shown(page: Any) -> None:
+    """Three networks, three answers; the step of the answers is named, and the command's."""
+    given = page.evaluate(
+        "async text => (await equivocal.ask(text, { step: 17 })).networks.map(({ words }) =>"
+        " words.at(-1).roles.agent.find(({ filler }) => filler === 'pizza').mle)",
+        "during dinner, the pizza eats the woman",
+    )
+    headline = page.inner_text("#story-headline").replace("\u00a0", " ")
+    assert len(given) == 3
+    assert all(f"{100 * value:.0f} %" in headline for value in given)
+    assert "Three trained networks answer" in headline
+    assert "At step 17, where the paper stops" in page.inner_text("#at")
+    assert "“equivocal ask” answers converged" in page.inner_text("#at")
+    page.evaluate("slider.value = slider.max; slider.dispatchEvent(new Event('input'))")
+    page.wait_for_function(
+        "() => document.querySelector('#at').textContent.startsWith('Converged')"
+    )
+    assert "`" not in page.inner_text("body")
+
+
 def test_arrow_keys_turn_the_five_steps(page: Any) -> None:
     told = []
     for chapter, step in enumerate(STEPS):

@@ -6,6 +6,15 @@ One answer for the terminal (`equivocal ask`), the notebook (`equivocal.ask`) an
 
 from equivocal.asking.answer import Answer, Belief
 from equivocal.asking.comprehender import Comprehender, ask
-from equivocal.asking.source import CONVERGED, AskSettings, Source
+from equivocal.asking.source import CONVERGED, PAPER_STEP, AskSettings, Source
 
-__all__ = ["CONVERGED", "Answer", "AskSettings", "Belief", "Comprehender", "Source", "ask"]
+__all__ = [
+    "CONVERGED",
+    "PAPER_STEP",
+    "Answer",
+    "AskSettings",
+    "Belief",
+    "Comprehender",
+    "Source",
+    "ask",
+]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import entr
 
 from equivocal.asking.beliefs import Floats
 from equivocal.errors import UserError, check_known
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from equivocal.world import Utterance
 
-__all__ = ["TOP", "Answer", "Belief"]
+__all__ = ["NOTABLE", "TOP", "Answer", "Belief"]
 
 TOP = 4  # fillers of a role that are listed unless more are asked for
 NOTABLE = 0.05  # a filler of at least this exact probability is listed, believed or not
@@ -107,6 +108,12 @@ class Answer:
         """Entropy after each word in nats, averaged over roles."""
         return np.asarray(self.entropy.mean(axis=1))
 
+    @cached_property
+    def true_entropy(self) -> NDArray[np.float64]:
+        """(word, role): `entropy` of the exact probabilities; 0 where they are unknown."""
+        truth = np.where(self.candidates, np.nan_to_num(self.truth), 0)
+        return np.asarray((entr(truth) + entr(1 - truth)).sum(axis=-1))
+
     @property
     def epistemic_share(self) -> Floats:
         """The epistemic share of `uncertainty` after each word; 0 where there is none."""
@@ -157,46 +164,69 @@ class Answer:
             How many of them are listed.
         """
         r, position = self.roles.index(role), self._check_position(position)
-        if (position, r, top) not in self._listed:
-            self._listed[position, r, top] = self._list_beliefs(position, r, top)
-        return [*self._listed[position, r, top]]
+        return [self._get_belief(position, r, f) for f in self.choose_fillers(position, r, top)]
+
+    def choose_fillers(self, position: int, r: int, top: int) -> list[int]:
+        """Choose what `beliefs` lists, those believed most first, the earliest of equals.
+
+        Parameters
+        ----------
+        position, r : int
+            Of the word, from 0, and of the role.
+        top : int
+            How many of those believed most.
+
+        Returns
+        -------
+        list of int
+            Places of fillers.
+        """
+        key = position, r, top
+        if key not in self._chosen:
+            considered = int(self._number[r])
+            best = self._order[position, r, : min(top, considered)].tolist()
+            if self.roles[r] in self.participants:
+                heard = (
+                    self._places.get(part.word) for part in self.heard.constituents[: position + 1]
+                )
+                best += [f for f in heard if f is not None and self.candidates[r, f]]
+            best += self._probable.get((position, r), [])[:top]
+            self._chosen[key] = list(dict.fromkeys(best))
+        return self._chosen[key]
 
     @cached_property
-    def _listed(self) -> dict[tuple[int, int, int], list[Belief]]:
-        """What `beliefs` has listed: the summary of a word asks for it again and again."""
+    def _chosen(self) -> dict[tuple[int, int, int], list[int]]:
+        """What `choose_fillers` has chosen: the summary of a word asks for it again and again."""
         return {}
 
-    def _list_beliefs(self, position: int, r: int, top: int) -> list[Belief]:
-        role, truth = self.roles[r], self.truth[position, r]
-        strength = np.maximum(self.mle[position, r], self.bayes[position, r])
-        best = self._find_largest(strength, r, top)
-        if role in self.participants:
-            heard = (part.word for part in self.heard.constituents[: position + 1])
-            best += [word for word in heard if self.considers(role, word)]
-        best += [
-            filler
-            for filler in self._find_largest(truth, r, top)
-            if truth[self._places[filler]] >= NOTABLE
-        ]
-        return [self._get_belief(position, r, filler) for filler in dict.fromkeys(best)]
+    @cached_property
+    def _number(self) -> NDArray[np.intp]:
+        """(roles,): how many candidates there are."""
+        return np.asarray(self.candidates.sum(axis=1))
 
-    def _find_largest(self, values: NDArray[Any], r: int, top: int) -> list[str]:
-        """Return the candidates of a role with the largest values, the earliest of equals."""
-        considered = np.flatnonzero(self.candidates[r])
-        order = np.argsort(-values[considered], kind="stable")[:top]
-        return [self.fillers[f] for f in considered[order]]
+    @cached_property
+    def _order(self) -> NDArray[np.intp]:
+        """(word, role, filler): fillers by the strength of belief, candidates first."""
+        strength = np.where(self.candidates, np.maximum(self.mle, self.bayes), -np.inf)
+        return np.argsort(-strength, axis=-1, kind="stable")
+
+    @cached_property
+    def _probable(self) -> dict[tuple[int, int], list[int]]:
+        """The notable candidates of a word and a role, the most probable first."""
+        found: dict[tuple[int, int], list[int]] = {}
+        notable = self.candidates & (self.truth >= NOTABLE)
+        places = np.nonzero(notable)
+        order = np.argsort(-self.truth[places], kind="stable")
+        for position, r, f in np.stack(places, axis=1)[order].tolist():
+            found.setdefault((position, r), []).append(f)
+        return found
 
     @cached_property
     def _places(self) -> dict[str, int]:
         return {filler: place for place, filler in enumerate(self.fillers)}
 
     @cached_property
-    def _values(self) -> list[list[list[list[float]]]]:
-        """The arrays of `BELIEFS` as lists, which are read faster one by one."""
-        return [getattr(self, name).tolist() for name in BELIEFS]
-
-    @cached_property
-    def _said(self) -> list[set[str]]:
+    def said(self) -> list[set[str]]:
         """The words heard up to each position."""
         words = [part.word for part in self.heard]
         return [set(words[: size + 1]) for size in range(len(words))]
@@ -217,9 +247,11 @@ class Answer:
             Where there is no such position or role, or the filler is no candidate for it.
         """
         check_known(role, self.roles, "role")
-        known = [name for name in self.fillers if self.considers(role, name)]
-        check_known(filler, known, f"candidate for {role}")
-        return self._get_belief(self._check_position(position), self.roles.index(role), filler)
+        if not self.considers(role, filler):
+            known = [name for name in self.fillers if self.considers(role, name)]
+            check_known(filler, known, f"candidate for {role}")
+        place = self._places[filler]
+        return self._get_belief(self._check_position(position), self.roles.index(role), place)
 
     def _check_position(self, position: int) -> int:
         """Return a position from 0; a negative one counts from the end."""
@@ -235,11 +267,21 @@ class Answer:
         r = self.roles.index(role)
         return filler in self._places and bool(self.candidates[r, self._places[filler]])
 
-    def _get_belief(self, position: int, r: int, filler: str) -> Belief:
-        f = self._places[filler]
-        mle, bayes, low, high, truth = (values[position][r][f] for values in self._values)
-        said = filler in self._said[position]
-        return Belief(filler, mle, bayes, low, high, None if isnan(truth) else truth, said)
+    def _get_belief(self, position: int, r: int, f: int) -> Belief:
+        at = position, r, f
+        if at not in self._known:
+            mle, bayes, low, high = (getattr(self, name).item(at) for name in BELIEFS[:4])
+            truth: float = self.truth.item(at)
+            filler = self.fillers[f]
+            said = filler in self.said[position]
+            known = None if isnan(truth) else truth
+            self._known[at] = Belief(filler, mle, bayes, low, high, known, said)
+        return self._known[at]
+
+    @cached_property
+    def _known(self) -> dict[tuple[int, int, int], Belief]:
+        """What `_get_belief` has got."""
+        return {}
 
     def to_dict(self, top: int = TOP) -> dict[str, Any]:
         """Return the answer as plain lists, strings and numbers, as JSON has them.
@@ -249,54 +291,11 @@ class Answer:
         top : int
             How many fillers are listed for each role.
         """
+        from equivocal.asking.listing import list_answer
+
         if not isinstance(top, int) or top < 1:
             raise UserError(f"top must be a whole number of fillers, 1 or more, got {top!r}.")
-        named = ("sentence", "world", "network", "prior_variance", "step", "time")
-        listed = self._choose_fillers(top)
-        words = [
-            {**word, "possible": self.is_possible(position), "summary": self.summarise(position)}
-            for position, word in enumerate(self._list_words(listed))
-        ]
-        return {
-            **{name: getattr(self, name) for name in named},
-            "words": words,
-            "indicated": self.indicated,
-            "summary": words[-1]["summary"],
-            "networks": [
-                {"network": one.network, "time": one.time, "words": one._list_words(listed)}
-                for one in self.networks
-            ],
-        }
-
-    def _choose_fillers(self, top: int) -> list[dict[str, list[str]]]:
-        """Choose what is listed for each word and role."""
-        return [
-            {
-                role: [belief.filler for belief in self.beliefs(position, role, top)]
-                for role in self.roles
-            }
-            for position in range(len(self.heard))
-        ]
-
-    def _list_words(self, listed: list[dict[str, list[str]]]) -> list[dict[str, Any]]:
-        measures = (self.semantic_update, self.uncertainty, self.epistemic.mean(axis=1))
-        return [
-            {
-                "word": part.text,
-                "roles": {
-                    role: [
-                        self._get_belief(position, r, filler)._asdict() for filler in by_role[role]
-                    ]
-                    for r, role in enumerate(self.roles)
-                },
-                "semantic_update": update,
-                "entropy": entropy,
-                "epistemic": epistemic,
-            }
-            for position, (part, by_role, update, entropy, epistemic) in enumerate(
-                zip(self.heard, listed, *(values.tolist() for values in measures), strict=True)
-            )
-        ]
+        return list_answer(self, top)
 
     def to_xarray(self) -> "xr.Dataset":
         """Return everything as a dataset with the dimensions word, role and filler."""

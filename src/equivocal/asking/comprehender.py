@@ -4,7 +4,8 @@ What an answer holds is decided in `Comprehender.answer`; `answer` and `picture`
 """
 
 import unicodedata
-from functools import lru_cache
+from collections import OrderedDict
+from functools import cached_property, lru_cache
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -13,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivocal.asking.answer import Answer
-from equivocal.asking.ensembles import Ensemble
-from equivocal.asking.listening import Heard, listen
+from equivocal.asking.ensembles import Ensembles
+from equivocal.asking.listening import Heard, listen, spread
+from equivocal.asking.network import NumpyNetwork
 from equivocal.asking.posteriors import open_own
 from equivocal.asking.shipped import open_shipped
 from equivocal.asking.source import CONVERGED, Source
@@ -28,6 +30,7 @@ __all__ = ["MOST_WORDS", "Comprehender", "ask", "parse_sentence"]
 MOST_WORDS = 30  # far longer than any sentence of a world; keeps an answer to milliseconds
 PICTURES = {"So", "Sc", "Sk"}  # Unicode's categories of emoji, currencies and the like
 CACHED_TRUTHS = 4096
+CACHED_WORDS = 4096  # 10 kB each where three networks answer
 CACHED_ENSEMBLES = 64  # some megabytes each: every step and variance of a server
 
 
@@ -114,25 +117,31 @@ class Comprehender:
     def __init__(self, source: Source) -> None:
         self.source, self.world, self.settings = source, source.world, source.settings
         self.vocabulary = words = Vocabulary.from_world(self.world)
-        shipped, self._name = source.shipped, source.name
+        shipped, self._name, self.steps = source.shipped, source.name, source.steps
         self._listeners = [open_own(source)] if shipped is None else open_shipped(shipped)
         self._wanted = [words.places[considered] for considered in words.candidates]
         self._lock = Lock()  # two threads must not make the same ensemble
+        self._heard: OrderedDict[tuple[object, ...], Heard] = OrderedDict()
         self._find_truth_once = lru_cache(CACHED_TRUTHS)(self._find_truth)
         self._load_once = lru_cache(CACHED_ENSEMBLES)(self._load_ensembles)
+
+    @cached_property
+    def network(self) -> NumpyNetwork:
+        """All networks as one."""
+        return NumpyNetwork.stack([listener.network for listener in self._listeners])
 
     def prepare(self) -> None:
         """Make every ensemble now rather than when it is first asked for."""
         for variance in self.settings.prior_variances:
-            for step in (CONVERGED, *self.settings.kept_steps):
+            for step in (CONVERGED, *self.steps):
                 self._load_once(variance, step)
 
     def get_times(self, prior_variance: float) -> list[float]:
         """Return the sampler time τ at each of the kept steps, the mean over networks."""
-        return [self._find_time(prior_variance, step) or 0.0 for step in self.settings.kept_steps]
+        return [self._find_time(prior_variance, step) or 0.0 for step in self.steps]
 
     def _find_time(self, prior_variance: float, step: int | str) -> float | None:
-        times = [ensemble.time for ensemble in self._load_once(prior_variance, step)]
+        times = self._load_once(prior_variance, step).times
         known = [time for time in times if time is not None]
         return sum(known) / len(known) if known else None
 
@@ -143,12 +152,9 @@ class Comprehender:
         if prior_variance is None:
             prior_variance = self.settings.prior_variance
         utterance = parse_sentence(self.world, text)
-        words, tokens = self.vocabulary, self.world.encode(utterance)
-        ensembles = self._load_once(prior_variance, step)
-        alone = [
-            listen(listener, ensemble, tokens, words)
-            for listener, ensemble in zip(self._listeners, ensembles, strict=True)
-        ]
+        words, ensembles = self.vocabulary, self._load_once(prior_variance, step)
+        heard = self._hear(utterance, prior_variance, step)
+        shown, (entropy, epistemic), update = spread(heard.shown, words), heard.doubt, heard.update
         common: dict[str, Any] = {
             "sentence": text.strip(),
             "world": self.world.name,
@@ -164,21 +170,58 @@ class Comprehender:
             "indicated": find_indicated_roles(self.world, utterance),
             "verbs": words.verbs,
         }
-        networks = tuple(
-            Answer(**common, network=f"network {n}", time=ensemble.time, **heard.spread(words))
-            for n, (heard, ensemble) in enumerate(zip(alone, ensembles, strict=True))
-        )
-        return Answer(
-            **common,
-            network=self._name,
-            time=self._find_time(prior_variance, step),
-            networks=networks,
-            **Heard.join(alone).spread(words),
-        )
 
-    def _load_ensembles(self, prior_variance: float, step: int | str) -> list[Ensemble]:
+        def build(voice: int, **named: Any) -> Answer:
+            mle, bayes, low, high = shown[:, voice]
+            return Answer(
+                **common,
+                **named,
+                mle=mle,
+                bayes=bayes,
+                low=low,
+                high=high,
+                entropy=entropy[voice],
+                epistemic=epistemic[voice],
+                semantic_update=update[voice, :, 0],
+            )
+
+        alone = (
+            build(n, network=f"network {n - 1}", time=time)
+            for n, time in enumerate(ensembles.times, start=1)
+        )
+        time = self._find_time(prior_variance, step)
+        return build(0, network=self._name, time=time, networks=tuple(alone))
+
+    def _hear(self, utterance: Utterance, prior_variance: float, step: int | str) -> Heard:
+        """Let the networks hear a sentence; its beginnings that were heard lately are recalled."""
+        tokens = self.world.encode(utterance)
+        said = [tuple(pair) for pair in tokens.tolist()]
+        keys = [(prior_variance, step, *said[: size + 1]) for size in range(len(said))]
+        words: list[Heard] = []
+        with self._lock:
+            for key in keys:
+                if key not in self._heard:
+                    break
+                self._heard.move_to_end(key)
+                words.append(self._heard[key])
+        if len(words) < len(said):
+            new = listen(
+                self.network,
+                self._load_once(prior_variance, step),
+                tokens[len(words) :],
+                self.vocabulary,
+                words[-1].gestalts if words else None,
+            ).split()
+            with self._lock:
+                self._heard.update(zip(keys[len(words) :], new, strict=True))
+                while len(self._heard) > CACHED_WORDS:
+                    self._heard.popitem(last=False)
+            words += new
+        return Heard.join(words)
+
+    def _load_ensembles(self, prior_variance: float, step: int | str) -> Ensembles:
         """Return the ensembles of all networks at a stop."""
-        variances, steps = self.settings.prior_variances, self.settings.kept_steps
+        variances, steps = self.settings.prior_variances, self.steps
         if prior_variance not in variances:
             known = join_names(f"{variance:g}" for variance in variances)
             raise UserError(
@@ -191,11 +234,7 @@ class Comprehender:
             )
         with self._lock:
             loaded = [listener.load(float(prior_variance), step) for listener in self._listeners]
-        trained = [listener.network.last_layer for listener in self._listeners]
-        return [
-            Ensemble(layers, weights, self._wanted)
-            for layers, weights in zip(loaded, trained, strict=True)
-        ]
+        return Ensembles(loaded, self.network.last_layer, self._wanted)
 
     def _find_truths(self, utterance: Utterance) -> NDArray[np.float64]:
         """Return exact beliefs (word, role, filler), NaN where words are impossible or unknown."""

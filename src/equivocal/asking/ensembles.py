@@ -1,12 +1,17 @@
-"""The ensemble of one network at one stop: what its last layers make of a feature vector.
+"""The ensembles of networks at one stop: what their last layers make of a feature vector.
 
-The weights of output unit k are N(θ_k + δ_k, v R_k²): θ_k is trained, δ_k the `shift` that the data
-made, v the prior's variance and R_k the symmetric `root` of what the data left of it, I at the
-start. A feature vector ψ then has the logit N((θ_k + δ_k)·ψ, v |R_k ψ|²).
+The weights of output unit k are N(θ_k + δ_k, v (I − Σ_j l_j d_j d_jᵀ)): θ_k is trained, δ_k the
+`shift` that the data made, v the prior's variance and l_j the share of it that the data took away
+along `directions` d_j, few of them where the data say little. A feature vector ψ then has the logit
+
+    N( (θ_k + δ_k)·ψ,  v (|ψ|² − Σ_j l_j (d_j·ψ)²) )
+
+The difference is taken in double precision: near the posterior it is small.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +19,9 @@ from numpy.typing import NDArray
 from equivocal.asking.beliefs import Floats
 from equivocal.asking.network import NumpyNetwork
 
-__all__ = ["Ensemble", "LastLayers", "Listener"]
+__all__ = ["Ensembles", "LastLayers", "Listener"]
+
+Doubles = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +30,8 @@ class LastLayers:
 
     variance: float  # v, of the prior
     shift: Floats  # δ, (units, D)
-    root: Floats  # R, (units, D, D)
+    loss: list[Doubles]  # l, (rank,) for each unit
+    directions: list[Doubles]  # d, (rank, D) for each unit
     time: float | None  # τ of the paper's sampler; None where it has converged
 
 
@@ -35,44 +43,96 @@ class Listener:
     load: Callable[[float, int | str], LastLayers]
 
 
-class Ensemble:
-    """Last layers in the order in which roles need them.
+class Logits(NamedTuple):
+    """(networks, words, pairs): all candidates of the first role, then of the second, and so on."""
+
+    trained: Floats
+    mean: Floats  # over the ensemble
+    sd: Floats
+
+
+class _Removed(NamedTuple):
+    """What the data took from the variance of some units of one network."""
+
+    directions: Doubles  # (D, all ranks)
+    loss: Doubles  # (all ranks,)
+    starts: NDArray[np.intp]  # (units,): the first of each
+
+    @classmethod
+    def collect(cls, layers: LastLayers, units: NDArray[np.intp]) -> "_Removed":
+        nothing = np.zeros((1, layers.shift.shape[1]))  # for a unit without directions
+        directions = [layers.directions[k] if len(layers.loss[k]) else nothing for k in units]
+        loss = [layers.loss[k] if len(layers.loss[k]) else np.zeros(1) for k in units]
+        sizes = np.array([len(each) for each in loss])
+        joined = np.ascontiguousarray(np.concatenate(directions).T)
+        return cls(joined, np.concatenate(loss), np.cumsum(sizes) - sizes)
+
+    def add_up(self, psi: Doubles) -> Doubles:
+        """Return Σ l (d·ψ)² of feature vectors (rows, D) as (rows, units)."""
+        along = psi @ self.directions
+        along *= along
+        along *= self.loss
+        return np.asarray(np.add.reduceat(along, self.starts, axis=1))
+
+
+class _Group(NamedTuple):
+    """Roles with the same candidates."""
+
+    roles: list[int]
+    pairs: NDArray[np.intp]  # (roles × candidates,): where they stand among all pairs
+    weights: Floats  # (networks, D, 2 × candidates): trained, and the ensembles' mean
+    removed: list[_Removed]  # of each network
+
+
+class Ensembles:
+    """Last layers of all networks, arranged for the roles that need them.
 
     Parameters
     ----------
-    layers : LastLayers
-        Of the units.
-    trained : (units, D)
+    layers : sequence of LastLayers
+        Of each network.
+    trained : (networks, units, D)
         θ.
     wanted : list of (candidates,) arrays
         For each role, the units of its candidates.
     """
 
-    def __init__(self, layers: LastLayers, trained: Floats, wanted: list[NDArray[np.intp]]) -> None:
-        self.time = layers.time
-        mean, root = trained + layers.shift, np.sqrt(np.float32(layers.variance)) * layers.root
-        kept: dict[bytes, Floats] = {}  # roles that share candidates share an array
-        for units in wanted:
-            kept.setdefault(units.tobytes(), root[units])
-        self._roles = [(mean[units].T, kept[units.tobytes()]) for units in wanted]
+    def __init__(
+        self, layers: Sequence[LastLayers], trained: Floats, wanted: list[NDArray[np.intp]]
+    ) -> None:
+        self.times = [each.time for each in layers]
+        self._variance = layers[0].variance
+        mean = trained + np.stack([each.shift for each in layers])
+        sizes = [len(units) for units in wanted]
+        places = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
+        sharing: dict[bytes, list[int]] = {}
+        for r, units in enumerate(wanted):
+            sharing.setdefault(units.tobytes(), []).append(r)
+        self._groups = [
+            _Group(
+                roles,
+                np.concatenate([places[r] for r in roles]),
+                np.concatenate([w[:, wanted[roles[0]]] for w in (trained, mean)], axis=1)
+                .swapaxes(1, 2)
+                .copy(),
+                [_Removed.collect(each, wanted[roles[0]]) for each in layers],
+            )
+            for roles in sharing.values()
+        ]
 
-    def compute_logits(self, psi: Floats) -> tuple[Floats, Floats]:
-        """Return mean and standard deviation of the logits.
-
-        Parameters
-        ----------
-        psi : (words, roles, D)
-            Features.
-
-        Returns
-        -------
-        mean, sd : (words, pairs)
-            For every candidate of the first role, then of the second, and so on.
-        """
-        means, sds = [], []
-        for r, (weights, root) in enumerate(self._roles):
-            rows = np.ascontiguousarray(psi[:, r])
-            means.append(rows @ weights)
-            moved = rows @ root  # (candidates, words, D)
-            sds.append(np.sqrt(np.einsum("cwd,cwd->wc", moved, moved)))
-        return np.concatenate(means, axis=1), np.concatenate(sds, axis=1)
+    def compute_logits(self, psi: Floats) -> Logits:
+        """Return the logits of features (networks, words, roles, D)."""
+        networks, words, _, size = psi.shape
+        pairs = sum(len(group.pairs) for group in self._groups)
+        found = np.empty((3, networks, words, pairs), np.float32)
+        for roles, places, weights, removed in self._groups:
+            rows = psi[:, :, roles].reshape(networks, -1, size)
+            both = (rows @ weights).reshape(networks, words, len(roles), 2, -1)
+            precise = rows.astype(np.float64)
+            left = np.einsum("nrd,nrd->nr", precise, precise)[..., None]
+            left = left - np.stack([r.add_up(p) for r, p in zip(removed, precise, strict=True)])
+            sd = np.sqrt(self._variance * np.maximum(left, 0))
+            found[0][..., places] = both[..., 0, :].reshape(networks, words, -1)
+            found[1][..., places] = both[..., 1, :].reshape(networks, words, -1)
+            found[2][..., places] = sd.reshape(networks, words, -1)
+        return Logits(*found)

@@ -1,79 +1,70 @@
-"""One network hears a sentence; several that heard it are joined.
+"""Networks hear words: what each believes after them, and what they believe together.
 
-Arrays are (word, pair) with the candidates of the first role, then of the second, and so on, until
-`Heard.spread` puts them into (word, role, filler).
+The first place along an axis of voices is all networks together, the others are each one alone.
 """
 
-from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from equivocal.asking.beliefs import Beliefs, Floats, compute_beliefs, join_beliefs
-from equivocal.asking.ensembles import Ensemble, Listener
-from equivocal.asking.network import compute_semantic_update
+from equivocal.asking.beliefs import Floats, compute_beliefs, join_beliefs
+from equivocal.asking.ensembles import Ensembles
+from equivocal.asking.network import NumpyNetwork, compute_semantic_update
 from equivocal.asking.vocabulary import Vocabulary
 
-__all__ = ["Heard", "listen"]
+__all__ = ["Heard", "listen", "spread"]
 
 
-@dataclass(frozen=True, eq=False)
-class Heard:
-    """What a network, or several, made of a sentence."""
+class Heard(NamedTuple):
+    """What networks made of one word, or of several (then the last axis but one counts them)."""
 
-    mle: Floats  # the trained network's beliefs
-    beliefs: Beliefs
-    mean: Floats  # of the ensemble's logits
-    sd: Floats
-    semantic_update: Floats  # (word,)
+    shown: Floats  # (4, voices, pairs): mle, bayes, low, high; pairs as in `Logits`
+    doubt: Floats  # (2, voices, roles): entropy and its epistemic part, summed over candidates
+    update: Floats  # (voices, 1): the semantic update
+    gestalts: Floats  # (networks, gestalt)
 
     @classmethod
-    def join(cls, alone: "list[Heard]") -> "Heard":
-        """Join networks as equals: a mixture of their ensembles, the mean of everything else."""
-        if len(alone) == 1:
-            return alone[0]
-        mean, sd = (np.stack([getattr(one, name) for one in alone]) for name in ("mean", "sd"))
-        return cls(
-            mle=np.mean([one.mle for one in alone], axis=0),
-            beliefs=join_beliefs([one.beliefs for one in alone], mean, sd),
-            mean=mean,
-            sd=sd,
-            semantic_update=np.mean([one.semantic_update for one in alone], axis=0),
-        )
+    def join(cls, words: "list[Heard]") -> "Heard":
+        """Put words together."""
+        return cls(*(np.stack(each, axis=-2) for each in zip(*words, strict=True)))
 
-    def spread(self, words: Vocabulary) -> dict[str, Any]:
-        """Return the arrays of an `Answer`, NaN for what is no candidate."""
-        candidates = words.candidates
-
-        def put(values: Floats) -> Floats:
-            whole = np.full((len(values), *candidates.shape), np.nan, np.float32)
-            whole[:, candidates] = values
-            return whole
-
-        named = {name: put(values) for name, values in self.beliefs._asdict().items()}
-        summed = {name: np.nansum(named[name], axis=-1) for name in ("entropy", "epistemic")}
-        return {
-            **named,
-            **summed,
-            "mle": put(self.mle),
-            "semantic_update": self.semantic_update,
-        }
+    def split(self) -> "list[Heard]":
+        """Return the words one by one."""
+        number = self.shown.shape[-2]
+        return [Heard(*(each[..., t, :].copy() for each in self)) for t in range(number)]
 
 
 def listen(
-    listener: Listener, ensemble: Ensemble, tokens: NDArray[np.int32], words: Vocabulary
+    network: NumpyNetwork,
+    ensembles: Ensembles,
+    tokens: NDArray[np.int32],
+    words: Vocabulary,
+    before: Floats | None = None,
 ) -> Heard:
-    """Let a network hear (words, 2) tokens."""
-    gestalts = listener.network.compute_gestalts(tokens)
-    psi = listener.network.compute_features(gestalts)
-    trained = psi @ listener.network.last_layer[words.places].T
-    mean, sd = ensemble.compute_logits(psi)
+    """Let networks hear (words, 2) tokens, perhaps after what made the gestalts `before`."""
+    gestalts = network.compute_gestalts(tokens, before)
+    logits = ensembles.compute_logits(network.compute_features(gestalts))
+    alone = compute_beliefs(logits.mean, logits.sd)
+    together = join_beliefs(alone, logits.mean, logits.sd)
+    trained = expit(logits.trained)
+    moved = compute_semantic_update(gestalts, before)
+    each = np.stack([trained, *alone])
+    all_ = np.stack([trained.mean(axis=0), *together])
+    whole = np.concatenate([all_[:, None], each], axis=1)  # (6, voices, words, pairs)
+    number = words.candidates.sum(axis=1)
     return Heard(
-        mle=expit(trained[:, words.candidates]),
-        beliefs=compute_beliefs(mean, sd),
-        mean=mean,
-        sd=sd,
-        semantic_update=compute_semantic_update(gestalts),
+        shown=whole[:4],
+        doubt=np.add.reduceat(whole[4:], np.cumsum(number) - number, axis=-1),
+        update=np.concatenate([moved.mean(axis=0, keepdims=True), moved])[..., None],
+        gestalts=gestalts,
     )
+
+
+def spread(shown: Floats, words: Vocabulary) -> Floats:
+    """Put (…, pairs) into (…, role, filler), NaN for what is no candidate."""
+    candidates = words.candidates
+    whole = np.full((*shown.shape[:-1], candidates.size), np.nan, np.float32)
+    whole[..., np.flatnonzero(candidates)] = shown
+    return whole.reshape(*shown.shape[:-1], *candidates.shape)

@@ -4,6 +4,7 @@ The equations are those of `equivocal.gestalt.network`; a test compares the two.
 to import and compiles anew for every sentence length, which is too slow for one question.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,7 +40,8 @@ class NumpyNetwork:
     """A Sentence Gestalt network that is asked for roles and answers with some of its units.
 
     Its weights have the names that a network file gives them; of the probes' weights there is a
-    row for each role, and of the last layer's a column for each unit that is shown.
+    row for each role, and of the last layer's a column for each unit that is shown. Several of the
+    same sizes are one whose weights, and all that it computes, have a first axis more (`stack`).
     """
 
     weights: dict[str, Floats]
@@ -56,37 +58,74 @@ class NumpyNetwork:
         }
         return cls({**weights, **kept})
 
-    def compute_gestalts(self, tokens: NDArray[np.int32]) -> Floats:
-        """Return the gestalt after each constituent, (words, gestalt), of (words, 2) tokens."""
+    @classmethod
+    def stack(cls, networks: "Sequence[NumpyNetwork]") -> "NumpyNetwork":
+        """Return several networks as one."""
+        names = networks[0].weights
+        return cls({name: np.stack([one.weights[name] for one in networks]) for name in names})
+
+    @property
+    def silence(self) -> Floats:
+        """The gestalt before the first word, (…, gestalt)."""
+        return np.zeros_like(self.weights["update.gestalt_bias"])
+
+    def compute_gestalts(self, tokens: NDArray[np.int32], before: Floats | None = None) -> Floats:
+        """Return the gestalt after each constituent.
+
+        Parameters
+        ----------
+        tokens : (words, 2)
+            What is heard.
+        before : (…, gestalt), optional
+            The gestalt after what was heard earlier.
+
+        Returns
+        -------
+        (…, words, gestalt)
+        """
         w = self.weights
-        heard = np.where(tokens[..., None] >= 0, w["update.token_weight"][tokens], 0).sum(axis=1)
-        before = np.zeros(len(w["update.gestalt_bias"]), np.float32)
+        each = w["update.token_weight"][..., tokens, :]
+        heard = np.where(tokens[..., None] >= 0, each, 0).sum(axis=-2)
+        heard += w["update.hidden_bias"][..., None, :]
+        gestalt, bias = self.silence if before is None else before, w["update.gestalt_bias"]
         after = []
-        for word in heard + w["update.hidden_bias"]:
-            hidden = expit(word + before @ w["update.recurrent_weight"])
-            before = expit(hidden @ w["update.gestalt_weight"] + w["update.gestalt_bias"])
-            after.append(before)
-        return np.stack(after)
+        for t in range(len(tokens)):
+            hidden = expit(heard[..., t, :] + _multiply(gestalt, w["update.recurrent_weight"]))
+            gestalt = expit(_multiply(hidden, w["update.gestalt_weight"]) + bias)
+            after.append(gestalt)
+        return np.stack(after, axis=-2)
 
     def compute_features(self, gestalts: Floats) -> Floats:
-        """Return (ψ, 1), the input of the last layer, as (words, roles, D)."""
+        """Return (ψ, 1), the input of the last layer, as (…, words, roles, D)."""
         w = self.weights
         from_gestalt = gestalts @ w["query.gestalt_weight"]
-        from_probe = w["query.probe_weight"] + w["query.hidden_bias"]
-        psi = expit(from_gestalt[:, None] + from_probe)
+        from_probe = w["query.probe_weight"] + w["query.hidden_bias"][..., None, :]
+        psi = expit(from_gestalt[..., None, :] + from_probe[..., None, :, :])
         return np.concatenate([psi, np.ones_like(psi[..., :1])], axis=-1)
 
     @property
     def last_layer(self) -> Floats:
-        """The trained weights and biases of the units, (units, D)."""
+        """The trained weights and biases of the units, (…, units, D)."""
         weight, bias = self.weights["query.output_weight"], self.weights["query.output_bias"]
-        return np.concatenate([weight, bias[None]]).T
+        return np.concatenate([weight, bias[..., None, :]], axis=-2).swapaxes(-1, -2)
 
 
-def compute_semantic_update(gestalts: Floats) -> Floats:
+def _multiply(vector: Floats, matrix: Floats) -> Floats:
+    """Return vector × matrix, for each network."""
+    return np.asarray((vector[..., None, :] @ matrix)[..., 0, :])
+
+
+def compute_semantic_update(gestalts: Floats, before: Floats | None = None) -> Floats:
     """Return how far each word moved the gestalt, Σ |g_t − g_{t−1}|, starting from zero.
 
     Rabovsky, Hansen and McClelland (2018) link this measure to the N400.
+
+    Parameters
+    ----------
+    gestalts : (…, words, gestalt)
+        After each word.
+    before : (…, gestalt), optional
+        Before the first of them; zero at the beginning of a sentence.
     """
-    silence = np.zeros_like(gestalts[:1])
-    return np.asarray(np.abs(np.diff(gestalts, axis=0, prepend=silence)).sum(axis=1))
+    first = np.zeros_like(gestalts[..., :1, :]) if before is None else before[..., None, :]
+    return np.asarray(np.abs(np.diff(gestalts, axis=-2, prepend=first)).sum(axis=-1))

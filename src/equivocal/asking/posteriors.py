@@ -3,9 +3,10 @@
     converged_VARIANCE   the converged posterior, by `exact-flow`
     path_VARIANCE        the paper's sampler with infinitely many particles, at the kept steps
 
-Each holds `shift` (stops, units, D), `root` (stops, units, D, D) and, along the path, `time`
-(stops,), as `equivocal.asking.ensembles` uses them, and is a result in the source's `Store`: one
-process makes it while others wait, and a damaged file is named and recomputed. The default network
+Each holds, at its stops, the `shift` (stops, units, D) of the mean, the symmetric `root` (stops,
+units, D, D) of what is left of the prior's covariance, I at the prior, and, along the path, `time`
+(stops,). It is a result in the source's `Store`: one process makes it while others wait, and a
+damaged file is named and recomputed. The default network
 is trained again likewise; a run of the user's own is never touched. JAX is imported only where
 something has to be made.
 """
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 
 Arrays = dict[str, np.ndarray]
+LEAST_LOSS = 1e-7  # share of the prior's variance; the loss of less changes no answer
 
 
 def load_weights(source: Source) -> Arrays:
@@ -78,14 +80,23 @@ def open_own(source: Source) -> Listener:
         if step == CONVERGED:
             found, at, time = load_moments(source, "converged", variance), 0, None
         else:
-            found, at = (
-                load_moments(source, "path", variance),
-                source.settings.kept_steps.index(step),
-            )
+            found = load_moments(source, "path", variance)
+            at = source.settings.kept_steps.index(step)
             time = float(found["time"][at])
-        return LastLayers(variance, found["shift"][at], found["root"][at], time)
+        return LastLayers(variance, found["shift"][at], *_find_losses(found["root"][at]), time)
 
     return Listener(network, load)
+
+
+def _find_losses(roots: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Return what the data took from the prior's variance, and along which directions."""
+    values, vectors = np.linalg.eigh(roots.astype(np.float64))
+    losses, directions = 1 - values**2, vectors.swapaxes(1, 2)
+    kept = np.abs(losses) > LEAST_LOSS
+    return (
+        [loss[some] for loss, some in zip(losses, kept, strict=True)],
+        [each[some] for each, some in zip(directions, kept, strict=True)],
+    )
 
 
 def load_moments(source: Source, kind: str, variance: float) -> Arrays:

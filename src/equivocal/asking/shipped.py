@@ -13,13 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from equivocal.asking.beliefs import Floats
-from equivocal.asking.ensembles import LastLayers, Listener
+from equivocal.asking.ensembles import Doubles, LastLayers, Listener
 from equivocal.asking.network import NumpyNetwork
 from equivocal.store import read_tensors
 from equivocal.world import World
 
-__all__ = ["FORMAT", "find_shipped", "list_shipped", "open_shipped", "read_header"]
+__all__ = [
+    "FORMAT",
+    "find_shipped",
+    "list_shipped",
+    "list_steps",
+    "open_shipped",
+    "read_header",
+]
 
 FORMAT = "equivocal-networks-1"
 KINDS = frozenset({"F16", "F32", "I8", "U8"})
@@ -45,6 +51,11 @@ def read_header(path: Path) -> dict[str, Any]:
     about, _ = read_tensors(path, names=(), kinds=KINDS)
     header: dict[str, Any] = json.loads(about["equivocal"])
     return header
+
+
+def list_steps(path: Path) -> tuple[int, ...]:
+    """Return the steps of the paper's sampler that a file has; step 0, the prior, needs nothing."""
+    return 0, *(stop for stop in read_header(path)["stops"] if isinstance(stop, int))
 
 
 def open_shipped(path: Path) -> list[Listener]:
@@ -76,17 +87,25 @@ class _Packed:
     def load(self, variance: float, step: int | str) -> LastLayers:
         """Return the last layers at one stop."""
         units, size = self._arrays["shift"].shape[2:]
-        identity = np.eye(size, dtype=np.float32)
         if step == 0:  # the prior
-            shift = np.zeros((units, size), np.float32)
-            return LastLayers(variance, shift, np.broadcast_to(identity, (units, size, size)), 0.0)
+            shift, nothing = np.zeros((units, size), np.float32), np.zeros((0, size))
+            return LastLayers(variance, shift, [np.zeros(0)] * units, [nothing] * units, 0.0)
         v, s = self._variances.index(variance), self._steps.index(step)
         spans = zip(self._starts[v, s], self._ends[v, s], strict=True)
-        root = np.stack([identity - self._add_up(slice(*span)) for span in spans])
+        found = [self._find_loss(slice(*span)) for span in spans]
         times = self._arrays["time"][v]
         time = float(times[s]) if s < len(times) else None
-        return LastLayers(variance, self._arrays["shift"][v, s].astype(np.float32), root, time)
+        shift = self._arrays["shift"][v, s].astype(np.float32)
+        return LastLayers(
+            variance, shift, [loss for loss, _ in found], [each for _, each in found], time
+        )
 
-    def _add_up(self, span: slice) -> Floats:
-        directions = self._arrays["directions"][span].astype(np.float32)
-        return np.asarray((directions.T * self._arrays["weight"][span]) @ directions)
+    def _find_loss(self, span: slice) -> tuple[Doubles, Doubles]:
+        """Return l and d with I − Σ l d dᵀ = R², where R = I − Σ a u uᵀ as stored.
+
+        R² = I − Uᵀ (2A − A U Uᵀ A) U, with the u as rows of U and A = diag(a).
+        """
+        u = self._arrays["directions"][span].astype(np.float64)
+        a = self._arrays["weight"][span].astype(np.float64)
+        loss, vectors = np.linalg.eigh(2 * np.diag(a) - a[:, None] * (u @ u.T) * a)
+        return loss, vectors.T @ u

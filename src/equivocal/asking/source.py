@@ -21,6 +21,7 @@ from equivocal.store.store import hash_content
 from equivocal.world import World
 
 CONVERGED = "converged"  # in place of a step: the converged posterior
+PAPER_STEP = 17  # of the paper's sampler: "τ = 17 discrete time-steps", §3
 DEFAULT_WORLD = "slips"  # where a reversed sentence has a true answer
 
 
@@ -41,7 +42,8 @@ class AskSettings:
     prior_variance : float
         The one that is used unless another is asked for.
     kept_steps : tuple of int
-        Steps of the paper's sampler that are kept: 0 is the prior, and the paper stops at 17.
+        Steps of the paper's sampler that are kept where a posterior is made here: 0 is the prior,
+        and the paper stops at 17. The networks of the package have fewer (`Source.steps`).
     dropout_rate : float
         ρ of the paper's sampler, as in the preset `paper`; it runs with infinitely many particles.
     tolerance : float
@@ -51,7 +53,7 @@ class AskSettings:
     training: dict[str, int] = field(default_factory=TRAINING.copy)
     prior_variances: tuple[float, ...] = (0.01, 1.0, 5.0)
     prior_variance: float = 1.0
-    kept_steps: tuple[int, ...] = (0, 1, 3, 8, 17)
+    kept_steps: tuple[int, ...] = (0, 1, 2, 3, 4, 8, 12, 17, 25, 40, 60)
     dropout_rate: float = 0.3
     tolerance: float = 0.01
 
@@ -133,6 +135,14 @@ class Source:
 
         known = self.run is None and self.settings == DEFAULT
         return find_shipped(self.world) if known else None
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """The steps of the paper's sampler that can be asked for."""
+        from equivocal.asking.shipped import list_steps
+
+        shipped = self.shipped
+        return self.settings.kept_steps if shipped is None else list_steps(shipped)
 
     @property
     def name(self) -> str:

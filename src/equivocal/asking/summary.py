@@ -7,14 +7,13 @@ its rival: what word order says, if that is another reading, or else the
 strongest other filler; where that is another participant, the two exchange their roles. Then what
 is undecided: the role with the most doubt, in the networks or in truth, and where the doubt lies.
 
-A change here is made in `web/static/summary.js` too.
+A change of the wording is made in `web/static/summary.js` too, which is given the bounds below.
 """
 
 from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import entr
 
 if TYPE_CHECKING:
     from equivocal.asking.answer import Answer, Belief
@@ -48,10 +47,13 @@ def summarise(answer: "Answer", position: int) -> str:
 
 def _find_reading(answer: "Answer", position: int) -> Reading:
     """Find the fillers of the participants and the action that are believed most together."""
+    number = len(answer.participants)
     listed = [answer.beliefs(position, role, TRIED) for role in answer.participants]
+    # more than the others can take away from a role need not be tried
+    tried = [sorted(beliefs, key=lambda belief: -belief.bayes)[:number] for beliefs in listed]
     choices = [
         choice
-        for choice in product(*listed)
+        for choice in product(*tried)
         if len({belief.filler for belief in choice}) == len(choice)
     ]
     # the sum decides between readings that are as doubtful in their worst part
@@ -100,9 +102,7 @@ def _describe_rival(answer: "Answer", position: int, reading: Reading) -> str:
 
 def _describe_undecided(answer: "Answer", position: int) -> str:
     """Name the role with the most doubt, and whether networks disagree or each is unsure."""
-    truth = np.where(answer.candidates, np.nan_to_num(answer.truth[position]), 0)
-    true_doubt = (entr(truth) + entr(1 - truth)).sum(axis=1)
-    r = int(np.maximum(answer.entropy[position], true_doubt).argmax())
+    r = int(np.maximum(answer.entropy[position], answer.true_entropy[position]).argmax())
     role = answer.roles[r]
     two = sorted(answer.beliefs(position, role), key=lambda belief: -belief.bayes)[:2]
     said = " or ".join(f"{b.filler} {format_percent(b.bayes)}" for b in two)

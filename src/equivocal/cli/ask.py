@@ -81,6 +81,7 @@ def ask(
             content["compare"] = answers[1].to_dict(top)
         out.file.write(json.dumps(content, ensure_ascii=False) + "\n")
         return
+    out.print(Text(_describe_step(answers[0].step), "dim"))
     shown = [_show_answer(answer, top) for answer in answers]
     if len(shown) == 2 and out.width >= SIDE_BY_SIDE:
         both = Table.grid(padding=(0, 2), expand=True)
@@ -114,14 +115,23 @@ def _show_answer(answer: "Answer", top: int) -> RenderableType:
     )
 
 
+def _describe_step(step: int | str) -> str:
+    """Say at which step is answered, and what else there is: the page opens at another."""
+    from equivocal.asking import CONVERGED, PAPER_STEP
+
+    if step == CONVERGED:
+        at = f"the paper's step {PAPER_STEP} (--step {PAPER_STEP})"
+        return f"Converged. The page opens earlier, at {at}."
+    known = ", where the paper stops and the page opens" if step == PAPER_STEP else ""
+    return f"Step {step}{known}; converged without --step."
+
+
 def _describe_networks(answer: "Answer") -> str:
     """Say what answers, and how much of the doubt at the end lies between and within networks."""
     from equivocal.asking.summary import format_percent
 
     number, total = len(answer.networks), float(answer.uncertainty[-1])
-    which = f"{number} networks" if number > 1 else "One network"
-    at = "converged" if answer.step == "converged" else f"step {answer.step} of the sampler"
-    said = f"{which}, {at}"
+    said = f"{number} networks" if number > 1 else "One network"
     if number > 1 and total > 0:
         between = float(answer.between[-1]) / total
         within = float(answer.epistemic_share[-1]) - between
@@ -206,6 +216,10 @@ def serve(
     world: WorldName = None,
     run: RunFolder = None,
     network: NetworkNumber = 0,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, max=64, help="Processes that answer [2, where there are two cores]."),
+    ] = None,
 ) -> None:
     """Serve a page to ask sentences on, and its JSON API, until Ctrl-C.
 
@@ -236,4 +250,4 @@ def serve(
     shown = f"[{host}]" if ":" in host else host
     out.print(f"the page is at http://{shown}:{number}/ (Ctrl-C ends it)", soft_wrap=True)
     with suppress(KeyboardInterrupt):  # the way to stop it
-        serving.serve(comprehenders, bound, host)
+        serving.serve(comprehenders, bound, host, serving.choose_workers(workers))

@@ -35,7 +35,9 @@ def page(
             f"a page ends in .html, got {str(out_file)!r}; try {out_file.with_suffix('.html')}."
         )
     text = build_page([*(world or []), *(more or [])] or None)
-    out_file.parent.mkdir(parents=True, exist_ok=True)
+    folder = out_file.parent
+    made = "" if folder.is_dir() else f" in the new folder {folder}"  # or a slip goes unnoticed
+    folder.mkdir(parents=True, exist_ok=True)
     write_text_atomically(out_file, text)
     size = len(text.encode()) / MEGABYTE
-    out.print(f"wrote {out_file} ({size:.1f} MB); open it in a browser", soft_wrap=True)
+    out.print(f"wrote {out_file}{made} ({size:.1f} MB); open it in a browser", soft_wrap=True)

@@ -32,6 +32,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from equivocal import __version__
 from equivocal.asking import Answer, Comprehender
 from equivocal.errors import UserError, check_known
+from equivocal.web.answers import Writer
 from equivocal.web.description import describe_api, describe_world
 from equivocal.web.schemas import ListQuestion, Question, read_question
 
@@ -47,7 +48,7 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-MOST_RECALLED = 1_000  # answers of some 20 kB
+MOST_RECALLED = 1_000  # answers of some 50 kB
 SECONDS = 5.0  # for one answer; it takes milliseconds
 STATIC = resources.files("equivocal.web") / "static"
 FAULTS = {  # of ours; the traceback is in the server's log, not in the answer
@@ -78,7 +79,8 @@ def create_app(*comprehenders: Comprehender, hosts: tuple[str, ...] = LOOPBACK_N
     async def comprehend(request: Request) -> Response:
         question = read_question(ListQuestion, request.query_params)
         with limit_time(SECONDS):
-            response = JSONResponse(answer(question).to_dict(question.top))
+            content = writer.write(answer(question), question.top)
+        response = Response(content, media_type="application/json")
         recalled.keep(request.scope["query_string"], response)
         return response
 
@@ -98,7 +100,7 @@ def create_app(*comprehenders: Comprehender, hosts: tuple[str, ...] = LOOPBACK_N
             question.sentence, prior_variance=question.prior_variance, step=question.step
         )
 
-    recalled = Recall()
+    recalled, writer = Recall(), Writer()
     app = Starlette(
         routes=[
             Route("/", _send_page),

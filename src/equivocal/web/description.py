@@ -10,14 +10,13 @@ import numpy as np
 from pydantic.json_schema import models_json_schema
 
 from equivocal import __version__
-from equivocal.asking import CONVERGED, Comprehender
+from equivocal.asking import CONVERGED, PAPER_STEP, Comprehender
 from equivocal.asking.examples import find_examples
 from equivocal.web import schemas as api
 from equivocal.world import World
 from equivocal.world.grammar import NO_FILLER
 from equivocal.world.spelling import inflect_verb
 
-PAPER_STEP = 17  # "τ = 17 discrete time-steps", §3
 REFERENCE = "#/components/schemas/{model}"
 
 
@@ -66,7 +65,7 @@ def _describe_query(
             "enum": list(settings.prior_variances),
             "default": settings.prior_variance,
         },
-        "step": {"enum": [*settings.kept_steps, CONVERGED], "default": CONVERGED},
+        "step": {"enum": [*comprehenders[0].steps, CONVERGED], "default": CONVERGED},
     }
     schemas = kind.model_json_schema()["properties"] | choices
     return [
@@ -107,7 +106,7 @@ def describe_world(comprehender: Comprehender) -> api.World:
         prior_variance=comprehender.settings.prior_variance,
         steps=[
             api.Step(step=step, times={name: values[at] for name, values in times.items()})
-            for at, step in enumerate(comprehender.settings.kept_steps)
+            for at, step in enumerate(comprehender.steps)
         ],
         paper_step=PAPER_STEP,
         limits={"characters": api.MOST_CHARACTERS},

@@ -4,7 +4,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from equivocal.asking import Comprehender, Source
+from equivocal.asking import Comprehender, Source, summary
+from equivocal.asking.answer import NOTABLE, TOP
 from equivocal.asking.shipped import list_shipped
 from equivocal.errors import UserError, join_names
 from equivocal.web.bundle import bundle_page
@@ -17,6 +18,16 @@ from equivocal.web.embedding import (
 )
 
 __all__ = ["build_page"]
+
+RULES = {
+    "top": TOP,
+    "notable": NOTABLE,
+    "rival": summary.RIVAL,
+    "early": summary.EARLY,
+    "settled": summary.SETTLED,
+    "tried": summary.TRIED,
+    "mostly": summary.MOSTLY,
+}
 
 
 def build_page(worlds: Sequence[str] | None = None) -> str:
@@ -38,7 +49,7 @@ def build_page(worlds: Sequence[str] | None = None) -> str:
         Where a world has no networks in the package.
     """
     names = dict.fromkeys(worlds or list_shipped())
-    return bundle_page({"worlds": [_embed_world(name) for name in names]})
+    return bundle_page({"worlds": [_embed_world(name) for name in names], "rules": RULES})
 
 
 def _embed_world(name: str) -> dict[str, Any]:

@@ -1,11 +1,18 @@
 """The application run by uvicorn on a socket of this machine, with bounded headers.
 
-Limits of connections are in `equivocal.web.connections`.
+Limits of connections are in `equivocal.web.connections`. Several processes may answer at the same
+socket: they are forked once everything is loaded, share that memory, and each takes one new
+connection at a time, so that the one that is free takes it.
 """
 
+import gc
 import ipaddress
+import os
+import signal
 import socket
+import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 import uvicorn
 
@@ -16,6 +23,8 @@ from equivocal.web.connections import BoundedProtocol
 
 LONGEST_HEADERS = 16_384  # bytes of a request's head, beyond what arrives in one piece (64 kB)
 IDLE_SECONDS = 10
+MOST_WORKERS = 2  # unless more are asked for
+WAITING = 2048  # connections that the system keeps until they are taken
 
 
 def is_loopback(host: str) -> bool:
@@ -65,6 +74,73 @@ def configure_server(comprehenders: Sequence[Comprehender], host: str) -> uvicor
     )
 
 
-def serve(comprehenders: Sequence[Comprehender], bound: socket.socket, host: str) -> None:
+def choose_workers(wanted: int | None = None) -> int:
+    """Choose how many processes answer.
+
+    Parameters
+    ----------
+    wanted : int, optional
+        As many as there are cores unless given, and no more than two.
+
+    Returns
+    -------
+    int
+        One where a process cannot be copied safely: on other systems than Linux, and after JAX has
+        made a posterior here, for its threads would be missing in the copy.
+    """
+    if sys.platform != "linux" or "jax" in sys.modules:
+        return 1
+    return wanted or min(MOST_WORKERS, len(os.sched_getaffinity(0)))
+
+
+def serve(
+    comprehenders: Sequence[Comprehender], bound: socket.socket, host: str, workers: int = 1
+) -> None:
     """Serve comprehenders, one for each world, until the process is interrupted."""
-    uvicorn.Server(configure_server(comprehenders, host)).run(sockets=[bound])
+    config = configure_server(comprehenders, host)
+    if workers > 1:
+        config.backlog = 1  # connections that are taken at a time
+        gc.collect()
+        gc.freeze()  # what is collected is written to, and what is written to is no longer shared
+    helpers = [_start_helper(config, bound) for _ in range(workers - 1)]
+    try:
+        _Server(config).run(sockets=[bound])
+    finally:  # not reached after SIGTERM: see `_Helper`
+        for process in helpers:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGTERM)
+            os.waitpid(process, 0)
+
+
+def _start_helper(config: uvicorn.Config, bound: socket.socket) -> int:
+    """Copy this process into one that serves too, and return its number."""
+    parent = os.getpid()
+    process = os.fork()
+    if process:
+        return process
+    try:
+        _Helper(config, parent).run(sockets=[bound])
+    finally:
+        os._exit(0)  # nothing of what the original has begun is to be ended here
+
+
+class _Server(uvicorn.Server):
+    """A server that lets more connections wait than it takes at a time."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start to listen."""
+        await super().startup(sockets=sockets)
+        for each in sockets or ():
+            each.listen(WAITING)
+
+
+class _Helper(_Server):
+    """A server that ends with its parent, however that ends."""
+
+    def __init__(self, config: uvicorn.Config, parent: int) -> None:
+        super().__init__(config)
+        self._parent = parent
+
+    async def on_tick(self, counter: int) -> bool:
+        """Return whether to end; called ten times a second."""
+        return await super().on_tick(counter) or os.getppid() != self._parent

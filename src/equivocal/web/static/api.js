@@ -5,6 +5,7 @@ import { loadEngine } from "./engine.js";
 import { explainPassive, isPassive } from "./parsing.js";
 
 const TOP = 4; // fillers of a role; more would not fit beside each other without scrolling
+const ROUND = 1e4;
 const KEPT = 400; // answers; a slider dragged to and fro over two sentences needs some 80
 
 const kept = new Map();
@@ -41,12 +42,18 @@ export async function csvOf({ sentence, world, step, prior_variance: prior }) {
   return (await request(`api/comprehend.csv?${queryOf(sentence, { world, step, prior })}`)).text();
 }
 
-// `window.equivocal.ask` gives the object that `equivocal ask --json` prints.
+// `window.equivocal.ask` gives the object that `equivocal ask --json` prints, to four digits after the
+// point: at once where the page holds networks, else as a promise. `await` is right for both.
 window.equivocal = {
-  ask: engine ? (sentence, options) => engine.askRounded(sentence, options)
+  ask: engine ? (sentence, options) => rounded(engine.ask(sentence, options))
     : async (sentence, options = {}) =>
-      (await request(`api/comprehend?${queryOf(sentence, options)}`)).json(),
+      rounded(await (await request(`api/comprehend?${queryOf(sentence, options)}`)).json()),
 };
+
+function rounded(answer) {
+  return JSON.parse(JSON.stringify(answer, (_, value) =>
+    (typeof value === "number" ? Math.round(value * ROUND) / ROUND : value)));
+}
 
 function queryOf(sentence, { prior, ...options }) {
   const query = { sentence, prior_variance: prior, ...options };

@@ -19,13 +19,15 @@ export const CHAPTERS = [
     step: (world) => world.paper_step,
     async tell({ reversed }) {
       const { truth, mle, networks = [] } = lastBelief(reversed);
-      const given = networks.length > 1 ? `${list(networks.map((each) => percent(each.mle)))}`
-        : percent(mle);
-      const who = networks.length > 1 ? "Each trained network" : "The trained network";
+      const many = networks.length > 1;
+      const given = many ? list(networks.map((each) => percent(each.mle))) : percent(mle);
+      const who = many ? `${capitalised(count(networks.length))} trained networks answer`
+        : "The trained network answers";
       return [
-        `Did the pizza eat the woman? ${who} names one number, and no doubt about it.`,
-        `Trained, they give “the pizza is the agent” ${given}. In this world speakers slip now and `
-          + `then, and things act now and then: the exact chance is ${percent(truth)} (the triangle).`,
+        `Did the pizza eat the woman? ${who} ${given}${many ? "; none says" : ". It does not say"} how sure it is.`,
+        `${many ? "Each" : "It"} gives one number as if no other were possible: that is the false certainty. In `
+          + `this world speakers slip and things act now and then: the exact chance is ${percent(truth, 1)} `
+          + "(the triangle).",
       ];
     },
   },
@@ -108,6 +110,8 @@ function mostDoubted(plain, reversed) {
   const more = reversed.words.map((entry, i) => entry.entropy - plain.words[i].entropy);
   return more.indexOf(Math.max(...more));
 }
+
+const count = (number) => ["no", "one", "two", "three", "four", "five"][number] ?? String(number);
 
 const capitalised = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 

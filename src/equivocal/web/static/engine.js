@@ -11,9 +11,6 @@ import { readTensors, unpack } from "./tensors.js";
 
 const DATA = "equivocal-data"; // id of the element that holds them; equivocal/web/bundle.py writes it
 const DEFAULT = "slips"; // the world that is asked unless another is named, where it is there
-const TOP = 4;
-const NOTABLE = 0.05; // a filler of at least this exact probability is listed, believed or not
-const ROUND = 1e4;
 const COLUMNS = ["position", "word", "role", "filler", "mle", "bayes", "low", "high", "truth"];
 
 // The engine of this page, or null where a server answers.
@@ -23,20 +20,17 @@ export function loadEngine() {
 }
 
 class Engine {
-  constructor({ worlds }) {
-    this.all = Object.fromEntries(worlds.map((world) => [world.description.name, world]));
+  // `rules` are what equivocal/web/page.py takes from Python: which fillers are listed, and the bounds
+  // of the summary.
+  constructor({ worlds, rules }) {
+    this.all = Object.fromEntries(worlds.map((world) => [world.description.name, { ...world, rules }]));
+    this.rules = rules;
     this.worlds = worlds.map(({ description }) => description);
     this.names = Object.keys(this.all);
   }
 
-  ask(sentence, { world, step, prior, top = TOP } = {}) {
+  ask(sentence, { world, step, prior, top = this.rules.top } = {}) {
     return listAnswer(comprehend(sentence, this.open(world), step, prior), top);
-  }
-
-  // As the command prints it, to four digits after the point.
-  askRounded(sentence, options) {
-    return JSON.parse(JSON.stringify(this.ask(sentence, options), (_, value) =>
-      (typeof value === "number" ? Math.round(value * ROUND) / ROUND : value)));
   }
 
   // Every candidate of every role after every word, as CSV.
@@ -118,7 +112,7 @@ function listBeliefs({ words, heard, world }, position, role, top) {
   const beliefs = words[position].roles[role];
   const strongest = (of) => [...beliefs].sort((a, b) => of(b) - of(a)).slice(0, top);
   const best = strongest(({ mle, bayes }) => Math.max(mle, bayes));
-  const more = strongest(({ truth }) => truth ?? 0).filter(({ truth }) => truth >= NOTABLE);
+  const more = strongest(({ truth }) => truth ?? 0).filter(({ truth }) => truth >= world.rules.notable);
   if (world.vocabulary.participants.includes(role)) {
     const said = heard.slice(0, position + 1).map(({ word }) => word);
     more.unshift(...said.flatMap((word) => beliefs.filter(({ filler }) => filler === word)));

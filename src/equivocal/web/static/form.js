@@ -45,7 +45,8 @@ export function showWorld(world) {
   fillExamples(world, example);
   fillLexicon(world, append);
   fitSampler(world);
-  byId("about").textContent = `World “${world.name}”: ${world.description} `
+  const description = world.description.replace(/`([^`]*)`/g, "“$1”");
+  byId("about").textContent = `World “${world.name}”: ${description} `
     + `Answers come from ${world.network}.`;
 }
 

@@ -2,18 +2,13 @@
 
 import { entr } from "./beliefs.js";
 
-const RIVAL = 0.05; // a filler that is believed less, and less probable, is no rival
-const EARLY = 0.2; // a filler that is believed less is no part of a reading yet
-const SETTLED = 0.8; // a role whose best filler reaches this is decided
-const TRIED = 6; // fillers of each participant among which a reading is sought
-const MOSTLY = 2 / 3; // share of the epistemic doubt that makes it a doubt between or within networks
-const LISTED = 4; // fillers of a role
 const ACTION = "action";
 
-// `found` is what engine.js knows about a sentence; `best(position, role, most)` lists beliefs.
+// `found` is what engine.js knows about a sentence; `best(position, role, most)` lists beliefs. The bounds
+// in `found.world.rules` are those of summary.py.
 export function summarise(found, position, best) {
   const whole = findReading(found, position, best);
-  const sure = Object.entries(whole).filter(([, { bayes }]) => bayes >= EARLY);
+  const sure = Object.entries(whole).filter(([, { bayes }]) => bayes >= found.world.rules.early);
   const reading = Object.fromEntries(sure);
   const rival = sure.length ? describeRival(found, position, reading, best) : "";
   const begin = sure.length === Object.keys(whole).length ? "Reads" : "Reads so far";
@@ -30,7 +25,7 @@ function findReading({ world }, position, best) {
   const { participants } = world.vocabulary;
   let readings = [{}];
   for (const role of participants) {
-    const beliefs = best(position, role, TRIED);
+    const beliefs = best(position, role, world.rules.tried);
     readings = readings.flatMap((reading) => beliefs
       .filter(({ filler }) => !Object.values(reading).some((other) => other.filler === filler))
       .map((belief) => ({ ...reading, [role]: belief })));
@@ -58,11 +53,11 @@ function describeRival(found, position, reading, best) {
     const whole = ACTION in reading ? { [ACTION]: reading[ACTION], ...ordered } : ordered;
     return ` Word order says ${say(found, whole)} (${formatBelief(Object.values(ordered), true)}).`;
   }
-  const others = Object.entries(reading).flatMap(([role, read]) => best(position, role, LISTED)
+  const others = Object.entries(reading).flatMap(([role, read]) => best(position, role, world.rules.top)
     .filter(({ filler }) => filler !== read.filler)
     .map((belief) => ({ role, belief, strength: Math.max(belief.bayes, belief.truth ?? 0) })));
   const { role, belief, strength } = others.reduce((a, b) => (b.strength > a.strength ? b : a));
-  if (strength < RIVAL) return "";
+  if (strength < world.rules.rival) return "";
   const exchanged = exchange(found, position, reading, role, belief);
   if (exchanged) {
     return ` Rival: ${say(found, { ...reading, ...exchanged })} (${
@@ -89,27 +84,28 @@ function describeUndecided(found, position, best) {
     beliefs.reduce((sum, { truth }) => sum + (truth ? entr(truth) + entr(1 - truth) : 0), 0)));
   const r = doubts.indexOf(Math.max(...doubts));
   const role = found.world.description.roles[r];
-  const two = best(position, role, LISTED).sort((a, b) => b.bayes - a.bayes).slice(0, 2);
+  const { rules } = found.world;
+  const two = best(position, role, rules.top).sort((a, b) => b.bayes - a.bayes).slice(0, 2);
   const said = two.map(({ filler, bayes }) => `${filler} ${formatPercent(bayes)}`).join(" or ");
   const exact = two.filter(({ truth }) => truth !== null).map(({ truth }) => formatPercent(truth));
   const known = exact.length ? ` (exact: ${exact.join(" or ")})` : "";
   const [{ bayes, truth }] = two;
-  if (bayes < SETTLED) {
-    return `Undecided: the ${role}, ${said}${known}. ${locateDoubt(found.words[position], r)}`;
+  if (bayes < rules.settled) {
+    return `Undecided: the ${role}, ${said}${known}. ${locateDoubt(found.words[position], r, rules)}`;
   }
-  if (truth !== null && truth < SETTLED) return `Too sure of the ${role}: ${said}${known}.`;
+  if (truth !== null && truth < rules.settled) return `Too sure of the ${role}: ${said}${known}.`;
   return "Nothing is undecided.";
 }
 
 // Where the doubt about a role lies: in what was said, within or between networks.
-function locateDoubt({ entropy, epistemic, alone }, r) {
+function locateDoubt({ entropy, epistemic, alone }, r, { mostly }) {
   if (epistemic[r] < entropy[r] / 2) return "The words leave it open.";
   const number = alone.length;
   if (number < 2) return "The network is unsure of its weights.";
   const within = alone.reduce((sum, one) => sum + one.epistemic[r], 0) / number;
   const share = 1 - within / epistemic[r];
-  if (share >= MOSTLY) return `The ${number} networks disagree.`;
-  if (share <= 1 - MOSTLY) return `Each of the ${number} networks is unsure of its weights.`;
+  if (share >= mostly) return `The ${number} networks disagree.`;
+  if (share <= 1 - mostly) return `Each of the ${number} networks is unsure of its weights.`;
   return `The ${number} networks disagree, and each is unsure of its weights.`;
 }
 
