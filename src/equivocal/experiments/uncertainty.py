@@ -116,7 +116,7 @@ def compare_uncertainty(
     world = world if isinstance(world, World) else World.load(world)
     enumerate_truth(world)  # fail early if the world lacks a role
     find_reversals(world)
-    few = {"num_steps": 2, "num_particles": 24} if quick else {}
+    few = {"num_steps": 1, "num_particles": 8} if quick else {}
     settings = UncertaintySettings(seed=training.seed, **few)
     with hold_folder(out):
         refuse_foreign_files(out / "networks", ["tables", "figures", "doubt.toml"])
