@@ -90,7 +90,7 @@ def test_a_posterior_reports_its_share_of_the_step(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("equivocal.progress.QUIET_SECONDS", 0.0)
-    monkeypatch.setattr("equivocal.progress.SECONDS_AT_FIRST", 0.005)
+    monkeypatch.setattr("equivocal.progress.SECONDS_AT_FIRST", 0.001)
     monkeypatch.setattr("equivocal.progress.WAITING", 0.0)
     rng = np.random.default_rng(0)
     targets = rng.integers(0, 2, (40, 3)).astype(float)
@@ -101,7 +101,7 @@ def test_a_posterior_reports_its_share_of_the_step(
         infer_posterior(layer, sampler, 1.0, 0)
     told = capsys.readouterr().err.splitlines()
     lines = [line for line in told if "starting" not in line]  # before the step, on busy cores
-    assert lines[0] == "posteriors: 2/5, network 2"
+    assert lines[0].startswith("posteriors: 2/5, network 2")
     found = [re.match(r"posteriors: 2/5, sampling (\d+)%, network 2", line) for line in lines]
     shares = [int(match[1]) for match in found if match]
     assert shares == sorted(shares)
