@@ -4,6 +4,7 @@ Every number of an answer is compared: all words, all candidates of all roles, e
 """
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -131,8 +132,21 @@ def find_difference(tab: Any, mind: Comprehender, texts: list[str], **options: A
             text, prior_variance=options.get("prior"), step=options.get("step", "converged")
         )
         worst = max(worst, float(np.abs(np.array(numbers) - flatten(answer)).max()))
-        assert summaries == [answer.summarise(at) for at in range(len(answer.heard))], text
+        for at, summary in enumerate(summaries):
+            assert say_the_same(summary, answer.summarise(at)), (
+                text,
+                summary,
+                answer.summarise(at),
+            )
     return worst
+
+
+def say_the_same(one: str, other: str) -> bool:
+    """Whether texts are equal, but for a last digit: 73.5 % less a millionth is 73 % or 74 %."""
+    number = re.compile(r"\d+(?:\.\d+)?")
+    pairs = zip(number.findall(one), number.findall(other), strict=False)
+    near = all(abs(float(a) - float(b)) <= 1.001 / 10 ** len(a.partition(".")[2]) for a, b in pairs)
+    return near and number.sub("#", one) == number.sub("#", other)
 
 
 @pytest.mark.parametrize("world", WORLDS)
