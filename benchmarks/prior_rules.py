@@ -26,7 +26,7 @@ from equivocal.sampling.held_out import Fold
 from equivocal.sampling.prior_contest import Candidate, Contest, Prior
 
 SIZES = 10.0 ** np.arange(-3, 4.1, 0.5)  # q: variance of a typical row's logit under the prior
-SHARES = tuple(np.arange(10) / 10)
+SHARES = tuple(np.arange(8) / 8)
 RISEN, PATIENCE = 1.05, 3
 SETTINGS = RunSettings(
     num_particles=200, num_steps=None, tolerance=0.02, seed=0, memory_budget=None
@@ -68,7 +68,8 @@ def try_priors(task: Task, network: Network) -> tuple[Trial, list[Trial]]:
         if kind == "shrunk":  # intercepts, too
             priors = [Prior(mean, np.tile(each.size, (1, D)), each.size) for each in priors]
         for candidate in _climb(validation.follow(priors)):
-            mixed = [each.score(candidate.prior, candidate.fits, SHARES) for each in contests]
+            shares = SHARES if kind == "zero" else SHARES[:1]
+            mixed = [each.score(candidate.prior, candidate.fits, shares) for each in contests]
             for beside, new in zip(*mixed, strict=True):
                 size = float(beside.prior.size[0])
                 found.append(Trial(kind, size, beside.share, beside.losses, new.loss))

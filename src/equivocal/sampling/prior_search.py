@@ -3,10 +3,9 @@
 With q = v · mean|ψ|², the variance of a typical row's logit under the prior, v runs over decades of
 q and then half decades about the best; each fit begins where its narrower neighbour ended.
 
-Without a network the least loss is best. With one, fits are mixed with it, and the mixture is best
-whose loss has the lowest upper confidence limit against the network's: mean difference + `ERRORS`
-standard errors, paired by rows. The network itself has zero, so what cannot be told from noise
-stays with it, and what can is taken as far as it pays.
+The least loss is best. Where there is a network, fits are mixed with it, and only mixtures take
+part whose loss is below the network's own by `ERRORS` standard errors of the difference, paired by
+rows. Mixtures near the network have less noise, so they pass where the fit itself does not.
 
 The grid and the limits may be changed here; `benchmarks/prior_rules.py` compares others.
 """
@@ -21,7 +20,7 @@ from equivocal.sampling.prior_sharing import choose_values
 DECADES = [10.0**e for e in range(-3, 5)]  # of q
 HALF = 10.0**0.5
 SHARES = (0.0, 0.25, 0.5, 0.75)  # of the network; refined by half of their distance
-ERRORS = 1.0  # standard errors
+ERRORS = 2.0  # standard errors
 RISEN, PATIENCE = 1.02, 2  # a path ends after so many losses that far above its best
 TIE = 0.001  # of a loss
 
@@ -73,9 +72,7 @@ def search_about_network(contest: Contest, weights: np.ndarray) -> Candidate | N
 
 
 def measure_limit(contest: Contest, candidate: Candidate) -> float:
-    """Return the upper confidence limit of a loss against the network's; without one, the loss."""
-    if contest.network is None:
-        return candidate.loss
+    """Return the upper confidence limit of a loss against the network's, relative to that."""
     difference, error = contest.compare(candidate)
     return difference + ERRORS * error
 
@@ -108,9 +105,16 @@ def _refine(contest: Contest, best: Candidate) -> Candidate:
 
 
 def _find_best(contest: Contest, tried: list[Candidate]) -> Candidate:
-    """Return the best candidate; without a network a narrower one that is as good, as simpler."""
-    best = min(tried, key=lambda found: measure_limit(contest, found))
+    """Return the best candidate; without a network a narrower one that is as good, as simpler.
+
+    If none is better than the network, that which comes nearest.
+    """
     if contest.network is not None:
-        return best
+        limits = [measure_limit(contest, found) for found in tried]
+        if min(limits) >= 0:
+            return tried[int(np.argmin(limits))]
+        tried = [found for found, limit in zip(tried, limits, strict=True) if limit < 0]
+        return min(tried, key=lambda found: found.loss)
+    best = min(tried, key=lambda found: found.loss)
     alike = [found for found in tried if found.loss <= (1 + TIE) * best.loss]
     return min(alike, key=lambda found: float(found.prior.size.mean()))
