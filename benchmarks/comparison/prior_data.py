@@ -82,7 +82,7 @@ SOURCES = {
 
 
 def make_task(name: str, seed: int, overfitted: bool) -> Task:
-    """Cut a data set: rows to train, a third as many to validate, and at most `MOST_TESTED` to test."""
+    """Cut a data set: rows to train, a third as many to validate, most of the others to test."""
     source, rng = SOURCES[name], np.random.default_rng([seed, 11])
     inputs, targets, _ = source.load(rng)
     cuts = [source.train, source.train + source.train // 3]

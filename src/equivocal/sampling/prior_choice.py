@@ -162,8 +162,9 @@ def _choose_by_rows(contest: Contest, asked: Question) -> Choice:
     W, guarded = asked.trained, asked.trained is not None and asked.mean is None
     mean = _make_zero(contest.problem) if asked.mean is None else asked.mean
     free = contest if guarded else replace(contest, weights=None)
-    best: Candidate | None = (search_each if asked.per_output else search)(free, mean)
-    if guarded and W is not None and measure_limit(contest, best) >= 0:
+    found = (search_each if asked.per_output else search)(free, mean)
+    best: Candidate | None = found
+    if guarded and W is not None and measure_limit(contest, found) >= 0:
         best = search_about_network(contest, W)
     if best is None:
         assert contest.network is not None, "only a network can be held to"
@@ -192,7 +193,7 @@ def _choose_by_evidence(problem: Problem, settings: RunSettings, asked: Question
     return replace(choice, note=note, bound=bound if whole else float("nan"))
 
 
-def _hold(problem: Problem, asked: Question, note: str, **about: float) -> Choice:
+def _hold(problem: Problem, asked: Question, note: str, **about: Any) -> Choice:
     """Return a prior that is held to the network."""
     assert asked.trained is not None, "there is a network"
     narrow = np.full((1, problem.num_features), HELD / measure_rows(problem))

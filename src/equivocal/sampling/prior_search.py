@@ -20,9 +20,10 @@ from equivocal.sampling.prior_sharing import choose_values
 DECADES = [10.0**e for e in range(-3, 5)]  # of q
 HALF = 10.0**0.5
 SHARES = (0.0, 0.25, 0.5, 0.75)  # of the network; refined by half of their distance
-ERRORS = 2.0  # standard errors
+ERRORS = 3.0  # standard errors: dozens of comparisons should all hold
 RISEN, PATIENCE = 1.02, 2  # a path ends after so many losses that far above its best
 TIE = 0.001  # of a loss
+COST = 0.002  # of the network's loss, which doubt about it may cost
 
 
 def search(contest: Contest, mean: np.ndarray) -> Candidate:
@@ -62,10 +63,10 @@ def pick_fits(fits: list[Fit], which: np.ndarray) -> Fit:
 
 
 def search_about_network(contest: Contest, weights: np.ndarray) -> Candidate | None:
-    """Return the widest prior about the network that costs nothing, as far as can be told."""
+    """Return the widest prior about the network that costs next to nothing."""
     widest = None
     for found in _climb(contest, (contest.make_prior(weights, q / contest.unit) for q in DECADES)):
-        if measure_limit(contest, found) > TIE:
+        if measure_limit(contest, found) > COST:
             break
         widest = found
     return widest

@@ -96,8 +96,8 @@ class Request:
         kind, watched = Likelihood(self.likelihood), self.observe is not None
         check_served(self.method, kind, streamed, several, watched, self.precision)
         check_refined(self.refine, self.method, streamed, check_bool(self.diagnose, "diagnose"))
-        plain = {"evidence": evidence, "memory_budget": budget, "num_steps": num_steps}
-        return replace(self, **plain, dtype=dtype), streamed
+        plain: dict[str, Any] = {"memory_budget": budget, "num_steps": num_steps, "dtype": dtype}
+        return replace(self, evidence=evidence, **plain), streamed
 
     def _check_choice(self, elsewhere: bool) -> None:
         """Check what is to be chosen of the prior; `elsewhere` are rows in files, or cut up."""
