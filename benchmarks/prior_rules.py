@@ -42,6 +42,7 @@ class Trial(NamedTuple):
     share: float
     validation: np.ndarray
     test: float
+    noise: float = 0.0
 
 
 def try_priors(task: Task, network: Network) -> tuple[Trial, list[Trial]]:
@@ -73,7 +74,7 @@ def try_priors(task: Task, network: Network) -> tuple[Trial, list[Trial]]:
             mixed = [each.score(candidate.prior, candidate.fits, shares) for each in contests]
             for beside, new in zip(*mixed, strict=True):
                 size = float(beside.prior.size[0])
-                found.append(Trial(kind, size, beside.share, beside.losses, new.loss))
+                found.append(Trial(kind, size, beside.share, beside.losses, new.loss, beside.noise))
     return own, found
 
 

@@ -20,7 +20,7 @@ from equivocal.sampling.prior_sharing import choose_values
 DECADES = [10.0**e for e in range(-3, 5)]  # of q
 HALF = 10.0**0.5
 SHARES = (0.0, 0.25, 0.5, 0.75)  # of the network; refined by half of their distance
-ERRORS = 3.0  # standard errors: dozens of comparisons should all hold
+ERRORS = 2.0  # standard errors
 RISEN, PATIENCE = 1.02, 2  # a path ends after so many losses that far above its best
 TIE = 0.001  # of a loss
 COST = 0.002  # of the network's loss, which doubt about it may cost
