@@ -102,6 +102,7 @@ class Rule(NamedTuple):
     kinds: tuple[str, ...]
     mixed: bool = False
     errors: float | None = None  # None: whatever the network's loss
+    rows_only: bool = False  # standard errors of the rows, whatever answers may be rare
 
     def choose(self, own: Trial, trials: list[Trial]) -> Trial:
         """Return the trial of the least validation loss that takes part, or the network's own."""
@@ -116,15 +117,21 @@ class Rule(NamedTuple):
 
     def _measure_limit(self, own: Trial, trial: Trial) -> float:
         difference = trial.validation - own.validation
+        variance = len(difference) * difference.var()
+        if not self.rows_only:
+            variance = max(variance, trial.noise)
         assert self.errors is not None
-        return float(difference.sum() + self.errors * np.sqrt(len(difference)) * difference.std())
+        return float(difference.sum() + self.errors * np.sqrt(variance))
 
 
+ZERO, BOTH = ("zero",), ("zero", "trained")
 RULES = {
     "refit, intercept shrunk": Rule(("shrunk",)),
-    "refit": Rule(("zero",)),
-    **{f"refit or fine-tuned, {k} s.e.": Rule(("zero", "trained"), errors=k) for k in (0, 3)},
-    **{f"mixture, {k} s.e.": Rule(("zero",), True, errors=k) for k in (0, 1, 2, 3)},
+    "refit": Rule(ZERO),
+    "refit or fine-tuned, 2 s.e.": Rule(BOTH, errors=2),
+    "mixture, 2 s.e. of rows": Rule(ZERO, True, 2, rows_only=True),
+    "mixture, 3 s.e. of rows": Rule(ZERO, True, 3, rows_only=True),
+    **{f"mixture, {k} s.e.": Rule(ZERO, True, k) for k in (0, 1, 2, 3)},
 }
 
 

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-
 from benchmarks.prior_rules import RULES, Trial, apply_rules
 
 RNG = np.random.default_rng(0)
@@ -27,9 +26,15 @@ def test_better_by_so_many_standard_errors(rule, chosen):
     assert RULES["mixture, 3 s.e."].choose(OWN, trials[:2]) is OWN
 
 
+def test_answers_that_rows_do_not_hold_are_noise_too():
+    quiet = make_trial(0.02, 0.05, 0.5)._replace(noise=4.0)  # 2 nats, the whole gain
+    assert RULES["mixture, 3 s.e. of rows"].choose(OWN, [quiet]) is quiet
+    assert RULES["mixture, 2 s.e."].choose(OWN, [quiet]) is OWN
+
+
 def test_a_row_for_each_rule():
     trials = [make_trial(0.1, 0.1), make_trial(0.2, 0.1, kind="trained")]
     rows = {row["rule"]: row for row in apply_rules(OWN, [*trials, make_trial(0, 1, 0, "shrunk")])}
     assert list(rows) == list(RULES)
     assert rows["refit"]["change"] == pytest.approx(-10)
-    assert rows["refit or fine-tuned, 3 s.e."]["change"] == pytest.approx(-20)
+    assert rows["refit or fine-tuned, 2 s.e."]["change"] == pytest.approx(-20)
