@@ -102,6 +102,7 @@ def _set_up(problem: Problem, settings: RunSettings, asked: Question) -> Contest
         folds=[Fold(some, some)] if asked.by_evidence else list(make_folds(some, beside)),
         settings=replace(quiet, tolerance=max(TOLERANCE, settings.tolerance)),
         weights=None if asked.trained is None else asked.trained[outputs],
+        given=beside is not None,
     )
 
 

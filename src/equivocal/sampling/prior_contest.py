@@ -86,6 +86,7 @@ class Contest:
     folds: list[Fold]
     settings: RunSettings
     weights: np.ndarray | None = None  # W of these outputs
+    given: bool = True  # whether the rows to score by were given, or are left out in turn
 
     @cached_property
     def unit(self) -> float:
