@@ -1,6 +1,6 @@
 """Log losses of fits and of networks on rows that were held out.
 
-Losses are sums over a row's counts and outputs; `count_answers` says over how many answers, so that
+Losses are sums over a row's counts; `count_answers` says over how many answers, so that
 their ratio is the NLL of a yes/no answer, or of a class.
 """
 
@@ -13,11 +13,18 @@ import numpy as np
 from equivocal.sampling.engine.problem import Likelihood, Problem
 from equivocal.sampling.predictions import average_logistic
 
-ROWS, OUTPUTS = 8_000, 32  # the most that a choice looks at
+ROWS, OUTPUTS = 8_000, 128  # the most that a choice looks at
 FOLDS, ENOUGH = 5, 300  # cut rows into so many parts; leave out one after another until enough
 POINTS = 64  # at which a softmax of Gaussian logits is averaged
 # a loss over its expectation that says something, from so many standard deviations on
-KNOWN, LOUD, SURE = 0.97, 2.0, 3.0
+KNOWN, SURE = 0.97, 3.0
+
+
+class Logits(NamedTuple):
+    """Independent Gaussian logits of rows and outputs, (N, K)."""
+
+    mean: np.ndarray
+    variance: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,19 +35,12 @@ class Fold:
     held_out: Problem
 
 
-def join_held_out(folds: list[Fold]) -> Problem:
-    """Return the held-out rows of all folds."""
-    names = ("features", "targets", "counts")
-    psi, t, c = (np.concatenate([getattr(f.held_out, name) for f in folds]) for name in names)
-    return replace(folds[0].held_out, features=psi, targets=t, counts=c)
-
-
-def take_some(problem: Problem) -> tuple[Problem, np.ndarray]:
-    """Return at most `ROWS` rows of `OUTPUTS` outputs, and which outputs these are."""
+def take_some(problem: Problem, most: int = OUTPUTS) -> tuple[Problem, np.ndarray]:
+    """Return at most `ROWS` rows of `most` outputs, and which outputs these are."""
     N, K = problem.num_rows, problem.num_outputs
     outputs = np.arange(K)
-    if K > OUTPUTS and problem.likelihood is Likelihood.BERNOULLI:
-        outputs = np.linspace(0, K - 1, OUTPUTS).round().astype(int)
+    if most < K and problem.likelihood is Likelihood.BERNOULLI:
+        outputs = np.linspace(0, K - 1, most).round().astype(int)
         problem = problem.select(outputs)
     if N > ROWS:
         problem = take_rows(problem, np.random.default_rng(0).choice(N, ROWS, replace=False))
@@ -77,31 +77,61 @@ def count_answers(problem: Problem) -> float:
     return float(problem.counts.sum(dtype=np.float64)) * (problem.num_outputs if one_each else 1)
 
 
-def score_fit(problem: Problem, mean: np.ndarray, factor: np.ndarray) -> np.ndarray:
-    """Return the loss of each row, (N,), under weights N(mean, factor factorᵀ)."""
+def compute_logits(problem: Problem, mean: np.ndarray, factor: np.ndarray) -> Logits:
+    """Return mean and variance of each row's logits, (N, K), under N(mean, factor factorᵀ)."""
     psi = problem.features
-    mu = psi @ mean.T
     v = np.stack([((psi @ G) ** 2).sum(axis=1) for G in factor], axis=1)
+    return Logits(psi @ mean.T, v)
+
+
+def predict_logs(problem: Problem, logits: Logits) -> np.ndarray:
+    """Return log probabilities of each answer, averaged over Gaussian logits.
+
+    (N, K, 2) for yes and no, or (N, 1, K) for classes.
+    """
+    mu, v = logits
     if problem.likelihood is Likelihood.SOFTMAX:
-        z = np.random.default_rng(0).standard_normal((POINTS // 2, mu.shape[1]))
-        drawn = (mu + np.sqrt(v) * each for each in (*z, *-z))
-        y = sum(np.exp(_log_softmax(logits)) for logits in drawn) / POINTS
-        return _sum_loss(problem, np.log(np.maximum(y, np.finfo(y.dtype).tiny)))
-    return _sum_loss(problem, *_take_logs(mu, np.asarray(average_logistic(mu, v).tail)))
+        y = sum(np.exp(log_y) for log_y in draw_log_softmax(logits)) / POINTS
+        return np.asarray(np.log(np.maximum(y, np.finfo(mu.dtype).tiny))[:, None])
+    return _take_logs(mu, np.asarray(average_logistic(mu, v).tail))
 
 
-def score_network(problem: Problem, weights: np.ndarray, temperature: float = 1.0) -> np.ndarray:
-    """Return the loss of each row under single weights, with logits over a temperature."""
-    logits = problem.features @ (weights / temperature).T.astype(problem.dtype)
+def draw_log_softmax(logits: Logits) -> Iterator[np.ndarray]:
+    """Yield log probabilities (N, K) at `POINTS` draws of the logits, the same in every call."""
+    mu, v = logits
+    z = np.random.default_rng(0).standard_normal((POINTS // 2, mu.shape[1]))
+    for each in (*z, *-z):
+        yield _log_softmax((mu + np.sqrt(v) * each).astype(mu.dtype))
+
+
+def predict_network(problem: Problem, weights: np.ndarray) -> np.ndarray:
+    """Return log probabilities of each answer under single weights, as `predict_logs` does."""
+    logits = problem.features @ weights.T.astype(problem.dtype)
     if problem.likelihood is Likelihood.SOFTMAX:
-        return _sum_loss(problem, _log_softmax(logits))
-    return _sum_loss(problem, *_take_logs(logits, np.exp(-np.logaddexp(0, np.abs(logits)))))
+        return _log_softmax(logits)[:, None]
+    return _take_logs(logits, np.exp(-np.logaddexp(0, np.abs(logits))))
 
 
-def find_temperature(problem: Problem, weights: np.ndarray) -> float:
-    """Return the temperature T ≥ 1 at which a network answers the rows best."""
-    choices = 10 ** np.linspace(0, 2, 41)
-    return float(min(choices, key=lambda T: score_network(problem, weights, T).sum()))
+def score_logs(problem: Problem, logs: np.ndarray) -> np.ndarray:
+    """Return the loss of each row and output, (N, K), or (N, 1) for classes."""
+    t = problem.targets.astype(np.float64)
+    if problem.likelihood is Likelihood.SOFTMAX:
+        return -(t * logs[:, 0]).sum(axis=1, keepdims=True)
+    no = problem.counts.reshape(len(t), -1) - t
+    return np.asarray(-(t * logs[..., 0] + no * logs[..., 1]))
+
+
+def measure_noise(problem: Problem, logs: np.ndarray, others: np.ndarray) -> float:
+    """Return the variance of a difference of losses, if answers came from one of the two.
+
+    The larger of the two variances. It knows answers that are rare and were not among the rows.
+    """
+    d, c = (logs - others).astype(np.float64), problem.counts.reshape(len(logs), -1)
+    variances = []
+    for y in (np.exp(logs), np.exp(others)):
+        variance = (y * d**2).sum(axis=-1) - (y * d).sum(axis=-1) ** 2
+        variances.append(float((c * variance).sum()))
+    return max(variances)
 
 
 class Surprise(NamedTuple):
@@ -116,11 +146,6 @@ class Surprise(NamedTuple):
         """Whether it answers better than it can: training rows, or it is underconfident."""
         return self.loss < KNOWN * self.expected and self.loss < self.expected - SURE * self.sd
 
-    @property
-    def overconfident(self) -> bool:
-        """Whether it answers worse than it believes."""
-        return self.loss > LOUD * self.expected and self.loss > self.expected + SURE * self.sd
-
 
 def measure_surprise(problem: Problem, weights: np.ndarray) -> Surprise:
     """Return a network's loss on rows and the loss that it expects there."""
@@ -134,25 +159,18 @@ def measure_surprise(problem: Problem, weights: np.ndarray) -> Surprise:
         entropy = -(np.exp(yes) * yes + np.exp(no) * no)
         variance = np.exp(yes + no) * logits**2
     c = problem.counts.reshape(problem.num_rows, -1)
-    loss, sd = score_network(problem, weights).sum(), np.sqrt((c * variance).sum())
+    loss = score_logs(problem, predict_network(problem, weights)).sum()
+    sd = np.sqrt((c * variance).sum())
     totals = loss, (c * entropy).sum(), sd
     answers = max(count_answers(problem), np.finfo(float).tiny)
     return Surprise(*(float(total) / answers for total in totals))
 
 
-def _take_logs(mu: np.ndarray, tail: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _take_logs(mu: np.ndarray, tail: np.ndarray) -> np.ndarray:
     """Return log P(yes) and log P(no) from the sign of the logit and the less likely answer's."""
     tail = np.clip(tail, np.finfo(tail.dtype).tiny, 0.5)
     less, more = np.log(tail), np.log1p(-tail)
-    return np.where(mu > 0, more, less), np.where(mu > 0, less, more)
-
-
-def _sum_loss(problem: Problem, yes: np.ndarray, no: np.ndarray | None = None) -> np.ndarray:
-    t = problem.targets.astype(np.float64)
-    loss = -(t * yes)
-    if no is not None:
-        loss -= (problem.counts.reshape(len(t), -1) - t) * no
-    return loss.sum(axis=1)
+    return np.stack([np.where(mu > 0, more, less), np.where(mu > 0, less, more)], axis=-1)
 
 
 def _log_softmax(logits: np.ndarray) -> np.ndarray:
