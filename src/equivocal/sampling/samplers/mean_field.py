@@ -119,7 +119,7 @@ def _run_small(
     """Flow in NumPy, then by compiled programs those outputs that did not converge."""
     D = problem.num_features
     start = start_near_prior(problem, D) if found is None else _start_from(*found, D)
-    outcome = flow_small(problem, settings.tolerance, start)
+    outcome = flow_small(problem, rule, settings.tolerance, start)
     rest = np.flatnonzero(~outcome.converged)
     if len(rest):
         near = None if found is None else (found[0][rest], found[1][rest])
