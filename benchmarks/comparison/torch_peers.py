@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 DRAWS = 200
-VBLL_STEPS, VBLL_RATE = 400, 1e-2
+VBLL_EPOCHS, VBLL_BATCH, VBLL_RATE = 30, 64, 1e-2
 
 
 def _fit_laplace(problem: Problem, structure: str, method: str = "marglik") -> Fitted:
@@ -90,10 +90,12 @@ def fit_vbll(problem: Problem) -> Fitted:
         )
         optimiser = torch.optim.Adam(layer.parameters(), lr=VBLL_RATE)
         target = torch.tensor(y, dtype=torch.long)
-        for _step in range(VBLL_STEPS):
-            optimiser.zero_grad()
-            layer(psi).train_loss_fn(target).backward()
-            optimiser.step()
+        for _epoch in range(VBLL_EPOCHS):
+            # one covariance for each row is held at a time, so that all rows at once take minutes
+            for rows in torch.randperm(len(psi)).split(VBLL_BATCH):
+                optimiser.zero_grad()
+                layer(psi[rows]).train_loss_fn(target[rows]).backward()
+                optimiser.step()
         return layer.eval()
 
     layers = _fit_each(problem, fit)

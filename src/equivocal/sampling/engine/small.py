@@ -24,7 +24,8 @@ from equivocal.sampling.engine.starts import Start
 
 __all__ = ["flow_small", "is_small"]
 
-MOST_WORK = 1 << 29  # K N D²; a step then takes a core 30 ms, and compiling takes it seconds
+# K N (D² + AVERAGING); a step then takes a core 30 ms or so, and compiling takes it seconds
+MOST_WORK, AVERAGING = 1 << 29, 1 << 12
 STEPS = 20  # what needs more is left to `flow`
 CORRECTIONS = 8  # of the mean after each step, at most
 SHORT = 0.1  # posterior sd: a correction from here is the last
@@ -45,10 +46,12 @@ class State(NamedTuple):
 
 def is_small(problem: Problem, rule: FlowRule, settings: RunSettings) -> bool:
     """Return whether `flow_small` serves the problem, so that no program need be compiled."""
-    plain = settings.num_steps is None and settings.precision is Precision.FULL
-    if not (plain and problem.in_memory and count_shards() == 1 and is_averaged(rule)):
+    plain = settings.num_steps is None and settings.memory_budget is None
+    plain = plain and settings.precision is Precision.FULL and is_averaged(rule)
+    if not (plain and problem.in_memory and count_shards() == 1):
         return False
-    return problem.num_outputs * problem.num_rows * problem.num_features**2 <= MOST_WORK
+    each = problem.num_features**2 + AVERAGING
+    return problem.num_outputs * problem.num_rows * each <= MOST_WORK
 
 
 def flow_small(problem: Problem, rule: FlowRule, tolerance: float, start_of: Start) -> Outcome:

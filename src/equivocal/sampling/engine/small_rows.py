@@ -113,7 +113,7 @@ def compute_small_moments(mean: np.ndarray, variance: np.ndarray) -> Moments:
     """
     size, v = np.abs(mean).ravel(), variance.ravel()
     found = np.empty((3, len(size)), mean.dtype)
-    with np.errstate(under="ignore"):
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         for first in range(0, len(size), TOGETHER):
             some = slice(first, first + TOGETHER)
             found[:, some] = _sum_over_nodes(size[some], v[some])
