@@ -46,12 +46,14 @@ class State(NamedTuple):
 
 def is_small(problem: Problem, rule: FlowRule, settings: RunSettings) -> bool:
     """Return whether `flow_small` serves the problem, so that no program need be compiled."""
-    plain = settings.num_steps is None and settings.memory_budget is None
-    plain = plain and settings.precision is Precision.FULL and is_averaged(rule)
-    if not (plain and problem.in_memory and count_shards() == 1):
+    plain = settings.num_steps is None and settings.precision is Precision.FULL
+    if not (plain and is_averaged(rule) and problem.in_memory and count_shards() == 1):
         return False
-    each = problem.num_features**2 + AVERAGING
-    return problem.num_outputs * problem.num_rows * each <= MOST_WORK
+    K, N, D = problem.num_outputs, problem.num_rows, problem.num_features
+    numbers = K * N * (D + 8) + 2 * N * D + 8 * K * D * D
+    budget = settings.memory_budget
+    fits = budget is None or numbers * problem.dtype.itemsize <= budget
+    return fits and K * N * (D * D + AVERAGING) <= MOST_WORK
 
 
 def flow_small(problem: Problem, rule: FlowRule, tolerance: float, start_of: Start) -> Outcome:
