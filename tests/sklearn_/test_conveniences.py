@@ -31,10 +31,18 @@ def test_the_prior_variance_is_chosen_by_default(labelled):
     chosen = labelled.prior_variance_
     assert 1e-3 < chosen < 1e3
     assert f"prior variance {chosen:.3g} about zero" in labelled.posterior_.info.message
-    again = EnsembleKalmanMultilabel(prior_variance=chosen).fit(X, LABELS)
+    wide = labelled.posterior_.info.settings["intercept_variance"]
+    again = EnsembleKalmanMultilabel(prior_variance=[chosen] * 3 + [wide]).fit(X, LABELS)
     np.testing.assert_allclose(again.coef_, labelled.coef_, atol=1e-5)
-    assert again.prior_variance_ == chosen
+    assert again.prior_variance_ == [chosen] * 3 + [wide]
     assert EnsembleKalmanClassifier().get_params()["prior_variance"] == "auto"
+
+
+def test_the_prior_variance_is_chosen_by_evidence_and_for_each_label():
+    options = {"prior_choice": "evidence", "prior_per_output": True}
+    model = EnsembleKalmanMultilabel(**options).fit(X, LABELS)
+    assert model.prior_variance_.shape == (2,)
+    assert "by the evidence bound" in model.posterior_.info.message
 
 
 def test_one_label_is_a_column():

@@ -35,6 +35,13 @@ class Made:
 
 def assemble(problem: Problem, parts: list[Part], made: Made) -> Posterior:
     """Put the outputs together, go from w back to weights, and say how it went."""
+    if made.choice is not None:
+        everything = np.arange(problem.num_outputs)
+        parts = [
+            (own, made.choice.mix(part, np.resize(own, part.num_outputs)), outcome)
+            for own, part, outcome in parts
+        ]
+        problem = made.choice.mix(problem, everything)
     outcome, covariance = _merge(problem, parts)
     draws = _list_draws(problem, outcome, made.settings)
     if made.choice is not None and made.choice.note:
@@ -67,11 +74,9 @@ def _record(problem: Problem, made: Made) -> dict[str, Any]:
     config = {k: v for k, v in asdict(made.config).items() if not isinstance(v, np.ndarray)}
     scale = problem.prior_scale
     if made.choice is not None:
-        losses = {"held_out_nll": made.choice.loss, "network_nll": made.choice.network_loss}
-        config |= {name: loss for name, loss in losses.items() if np.isfinite(loss)}
-    if (scale == scale.flat[0]).all():
-        v = scale.flat[0] ** 2 if made.choice is None else made.choice.prior_variance.flat[0]
-        config["prior_variance"] = float(v)
+        config |= made.choice.record()
+    elif (scale == scale.flat[0]).all():
+        config["prior_variance"] = float(scale.flat[0] ** 2)
     return {
         **config,
         **{name: getattr(made.settings, name) for name in RECORDED},

@@ -3,6 +3,8 @@
 import inspect
 import time
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -12,45 +14,22 @@ import numpy as np
 from equivocal.machine import use_one_blas_thread
 from equivocal.sampling.assembly import Made, assemble
 from equivocal.sampling.diagnostics import diagnose_gaussian, is_far
-from equivocal.sampling.engine.inputs import (
-    check_bool,
-    check_choice,
-    check_int,
-    check_numbers,
-    check_positive,
-    choose_seed,
-    encode_classes,
-    fail,
-)
+from equivocal.sampling.engine.inputs import check_choice
 from equivocal.sampling.engine.placement import (
     check_same,
     choose_devices,
     refuse_together,
     spread_over,
 )
-from equivocal.sampling.engine.problem import Likelihood, Problem, collapse
-from equivocal.sampling.engine.products import Precision
+from equivocal.sampling.engine.problem import Problem
 from equivocal.sampling.engine.settings import Observer, Outcome, Report, RunSettings
-from equivocal.sampling.engine.streaming import StreamedProblem, is_streamed
-from equivocal.sampling.methods import (
-    METHODS,
-    Method,
-    check_per_output,
-    check_refined,
-    check_served,
-    choose_particle_number,
-    choose_rounded_dtype,
-    choose_tolerance,
-    configure,
-)
+from equivocal.sampling.methods import METHODS, configure
 from equivocal.sampling.posterior import Posterior
 from equivocal.sampling.prior_choice import Choice, choose_prior
+from equivocal.sampling.requests import Request
 from equivocal.sampling.samplers import exact_flow, hmc, mean_field
 
 __all__ = ["METHODS", "check_method", "sample_posterior"]
-
-MOST_STEPS = 10**9
-AUTO = "auto"
 
 
 def check_method(method: str, options: dict[str, Any]) -> Any:
@@ -67,6 +46,8 @@ def sample_posterior(
     counts: Any = None,
     prior_mean: Any = None,
     prior_variance: Any = 1.0,
+    prior_choice: str = "held-out",
+    prior_per_output: bool = False,
     validation: Any = None,
     trained: Any = None,
     evidence: Any = 1.0,
@@ -101,8 +82,14 @@ def sample_posterior(
     prior_mean : number, (D,) or (K, D), optional
         Mean of the prior N(prior_mean, diag(prior_variance)); `trained` by default, or zero.
     prior_variance : "auto", number, (D,), (K, 1) or (K, D)
-        Its variances, for all outputs or a row for each. "auto" chooses one number by held-out
-        rows, and with `trained` the mean, too; see `equivocal.sampling.prior_choice`.
+        Its variances, for all outputs or a row for each. "auto" chooses one number, and a wide
+        variance for intercepts (constant columns); see `equivocal.sampling.prior_choice`.
+    prior_choice : "held-out" or "evidence"
+        By what "auto" chooses: rows that were held out of the fit or, without any, the evidence
+        bound. The evidence is misled by rows that the features were trained on.
+    prior_per_output : bool
+        Whether "auto" gives each yes/no output a number of its own, drawn towards that of the
+        others where labels are rare.
     validation : (features, targets) or (features, targets, counts), optional
         Rows that neither the posterior nor its features have seen, by which "auto" chooses, and on
         which `info.message` compares the posterior with `trained`. Without them parts of the rows
@@ -171,86 +158,29 @@ def sample_posterior(
     >>> posterior.predict_proba(x).shape
     (3, 1)
     """
+    given = {name: value for name, value in locals().items() if name not in ("devices", "options")}
     began = time.perf_counter()
     over = choose_devices(devices)
     with spread_over(over):
         with refuse_together():
             config = check_method(method, options)
-            check_choice(likelihood, "likelihood", list(Likelihood))
-            check_choice(precision, "precision", list(Precision))
-            chosen, kind = METHODS[method], Likelihood(likelihood)
-            evidence = check_positive(evidence, "evidence")
-            if memory_budget is not None:
-                memory_budget = int(check_positive(memory_budget, "memory_budget"))
-            if num_steps is not None:
-                num_steps = check_int(num_steps, "num_steps", least=1, most=MOST_STEPS)
-            if precision != Precision.FULL:
-                dtype = choose_rounded_dtype(dtype, precision)
-            streamed = is_streamed(features, dtype, memory_budget)
-            several, watched = len(over) > 1, observe is not None
-            check_served(method, kind, streamed, several, watched, precision)
-            check_refined(refine, method, streamed, check_bool(diagnose, "diagnose"))
-            automatic = isinstance(prior_variance, str) and prior_variance == AUTO
-            if (automatic or validation is not None) and (streamed or several):
-                fail(
-                    "prior_variance='auto' and validation need rows in memory and one device; "
-                    "choose a number on fewer rows, which info.settings then holds."
-                )
-            if prior_mean is None and trained is not None and not automatic:
-                prior_mean = check_numbers(trained, "trained")
-            m0, v = 0.0 if prior_mean is None else prior_mean, 1.0 if automatic else prior_variance
-            build = StreamedProblem.build if streamed else Problem.build
-            weighed = _weigh(build(features, targets, counts, m0, v, kind, dtype), evidence)
-            check_per_output(weighed, method)
-            problem = weighed if streamed else collapse(weighed)
-            settings = RunSettings(
-                num_particles=choose_particle_number(num_particles, chosen, problem),
-                num_steps=num_steps,
-                tolerance=choose_tolerance(tolerance, problem, precision),
-                seed=choose_seed(seed),
-                memory_budget=memory_budget,
-                observe=observe,
-                report=report,
-                precision=Precision(precision),
-                refine=refine,
-                evidence=evidence,
-            )
-            alike = problem.prior_scale.ndim == 1 and not streamed and not several
-            compared = automatic or (alike and (trained is not None or validation is not None))
-            network = _check_trained(trained, problem)
-            beside = _check_validation(validation, problem)
+            problem, settings, question = Request(**given).check(several=len(over) > 1)
         check_same(_list_asked(problem, method, config, settings))
         problem.check_range()
-        # On GPUs float32 products would otherwise lose half their digits to TF32: nothing converges
-        with (
-            jax.enable_x64(problem.dtype == np.float64),
-            jax.default_matmul_precision("highest"),
-            use_one_blas_thread(),
-        ):
+        with _set_precision(problem):
             choice = None
-            if compared:
-                choice = choose_prior(
-                    problem,
-                    settings,
-                    prior_mean=None if prior_mean is None else problem.prior_mean,
-                    prior_variance=None if automatic else problem.prior_scale**2,
-                    trained=network,
-                    validation=beside,
-                )
+            if question is not None:
+                choice = choose_prior(problem, settings, question)
                 problem = _adopt(problem, choice)
             parts = [
-                (own, part, _run(part, chosen, config, settings, choice, diagnose))
+                (own, part, _run(part, own, method, config, settings, choice, diagnose))
                 for own, part in problem.split()
             ]
     # what follows is small: every process does all of it, on one device
-    with (
-        jax.enable_x64(problem.dtype == np.float64),
-        jax.default_matmul_precision("highest"),
-        use_one_blas_thread(),
-    ):
+    with _set_precision(problem):
         made = Made(
             method=method,
-            gaussian=chosen.gaussian,
+            gaussian=METHODS[method].gaussian,
             config=config,
             settings=settings,
             devices=over,
@@ -261,21 +191,37 @@ def sample_posterior(
         return assemble(problem, parts, made)
 
 
+@contextmanager
+def _set_precision(problem: Problem) -> Iterator[None]:
+    """Compute in the precision of the problem.
+
+    On GPUs float32 products would otherwise lose half their digits to TF32: nothing converges.
+    """
+    with (
+        jax.enable_x64(problem.dtype == np.float64),
+        jax.default_matmul_precision("highest"),
+        use_one_blas_thread(),
+    ):
+        yield
+
+
 def _run(
     problem: Problem,
-    chosen: Method,
+    outputs: np.ndarray,
+    method: str,
     config: Any,
     settings: RunSettings,
     choice: Choice | None,
     diagnose: bool,
 ) -> Outcome:
     """Run a method on outputs that share their prior variances, and judge what it found."""
-    start = None if choice is None else choice.start
+    chosen, start = METHODS[method], None if choice is None else choice.start
     quadrature = getattr(config, "expectations", "quadrature") == "quadrature"
     flows = chosen.run in (exact_flow.run, mean_field.run) and quadrature
     if start is not None and flows and settings.num_steps is None:
-        rule = mean_field.choose_rule(problem)
-        outcome = mean_field.run_gaussian(problem, rule, settings, start=start)
+        rule, some = mean_field.choose_rule(problem), np.resize(outputs, problem.num_outputs)
+        near = (start[0][some], start[1][some])
+        outcome = mean_field.run_gaussian(problem, rule, settings, start=near)
     else:
         outcome = chosen.run(problem, config, settings)
     if diagnose:
@@ -289,56 +235,9 @@ def _adopt(problem: Problem, choice: Choice) -> Problem:
     """Return the problem with the prior that was chosen."""
     if choice.warning:
         warnings.warn(choice.warning, UserWarning, stacklevel=3)
-    K, D = problem.num_outputs, problem.num_features
-    scale = np.broadcast_to(np.sqrt(choice.prior_variance), (D,)).astype(problem.dtype)
-    mean = np.broadcast_to(choice.prior_mean, (K, D)).astype(problem.dtype)
-    adopted = replace(problem, prior_mean=mean, prior_scale=scale)
+    adopted = choice.prior.apply(problem)
     adopted.check_range()
     return adopted
-
-
-def _check_trained(trained: Any, problem: Problem) -> np.ndarray | None:
-    if trained is None:
-        return None
-    W, wanted = check_numbers(trained, "trained"), (problem.num_outputs, problem.num_features)
-    if W.shape != wanted:
-        fail(f"trained must have shape {wanted}, a row of weights per output, got {W.shape}.")
-    return W.astype(problem.dtype)
-
-
-def _check_validation(validation: Any, problem: Problem) -> Problem | None:
-    """Return held-out rows as a problem of the same outputs and features."""
-    if validation is None:
-        return None
-    if not isinstance(validation, tuple | list) or len(validation) not in (2, 3):
-        fail(
-            "validation must be (features, targets) or (features, targets, counts), got "
-            f"{type(validation).__name__}."
-        )
-    psi, t, *c = validation
-    K, D = problem.num_outputs, problem.num_features
-    softmax = problem.likelihood is Likelihood.SOFTMAX
-    t = check_numbers(t, "validation targets") if not c else t
-    if softmax and np.ndim(t) == 1:
-        t = encode_classes(np.asarray(t), np.asarray(c[0]) if c else np.ones(len(t)), K)
-    counts = c[0] if c else None
-    beside = Problem.build(psi, t, counts, 0.0, 1.0, problem.likelihood, problem.dtype)
-    if (beside.num_outputs, beside.num_features) != (K, D):
-        fail(
-            f"validation must have {D} features and {K} outputs, as the rows have, got "
-            f"{beside.num_features} and {beside.num_outputs}."
-        )
-    return beside
-
-
-def _weigh(problem: Problem, evidence: float) -> Problem:
-    """Return the problem with counts and targets times b."""
-    if evidence == 1:
-        return problem
-    if not problem.in_memory:
-        fail("evidence= needs rows in memory; multiply counts and targets in the file instead.")
-    b = problem.dtype.type(evidence)
-    return replace(problem, targets=problem.targets * b, counts=problem.counts * b)
 
 
 def _list_asked(

@@ -1,6 +1,6 @@
 """Log losses of fits and of networks on rows that were held out.
 
-Losses are sums over a row's counts and outputs; `count_answers` says over how many answers, so that
+Losses are sums over a row's counts; `count_answers` says over how many answers, so that
 their ratio is the NLL of a yes/no answer, or of a class.
 """
 
@@ -17,7 +17,14 @@ ROWS, OUTPUTS = 8_000, 32  # the most that a choice looks at
 FOLDS, ENOUGH = 5, 300  # cut rows into so many parts; leave out one after another until enough
 POINTS = 64  # at which a softmax of Gaussian logits is averaged
 # a loss over its expectation that says something, from so many standard deviations on
-KNOWN, LOUD, SURE = 0.97, 2.0, 3.0
+KNOWN, SURE = 0.97, 3.0
+
+
+class Logits(NamedTuple):
+    """Independent Gaussian logits of rows and outputs, (N, K)."""
+
+    mean: np.ndarray
+    variance: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,19 +35,12 @@ class Fold:
     held_out: Problem
 
 
-def join_held_out(folds: list[Fold]) -> Problem:
-    """Return the held-out rows of all folds."""
-    names = ("features", "targets", "counts")
-    psi, t, c = (np.concatenate([getattr(f.held_out, name) for f in folds]) for name in names)
-    return replace(folds[0].held_out, features=psi, targets=t, counts=c)
-
-
-def take_some(problem: Problem) -> tuple[Problem, np.ndarray]:
-    """Return at most `ROWS` rows of `OUTPUTS` outputs, and which outputs these are."""
+def take_some(problem: Problem, most: int = OUTPUTS) -> tuple[Problem, np.ndarray]:
+    """Return at most `ROWS` rows of `most` outputs, and which outputs these are."""
     N, K = problem.num_rows, problem.num_outputs
     outputs = np.arange(K)
-    if K > OUTPUTS and problem.likelihood is Likelihood.BERNOULLI:
-        outputs = np.linspace(0, K - 1, OUTPUTS).round().astype(int)
+    if most < K and problem.likelihood is Likelihood.BERNOULLI:
+        outputs = np.linspace(0, K - 1, most).round().astype(int)
         problem = problem.select(outputs)
     if N > ROWS:
         problem = take_rows(problem, np.random.default_rng(0).choice(N, ROWS, replace=False))
@@ -77,31 +77,36 @@ def count_answers(problem: Problem) -> float:
     return float(problem.counts.sum(dtype=np.float64)) * (problem.num_outputs if one_each else 1)
 
 
-def score_fit(problem: Problem, mean: np.ndarray, factor: np.ndarray) -> np.ndarray:
-    """Return the loss of each row, (N,), under weights N(mean, factor factorᵀ)."""
+def compute_logits(problem: Problem, mean: np.ndarray, factor: np.ndarray) -> Logits:
+    """Return mean and variance of each row's logits, (N, K), under N(mean, factor factorᵀ)."""
     psi = problem.features
-    mu = psi @ mean.T
     v = np.stack([((psi @ G) ** 2).sum(axis=1) for G in factor], axis=1)
+    return Logits(psi @ mean.T, v)
+
+
+def score_logits(problem: Problem, logits: Logits) -> np.ndarray:
+    """Return the loss of each row and output, (N, K), averaged over Gaussian logits."""
+    mu, v = logits
     if problem.likelihood is Likelihood.SOFTMAX:
-        z = np.random.default_rng(0).standard_normal((POINTS // 2, mu.shape[1]))
-        drawn = (mu + np.sqrt(v) * each for each in (*z, *-z))
-        y = sum(np.exp(_log_softmax(logits)) for logits in drawn) / POINTS
-        return _sum_loss(problem, np.log(np.maximum(y, np.finfo(y.dtype).tiny)))
-    return _sum_loss(problem, *_take_logs(mu, np.asarray(average_logistic(mu, v).tail)))
+        y = sum(np.exp(log_y) for log_y in draw_log_softmax(logits)) / POINTS
+        return _weigh_loss(problem, np.log(np.maximum(y, np.finfo(mu.dtype).tiny)))
+    return _weigh_loss(problem, *_take_logs(mu, np.asarray(average_logistic(mu, v).tail)))
 
 
-def score_network(problem: Problem, weights: np.ndarray, temperature: float = 1.0) -> np.ndarray:
-    """Return the loss of each row under single weights, with logits over a temperature."""
-    logits = problem.features @ (weights / temperature).T.astype(problem.dtype)
+def draw_log_softmax(logits: Logits) -> Iterator[np.ndarray]:
+    """Yield log probabilities (N, K) at `POINTS` draws of the logits, the same in every call."""
+    mu, v = logits
+    z = np.random.default_rng(0).standard_normal((POINTS // 2, mu.shape[1]))
+    for each in (*z, *-z):
+        yield _log_softmax((mu + np.sqrt(v) * each).astype(mu.dtype))
+
+
+def score_network(problem: Problem, weights: np.ndarray) -> np.ndarray:
+    """Return the loss of each row and output under single weights, (N, K)."""
+    logits = problem.features @ weights.T.astype(problem.dtype)
     if problem.likelihood is Likelihood.SOFTMAX:
-        return _sum_loss(problem, _log_softmax(logits))
-    return _sum_loss(problem, *_take_logs(logits, np.exp(-np.logaddexp(0, np.abs(logits)))))
-
-
-def find_temperature(problem: Problem, weights: np.ndarray) -> float:
-    """Return the temperature T ≥ 1 at which a network answers the rows best."""
-    choices = 10 ** np.linspace(0, 2, 41)
-    return float(min(choices, key=lambda T: score_network(problem, weights, T).sum()))
+        return _weigh_loss(problem, _log_softmax(logits))
+    return _weigh_loss(problem, *_take_logs(logits, np.exp(-np.logaddexp(0, np.abs(logits)))))
 
 
 class Surprise(NamedTuple):
@@ -115,11 +120,6 @@ class Surprise(NamedTuple):
     def knows(self) -> bool:
         """Whether it answers better than it can: training rows, or it is underconfident."""
         return self.loss < KNOWN * self.expected and self.loss < self.expected - SURE * self.sd
-
-    @property
-    def overconfident(self) -> bool:
-        """Whether it answers worse than it believes."""
-        return self.loss > LOUD * self.expected and self.loss > self.expected + SURE * self.sd
 
 
 def measure_surprise(problem: Problem, weights: np.ndarray) -> Surprise:
@@ -147,12 +147,12 @@ def _take_logs(mu: np.ndarray, tail: np.ndarray) -> tuple[np.ndarray, np.ndarray
     return np.where(mu > 0, more, less), np.where(mu > 0, less, more)
 
 
-def _sum_loss(problem: Problem, yes: np.ndarray, no: np.ndarray | None = None) -> np.ndarray:
+def _weigh_loss(problem: Problem, yes: np.ndarray, no: np.ndarray | None = None) -> np.ndarray:
     t = problem.targets.astype(np.float64)
     loss = -(t * yes)
     if no is not None:
         loss -= (problem.counts.reshape(len(t), -1) - t) * no
-    return loss.sum(axis=1)
+    return loss
 
 
 def _log_softmax(logits: np.ndarray) -> np.ndarray:

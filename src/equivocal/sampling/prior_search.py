@@ -1,0 +1,121 @@
+"""Search for the best of many priors, on rows that were held out (`prior_contest`).
+
+With q = v · mean|ψ|², the variance of a typical row's logit under the prior, v runs over decades of
+q and then half decades about the best; each fit begins where its narrower neighbour ended.
+
+The least loss is best. Where there is a network, fits are mixed with it, and only mixtures take
+part whose loss is below the network's own by `ERRORS` standard errors of the difference, paired by
+rows. Mixtures near the network have less noise, so they pass where the fit itself does not.
+
+The grid and the limits may be changed here; `benchmarks/prior_rules.py` compares others.
+"""
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from equivocal.sampling.prior_contest import Candidate, Contest, Fit, Prior
+from equivocal.sampling.prior_sharing import choose_values
+
+DECADES = [10.0**e for e in range(-3, 5)]  # of q
+HALF = 10.0**0.5
+SHARES = (0.0, 0.25, 0.5, 0.75)  # of the network; refined by half of their distance
+ERRORS = 3.0  # standard errors: dozens of comparisons should all hold
+RISEN, PATIENCE = 1.02, 2  # a path ends after so many losses that far above its best
+TIE = 0.001  # of a loss
+COST = 0.002  # of the network's loss, which doubt about it may cost
+
+
+def search(contest: Contest, mean: np.ndarray) -> Candidate:
+    """Return the best prior about a mean, with one variance for all outputs."""
+    decades = [contest.make_prior(mean, q / contest.unit) for q in DECADES]
+    tried = [each for found in _climb(contest, decades) for each in _mix(contest, found)]
+    best = _find_best(contest, tried)
+    for step in (1 / HALF, HALF):
+        prior = contest.make_prior(mean, best.prior.size * step)
+        tried += _mix(contest, next(contest.follow([prior], best)))
+    return _refine(contest, _find_best(contest, tried))
+
+
+def search_each(contest: Contest, mean: np.ndarray) -> Candidate:
+    """Return the best prior about a mean, with a variance for each output."""
+    sizes = list_sizes(contest)
+    tried = list(contest.follow(contest.make_prior(mean, v) for v in sizes))
+    which = choose_values(np.stack([-found.by_output for found in tried]), sizes)
+    fits = [
+        pick_fits([found.fits[fold] for found in tried], which)
+        for fold in range(len(contest.folds))
+    ]
+    found = contest.score(contest.make_prior(mean, sizes[which]), fits)[0]
+    return _refine(contest, _find_best(contest, _mix(contest, found)))
+
+
+def list_sizes(contest: Contest) -> np.ndarray:
+    """Return the grid of variances by half decades."""
+    return np.array([q * step / contest.unit for q in DECADES for step in (1, HALF)])
+
+
+def pick_fits(fits: list[Fit], which: np.ndarray) -> Fit:
+    """Return a fit that takes each output from one of several."""
+    own = np.arange(len(which))
+    mean, factor = (np.stack(parts)[which, own] for parts in zip(*fits, strict=True))
+    return mean, factor
+
+
+def search_about_network(contest: Contest, weights: np.ndarray) -> Candidate | None:
+    """Return the widest prior about the network that costs next to nothing."""
+    widest = None
+    for found in _climb(contest, (contest.make_prior(weights, q / contest.unit) for q in DECADES)):
+        if measure_limit(contest, found) > COST:
+            break
+        widest = found
+    return widest
+
+
+def measure_limit(contest: Contest, candidate: Candidate) -> float:
+    """Return the upper confidence limit of a loss against the network's, relative to that."""
+    difference, error = contest.compare(candidate)
+    return difference + ERRORS * error
+
+
+def _climb(contest: Contest, priors: Iterable[Prior]) -> Iterator[Candidate]:
+    """Fit and score priors, from narrow to wide, until they only get worse."""
+    best, risen = np.inf, 0
+    for found in contest.follow(priors):
+        yield found
+        risen = 0 if found.loss <= RISEN * best else risen + 1
+        best = min(best, found.loss)
+        if risen >= PATIENCE:
+            return
+
+
+def _mix(contest: Contest, found: Candidate, shares: tuple[float, ...] = SHARES) -> list[Candidate]:
+    """Return a candidate with several shares of the network, if there is one."""
+    if contest.network is None:
+        return [found]
+    return contest.score(found.prior, found.fits, shares)
+
+
+def _refine(contest: Contest, best: Candidate) -> Candidate:
+    """Try shares of the network between those of the grid."""
+    if contest.network is None:
+        return best
+    half = (SHARES[1] - SHARES[0]) / 2
+    near = tuple(s for s in (best.share - half, best.share + half) if s > 0)
+    return _find_best(contest, [best, *_mix(contest, best, near)])
+
+
+def _find_best(contest: Contest, tried: list[Candidate]) -> Candidate:
+    """Return the best candidate; without a network a narrower one that is as good, as simpler.
+
+    If none is better than the network, that which comes nearest.
+    """
+    if contest.network is not None:
+        limits = [measure_limit(contest, found) for found in tried]
+        if min(limits) >= 0:
+            return tried[int(np.argmin(limits))]
+        tried = [found for found, limit in zip(tried, limits, strict=True) if limit < 0]
+        return min(tried, key=lambda found: found.loss)
+    best = min(tried, key=lambda found: found.loss)
+    alike = [found for found in tried if found.loss <= (1 + TIE) * best.loss]
+    return min(alike, key=lambda found: float(found.prior.size.mean()))
