@@ -83,6 +83,7 @@ class Contest:
     folds: list[Fold]
     settings: RunSettings
     weights: np.ndarray | None = None  # W of these outputs
+    given: bool = True  # whether the rows to score by were given, or are left out in turn
 
     @cached_property
     def unit(self) -> float:
@@ -98,7 +99,13 @@ class Contest:
     def rows(self) -> str:
         """The rows in words."""
         number = sum(fold.held_out.num_rows for fold in self.folds)
-        return f"{number:,} held-out row{'s' * (number != 1)}"
+        kept, left = ("held-out ", "") if self.given else ("", " left out in turn")
+        return f"{number:,} {kept}row{'s' * (number != 1)}{left}"
+
+    @property
+    def measure(self) -> str:
+        """What a loss over the answers is called."""
+        return "held-out NLL" if self.given else "cross-validated NLL"
 
     @cached_property
     def network(self) -> np.ndarray | None:
