@@ -91,8 +91,10 @@ def fit_vbll(problem: Problem) -> Fitted:
         optimiser = torch.optim.Adam(layer.parameters(), lr=VBLL_RATE)
         target = torch.tensor(y, dtype=torch.long)
         for _epoch in range(VBLL_EPOCHS):
-            # one covariance for each row is held at a time, so that all rows at once take minutes
-            for rows in torch.randperm(len(psi)).split(VBLL_BATCH):
+            order = torch.randperm(len(psi))
+            # it makes a matrix for each row, so that all rows at once take minutes
+            for first in range(0, len(psi), VBLL_BATCH):
+                rows = order[first : first + VBLL_BATCH]
                 optimiser.zero_grad()
                 layer(psi[rows]).train_loss_fn(target[rows]).backward()
                 optimiser.step()

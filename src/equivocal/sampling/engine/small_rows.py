@@ -63,9 +63,9 @@ class SmallRows:
         if self.points is not None:
             y, slope = _average_softmax(mu, np.sqrt(variance), self.points)
             return Averages((c * y - t) @ self.features + mean, c * slope, c * y)
-        tail, slope, _ = compute_small_moments(mu, variance)
+        tail, slopes, _ = map(np.asarray, compute_small_moments(mu, variance))
         error = np.where(mu > 0, (c - t) - c * tail, c * tail - t)  # c E[y] − t
-        return Averages(error @ self.features + mean, c * slope, error)
+        return Averages(error @ self.features + mean, c * slopes, error)
 
     def curve(self, found: Averages, direction: np.ndarray) -> np.ndarray:
         """Return the curvature of the loss along a direction, (K,)."""
