@@ -62,18 +62,13 @@ class Source(NamedTuple):
 
     load: Callable[[np.random.Generator], Loaded]
     train: int
-    classes: bool = False
 
 
 SOURCES = {
-    "segment": Source(load_segment, 1_200),
     "segment-few": Source(load_segment, 150),
-    "segment-classes": Source(load_segment, 600, classes=True),
     "phishing": Source(load_phishing, 600),
     "phishing-few": Source(load_phishing, 120),
-    "mnist": Source(load_mnist, 1_500),
     "mnist-few": Source(load_mnist, 300),
-    "mnist-classes": Source(load_mnist, 900, classes=True),
     "clear": Source(make_teacher(10, 3.0, -1.0), 900),
     "noisy": Source(make_teacher(10, 0.7, -1.0), 900),
     "rare": Source(make_teacher(20, 1.0, -4.0), 1_500),
@@ -90,8 +85,6 @@ def make_task(name: str, seed: int, overfitted: bool) -> Task:
     rows = dict(zip(("train", "validation", "test"), parts, strict=True))
     known = inputs[rows["train"]]
     scale = np.maximum(known.std(axis=0), 0.1 * known.std())
-    if source.classes:
-        targets = targets.argmax(axis=1)
     return Task(
         name=name,
         seed=seed,

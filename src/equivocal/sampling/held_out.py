@@ -13,7 +13,7 @@ import numpy as np
 from equivocal.sampling.engine.problem import Likelihood, Problem
 from equivocal.sampling.predictions import average_logistic
 
-ROWS, OUTPUTS = 8_000, 32  # the most that a choice looks at
+ROWS, OUTPUTS = 8_000, 128  # the most that a choice looks at
 FOLDS, ENOUGH = 5, 300  # cut rows into so many parts; leave out one after another until enough
 POINTS = 64  # at which a softmax of Gaussian logits is averaged
 # a loss over its expectation that says something, from so many standard deviations on

@@ -1,0 +1,58 @@
+"""Compare the ways of choosing the prior's variance, without mixing in the network.
+
+    python -m benchmarks.prior_options
+
+On Yeast and win95pts (`benchmarks.comparison`), whose features the training rows have shaped: by
+held-out rows or the evidence, one variance or one for each label. Prints a Markdown table of the
+variances chosen and the test NLL, means of the seeds.
+"""
+
+import sys
+
+import numpy as np
+
+from benchmarks.comparison.data import make_task
+from benchmarks.comparison.networks import train_networks
+from benchmarks.comparison.problem import Problem
+from equivocal.metrics import negative_log_likelihood
+from equivocal.sampling import sample_posterior
+
+SEEDS = 3
+OPTIONS = {
+    "held-out rows": {},
+    "held-out rows, each label": {"prior_per_output": True},
+    "evidence": {"prior_choice": "evidence"},
+    "evidence, each label": {"prior_choice": "evidence", "prior_per_output": True},
+}
+
+
+def measure(problem: Problem, **options: object) -> tuple[float, float, float]:
+    """Return the least and the greatest variance, and the test NLL."""
+    psi, t = problem.features, problem.targets
+    posterior = sample_posterior(
+        psi["train"],
+        t["train"],
+        prior_variance="auto",
+        validation=(psi["validation"], t["validation"]),
+        diagnose=False,
+        **options,
+    )
+    v = np.atleast_1d(posterior.info.settings["prior_variance"])
+    loss = negative_log_likelihood(t["test"], posterior.predict_proba(psi["test"]))
+    return float(v.min()), float(v.max()), loss
+
+
+def main() -> None:
+    """Print the table."""
+    print("| data | chosen by | variances | test NLL |\n|---|---|---|---|")
+    for name in sys.argv[1:] or ("yeast", "yeast-overfitted", "win95pts"):
+        tasks = [make_task(name, seed) for seed in range(SEEDS)]
+        problems = [Problem(task, train_networks(task)[0]) for task in tasks]
+        for label, options in OPTIONS.items():
+            found = np.array([measure(problem, **options) for problem in problems])
+            least, most = found[:, 0].min(), found[:, 1].max()
+            print(f"| {name} | {label} | {least:.2g} to {most:.2g} | {found[:, 2].mean():.4f} |")
+
+
+if __name__ == "__main__":
+    main()
