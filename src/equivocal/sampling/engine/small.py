@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from equivocal.sampling.engine.flow import LONGEST, LONGEST_CORRECTION
+from equivocal.sampling.engine.flow import LONGEST
 from equivocal.sampling.engine.likelihoods import FlowRule
 from equivocal.sampling.engine.placement import count_shards
 from equivocal.sampling.engine.problem import Problem
@@ -26,10 +26,10 @@ __all__ = ["flow_small", "is_small"]
 
 # K N (D² + AVERAGING); a step then takes a core 30 ms or so, and compiling takes it seconds
 MOST_WORK, AVERAGING = 1 << 29, 1 << 12
-STEPS = 20  # what needs more is left to `flow`
+STEPS = 40  # what needs more is left to `flow`
 CORRECTIONS = 8  # of the mean after each step, at most
 SHORT = 0.1  # posterior sd: a correction from here is the last
-LEAST_DAMPING = 0.5
+LEAST_DAMPING = 0.1
 COARSE = 1e-3  # a tolerance for which single precision is enough
 
 
@@ -136,7 +136,7 @@ def _choose_damping(state: State, misfit: np.ndarray, joint: bool) -> np.ndarray
 
 
 def _correct_mean(rows: SmallRows, m: np.ndarray, G: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """Take steps m ← m − α P g̃(m) at fixed P, with Newton's α along the line."""
+    """Take steps m ← m − α P g̃(m) at fixed P, with Newton's α ≤ 1 along the line."""
     for _ in range(CORRECTIONS):
         found = rows.average(m, v)
         along = np.matmul(found.gradient[:, None], G)
@@ -145,7 +145,7 @@ def _correct_mean(rows: SmallRows, m: np.ndarray, G: np.ndarray, v: np.ndarray) 
         if rows.points is not None:
             slope, curvature = (np.full_like(x, x.sum()) for x in (slope, curvature))
         length = slope / np.maximum(curvature, np.finfo(m.dtype).tiny)
-        m = m - np.minimum(length, LONGEST_CORRECTION)[:, None] * direction
+        m = m - np.minimum(length, 1)[:, None] * direction
         if not (slope > SHORT**2).any():
             break
     # adding one vector to all classes changes no probability; the prior wants it zero
