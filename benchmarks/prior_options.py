@@ -8,6 +8,7 @@ variances chosen and the test NLL, means of the seeds.
 """
 
 import sys
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from equivocal.metrics import negative_log_likelihood
 from equivocal.sampling import sample_posterior
 
 SEEDS = 3
-OPTIONS = {
+OPTIONS: dict[str, dict[str, Any]] = {
     "held-out rows": {},
     "held-out rows, each label": {"prior_per_output": True},
     "evidence": {"prior_choice": "evidence"},
@@ -26,7 +27,7 @@ OPTIONS = {
 }
 
 
-def measure(problem: Problem, **options: object) -> tuple[float, float, float]:
+def measure(problem: Problem, **options: Any) -> tuple[float, float, float]:
     """Return the least and the greatest variance, and the test NLL."""
     psi, t = problem.features, problem.targets
     posterior = sample_posterior(

@@ -42,6 +42,7 @@ class Trial(NamedTuple):
     share: float
     validation: np.ndarray
     test: float
+    noise: float = 0.0
 
 
 def try_priors(task: Task, network: Network) -> tuple[Trial, list[Trial]]:
@@ -73,7 +74,7 @@ def try_priors(task: Task, network: Network) -> tuple[Trial, list[Trial]]:
             mixed = [each.score(candidate.prior, candidate.fits, shares) for each in contests]
             for beside, new in zip(*mixed, strict=True):
                 size = float(beside.prior.size[0])
-                found.append(Trial(kind, size, beside.share, beside.losses, new.loss))
+                found.append(Trial(kind, size, beside.share, beside.losses, new.loss, beside.noise))
     return own, found
 
 
@@ -101,6 +102,7 @@ class Rule(NamedTuple):
     kinds: tuple[str, ...]
     mixed: bool = False
     errors: float | None = None  # None: whatever the network's loss
+    rows_only: bool = False  # standard errors of the rows, whatever answers may be rare
 
     def choose(self, own: Trial, trials: list[Trial]) -> Trial:
         """Return the trial of the least validation loss that takes part, or the network's own."""
@@ -115,15 +117,21 @@ class Rule(NamedTuple):
 
     def _measure_limit(self, own: Trial, trial: Trial) -> float:
         difference = trial.validation - own.validation
+        variance = len(difference) * difference.var()
+        if not self.rows_only:
+            variance = max(variance, trial.noise)
         assert self.errors is not None
-        return float(difference.sum() + self.errors * np.sqrt(len(difference)) * difference.std())
+        return float(difference.sum() + self.errors * np.sqrt(variance))
 
 
+ZERO, BOTH = ("zero",), ("zero", "trained")
 RULES = {
     "refit, intercept shrunk": Rule(("shrunk",)),
-    "refit": Rule(("zero",)),
-    **{f"refit or fine-tuned, {k} s.e.": Rule(("zero", "trained"), errors=k) for k in (0, 3)},
-    **{f"mixture, {k} s.e.": Rule(("zero",), True, errors=k) for k in (0, 1, 2, 3)},
+    "refit": Rule(ZERO),
+    "refit or fine-tuned, 2 s.e.": Rule(BOTH, errors=2),
+    "mixture, 2 s.e. of rows": Rule(ZERO, True, 2, rows_only=True),
+    "mixture, 3 s.e. of rows": Rule(ZERO, True, 3, rows_only=True),
+    **{f"mixture, {k} s.e.": Rule(ZERO, True, k) for k in (0, 1, 2, 3)},
 }
 
 

@@ -84,13 +84,16 @@ def compute_logits(problem: Problem, mean: np.ndarray, factor: np.ndarray) -> Lo
     return Logits(psi @ mean.T, v)
 
 
-def score_logits(problem: Problem, logits: Logits) -> np.ndarray:
-    """Return the loss of each row and output, (N, K), averaged over Gaussian logits."""
+def predict_logs(problem: Problem, logits: Logits) -> np.ndarray:
+    """Return log probabilities of each answer, averaged over Gaussian logits.
+
+    (N, K, 2) for yes and no, or (N, 1, K) for classes.
+    """
     mu, v = logits
     if problem.likelihood is Likelihood.SOFTMAX:
         y = sum(np.exp(log_y) for log_y in draw_log_softmax(logits)) / POINTS
-        return _weigh_loss(problem, np.log(np.maximum(y, np.finfo(mu.dtype).tiny)))
-    return _weigh_loss(problem, *_take_logs(mu, np.asarray(average_logistic(mu, v).tail)))
+        return np.asarray(np.log(np.maximum(y, np.finfo(mu.dtype).tiny))[:, None])
+    return _take_logs(mu, np.asarray(average_logistic(mu, v).tail))
 
 
 def draw_log_softmax(logits: Logits) -> Iterator[np.ndarray]:
@@ -101,12 +104,34 @@ def draw_log_softmax(logits: Logits) -> Iterator[np.ndarray]:
         yield _log_softmax((mu + np.sqrt(v) * each).astype(mu.dtype))
 
 
-def score_network(problem: Problem, weights: np.ndarray) -> np.ndarray:
-    """Return the loss of each row and output under single weights, (N, K)."""
+def predict_network(problem: Problem, weights: np.ndarray) -> np.ndarray:
+    """Return log probabilities of each answer under single weights, as `predict_logs` does."""
     logits = problem.features @ weights.T.astype(problem.dtype)
     if problem.likelihood is Likelihood.SOFTMAX:
-        return _weigh_loss(problem, _log_softmax(logits))
-    return _weigh_loss(problem, *_take_logs(logits, np.exp(-np.logaddexp(0, np.abs(logits)))))
+        return _log_softmax(logits)[:, None]
+    return _take_logs(logits, np.exp(-np.logaddexp(0, np.abs(logits))))
+
+
+def score_logs(problem: Problem, logs: np.ndarray) -> np.ndarray:
+    """Return the loss of each row and output, (N, K), or (N, 1) for classes."""
+    t = problem.targets.astype(np.float64)
+    if problem.likelihood is Likelihood.SOFTMAX:
+        return -(t * logs[:, 0]).sum(axis=1, keepdims=True)
+    no = problem.counts.reshape(len(t), -1) - t
+    return np.asarray(-(t * logs[..., 0] + no * logs[..., 1]))
+
+
+def measure_noise(problem: Problem, logs: np.ndarray, others: np.ndarray) -> float:
+    """Return the variance of a difference of losses, if answers came from one of the two.
+
+    The larger of the two variances. It knows answers that are rare and were not among the rows.
+    """
+    d, c = (logs - others).astype(np.float64), problem.counts.reshape(len(logs), -1)
+    variances = []
+    for y in (np.exp(logs), np.exp(others)):
+        variance = (y * d**2).sum(axis=-1) - (y * d).sum(axis=-1) ** 2
+        variances.append(float((c * variance).sum()))
+    return max(variances)
 
 
 class Surprise(NamedTuple):
@@ -134,25 +159,18 @@ def measure_surprise(problem: Problem, weights: np.ndarray) -> Surprise:
         entropy = -(np.exp(yes) * yes + np.exp(no) * no)
         variance = np.exp(yes + no) * logits**2
     c = problem.counts.reshape(problem.num_rows, -1)
-    loss, sd = score_network(problem, weights).sum(), np.sqrt((c * variance).sum())
+    loss = score_logs(problem, predict_network(problem, weights)).sum()
+    sd = np.sqrt((c * variance).sum())
     totals = loss, (c * entropy).sum(), sd
     answers = max(count_answers(problem), np.finfo(float).tiny)
     return Surprise(*(float(total) / answers for total in totals))
 
 
-def _take_logs(mu: np.ndarray, tail: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _take_logs(mu: np.ndarray, tail: np.ndarray) -> np.ndarray:
     """Return log P(yes) and log P(no) from the sign of the logit and the less likely answer's."""
     tail = np.clip(tail, np.finfo(tail.dtype).tiny, 0.5)
     less, more = np.log(tail), np.log1p(-tail)
-    return np.where(mu > 0, more, less), np.where(mu > 0, less, more)
-
-
-def _weigh_loss(problem: Problem, yes: np.ndarray, no: np.ndarray | None = None) -> np.ndarray:
-    t = problem.targets.astype(np.float64)
-    loss = -(t * yes)
-    if no is not None:
-        loss -= (problem.counts.reshape(len(t), -1) - t) * no
-    return loss
+    return np.stack([np.where(mu > 0, more, less), np.where(mu > 0, less, more)], axis=-1)
 
 
 def _log_softmax(logits: np.ndarray) -> np.ndarray:

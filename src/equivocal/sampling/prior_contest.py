@@ -24,8 +24,10 @@ from equivocal.sampling.held_out import (
     Logits,
     compute_logits,
     count_answers,
-    score_logits,
-    score_network,
+    measure_noise,
+    predict_logs,
+    predict_network,
+    score_logs,
 )
 from equivocal.sampling.samplers.mean_field import choose_rule, run_gaussian
 
@@ -67,6 +69,7 @@ class Candidate:
     losses: np.ndarray  # of rows, (N,)
     by_output: np.ndarray  # (K,)
     share: float = 0.0  # s of (1)
+    noise: float = 0.0  # variance of the difference from the network's loss, by `measure_noise`
 
     @property
     def loss(self) -> float:
@@ -108,12 +111,18 @@ class Contest:
         return "held-out NLL" if self.given else "cross-validated NLL"
 
     @cached_property
+    def network_logs(self) -> list[np.ndarray]:
+        """The network's log probabilities of the held-out rows of each fold."""
+        assert self.weights is not None, "there is a network"
+        return [predict_network(fold.held_out, self.weights) for fold in self.folds]
+
+    @cached_property
     def network(self) -> np.ndarray | None:
         """The network's loss of each held-out row, (N,)."""
         if self.weights is None:
             return None
-        losses = [score_network(fold.held_out, self.weights) for fold in self.folds]
-        return np.concatenate(losses).sum(axis=1)
+        pairs = zip(self.folds, self.network_logs, strict=True)
+        return np.concatenate([score_logs(f.held_out, own).sum(axis=1) for f, own in pairs])
 
     def make_prior(self, mean: np.ndarray, size: np.ndarray | float) -> Prior:
         """Return N(mean, size I), about zero with a wide variance for intercepts."""
@@ -146,15 +155,19 @@ class Contest:
         """Return a candidate with its losses for each share s of the network's, as in (1)."""
         pairs = list(zip(self.folds, fits, strict=True))
         logits = [compute_logits(fold.held_out, *fit) for fold, fit in pairs]
-        found = []
-        for s in shares:
-            losses = [
-                score_logits(fold.held_out, self._mix(fold.held_out, each, s))
-                for fold, each in zip(self.folds, logits, strict=True)
-            ]
-            loss = np.nan_to_num(np.concatenate(losses), nan=np.inf)
-            found.append(Candidate(prior, fits, loss.sum(axis=1), loss.sum(axis=0), s))
-        return found
+        return [self._score(prior, fits, logits, s) for s in shares]
+
+    def _score(
+        self, prior: Prior, fits: list[Fit], logits: list[Logits], share: float
+    ) -> Candidate:
+        losses, noise = [], 0.0
+        for i, fold in enumerate(self.folds):
+            logs = predict_logs(fold.held_out, self._mix(fold.held_out, logits[i], share))
+            losses.append(score_logs(fold.held_out, logs))
+            if self.weights is not None:
+                noise += measure_noise(fold.held_out, logs, self.network_logs[i])
+        loss = np.nan_to_num(np.concatenate(losses), nan=np.inf)
+        return Candidate(prior, fits, loss.sum(axis=1), loss.sum(axis=0), share, noise)
 
     def _mix(self, problem: Problem, logits: Logits, share: float) -> Logits:
         if share == 0 or self.weights is None:
@@ -165,14 +178,16 @@ class Contest:
     def compare(self, candidate: Candidate) -> tuple[float, float]:
         """Return by how much a candidate loses more than the network, and its standard error.
 
-        Both are relative to the network's loss.
+        Both are relative to the network's loss. The error is that of the rows, or if larger that of
+        answers drawn from the network or the candidate: where both are sure, rows without a
+        surprise would seem to agree better than they can.
         """
         assert self.network is not None, "there is a network to compare with"
         difference = candidate.losses - self.network
         if not np.isfinite(difference).all():
             return np.inf, np.inf
         total = max(float(self.network.sum()), np.finfo(float).tiny)
-        error = np.sqrt(len(difference)) * difference.std()
+        error = np.sqrt(max(len(difference) * difference.var(), candidate.noise))
         return float(difference.sum()) / total, float(error) / total
 
 

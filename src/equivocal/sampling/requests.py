@@ -28,7 +28,7 @@ from equivocal.sampling.methods import (
     choose_rounded_dtype,
     choose_tolerance,
 )
-from equivocal.sampling.prior_choice import Question
+from equivocal.sampling.prior_question import Question
 
 MOST_STEPS = 10**9
 AUTO = "auto"
