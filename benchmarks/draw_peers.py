@@ -130,9 +130,12 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def drop_incomplete(table: pd.DataFrame) -> pd.DataFrame:
-    """Drop methods that lack some of a data set's seeds, whose means could not be compared."""
+    """Drop methods that lack some of a data set's seeds, and sets that have one seed alone.
+
+    Their means could not be compared.
+    """
     seeds = table.groupby(["dataset", "method"])["seed"].transform("size")
-    return table[seeds == seeds.groupby(table["dataset"]).transform("max")]
+    return table[(seeds == seeds.groupby(table["dataset"]).transform("max")) & (seeds > 1)]
 
 
 def main() -> None:

@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 DRAWS = 200
-VBLL_STEPS, VBLL_RATE = 400, 1e-2
+VBLL_EPOCHS, VBLL_BATCH, VBLL_RATE = 30, 64, 1e-2
 
 
 def _fit_laplace(problem: Problem, structure: str, method: str = "marglik") -> Fitted:
@@ -90,10 +90,14 @@ def fit_vbll(problem: Problem) -> Fitted:
         )
         optimiser = torch.optim.Adam(layer.parameters(), lr=VBLL_RATE)
         target = torch.tensor(y, dtype=torch.long)
-        for _step in range(VBLL_STEPS):
-            optimiser.zero_grad()
-            layer(psi).train_loss_fn(target).backward()
-            optimiser.step()
+        for _epoch in range(VBLL_EPOCHS):
+            order = torch.randperm(len(psi))
+            # it makes a matrix for each row, so that all rows at once take minutes
+            for first in range(0, len(psi), VBLL_BATCH):
+                rows = order[first : first + VBLL_BATCH]
+                optimiser.zero_grad()
+                layer(psi[rows]).train_loss_fn(target[rows]).backward()
+                optimiser.step()
         return layer.eval()
 
     layers = _fit_each(problem, fit)

@@ -11,6 +11,7 @@ from equivocal.sampling.engine.flow import flow_step, start_flow
 from equivocal.sampling.samplers.mean_field import RULE
 from tests.sampling.problems import rows_of, small
 
+pytestmark = pytest.mark.usefixtures("compiled")
 SYMMETRIC = RULE._replace(symmetric=True, corrections=0)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from equivocal.errors import UserError
 from equivocal.sampling import Posterior, sample_posterior
@@ -78,7 +79,7 @@ def test_batches_are_as_good_as_arrays(net):
     np.testing.assert_allclose(streamed.posterior.mean, whole.posterior.mean, atol=1e-5)
     generator = ((X[i : i + 16], LABELS[i : i + 16]) for i in range(0, 40, 16))
     once = from_torch(net, generator, prior_variance=0.5)
-    np.testing.assert_array_equal(once.posterior.mean, streamed.posterior.mean)
+    np.testing.assert_allclose(once.posterior.mean, streamed.posterior.mean, atol=1e-5)
     mapped = last_layer_posterior(lambda x: x, iter([(X[:20], LABELS[:20]), (X[20:], LABELS[20:])]))
     assert mapped.posterior.mean.shape == (3, 3)
 
@@ -104,6 +105,41 @@ def test_a_vector_of_zeros_and_ones_is_ambiguous_for_several_outputs(net):
     named = from_torch(net, X, LABELS[:, 0], likelihood="softmax", prior_variance=0.5)
     assert named.info.settings["likelihood"] == "softmax"
     assert from_torch(net, X, CLASSES, prior_variance=0.5).posterior.mean.shape == (3, 4)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "targets", "where"),
+    [
+        (X, LABELS[:30], "got 30 for 40 inputs;"),
+        (X, CLASSES[:30], "got 30 for 40 inputs;"),
+        ([(X, LABELS), (X[:8], LABELS[:5])], None, "got 5 for 8 inputs in batch 2;"),
+    ],
+)
+def test_each_input_needs_a_target(net, inputs, targets, where):
+    with pytest.raises(UserError, match=f"one row per input, {where} leave out the inputs"):
+        LastLayer.from_torch(net, inputs, targets)
+    with pytest.raises(UserError, match="one row per input, got 3 for 40 inputs;"):
+        LastLayer.from_torch(net, X, LABELS, validation=(X, LABELS[:3]))
+
+
+@pytest.mark.parametrize("name", ["text", "state_dict", "tensors", "folder", "missing"])
+def test_a_file_that_is_no_posterior(net, name, tmp_path):
+    path = tmp_path / name
+    if name == "text":
+        path.write_text("hello", encoding="utf-8")
+    elif name == "state_dict":
+        torch.save(net.state_dict(), path)
+    elif name == "tensors":
+        save_file({"weight": LABELS}, path)
+    elif name == "folder":
+        path.mkdir()
+    for load in (Posterior.load, lambda path: LastLayer.load(path, net)):
+        with pytest.raises(UserError) as refusal:
+            load(path)
+        said = str(refusal.value)
+        assert str(path) in said
+        assert "; give a file that Posterior.save or LastLayer.save wrote" in said
+        assert said.count(". ") == 0, "one sentence"
 
 
 def test_saved_beside_a_state_dict(net, belief, tmp_path):

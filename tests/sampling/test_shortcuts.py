@@ -11,6 +11,7 @@ from equivocal.sampling.engine.rows import lay_out
 from equivocal.sampling.engine.squares import Shared, form_products
 from equivocal.sampling.samplers.mean_field import RULE
 
+pytestmark = pytest.mark.usefixtures("compiled")
 RNG = np.random.default_rng(0)
 N, D, K = 200, 6, 5
 PSI = RNG.standard_normal((N, D)).astype(np.float32)

@@ -18,6 +18,7 @@ from equivocal.sampling.engine.streaming import CHUNK, StreamedProblem, is_strea
 from equivocal.sampling.samplers.mean_field import RULE, run_gaussian
 from tests.sampling.problems import Data, small
 
+pytestmark = pytest.mark.usefixtures("compiled")
 SMALL_BUDGET = 200_000  # bytes; 4,001 rows of 8 features are 128 kB, of which two copies are held
 
 

@@ -23,6 +23,7 @@ from equivocal.sampling.engine.problem import Likelihood, Problem
 from equivocal.sampling.engine.settings import RunSettings
 from tests.sampling.problems import small
 
+pytestmark = pytest.mark.usefixtures("compiled")
 REPETITIONS = int(os.environ.get("EQUIVOCAL_STRESS", "5"))
 CORES = os.cpu_count() or 1
 

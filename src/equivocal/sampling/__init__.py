@@ -5,7 +5,8 @@ This package takes arrays and returns a posterior. It knows nothing of language;
 
 `sample_posterior` stands in front; one file per algorithm behind it:
 `exact_flow`, `mean_field`, `dropout_deterministic`, `homotopy`, `aldi`, `laplace`, `nuts`.
-`sample_network` is for more than a last layer (`network_flow`).
+`LastLayer.from_torch` puts it on top of a PyTorch module, `last_layer.last_layer_posterior` on top
+of any callable. `sample_network` is for more than a last layer (`network_flow`).
 
 Names are imported when first used, since importing JAX takes half a second.
 """
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from equivocal.sampling.engine.settings import Snapshot
     from equivocal.sampling.front import METHODS, sample_posterior
     from equivocal.sampling.info import Info
+    from equivocal.sampling.last_layer import LastLayer
     from equivocal.sampling.posterior import Entropies, Posterior
     from equivocal.sampling.samplers.network_flow import sample_network
 
@@ -26,6 +28,7 @@ __all__ = [
     "METHODS",
     "Entropies",
     "Info",
+    "LastLayer",
     "Likelihood",
     "Posterior",
     "Snapshot",
@@ -37,6 +40,7 @@ _HOME = {
     "METHODS": "front",
     "Entropies": "posterior",
     "Info": "info",
+    "LastLayer": "last_layer",
     "Likelihood": "engine.problem",
     "Posterior": "posterior",
     "Snapshot": "engine.settings",

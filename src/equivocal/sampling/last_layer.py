@@ -4,7 +4,8 @@
 
 The network up to its last layer is a fixed feature map ψ. `sample_posterior` gives the posterior of
 θ = (weights, bias), one row per output. `last_layer_posterior` takes any callable as ψ;
-`from_torch` reads ψ, weights and bias from a PyTorch module (`torch_features`).
+`LastLayer.from_torch` reads ψ, weights and bias from a PyTorch module (`torch_features`), and is
+`from_torch` below. `LastLayer` is short for `LastLayerPosterior`, what both return.
 
 By default the prior is chosen by held-out rows, about zero or about the trained weights, so that
 the posterior is not worse than the network (`prior_choice`). With a prior variance of the caller's

@@ -25,15 +25,28 @@ def collect_rows(
 ) -> tuple[np.ndarray, Any]:
     """Return features and targets; of batches of both, one after another, the features alone."""
     if targets is not None:
-        return compute_features(feature_map, inputs, intercept), targets
-    psi, t = [], []
-    for pair in check_batches(inputs):
+        psi = compute_features(feature_map, inputs, intercept)
+        _check_lengths(len(psi), targets, "")
+        return psi, targets
+    parts, t = [], []
+    for number, pair in enumerate(check_batches(inputs), start=1):
         x, y = check_pair(pair)
-        psi.append(compute_features(feature_map, x, intercept))
+        parts.append(compute_features(feature_map, x, intercept))
         t.append(read_array(y, "targets"))
-    if not psi:
+        _check_lengths(len(parts[-1]), t[-1], f" in batch {number}")
+    if not parts:
         fail("inputs must hold at least one batch of (inputs, targets), got none.")
-    return np.concatenate(psi), np.concatenate(t)
+    return np.concatenate(parts), np.concatenate(t)
+
+
+def _check_lengths(num_inputs: int, targets: Any, where: str) -> None:
+    """Check that each input has its target."""
+    number = len(targets) if np.ndim(targets) else 1
+    if number != num_inputs:
+        fail(
+            f"targets must have one row per input, got {number:,} for {num_inputs:,} inputs{where};"
+            " leave out the inputs without a target, or give targets of them all."
+        )
 
 
 def collect_validation(

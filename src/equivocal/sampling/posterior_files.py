@@ -17,6 +17,7 @@ from equivocal.store.files import explain_write_errors, write_atomically
 
 FORMAT = "equivocal-posterior-1"
 ARRAYS = ("particles", "mean", "covariance")
+GIVE = "give a file that Posterior.save or LastLayer.save wrote"
 
 
 def save_posterior(posterior: Posterior, path: Path, more: dict[str, str]) -> None:
@@ -42,11 +43,11 @@ def load_posterior(path: Path) -> tuple[Posterior, dict[str, str]]:
         header, arrays = read_tensors(path, _check_shapes, ARRAYS)
         return _build(header, arrays), header
     except UnreadableError as error:
-        fail(f"cannot read a posterior from {path!s:.80}: {error.reason:.200}.")
+        fail(f"cannot read a posterior from {path!s:.80}: {error.reason:.200}; {GIVE}.")
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         fail(
             f"{path} is not a posterior saved by this version of equivocal, or it is damaged; "
-            "save it again."
+            f"{GIVE}, or save it again."
         )
 
 

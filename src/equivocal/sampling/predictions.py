@@ -29,8 +29,10 @@ import numpy as np
 from equivocal.sampling.engine.expectations import Moments, compute_moments
 from equivocal.sampling.engine.plan import round_to_power_of_two
 from equivocal.sampling.engine.shapes import Array, Float
+from equivocal.sampling.engine.small_rows import compute_small_moments
 
-FEWEST = 64  # rows or numbers that a compiled program is given
+FEWEST = 64  # rows that a compiled program is given
+SMALL = 1 << 17  # numbers that are averaged without one
 WIDE = 1e8  # variance of a logit above which E[H(y)] is taken from the density at 0
 STEEP = 1e15  # logits beyond which the logistic function is a step
 
@@ -137,7 +139,9 @@ def _stack(total: np.ndarray, expected: np.ndarray, dtype: np.dtype) -> np.ndarr
 
 def average_logistic(mu: np.ndarray, v: np.ndarray) -> Moments:
     """Return expectations over a ~ N(μ, v) as NumPy arrays; nearby sizes share a program."""
-    size = max(FEWEST, round_to_power_of_two(mu.size))
+    if mu.size <= SMALL:
+        return compute_small_moments(mu, v)
+    size = round_to_power_of_two(mu.size)
     found = jax.device_get(_average(*(np.resize(x, size) for x in (mu, v))))
     return Moments(*(x[: mu.size].reshape(mu.shape) for x in found))
 

@@ -119,7 +119,7 @@ def _choose_by_rows(contest: Contest, asked: Question) -> Choice:
         assert contest.network is not None, "only a network can be held to"
         loss = float(contest.network.sum()) / contest.answers
         note = (
-            f"held to the network: no prior does better on {contest.rows}; held-out NLL "
+            f"held to the network: no prior does better on {contest.rows}; {contest.measure} "
             f"{loss:.3g}, as the network's own"
         )
         return _hold(contest.problem, asked, note, loss=loss, network_loss=loss)
@@ -168,7 +168,7 @@ def _judge(contest: Contest, prior: Prior) -> Choice:
 def _conclude(contest: Contest, found: Candidate, note: str) -> Choice:
     """Put a result into words, after a note that says what was chosen."""
     loss, network = found.loss / contest.answers, float("nan")
-    note += f"held-out NLL {loss:.3g}"
+    note += f"{contest.measure} {loss:.3g}"
     if contest.network is not None:
         network = float(contest.network.sum()) / contest.answers
         note += f", the network's own {network:.3g}"

@@ -102,7 +102,13 @@ class Contest:
     def rows(self) -> str:
         """The rows in words."""
         number = sum(fold.held_out.num_rows for fold in self.folds)
-        return f"{number:,} held-out row{'s' * (number != 1)}"
+        kept, left = ("held-out ", "") if self.given else ("", " left out in turn")
+        return f"{number:,} {kept}row{'s' * (number != 1)}{left}"
+
+    @property
+    def measure(self) -> str:
+        """What a loss over the answers is called."""
+        return "held-out NLL" if self.given else "cross-validated NLL"
 
     @cached_property
     def network_logs(self) -> list[np.ndarray]:

@@ -73,8 +73,8 @@ def run(problem: Problem, config: HmcConfig, settings: RunSettings) -> Outcome:
     """Draw from every output's posterior, about its mean-field Gaussian."""
     unlimited = replace(settings, num_steps=None, report=None)
     rule = mean_field.choose_rule(problem)
-    # the products that a small memory budget leaves, so that every budget gives the same draws
-    found = mean_field.run_gaussian(problem, rule, unlimited, shared_products=False)
+    # every memory budget then gives the same draws
+    found = mean_field.run_gaussian(problem, rule, unlimited, plain=True)
     return sample_about(problem, found, config, settings)
 
 

@@ -29,8 +29,9 @@ from equivocal.sampling.engine.queue import run_flow
 from equivocal.sampling.engine.rows import Rows
 from equivocal.sampling.engine.settings import Outcome, RunSettings
 from equivocal.sampling.engine.shapes import PRNGKey
+from equivocal.sampling.engine.small import flow_small, is_small
 from equivocal.sampling.engine.squares import rotate
-from equivocal.sampling.engine.starts import Start
+from equivocal.sampling.engine.starts import Start, start_near_prior
 
 RULE = FlowRule(
     likelihoods.compute_variance, likelihoods.average_by_quadrature, largest_damping=1.0
@@ -78,7 +79,7 @@ def run_gaussian(
     settings: RunSettings,
     *,
     start: tuple[np.ndarray, np.ndarray] | None = None,
-    shared_products: bool = True,
+    plain: bool = False,
     many_rows: int = MANY_ROWS,
     share: int = SHARE,
 ) -> Outcome:
@@ -87,8 +88,9 @@ def run_gaussian(
     It begins at `start`, means (K, D) and factors (K, D, D) of the weights, as a run with another
     prior found them. Without one it begins at the prior; from `many_rows` on with about every
     `share`-th row: the steps that find the way are then cheap, and all rows are needed only for the
-    last few. With `shared_products` all outputs share theirs (`engine.squares`) where these fit
-    into memory, unless a number of steps is given; a memory budget then changes round-off.
+    last few. Small problems are solved in NumPy (`engine.small`); larger ones share products between
+    outputs (`engine.squares`) where these fit into memory, unless a number of steps is given. With
+    `plain` neither is done, so that the memory budget does not decide on the way.
     """
     free = settings.num_steps is None
     found = None
@@ -101,13 +103,47 @@ def run_gaussian(
         rough = run_gaussian(few, rule, roughly)
         assert rough.factor is not None, "a flow gives a factor"
         found = rough.mean, rough.factor
-    shareable = shared_products and free and not rule.joint and settings.precision is Precision.FULL
-    plan = _plan_flow(problem, settings, share=shareable)
-    run = _run_shared if plan.shared else _run_plain
-    outcome = run(problem, rule, settings, plan, found)
+    if plain:
+        plan = _plan_flow(problem, settings, share=False)
+        outcome = _run_plain(problem, rule, settings, plan, found)
+    elif is_small(problem, rule, settings):
+        outcome = _run_small(problem, rule, settings, found)
+    else:
+        outcome = _run_compiled(problem, rule, settings, found)
     assert outcome.factor is not None, "a flow gives a factor"
     outcome.factor = make_triangular(outcome.factor)
     return outcome
+
+
+def _run_small(
+    problem: Problem,
+    rule: FlowRule,
+    settings: RunSettings,
+    found: tuple[np.ndarray, np.ndarray] | None,
+) -> Outcome:
+    """Flow in NumPy, then by compiled programs those outputs that did not converge."""
+    D = problem.num_features
+    start = start_near_prior(problem, D) if found is None else _start_from(*found, D)
+    outcome = flow_small(problem, rule, settings.tolerance, start)
+    rest = np.flatnonzero(~outcome.converged)
+    if len(rest):
+        near = None if found is None else (found[0][rest], found[1][rest])
+        _put(outcome, rest, _run_compiled(problem.select(rest), rule, settings, near))
+    settings.tell(problem.num_outputs, problem.num_outputs)
+    return outcome
+
+
+def _run_compiled(
+    problem: Problem,
+    rule: FlowRule,
+    settings: RunSettings,
+    found: tuple[np.ndarray, np.ndarray] | None,
+) -> Outcome:
+    """Flow by the products that a plan chooses."""
+    free = settings.num_steps is None and settings.precision is Precision.FULL
+    plan = _plan_flow(problem, settings, share=free and not rule.joint)
+    run = _run_shared if plan.shared else _run_plain
+    return run(problem, rule, settings, plan, found)
 
 
 def _plan_flow(problem: Problem, settings: RunSettings, *, share: bool) -> Plan:

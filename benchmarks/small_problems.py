@@ -1,0 +1,54 @@
+"""Processor seconds of a first and of later fits with the defaults, on a problem of Yeast's size.
+
+    python -m benchmarks.small_problems                       14 labels, float64
+    python -m benchmarks.small_problems --dtype float32 --classes
+    python -m benchmarks.small_problems --compiled            as if the problem were not small
+
+1,500 rows, 103 features and an intercept; the data of each fit are drawn anew, their shape stays.
+The first fit imports JAX and, with --compiled, compiles: leave JAX_COMPILATION_CACHE_DIR unset.
+"""
+
+from time import process_time
+from typing import Annotated
+
+import numpy as np
+import typer
+
+ROWS, FEATURES, OUTPUTS = 1_500, 103, 14
+FITS = 4
+
+
+def draw(seed: int, dtype: str, classes: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Draw correlated features, and labels or classes that depend on them."""
+    rng = np.random.default_rng(seed)
+    causes = rng.normal(size=(ROWS, 20)) @ rng.normal(size=(20, FEATURES)) / 4
+    x = causes + 0.7 * rng.normal(size=(ROWS, FEATURES))
+    logits = x @ rng.normal(scale=0.08, size=(FEATURES, OUTPUTS)) + rng.normal(-0.8, 1, OUTPUTS)
+    if classes:
+        return x.astype(dtype), (4 * logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
+    return x.astype(dtype), (logits + rng.logistic(size=logits.shape) > 0).astype(int)
+
+
+def main(
+    dtype: Annotated[str, typer.Option(help="float32 or float64.")] = "float64",
+    classes: Annotated[bool, typer.Option("--classes", help="One of 14 classes.")] = False,
+    compiled: Annotated[bool, typer.Option("--compiled", help="Let no problem be small.")] = False,
+) -> None:
+    """Fit several times and print what each fit took."""
+    from equivocal.sklearn import EnsembleKalmanClassifier, EnsembleKalmanMultilabel
+
+    if compiled:
+        from equivocal.sampling.engine import small
+
+        small.MOST_WORK = 0
+    for number in range(FITS):
+        x, y = draw(number, dtype, classes)
+        model = EnsembleKalmanClassifier() if classes else EnsembleKalmanMultilabel()
+        began = process_time()
+        model.fit(x, y)
+        took = process_time() - began
+        print(f"fit {number}: {took:.2f} s, prior variance {model.prior_variance_:.3g}")
+
+
+if __name__ == "__main__":
+    typer.run(main)

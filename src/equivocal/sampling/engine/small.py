@@ -1,0 +1,165 @@
+"""The flow of small problems in NumPy: a few matrix products a step, and nothing to compile.
+
+The fixed point is that of `flow`, docs/maths.md (5), in the same coordinates of G. For yes/no
+outputs there is only one, since the bound (4) is concave in m and in a factor of P (Challis and
+Barber 2013, JMLR 14:2239). Each step is (15) with s near 1, then corrections of the mean as in
+`flow.correct_mean`, neither with a look at the bound. That is enough for most problems; an output
+that does not converge is left to `flow`.
+
+Up to which size a problem is small may be changed here.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from equivocal.sampling.engine.flow import LONGEST
+from equivocal.sampling.engine.likelihoods import FlowRule
+from equivocal.sampling.engine.placement import count_shards
+from equivocal.sampling.engine.problem import Problem
+from equivocal.sampling.engine.products import Precision
+from equivocal.sampling.engine.settings import Outcome, RunSettings
+from equivocal.sampling.engine.small_rows import SmallRows, is_averaged
+from equivocal.sampling.engine.starts import Start
+
+__all__ = ["flow_small", "is_small"]
+
+# K N (D² + AVERAGING); a step then takes a core 30 ms or so, and compiling takes it seconds
+MOST_WORK, AVERAGING = 1 << 29, 1 << 12
+STEPS = 40  # what needs more is left to `flow`
+CORRECTIONS = 8  # of the mean after each step, at most
+SHORT = 0.1  # posterior sd: a correction from here is the last
+LEAST_DAMPING = 0.1
+COARSE = 1e-3  # a tolerance for which single precision is enough
+
+
+class State(NamedTuple):
+    """Where (15) has led to, and what is to be known of that step."""
+
+    mean: np.ndarray  # (K, D), m
+    factor: np.ndarray  # (K, D, D), G
+    damping: np.ndarray  # (K,), s; 0 at the start
+    misfit: np.ndarray  # (K, D, D), S − I where it began
+    mean_residual: np.ndarray  # (K,), as in `flow.FlowInfo`
+    covariance_residual: np.ndarray  # (K,)
+
+
+def is_small(problem: Problem, rule: FlowRule, settings: RunSettings) -> bool:
+    """Return whether `flow_small` serves the problem, so that no program need be compiled."""
+    plain = settings.num_steps is None and settings.precision is Precision.FULL
+    if not (plain and is_averaged(rule) and problem.in_memory and count_shards() == 1):
+        return False
+    K, N, D = problem.num_outputs, problem.num_rows, problem.num_features
+    numbers = K * N * (D + 8) + 2 * N * D + 8 * K * D * D
+    budget = settings.memory_budget
+    fits = budget is None or numbers * problem.dtype.itemsize <= budget
+    return fits and K * N * (D * D + AVERAGING) <= MOST_WORK
+
+
+def flow_small(problem: Problem, rule: FlowRule, tolerance: float, start_of: Start) -> Outcome:
+    """Flow every output to its fixed point; `converged` says which of them got there."""
+    K = problem.num_outputs
+    kind = np.dtype(np.float32) if tolerance >= COARSE else problem.dtype
+    starts = zip(*(start_of(k) for k in range(K)), strict=True)
+    m, G = (np.stack(part).astype(kind) for part in starts)
+    state = State(m, G, np.zeros(K, kind), np.zeros_like(G), np.zeros(K), np.zeros(K))
+    rows, left = SmallRows.lay_out(problem, rule, kind), np.arange(K)
+    outcome = _prepare_outcome(problem)
+    for number in range(STEPS + 1):
+        try:
+            with np.errstate(all="ignore"):
+                state = _take_step(rows, state)
+        except np.linalg.LinAlgError:  # S is not positive
+            break
+        residual = np.maximum(state.mean_residual, state.covariance_residual)
+        going = ~(residual <= tolerance)  # NaN is going, too
+        if rule.joint:
+            going |= going.any()
+        for name in ("mean", "factor", "mean_residual", "covariance_residual"):
+            getattr(outcome, name)[left] = getattr(state, name)
+        outcome.converged[left], outcome.steps[left] = ~going, number
+        if not (going.any() and np.isfinite(residual).all()):
+            break
+        left, rows = left[going], rows.select(going)
+        state = State(*(part[going] for part in state))
+    outcome.time = -np.log1p(-LONGEST) * outcome.steps
+    return outcome
+
+
+def _prepare_outcome(problem: Problem) -> Outcome:
+    K, D = problem.num_outputs, problem.num_features
+    return Outcome(
+        mean=np.zeros((K, D), problem.dtype),
+        factor=np.zeros((K, D, D), problem.dtype),
+        converged=np.zeros(K, bool),
+        steps=np.zeros(K, int),
+        time=np.zeros(K),
+        mean_residual=np.full(K, np.inf),
+        covariance_residual=np.full(K, np.inf),
+    )
+
+
+def _take_step(rows: SmallRows, state: State) -> State:
+    """Correct the mean, but not before the first step, sum the rows there, and apply (15)."""
+    m, G = state.mean, state.factor
+    B = np.matmul(rows.features, G)
+    v = np.einsum("knd,knd->kn", B, B)
+    if state.damping.all():
+        m = _correct_mean(rows, m, G, v)
+    found = rows.average(m, v)
+    B *= np.sqrt(found.weights)[..., None]
+    identity = np.eye(G.shape[-1], dtype=G.dtype)
+    misfit = np.matmul(B.swapaxes(1, 2), B) + np.matmul(G.swapaxes(1, 2), G) - identity
+    s = _choose_damping(state, misfit, rows.points is not None)
+    L = np.linalg.cholesky(identity + s[:, None, None] * misfit)
+    root = _invert_triangular(L).swapaxes(1, 2)
+    newton = np.matmul(np.matmul(found.gradient[:, None], G), root)
+    factor = np.matmul(G, root)
+    return State(
+        mean=m - np.matmul(newton, factor.swapaxes(1, 2))[:, 0],
+        factor=factor,
+        damping=s,
+        misfit=misfit,
+        mean_residual=np.linalg.norm(newton[:, 0], axis=1),
+        covariance_residual=np.linalg.norm(misfit, axis=(1, 2)),
+    )
+
+
+def _choose_damping(state: State, misfit: np.ndarray, joint: bool) -> np.ndarray:
+    """Return s: 1 at first, then Aitken's, which is less where P goes to and fro."""
+    change = misfit - state.misfit
+    along, square = -(state.misfit * change).sum(axis=(1, 2)), (change**2).sum(axis=(1, 2))
+    if joint:
+        along, square = (np.full_like(x, x.sum()) for x in (along, square))
+    best = state.damping * along / np.maximum(square, np.finfo(misfit.dtype).tiny)
+    return np.where(best > 0, np.clip(best, LEAST_DAMPING, 1), 1).astype(misfit.dtype)
+
+
+def _correct_mean(rows: SmallRows, m: np.ndarray, G: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """Take steps m ← m − α P g̃(m) at fixed P, with Newton's α ≤ 1 along the line."""
+    for _ in range(CORRECTIONS):
+        found = rows.average(m, v)
+        along = np.matmul(found.gradient[:, None], G)
+        direction = np.matmul(along, G.swapaxes(1, 2))[:, 0]
+        slope, curvature = (along[:, 0] ** 2).sum(axis=1), rows.curve(found, direction)
+        if rows.points is not None:
+            slope, curvature = (np.full_like(x, x.sum()) for x in (slope, curvature))
+        length = slope / np.maximum(curvature, np.finfo(m.dtype).tiny)
+        m = m - np.minimum(length, 1)[:, None] * direction
+        if not (slope > SHORT**2).any():
+            break
+    # adding one vector to all classes changes no probability; the prior wants it zero
+    return m - m.mean(axis=0) if rows.points is not None else m
+
+
+def _invert_triangular(L: np.ndarray) -> np.ndarray:
+    """Return L⁻¹ by halves: NumPy's inverse takes four times as long, unaware of triangles."""
+    D = L.shape[-1]
+    if D <= 32:
+        return np.linalg.inv(L)
+    half = D // 2
+    found = np.zeros_like(L)
+    upper, lower = _invert_triangular(L[:, :half, :half]), _invert_triangular(L[:, half:, half:])
+    found[:, :half, :half], found[:, half:, half:] = upper, lower
+    found[:, half:, :half] = -np.matmul(lower, np.matmul(L[:, half:, :half], upper))
+    return found
