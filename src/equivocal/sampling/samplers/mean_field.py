@@ -88,7 +88,7 @@ def run_gaussian(
     It begins at `start`, means (K, D) and factors (K, D, D) of the weights, as a run with another
     prior found them. Without one it begins at the prior; from `many_rows` on with about every
     `share`-th row: the steps that find the way are then cheap, and all rows are needed only for the
-    last few. Small problems are solved in NumPy (`engine.small`); larger ones share products between
+    last few. Small problems are solved in NumPy (`engine.small`); larger ones share products of all
     outputs (`engine.squares`) where these fit into memory, unless a number of steps is given. With
     `plain` neither is done, so that the memory budget does not decide on the way.
     """
@@ -100,7 +100,7 @@ def run_gaussian(
     elif free and find_largest_anywhere(problem.num_rows) >= many_rows:
         few = sample_rows(problem, share)
         roughly = replace(settings, tolerance=max(ROUGH, settings.tolerance), report=None)
-        rough = run_gaussian(few, rule, roughly)
+        rough = run_gaussian(few, rule, roughly, plain=plain)
         assert rough.factor is not None, "a flow gives a factor"
         found = rough.mean, rough.factor
     if plain:
