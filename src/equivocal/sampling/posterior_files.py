@@ -43,7 +43,7 @@ def load_posterior(path: Path) -> tuple[Posterior, dict[str, str]]:
         header, arrays = read_tensors(path, _check_shapes, ARRAYS)
         return _build(header, arrays), header
     except UnreadableError as error:
-        fail(f"cannot read a posterior from {path!s:.80}: {error.reason:.200}; {GIVE}.")
+        fail(f"cannot read a posterior from {path}: {error.reason:.200}; {GIVE}.")
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         fail(
             f"{path} is not a posterior saved by this version of equivocal, or it is damaged; "

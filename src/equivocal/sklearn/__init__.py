@@ -14,6 +14,8 @@ imported when first used: scikit-learn takes more than a second, JAX waits for t
 
 from typing import TYPE_CHECKING, Any
 
+from equivocal.lazy import import_name
+
 if TYPE_CHECKING:
     from equivocal.sklearn.estimators import EnsembleKalmanClassifier, EnsembleKalmanMultilabel
     from equivocal.sklearn.scoring import neg_log_loss
@@ -28,8 +30,4 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'equivocal.sklearn' has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"equivocal.sklearn.{_HOME[name]}"), name)
+    return import_name(__name__, _HOME, name)
