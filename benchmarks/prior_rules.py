@@ -60,9 +60,9 @@ def try_priors(task: Task, network: Network) -> tuple[Trial, list[Trial]]:
         for part in ("validation", "test")
     ]
     validation, test = contests
-    assert validation.network is not None
-    assert test.network is not None
-    own = Trial("network", 0.0, 1.0, validation.network, float(test.network.sum()))
+    assert validation.network_losses is not None
+    assert test.network_losses is not None
+    own = Trial("network", 0.0, 1.0, validation.network_losses, float(test.network_losses.sum()))
     unit, found = validation.unit, []
     D = W.shape[1]
     for kind, mean in {"zero": 0 * W[:1], "shrunk": 0 * W[:1], "trained": W}.items():

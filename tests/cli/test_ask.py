@@ -54,7 +54,7 @@ def test_first_question_trains_and_says_where_it_is_kept(
     assert "epistemic" in printed
     assert "Reads: the dog chases the cat" in printed
     assert "One network." in printed
-    assert printed.startswith("Converged. The page opens earlier, at the paper's step 17 (--step")
+    assert printed.startswith("Converged. The page opens at the paper's step 17 (--step")
 
 
 def test_second_question_is_answered_from_the_cache(

@@ -35,7 +35,12 @@ BAD = {
     "negative targets": (X, -T, {}, "between 0 and the row's count, got -1"),
     "negative counts": (X, T, {"counts": -np.ones(60)}, "counts must be ≥ 0, got -1.0 in row 0"),
     "counts of other length": (X, T, {"counts": [1.0]}, r"counts must have shape \(60,\)"),
-    "zero variance": (X, T, {"prior_variance": 0.0}, "prior_variance must lie .* got 0;.*1e-8"),
+    "zero variance": (
+        X,
+        T,
+        {"prior_variance": 0.0},
+        "prior_variance must be positive, got 0;.*1e-8",
+    ),
     "NaN variance": (X, T, {"prior_variance": np.nan}, "prior_variance must be finite"),
     "full covariance": (X, T, {"prior_variance": np.eye(4)}, "only diagonal priors"),
     "mean of other shape": (X, T, {"prior_mean": np.zeros(3)}, r"\(4,\) or \(2, 4\), got \(3,\)"),

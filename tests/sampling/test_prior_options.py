@@ -51,7 +51,7 @@ def test_the_bound_is_highest_at_the_variance_chosen():
 
     best = bound(settings["prior_variance"])
     assert settings["evidence_bound"] == pytest.approx(best, abs=0.01)
-    assert best > max(bound(settings["prior_variance"] * 10**0.5**sign) for sign in (1, -1))
+    assert best > max(bound(settings["prior_variance"] * 10 ** (0.5 * sign)) for sign in (1, -1))
 
 
 def test_classes_have_an_evidence_too():

@@ -155,6 +155,10 @@ def test_saved_beside_a_state_dict(net, belief, tmp_path):
     np.testing.assert_array_equal(loaded.predict_proba(X), belief.predict_proba(X))
     np.testing.assert_array_equal(loaded.predict_sd(X), belief.predict_sd(X))
     assert Posterior.load(tmp_path / "posterior.safetensors").mean.shape == (3, 4)
+    wider = copy.deepcopy(net)
+    wider[-1] = torch.nn.Linear(wider[-1].in_features, 5)
+    with pytest.raises(UserError, match="3 outputs, this network's has . and 5; pass the network"):
+        LastLayer.load(tmp_path / "posterior.safetensors", wider)
     with pytest.raises(UserError, match=r"no torch\.nn\.Linear named '3'"):
         LastLayer.load(tmp_path / "posterior.safetensors", torch.nn.Linear(2, 3))
     belief.posterior.save(tmp_path / "bare.safetensors")

@@ -205,12 +205,12 @@ def test_the_answer_names_the_best_its_cost_and_whether_that_is_clear() -> None:
     table = made_up()
     said = summarise_in_words(table, summarise_scores(table), training=1.8)
     assert said.startswith("Closest to the truth: MC dropout, 0.1")
-    assert "next, deep ensemble: 0.2, clearly worse" in said
+    assert "Next: deep ensemble, 0.2, clearly worse" in said
     assert "not converged" not in said
     # the jackknife's interval of the deep ensemble is now wide enough to reach the other's
     without = table["network"].str.startswith("all but")
     table.loc[without, "nll_excess"] += np.linspace(-0.1, 0.1, 4)
-    assert "next, deep ensemble: 0.2, not clearly worse" in summarise_in_words(
+    assert "Next: deep ensemble, 0.2, not clearly worse" in summarise_in_words(
         table, summarise_scores(table), 1.8
     )
 
@@ -222,8 +222,8 @@ def test_the_answer_says_which_had_not_converged() -> None:
     table.loc[table["kind"] == "query", "converged"] = False
     table.loc[table["kind"] == "all", "converged"] = False  # neither the best nor the next
     said = summarise_in_words(table, summarise_scores(table), training=1.8)
-    assert "truth: last (not converged for 1 of 4 networks), 0.3" in said
-    assert "next, query (not converged for 4 of 4 networks): 0.35" in said
+    assert "truth: a posterior over the last layer, not converged for 1 of 4 networks, 0.3" in said
+    assert "query network, not converged for 4 of 4 networks, 0.35" in said
     assert said.count("not converged") == 2
 
 
@@ -237,14 +237,13 @@ def test_the_answer_compares_reversals_by_the_same_quantity() -> None:
     others = [f"{all_layers[f'auroc_{end}']:.3f}" for end in ("low", "high")]
     said = summarise_in_words(table, summary, training=1.8)
     assert said.endswith(
-        f"reversals are detected best by trained, from its entropy: AUROC {trained['auroc']:.3f} "
-        f"({' to '.join(ends)}); from epistemic uncertainty, by all: {all_layers['auroc']:.3f} "
-        f"({' to '.join(others)})."
+        f"best by the trained network, from its entropy: AUROC {trained['auroc']:.3f} "
+        f"({' to '.join(ends)}); from epistemic uncertainty, by a posterior over all weights: "
+        f"{all_layers['auroc']:.3f} ({' to '.join(others)})."
     )
     table.loc[table["kind"] == "query", "auroc"] = [0.9, 0.8, 0.9, 0.8]
-    assert (
-        "detected best by query, from its epistemic uncertainty: AUROC 0.850 ("
-        in summarise_in_words(table, summarise_scores(table), training=1.8)
+    assert "query network, from its epistemic uncertainty: AUROC 0.850 (" in summarise_in_words(
+        table, summarise_scores(table), training=1.8
     )
 
 
@@ -261,13 +260,13 @@ def test_kinds_are_compared_network_by_network() -> None:
         table.loc[table["kind"] == kind, "nll_excess"] = values
     summary = summarise_scores(table).set_index("kind")["nll_excess_low"]
     assert summary["query"] < networks.mean()  # by intervals alone nothing would be clear
-    assert "next, query: 0.261, clearly worse" in summarise_in_words(
+    assert "query network, 0.261, clearly worse" in summarise_in_words(
         table, summarise_scores(table), 1.8
     )
     # the same values in another order have the same intervals, and no clear difference
     shuffled = table.assign(nll_excess=table["nll_excess"].where(table["kind"] != "query"))
     shuffled.loc[shuffled["kind"] == "query", "nll_excess"] = (networks + own)[[1, 0, 3, 2]]
-    assert "next, query: 0.261, not clearly worse" in summarise_in_words(
+    assert "query network, 0.261, not clearly worse" in summarise_in_words(
         shuffled, summarise_scores(shuffled), 1.8
     )
 

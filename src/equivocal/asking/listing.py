@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["list_answer", "list_heading", "list_words"]
 
 DIGITS = 7
-LEAST = 16  # smaller than 10 to minus this is 0
+LEAST = 16  # numbers below 10 to minus this keep fewer digits
 SHOWN = ("mle", "bayes", "low", "high")
 NAMED = ("sentence", "world", "network", "prior_variance", "step", "time")
 

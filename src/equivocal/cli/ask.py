@@ -121,7 +121,7 @@ def _describe_step(step: int | str) -> str:
 
     if step == CONVERGED:
         at = f"the paper's step {PAPER_STEP} (--step {PAPER_STEP})"
-        return f"Converged. The page opens earlier, at {at}."
+        return f"Converged. The page opens at {at}, where the answer may differ."
     known = ", where the paper stops and the page opens" if step == PAPER_STEP else ""
     return f"Step {step}{known}; converged without --step."
 
@@ -246,8 +246,14 @@ def serve(
         comprehenders += _open_others(comprehenders[0].world.name)
     for comprehender in comprehenders:
         comprehender.prepare()
+    answering = serving.choose_workers(workers)
+    if workers and answering < workers:
+        err.print(
+            "one process answers: more need Linux, and networks whose posteriors are stored.",
+            soft_wrap=True,
+        )
     number = bound.getsockname()[1]
     shown = f"[{host}]" if ":" in host else host
     out.print(f"the page is at http://{shown}:{number}/ (Ctrl-C ends it)", soft_wrap=True)
     with suppress(KeyboardInterrupt):  # the way to stop it
-        serving.serve(comprehenders, bound, host, serving.choose_workers(workers))
+        serving.serve(comprehenders, bound, host, answering)

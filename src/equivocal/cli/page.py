@@ -32,12 +32,13 @@ def page(
 
     if out_file.suffix not in (".html", ".htm"):
         raise UserError(
-            f"a page ends in .html, got {str(out_file)!r}; try {out_file.with_suffix('.html')}."
+            f"a page ends in .html, got {str(out_file)!r}; try {out_file / 'page.html'}."
+            if out_file.is_dir()
+            else f"a page ends in .html, got {str(out_file)!r}; try {str(out_file) + '.html'!r}."
         )
     text = build_page([*(world or []), *(more or [])] or None)
     folder = out_file.parent
     made = "" if folder.is_dir() else f" in the new folder {folder}"  # or a slip goes unnoticed
-    folder.mkdir(parents=True, exist_ok=True)
     write_text_atomically(out_file, text)
     size = len(text.encode()) / MEGABYTE
     out.print(f"wrote {out_file}{made} ({size:.1f} MB); open it in a browser", soft_wrap=True)

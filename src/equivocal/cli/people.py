@@ -1,5 +1,6 @@
 """`equivocal people`: comprehenders beside what is known of people."""
 
+import textwrap
 from collections.abc import Iterable, Mapping
 from math import isnan
 from pathlib import Path
@@ -78,7 +79,7 @@ def _format(value: float, digits: int = 3) -> str:
 
 def _break_names(names: Iterable[str]) -> list[str]:
     """Break names of comprehenders, so that the columns below them are narrow."""
-    return [name.replace(", b", ",\nb").replace(" s", "\ns").replace(" e", "\ne") for name in names]
+    return [textwrap.fill(name, 12) for name in names]
 
 
 def _name_number(measure: str, construction: str, plausibility: str) -> str:

@@ -36,6 +36,14 @@ from equivocal.world import World
 
 __all__ = ["UncertaintyResult", "compare_uncertainty", "describe_score"]
 
+# kinds in words, where their short names do not say it
+NAMES = {
+    "trained": "the trained network",
+    "last": "a posterior over the last layer",
+    "query": "a posterior over the query network",
+    "all": "a posterior over all weights",
+}
+
 
 @dataclass(frozen=True, kw_only=True)
 class UncertaintySettings:
@@ -245,11 +253,12 @@ def summarise_in_words(scores: pd.DataFrame, summary: pd.DataFrame, training: fl
     trained = summary[summary["kind"] == "trained"].iloc[0]
     excess = [format_number(kind["nll_excess"]) for kind in (best, trained, second)]
     return (
-        f"Closest to the truth: {_name_kind(scores, best)}, {excess[0]} nats above it (trained "
-        f"network alone: {excess[1]}; next, {_name_kind(scores, second)}: {excess[2]}, {clear} "
-        f"worse), at {format_number(best['seconds'])} s and {format_number(best['megabytes'])} MB "
-        f"beyond one network, which took {format_number(training)} s to train; reversals are "
-        f"detected best {_describe_detection(summary)}."
+        f"Closest to the truth: {_name_kind(scores, best)}, {excess[0]} nats above it; the trained "
+        f"network alone is {excess[1]} above. Next: {_name_kind(scores, second)}, {excess[2]}, "
+        f"{clear} worse. The best costs {format_number(best['seconds'])} s and "
+        f"{format_number(best['megabytes'])} MB beyond one network, which took "
+        f"{format_number(training)} s to train. Reversals are detected best "
+        f"{_describe_detection(summary)}."
     )
 
 
@@ -257,9 +266,8 @@ def _name_kind(scores: pd.DataFrame, kind: pd.Series) -> str:
     """Name a kind of a summary, and say for how many networks it had not converged."""
     own = scores.loc[scores["kind"] == kind["kind"], "converged"]
     missed = int(own.eq(False).sum())  # None, where nothing was sampled, does not count
-    if not missed:
-        return str(kind["kind"])
-    return f"{kind['kind']} (not converged for {missed} of {len(own)} networks)"
+    name = _name_layers(kind)
+    return f"{name}, not converged for {missed} of {len(own)} networks" if missed else name
 
 
 def _describe_detection(summary: pd.DataFrame) -> str:
@@ -273,10 +281,15 @@ def _describe_detection(summary: pd.DataFrame) -> str:
         best.append(("epistemic uncertainty", "auroc", several.sort_values("auroc").iloc[-1]))
     best.sort(key=lambda one: -one[2][one[1]])
     (by, name, kind), *other = best
-    said = f"by {kind['kind']}, from its {by}: AUROC {describe_score(kind, name)}"
+    said = f"by {_name_layers(kind)}, from its {by}: AUROC {describe_score(kind, name)}"
     for by, name, kind in other:
-        said += f"; from {by}, by {kind['kind']}: {describe_score(kind, name)}"
+        said += f"; from {by}, by {_name_layers(kind)}: {describe_score(kind, name)}"
     return said
+
+
+def _name_layers(kind: pd.Series) -> str:
+    """Name a kind of a summary; posteriors by what they are over."""
+    return NAMES.get(kind["kind"], str(kind["kind"]))
 
 
 def describe_score(kind: pd.Series, name: str) -> str:

@@ -64,7 +64,7 @@ def describe_simulation(
         f"In these simulated trials rt changes by {experiment.beta:+g} with each unit of "
         f"{measure}; it has mean {rt.mean():.0f} and standard deviation {rt.std():.0f}.",
         f"{len(trials)} trials of {experiment.participants} participants and "
-        f"{experiment.items} items; {measure} has an effect of {experiment.beta:g} per unit",
+        f"{experiment.items} items",
     )
 
 
@@ -72,7 +72,8 @@ def describe_power(table: pd.DataFrame, beta: float) -> str:
     """Say how often the effect is detected, and which experiment is the smallest that will do."""
     rows = table.to_dict("records")
     enough = [row for row in rows if row["power"] >= WANTED]
-    chosen = min(enough, key=lambda row: row["participants"] * row["items"], default=rows[-1])
+    chosen = min(enough, key=lambda row: row["participants"] * row["items"], default=None)
+    chosen = chosen or max(rows, key=lambda row: row["power"])
     share, low, high = (f"{100 * chosen[name]:.0f}" for name in ("power", "low", "high"))
     text = (
         f"{chosen['participants']} participants and {chosen['items']} items detect an "

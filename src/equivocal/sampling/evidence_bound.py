@@ -41,7 +41,7 @@ def search_evidence(contest: Contest, mean: np.ndarray, per_output: bool) -> tup
 
 def compute_bound(problem: Problem, mean: np.ndarray, factor: np.ndarray) -> np.ndarray:
     """Return L of each output, (K,), for weights N(mean, factor factorᵀ), factors triangular."""
-    likely = _average_likelihood(problem, compute_logits(problem, mean, factor))
+    likely = _average_log_likelihood(problem, compute_logits(problem, mean, factor))
     scale = np.broadcast_to(problem.prior_scale, mean.shape).astype(np.float64)
     spread = ((factor / scale[:, :, None]) ** 2).sum(axis=(1, 2))
     shift = (((mean - problem.prior_mean) / scale) ** 2).sum(axis=1)
@@ -50,7 +50,7 @@ def compute_bound(problem: Problem, mean: np.ndarray, factor: np.ndarray) -> np.
     return np.asarray(likely - 0.5 * (spread + shift - mean.shape[1]) - log_ratio)
 
 
-def _average_likelihood(problem: Problem, logits: Logits) -> np.ndarray:
+def _average_log_likelihood(problem: Problem, logits: Logits) -> np.ndarray:
     """Return E log p(t | θ) of each output, summed over rows."""
     t = problem.targets.astype(np.float64)
     if problem.likelihood is Likelihood.SOFTMAX:

@@ -81,10 +81,11 @@ def sample_posterior(
         How often each row was seen, or each target: whole or fractional; one by default. A target
         with count 0 is missing, and may be NaN.
     prior_mean : number, (D,) or (K, D), optional
-        Mean of the prior N(prior_mean, diag(prior_variance)); `trained` by default, or zero.
+        Mean of the prior N(prior_mean, diag(prior_variance)). By default `trained`, or zero where
+        there is none or "auto" chooses.
     prior_variance : "auto", number, (D,), (K, 1) or (K, D)
-        Its variances, for all outputs or a row for each. "auto" chooses one number, and a wide
-        variance for intercepts (constant columns); see `equivocal.sampling.prior_choice`.
+        Its variances, for all outputs or a row for each. "auto" chooses one number about zero, with
+        a wide variance for intercepts (constant columns); see `equivocal.sampling.prior_choice`.
     prior_choice : "held-out" or "evidence"
         By what "auto" chooses: rows that were held out of the fit or, without any, the evidence
         bound. The evidence is misled by rows that the features were trained on.

@@ -7,10 +7,10 @@ The network up to its last layer is a fixed feature map ψ. `sample_posterior` g
 `LastLayer.from_torch` reads ψ, weights and bias from a PyTorch module (`torch_features`), and is
 `from_torch` below. `LastLayer` is short for `LastLayerPosterior`, what both return.
 
-By default the prior is chosen by held-out rows, about zero or about the trained weights, so that
-the posterior is not worse than the network (`prior_choice`). With a prior variance of the caller's
-own, trained weights are the mean of the prior, as in "Ensemble Kalman filter for uncertainty in
-human language comprehension".
+By default the prior is chosen by held-out rows, about zero, and the posterior is mixed with the
+network or held to it where that is better, so that it is not worse (`prior_choice`). With a prior
+variance of the caller's own, trained weights are the mean of the prior, as in "Ensemble Kalman
+filter for uncertainty in human language comprehension".
 """
 
 from collections.abc import Callable

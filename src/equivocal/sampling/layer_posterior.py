@@ -199,6 +199,13 @@ class LastLayerPosterior:
         feature_map = network
         if "layer" in about:
             feature_map = TorchFeatures.of_layer(network, str(about["layer"]))
+            layer, (K, D) = feature_map.layer, posterior.mean.shape
+            if (layer.out_features, layer.in_features + bool(about["intercept"])) != (K, D):
+                fail(
+                    f"{path} is of a last layer with {D - bool(about['intercept'])} inputs and {K} "
+                    f"outputs, this network's has {layer.in_features} and {layer.out_features}; "
+                    "pass the network that it was saved for."
+                )
             if feature_map.compute_fingerprint() != about["network"]:
                 warnings.warn(
                     "the network has other weights than when this posterior was saved, and the "

@@ -1,9 +1,9 @@
 """Choose the prior's variance by rows held out of the fit, or by the evidence.
 
 Held-out rows are those given as `validation`, or parts of the rows themselves, left out in turn;
-`prior_search` says how priors are compared on them, and how the fit is mixed with the network it
-comes from. `evidence_bound` is the other way. `prior_sharing` gives each output a variance of its
-own.
+`prior_search` says how priors are compared on them, `prior_contest` how a fit is mixed with the
+network it comes from. `evidence_bound` is the other way. `prior_sharing` gives each output a
+variance of its own.
 
 Rows that a network was trained on cannot choose: on them it answers better than its own
 probabilities allow (`Surprise`). Where no other rows are given, the posterior is held to the
@@ -38,8 +38,7 @@ from equivocal.sampling.prior_search import (
 HELD = 1e-5  # variance of a typical logit where a posterior is held to the network
 FEWEST_ROWS = 10
 TOLERANCE = 0.02  # posterior standard deviations
-# a prior of the caller's that is worse than the network by so much of its loss is warned of, if
-# that is so many standard errors away from doubt
+# warn if a given prior loses over 1 % more than the network, by at least three standard errors
 WORSE, CERTAIN = 0.01, 3.0
 
 
@@ -49,7 +48,9 @@ def choose_prior(problem: Problem, settings: RunSettings, asked: Question) -> Ch
         return _choose_nothing(problem, asked)
     warning = _recognise(problem, asked)
     if asked.variance is not None:
-        choice = _judge(_set_up(problem, settings, asked), _keep(problem, asked))
+        choice = _judge(
+            _set_up(problem, settings, asked), _keep(problem, asked), "prior_variance='auto'"
+        )
     elif asked.by_evidence:
         choice = _choose_by_evidence(problem, settings, asked)
     elif warning and asked.mean is None:
@@ -116,17 +117,17 @@ def _choose_by_rows(contest: Contest, asked: Question) -> Choice:
     if guarded and W is not None and measure_limit(contest, found) >= 0:
         best = search_about_network(contest, W)
     if best is None:
-        assert contest.network is not None, "only a network can be held to"
-        loss = float(contest.network.sum()) / contest.answers
+        assert contest.network_losses is not None, "only a network can be held to"
+        loss = float(contest.network_losses.sum()) / contest.answers
         note = (
             f"held to the network: no prior does better on {contest.rows}; {contest.measure} "
             f"{loss:.3g}, as the network's own"
         )
         return _hold(contest.problem, asked, note, loss=loss, network_loss=loss)
-    note = _describe(best.prior, W is not None)
+    note = _describe(best.prior, asked.mean is None)
     note += f", mixed with {best.share:.0%} of the network" if best.share else ""
     choice = _conclude(contest, best, f"{note}, by {contest.rows}; ")
-    return replace(choice, network=W)
+    return replace(choice, network_weights=W)
 
 
 def _choose_by_evidence(problem: Problem, settings: RunSettings, asked: Question) -> Choice:
@@ -136,9 +137,11 @@ def _choose_by_evidence(problem: Problem, settings: RunSettings, asked: Question
     prior, bound = search_evidence(contest, mean, asked.per_output)
     choice, note = Choice(prior=prior), f"{_describe(prior, False)}, by the evidence bound"
     if asked.trained is not None or asked.validation is not None:
-        choice = _judge(_set_up(problem, settings, replace(asked, by_evidence=False)), prior)
+        held_out = _set_up(problem, settings, replace(asked, by_evidence=False))
+        choice = _judge(held_out, prior, "prior_choice='held-out'")
         note = f"{note}; {choice.note}"
-    whole = len(contest.outputs) == problem.num_outputs
+    fitted = contest.folds[0].fitted
+    whole = (fitted.num_outputs, fitted.num_rows) == (problem.num_outputs, problem.num_rows)
     return replace(choice, note=note, bound=bound if whole else float("nan"))
 
 
@@ -149,18 +152,18 @@ def _hold(problem: Problem, asked: Question, note: str, **about: Any) -> Choice:
     return Choice(prior=Prior(asked.trained, narrow, narrow[:, 0]), note=note, **about)
 
 
-def _judge(contest: Contest, prior: Prior) -> Choice:
-    """Compare a prior with the network, and warn if it is worse."""
+def _judge(contest: Contest, prior: Prior, advice: str) -> Choice:
+    """Compare a prior with the network, and warn with an advice if it is worse."""
     found = next(contest.follow([prior]))
     choice = _conclude(contest, found, "")
-    if contest.network is None:
+    if contest.network_losses is None:
         return choice
     difference, error = contest.compare(found)
     if not difference - CERTAIN * error > WORSE:
         return choice
     warning = (
         f"the posterior is worse than the network on {contest.rows} (NLL {choice.loss:.3g}, the "
-        f"network's {choice.network_loss:.3g}): use prior_variance='auto'."
+        f"network's {choice.network_loss:.3g}): use {advice}."
     )
     return replace(choice, warning=warning)
 
@@ -169,8 +172,8 @@ def _conclude(contest: Contest, found: Candidate, note: str) -> Choice:
     """Put a result into words, after a note that says what was chosen."""
     loss, network = found.loss / contest.answers, float("nan")
     note += f"{contest.measure} {loss:.3g}"
-    if contest.network is not None:
-        network = float(contest.network.sum()) / contest.answers
+    if contest.network_losses is not None:
+        network = float(contest.network_losses.sum()) / contest.answers
         note += f", the network's own {network:.3g}"
     whole = len(contest.outputs) == contest.problem.num_outputs
     return Choice(

@@ -25,9 +25,9 @@ from equivocal.sampling.held_out import (
     compute_logits,
     count_answers,
     measure_noise,
-    predict_logs,
+    predict_log_probabilities,
     predict_network,
-    score_logs,
+    score_log_probabilities,
 )
 from equivocal.sampling.samplers.mean_field import choose_rule, run_gaussian
 
@@ -96,7 +96,8 @@ class Contest:
     @property
     def answers(self) -> float:
         """How many answers the losses are sums of."""
-        return sum(count_answers(fold.held_out) for fold in self.folds)
+        answers = sum(count_answers(fold.held_out) for fold in self.folds)
+        return max(answers, float(np.finfo(float).tiny))
 
     @property
     def rows(self) -> str:
@@ -117,12 +118,14 @@ class Contest:
         return [predict_network(fold.held_out, self.weights) for fold in self.folds]
 
     @cached_property
-    def network(self) -> np.ndarray | None:
+    def network_losses(self) -> np.ndarray | None:
         """The network's loss of each held-out row, (N,)."""
         if self.weights is None:
             return None
         pairs = zip(self.folds, self.network_logs, strict=True)
-        return np.concatenate([score_logs(f.held_out, own).sum(axis=1) for f, own in pairs])
+        return np.concatenate(
+            [score_log_probabilities(f.held_out, own).sum(axis=1) for f, own in pairs]
+        )
 
     def make_prior(self, mean: np.ndarray, size: np.ndarray | float) -> Prior:
         """Return N(mean, size I), about zero with a wide variance for intercepts."""
@@ -162,8 +165,10 @@ class Contest:
     ) -> Candidate:
         losses, noise = [], 0.0
         for i, fold in enumerate(self.folds):
-            logs = predict_logs(fold.held_out, self._mix(fold.held_out, logits[i], share))
-            losses.append(score_logs(fold.held_out, logs))
+            logs = predict_log_probabilities(
+                fold.held_out, self._mix(fold.held_out, logits[i], share)
+            )
+            losses.append(score_log_probabilities(fold.held_out, logs))
             if self.weights is not None:
                 noise += measure_noise(fold.held_out, logs, self.network_logs[i])
         loss = np.nan_to_num(np.concatenate(losses), nan=np.inf)
@@ -182,11 +187,11 @@ class Contest:
         answers drawn from the network or the candidate: where both are sure, rows without a
         surprise would seem to agree better than they can.
         """
-        assert self.network is not None, "there is a network to compare with"
-        difference = candidate.losses - self.network
+        assert self.network_losses is not None, "there is a network to compare with"
+        difference = candidate.losses - self.network_losses
         if not np.isfinite(difference).all():
             return np.inf, np.inf
-        total = max(float(self.network.sum()), np.finfo(float).tiny)
+        total = max(float(self.network_losses.sum()), np.finfo(float).tiny)
         error = np.sqrt(max(len(difference) * difference.var(), candidate.noise))
         return float(difference.sum()) / total, float(error) / total
 

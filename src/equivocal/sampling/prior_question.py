@@ -27,7 +27,7 @@ class Choice:
 
     prior: Prior
     share: float = 0.0  # of the network, in `prior_contest` (1)
-    network: np.ndarray | None = None  # its weights, (K, D)
+    network_weights: np.ndarray | None = None  # its weights, (K, D)
     note: str = ""  # for the verdict
     warning: str = ""
     loss: float = float("nan")  # NLL of held-out rows
@@ -40,10 +40,10 @@ class Choice:
 
         With θ = m₀ + √v w, (1 − s) θ + s W has the mean (1 − s) m₀ + s W and the scale (1 − s) √v.
         """
-        if not self.share or self.network is None:
+        if not self.share or self.network_weights is None:
             return problem
         s = problem.dtype.type(self.share)
-        mean = (1 - s) * problem.prior_mean + s * self.network[outputs]
+        mean = (1 - s) * problem.prior_mean + s * self.network_weights[outputs]
         return replace(problem, prior_mean=mean, prior_scale=(1 - s) * problem.prior_scale)
 
     def record(self) -> dict[str, Any]:

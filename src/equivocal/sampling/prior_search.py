@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from equivocal.sampling.prior_contest import Candidate, Contest, Fit, Prior
+from equivocal.sampling.prior_contest import Candidate, Contest, Prior
 from equivocal.sampling.prior_sharing import choose_values
 
 DECADES = [10.0**e for e in range(-3, 5)]  # of q
@@ -25,7 +25,7 @@ SHARES = (0.0, 0.25, 0.5, 0.75)  # of the network; refined by half of their dist
 ERRORS, MORE_ERRORS = 2.0, 3.0  # standard errors; more where rows are left out in turn
 RISEN, PATIENCE = 1.02, 2  # a path ends after so many losses that far above its best
 TIE = 0.001  # of a loss
-COST = 0.002  # of the network's loss, which doubt about it may cost
+COST = 0.002  # largest relative loss accepted for a wider prior about the network
 
 
 def search(contest: Contest, mean: np.ndarray) -> Candidate:
@@ -42,26 +42,15 @@ def search(contest: Contest, mean: np.ndarray) -> Candidate:
 def search_each(contest: Contest, mean: np.ndarray) -> Candidate:
     """Return the best prior about a mean, with a variance for each output."""
     sizes = list_sizes(contest)
-    tried = list(contest.follow(contest.make_prior(mean, v) for v in sizes))
+    tried = contest.follow(contest.make_prior(mean, v) for v in sizes)
     which = choose_values(np.stack([-found.by_output for found in tried]), sizes)
-    fits = [
-        pick_fits([found.fits[fold] for found in tried], which)
-        for fold in range(len(contest.folds))
-    ]
-    found = contest.score(contest.make_prior(mean, sizes[which]), fits)[0]
+    found = next(contest.follow([contest.make_prior(mean, sizes[which])]))
     return _refine(contest, _find_best(contest, _mix(contest, found)))
 
 
 def list_sizes(contest: Contest) -> np.ndarray:
     """Return the grid of variances by half decades."""
     return np.array([q * step / contest.unit for q in DECADES for step in (1, HALF)])
-
-
-def pick_fits(fits: list[Fit], which: np.ndarray) -> Fit:
-    """Return a fit that takes each output from one of several."""
-    own = np.arange(len(which))
-    mean, factor = (np.stack(parts)[which, own] for parts in zip(*fits, strict=True))
-    return mean, factor
 
 
 def search_about_network(contest: Contest, weights: np.ndarray) -> Candidate | None:
@@ -93,14 +82,15 @@ def _climb(contest: Contest, priors: Iterable[Prior]) -> Iterator[Candidate]:
 
 def _mix(contest: Contest, found: Candidate, shares: tuple[float, ...] = SHARES) -> list[Candidate]:
     """Return a candidate with several shares of the network, if there is one."""
-    if contest.network is None:
+    if contest.network_losses is None:
         return [found]
-    return contest.score(found.prior, found.fits, shares)
+    rest = [s for s in shares if s > 0]
+    return [found] * (0 in shares) + contest.score(found.prior, found.fits, rest)
 
 
 def _refine(contest: Contest, best: Candidate) -> Candidate:
     """Try shares of the network between those of the grid."""
-    if contest.network is None:
+    if contest.network_losses is None:
         return best
     half = (SHARES[1] - SHARES[0]) / 2
     near = tuple(s for s in (best.share - half, best.share + half) if s > 0)
@@ -108,11 +98,11 @@ def _refine(contest: Contest, best: Candidate) -> Candidate:
 
 
 def _find_best(contest: Contest, tried: list[Candidate]) -> Candidate:
-    """Return the best candidate; without a network a narrower one that is as good, as simpler.
+    """Return the best candidate, or the nearest to the network where none is better than that.
 
-    If none is better than the network, that which comes nearest.
+    Without a network it is the narrowest of those within `TIE` of the best.
     """
-    if contest.network is not None:
+    if contest.network_losses is not None:
         limits = [measure_limit(contest, found) for found in tried]
         if min(limits) >= 0:
             return tried[int(np.argmin(limits))]

@@ -19,18 +19,17 @@ def choose_values(scores: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Return for each output which value it gets, (K,), from scores (G, K) and values (G,)."""
     x = np.log(values)
     least = (NARROWEST * np.diff(x).min()) ** 2 if len(x) > 1 else 1.0
-    likely = np.exp(scores - scores.max(axis=0))
     mu, variance = x[scores.sum(axis=1).argmax()], max(least, float(np.var(x)))
     for _ in range(STEPS):
-        belief = _weigh(likely, x, mu, variance)
+        belief = _weigh(scores, x, mu, variance)
         mu = float((belief.T @ x).mean())
         variance = max(least, float((belief * (x[:, None] - mu) ** 2).sum(axis=0).mean()))
-    mean = _weigh(likely, x, mu, variance).T @ x
+    mean = _weigh(scores, x, mu, variance).T @ x
     return np.asarray(np.abs(x[:, None] - mean).argmin(axis=0))
 
 
-def _weigh(likely: np.ndarray, x: np.ndarray, mu: float, variance: float) -> np.ndarray:
+def _weigh(scores: np.ndarray, x: np.ndarray, mu: float, variance: float) -> np.ndarray:
     """Return P(g | data of k), (G, K), as in (1)."""
-    log_prior = -0.5 * (x - mu) ** 2 / variance
-    belief = likely * np.exp(log_prior - log_prior.max())[:, None]
-    return np.asarray(belief / np.maximum(belief.sum(axis=0), np.finfo(float).tiny))
+    log = scores - 0.5 * ((x - mu) ** 2 / variance)[:, None]
+    belief = np.exp(log - log.max(axis=0))
+    return np.asarray(belief / belief.sum(axis=0))

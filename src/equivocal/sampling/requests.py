@@ -197,4 +197,6 @@ def _check_validation(validation: Any, problem: Problem) -> Problem | None:
             f"validation must have {D} features and {K} outputs, as the rows have, got "
             f"{beside.num_features} and {beside.num_outputs}."
         )
+    if not beside.counts.any():
+        fail("validation has no rows that count; give rows with counts above 0.")
     return beside

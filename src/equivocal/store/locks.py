@@ -65,7 +65,7 @@ def hold_folder(folder: Path, *, wait: bool = False) -> Iterator[None]:
 
 
 def _release(lock: FileLock, folder: Path) -> None:
-    """Remove the two files and give the folder free, unless another run holds it.
+    """Remove the two files and release the folder, unless another run holds it.
 
     The files go while the lock is held: whoever has opened one but not locked it yet finds it
     unlinked, and starts over with a new one. Windows refuses, and the lock removes it there.

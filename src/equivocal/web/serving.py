@@ -11,6 +11,7 @@ import os
 import signal
 import socket
 import sys
+import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -80,7 +81,7 @@ def choose_workers(wanted: int | None = None) -> int:
     Parameters
     ----------
     wanted : int, optional
-        As many as there are cores unless given, and no more than two.
+        How many are asked for; by default two, or one on a single core.
 
     Returns
     -------
@@ -107,9 +108,9 @@ def serve(
         _Server(config).run(sockets=[bound])
     finally:  # not reached after SIGTERM: see `_Helper`
         for process in helpers:
-            with suppress(ProcessLookupError):
+            with suppress(ProcessLookupError, ChildProcessError):
                 os.kill(process, signal.SIGTERM)
-            os.waitpid(process, 0)
+                os.waitpid(process, 0)
 
 
 def _start_helper(config: uvicorn.Config, bound: socket.socket) -> int:
@@ -120,8 +121,12 @@ def _start_helper(config: uvicorn.Config, bound: socket.socket) -> int:
         return process
     try:
         _Helper(config, parent).run(sockets=[bound])
-    finally:
-        os._exit(0)  # nothing of what the original has begun is to be ended here
+    except KeyboardInterrupt:
+        pass
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    os._exit(0)  # nothing of what the original has begun is to be ended here
 
 
 class _Server(uvicorn.Server):

@@ -198,10 +198,14 @@ def check_prior_variance(
     least, most = np.finfo(dtype).tiny, np.finfo(dtype).max / 1e6  # sums of them are taken
     if v.size and not (least <= v.min() and v.max() <= most):
         wrong = v.min() if v.min() < least else v.max()
+        if wrong <= 0:
+            fail(
+                f"prior_variance must be positive, got {wrong:g}; to hold a weight fixed, use a "
+                "small one such as 1e-8 and the value as its prior_mean."
+            )
         fail(
             f"prior_variance must lie between {least:.0e} and {most:.0e} in {dtype}, got "
-            f"{wrong:g}; rescale the features so that it is near 1, or to hold a weight fixed, use "
-            "a small one such as 1e-8 and the value as its prior_mean."
+            f"{wrong:g}; rescale the features so that it is near 1."
         )
     if v.ndim < 2 or (v == v[0]).all():
         return np.broadcast_to(v if v.ndim < 2 else v[0], (num_features,))

@@ -6,7 +6,7 @@ Barber 2013, JMLR 14:2239). Each step is (15) with s near 1, then corrections of
 `flow.correct_mean`, neither with a look at the bound. That is enough for most problems; an output
 that does not converge is left to `flow`.
 
-Up to which size a problem is small may be changed here.
+`MOST_WORK` sets the largest problem that is solved here, and may be changed.
 """
 
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from equivocal.sampling.engine.placement import count_shards
 from equivocal.sampling.engine.problem import Problem
 from equivocal.sampling.engine.products import Precision
 from equivocal.sampling.engine.settings import Outcome, RunSettings
-from equivocal.sampling.engine.small_rows import SmallRows, is_averaged
+from equivocal.sampling.engine.small_rows import SmallRows, has_averages
 from equivocal.sampling.engine.starts import Start
 
 __all__ = ["flow_small", "is_small"]
@@ -47,7 +47,7 @@ class State(NamedTuple):
 def is_small(problem: Problem, rule: FlowRule, settings: RunSettings) -> bool:
     """Return whether `flow_small` serves the problem, so that no program need be compiled."""
     plain = settings.num_steps is None and settings.precision is Precision.FULL
-    if not (plain and is_averaged(rule) and problem.in_memory and count_shards() == 1):
+    if not (plain and has_averages(rule) and problem.in_memory and count_shards() == 1):
         return False
     K, N, D = problem.num_outputs, problem.num_rows, problem.num_features
     numbers = K * N * (D + 8) + 2 * N * D + 8 * K * D * D
@@ -75,6 +75,8 @@ def flow_small(problem: Problem, rule: FlowRule, tolerance: float, start_of: Sta
         going = ~(residual <= tolerance)  # NaN is going, too
         if rule.joint:
             going |= going.any()
+        if number:
+            outcome.time[left] -= np.log1p(-np.minimum(state.damping, LONGEST))
         for name in ("mean", "factor", "mean_residual", "covariance_residual"):
             getattr(outcome, name)[left] = getattr(state, name)
         outcome.converged[left], outcome.steps[left] = ~going, number
@@ -82,7 +84,6 @@ def flow_small(problem: Problem, rule: FlowRule, tolerance: float, start_of: Sta
             break
         left, rows = left[going], rows.select(going)
         state = State(*(part[going] for part in state))
-    outcome.time = -np.log1p(-LONGEST) * outcome.steps
     return outcome
 
 
@@ -141,7 +142,7 @@ def _correct_mean(rows: SmallRows, m: np.ndarray, G: np.ndarray, v: np.ndarray) 
         found = rows.average(m, v)
         along = np.matmul(found.gradient[:, None], G)
         direction = np.matmul(along, G.swapaxes(1, 2))[:, 0]
-        slope, curvature = (along[:, 0] ** 2).sum(axis=1), rows.curve(found, direction)
+        slope, curvature = (along[:, 0] ** 2).sum(axis=1), rows.compute_curvature(found, direction)
         if rows.points is not None:
             slope, curvature = (np.full_like(x, x.sum()) for x in (slope, curvature))
         length = slope / np.maximum(curvature, np.finfo(m.dtype).tiny)

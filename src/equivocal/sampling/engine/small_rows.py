@@ -16,7 +16,7 @@ from equivocal.sampling.engine.expectations import Moments, make_kolmogorov_node
 from equivocal.sampling.engine.likelihoods import FlowRule, average_by_quadrature
 from equivocal.sampling.engine.problem import Problem
 
-__all__ = ["SmallRows", "compute_small_moments", "is_averaged"]
+__all__ = ["SmallRows", "compute_small_moments", "has_averages"]
 
 BEND = 0.25
 TOGETHER = 2048  # numbers at a time, so that a CPU's cache holds them at all nodes
@@ -27,7 +27,7 @@ class Averages(NamedTuple):
 
     gradient: np.ndarray  # (K, D), g̃
     weights: np.ndarray  # (K, N), c E[y(1 − y)]
-    likely: np.ndarray  # (K, N), c E[y]; of classes alone
+    likely: np.ndarray | None  # (K, N), c E[y]; of classes alone
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -46,7 +46,7 @@ class SmallRows:
         counted = problem.row_counts > 0
         psi, offsets = problem.features[counted], problem.compute_offsets()[counted]
         columns = problem.counts[counted], problem.targets[counted], offsets
-        c, t, m0 = (np.ascontiguousarray(x.reshape(len(psi), -1).T, kind) for x in columns)
+        c, t, m0 = (np.ascontiguousarray(np.atleast_2d(x.T), kind) for x in columns)
         scaled = (psi * problem.prior_scale).astype(kind)
         return cls(features=scaled, counts=c, targets=t, offsets=m0, points=find_points(rule))
 
@@ -65,12 +65,12 @@ class SmallRows:
             return Averages((c * y - t) @ self.features + mean, c * slope, c * y)
         tail, slopes, _ = map(np.asarray, compute_small_moments(mu, variance))
         error = np.where(mu > 0, (c - t) - c * tail, c * tail - t)  # c E[y] − t
-        return Averages(error @ self.features + mean, c * slopes, error)
+        return Averages(error @ self.features + mean, c * slopes, None)
 
-    def curve(self, found: Averages, direction: np.ndarray) -> np.ndarray:
+    def compute_curvature(self, found: Averages, direction: np.ndarray) -> np.ndarray:
         """Return the curvature of the loss along a direction, (K,)."""
         logits, weights = direction @ self.features.T, found.weights
-        if self.points is not None:  # E[y] weighs the classes, about the row's mean logit
+        if found.likely is not None:  # E[y] weighs the classes, about the row's mean logit
             weights = found.likely
             logits = logits - (weights * logits).sum(axis=0) / np.maximum(self.counts, 1e-30)
         return (weights * logits**2).sum(axis=1) + (direction**2).sum(axis=1)
@@ -82,7 +82,7 @@ def find_points(rule: FlowRule) -> np.ndarray | None:
     return keywords.get("points")
 
 
-def is_averaged(rule: FlowRule) -> bool:
+def has_averages(rule: FlowRule) -> bool:
     """Return whether `SmallRows` has the averages of a rule."""
     return rule.expectation is average_by_quadrature or find_points(rule) is not None
 
