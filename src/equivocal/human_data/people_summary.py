@@ -91,7 +91,7 @@ def _describe_readings(people: pd.DataFrame, scores: pd.DataFrame, world: World)
     texts = [f"{row['comprehender']} {_percent(row['found'])}" for row in own.to_dict("records")]
     best = scores.sort_values("deviance").iloc[0]
     near = scores[scores["p"] > 0.05]["comprehender"]
-    left = f"do not exclude {join_names(near)}" if len(near) else "exclude every one of them"
+    left = join_names(near) if len(near) else "none of them"
     line = (
         f"Of unlikely passives people read about {_percent(own['value'].iloc[0], 0)} the other way "
         f"round, and comprehenders of {world.name} read: {', '.join(texts)}."
@@ -100,7 +100,7 @@ def _describe_readings(people: pd.DataFrame, scores: pd.DataFrame, world: World)
         line += (
             f" Nearest to people in all {best['shares']} shares: {best['comprehender']}, deviance "
             f"{best['deviance']:.1f}, where the true shares would have {best['floor']:.0f} on "
-            f"average; the shares {left}."
+            f"average. Their shares agree with {left} (5 % level)."
         )
     yield line
 
