@@ -24,7 +24,7 @@ Floats = NDArray[np.float32]
 LEVEL = 0.9  # of the credible intervals
 QUANTILE = 1.6448536269514722  # Φ(1.64…) = (1 + LEVEL) / 2
 MOST_STEPS = 40  # towards a quantile; five or six are usual
-NEAR = 1e-4  # a step of Newton's method after which the next would be far below what is shown
+NEAR = 1e-5  # a step of a quantile, in logits, after which the next would not be seen
 LEAST_SD = np.float32(1e-6)  # of a logit whose quantile is sought
 # `make_kolmogorov_nodes(np.float32)` of `equivocal.sampling`, which cannot be imported without JAX
 NODES = np.array(
@@ -80,17 +80,18 @@ def join_beliefs(each: Beliefs, mean: Floats, sd: Floats) -> Beliefs:
 
 def _average(mean: Floats, sd: Floats) -> tuple[Floats, Floats]:
     """Return E[y] and E[H(y)]."""
-    scale, weight = NODES.T.astype(mean.dtype)
-    squares = (scale * scale).reshape(-1, *[1] * mean.ndim)
+    scale, weight = (each.reshape(-1, *[1] * mean.ndim) for each in NODES.T.astype(mean.dtype))
+    squares = scale * scale
     kappa = np.sqrt(sd * sd + squares)
     z = mean / kappa
-    bayes = np.tensordot(weight, ndtr(z), 1)
+    # added up node by node: a matrix product would round by how many logits there are
+    bayes = (weight * ndtr(z)).sum(axis=0)
     z *= z
     z /= -2
     density = np.exp(z, out=z)
     density /= kappa
-    constants = weight * scale * scale * mean.dtype.type(DENSITY)
-    return bayes, np.tensordot(constants, density, 1)
+    density *= weight * squares * mean.dtype.type(DENSITY)
+    return bayes, density.sum(axis=0)
 
 
 def _split_entropy(bayes: Floats, expected: Floats) -> tuple[Floats, Floats]:
@@ -108,14 +109,15 @@ def _find_quantiles(mean: Floats, sd: Floats) -> Floats:
 
     Each lies between the quantiles of the networks. Newton's method on the logarithm of the
     distribution function starts at the outer end, from where it rarely oversteps; a step out of the
-    interval in which the quantile is known to lie halves that interval instead.
+    interval in which the quantile is known to lie halves that interval instead. One that is found
+    stays, so that it does not depend on the others.
     """
     mean = np.stack([mean, -mean])  # the upper quantile is the lower one of what is mirrored
     inverse = 1 / np.maximum(sd, LEAST_SD)
     share = mean.dtype.type((1 - LEVEL) / 2)
     ends = _reach_out(mean, sd, -1)
     low, high = ends.min(axis=1), ends.max(axis=1)
-    found = low
+    found, moving = low, np.full(low.shape, True)
     for _ in range(MOST_STEPS):
         z = (found[:, None] - mean) * inverse
         below = ndtr(z).mean(axis=1)
@@ -126,7 +128,8 @@ def _find_quantiles(mean: Floats, sd: Floats) -> Floats:
         with np.errstate(divide="ignore", invalid="ignore"):  # far from every network
             tried = found + np.log(share / below) * (below / density)
         inside = (tried >= low) & (tried <= high)
-        before, found = found, np.where(inside, tried, (low + high) / 2)
-        if np.abs(found - before).max(initial=0) < NEAR:
+        before, found = found, np.where(moving, np.where(inside, tried, (low + high) / 2), found)
+        moving &= np.abs(found - before) >= NEAR
+        if not moving.any():
             break
     return np.stack([found[0], -found[1]])

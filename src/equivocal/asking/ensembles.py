@@ -120,7 +120,7 @@ class Ensembles:
             for roles in sharing.values()
         ]
 
-    def compute_logits(self, psi: Floats) -> Logits:
+    def compute_logits(self, psi: Doubles) -> Logits:
         """Return the logits of features (networks, words, roles, D)."""
         networks, words, _, size = psi.shape
         pairs = sum(len(group.pairs) for group in self._groups)
@@ -128,9 +128,8 @@ class Ensembles:
         for roles, places, weights, removed in self._groups:
             rows = psi[:, :, roles].reshape(networks, -1, size)
             both = (rows @ weights).reshape(networks, words, len(roles), 2, -1)
-            precise = rows.astype(np.float64)
-            left = np.einsum("nrd,nrd->nr", precise, precise)[..., None]
-            left = left - np.stack([r.add_up(p) for r, p in zip(removed, precise, strict=True)])
+            left = np.einsum("nrd,nrd->nr", rows, rows)[..., None]
+            left = left - np.stack([r.add_up(p) for r, p in zip(removed, rows, strict=True)])
             sd = np.sqrt(self._variance * np.maximum(left, 0))
             found[0][..., places] = both[..., 0, :].reshape(networks, words, -1)
             found[1][..., places] = both[..., 1, :].reshape(networks, words, -1)

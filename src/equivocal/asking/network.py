@@ -95,10 +95,12 @@ class NumpyNetwork:
             after.append(gestalt)
         return np.stack(after, axis=-2)
 
-    def compute_features(self, gestalts: Floats) -> Floats:
+    def compute_features(self, gestalts: Floats) -> NDArray[np.float64]:
         """Return (ψ, 1), the input of the last layer, as (…, words, roles, D)."""
         w = self.weights
-        from_gestalt = gestalts @ w["query.gestalt_weight"]
+        # in double precision, as the logits are: how single precision rounds depends on the number
+        # of words, and an answer must not depend on what was recalled
+        from_gestalt = gestalts.astype(np.float64) @ w["query.gestalt_weight"]
         from_probe = w["query.probe_weight"] + w["query.hidden_bias"][..., None, :]
         psi = expit(from_gestalt[..., None, :] + from_probe[..., None, :, :])
         return np.concatenate([psi, np.ones_like(psi[..., :1])], axis=-1)
