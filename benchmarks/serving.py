@@ -5,11 +5,12 @@
     python -m benchmarks.serving --minutes 10    instead: does it hold? (`benchmarks.serving_load`)
 
 Starts `equivocal serve` as a user does and asks it with `wrk` (Debian's package of that name), a
-load tool in C that leaves the cores to the server. Every request is a sentence that was not asked
-before, and beside the rate stands the processor time that it took the server. `equivocal ask` is
-timed as a process of its own, start-up included. Goals: median below 30 ms after warm-up, 300
-requests a second from 8 clients on two cores; 10,000 malformed requests: no 5xx, memory growth of
-at most 10 %; `ask` in 3 s. Run it on a machine that does nothing else. Writes
+load tool in C that leaves the cores to the server: sentences that were not asked before, then
+twenty that were. Beside the rate stands the processor time that an answer took the server.
+`equivocal ask` is timed as a process of its own, start-up included, and so is the first answer of
+`equivocal serve`. Goals: `ask` and the first answer in 3 s; median below 30 ms after warm-up; from
+8 clients on two cores 300 new sentences a second and 1,000 known ones; 100,000 malformed requests:
+no 5xx, memory growth of at most 10 %. Run it on a machine that does nothing else. Writes
 `benchmarks/results/serving.json` (`--quick`: `quick/serving.json`), with `--minutes` the file
 `serving_load.json` beside it.
 """
@@ -25,6 +26,7 @@ import sys
 import tempfile
 import time
 import urllib.parse
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,6 +42,8 @@ from equivocal.world import World
 
 MOST_ASK_SECONDS = 3.0
 MOST_MILLISECONDS, FEWEST_PER_SECOND, MOST_GROWTH = 30.0, 300.0, 0.10
+FEWEST_KNOWN_PER_SECOND = 1000.0
+KNOWN_SENTENCES = 20
 
 
 def main(
@@ -55,27 +59,34 @@ def main(
         with _run_server() as (port, process):
             load_server(port, process.pid, minutes)
         return
-    seconds, malformed = (2, 500) if quick else (20, 10_000)
+    seconds, malformed = (2, 500) if quick else (20, 100_000)
     terminal = _time_ask(repeats=1 if quick else 7)
+    began = time.perf_counter()
     with _run_server() as (port, process), tempfile.TemporaryDirectory() as name:
+        _ask_once(port)
+        first = time.perf_counter() - began
         script = Path(name) / "ask.lua"
         parts = [_make_sentences(60_000)[start::3] for start in range(3)]  # no sentence in two
-        warm, one, eight = (
+        parts.append(parts[-1][:KNOWN_SENTENCES])
+        durations = (2, seconds, seconds, seconds)
+        _, one, eight, known = (  # the first warms the server up
             _run_wrk(port, process.pid, script, part, clients=clients, seconds=duration)
-            for part, clients, duration in zip(parts, (1, 1, 8), (2, seconds, seconds), strict=True)
+            for part, clients, duration in zip(parts, (1, 1, 8, 8), durations, strict=True)
         )
-        del warm
         before = measure_memory(process.pid)
         statuses = send_malformed(port, malformed)
         after = measure_memory(process.pid)
     result: dict[str, Any] = {
         "quick": quick,
         "ask_seconds": terminal,
+        "serve_seconds": first,
         "goal_ask_seconds": MOST_ASK_SECONDS,
         "one_client": one,
         "eight_clients": eight,
+        "eight_clients_known": known,
         "goal_median_ms": MOST_MILLISECONDS,
         "goal_per_second": FEWEST_PER_SECOND,
+        "goal_known_per_second": FEWEST_KNOWN_PER_SECOND,
         "malformed": malformed,
         "statuses": dict(sorted(statuses.items())),
         "memory_before": before,
@@ -83,8 +94,11 @@ def main(
         "goal_growth": MOST_GROWTH,
         "met": {
             "ask": terminal <= MOST_ASK_SECONDS,
+            "serve": first <= MOST_ASK_SECONDS,
             "median": one["median_ms"] <= MOST_MILLISECONDS,
             "per_second": eight["per_second"] >= FEWEST_PER_SECOND and eight["errors"] == 0,
+            "known_per_second": known["per_second"] >= FEWEST_KNOWN_PER_SECOND
+            and known["errors"] == 0,
             "no_5xx": not any(status.startswith("5") for status in statuses),
             "memory": after <= (1 + MOST_GROWTH) * before,
         },
@@ -92,12 +106,13 @@ def main(
     }
     path = RESULTS / ("quick/serving.json" if quick else "serving.json")
     write_text_atomically(path, json.dumps(result, indent=1) + "\n")
-    print(f"equivocal ask: {terminal:.2f} s")
+    print(f"equivocal ask: {terminal:.2f} s; first answer of equivocal serve: {first:.2f} s")
     print(f"one client: median {one['median_ms']:.1f} ms, {one['per_second']:.0f} a second")
-    print(
-        f"8 clients: median {eight['median_ms']:.1f} ms, {eight['per_second']:.0f} a second, "
-        f"{eight['server_ms']:.1f} ms of processor time each"
-    )
+    for what, found in {"new sentences": eight, "known sentences": known}.items():
+        print(
+            f"8 clients, {what}: median {found['median_ms']:.1f} ms, {found['per_second']:.0f} a "
+            f"second, {found['server_ms']:.1f} ms of processor time each"
+        )
     print(f"{malformed:,} malformed: {dict(statuses)}, memory {after / before - 1:+.1%}")
     if not (quick or all(result["met"].values())):
         raise SystemExit(f"missed: {[name for name, met in result['met'].items() if not met]}")
@@ -130,6 +145,12 @@ def _run_server() -> Iterator[tuple[int, "subprocess.Popen[str]"]]:
     finally:
         process.terminate()
         process.wait(timeout=10)
+
+
+def _ask_once(port: int) -> None:
+    address = f"http://127.0.0.1:{port}/api/comprehend?sentence=the+pizza+eats+the+woman"
+    with urllib.request.urlopen(address) as response:
+        json.load(response)
 
 
 def _wait_for(port: int) -> None:
