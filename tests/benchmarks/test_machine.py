@@ -4,7 +4,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-
 from benchmarks.machine import machine_facts
 
 ROOT = Path(__file__).resolve().parents[2]
