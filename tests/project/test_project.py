@@ -99,3 +99,15 @@ def test_no_file_names_a_machine_or_holds_a_placeholder() -> None:
         assert f"{ROOT.parent}/" not in text, name
         if path.suffix == ".md":
             assert not re.search(r"^[A-Z]{6,}$", text, re.MULTILINE), name
+
+
+def test_no_test_patches_our_own_code() -> None:
+    """Only what belongs to Python itself may be patched, and its module must be named."""
+    patched = [
+        f"{path.name}: {ast.unparse(call)}"
+        for path in (ROOT / "tests").rglob("*.py")
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(call, ast.Call) and getattr(call.func, "attr", "") in ("setattr", "delattr")
+        if not re.match(r"'?(sys|os|warnings)\b", ast.unparse(call.args[0]))
+    ]
+    assert not patched
