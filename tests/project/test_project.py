@@ -48,6 +48,18 @@ def _read_exports(tree: ast.Module) -> list[str]:
     return []
 
 
+def test_type_checkers_see_every_public_name() -> None:
+    """Names that are imported when first used stand among the imports for type checkers, too."""
+    for path in MODULES:
+        text = path.read_text(encoding="utf-8")
+        if "_HOME = {" in text:
+            tree = ast.parse(text)
+            imported = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+            seen = {alias.asname or alias.name for node in imported for alias in node.names}
+            missing = set(_read_exports(tree)) - seen - {"__version__"}
+            assert not {name for name in missing if f"def {name}" not in text}, path
+
+
 def test_picture_of_the_architecture_names_every_package_of_the_import_rules() -> None:
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
     layers = " ".join(contracts["contracts"][0]["layers"])

@@ -16,7 +16,7 @@ from equivocal.sampling.engine.problem import Likelihood, Problem, sample_rows
 from equivocal.sampling.engine.settings import RunSettings
 from equivocal.sampling.engine.streaming import CHUNK, StreamedProblem, is_streamed, iterate_outputs
 from equivocal.sampling.samplers.mean_field import RULE, run_gaussian
-from tests.sampling.problems import Data, sample_compiled, small
+from tests.sampling.problems import Data, Stored, sample_compiled, small
 
 SMALL_BUDGET = 200_000  # bytes; 4,001 rows of 8 features are 128 kB, of which two copies are held
 
@@ -43,20 +43,6 @@ def assert_same(found: Posterior, expected: Posterior) -> None:
     sd = np.sqrt(np.diagonal(expected.covariance, axis1=1, axis2=2))
     assert (np.abs(found.mean - expected.mean) / sd).max() < 1e-3
     np.testing.assert_allclose(found.covariance, expected.covariance, rtol=2e-3, atol=1e-6)
-
-
-class Stored:
-    """Rows in a file, as far as a sampler can tell; it notes how many are read at once."""
-
-    chunks = (512, 8)
-
-    def __init__(self, rows: np.ndarray) -> None:
-        self.shape, self.dtype, self._rows = rows.shape, rows.dtype, rows
-        self.read: list[int] = []
-
-    def __getitem__(self, some: slice) -> np.ndarray:
-        self.read.append(some.stop - some.start)
-        return self._rows[some]
 
 
 CHUNK_ROWS = CHUNK // (8 * 4)
