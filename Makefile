@@ -42,7 +42,8 @@ test-slow: .venv/.installed-dev
 	$(TEST_ENV) EQUIVOCAL_SEEDS=100 $(BIN)/python -m pytest tests/sampling/test_posterior.py -k draws
 	$(TEST_ENV) $(BIN)/python -m pytest -m slow
 
-# The same seed gives the same bits under load; `make test` tries 5 runs of each sampler, `.ci/run` 25.
+# The same seed gives the same bits under load; `make test` tries 5 runs of each sampler, `.ci/run` 30:
+# 364 in all.
 STRESS := 5000
 
 stress: .venv/.installed-dev

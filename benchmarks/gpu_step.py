@@ -224,7 +224,7 @@ def _time_parts(sizes: Sizes, rows: Rows, rule: FlowRule) -> Numbers:
             rows, mean, factor, proposal.damping, state.refused, rule, nodes
         ),
         "sum_rows": lambda: flow.sum_rows(rows, mean, factor, rule, nodes),
-        "judge": lambda: flow._judge(state, proposal, mean, sums, rule),
+        "judge": lambda: flow.judge_proposal(state, proposal, mean, sums, rule),
     }
     if not rule.corrections:
         del parts["correct_mean"]

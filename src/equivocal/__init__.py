@@ -17,6 +17,10 @@ from equivocal.lazy import import_name
 if TYPE_CHECKING:
     from equivocal.asking import ask
     from equivocal.errors import UserError
+    from equivocal.experiments.people import compare_people
+    from equivocal.experiments.studies import reproduce, run_study
+    from equivocal.experiments.suites import run_suites
+    from equivocal.experiments.uncertainty import compare_uncertainty
     from equivocal.gestalt import train
     from equivocal.sampling import sample_posterior
     from equivocal.world import World

@@ -14,8 +14,6 @@ from pathlib import Path
 import pytest
 
 from equivocal.cli import app as cli
-from equivocal.cli.console import out
-from equivocal.progress import err
 
 COMMAND = [sys.executable, "-m", "equivocal"]
 LOOK = {"COLUMNS": "160", "NO_COLOR": "1"}
@@ -35,8 +33,6 @@ def run(*arguments: object, cwd: Path | None = None, **variables: str) -> Done:
         patch.setattr(warnings, "showwarning", warnings.showwarning)  # put back what `run` changes
         for name, value in (LOOK | variables).items():
             patch.setenv(name, value)
-        for console in (out, err):  # they read COLUMNS when they are made, perhaps before this
-            patch.setattr(console, "width", int(os.environ["COLUMNS"]))
         code = cli.run()
     return Done(given, code, printed.getvalue(), said.getvalue())
 

@@ -13,7 +13,7 @@ from safetensors.numpy import save_file
 
 from equivocal.asking import Comprehender, Source
 from equivocal.gestalt import Run
-from equivocal.gestalt.runs import _read_curves
+from equivocal.gestalt.runs import read_curves
 from equivocal.gestalt.storage import load_network, read_run
 from equivocal.human_data.tables import Columns, read_measures, read_trials
 from equivocal.sampling import Posterior, sample_posterior
@@ -129,7 +129,7 @@ def kinds(
         "grid": kind("grid.toml", "toml", load_grid),
         "sweep": kind("sweep.toml", "toml", load_sweep),
         "run": kind("run/run.toml", "toml", lambda file: read_run(file.parent)),
-        "curves": kind("run/curves.csv", "csv", lambda file: _read_curves(file, 2)),
+        "curves": kind("run/curves.csv", "csv", lambda file: read_curves(file, 2)),
         "network": kind(
             "run/networks/00.safetensors", "safetensors", lambda _: load_network(run, 0)
         ),

@@ -10,7 +10,7 @@ import pytest
 from equivocal.gestalt import Network, Run
 from equivocal.gestalt.network import create_network
 from equivocal.gestalt.questions import collect_answers, collect_questions, compute_gestalts
-from equivocal.gestalt.training import _compute_cross_entropy
+from equivocal.gestalt.training import compute_cross_entropy
 from equivocal.world import World
 from equivocal.world.prefixes import list_constituents
 
@@ -126,7 +126,7 @@ def test_collapsed_loss_is_the_loss_of_all_single_rows(small_run: Run) -> None:
     gestalts = compute_gestalts(model, questions.levels)
     psi = model.query.features(gestalts, questions.probes, questions.node, questions.probe)
     collapsed = float(
-        answers.weight @ _compute_cross_entropy(model.query.logits(psi), answers.target)
+        answers.weight @ compute_cross_entropy(model.query.logits(psi), answers.target)
     )
 
     total, asked = 0.0, 0

@@ -20,7 +20,7 @@ from equivocal.gestalt.optimisers import build_optimiser
 from equivocal.gestalt.questions import collect_questions
 from equivocal.gestalt.runs import split_corpus
 from equivocal.gestalt.storage import ADDED, name_arrays
-from equivocal.gestalt.training import _compute_batch_loss
+from equivocal.gestalt.training import compute_batch_loss
 from equivocal.store import read_toml
 from equivocal.store.files import add_checksum
 from equivocal.world import Corpus, World
@@ -165,7 +165,7 @@ def test_sg2018_sends_no_error_back_through_time(garden: World) -> None:
     network = start_network(garden, replace(settings, initial_range=2.0))  # or nothing flows
     batch, kept = make_batch(garden, settings)
     probes = collect_questions(kept).probes
-    compute = jax.grad(partial(_compute_batch_loss, kept=None), argnums=0)
+    compute = jax.grad(partial(compute_batch_loss, kept=None), argnums=0)
     answers = add_answers(batch, probes)
     got = name_arrays(compute(network, batch, probes, answers, settings=settings))
     tokens = np.asarray(batch.tokens)[0]

@@ -16,11 +16,11 @@ from equivocal.gestalt import Run, TrainingSettings, choose_decay, cross_validat
 from equivocal.gestalt.network import SentenceGestalt, create_network
 from equivocal.gestalt.questions import collect_answers, collect_questions, compute_features
 from equivocal.gestalt.training import (
-    _compute_cross_entropy,
-    _draw,
-    _keep_best,
-    _State,
-    _take_steps,
+    TrainingState,
+    compute_cross_entropy,
+    draw_rows,
+    keep_best,
+    take_steps,
 )
 from equivocal.world import World
 from tests.conftest import SMALL
@@ -42,7 +42,7 @@ def held_out_loss(run: Run, index: int) -> float:
     questions, answers = collect_questions(run.held_out), collect_answers(run.held_out)
     model = run.models[index]
     logits = model.query.logits(compute_features(model, questions))
-    return float(answers.weight @ _compute_cross_entropy(logits, answers.target))
+    return float(answers.weight @ compute_cross_entropy(logits, answers.target))
 
 
 def entropy_floor(run: Run) -> float:
@@ -105,11 +105,11 @@ def test_early_stopping_keeps_each_networks_own_best() -> None:
         return jax.tree.map(lambda leaf: jnp.full((2, *leaf.shape), float(epoch)), one)
 
     decay, worst, waited = jnp.zeros(2), jnp.full(2, jnp.inf), jnp.zeros(2, dtype=jnp.int32)
-    state = _State(after(0), decay, None, after(0), worst, waited)
+    state = TrainingState(after(0), decay, None, after(0), worst, waited)
     kept = []
     for epoch, loss in enumerate(losses, start=1):
         state = state._replace(network=after(epoch))
-        state = _keep_best(state, jnp.asarray(loss), patience=2)
+        state = keep_best(state, jnp.asarray(loss), patience=2)
         kept.append(np.asarray(state.best.update.hidden_bias)[:, 0].tolist())
     assert kept == [[1, 1], [1, 2], [1, 3], [1, 3], [1, 5]]
     assert (np.asarray(state.waited) >= 2).tolist() == [True, False]
@@ -129,7 +129,7 @@ def test_systematic_sampling_takes_rows_in_proportion() -> None:
     """Each row floor(n w) or ceil(n w) times, never one of weight zero."""
     weight = np.array([0.5, 0.0, 0.21, 0.0, 0.29], np.float32)
     for seed in range(50):
-        rows = _draw(jax.random.key(seed), jnp.cumsum(jnp.asarray(weight)), 10)
+        rows = draw_rows(jax.random.key(seed), jnp.cumsum(jnp.asarray(weight)), 10)
         times = np.bincount(np.asarray(rows), minlength=5)
         assert np.all(times >= np.floor(10 * weight - 1e-6))
         assert np.all(times <= np.ceil(10 * weight + 1e-6) * (weight > 0))
@@ -142,7 +142,7 @@ def test_systematic_sampling_is_unbiased() -> None:
     """
     weight = np.random.default_rng(0).dirichlet(np.ones(7)).astype(np.float32)
     cumulative = jnp.cumsum(jnp.asarray(weight))
-    rows = jax.vmap(lambda key: _draw(key, cumulative, 4))(
+    rows = jax.vmap(lambda key: draw_rows(key, cumulative, 4))(
         jax.random.split(jax.random.key(1), 4000)
     )
     mean = np.bincount(np.asarray(rows).ravel(), minlength=7) / 4000
@@ -150,9 +150,9 @@ def test_systematic_sampling_is_unbiased() -> None:
 
 
 def test_all_epochs_and_equal_groups_of_a_run_share_one_program(garden: World) -> None:
-    before = _take_steps._cache_size()
+    before = take_steps._cache_size()
     train(garden, replace(SMALL, questions=32, epochs=3))
-    assert _take_steps._cache_size() == before + 1
+    assert take_steps._cache_size() == before + 1
 
 
 def test_cross_validation_holds_out_every_fold_once(garden: World) -> None:

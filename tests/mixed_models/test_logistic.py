@@ -7,7 +7,7 @@ from scipy.special import expit
 from equivocal.errors import UserError
 from equivocal.mixed_models import RandomPart, find_separation, fit_logistic
 from equivocal.mixed_models.blocks import Layout
-from equivocal.mixed_models.logistic import _Problem
+from equivocal.mixed_models.logistic import LogisticProblem
 from tests.mixed_models.made_up_answers import answered, build_z, laplace
 
 DATA = {
@@ -38,7 +38,7 @@ def test_likelihood_is_laplaces_and_at_its_maximum(name: str) -> None:
 @pytest.mark.parametrize("name", DATA)
 def test_gradient_is_that_of_the_criterion(name: str) -> None:
     y, X, parts = DATA[name]
-    problem = _Problem(y, X, parts, np.ones(len(y)))
+    problem = LogisticProblem(y, X, parts, np.ones(len(y)))
     at = np.array([-0.3, 0.5, 0.7, 0.9, 0.4])[: 2 + len(parts)]
     _, gradient = problem.compute_criterion(at)
     steps = 1e-5 * np.eye(len(at))

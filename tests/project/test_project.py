@@ -5,9 +5,11 @@ import re
 import subprocess
 import sys
 import tomllib
+from graphlib import TopologicalSorter
 from pathlib import Path
 from xml.etree import ElementTree
 
+import grimp
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,6 +48,25 @@ def _read_exports(tree: ast.Module) -> list[str]:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
             return list(ast.literal_eval(node.value))
     return []
+
+
+def test_no_modules_import_each_other() -> None:
+    """Imports inside functions count, too; those for type checkers alone do not."""
+    graph = grimp.build_graph("equivocal", exclude_type_checking_imports=True, cache_dir=None)
+    imports = {name: graph.find_modules_directly_imported_by(name) for name in graph.modules}
+    TopologicalSorter(imports).prepare()  # names the cycle, where there is one
+
+
+def test_type_checkers_see_every_public_name() -> None:
+    """Names that are imported when first used stand among the imports for type checkers, too."""
+    for path in MODULES:
+        text = path.read_text(encoding="utf-8")
+        if "_HOME = {" in text:
+            tree = ast.parse(text)
+            imported = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+            seen = {alias.asname or alias.name for node in imported for alias in node.names}
+            missing = set(_read_exports(tree)) - seen - {"__version__"}
+            assert not {name for name in missing if f"def {name}" not in text}, path
 
 
 def test_picture_of_the_architecture_names_every_package_of_the_import_rules() -> None:
@@ -99,3 +120,15 @@ def test_no_file_names_a_machine_or_holds_a_placeholder() -> None:
         assert f"{ROOT.parent}/" not in text, name
         if path.suffix == ".md":
             assert not re.search(r"^[A-Z]{6,}$", text, re.MULTILINE), name
+
+
+def test_no_test_patches_our_own_code() -> None:
+    """Only what belongs to Python itself may be patched, and its module must be named."""
+    patched = [
+        f"{path.name}: {ast.unparse(call)}"
+        for path in (ROOT / "tests").rglob("*.py")
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(call, ast.Call) and getattr(call.func, "attr", "") in ("setattr", "delattr")
+        if not re.match(r"'?(sys|os|warnings)\b", ast.unparse(call.args[0]))
+    ]
+    assert not patched

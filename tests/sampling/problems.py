@@ -1,7 +1,7 @@
 """Problems that many sampler tests share: few shapes, so that JAX compiles them once."""
 
 import os
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,12 +9,15 @@ import jax
 import numpy as np
 import pytest
 
+from equivocal.sampling import sample_posterior
 from equivocal.sampling.engine.problem import Likelihood, Problem
 from equivocal.sampling.engine.rows import Rows, lay_out
 
 REFERENCE = Path(__file__).resolve().parents[3] / "shared" / "reference"
 # All seeds on request: EQUIVOCAL_SEEDS=100 make test
 SEEDS = range(int(os.environ.get("EQUIVOCAL_SEEDS", "3")))
+# `test_small` compares it with NumPy, which takes its place for problems as small as those here.
+sample_compiled = partial(sample_posterior, compiled=True)
 
 
 class Data(NamedTuple):
@@ -22,6 +25,20 @@ class Data(NamedTuple):
 
     features: np.ndarray
     targets: np.ndarray
+
+
+class Stored:
+    """Rows in a file, as far as a sampler can tell; it notes how many are read at once."""
+
+    chunks = (512, 8)
+
+    def __init__(self, rows: np.ndarray) -> None:
+        self.shape, self.dtype, self._rows = rows.shape, rows.dtype, rows
+        self.read: list[int] = []
+
+    def __getitem__(self, some: slice) -> np.ndarray:
+        self.read.append(some.stop - some.start)
+        return self._rows[some]
 
 
 @cache

@@ -115,12 +115,12 @@ def test_printed_taming_does_not_tend_to_the_equation() -> None:
 
 def test_dropout_covariance_is_unbiased_and_leaves_the_subspace() -> None:
     """Over many masks P̂ has diagonal P (1/(1−ρ) makes up for what is dropped)."""
-    from equivocal.sampling.samplers.dropout_deterministic import _drop
+    from equivocal.sampling.samplers.dropout_deterministic import drop_entries
 
     with jax.enable_x64(True):
         deviations = np.repeat(ensemble(FEW, 1) - ensemble(FEW, 1).mean(axis=1), 4000, axis=0)
         keys = jax.random.split(jax.random.key(0), 4000)
-        F = np.asarray(_drop(keys, jnp.asarray(deviations), 0.3))
+        F = np.asarray(drop_entries(keys, jnp.asarray(deviations), 0.3))
     covariance = np.matmul(F.swapaxes(1, 2), F)
     exact = deviations[0].T @ deviations[0] / (FEW - 1)
     error = covariance.std(axis=0) / np.sqrt(4000)

@@ -5,13 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from equivocal.sampling import sample_posterior
 from equivocal.sampling.engine.draws import draw_noise
 from equivocal.sampling.engine.flow import flow_step, start_flow
 from equivocal.sampling.samplers.mean_field import RULE
-from tests.sampling.problems import rows_of, small
+from tests.sampling.problems import rows_of, sample_compiled, small
 
-pytestmark = pytest.mark.usefixtures("compiled")
 SYMMETRIC = RULE._replace(symmetric=True, corrections=0)
 
 
@@ -29,7 +27,7 @@ def test_fixed_point_equations_hold(method: str) -> None:
     """P⁻¹ = Ψᵀ E[R] Ψ + P₀⁻¹ and Ψᵀ(E[y] − t) + P₀⁻¹(m − m₀) = 0, checked from outside."""
     x, t = small()
     m0, v = np.array([0.2, -1.0, 0.0, 1.0]), np.array([0.5, 2.0, 1.0, 9.0])
-    posterior = sample_posterior(x, t, prior_mean=m0, prior_variance=v, method=method)
+    posterior = sample_compiled(x, t, prior_mean=m0, prior_variance=v, method=method)
     for k in range(2):
         y, r = moments_at(posterior.mean[k], posterior.covariance[k], x)
         precision = x.T @ (r[:, None] * x) + np.diag(1 / v)
@@ -41,8 +39,8 @@ def test_fixed_point_equations_hold(method: str) -> None:
 
 @pytest.mark.parametrize("num_particles", [5, 6, 50, 200])
 def test_quadrature_gives_the_mean_field_answer_at_every_j(num_particles: int) -> None:
-    limit = sample_posterior(*small(), method="mean-field")
-    flow = sample_posterior(*small(), num_particles=num_particles)
+    limit = sample_compiled(*small(), method="mean-field")
+    flow = sample_compiled(*small(), num_particles=num_particles)
     np.testing.assert_array_equal(flow.mean, limit.mean)
     np.testing.assert_array_equal(flow.covariance, limit.covariance)
     for k in range(2):  # and the particles have exactly these moments, since J > D = 4
@@ -54,11 +52,11 @@ def test_ensemble_averages_approach_the_limit_like_one_over_root_j() -> None:
     """16 equal outputs with their own noise: the rms error falls by 4 from J = 60 to 960."""
     x, t = small()
     copies = np.repeat(t[:, :1], 16, axis=1)
-    limit = sample_posterior(x, copies, method="mean-field")
+    limit = sample_compiled(x, copies, method="mean-field")
     sd = np.sqrt(np.diagonal(limit.covariance, axis1=1, axis2=2))
 
     def error(num_particles: int) -> float:
-        flow = sample_posterior(
+        flow = sample_compiled(
             x, copies, expectations="ensemble", num_particles=num_particles, tolerance=1e-4
         )
         assert flow.info.converged
@@ -141,7 +139,7 @@ def test_linear_gaussian_limit(method: str) -> None:
     epsilon = 1e-3
     counts = np.full(60, 1 / epsilon**2)
     t = counts[:, None] / 2 + np.random.default_rng(3).normal(size=(60, 2)) / epsilon
-    posterior = sample_posterior(epsilon * x, t, counts=counts, method=method)
+    posterior = sample_compiled(epsilon * x, t, counts=counts, method=method)
     precision = x.T @ x / 4 + np.eye(4)
     mean = np.linalg.solve(precision, epsilon * x.T @ (t - counts[:, None] / 2)).T
     np.testing.assert_allclose(posterior.covariance[0], np.linalg.inv(precision), rtol=1e-4)
@@ -154,9 +152,9 @@ def test_affine_maps_that_keep_the_prior_diagonal_commute_with_the_answer() -> N
     rng = np.random.default_rng(5)
     Q, _ = np.linalg.qr(rng.normal(size=(4, 4)))
     a, b = 3.0, rng.normal(size=4)
-    plain = sample_posterior(x, t, prior_mean=b, prior_variance=a**2, tolerance=1e-9)
+    plain = sample_compiled(x, t, prior_mean=b, prior_variance=a**2, tolerance=1e-9)
     offset = np.repeat((Q.T @ b / a)[None], 2, axis=0)
-    mapped = sample_posterior(a * x @ Q, t, prior_mean=offset, tolerance=1e-9)
+    mapped = sample_compiled(a * x @ Q, t, prior_mean=offset, tolerance=1e-9)
     np.testing.assert_allclose(a * mapped.mean @ Q.T, plain.mean, atol=1e-8)
     np.testing.assert_allclose(a**2 * Q @ mapped.covariance @ Q.T, plain.covariance, atol=1e-8)
 
@@ -166,7 +164,7 @@ def test_affine_maps_that_keep_the_prior_diagonal_commute_with_the_answer() -> N
 def test_separable_rows_converge_without_tuning(scale: float, variance: float, dtype: str) -> None:
     x, _ = small()
     t = np.stack([x[:, 1] > 0, x[:, 2] > 0.5], axis=1)
-    posterior = sample_posterior(scale * x, t, prior_variance=variance, dtype=dtype)
+    posterior = sample_compiled(scale * x, t, prior_variance=variance, dtype=dtype)
     assert posterior.info.converged
     assert (posterior.predict_proba(scale * x)[t] > 0.5).all()
 
@@ -177,33 +175,33 @@ def test_astronomical_features_converge(scale: object, dtype: str) -> None:
     """Overlapping classes; a column may be 1e24 times another."""
     x, t = small()
     factors = np.array([1e-12, 1e12, 1.0, 1e5]) if scale == "mixed" else np.full(4, scale)
-    posterior = sample_posterior(factors * x, t, prior_variance=1 / factors**2, dtype=dtype)
-    plain = sample_posterior(x, t, dtype=dtype)
+    posterior = sample_compiled(factors * x, t, prior_variance=1 / factors**2, dtype=dtype)
+    plain = sample_compiled(x, t, dtype=dtype)
     assert posterior.info.converged
     # the prior is scaled along, so this is the same problem in other units
     np.testing.assert_allclose(factors * posterior.mean, plain.mean, rtol=1e-3, atol=1e-4)
-    fixed = sample_posterior(factors * x, t, dtype=dtype)
+    fixed = sample_compiled(factors * x, t, dtype=dtype)
     assert fixed.info.converged
 
 
 def test_fewer_rows_than_features_and_far_off_starts() -> None:
     rng = np.random.default_rng(0)
-    few = sample_posterior(rng.normal(size=(3, 8)), [0, 1, 1])
+    few = sample_compiled(rng.normal(size=(3, 8)), [0, 1, 1])
     assert few.info.converged
     # directions that no row touches keep the prior
     assert abs(np.linalg.eigvalsh(few.covariance[0])[-1] - 1) < 1e-6
     x, t = small()
-    far = sample_posterior(x, t, prior_mean=50.0, prior_variance=4.0)
+    far = sample_compiled(x, t, prior_mean=50.0, prior_variance=4.0)
     assert far.info.converged
 
 
 def test_too_few_particles_are_flagged_and_lose_only_the_ensemble() -> None:
     x, t = small()
-    whole = sample_posterior(x, t)
-    quadrature = sample_posterior(x, t, num_particles=3)
+    whole = sample_compiled(x, t)
+    quadrature = sample_compiled(x, t, num_particles=3)
     np.testing.assert_array_equal(quadrature.mean, whole.mean)
     assert "span only 2 of 4" in quadrature.info.message
-    ensemble = sample_posterior(x, t, num_particles=3, expectations="ensemble")
+    ensemble = sample_compiled(x, t, num_particles=3, expectations="ensemble")
     assert ensemble.info.confined
     assert "subspace" in ensemble.info.message
     assert np.linalg.matrix_rank(ensemble.covariance[0]) == 2
@@ -211,7 +209,7 @@ def test_too_few_particles_are_flagged_and_lose_only_the_ensemble() -> None:
 
 
 def test_running_out_of_steps_is_said() -> None:
-    posterior = sample_posterior(*small(), num_steps=2)
+    posterior = sample_compiled(*small(), num_steps=2)
     assert not posterior.info.converged
     np.testing.assert_array_equal(posterior.info.steps, [2, 2])
     assert "do not trust this yet" in posterior.info.message
@@ -228,7 +226,7 @@ def test_surely_wrong_priors_and_large_counts_converge(seed: int, dtype: str) ->
     theta = 5 * rng.normal(size=20)
     counts = rng.integers(1, 1_000, 60)
     yes = rng.binomial(counts, 1 / (1 + np.exp(-(x @ theta + 3 * rng.normal(size=60)))))
-    posterior = sample_posterior(
+    posterior = sample_compiled(
         x.astype(dtype),
         yes,
         counts=counts,

@@ -4,14 +4,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from equivocal.sampling import diagnostics, sample_posterior
+from equivocal.sampling.diagnostics import SLIGHT, diagnose_gaussian
 from equivocal.sampling.engine.flow import evaluate_proposal, evaluate_start, propose, start_flow
 from equivocal.sampling.engine.problem import Likelihood, Problem
 from equivocal.sampling.engine.rows import lay_out
+from equivocal.sampling.engine.settings import RunSettings
 from equivocal.sampling.engine.squares import Shared, form_products
-from equivocal.sampling.samplers.mean_field import RULE
+from equivocal.sampling.samplers.mean_field import RULE, run_gaussian
+from tests.sampling.problems import sample_compiled
 
-pytestmark = pytest.mark.usefixtures("compiled")
+SETTINGS = RunSettings(
+    num_particles=200, num_steps=None, tolerance=5e-4, seed=0, memory_budget=None, compiled=True
+)
 RNG = np.random.default_rng(0)
 N, D, K = 200, 6, 5
 PSI = RNG.standard_normal((N, D)).astype(np.float32)
@@ -37,36 +41,41 @@ def test_one_sum_starts_all_outputs(own_priors: bool) -> None:
 
 def test_a_last_step_that_is_not_summed_ends_where_more_steps_do() -> None:
     """In units of the posterior sd and variances; 5e-4 is the tolerance of the first."""
-    usual = sample_posterior(PSI, TARGETS, seed=0)
-    closer = sample_posterior(PSI, TARGETS, seed=0, dtype="float64", tolerance=1e-10)
+    usual = sample_compiled(PSI, TARGETS, seed=0)
+    closer = sample_compiled(PSI, TARGETS, seed=0, dtype="float64", tolerance=1e-10)
     sd = np.sqrt(np.diagonal(closer.covariance, axis1=1, axis2=2))
     assert np.abs((usual.mean - closer.mean) / sd).max() < 5e-4
     ratio = np.matmul(np.linalg.inv(closer.covariance), usual.covariance) - np.eye(D)
     assert np.linalg.norm(ratio, axis=(1, 2)).max() < 5e-4
 
 
+def _find_shifts(
+    features: np.ndarray, targets: np.ndarray, variance: float, slight: float = SLIGHT
+) -> np.ndarray:
+    """Return the covariance shift of each output: by draws where it is slight, else by chains."""
+    problem = Problem.build(
+        features, targets, None, 0.0, variance, Likelihood.BERNOULLI, np.float32
+    )
+    return diagnose_gaussian(
+        problem, run_gaussian(problem, RULE, SETTINGS), SETTINGS, slight=slight
+    )
+
+
 @pytest.mark.parametrize("variance", [0.01, 0.1])
-def test_draws_tell_a_slight_shift_as_chains_do(
-    variance: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_draws_tell_a_slight_shift_as_chains_do(variance: float) -> None:
     """Within a factor of 1.5 or 0.002, as the verdict promises."""
-    asked = {"features": PSI[:60], "targets": TARGETS[:60], "prior_variance": variance, "seed": 0}
-    by_draws = sample_posterior(**asked).info.covariance_shift
-    assert (by_draws < diagnostics.SLIGHT).all(), "or chains were asked after all"
-    monkeypatch.setattr(diagnostics, "SLIGHT", 0.0)
-    by_chains = sample_posterior(**asked).info.covariance_shift
+    by_draws = _find_shifts(PSI[:60], TARGETS[:60], variance)
+    assert (by_draws < SLIGHT).all(), "or chains were asked after all"
+    by_chains = _find_shifts(PSI[:60], TARGETS[:60], variance, slight=0.0)
     near = np.abs(by_draws - by_chains) < 0.002
     near |= np.abs(np.log(by_draws / by_chains)) < np.log(1.5)
     assert near.all(), (by_draws, by_chains)
 
 
-def test_doubtful_outputs_alone_get_chains(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doubtful_outputs_alone_get_chains() -> None:
     """Their shifts are those that they have where all outputs get chains."""
-    wide = {"features": 3 * PSI[:30], "targets": TARGETS[:30], "prior_variance": 9.0, "seed": 0}
-    wide["targets"] = np.column_stack([wide["targets"], np.full(30, 0.5)])
-    some = sample_posterior(**wide).info.covariance_shift
-    doubtful = some >= diagnostics.SLIGHT
-    monkeypatch.setattr(diagnostics, "SLIGHT", 0.0)
-    every = sample_posterior(**wide).info.covariance_shift
+    wide = 3 * PSI[:30], np.column_stack([TARGETS[:30], np.full(30, 0.5)]), 9.0
+    some, every = _find_shifts(*wide), _find_shifts(*wide, slight=0.0)
+    doubtful = some >= SLIGHT
     assert 0 < doubtful.sum() < len(some)
     np.testing.assert_allclose(some[doubtful], every[doubtful], rtol=1e-3)

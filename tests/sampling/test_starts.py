@@ -16,9 +16,10 @@ from equivocal.sampling.engine.squares import Shared, form_products, rotate
 from equivocal.sampling.samplers import laplace
 from equivocal.sampling.samplers.mean_field import RULE, run_gaussian
 
-pytestmark = pytest.mark.usefixtures("compiled")
 BUDGETS = (1 << 26, 90_000, 70_000)  # bytes: for products, for shared rows, for neither
-SETTINGS = RunSettings(num_particles=20, num_steps=None, tolerance=5e-4, seed=0, memory_budget=None)
+SETTINGS = RunSettings(
+    num_particles=20, num_steps=None, tolerance=5e-4, seed=0, memory_budget=None, compiled=True
+)
 
 
 def make_problem(

@@ -10,15 +10,14 @@ import pytest
 import zarr
 
 from equivocal.errors import UserError
-from equivocal.sampling import Posterior, sample_posterior
+from equivocal.sampling import Posterior
 from equivocal.sampling.engine.plan import Plan, make_plan
 from equivocal.sampling.engine.problem import Likelihood, Problem, sample_rows
 from equivocal.sampling.engine.settings import RunSettings
 from equivocal.sampling.engine.streaming import CHUNK, StreamedProblem, is_streamed, iterate_outputs
 from equivocal.sampling.samplers.mean_field import RULE, run_gaussian
-from tests.sampling.problems import Data, small
+from tests.sampling.problems import Data, Stored, sample_compiled, small
 
-pytestmark = pytest.mark.usefixtures("compiled")
 SMALL_BUDGET = 200_000  # bytes; 4,001 rows of 8 features are 128 kB, of which two copies are held
 
 
@@ -30,7 +29,7 @@ def data() -> Data:
 
 @pytest.fixture(scope="module")
 def in_memory(data: Data) -> Posterior:
-    return sample_posterior(*data, num_particles=20)
+    return sample_compiled(*data, num_particles=20)
 
 
 def mapped(folder: Path, array: np.ndarray) -> np.ndarray:
@@ -44,20 +43,6 @@ def assert_same(found: Posterior, expected: Posterior) -> None:
     sd = np.sqrt(np.diagonal(expected.covariance, axis1=1, axis2=2))
     assert (np.abs(found.mean - expected.mean) / sd).max() < 1e-3
     np.testing.assert_allclose(found.covariance, expected.covariance, rtol=2e-3, atol=1e-6)
-
-
-class Stored:
-    """Rows in a file, as far as a sampler can tell; it notes how many are read at once."""
-
-    chunks = (512, 8)
-
-    def __init__(self, rows: np.ndarray) -> None:
-        self.shape, self.dtype, self._rows = rows.shape, rows.dtype, rows
-        self.read: list[int] = []
-
-    def __getitem__(self, some: slice) -> np.ndarray:
-        self.read.append(some.stop - some.start)
-        return self._rows[some]
 
 
 CHUNK_ROWS = CHUNK // (8 * 4)
@@ -74,8 +59,8 @@ def large() -> Data:
 def test_double_precision_comes_through(data: Data) -> None:
     """JAX's callbacks run in a thread of their own, which would round to float32."""
     x, t = data.features.astype(np.float64), data.targets
-    expected = sample_posterior(x, t, num_particles=20)
-    found = sample_posterior(Stored(x), t, num_particles=20, memory_budget=SMALL_BUDGET)
+    expected = sample_compiled(x, t, num_particles=20)
+    found = sample_compiled(Stored(x), t, num_particles=20, memory_budget=SMALL_BUDGET)
     np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-6)
     assert found.mean.dtype == np.float64
 
@@ -84,8 +69,8 @@ def test_double_precision_comes_through(data: Data) -> None:
 def test_a_file_is_read_in_chunks(large: Data) -> None:
     """The second chunk holds ten rows and is filled up."""
     stored, few = Stored(large.features), {"num_particles": 20, "num_steps": 8}
-    found = sample_posterior(stored, large.targets, memory_budget=8_000_000, **few)
-    assert_same(found, sample_posterior(*large, **few))
+    found = sample_compiled(stored, large.targets, memory_budget=8_000_000, **few)
+    assert_same(found, sample_compiled(*large, **few))
     assert len(stored.read) > 2 * 2  # one pass of checks, and the sums
     assert max(stored.read) == CHUNK_ROWS
 
@@ -93,7 +78,7 @@ def test_a_file_is_read_in_chunks(large: Data) -> None:
 def test_a_memory_mapped_file_gives_the_same_posterior(
     tmp_path: Path, data: Data, in_memory: Posterior
 ) -> None:
-    found = sample_posterior(
+    found = sample_compiled(
         mapped(tmp_path, data.features), data.targets, num_particles=20, memory_budget=SMALL_BUDGET
     )
     assert_same(found, in_memory)
@@ -110,9 +95,9 @@ def test_zarr_with_counts_and_a_prior_mean(tmp_path: Path, data: Data) -> None:
         for name, array in given.items()
     }
     prior = {"prior_mean": rng.normal(size=(3, 8)), "prior_variance": 2.0, "num_particles": 20}
-    expected = sample_posterior(**given, **prior)
-    assert_same(sample_posterior(**stored, **prior, memory_budget=SMALL_BUDGET), expected)
-    plenty = sample_posterior(**stored, **prior)  # loaded: the very same run
+    expected = sample_compiled(**given, **prior)
+    assert_same(sample_compiled(**stored, **prior, memory_budget=SMALL_BUDGET), expected)
+    plenty = sample_compiled(**stored, **prior)  # loaded: the very same run
     np.testing.assert_array_equal(plenty.mean, expected.mean)
 
 
@@ -121,20 +106,20 @@ def test_what_is_wrong_in_a_file_is_found_before_any_work(tmp_path: Path, data: 
     spoilt[500, 2] = np.nan
     features = mapped(tmp_path, spoilt)
     with pytest.raises(UserError, match="must be finite, got nan"):
-        sample_posterior(features, data.targets, memory_budget=SMALL_BUDGET)
+        sample_compiled(features, data.targets, memory_budget=SMALL_BUDGET)
     with pytest.raises(UserError, match="one row for each of the 4001"):
-        sample_posterior(features, data.targets[:9], memory_budget=SMALL_BUDGET)
+        sample_compiled(features, data.targets[:9], memory_budget=SMALL_BUDGET)
     with pytest.raises(UserError, match="'aldi' needs its rows in memory"):
-        sample_posterior(features, data.targets, method="aldi", memory_budget=SMALL_BUDGET)
+        sample_compiled(features, data.targets, method="aldi", memory_budget=SMALL_BUDGET)
     with pytest.raises(UserError, match="load them for softmax"):
-        sample_posterior(features, data.targets, likelihood="softmax", memory_budget=SMALL_BUDGET)
+        sample_compiled(features, data.targets, likelihood="softmax", memory_budget=SMALL_BUDGET)
 
 
 def test_a_row_of_a_later_chunk_is_named_by_the_chunk_it_is_in(large: Data) -> None:
     spoilt = large.features.copy()
     spoilt[CHUNK_ROWS + 6, 2] = np.inf
     with pytest.raises(UserError, match=rf"\(6, 2\).*from row {CHUNK_ROWS:,} of the file"):
-        sample_posterior(Stored(spoilt), large.targets, memory_budget=8_000_000)
+        sample_compiled(Stored(spoilt), large.targets, memory_budget=8_000_000)
 
 
 def test_what_was_changed_in_a_private_map_is_read_and_kept(tmp_path: Path, data: Data) -> None:
@@ -181,7 +166,7 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path, data: Data) -> None:
     (tmp_path / "z" / "c" / "3" / "0").write_bytes(b"garbage")
     for budget, said in ((SMALL_BUDGET, "rows 0 to 4,"), (None, "features cannot be read")):
         with pytest.raises(UserError, match=rf"{said}.*; restore the file\."):
-            sample_posterior(store, data.targets, memory_budget=budget)
+            sample_compiled(store, data.targets, memory_budget=budget)
 
 
 IN_A_CHILD = """
@@ -223,7 +208,7 @@ def test_many_rows_begin_with_a_share_of_them() -> None:
         x.astype(np.float32), np.stack([t] * 3, 1), None, 0.0, 100.0, Likelihood.BERNOULLI, None
     )
     settings = RunSettings(
-        num_particles=20, num_steps=None, tolerance=5e-4, seed=0, memory_budget=None
+        num_particles=20, num_steps=None, tolerance=5e-4, seed=0, memory_budget=None, compiled=True
     )
     from_prior = replace(settings, num_steps=1_000)  # a given number is taken from there
     expected = run_gaussian(problem, RULE, from_prior)
@@ -250,8 +235,8 @@ def test_a_share_of_the_rows_counts_for_all() -> None:
 def test_rounded_products_are_off_by_their_rounding(
     data: Data, precision: str, least: float, most: float
 ) -> None:
-    exact = sample_posterior(data.features.astype(np.float64), data.targets)
-    found = sample_posterior(*data, precision=precision)
+    exact = sample_compiled(data.features.astype(np.float64), data.targets)
+    found = sample_compiled(*data, precision=precision)
     distance = np.linalg.norm(found.covariance - exact.covariance, axis=(1, 2))
     relative = distance / np.linalg.norm(exact.covariance, axis=(1, 2))
     assert found.info.converged
@@ -262,15 +247,15 @@ def test_rounded_products_are_off_by_their_rounding(
 
 def test_precision_that_cannot_be(data: Data) -> None:
     with pytest.raises(UserError, match="precision must be one of full, tf32, bf16"):
-        sample_posterior(*data, precision="fp8")
+        sample_compiled(*data, precision="fp8")
     with pytest.raises(UserError, match="goes with float32"):
-        sample_posterior(*data, precision="tf32", dtype="float64")
+        sample_compiled(*data, precision="tf32", dtype="float64")
     with pytest.raises(UserError, match="method 'aldi' has 'full'"):
-        sample_posterior(*data, precision="bf16", method="aldi")
+        sample_compiled(*data, precision="bf16", method="aldi")
 
 
 def test_rounded_products_give_up_where_they_cannot_tell_any_more(data: Data) -> None:
-    info = sample_posterior(*data, precision="bf16", tolerance=1e-6).info
+    info = sample_compiled(*data, precision="bf16", tolerance=1e-6).info
     assert not info.converged
     assert "bf16 products are too coarse for it; try precision='full'" in info.message
     assert info.steps.max() < 40

@@ -5,7 +5,7 @@ import pytest
 
 from equivocal.gestalt import Run
 from equivocal.study import tabulate_fit, trace_beliefs, trace_truth
-from equivocal.study.beliefs import _summarise_bin
+from equivocal.study.beliefs import summarise_bin
 from equivocal.world import World
 
 
@@ -37,7 +37,7 @@ def test_calibration_bins_cover_all_weight_and_certainty(small_run: Run) -> None
 
 def test_one_calibration_row_by_hand() -> None:
     """Two questions of weight 3 and 1, two networks; quantiles by cumulated weight."""
-    row = _summarise_bin(
+    row = summarise_bin(
         np.array([0.2, 0.4]), np.array([3.0, 1.0]), np.array([[0.1, 0.9], [0.3, 0.5]])
     )
     assert row == pytest.approx(

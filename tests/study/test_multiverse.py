@@ -18,7 +18,7 @@ from equivocal.study.multiverse import (
     compute_effect_shares,
     list_roles,
     make_curve_table,
-    summarise_effect,
+    tabulate_effects,
 )
 from equivocal.study.settings import load_study
 from equivocal.study.stimuli import find_all_items, load_stimuli
@@ -206,12 +206,24 @@ def test_summary_says_what_moves_the_effect(finished: tuple[Grid, Path, pd.DataF
     assert list_roles(own) == ["agent", "patient"]
     shares = compute_effect_shares(own)
     assert set(shares["choice"]) == {"num_steps", "prior_variance"}
-    assert summarise_effect(own, "agent")["share_positive"] == 0.75
-    assert summarise_effect(own, "agent")["median"] == pytest.approx(0.125)
+    agent = tabulate_effects(own).set_index("role").loc["agent"]
+    assert agent["share_positive"] == 0.75
+    assert agent["median"] == pytest.approx(0.125)
     assert list(make_curve_table(own, "agent")) == [
         *("effect", "low", "high"),
         *("num steps", "prior variance"),
     ]
+
+
+def test_result_is_written_as_the_run_wrote_it(
+    finished: tuple[Grid, Path, pd.DataFrame], tmp_path: Path
+) -> None:
+    grid, folder, _ = finished
+    run_multiverse(grid, folder, on_step=silent).write(tmp_path)
+    names = ["multiverse.csv", "tables/effects.csv", "tables/variance.csv"]
+    for name in names:
+        assert (tmp_path / name).read_bytes() == (folder / name).read_bytes()
+    assert [str(path.relative_to(tmp_path)) for path in sorted(tmp_path.rglob("*.csv"))] == names
 
 
 def test_all_items_of_the_paper_contain_the_eight(paper: World) -> None:

@@ -181,7 +181,7 @@ def test_the_exact_posterior_is_of_all_tracked_units_of_all_networks(finished: S
     # the Gaussian is close on these networks; for another unit or question it is far
     np.testing.assert_allclose(exact["exact_mean"], exact["converged_mean"], atol=0.02)
     assert ((exact["exact_low"] <= exact["exact_mean"]) & (exact["exact_mean"] < 1)).all()
-    evidence = finished._collect_evidence()
+    evidence = finished.collect_evidence()
     assert "nuts" not in evidence
     ratio = (exact["paper_sd"] / exact["exact_sd"]).values.ravel()
     np.testing.assert_allclose(np.ravel(evidence["exact"]["paper"][0]), ratio)
@@ -201,7 +201,7 @@ def test_nuts_stands_beside_the_exact_posterior_where_it_was_run(
     study = Study(finished.settings.change({"nuts.networks": 1}), tmp_path / "copy")
     both = study.read_comparison()
     assert both["nuts_sd"].notnull().values.tolist() == [[True] * 3 + [False] * 5, [False] * 8]
-    evidence = study._collect_evidence()
+    evidence = study.collect_evidence()
     np.testing.assert_allclose(evidence["exact"]["nuts"][0], [2.0] * 3)
     assert evidence["exact"]["unconverged"] == "none"
     assert len(evidence["exact"]["paper"][0]) == 16
@@ -366,7 +366,7 @@ def test_each_of_more_than_a_hundred_networks_has_its_own_key(
 ) -> None:
     """The last is another than all before it; by name it would stand between 10 and 11."""
     study = made(tmp_path, small_run)
-    first, second = study._network_keys
+    first, second = study.network_keys
     assert first != second
     networks = study.folder / "networks"
     shutil.copy(networks / "01.safetensors", networks / "100.safetensors")
@@ -376,7 +376,7 @@ def test_each_of_more_than_a_hundred_networks_has_its_own_key(
     models = (*[small_run.models[0]] * 100, small_run.models[1])
     settings = replace(small_run.settings, networks=len(models))
     many.run = replace(small_run, settings=settings, models=models)
-    assert many._network_keys == [*[first] * 100, second]
+    assert many.network_keys == [*[first] * 100, second]
 
 
 def test_stages_say_what_is_missing(small_run: Run, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from equivocal.uncertainty import (
     sample_comprehenders,
 )
 from equivocal.uncertainty.comprehenders import build_role_questions
-from equivocal.uncertainty.members import _cut_into_parts
+from equivocal.uncertainty.members import cut_into_parts
 from tests.conftest import SMALL
 
 TEXTS = ["the dog chases the cat", "the boy", "bone finds bone on the lawn"]
@@ -66,7 +66,7 @@ def test_parts_hold_every_weight_once_and_outputs_their_own(
 ) -> None:
     model = small_run.models[0]
     weights = ravel_pytree(model if layers == "all" else model.query)[0]
-    last, *hidden = _cut_into_parts(model, layers, cuts)
+    last, *hidden = cut_into_parts(model, layers, cuts)
     every = np.concatenate([last.ravel(), *hidden])
     assert sorted(every) == list(range(len(weights)))
     assert len(hidden) == cuts * (3 if layers == "all" else 1)
@@ -103,15 +103,15 @@ def test_whole_networks_agree_with_the_sampler_where_only_the_last_layer_is_unce
 ) -> None:
     """`query` with next to no prior variance but for the last layer is `last`."""
     from equivocal.sampling import sample_network
-    from equivocal.uncertainty.members import _build_function
+    from equivocal.uncertainty.members import build_function
 
     network, corpus = small_run.networks[0], split_corpus(small_run.world, small_run.settings)[0]
     asked, query = features(network, corpus), network.model.query
     variance = np.full(len(ravel_pytree(query)[0]), 1e-8)
-    last = _cut_into_parts(network.model, "query", 1)[0]
+    last = cut_into_parts(network.model, "query", 1)[0]
     variance[last] = 1.0
     found = sample_network(
-        *_build_function(network.model, corpus, "query"),
+        *build_function(network.model, corpus, "query"),
         asked["targets"].values,
         np.asarray(ravel_pytree(query)[0]),
         prior_variance=variance,

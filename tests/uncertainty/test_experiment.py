@@ -160,7 +160,7 @@ def test_a_mistake_is_seen_before_anything_is_made(
 def test_the_function_writes_what_it_returns_and_the_command_finds_it(tmp_path: Path) -> None:
     (tmp_path / "garden.toml").write_text(read_example())
     result = compare_uncertainty(tmp_path / "garden.toml", tmp_path / "out", quick=True)
-    assert list(result.tables) == ["scores", "roles", "summary"]
+    assert list(result.tables) == ["scores", "roles", "summary", "role_means"]
     for name, table in result.tables.items():
         written = pd.read_csv(tmp_path / "out" / "tables" / f"{name}.csv")
         assert len(written) == len(table) >= len(KINDS)

@@ -51,13 +51,15 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def running(bound: socket.socket, host: str, *minds: Comprehender) -> Iterator[None]:
-    """A server in a thread, as `equivocal serve` runs it."""
+def running(
+    bound: socket.socket, host: str, *minds: Comprehender, **limits: float
+) -> Iterator[None]:
+    """A server in a thread, as `equivocal serve` runs it, perhaps with other limits."""
     import uvicorn
 
     from equivocal.web.serving import configure_server
 
-    served = uvicorn.Server(configure_server(minds, host))
+    served = uvicorn.Server(configure_server(minds, host, **limits))
     thread = threading.Thread(target=served.run, kwargs={"sockets": [bound]}, daemon=True)
     thread.start()
     while not served.started:

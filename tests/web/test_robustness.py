@@ -12,7 +12,7 @@ from contextlib import ExitStack, closing, suppress
 import pytest
 
 from equivocal.asking import Comprehender
-from equivocal.web.connections import MOST_CONNECTIONS, BoundedProtocol
+from equivocal.web.connections import MOST_CONNECTIONS
 from tests.web.conftest import running
 from tests.web.test_api import get
 
@@ -26,10 +26,8 @@ def address(mind: Comprehender) -> Iterator[tuple[str, int]]:
     from equivocal.web.serving import bind_socket
 
     bound = bind_socket("127.0.0.1", 0)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(BoundedProtocol, "seconds", 0.5)
-        with running(bound, "127.0.0.1", mind):
-            yield "127.0.0.1", bound.getsockname()[1]
+    with running(bound, "127.0.0.1", mind, seconds=0.5):
+        yield "127.0.0.1", bound.getsockname()[1]
 
 
 def connect(address: tuple[str, int]) -> socket.socket:

@@ -6,7 +6,6 @@ trained network's belief above the ensemble's, its interval as a line and the ex
 
 from typing import TYPE_CHECKING
 
-from equivocal.asking.answer import Answer, Belief
 from equivocal.asking.beliefs import LEVEL
 from equivocal.asking.summary import format_percent
 
@@ -14,13 +13,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from equivocal.asking.answer import Answer, Belief
+
 
 TOP = 3
 MLE_COLOUR, BAYES_COLOUR = "#0072B2", "#D55E00"  # safe for colour-blind readers (Okabe & Ito)
 INTERVAL = f"{100 * LEVEL:.0f} % interval"
 
 
-def render_html(answer: Answer) -> str:
+def render_html(answer: "Answer") -> str:
     """Render an answer as a fragment of HTML that stands on its own."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -37,7 +38,7 @@ def render_html(answer: Answer) -> str:
     )
 
 
-def draw_answer(answer: Answer) -> "Figure":
+def draw_answer(answer: "Answer") -> "Figure":
     """Draw an answer as a matplotlib figure, a panel for each word and role."""
     from matplotlib.figure import Figure
 
@@ -60,7 +61,7 @@ def draw_answer(answer: Answer) -> "Figure":
         return figure
 
 
-def _draw_bars(axes: "Axes", beliefs: list[Belief]) -> None:
+def _draw_bars(axes: "Axes", beliefs: "list[Belief]") -> None:
     places = range(len(beliefs))
     above, below = ([place + move for place in places] for move in (-0.2, 0.2))
     trained, bayes = [b.mle for b in beliefs], [b.bayes for b in beliefs]

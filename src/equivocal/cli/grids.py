@@ -78,7 +78,9 @@ def multiverse(
     the_grid = load_grid(grid or "small", networks)
     with _exit_if_unfinished():
         result = run_multiverse(the_grid, folder, hire=hire)
-    _show_effects(result.tables["multiverse"])
+    _show_effects(result.tables["effects"], len(result.tables["multiverse"]))
+    _show_shares(result.tables["variance"])
+    show_note("choices", counts=result.summary[0])
     out.print(f"wrote {folder / 'multiverse.csv'} and {folder / 'figures'}", soft_wrap=True)
 
 
@@ -150,25 +152,20 @@ def _exit_if_unfinished() -> Iterator[None]:
         raise typer.Exit(1) from None
 
 
-def _show_effects(table: "pd.DataFrame") -> None:
-    """Show how the effect is distributed over specifications, and which choices explain it."""
+def _show_effects(effects: "pd.DataFrame", specifications: int) -> None:
+    """Show how the effect is distributed over specifications."""
     import pandas as pd
 
-    from equivocal.study.multiverse import compute_effect_shares, list_roles, summarise_effect
-
-    columns = {}
-    for role in list_roles(table):
-        found = summarise_effect(table, role)
-        columns[f"indicated {role}"] = {
+    columns = {
+        f"indicated {found['role']}": {
             "positive": f"{found['share_positive']:.0%}",
             "interval above zero": f"{found['share_interval_above']:.0%}",
             **{name: f"{found[name]:.2g}" for name in ("smallest", "median", "largest")},
         }
-    title = f"the effect under {len(table)} specifications"
+        for found in effects.to_dict("records")
+    }
+    title = f"the effect under {specifications} specifications"
     _show_frame(title, "activation, Bayesian − MLE", pd.DataFrame(columns))
-    _show_shares(compute_effect_shares(table))
-    networks, converged = int(table["networks"].iloc[0]), int(table["converged"].sum())
-    show_note("choices", networks=networks, converged=converged, points=len(table))
 
 
 def _show_shares(shares: "pd.DataFrame") -> None:

@@ -89,7 +89,7 @@ def doubt(
     result = compare_uncertainty(where, chosen, layers=layers, **how)
     show_summary(result.summary[:1])
     _show_scores(result.tables["summary"], result.settings["networks"])
-    _show_roles(result.tables["roles"])
+    _show_roles(result.tables["role_means"])
     for verdict in result.summary[1:]:
         out.print(verdict, style="dim", soft_wrap=True)
     show_results((), chosen, quick=quick)
@@ -110,14 +110,11 @@ def _show_scores(summary: "pd.DataFrame", networks: int) -> None:
     show_note("kinds", networks=networks)
 
 
-def _show_roles(roles: "pd.DataFrame") -> None:
-    """Print the calibration error of each kind by role, a mean over networks."""
-    means = roles[~roles["network"].str.startswith("all but")].pivot_table(
-        index="kind", columns="role", values="calibration_error", sort=False
-    )
-    rows = ([str(kind), *(f"{value:.4f}" for value in row)] for kind, row in means.iterrows())
-    heads = ["kind", *map(str, means.columns)]
-    show_rows(heads, rows, box=box.SIMPLE, title="calibration error by role")
+def _show_roles(means: "pd.DataFrame") -> None:
+    """Print the calibration error of each kind by role."""
+    rows = means.itertuples(index=False)
+    texts = ([kind, *(f"{value:.4f}" for value in values)] for kind, *values in rows)
+    show_rows(map(str, means), texts, box=box.SIMPLE, title="calibration error by role")
 
 
 def _follow(along: str, world: str, folder: Path | None, *, quick: bool, **how: Any) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 import tomli_w
 
-from equivocal.experiments.result import Figures, Result
+from equivocal.experiments.result import Figures, Result, write_tables
 from equivocal.machine import collect_versions
 from equivocal.progress import Advance
 from equivocal.store import TABLE_BYTES, UnreadableError, is_plain_name, read_toml
@@ -23,7 +23,13 @@ from equivocal.store.locks import hold_folder
 from equivocal.store.overwrite import announce_overwrite
 from equivocal.study.cluster import Hire, work_alone
 from equivocal.study.grids import Grid, load_grid, load_sweep
-from equivocal.study.multiverse import list_roles, make_curve_table, make_effect_tasks
+from equivocal.study.multiverse import (
+    compute_effect_shares,
+    list_roles,
+    make_curve_table,
+    make_effect_tasks,
+    tabulate_effects,
+)
 from equivocal.study.sweep import join_tables, make_study_task
 from equivocal.study.tasks import run_missing
 
@@ -34,7 +40,11 @@ RECORD = "varied.toml"  # not sweep.toml, which a user's own file may be called
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MultiverseResult(Result):
-    """The effect under every specification: `.tables["multiverse"]`, and how to draw it."""
+    """The effect under every specification: `.tables["multiverse"]`, and how to draw it.
+
+    The other tables: `effects`, how the effect is distributed, and `variance`, what each choice
+    explains of it.
+    """
 
     def draw(self) -> Figures:
         """Draw a specification curve for each role."""
@@ -48,9 +58,37 @@ class MultiverseResult(Result):
             for number, role in enumerate(list_roles(table))
         }
 
+    def write(self, folder: str | Path) -> None:
+        """Write multiverse.csv with all digits, the other tables to tables/, and the figures."""
+        folder, others = Path(folder), dict(self.tables)
+        _write_effects(folder, others.pop("multiverse"))
+        write_tables(folder / "tables", others)
+        self.save_figures(folder)
 
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class SweepResult(Result):
-    """The tables of every study of a sweep, joined; the claims are `.tables["sweep"]`."""
+    """The tables of every study of a sweep, joined; the claims are `.tables["sweep"]`.
+
+    `texts` are the same tables as files, with every cell as its study wrote it.
+    """
+
+    texts: dict[str, str]
+
+    def write(self, folder: str | Path) -> None:
+        """Write the record, then sweep.csv and the other tables to tables/.
+
+        Whenever a sweep is killed, the tables that are there are named in its record; those that
+        only the sweep before had are removed.
+        """
+        folder, names = Path(folder), [name for name in self.texts if name != "sweep"]
+        for former in set(_list_former_tables(folder / RECORD)) - set(names):
+            (folder / "tables" / f"{former}.csv").unlink(missing_ok=True)
+        content = {"tables": names, **self.settings, "versions": collect_versions()}
+        write_text_atomically(folder / RECORD, tomli_w.dumps(content))
+        for name, text in self.texts.items():
+            place = folder if name == "sweep" else folder / "tables"
+            write_text_atomically(place / f"{name}.csv", text)
 
 
 def run_multiverse(
@@ -67,7 +105,7 @@ def run_multiverse(
     grid : Grid, str or Path
         A grid, "small", "full", or a grid file.
     out : str or Path
-        The folder for multiverse.csv, figures/, and what is finished.
+        The folder for multiverse.csv, tables/, figures/, and what is finished.
     hire : callable
         Who does the work: by default this process; `hire_workers` starts others.
     on_step : callable, optional
@@ -90,13 +128,27 @@ def run_multiverse(
         done = run_missing(tasks, folder, hire, on_step, "multiverse")
         table = pd.DataFrame([{"key": key, **row} for key, row in done.results.items()])
         if len(table):
-            write_text_atomically(folder / "multiverse.csv", table.to_csv(index=False))
+            _write_effects(folder, table)  # whatever failed
         done.check()
+        networks, converged = table["networks"].iloc[0], table["converged"].sum()
         result = MultiverseResult(
-            name="multiverse", tables={"multiverse": table}, settings=_describe(grid)
+            name="multiverse",
+            tables={
+                "multiverse": table,
+                "effects": tabulate_effects(table),
+                "variance": compute_effect_shares(table),
+            },
+            settings=_describe(grid),
+            summary=(
+                f"{networks} networks; {converged} of {len(table)} specifications converged.",
+            ),
         )
-        result.save_figures(folder)
+        result.write(folder)
     return result
+
+
+def _write_effects(folder: Path, table: pd.DataFrame) -> None:
+    write_text_atomically(folder / "multiverse.csv", table.to_csv(index=False))
 
 
 def run_sweep(
@@ -135,9 +187,7 @@ def run_sweep(
     folder, settings = Path(out), _describe(grid)
     tasks = [make_study_task(point.settings) for point in grid.points]
     with hold_folder(folder):
-        record = folder / RECORD
-        former = _list_former_tables(record)
-        announce_overwrite(record, settings, list(settings))
+        announce_overwrite(folder / RECORD, settings, list(settings))
         done = run_missing(dict(tasks), folder, hire, on_step, "sweep")
         found = [
             (point.varied, done.results[key])
@@ -145,11 +195,12 @@ def run_sweep(
             if key in done.results
         ]
         texts = _join(found) if found else {}
+        tables = {name: pd.read_csv(io.StringIO(text)) for name, text in texts.items()}
+        result = SweepResult(name="sweep", tables=tables, settings=settings, texts=texts)
         if found:
-            _write_sweep(record, former, texts, settings)
+            result.write(folder)
     done.check()
-    tables = {name: pd.read_csv(io.StringIO(text)) for name, text in texts.items()}
-    return SweepResult(name="sweep", tables=tables, settings=settings)
+    return result
 
 
 def _join(found: list[tuple[dict[str, Any], dict[str, Any]]]) -> dict[str, str]:
@@ -165,20 +216,6 @@ def _join(found: list[tuple[dict[str, Any], dict[str, Any]]]) -> dict[str, str]:
 def _describe(grid: Grid) -> dict[str, Any]:
     name = grid.points[0].settings.name
     return {"study": name, "quick": grid.quick, "vary": grid.varied}
-
-
-def _write_sweep(
-    record: Path, former: list[str], texts: dict[str, str], settings: dict[str, Any]
-) -> None:
-    """Write the record, then the tables: whenever a sweep is killed, those there are named."""
-    folder, tables = record.parent, [name for name in texts if name != "sweep"]
-    for name in former:
-        if name not in tables:
-            (folder / "tables" / f"{name}.csv").unlink(missing_ok=True)
-    content = {"tables": tables, **settings, "versions": collect_versions()}
-    write_text_atomically(record, tomli_w.dumps(content))
-    for name, text in texts.items():
-        write_text_atomically(folder / ("" if name == "sweep" else "tables") / f"{name}.csv", text)
 
 
 def _list_former_tables(record: Path) -> list[str]:

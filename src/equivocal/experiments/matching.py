@@ -47,6 +47,15 @@ class MatchResult(Result):
             figures["variance_shares"] = draw_variance_shares(self.tables["variance"])
         return figures
 
+    def write(self, folder: str | Path, *, figures: bool = True) -> None:
+        """Write matches.csv with all digits, the other tables to tables/, answer.txt, figures."""
+        folder, others = Path(folder), dict(self.tables)
+        write_text_atomically(folder / "matches.csv", others.pop("matches").to_csv(index=False))
+        write_tables(folder / "tables", others)
+        write_text_atomically(folder / "answer.txt", "\n".join(self.summary) + "\n")
+        if figures:
+            self.save_figures(folder)
+
 
 def match_paper(
     out: str | Path = "runs/match",
@@ -84,18 +93,13 @@ def match_paper(
     folder = Path(out)
     with hold_folder(folder):
         matches = _run_rounds(design, folder, hire, on_step)
-        write_text_atomically(folder / "matches.csv", matches.to_csv(index=False))
         result = MatchResult(
             name="match",
             tables=_tabulate(matches),
             settings=_describe(design),
             summary=matching.answer_in_words(matches),
         )
-        tables = {name: table for name, table in result.tables.items() if name != "matches"}
-        write_tables(folder / "tables", tables)
-        write_text_atomically(folder / "answer.txt", "\n".join(result.summary) + "\n")
-        if figures:
-            result.save_figures(folder)
+        result.write(folder, figures=figures)
     return result
 
 

@@ -63,8 +63,9 @@ class UncertaintySettings:
 class UncertaintyResult(Result):
     """The scores of every kind of uncertainty.
 
-    `tables` holds "scores" (a row for each kind and network), "roles" (the same by role) and
-    "summary" (a row for each kind, with intervals); `summary` is the answer in words, and the
+    `tables` holds "scores" (a row for each kind and network), "roles" (the same by role), "summary"
+    (a row for each kind, with intervals) and "role_means" (a row for each kind, with its mean
+    calibration error by role); `summary` is the answer in words, and the
     verdict on each kind of posterior.
     """
 
@@ -138,7 +139,12 @@ def compare_uncertainty(
         answer = summarise_in_words(scores, summary, count_seconds(run))
         result = UncertaintyResult(
             name="doubt",
-            tables={"scores": scores, "roles": roles, "summary": summary},
+            tables={
+                "scores": scores,
+                "roles": roles,
+                "summary": summary,
+                "role_means": comparison.average_roles(roles),
+            },
             settings=describe_run(
                 began,
                 world=run.world.name,

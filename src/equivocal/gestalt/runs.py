@@ -135,7 +135,7 @@ class Run:
         each = range(settings.networks)
         models = tuple(storage.load_model(directory, index, world, settings) for index in each)
         held_out = split_corpus(world, settings)[1]
-        curves = _read_curves(directory / "curves.csv", settings.networks)
+        curves = read_curves(directory / "curves.csv", settings.networks)
         return cls(world, settings, models, held_out, curves, seconds)
 
     def write_scores(self, directory: str | Path) -> None:
@@ -226,7 +226,7 @@ def shuffle_ranks(settings: TrainingSettings) -> NDArray[np.intp]:
     return np.random.default_rng([settings.seed, 1]).permutation(settings.sentences)
 
 
-def _read_curves(path: Path, networks: int) -> pd.DataFrame:
+def read_curves(path: Path, networks: int) -> pd.DataFrame:
     """Read `curves.csv`, which must have the same epochs of every network."""
     try:
         curves = read_table(path)

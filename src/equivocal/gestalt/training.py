@@ -63,7 +63,7 @@ Loss = Callable[[SentenceGestalt], Float[Array, ""]]
 OnEpoch = Callable[[EpochReport, int], None]  # called with the report and the most epochs there are
 
 
-class _State(NamedTuple):
+class TrainingState(NamedTuple):
     """All that the next epoch reads; every leaf has a leading axis over networks."""
 
     network: SentenceGestalt
@@ -81,12 +81,12 @@ def _score(
 
     With a mean answer t, an output above ½ is right in a share t of the cases, one below in 1−t.
     """
-    loss = _compute_cross_entropy(logits, answers.target)
+    loss = compute_cross_entropy(logits, answers.target)
     right = jnp.where(logits > 0, answers.target, 1 - answers.target).mean(axis=1)
     return answers.weight @ loss, answers.weight @ right
 
 
-def _compute_cross_entropy(
+def compute_cross_entropy(
     logits: Float[Array, "rows units"], target: Float[Array, "rows units"]
 ) -> Float[Array, " rows"]:
     """Return the cross-entropy of each row, summed over units."""
@@ -105,13 +105,13 @@ def _estimate_loss(
     `kept` scales ψ: 0 where a unit is dropped, 1/(1−ρ) elsewhere.
     """
     psi = compute_features(network, batch)
-    loss = _compute_cross_entropy(
+    loss = compute_cross_entropy(
         network.query.logits(psi if kept is None else psi * kept), target
     ).mean()
     return loss / target.shape[1] if settings.loss == "mean" else loss
 
 
-def _compute_batch_loss(
+def compute_batch_loss(
     network: SentenceGestalt,
     batch: Batch,
     probes: Float[Array, "probes units"],
@@ -127,7 +127,7 @@ def _compute_batch_loss(
     return total / (batch.sentences if settings.loss == "total" else batch.times.sum() * units)
 
 
-def _draw(
+def draw_rows(
     key: Key[Array, ""], cumulative: Float[Array, " pairs"], size: int
 ) -> Int[Array, " batch"]:
     """Draw rows by systematic sampling: `size` evenly spaced points with one random offset."""
@@ -152,7 +152,7 @@ def _start(
     num_tokens: int,
     num_units: int,
     key: Key[Array, ""],
-) -> _State:
+) -> TrainingState:
     """Initialise networks with these indices, stacked along a leading axis."""
     # by index, so that network 3 starts the same whether 4 or 40 are trained
     keys = jax.vmap(partial(jax.random.fold_in, key))(indices)
@@ -166,7 +166,7 @@ def _start(
         initial_range=settings.initial_range,
     )
     network = jax.vmap(new)(keys)
-    return _State(
+    return TrainingState(
         network=network,
         weight_decay=weight_decay,
         optimiser=jax.vmap(build_optimiser(settings, 1, 0.0).init)(network),
@@ -230,8 +230,10 @@ def fit(
         for part in np.array_split(np.arange(len(indices)), _count_groups(len(indices)))
     ]
 
-    def advance(group: _State, keys: Key[Array, " steps"], batches: Batch | None) -> _State:
-        moved: _State = _take_steps(
+    def advance(
+        group: TrainingState, keys: Key[Array, " steps"], batches: Batch | None
+    ) -> TrainingState:
+        moved: TrainingState = take_steps(
             keys, batches, group, data[:2], program, dropout, settings.epochs * steps.number
         )
         moved.network.query.output_bias.block_until_ready()  # so that threads share cores
@@ -267,15 +269,15 @@ def _count_groups(networks: int) -> int:
 
 # The corpus is an argument, not a constant: XLA would spend seconds folding it into the program.
 @partial(jax.jit, static_argnames=("settings", "dropout", "num_steps"))
-def _take_steps(
+def take_steps(
     keys: Key[Array, " steps"],
     batches: Batch | None,
-    state: _State,
+    state: TrainingState,
     data: tuple[Questions, Answers],
     settings: TrainingSettings,
     dropout: float,
     num_steps: int,
-) -> _State:
+) -> TrainingState:
     """Take some of the `num_steps` steps of a training with every network."""
     questions, train = data
     cumulative = jnp.cumsum(train.weight)
@@ -283,7 +285,7 @@ def _take_steps(
     def prepare_loss(key: Key[Array, ""], batch: Batch | None) -> Loss:
         """Return what a step descends, as a function of one network."""
         if batch is None:
-            rows = _draw(key, cumulative, settings.questions)
+            rows = draw_rows(key, cumulative, settings.questions)
             kept = _draw_dropout(key, dropout, (len(rows), settings.hidden))
             asked = questions._replace(node=questions.node[rows], probe=questions.probe[rows])
             return lambda network: _estimate_loss(
@@ -291,7 +293,7 @@ def _take_steps(
             )
         answers = add_answers(batch, questions.probes)
         kept = _draw_dropout(key, dropout, (len(answers), settings.hidden))
-        return lambda network: _compute_batch_loss(
+        return lambda network: compute_batch_loss(
             network, batch, questions.probes, answers, kept, settings
         )
 
@@ -318,8 +320,8 @@ def _take_steps(
 
 @partial(jax.jit, static_argnames="patience")
 def _finish_epoch(
-    state: _State, data: tuple[Questions, Answers, Answers], patience: int
-) -> tuple[_State, tuple[Array, ...]]:
+    state: TrainingState, data: tuple[Questions, Answers, Answers], patience: int
+) -> tuple[TrainingState, tuple[Array, ...]]:
     """Score every network on both parts of the corpus."""
     questions, train, test = data
     logits = jax.vmap(lambda each: each.query.logits(compute_features(each, questions)))(
@@ -329,10 +331,12 @@ def _finish_epoch(
     train_loss, train_accuracy = score(logits, train)
     test_loss, test_accuracy = score(logits, test)
     scores = (train_loss, test_loss, train_accuracy, test_accuracy)
-    return _keep_best(state, test_loss, patience), scores
+    return keep_best(state, test_loss, patience), scores
 
 
-def _keep_best(state: _State, test_loss: Float[Array, " networks"], patience: int) -> _State:
+def keep_best(
+    state: TrainingState, test_loss: Float[Array, " networks"], patience: int
+) -> TrainingState:
     """Remember the weights of each network's best epoch, until it has stopped.
 
     Without patience the last epoch counts as the best.

@@ -96,11 +96,11 @@ def fit_logistic(
     """
     check_trials(len(y), X.shape[1])
     with limit_threads(sum(int(part.level.max()) + 1 for part in parts) < 10 * SMALL):
-        problem = _Problem(y, X, parts, np.ones(len(y)) if counts is None else counts)
+        problem = LogisticProblem(y, X, parts, np.ones(len(y)) if counts is None else counts)
         return _fit(problem, [part.name for part in parts])
 
 
-def _fit(problem: "_Problem", names: list[str]) -> LogisticFit:
+def _fit(problem: "LogisticProblem", names: list[str]) -> LogisticFit:
     """Minimise (2), polish by Newton's method, and describe what was found."""
     p = problem.X.shape[1]
     start = np.concatenate([problem.regress()[0], np.ones(len(names))])
@@ -141,7 +141,7 @@ def _fit(problem: "_Problem", names: list[str]) -> LogisticFit:
 
 
 def _polish(
-    problem: "_Problem", at: np.ndarray, scale: np.ndarray
+    problem: "LogisticProblem", at: np.ndarray, scale: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """Take Newton steps; return where they end, the curvature, and how far the minimum may be."""
     for _ in range(3):
@@ -176,7 +176,7 @@ class _Mode(NamedTuple):
     curvature: Curvature
 
 
-class _Problem:
+class LogisticProblem:
     """One data set, and half of (2) with its gradient."""
 
     def __init__(
@@ -300,7 +300,7 @@ def find_separation(
     """
     m = np.ones(len(y)) if counts is None else counts
     no_parts = [RandomPart("", np.zeros(len(y), int))]
-    odds = _Problem(y, X, no_parts, m).regress()[1]
+    odds = LogisticProblem(y, X, no_parts, m).regress()[1]
     if np.abs(odds).max() < SUSPICIOUS:
         return None
     signed = np.unique(np.vstack([X[y > 0], -X[y < 1]]), axis=0)

@@ -15,9 +15,8 @@ import tomli_w
 import xarray as xr
 from matplotlib.figure import Figure
 
-from equivocal import __version__
 from equivocal.inference import SamplerSettings
-from equivocal.machine import collect_versions
+from equivocal.machine import collect_versions, get_package_version
 from equivocal.progress import run_in_stages
 from equivocal.report import (
     activation_figures,
@@ -227,7 +226,7 @@ def _write_methods(study: Study) -> str:
         priors=", ".join(f"{variance:g}" for variance in inference.prior_variances),
         conditions=" and ".join(stimuli.conditions),
         items=len(stimuli.items),
-        version=__version__,
+        version=get_package_version(),
         **samplers,
     )
 

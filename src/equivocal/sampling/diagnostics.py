@@ -56,8 +56,13 @@ def is_far(outcome: Outcome) -> np.ndarray:
         return np.asarray(outcome.covariance_shift > CALLED_FAR)
 
 
-def diagnose_gaussian(problem: Problem, outcome: Outcome, settings: RunSettings) -> np.ndarray:
-    """Return the covariance shift of each output; NaN but for Gaussians of full rank."""
+def diagnose_gaussian(
+    problem: Problem, outcome: Outcome, settings: RunSettings, *, slight: float = SLIGHT
+) -> np.ndarray:
+    """Return the covariance shift of each output; NaN but for Gaussians of full rank.
+
+    Outputs get chains unless draws from the Gaussian estimate a shift below `slight`.
+    """
     K, D = outcome.mean.shape
     if outcome.factor is None or outcome.factor.shape[-1] < D:
         return np.full(K, np.nan)
@@ -68,7 +73,7 @@ def diagnose_gaussian(problem: Problem, outcome: Outcome, settings: RunSettings)
         z, gradient = map(np.asarray, draw_gradients(keys, target, NUM_CHAINS, rule))
         shift[own] = ((z - gradient) ** 2).mean(axis=(1, 2))
     shift = np.full(K, shift.mean()) if joint else shift
-    doubtful = np.flatnonzero(~(shift < SLIGHT))  # NaN is doubtful, too
+    doubtful = np.flatnonzero(~(shift < slight))  # NaN is doubtful, too
     if not len(doubtful):
         return shift
     # streamed rows have their own order, and are read for all outputs alike

@@ -65,6 +65,7 @@ def sample_posterior(
     observe: Observer | None = None,
     diagnose: bool = True,
     refine: bool = False,
+    compiled: bool = False,
     report: Report | None = None,
     **options: Any,
 ) -> Posterior:
@@ -135,6 +136,9 @@ def sample_posterior(
     refine : bool
         For the Gaussian methods: sample those outputs exactly (by "hmc") for which a Gaussian is
         not enough; `info.refined` says which.
+    compiled : bool
+        Whether to use compiled programs for small problems too, which the flows otherwise solve in
+        NumPy: that pays where many problems of one shape follow each other.
     report : callable, optional
         Called now and then with two whole numbers: how much of the work is done, and of how much.
     **options

@@ -25,6 +25,7 @@ from equivocal.sampling.engine.draws import draw
 from equivocal.sampling.engine.inputs import check_features, check_positive, fail
 from equivocal.sampling.engine.problem import Likelihood
 from equivocal.sampling.info import Info
+from equivocal.sampling.posterior_files import Contents, load_posterior, save_posterior
 from equivocal.sampling.predictions import Gaussian, Particles
 
 CHUNK = 1 << 24  # numbers in flight while predicting
@@ -234,9 +235,7 @@ class Posterior:
         equivocal.errors.UserError
             If the file cannot be written.
         """
-        from equivocal.sampling.posterior_files import save_posterior
-
-        save_posterior(self, Path(path), {})
+        save_posterior(list_contents(self), Path(path), {})
 
     @classmethod
     def load(cls, path: str | Path) -> "Posterior":
@@ -257,9 +256,13 @@ class Posterior:
         equivocal.errors.UserError
             If the file is missing, damaged, or no posterior.
         """
-        from equivocal.sampling.posterior_files import load_posterior
+        return cls(**load_posterior(Path(path))[0]._asdict())
 
-        return load_posterior(Path(path))[0]
+
+def list_contents(posterior: Posterior) -> Contents:
+    """List what a file holds of a posterior, its particles drawn."""
+    others = {name: getattr(posterior, name) for name in Contents._fields[1:]}
+    return Contents(draws=posterior.particles, **others)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -5,13 +5,13 @@ Files may come from anyone: shapes are checked before an array is read, values a
 
 import json
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from equivocal.sampling.engine.inputs import check_bool, check_int, fail
 from equivocal.sampling.engine.problem import Likelihood
 from equivocal.sampling.info import PER_OUTPUT, Info
-from equivocal.sampling.posterior import Posterior
 from equivocal.store import Shapes, UnreadableError, add_tensor_checksum, parse_json, read_tensors
 from equivocal.store.files import explain_write_errors, write_atomically
 
@@ -20,24 +20,36 @@ ARRAYS = ("particles", "mean", "covariance")
 GIVE = "give a file that Posterior.save or LastLayer.save wrote"
 
 
-def save_posterior(posterior: Posterior, path: Path, more: dict[str, str]) -> None:
+class Contents(NamedTuple):
+    """What a file holds: the fields of a `Posterior`."""
+
+    draws: np.ndarray
+    mean: np.ndarray
+    covariance: np.ndarray
+    info: Info
+    likelihood: Likelihood
+    gaussian: bool
+    chains: int
+
+
+def save_posterior(contents: Contents, path: Path, more: dict[str, str]) -> None:
     """Write everything to one file, with `more` in its header; nothing is left half-written."""
     from safetensors.numpy import save_file
 
     header = {
         "format": FORMAT,
-        "likelihood": str(posterior.likelihood),
-        "gaussian": json.dumps(posterior.gaussian),
-        "chains": json.dumps(posterior.chains),
-        "info": json.dumps(posterior.info.to_dict()),
+        "likelihood": str(contents.likelihood),
+        "gaussian": json.dumps(contents.gaussian),
+        "chains": json.dumps(contents.chains),
+        "info": json.dumps(contents.info.to_dict()),
         **more,
     }
-    arrays = {name: np.ascontiguousarray(getattr(posterior, name)) for name in ARRAYS}
+    arrays = dict(zip(ARRAYS, map(np.ascontiguousarray, contents[: len(ARRAYS)]), strict=True))
     with explain_write_errors(path), write_atomically(path) as temporary:
         save_file(arrays, temporary, metadata=add_tensor_checksum(header, arrays))
 
 
-def load_posterior(path: Path) -> tuple[Posterior, dict[str, str]]:
+def load_posterior(path: Path) -> tuple[Contents, dict[str, str]]:
     """Return what was saved, and the header."""
     try:
         header, arrays = read_tensors(path, _check_shapes, ARRAYS)
@@ -51,8 +63,8 @@ def load_posterior(path: Path) -> tuple[Posterior, dict[str, str]]:
         )
 
 
-def _build(header: dict[str, str], arrays: dict[str, np.ndarray]) -> Posterior:
-    """Build a posterior; any error means that the file is not one of ours."""
+def _build(header: dict[str, str], arrays: dict[str, np.ndarray]) -> Contents:
+    """Check the parts of a posterior; any error means that the file is not one of ours."""
     K, J, _ = arrays["particles"].shape
     dtype = arrays["mean"].dtype
     if any(array.dtype != dtype or not np.isfinite(array).all() for array in arrays.values()):
@@ -66,7 +78,7 @@ def _build(header: dict[str, str], arrays: dict[str, np.ndarray]) -> Posterior:
         raise ValueError
     if chains > J or not isinstance(info.message, str) or not isinstance(info.method, str):
         raise ValueError
-    return Posterior(
+    return Contents(
         draws=arrays["particles"],
         mean=arrays["mean"],
         covariance=arrays["covariance"],

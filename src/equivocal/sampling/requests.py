@@ -61,6 +61,7 @@ class Request:
     observe: Observer | None
     diagnose: bool
     refine: bool
+    compiled: bool
     report: Report | None
 
     @property
@@ -147,6 +148,7 @@ class Request:
             precision=Precision(self.precision),
             refine=self.refine,
             evidence=self.evidence,
+            compiled=check_bool(self.compiled, "compiled"),
         )
 
     def _ask(self, problem: Problem) -> Question | None:

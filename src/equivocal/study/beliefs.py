@@ -100,13 +100,13 @@ def tabulate_fit(run: Run, bins: int = 20) -> pd.DataFrame:
     number[true > 1 - CERTAIN] = bins  # certainty is a class of its own
     return pd.DataFrame(
         [
-            _summarise_bin(true[in_bin], weight[in_bin], answers[:, row[in_bin], unit[in_bin]])
+            summarise_bin(true[in_bin], weight[in_bin], answers[:, row[in_bin], unit[in_bin]])
             for in_bin in (number == this for this in np.unique(number))
         ]
     )
 
 
-def _summarise_bin(
+def summarise_bin(
     truth: Float[np.ndarray, " questions"],
     weight: Float[np.ndarray, " questions"],
     answers: Float[np.ndarray, "networks questions"],

@@ -20,9 +20,8 @@ from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
-from equivocal import __version__
 from equivocal.errors import UserError
-from equivocal.machine import count_cores, find_cache_folder
+from equivocal.machine import count_cores, find_cache_folder, get_package_version
 from equivocal.progress import announce
 from equivocal.store.store import hash_code
 
@@ -122,7 +121,7 @@ def _return(value: Any) -> Any:
 @cache
 def _describe_package() -> tuple[str, str]:
     """Return version and code of the package in this process."""
-    return __version__, hash_code()
+    return get_package_version(), hash_code()
 
 
 def _call_checked(ours: tuple[str, str], function: Callable[..., Any], *arguments: Any) -> Any:
@@ -303,8 +302,8 @@ def _check_workers(client: Any) -> None:
         raise
     except Exception as error:
         raise UserError(
-            f"a worker cannot import equivocal {__version__} ({type(error).__name__}: {error}); "
-            "install it there, with the same version."
+            f"a worker cannot import equivocal {get_package_version()} ({type(error).__name__}: "
+            f"{error}); install it there, with the same version."
         ) from None
     if not found:
         announce("the scheduler has no workers yet; waiting for the first")

@@ -34,7 +34,7 @@ __all__ = [
     "load_run",
     "make_curve_table",
     "make_effect_tasks",
-    "summarise_effect",
+    "tabulate_effects",
 ]
 
 NORMAL_95 = 1.96
@@ -167,26 +167,24 @@ def compute_effect_shares(table: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def summarise_effect(table: pd.DataFrame, role: str) -> dict[str, float]:
-    """Summarise the distribution of the effect over specifications.
+def tabulate_effects(table: pd.DataFrame) -> pd.DataFrame:
+    """Summarise the distribution of each role's effect over specifications.
 
     Parameters
     ----------
     table : DataFrame
         As `run_multiverse` returns it.
-    role : str
-        The role whose effect is looked at.
 
     Returns
     -------
-    dict of str to float
-        Shares of positive effects and of intervals above zero; smallest, median, largest.
+    DataFrame
+        A row for each role: shares of positive effects and of intervals above zero; smallest,
+        median, largest.
     """
-    effect = table[f"effect_{role}"]
-    return {
-        "share_positive": float((effect > 0).mean()),
-        "share_interval_above": float((table[f"low_{role}"] > 0).mean()),
-        "smallest": float(effect.min()),
-        "median": float(effect.median()),
-        "largest": float(effect.max()),
-    }
+    rows = []
+    for role in list_roles(table):
+        effect, low = table[f"effect_{role}"], table[f"low_{role}"]
+        shares = {"share_positive": (effect > 0).mean(), "share_interval_above": (low > 0).mean()}
+        ends = {"smallest": effect.min(), "median": effect.median(), "largest": effect.max()}
+        rows.append({"role": role, **shares, **ends})
+    return pd.DataFrame(rows)

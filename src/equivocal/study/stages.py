@@ -117,7 +117,7 @@ class Study:
         return [_Job(sampler, variance, index) for index, sampler, variance in jobs]
 
     @cached_property
-    def _network_keys(self) -> list[str]:
+    def network_keys(self) -> list[str]:
         """Hashes of each network, the world and the corpus."""
         training = self.run.settings
         corpus = [training.seed, training.sentences, training.held_out]
@@ -130,7 +130,7 @@ class Study:
     def _hash_job(self, job: _Job) -> str:
         inference = self.settings.inference
         how = inference.samplers[job.sampler].model_dump()
-        seed, network = inference.get_seed(job.network), self._network_keys[job.network]
+        seed, network = inference.get_seed(job.network), self.network_keys[job.network]
         return hash_content(network, how, job.variance, inference.rows, seed, self._units)
 
     def infer(self, on_step: Advance) -> None:
@@ -278,14 +278,14 @@ class Study:
         dataset = self.read("activations.nc")
         tables = compute_tables(dataset)
         written = {f"tables/{name}.csv": table for name, table in tables.items()}
-        written["claims.csv"] = judge_claims(dataset, tables, self._collect_evidence())
+        written["claims.csv"] = judge_claims(dataset, tables, self.collect_evidence())
         if self.settings.name in PRINTED_STUDIES:
             written["tables/impossible_numbers.csv"] = find_impossible_numbers()
         for name, table in written.items():
             write_text_atomically(self.folder / name, table.to_csv(index=False))
         return [self.folder / name for name in written]
 
-    def _collect_evidence(self) -> dict[str, Any]:
+    def collect_evidence(self) -> dict[str, Any]:
         """Collect what claims rest on beside the activations (see `judge_claims`)."""
         scores = self.run.scores
         evidence: dict[str, Any] = {

@@ -116,6 +116,24 @@ def _score_detection(members: Comprehenders, pairs: Pairs, study: Pairs | None) 
     }
 
 
+def average_roles(roles: pd.DataFrame) -> pd.DataFrame:
+    """Average the calibration errors of each kind over networks, by role.
+
+    Parameters
+    ----------
+    roles : DataFrame
+        The second table of `score_kinds`.
+
+    Returns
+    -------
+    DataFrame
+        A row for each kind, a column for each role.
+    """
+    whole = roles[~roles["network"].str.startswith("all but")]
+    means = whole.pivot_table("calibration_error", index="kind", columns="role", sort=False)
+    return means.rename_axis(columns=None).reset_index()
+
+
 def summarise_scores(table: pd.DataFrame) -> pd.DataFrame:
     """Summarise the scores of all networks.
 

@@ -107,11 +107,11 @@ def sample_comprehenders(
         models, passes = replace_last_layers(model, found.particles), 1
     else:
         found = sample_network(
-            *_build_function(model, corpus, layers),
+            *build_function(model, corpus, layers),
             rows.targets,
             np.asarray(ravel_pytree(_select_weights(model, layers))[0]),
             counts=rows.counts,
-            parts=_cut_into_parts(model, layers, cuts),
+            parts=cut_into_parts(model, layers, cuts),
             prior_variance=prior_variance,
             seed=seed,
             **how,
@@ -150,7 +150,7 @@ def _unflatten(like: T, weights: Float[Array, " D"] | Float[np.ndarray, " D"]) -
     return shaped
 
 
-def _build_function(model: SentenceGestalt, corpus: Corpus, layers: str) -> tuple[Any, Inputs]:
+def build_function(model: SentenceGestalt, corpus: Corpus, layers: str) -> tuple[Any, Inputs]:
     """Return the network as a function of its uncertain weights, and the rows it is asked about.
 
     JAX sees the other arrays as arguments (`Partial`), so another network compiles nothing anew.
@@ -177,7 +177,7 @@ def _compute_logits(
     return tree.logits(tree.features(heard, probes, inputs["node"], inputs["probe"]))
 
 
-def _cut_into_parts(model: SentenceGestalt, layers: str, cuts: int) -> list[np.ndarray]:
+def cut_into_parts(model: SentenceGestalt, layers: str, cuts: int) -> list[np.ndarray]:
     """Return the places of weights: the last layer by output, hidden layers by groups of units."""
     tree = _select_weights(model, layers)
     at = _unflatten(tree, np.arange(ravel_pytree(tree)[0].size))

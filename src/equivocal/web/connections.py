@@ -13,7 +13,7 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-__all__ = ["BoundedProtocol"]
+__all__ = ["BoundedProtocol", "bound_protocol"]
 
 MOST_CONNECTIONS = 256
 SECONDS = 15.0  # for a request to arrive, be answered and be read
@@ -67,3 +67,8 @@ class BoundedProtocol(H11Protocol):
         """Those without a request under way come first, and the longest silent of them."""
         busy: Any = self.cycle is not None and not self.cycle.response_complete
         return bool(busy), self._since
+
+
+def bound_protocol(seconds: float) -> type[BoundedProtocol]:
+    """Return the protocol for connections that last `seconds` without a finished answer."""
+    return type("BoundedProtocol", (BoundedProtocol,), {"seconds": seconds})

@@ -20,7 +20,7 @@ import uvicorn
 from equivocal.asking import Comprehender
 from equivocal.errors import UserError
 from equivocal.web.app import LOOPBACK_NAMES, create_app
-from equivocal.web.connections import BoundedProtocol
+from equivocal.web.connections import SECONDS, bound_protocol
 
 LONGEST_HEADERS = 16_384  # bytes of a request's head, beyond what arrives in one piece (64 kB)
 IDLE_SECONDS = 10
@@ -58,13 +58,18 @@ def bind_socket(host: str, port: int) -> socket.socket:
     return bound
 
 
-def configure_server(comprehenders: Sequence[Comprehender], host: str) -> uvicorn.Config:
-    """Configure uvicorn: bounded requests, and nothing about the server in the answers."""
+def configure_server(
+    comprehenders: Sequence[Comprehender], host: str, *, seconds: float = SECONDS
+) -> uvicorn.Config:
+    """Configure uvicorn: bounded requests, and nothing about the server in the answers.
+
+    A connection is dropped where a request takes longer than `seconds` to be sent and answered.
+    """
     own = f"[{host}]" if ":" in host else host
     names = (*LOOPBACK_NAMES, own) if is_loopback(host) else ("*",)
     return uvicorn.Config(
         create_app(*comprehenders, hosts=names),
-        http=BoundedProtocol,
+        http=bound_protocol(seconds),
         ws="none",
         lifespan="off",
         log_level="error",  # a malformed request is the client's affair

@@ -321,7 +321,7 @@ def pick(which: Bool[Array, " K"], chosen: Array, other: Array) -> Array:
 
 
 @partial(jax.jit, static_argnames="rule")
-def _judge(
+def judge_proposal(
     state: FlowState, proposal: FlowState, mean: Float[Array, "K D"], sums: Sums, rule: FlowRule
 ) -> FlowState:
     """Take the proposal where the merit did not fall; elsewhere stay, and be careful or halve s."""
@@ -375,7 +375,7 @@ def evaluate_proposal(
         sums = sum_rows(rows, mean, factor, rule, nodes)
     else:
         sums = _sum_shared(rows, mean, factor, rule, spreads, shared)
-    return _judge(state, proposal, mean, sums, rule)
+    return judge_proposal(state, proposal, mean, sums, rule)
 
 
 def evaluate_start(
@@ -388,4 +388,4 @@ def evaluate_start(
     mean, factor = state.mean[:1], state.factor[:1]
     sums = _sum_shared(rows, mean, factor, rule, _spread_shared(factor, shared), shared)
     every = jnp.broadcast_to(sums.curvature, state.sums.curvature.shape)
-    return _judge(state, state, state.mean, sums._replace(curvature=every), rule)
+    return judge_proposal(state, state, state.mean, sums._replace(curvature=every), rule)

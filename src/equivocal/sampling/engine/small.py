@@ -46,7 +46,8 @@ class State(NamedTuple):
 
 def is_small(problem: Problem, rule: FlowRule, settings: RunSettings) -> bool:
     """Return whether `flow_small` serves the problem, so that no program need be compiled."""
-    plain = settings.num_steps is None and settings.precision is Precision.FULL
+    free = settings.num_steps is None and not settings.compiled
+    plain = free and settings.precision is Precision.FULL
     if not (plain and has_averages(rule) and problem.in_memory and count_shards() == 1):
         return False
     K, N, D = problem.num_outputs, problem.num_rows, problem.num_features

@@ -105,7 +105,9 @@ def fill_up(state: DropoutState, num_features: int) -> DropoutState:
     return jax.tree.map(lambda leaf: jnp.pad(leaf, pad) if leaf.ndim == 3 else leaf, state)
 
 
-def _drop(keys: PRNGKey, deviations: Float[Array, "K J D"], rate: float) -> Float[Array, "K J D"]:
+def drop_entries(
+    keys: PRNGKey, deviations: Float[Array, "K J D"], rate: float
+) -> Float[Array, "K J D"]:
     """Return Fᵀ, rows of deviations with a fraction `rate` of entries at zero; P̂ = F Fᵀ."""
     J = deviations.shape[1]
     if rate == 0:  # random numbers are a fifth of a step's time
@@ -190,7 +192,7 @@ def _measure_change(F: Float[Array, "K J D"], before: Float[Array, "K J D"]) -> 
 def _drop_first(
     keys: PRNGKey, theta: Float[Array, "K J D"], config: DropoutConfig
 ) -> Float[Array, "K J D"]:
-    return _drop(keys, theta - theta.mean(axis=1, keepdims=True), config.dropout_rate)
+    return drop_entries(keys, theta - theta.mean(axis=1, keepdims=True), config.dropout_rate)
 
 
 @partial(jax.jit, static_argnames="config")
@@ -216,7 +218,7 @@ def _move(
     half = theta - h / 2 * (_tame(F, basis_H, theta - m, h) + 2 * push)  # maths (9)
 
     m = half.mean(axis=1, keepdims=True)
-    F2 = _drop(keys, half - m, config.dropout_rate)
+    F2 = drop_entries(keys, half - m, config.dropout_rate)
     diagonal = h * (F2**2).sum(axis=1, keepdims=True) + 1  # Δτ diag(P̂) + P₀, prior N(0, I)
     pull = jnp.matmul((half + m) / diagonal, jnp.matmul(F2.swapaxes(1, 2), F2))
     full = half - h / 2 * pull + h / 2 * (half - m)  # maths (10)
