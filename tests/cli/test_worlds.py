@@ -43,3 +43,25 @@ def test_a_trained_run_keeps_the_values_of_its_world(tmp_path: Path) -> None:
     assert world.parameters == {"rare": 0.03, "slip": 0.02}
     again = fails("train", "--world", "slips:rare=0.04", *QUICK, "--out", "mine", cwd=tmp_path)
     assert "another world 'slips' or version of it" in again
+
+
+@pytest.mark.parametrize(
+    ("noise", "message"),
+    [
+        ("exchange = ['agent', 'patient']\nprobability = 0.5", "leaves no listener a way to tell"),
+        (
+            "exchange = ['agent', 'patient']\nprobability = 0.7\n"
+            "[noise.lost]\ndelete = 'patient'\nprobability = 0.5",
+            "sums to 1.2 (slip 0.7, lost 0.5), and at most 1 is possible",
+        ),
+    ],
+)
+def test_bad_noise_of_a_large_world_is_one_sentence(
+    noise: str, message: str, tmp_path: Path
+) -> None:
+    words = "".join(f'p{n} = ["p{n}"]\n' for n in range(400))
+    text = f'name = "large"\nroles = ["agent", "action", "patient"]\n[words.people]\n{words}'
+    text += '[words.verbs]\nmeet = ["meet"]\n[actions.meet]\nagent = "people"\npatient = "people"\n'
+    text += '[[constructions]]\nname = "active"\norder = ["agent", "action", "patient"]\n'
+    (tmp_path / "large.toml").write_text(f"{text}[noise.slip]\n{noise}\n")
+    assert message in fails("world", "check", "large.toml", cwd=tmp_path)

@@ -108,6 +108,64 @@ def test_intervals_cover_what_holds_for_all_participants_and_items() -> None:
     assert max(missed.values()) < 8
 
 
+def test_intervals_of_particles_cover_what_holds_for_all_networks() -> None:
+    """Five particles of each of 20 networks, which differ more than particles of one do.
+
+    Eight misses or more of 60 have probability 0.006 if they miss 5 % of the time. Particles that
+    are drawn as if they were networks make intervals that miss the share in a fifth of experiments.
+    """
+    rng = np.random.default_rng(4)
+
+    def experiment(networks, items, particles):
+        odds = 1 + rng.normal(size=(networks, 1, 1)) + 0.5 * rng.normal(size=(1, 1, items))
+        odds = odds + 0.3 * rng.normal(size=(networks, particles, items))
+        chance = 1 / (1 + np.exp(-odds.reshape(-1, items)))
+        return np.stack([chance, 1 - chance], axis=-1)
+
+    def summarise_experiment(beliefs, groups, draws):
+        answered = expect_answers(beliefs)
+        items = range(beliefs.shape[1])
+        return summarise_answers(answered, items, "ab", groups=groups, draws=draws)
+
+    truth = summarise_experiment(experiment(1500, 400, 1), None, 0)
+    network = np.repeat(np.arange(20), 5)
+    missed = {"network": 0, "particle": 0, "w": 0}
+    for _ in range(60):
+        beliefs = experiment(20, 20, 5)
+        right = summarise_experiment(beliefs, network, 100)
+        wrong = summarise_experiment(beliefs, None, 100)
+        missed["network"] += not right["a"].low < truth["a"].value < right["a"].high
+        missed["w"] += not right["w"].low < truth["w"].value < right["w"].high
+        missed["particle"] += not wrong["a"].low < truth["a"].value < wrong["a"].high
+    assert missed["network"] < 8
+    assert missed["w"] < 8
+    assert missed["particle"] > 12
+
+
+def test_groups_change_intervals_and_no_estimate() -> None:
+    """Pairs within groups count for b as the others do; one group has no interval."""
+    answered = expect_answers(np.random.default_rng(5).dirichlet([2, 1], size=(6, 9)))
+    plain = summarise_answers(answered, range(9), "ab", draws=20)
+    pairs = summarise_answers(answered, range(9), "ab", groups=[0, 0, 1, 1, 2, 2], draws=20)
+    one = summarise_answers(answered, range(9), "ab", groups=["n00"] * 6, draws=20)
+    for name in plain:
+        assert pairs[name].value == pytest.approx(plain[name].value)
+        assert one[name].value == pytest.approx(plain[name].value)
+        assert np.isnan(one[name].low)
+        assert np.isnan(one[name].high)
+
+
+def test_what_is_no_sample_has_intervals_over_items() -> None:
+    """One comprehender, items of which half are read literally: the binomial's two errors."""
+    beliefs = np.tile([[1.0, 0.0], [0.0, 1.0]], (1, 50, 1))
+    found = summarise_answers(expect_answers(beliefs), range(100), "ab", only_items=True)["a"]
+    assert found.value == pytest.approx(0.5)
+    # 1.96 standard errors of 0.05; the ends of 1,000 draws are multiples of 1/100
+    assert found.low == pytest.approx(0.4, abs=0.015)
+    assert found.high == pytest.approx(0.6, abs=0.015)
+    assert np.isnan(summarise_answers(expect_answers(beliefs), range(100), "ab")["a"].low)
+
+
 def test_questions_of_an_item_are_drawn_together() -> None:
     """Twice the same questions about each item are no more items: the interval stays as wide."""
     beliefs = np.random.default_rng(3).dirichlet([1, 1], size=(12, 8))

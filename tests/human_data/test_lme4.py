@@ -42,9 +42,15 @@ def has_lme4() -> bool:
     return tried.returncode == 0
 
 
-def write_trials(folder: Path) -> None:
+LARGE, SMALL = (24, 16, 3), (10, 8, 3)  # participants, items, positions
+
+
+def write_trials(folder: Path, sizes: tuple[int, int, int]) -> None:
     """Reading times, answers, and proportions of two to seven answers, with one effect each."""
-    truth = Experiment(participants=24, items=16, positions=3, slope_sd=15.0, seed=11)
+    participants, items, positions = sizes
+    truth = Experiment(
+        participants=participants, items=items, positions=positions, slope_sd=15.0, seed=11
+    )
     trials, measures, _ = simulate(truth)
     rng = np.random.default_rng(11)
     odds = (trials["rt"] - 500) / 80 + rng.logistic(size=len(trials))
@@ -76,6 +82,7 @@ def run_lme4(folder: Path) -> dict[str, Fit]:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("sizes", [LARGE, SMALL])
 @pytest.mark.parametrize(
     ("how", "columns"),
     [
@@ -89,11 +96,11 @@ def run_lme4(folder: Path) -> dict[str, Fit]:
         ),
     ],
 )
-def test_lme4_finds_the_same(tmp_path: Path, how, columns) -> None:
+def test_lme4_finds_the_same(tmp_path: Path, sizes, how, columns) -> None:
     """Estimates in log odds, or standard deviations of the response, per sd of the measure."""
     if not has_lme4():
         pytest.skip("Rscript with lme4 is not installed")
-    write_trials(tmp_path)
+    write_trials(tmp_path, sizes)
     named, out = replace(Columns(), **columns), tmp_path / "out"
     result = compare_trials(tmp_path / "d.csv", tmp_path / "m.csv", out, columns=named, **how)
     table, theirs = result.tables["compare"], run_lme4(out)
@@ -109,7 +116,7 @@ def test_lme4_finds_the_same(tmp_path: Path, how, columns) -> None:
         error = row["se"] * trials[row["measure"]].std()
         errors.append(abs(found.errors[name] - error) / unit)
     said = [f"{max(each):.1e}" for each in (apart, shifts, errors)]
-    print(how, columns, "log-likelihood {}, estimates {}, errors {}".format(*said))  # noqa: T201
+    print(sizes, how, columns, "log-likelihood {}, estimates {}, errors {}".format(*said))  # noqa: T201
     assert max(apart) < LIKELIHOOD
     assert max(shifts) < ESTIMATES
     assert max(errors) < ESTIMATES

@@ -116,6 +116,15 @@ def test_answers_are_written_and_can_be_compared(study: Study, tmp_path: Path) -
     assert len(steady.tables["data"]) == 2 * 5 * 8 * 2  # five particles of each network
 
 
+def test_what_is_not_known_is_a_dash(study: Study, tmp_path: Path) -> None:
+    """Particles of one network are no sample of networks; one who never wavers may have no w/b."""
+    one = simulate_answers(study.folder, tmp_path / "one", participants=1, answers=2)
+    assert not any("nan" in line for line in one.summary)
+    assert one.tables["readings"]["low"].isna().all()
+    assert one.summary[2].endswith("b –, w/b –")
+    assert " (–) is literal" in one.summary[0]
+
+
 def test_the_command(study: Study, tmp_path: Path) -> None:
     made = run("simulate", "--from", study.folder, "--answers", "4", "--out", "sim", cwd=tmp_path)
     assert made.returncode == 0, made.stderr

@@ -10,11 +10,10 @@ from equivocal.human_data.people import (
     compare_with_people,
     load_people,
     select_shares,
-    tabulate_areas,
-    tabulate_readings,
 )
 from equivocal.human_data.people_summary import summarise_scores
 from equivocal.human_data.plausibility import AskedItems, ask_about_items, believe_ideal
+from equivocal.human_data.reading_tables import tabulate_areas, tabulate_readings
 from equivocal.world import World
 
 
@@ -133,7 +132,7 @@ def test_nobody_departs_from_itself(asked: AskedItems, ideal: np.ndarray) -> Non
     half[..., 0] = 0.5 + ideal[..., 0] / 2
     half[..., 1] = 1 - half[..., 0]
     beliefs = {"same": np.concatenate([ideal, ideal]), "half": half}
-    table = compare_with_ideal(asked, beliefs, ideal, networks=2)
+    table = compare_with_ideal(asked, beliefs, ideal)
     of = table[table["plausibility"] == "all"].set_index("comprehender")
     assert of.loc["same", "divergence"] == pytest.approx(0, abs=1e-12)
     np.testing.assert_allclose(of["correlation"], 1)
@@ -145,6 +144,36 @@ def test_nobody_departs_from_itself(asked: AskedItems, ideal: np.ndarray) -> Non
     assert of.loc["half", "divergence"] == pytest.approx(by_hand)
     items = tabulate_items(asked, beliefs, ideal)
     assert len(items) == 2 * len(asked.questions)
+
+
+def test_intervals_stay_where_a_measure_can_be(asked: AskedItems, ideal: np.ndarray) -> None:
+    """Two networks that differ much: t intervals reach beyond 1 and below 0 on the raw scale."""
+    far = np.full_like(ideal, 1 / 3)
+    far[0, ::2] = [0.05, 0.9, 0.05]
+    beliefs = {"networks": np.concatenate([0.95 * ideal + 0.05 * far, 0.6 * far + 0.4 * ideal])}
+    table = compare_with_ideal(asked, beliefs, ideal, {"networks": np.array([0, 1])})
+    row = table[table["plausibility"] == "all"].iloc[0]
+    assert -1 < row["correlation_low"] < row["correlation"] < row["correlation_high"] < 1
+    assert 0 < row["divergence_low"] < row["divergence"] < row["divergence_high"]
+    one = compare_with_ideal(asked, beliefs, ideal, {"networks": np.array([0, 0])})
+    assert np.isnan(one["divergence_low"]).all()  # particles of one network
+
+
+def test_intervals_are_over_networks_and_of_what_is_one_over_items(asked: AskedItems) -> None:
+    rng = np.random.default_rng(0)
+    beliefs = {"it": rng.dirichlet([8, 1, 1], size=(4, len(asked.questions)))}
+
+    def width(networks: dict[str, np.ndarray]) -> tuple[float, float]:
+        readings = tabulate_readings(asked, beliefs, networks)
+        areas = tabulate_areas(asked, beliefs, networks)
+        rows = readings[readings["measure"] == "literal"]
+        assert (rows["low"].isna() | (rows["low"] <= rows["value"])).all()
+        return tuple(float((t["high"] - t["low"]).mean()) for t in (rows, areas))
+
+    assert np.isnan(width({"it": np.zeros(4)})).all()  # particles of one network
+    only_items, participants = width({}), width({"it": np.arange(4)})
+    assert 0 < only_items[0] < participants[0]
+    assert 0 < only_items[1] < participants[1]
 
 
 def test_a_list_teaches_by_bayes_rule(asked: AskedItems) -> None:

@@ -44,7 +44,8 @@ def test_scripts_of_answers_and_proportions() -> None:
     trials, measures = answers()
     script = write_script(compare(join(trials, measures), family="binomial"), "lme4.R")
     assert "library(lme4)" in script
-    assert "(1 | item), data = trials, family = binomial)" in script
+    assert "(1 | item), data = trials, family = binomial,\n  control = " in script
+    assert script.count("control = glmerControl(tolPwrss = 1e-10))") == script.count("<- glmer(")
     assert "REML" not in script
     shares = trials.assign(response=[1 / 3, 0.5] * 192, counts=[3, 4] * 192)
     rng = np.random.default_rng(0)
@@ -53,7 +54,7 @@ def test_scripts_of_answers_and_proportions() -> None:
     ).round(3)
     found = compare(join(shares, measures, ["surprise"]), family="binomial")
     script = write_script(found, "lme4.R")
-    assert "family = binomial, weights = counts)" in script
+    assert "family = binomial, weights = counts,\n  control = " in script
     assert "brm(ones | trials(counts) ~ 1" in write_script(found, "brms.R")
     ones = found.joined.trials["response"] * found.joined.trials["counts"]
     np.testing.assert_allclose(ones, ones.round(), atol=1e-12)  # as R needs it
@@ -66,7 +67,7 @@ def test_scripts_of_answers_and_proportions() -> None:
     [
         ({"response": lambda t: t["response"] * 2}, "is 2 in line .*, and --family bin"),
         ({"response": lambda t: t["chance"]}, "needs 0 or 1; name another column with --res"),
-        ({"response": 1.0}, "is 1 in every trial"),
+        ({"response": 1.0}, "is 1 in every trial, .* name another column with --response"),
         ({"counts": 0}, "the number of answers is 0 in line 2, and the number"),
         ({"response": 0.3, "counts": lambda t: 7 + t["row"] % 2}, "is 0.3 in every trial"),
         ({"response": lambda t: t["chance"].round(3), "counts": 3}, "no proportion of 3 answers"),
@@ -121,7 +122,11 @@ def test_answers_from_the_command_line(tmp_path: Path) -> None:
     trials.to_csv(tmp_path / "d.csv", index=False)
     measures.to_csv(tmp_path / "m.csv", index=False)
     given = ["compare", "d.csv", "--measures", "m.csv", "--family", "binomial", "--out", "o"]
-    assert "no response is a number; they are " in fails(*given, cwd=tmp_path)
+    said = fails(*given, cwd=tmp_path)
+    assert said.startswith("no answer is a number; they are ")
+    assert said.endswith("to model how often one of them was given, add --response answer=yes.")
+    said = fails(*given[:4], *given[6:], cwd=tmp_path)
+    assert said.endswith("add --family binomial and --response answer=yes.")
     wrong = fails(*given, "--response", "answer=maybe", cwd=tmp_path)
     assert wrong.startswith("--response answer=maybe: no row has it; values of answer are ")
     wrong = fails(*given, "--response", "answer=yes", "--counts", "n", cwd=tmp_path)

@@ -1,5 +1,6 @@
 """The sentence that says what was found in trials."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pandas as pd
@@ -27,6 +28,28 @@ def test_measures_are_told_apart_by_their_intervals() -> None:
     alone = describe(40.0, ["surprise"], log=True)
     assert alone.startswith("What predicts log(rt): surprise, +")
     assert describe(0.0, ["surprise"]).startswith("Nothing clearly predicts rt: surprise, ")
+
+
+def describe_responses(respond: Callable[[pd.DataFrame], pd.Series], **how: object) -> str:
+    trials, table, _ = simulate(Experiment(participants=12, items=12, positions=1, seed=1))
+    trials = trials.assign(row=range(len(trials)), response=respond(trials))
+    joined = replace(join(trials, table, ["surprise"]), columns={"response": "it"})
+    return describe_comparison(compare(joined, **how))[0]
+
+
+def test_what_did_not_converge_is_no_finding() -> None:
+    """Eleven of twelve items with one answer; and responses that are averages of items."""
+
+    def answer(trials: pd.DataFrame) -> pd.Series:
+        number, first = trials["item"].astype(int), trials["participant"] < "p07"
+        return (((number == 1) & first) | (number > 6)).astype(float)
+
+    said = describe_responses(answer, family="binomial")
+    assert said.startswith("No estimate: surprise, the variance of item has no finite estimate")
+    assert said.endswith("add trials, so that more of them have both answers.")
+    said = describe_responses(lambda trials: trials.groupby("item")["rt"].transform("mean"))
+    assert said.startswith("No estimate: surprise, no noise is left")
+    assert said.endswith("use responses of single trials, not averages.")
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,9 @@ form = "participle"
 EXCHANGE = '[noise.slip]\nexchange = ["agent", "patient"]\nprobability = 0.1\n'
 
 
+RARE_GAP = '[{ when = { agent = "dog" }, then = "cat" }]'
+
+
 def tiny(noise: str, **options: int) -> World:
     return World.from_toml(TINY + noise, **options)
 
@@ -345,6 +348,54 @@ def test_noise_that_sums_above_one_is_refused() -> None:
         tiny(EXCHANGE + more)
     # not on the same sentences: that is fine
     tiny(EXCHANGE + 'constructions = "active"\n' + more)
+
+
+@pytest.mark.parametrize(
+    ("noise", "message"),
+    [
+        (EXCHANGE.replace("0.1", "0.5"), r"^<text> \[noise\]: slip 0.5 leaves no listener a way"),
+        (
+            EXCHANGE.replace("0.1", "0.7") + '[noise.lost]\ndelete = "by"\nprobability = 0.5\n',
+            r"construction 'passive' sums to 1.2 \(slip 0.7, lost 0.5\), and at most 1",
+        ),
+    ],
+)
+def test_bad_noise_is_refused_in_a_large_world(noise: str, message: str) -> None:
+    with pytest.raises(WorldError, match=message) as caught:
+        tiny(noise, max_enumerated=1)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_noise_that_can_be_is_taken_in_a_large_world() -> None:
+    for noise in ("0.49", '0.5\nconstructions = "active"'):
+        assert not tiny(EXCHANGE.replace("0.1", noise), max_enumerated=1).is_exact
+
+
+def test_a_rare_uncovered_event_of_a_large_world_is_one_sentence() -> None:
+    """Once in 10,000 events: seldom among the few that are drawn first, always among 100,000."""
+    text = TINY.replace('[{ when = { agent = "dog" }, then = "cat" }, { then = "dog" }]', RARE_GAP)
+    world = World.from_toml(
+        text.replace("0.8, cat = 0.2", "0.9999, cat = 0.0001"), max_enumerated=1
+    )
+    with (
+        pytest.warns(UserWarning, match="too many to enumerate"),
+        pytest.raises(WorldError, match="no rule for 'patient' fits agent = 'cat'"),
+    ):
+        _ = world.sentences
+
+
+def test_a_part_that_is_too_large_is_said() -> None:
+    """With 20 optional roles, the tellings of one event are a million."""
+    roles = [f"r{n}" for n in range(20)]
+    text = TINY.replace('"patient"]', f'"patient", {", ".join(map(repr, roles))}]')
+    text = text.replace(
+        "patient = [", "".join(f'{role} = "dog"\n' for role in roles) + "patient = ["
+    )
+    mentioned = ", ".join(f"{role} = 0.5" for role in roles)
+    first = 'name = "active"\n'
+    text = text.replace(first, f"{first}mentioned = {{ {mentioned} }}\n")
+    with pytest.warns(UserWarning, match="too large to check whether its noise leaves a way"):
+        World.from_toml(text + EXCHANGE)
 
 
 def test_all_may_be_struck() -> None:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["people"]
 
-DIRECTIONS = {"list effect": "below 0", "order of not literal": "above 0"}  # no number is known
-NARROW: dict[str, Any] = {"box": box.SIMPLE, "padding": (0, 1, 0, 0)}
+DIRECTIONS = {"list effect": "< 0", "order of not literal": "> 0"}  # no number is known
+NARROW: dict[str, Any] = {"box": box.SIMPLE, "padding": 0, "show_edge": False}
 
 
 def people(
@@ -79,13 +79,14 @@ def _format(value: float, digits: int = 3) -> str:
 
 def _break_names(names: Iterable[str]) -> list[str]:
     """Break names of comprehenders, so that the columns below them are narrow."""
-    return [textwrap.fill(name, 12) for name in names]
+    short = (name.removeprefix("posterior, ").replace(" = ", "=") for name in names)
+    return [textwrap.fill(name.replace(",", ""), 9) for name in short]
 
 
 def _name_number(measure: str, construction: str, plausibility: str) -> str:
     """Name a human number and the sentences that it is about."""
     if measure == "order of not literal":
-        return f"not literal, {plausibility}:\n{construction}"
+        return f"not literal, {plausibility}: {construction}"
     about = [plausibility] if construction == "any" else [plausibility, construction]
     return measure if about == ["any"] else f"{measure}, {' '.join(about)}"
 
@@ -106,19 +107,19 @@ def _show_people(table: "pd.DataFrame", scores: "pd.DataFrame") -> None:
         if found.isna().all():
             lacking.append(f"{name} ({human})")
         else:
-            rows.append([name, human, *(_format(found[who]) for who in names)])
+            broken = textwrap.fill(name, 24)
+            rows.append([broken, human, *(_format(found[who]) for who in names)])
     if scores["deviance"].notna().any():
         floor = f"({_format(scores['floor'].iloc[0], 0)})"
         deviances = [_format(value, 1) for value in scores["deviance"]]
-        rows.append(["deviance of shares (floor)", floor, *deviances])
+        rows.append(["deviance (floor)", floor, *deviances])
     if not rows:
         out.print(f"None of people's {len(lacking)} numbers has a counterpart in this world.")
         return
     show_rows(["", "people", *_break_names(names)], rows, **NARROW)
     show_note("people")
     if lacking:
-        listed = "; ".join(lacking).replace("\n", " ")
-        out.print(f"No counterpart here: people's {listed}.", soft_wrap=True)
+        out.print(f"No counterpart here: people's {'; '.join(lacking)}.", soft_wrap=True)
 
 
 def _show_readings(readings: "pd.DataFrame", people: "pd.DataFrame") -> None:
@@ -134,23 +135,26 @@ def _show_readings(readings: "pd.DataFrame", people: "pd.DataFrame") -> None:
         human = f"{known[key]:.3f}" if key in known else ""
         values = [_format(found.get(name, float("nan"))) for name in names]
         rows.append([*map(str, key), human, *values])
-    title = "share of readings that are not literal"
-    show_rows([*keys, "people", *_break_names(names)], rows, left=2, title=title, **NARROW)
+    title = "\nshare of readings that are not literal"
+    heads = ["construction", "", "people", *_break_names(names)]
+    show_rows(heads, rows, left=2, title=title, **NARROW)
 
 
 def _show_against_ideal(table: "pd.DataFrame", networks: int) -> None:
     """Print how near each comprehender is to the ideal one, sentence by sentence."""
     from equivocal.world import PLAUSIBILITY
 
-    kinds = table.set_index(["comprehender", "plausibility"])["divergence"].to_dict()
+    of = table.set_index(["comprehender", "plausibility"]).to_dict("index")
     rows = []
-    for row in table[table["plausibility"] == "all"].to_dict("records"):
-        name = row["comprehender"]
-        cells = [f"{row['correlation']:.3f}", f"{row['slope']:.3f}", f"{row['divergence']:.4f}"]
-        more = [_format(kinds.get((name, kind), float("nan")), 4) for kind in PLAUSIBILITY]
-        rows.append([name, *cells, *more])
-    heads = ["against the ideal", "correlation", "slope", "nats", *PLAUSIBILITY]
-    show_rows(heads, rows, box=box.SIMPLE)
+    for name in dict.fromkeys(table["comprehender"]):
+        found = [of.get((name, kind), {}) for kind in ("all", "unlikely", *PLAUSIBILITY)]
+        nan = float("nan")
+        correlations = [_format(each.get("correlation", nan)) for each in found[:2]]
+        slope, nats = _format(found[0]["slope"]), _format(found[0]["divergence"], 4)
+        more = [_format(each.get("divergence", nan), 4) for each in found[2:]]
+        rows.append([name, *correlations, slope, nats, *more])
+    heads = ["against the ideal", "correlation", "in unlikely", "slope", "nats", *PLAUSIBILITY]
+    show_rows(heads, rows, box=box.SIMPLE, padding=0)
     show_note("against_ideal", networks=networks)
 
 

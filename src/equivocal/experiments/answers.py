@@ -102,7 +102,7 @@ def simulate_answers(
             advance=advance,
         )
     codes = _give_readings(believed, questions, answers, reader, seed)
-    readings = tabulate_readings(codes, questions, seed)
+    readings = tabulate_readings(codes, questions, seed, [_find_network(name) for name in names])
     settings: dict[str, Any] = {
         "from": str(source),
         "run": compute_checksum(who.place / "run.toml") or "",
@@ -154,7 +154,10 @@ def _give_readings(
 
 
 def tabulate_readings(
-    codes: np.ndarray, questions: Sequence[Question], seed: int = 0
+    codes: np.ndarray,
+    questions: Sequence[Question],
+    seed: int = 0,
+    networks: Sequence[str] | None = None,
 ) -> pd.DataFrame:
     """Tabulate shares of readings, w, b and w/b, for each condition and for all together.
 
@@ -169,6 +172,8 @@ def tabulate_readings(
         What was asked.
     seed : int
         The seed of the bootstrap.
+    networks : sequence of str, optional
+        The network of each participant; each participant is one unless given.
     """
     conditions = list(dict.fromkeys(question.condition for question in questions))
     rows = []
@@ -177,15 +182,19 @@ def tabulate_readings(
         answered = count_answers(codes[:, chosen], len(READINGS))
         items = [questions[n].item for n in chosen]
         sizes = {"participants": len(codes), "items": len(set(items)), "questions": len(chosen)}
-        found = summarise_answers(answered, items, READINGS, seed=seed)
-        found["plausible"] = _estimate_plausible(codes, questions, chosen, seed)
+        found = summarise_answers(answered, items, READINGS, groups=networks, seed=seed)
+        found["plausible"] = _estimate_plausible(codes, questions, chosen, seed, networks)
         for name, each in found.items():
             rows.append({"condition": condition, "measure": name, **each._asdict(), **sizes})
     return pd.DataFrame(rows)
 
 
 def _estimate_plausible(
-    codes: np.ndarray, questions: Sequence[Question], chosen: Sequence[int], seed: int
+    codes: np.ndarray,
+    questions: Sequence[Question],
+    chosen: Sequence[int],
+    seed: int,
+    networks: Sequence[str] | None,
 ) -> Estimate:
     """Estimate the share of plausible readings where that is another reading than the literal."""
     defined = [n for n in chosen if questions[n].plausible]
@@ -193,7 +202,13 @@ def _estimate_plausible(
         return Estimate(np.nan, np.nan, np.nan)
     answered = count_answers(codes[:, defined], len(READINGS))
     items = [questions[n].item for n in defined]
-    return summarise_answers(answered, items, READINGS, seed=seed)["plausible"]
+    found = summarise_answers(answered, items, READINGS, groups=networks, seed=seed)
+    return found["plausible"]
+
+
+def _find_network(participant: str) -> str:
+    """Find the network in the name of a participant, such as n00p03."""
+    return participant.partition("p")[0]
 
 
 def _tabulate_answers(
@@ -240,11 +255,11 @@ def _summarise(
     last = readings["condition"].iloc[-1]
     found = readings[readings["condition"] == last].set_index("measure")
     rows = found[["value", "low", "high"]].to_dict("index")
-    spans = {name: "{value:.3f} ({low:.3f} to {high:.3f})".format_map(rows[name]) for name in rows}
+    spans = {name: _format_estimate(**row) for name, row in rows.items()}
     if about["beliefs"] == "trained":
         who = "a participant is a trained network"
     else:
-        networks = len({name.partition("p")[0] for name in names})
+        networks = len({_find_network(name) for name in names})
         who = f"a participant is a particle of a posterior; they are of {networks} networks"
     differ = ", ".join(f"{name} {spans[name]}" for name in ("w", "b", "w/b"))
     favoured = (
@@ -259,3 +274,10 @@ def _summarise(
         f"{len(questions)} questions about {source}; {who}",
         f"two answers of one participant differ with w, of two with b: {differ}",
     )
+
+
+def _format_estimate(value: float, low: float, high: float) -> str:
+    """Format a number and its interval; what there is not is a dash."""
+    if np.isnan(value):
+        return "–"
+    return f"{value:.3f} (–)" if np.isnan(low) else f"{value:.3f} ({low:.3f} to {high:.3f})"

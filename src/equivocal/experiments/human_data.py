@@ -111,6 +111,7 @@ def compare_trials(
         where,
         spillover=spillover,
         world=None if world is None else World.load(world),
+        family=family,
     )
     with progress("models") as advance:
         comparison = compare(joined, family=family, log=log, slopes=slopes, advance=advance)

@@ -11,6 +11,8 @@ paper's sampler   a participant is a particle, stopped after 17 steps
 posterior         a participant is a particle of the converged posterior; also with the evidence of
                   a sentence counted once (b)
 deep ensemble     the mean belief of all networks; one
+ensemble, b = …   the mean belief of all networks' posteriors, with the evidence weighed by b: those
+                  of the frontier (`frontier`); one each
 
 Participants answer by drawing from their beliefs, so that shares, w and b are expectations. What a
 number, a reading or an area is, is defined in `equivocal.human_data`.
@@ -20,6 +22,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -41,11 +44,10 @@ from equivocal.human_data.people import (
     compare_with_people,
     load_people,
     select_shares,
-    tabulate_areas,
-    tabulate_readings,
 )
 from equivocal.human_data.people_summary import describe_people, summarise_scores
 from equivocal.human_data.plausibility import ANY, AskedItems, ask_about_items, believe_ideal
+from equivocal.human_data.reading_tables import tabulate_areas, tabulate_readings
 from equivocal.inference import SamplerSettings, collect_last_layer, infer_posterior
 from equivocal.progress import Advance, progress
 from equivocal.store.locks import hold_folder
@@ -59,6 +61,9 @@ POSTERIOR, BY_SENTENCE, ENSEMBLE = "posterior", "posterior, b by sentence", "dee
 PARTICLES = 5  # of each network that are participants
 VARIANCE = 1.0  # of the prior, the paper's central one
 CONVERGED = SamplerSettings(method="exact-flow", num_particles=2, tolerance=0.01)
+# ensembles of posteriors on the frontier (docs/doubt.md): weight of the evidence, prior variance
+FRONTIER = {"ensemble, b = 1/10": (1 / 10, 1.0), "ensemble, b = 1/300": (1 / 300, 0.1)}
+AVERAGED = 50  # particles of each network in an ensemble of posteriors
 COMPARED = ("world", "parameters", "fitted", "networks", "seed", "training")  # make it another run
 QUICK_POINTS = 3  # of a profile
 DIGITS = 4  # of fitted values, so that they can be written behind a world's name
@@ -150,9 +155,9 @@ def compare_people(
             asked = ask_about_items(_set_values(world, fitted))
         run = None if alone else train_or_load(asked.world, training, out / "networks")
         with progress("comprehenders") as advance:
-            beliefs = _believe(run, asked, training.seed, advance) if run else {}
-        beliefs = {IDEAL: believe_ideal(asked), **beliefs}
-        tables = _tabulate(people, asked, beliefs, run, fitted, training.seed)
+            who = _believe(run, asked, training.seed, advance) if run else _Comprehenders({}, {})
+        who = who._replace(beliefs={IDEAL: believe_ideal(asked), **who.beliefs})
+        tables = _tabulate(people, asked, who, fitted, training.seed)
         about = _describe_settings(asked.world, run, training, fitted=fit)
         result = PeopleResult(
             name="people",
@@ -177,6 +182,7 @@ def _describe_settings(
         "networks": len(run.networks) if run else 0,
         "particles": PARTICLES,
         "prior_variance": VARIANCE,
+        "ensemble_particles": AVERAGED,
         "list_sentences": SENTENCES,
         "seed": training.seed,
         "training": asdict(training) if run else {},
@@ -197,42 +203,61 @@ def _set_values(world: World, fitted: WorldFit) -> World:
     return World.from_toml(world.text, world.source, values)
 
 
-def _believe(run: Run, asked: AskedItems, seed: int, advance: Advance) -> dict[str, np.ndarray]:
-    """Return what the participants of each kind believe: (participants, questions, 3)."""
+class _Comprehenders(NamedTuple):
+    """What the participants of each kind believe, and whose particles they are."""
+
+    beliefs: dict[str, np.ndarray]  # (participants, questions, 3)
+    networks: dict[str, np.ndarray]  # (participants,); those that are one of their kind are missing
+
+
+def _list_samplers() -> dict[str, tuple[SamplerSettings, float, int]]:
+    """List posteriors by comprehender: the sampler, the prior variance, particles per network."""
+    by_sentence = CONVERGED.model_copy(update={"evidence": "sentence"})
+    samplers = {SAMPLER: FrontierSettings().sampler, POSTERIOR: CONVERGED, BY_SENTENCE: by_sentence}
+    participants = {name: (each, VARIANCE, PARTICLES) for name, each in samplers.items()}
+    ensembles = {
+        name: (CONVERGED.model_copy(update={"evidence": b}), v, AVERAGED)
+        for name, (b, v) in FRONTIER.items()
+    }
+    return participants | ensembles
+
+
+def _believe(run: Run, asked: AskedItems, seed: int, advance: Advance) -> _Comprehenders:
+    """Let networks and their particles answer."""
     units = sorted({unit for question in asked.questions for unit in question.units})
     numbers = [run.world.units.index(unit) for unit in units]
-    samplers = {
-        SAMPLER: FrontierSettings().sampler,
-        POSTERIOR: CONVERGED,
-        BY_SENTENCE: CONVERGED.model_copy(update={"evidence": "sentence"}),
-    }
+    samplers = _list_samplers()
     found: dict[str, list[np.ndarray]] = {name: [] for name in (TRAINED, *samplers)}
     for index, network in enumerate(run.networks):
         advance(index, len(run.networks), f"network {index}")
         psi = compute_question_features(network, asked.questions)
         layer = collect_last_layer(run, network).select(numbers)
         layers = {TRAINED: layer.trained[:, None]}
-        for name, sampler in samplers.items():
-            posterior = infer_posterior(layer, sampler, VARIANCE, seed + index, diagnose=False)
-            layers[name] = take_particles(posterior, PARTICLES, seed + index)
+        for name, (sampler, variance, size) in samplers.items():
+            posterior = infer_posterior(layer, sampler, variance, seed + index, diagnose=False)
+            layers[name] = take_particles(posterior, size, seed + index)
         for name, own in layers.items():
             found[name].append(answer_questions(psi, asked.questions, units, own))
     advance(len(run.networks), len(run.networks), "all have answered")
-    beliefs = {name: np.concatenate(parts) for name, parts in found.items()}
-    return {**beliefs, ENSEMBLE: beliefs[TRAINED].mean(axis=0, keepdims=True)}
+    every = {name: np.concatenate(parts) for name, parts in found.items()}
+    averages = {ENSEMBLE: every[TRAINED]} | {name: every.pop(name) for name in FRONTIER}
+    ones = {name: each.mean(axis=0, keepdims=True) for name, each in averages.items()}
+    count = len(run.networks)
+    networks = {n: np.repeat(np.arange(count), len(own) // count) for n, own in every.items()}
+    return _Comprehenders(every | ones, networks)
 
 
 def _tabulate(
     people: pd.DataFrame,
     asked: AskedItems,
-    beliefs: dict[str, np.ndarray],
-    run: Run | None,
+    who: _Comprehenders,
     fitted: WorldFit | None,
     seed: int,
 ) -> dict[str, pd.DataFrame]:
     """Tabulate everything that is written."""
-    readings = tabulate_readings(asked, beliefs, seed=seed)
-    areas = tabulate_areas(asked, beliefs)
+    beliefs, networks = who
+    readings = tabulate_readings(asked, beliefs, networks, seed=seed)
+    areas = tabulate_areas(asked, beliefs, networks, seed=seed)
     listed = adapt_to_list(asked) if asked.world.parameters else pd.DataFrame()
     learned = listed
     if len(listed):
@@ -251,7 +276,7 @@ def _tabulate(
         "areas": areas,
         "list": listed,
         "items": tabulate_items(asked, beliefs, ideal),
-        "against_ideal": compare_with_ideal(asked, others, ideal, len(run.networks) if run else 1),
+        "against_ideal": compare_with_ideal(asked, others, ideal, networks),
     }
     if fitted is not None:
         tables |= {"fit": fitted.estimates, "fit_shares": fitted.shares}

@@ -9,10 +9,13 @@ time anew. Two of her answers, and answers of two participants, differ with the 
 A reader who always gives the likeliest answer has w = 0. From R answers each, c_pik of them k, the
 unbiased estimates have (Σ_k c² − R) / R(R−1) in place of Σ_k q² and c/R in place of q.
 
-Participants and items are both samples. Intervals are those of the pigeonhole bootstrap (Owen 2007,
-Annals of Applied Statistics 1, 386–411), which draws both anew, with replacement; it is somewhat
-conservative. All questions of an item are drawn together, and no participant is compared with a
-copy of herself. Beliefs are arrays; whose they are is of no concern here.
+Participants of one group, such as particles of one network, resemble each other. Intervals draw
+groups and items anew (`resampling`). No participant is compared with a copy of herself, and pairs
+within groups keep the share that they have of all pairs:
+
+    b = α b_within + (1 − α) b_between,   α = pairs within groups / all pairs                    (3)
+
+Beliefs are arrays; whose they are is of no concern here.
 """
 
 from collections.abc import Sequence
@@ -22,6 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from equivocal.errors import UserError
+from equivocal.human_data.resampling import compute_intervals, draw_copies
 
 __all__ = [
     "Answered",
@@ -34,7 +38,6 @@ __all__ = [
     "summarise_answers",
 ]
 
-LEVEL = 0.95
 DRAWS = 1_000  # of the bootstrap
 
 
@@ -134,6 +137,8 @@ def summarise_answers(
     items: Sequence[object] | np.ndarray,
     names: Sequence[str],
     *,
+    groups: Sequence[object] | np.ndarray | None = None,
+    only_items: bool = False,
     draws: int = DRAWS,
     seed: int = 0,
 ) -> dict[str, Estimate]:
@@ -147,8 +152,12 @@ def summarise_answers(
         The item that each question is about.
     names : sequence of str
         The names of the options.
+    groups : sequence of shape (participants,), optional
+        The group of each participant, such as its network; each is on its own unless given.
+    only_items : bool
+        Draw only items anew: the participants are no sample, as the ideal comprehender is none.
     draws : int
-        How often participants and items are drawn anew for the intervals.
+        How often groups and items are drawn anew for the intervals.
     seed : int
         The seed of these draws.
 
@@ -156,40 +165,67 @@ def summarise_answers(
     -------
     dict of str to Estimate
         By the names of options, then "w", "b" and "w/b". b needs two participants, and w/b
-        answers that differ: NaN otherwise. So are intervals of a single participant or item.
+        answers that differ: NaN otherwise. So are intervals of a single group or item.
     """
-    P = len(answered.shares)
-    groups = np.unique(np.asarray(items), return_inverse=True)[1]
-    size = int(groups.max()) + 1
-    value = _compute(answered, np.ones(P), np.ones(len(groups)))
-    rng = np.random.default_rng(seed)
-    drawn = np.full((draws, len(value)), np.nan)
-    if P > 1 and size > 1:
-        for n in range(draws):
-            people, each = (rng.multinomial(m, np.full(m, 1 / m)) for m in (P, size))
-            drawn[n] = _compute(answered, people, each[groups])
-    tails = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
-    ends = [
-        np.quantile(column[~np.isnan(column)], tails)
-        if not np.isnan(column).all()
-        else (np.nan,) * 2
-        for column in drawn.T
+    own = np.arange(len(answered.shares)) if groups is None else np.asarray(groups)
+    grouped = _group(answered, np.unique(own, return_inverse=True)[1])
+    item = np.unique(np.asarray(items), return_inverse=True)[1]
+    G, size = len(grouped.people), int(item.max()) + 1
+    value = _compute(grouped, np.ones(G), np.ones(len(item)))
+    drawn = [
+        _compute(grouped, copies, each[item])
+        for copies, each in draw_copies(G, size, draws, seed, only_items=only_items)
     ]
+    low, high = compute_intervals(np.reshape(drawn, (-1, len(value))))
     measures = (*names, "w", "b", "w/b")
-    return {
-        name: Estimate(float(v), float(low), float(high))
-        for name, v, (low, high) in zip(measures, value, ends, strict=True)
-    }
+    each = zip(measures, value, low, high, strict=True)
+    return {name: Estimate(float(v), float(a), float(b)) for name, v, a, b in each}
 
 
-def _compute(answered: Answered, people: np.ndarray, questions: np.ndarray) -> np.ndarray:
-    """Compute shares, w, b and w/b, with so many copies of each participant and question."""
-    weight = questions / questions.sum()
-    summed = np.einsum("p,pik->ik", people, answered.shares)
-    own = np.einsum("p,pik->i", people**2, answered.shares**2)
-    P = people.sum()
-    pairs = P**2 - (people**2).sum()  # of different participants
-    shares = weight @ summed / P
-    w = 1 - weight @ (people @ answered.agreement) / P
-    b = 1 - weight @ ((summed**2).sum(axis=-1) - own) / pairs if pairs else np.nan
+class _Grouped(NamedTuple):
+    """Sums over the participants of each group."""
+
+    people: np.ndarray  # (groups,)
+    shares: np.ndarray  # (groups, questions, options)
+    pairs: np.ndarray  # (groups, questions): agreements of all pairs, each with herself too
+    selves: np.ndarray  # (groups, questions): those of each with herself
+    agreement: np.ndarray  # (groups, questions)
+
+
+def _group(answered: Answered, group: np.ndarray) -> _Grouped:
+    members = np.equal.outer(np.arange(group.max() + 1), group).astype(float)
+    shares = np.tensordot(members, answered.shares, axes=1)
+    return _Grouped(
+        people=members.sum(axis=1),
+        shares=shares,
+        pairs=(shares**2).sum(axis=-1),
+        selves=members @ (answered.shares**2).sum(axis=-1),
+        agreement=members @ answered.agreement,
+    )
+
+
+def _compute(grouped: _Grouped, copies: np.ndarray, questions: np.ndarray) -> np.ndarray:
+    """Compute shares, w, b and w/b, with so many copies of each group and question."""
+    weight, people = questions / questions.sum(), copies @ grouped.people
+    total = np.tensordot(copies, grouped.shares, axes=1)
+    shares = weight @ total / people
+    w = 1 - weight @ (copies @ grouped.agreement) / people
+    b = 1 - _compute_agreement(grouped, copies, weight, total)
     return np.array([*shares, w, b, w / b if b > 1e-12 else np.nan])
+
+
+def _compute_agreement(
+    grouped: _Grouped, copies: np.ndarray, weight: np.ndarray, total: np.ndarray
+) -> float:
+    """Compute 1 − b by (3); NaN without a pair of either kind that the sample has."""
+    n = grouped.people
+    alike = grouped.pairs @ weight
+    between = weight @ (total**2).sum(axis=-1) - copies**2 @ alike
+    within = copies @ (alike - grouped.selves @ weight)
+    pairs = (copies @ n) ** 2 - copies**2 @ n**2, copies @ (n**2 - n)
+    inside, every = (n**2 - n).sum(), n.sum() ** 2 - n.sum()
+    found = 0.0
+    for part, agree, count in zip((every - inside, inside), (between, within), pairs, strict=True):
+        if part > 0:
+            found += part / every * agree / count if count > 0 else np.nan
+    return float(found) if every > 0 else np.nan

@@ -293,7 +293,10 @@ def select_varying(trials: pd.DataFrame, names: Sequence[str], notes: list[str])
     constant = [name for name in names if not trials[name].nunique() > 1]
     said = f"{join_names(constant)} is the same in every joined trial"
     if len(constant) == len(names):
-        raise UserError(f"{said}; nothing to fit.")
+        raise UserError(
+            f"{said}, so there is nothing to fit; choose another with --measure, or keep other "
+            "rows with --where."
+        )
     if constant:
         notes.append(f"{said} and is left out")
     return [name for name in names if name not in constant]

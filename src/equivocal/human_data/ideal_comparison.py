@@ -2,9 +2,13 @@
 
 correlation, slope   of the belief in the literal reading, over questions, with the exact one
 divergence           KL(ideal ‖ comprehender) over the three readings, in nats per question
+
+Means are over networks, with t intervals of the mean on a scale that keeps them where the measure
+can be: Fisher's z for correlations, the logarithm for divergences. With f that scale and s the
+standard error of a mean m, the ends are f⁻¹(f(m) ± t s f′(m)).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import pandas as pd
@@ -18,6 +22,12 @@ __all__ = ["compare_with_ideal", "tabulate_items"]
 
 ALL = "all"
 LEAST = 1e-12  # a belief below counts as this
+Scale = Callable[[float], float]
+SCALES: dict[str, tuple[Scale, Scale, Scale]] = {  # f, its inverse and its derivative
+    "correlation": (np.arctanh, np.tanh, lambda r: 1 / (1 - r**2)),
+    "slope": (float, float, lambda _: 1.0),
+    "divergence": (np.log, np.exp, lambda d: 1 / d),
+}
 
 
 def tabulate_items(
@@ -55,7 +65,10 @@ def tabulate_items(
 
 
 def compare_with_ideal(
-    asked: AskedItems, beliefs: Mapping[str, np.ndarray], ideal: np.ndarray, networks: int
+    asked: AskedItems,
+    beliefs: Mapping[str, np.ndarray],
+    ideal: np.ndarray,
+    networks: Mapping[str, np.ndarray] | None = None,
 ) -> pd.DataFrame:
     """Compare networks with the ideal comprehender, with 95 % intervals over networks.
 
@@ -63,9 +76,9 @@ def compare_with_ideal(
     ----------
     asked, beliefs, ideal
         As for `tabulate_items`.
-    networks : int
-        How many networks the participants belong to, as many to each; their beliefs are averaged
-        within networks. A single participant is compared as it is.
+    networks : mapping of str to ndarray of shape (participants,), optional
+        The network of each participant; beliefs are averaged within networks. Of a comprehender
+        that is missing here, each participant is compared as it is.
 
     Returns
     -------
@@ -74,21 +87,32 @@ def compare_with_ideal(
         their intervals. Correlation and slope are NaN where the exact beliefs do not vary.
     """
     rows = []
+    heard = np.isfinite(ideal[0, :, 0])
     for name, believed in beliefs.items():
-        count = networks if len(believed) > 1 else 1
-        own = believed.reshape(count, -1, *believed.shape[1:]).mean(axis=1)
+        network = (networks or {}).get(name, np.arange(len(believed)))
+        own = np.stack([believed[network == n].mean(axis=0) for n in np.unique(network)])
         for kind in (*PLAUSIBILITY, ALL):
-            heard = np.isfinite(ideal[0, :, 0])
             chosen = np.arange(len(heard)) if kind == ALL else asked.select(ANY, kind)
             chosen = chosen[heard[chosen]]
             if len(chosen):
                 found = [_compare(each[chosen], ideal[0, chosen]) for each in own]
                 row = {"comprehender": name, "plausibility": kind, "questions": len(chosen)}
-                for measure in ("correlation", "slope", "divergence"):
-                    test = compare_with_zero([each[measure] for each in found])
-                    row |= test.name_interval(measure)
+                for measure in SCALES:
+                    row |= _average(measure, np.array([each[measure] for each in found]))
                 rows.append(row)
     return pd.DataFrame(rows)
+
+
+def _average(measure: str, values: np.ndarray) -> dict[str, float]:
+    """Return the mean over networks with its interval, as MEASURE, MEASURE_low, MEASURE_high."""
+    test = compare_with_zero(values)
+    found = test.name_interval(measure)
+    if not np.isnan(test.ci_low):
+        forward, backward, derivative = SCALES[measure]
+        half = (test.ci_high - test.mean) * derivative(test.mean)
+        found[f"{measure}_low"] = float(backward(forward(test.mean) - half))
+        found[f"{measure}_high"] = float(backward(forward(test.mean) + half))
+    return found
 
 
 def _compare(believed: np.ndarray, ideal: np.ndarray) -> dict[str, float]:

@@ -47,6 +47,7 @@ def join_files(
     *,
     spillover: int = 0,
     world: World | None = None,
+    family: str = "gaussian",
 ) -> Joined:
     """Join the trials and the measures of two CSV files.
 
@@ -66,6 +67,8 @@ def join_files(
         Add the measures, and the controls that are numbers of words, of so many previous words.
     world : World, optional
         The world whose words give the control `frequency`, where no table has it.
+    family : {"gaussian", "binomial"}
+        What the trials are modelled by, for advice on responses that are no numbers.
 
     Raises
     ------
@@ -75,6 +78,7 @@ def join_files(
     given, words = tables.open_table(data), tables.open_table(measures)
     tables.check_where(where, given, words)
     trials, names = tables.read_trials(data, columns, where, given)
+    _check_response(trials["response"], names["response"], family)
     controls = tables.translate_controls(controls, names)
 
     def prepare(table: pd.DataFrame) -> pd.DataFrame:
@@ -120,7 +124,7 @@ def join(
     reasons = _find_reasons(both, trials["response"], keys, names, controls)
     kept = reasons == ""
     if not kept.any():
-        raise UserError(_explain_no_match(both, averaged, reasons, keys, trials["response"]))
+        raise UserError(_explain_no_match(both, averaged, reasons, keys))
     unmatched = both.loc[~kept, ["row", "participant", *keys]].assign(reason=reasons[~kept])
     joined = both[kept].drop(columns=["found"]).reset_index(drop=True)
     if "word" in measures and "word" in joined and "word" not in keys:
@@ -132,6 +136,18 @@ def join(
     if repeated:
         notes.append(f"{repeated} trials repeat a participant and word; are rows there twice?")
     return Joined(joined, names, list(controls), keys, len(trials), unmatched, notes)
+
+
+def _check_response(response: pd.Series, name: str, family: str) -> None:
+    """Refuse responses of which none is a number, and say how names can be modelled."""
+    given = response.dropna()
+    if len(given) and tables.convert_to_numbers(given).isna().all():
+        names = sorted(map(str, given.unique()))
+        first = "" if family == "binomial" else "--family binomial and "
+        raise UserError(
+            f"no {name} is a number; they are {join_names(names, most=4)}: to model how often one "
+            f"of them was given, add {first}--response {name}={names[-1]}."
+        )
 
 
 def _choose_keys(trials: pd.DataFrame, measures: pd.DataFrame) -> list[str]:
@@ -251,21 +267,10 @@ def _find_reasons(
 
 
 def _explain_no_match(
-    both: pd.DataFrame,
-    averaged: pd.DataFrame,
-    reasons: pd.Series,
-    keys: list[str],
-    response: pd.Series,
+    both: pd.DataFrame, averaged: pd.DataFrame, reasons: pd.Series, keys: list[str]
 ) -> str:
     """Return the sentence for tables of which no trial could be joined."""
     commonest = str(reasons.value_counts().index[0])
-    if commonest == NO_NUMBER:
-        given = sorted(map(str, response.dropna().unique()))
-        return (
-            f"no response is a number; they are {join_names(given, most=4)}: to model how often "
-            f"one of them was given, give --family binomial and --response COLUMN={given[-1]}, "
-            "with the name of the column that holds them."
-        )
     if commonest != NO_WORD:
         return (
             f"no trial is left: in {int((reasons == commonest).sum())}, {commonest}; correct the "
@@ -278,7 +283,10 @@ def _explain_no_match(
                 f"no trial joined: {key} is {join_names(theirs, most=3)} in the trials and "
                 f"{join_names(ours, most=3)} in the measures; use the same names in both."
             )
-    return f"no trial joined: no combination of {', '.join(keys)} is in both tables."
+    return (
+        f"no trial joined: no combination of {', '.join(keys)} is in both tables; use the same "
+        "names and count positions alike."
+    )
 
 
 def _note_other_words(joined: pd.DataFrame, measures: pd.DataFrame, keys: list[str]) -> list[str]:

@@ -18,24 +18,17 @@ import numpy as np
 import pandas as pd
 from scipy.special import rel_entr
 
-from equivocal.human_data.answers import Estimate, expect_answers, summarise_answers
-from equivocal.human_data.plausibility import ANY, READINGS, AskedItems
-from equivocal.world import PLAUSIBILITY
-
 __all__ = [
     "SHARES",
     "compare_with_people",
     "compute_deviance",
     "load_people",
     "select_shares",
-    "tabulate_areas",
-    "tabulate_readings",
 ]
 
 SHARES = ("not literal", "reversed")
 DIFFERENCES = ("w", "b", "w/b")
 FLOOR = 1.0  # of each share, see (1)
-DRAWS = 400  # of the bootstrap
 
 
 def load_people() -> pd.DataFrame:
@@ -61,90 +54,6 @@ def compute_deviance(
     share, predicted = np.asarray(share, float), np.asarray(predicted, float)
     both = rel_entr(share, predicted) + rel_entr(1 - share, 1 - predicted)
     return np.asarray(2 * people * both)
-
-
-def tabulate_readings(
-    asked: AskedItems, beliefs: Mapping[str, np.ndarray], *, seed: int = 0
-) -> pd.DataFrame:
-    """Tabulate readings by construction and plausibility, with w, b and w/b.
-
-    Parameters
-    ----------
-    asked : AskedItems
-        What was asked.
-    beliefs : mapping of str to ndarray of shape (participants, questions, 3)
-        By comprehender: probabilities of `READINGS`; NaN where there is no belief.
-    seed : int
-        The seed of the bootstrap.
-
-    Returns
-    -------
-    DataFrame
-        comprehender, construction, plausibility, measure ("not literal", `READINGS`, w, b, w/b),
-        value, low, high (95 % over participants and items; NaN of a single participant),
-        participants, items.
-    """
-    rows = []
-    for name, believed in beliefs.items():
-        for construction in (*asked.constructions, ANY):
-            for plausibility in (*PLAUSIBILITY, ANY):
-                chosen = asked.select(construction, plausibility)
-                own = believed[:, chosen]
-                if not len(chosen) or np.isnan(own).any():
-                    continue
-                head = {"comprehender": name, "construction": construction}
-                head |= {"plausibility": plausibility}
-                names = asked.names[chosen]
-                sizes = {"participants": len(own), "items": len(set(names))}
-                found = summarise_answers(
-                    expect_answers(own), names, READINGS, draws=DRAWS, seed=seed
-                )
-                literal = found["literal"]
-                opposite = Estimate(1 - literal.value, 1 - literal.high, 1 - literal.low)
-                for measure, each in {"not literal": opposite, **found}.items():
-                    rows.append(head | {"measure": measure, **each._asdict(), **sizes})
-    keys = ["comprehender", "construction", "plausibility", "measure", *Estimate._fields]
-    return pd.DataFrame(rows, columns=[*keys, "participants", "items"])
-
-
-def tabulate_areas(asked: AskedItems, beliefs: Mapping[str, np.ndarray]) -> pd.DataFrame:
-    """Tabulate how well plausible sentences are told from their reversals.
-
-    `area` is P(belief in the literal reading of the plausible sentence > that of its reversal),
-    over items, questions and pairs of participants, ties counting half. `drawn` is the same of
-    single answers, literal or not, drawn from the beliefs.
-
-    Returns
-    -------
-    DataFrame
-        comprehender, construction, plausibility (of the reversal), area, drawn, items.
-    """
-    columns = ["comprehender", "construction", "plausibility", "area", "drawn", "items"]
-    rows = []
-    for construction in asked.constructions:
-        for plausibility in PLAUSIBILITY[1:]:
-            pairs = _pair_questions(asked, construction, plausibility)
-            for name, believed in beliefs.items():
-                literal = believed[:, pairs, 0]  # (participants, pairs, 2)
-                if not len(pairs) or np.isnan(literal).any():
-                    continue
-                above, below = literal[..., 0], literal[..., 1]
-                gap = above[:, None] - below[None]
-                area = float(((gap > 0) + (gap == 0) / 2).mean())
-                drawn = float(1 + above.mean() - below.mean()) / 2
-                items = len(set(asked.names[pairs[:, 0]]))
-                rows.append((name, construction, plausibility, area, drawn, items))
-    return pd.DataFrame(rows, columns=columns)
-
-
-def _pair_questions(asked: AskedItems, construction: str, plausibility: str) -> np.ndarray:
-    """Return (pairs, 2): questions about plausible sentences and the same about reversals."""
-    plausible, reversals = (
-        {(asked.names[k], asked.questions[k].probe): k for k in asked.select(construction, kind)}
-        for kind in ("plausible", plausibility)
-    )
-    pairs = [(plausible[key], k) for key, k in reversals.items() if key in plausible]
-    return np.array(pairs, int).reshape(-1, 2)
 
 
 def compare_with_people(
@@ -230,7 +139,10 @@ def _find_area(human: Mapping[Hashable, Any], name: str, areas: pd.DataFrame) ->
         & (areas["construction"] == human["construction"])
         & (areas["plausibility"] == human["plausibility"])
     ]
-    return {"found": float(own["area"].iloc[0])} if len(own) else {}
+    if own.empty:
+        return {}
+    row = own.iloc[0]
+    return {"found": row["area"], "found_low": row["low"], "found_high": row["high"]}
 
 
 def _find_reading(

@@ -44,7 +44,10 @@ def prepare_response(trials: pd.DataFrame, family: str, log: bool) -> Response:
     values = trials["response"].to_numpy(float)
     distinct = np.unique(values)
     if len(distinct) < 2:
-        raise UserError(f"the response is {distinct[0]:g} in every trial; there is nothing to fit.")
+        raise UserError(
+            f"the response is {distinct[0]:g} in every trial, so there is nothing to fit; name "
+            "another column with --response, or keep other rows with --where."
+        )
     if family == "binomial":
         return _prepare_answers(trials, log)
     if "counts" in trials:

@@ -31,26 +31,38 @@ def describe_comparison(comparison: Comparison) -> tuple[str, ...]:
 def _describe_measures(comparison: Comparison, response: str) -> str:
     """Say which measures predict the response: those whose 95 % interval excludes zero.
 
-    Where there are several, each is judged beside the others, if they can be fitted together.
+    Where there are several, each is judged beside the others, if they can be fitted together. A fit
+    that did not converge has no estimate.
     """
     table = comparison.table
     together = table[table["model"] == "together"]
     own = together if len(together) else table
+    lacking = "; ".join(f"{m}, {why}" for m, why in _find_unknown(own).items())
+    own = own[own["converged"]]
+    if own.empty:
+        return f"No estimate: {lacking}."
+    unknown = f" No estimate: {lacking}." if lacking else ""
     clear = (own["low"] > 0) | (own["high"] < 0)
     unit = " log odds" if comparison.family == "binomial" else ""
     found, others = (_list_measures(own[chosen], unit) for chosen in (clear, ~clear))
     beyond = " beyond the other measures" if len(together) else ""
     if not found:
-        return f"Nothing clearly predicts {response}{beyond}: {'; '.join(others)}."
+        return f"Nothing clearly predicts {response}{beyond}: {'; '.join(others)}.{unknown}"
     text = f"What predicts {response}{beyond}: {'; '.join(found)}."
-    return f"{text} Not clearly: {'; '.join(others)}." if others else text
+    return text + (f" Not clearly: {'; '.join(others)}." if others else "") + unknown
+
+
+def _find_unknown(rows: pd.DataFrame) -> dict[str, str]:
+    """Return the measures without an estimate, and why."""
+    failed = rows[~rows["converged"]].to_dict("records")
+    return {str(row["measure"]): str(row["note"]) for row in failed}
 
 
 def _list_measures(rows: pd.DataFrame, unit: str) -> list[str]:
     """List the effects of measures with their 95 % intervals."""
     return [
         f"{row['measure']}, {row['estimate']:+.3g}{unit} per unit (95 % {row['low']:+.3g} to "
-        f"{row['high']:+.3g})" + ("" if row["converged"] else ", not converged")
+        f"{row['high']:+.3g})"
         for row in rows.to_dict("records")
     ]
 

@@ -174,11 +174,14 @@ def _fit(y: np.ndarray, X: np.ndarray, parts: Sequence[RandomPart], reml: bool) 
     sigma2 = at.r2 / problem.divisor
     df, note = problem.compute_df(at, sigma2), ""
     if shares.max(initial=0) >= HIGHEST or not sigma2 > 1e-12:
-        note = "no noise is left; the response is determined by its predictors"
+        note = (
+            "no noise is left, so that participant, item or predictors determine the response; use "
+            "responses of single trials, not averages"
+        )
     elif not distance < CLOSE:
-        note = "the fit did not converge"
+        note = "the fit did not converge; use fewer predictors, or more trials"
     elif not np.all(df > 0):
-        note = "the likelihood is too flat for degrees of freedom"
+        note = "the likelihood is too flat for degrees of freedom; use more trials"
     flat = [part.name for part, psi in zip(parts, at.psi, strict=True) if psi < FLAT]
     intercept = np.linalg.lstsq(X, np.full(len(y), centre))[0]
     scale = problem.divisor * np.log(2 * np.pi * sigma2 * spread**2) + problem.divisor

@@ -124,9 +124,12 @@ def _fit(problem: "LogisticProblem", names: list[str]) -> LogisticFit:
     note, spread = "", np.linalg.pinv(H)[:p, :p]
     if endless := [name for name, sd in sds.items() if sd > ENDLESS]:
         named = " and ".join(endless)
-        note = f"the variance of {named} has no finite estimate; answers hardly vary within them"
+        note = (
+            f"the variance of {named} has no finite estimate: answers hardly vary within them; add "
+            "trials, so that more of them have both answers"
+        )
     elif not distance < CLOSE or not np.all(np.diag(spread) > 0):
-        note = "the fit did not converge"
+        note = "the fit did not converge; use fewer predictors, or more trials"
     return LogisticFit(
         coefficients=at[:p],
         covariance=spread,

@@ -22,6 +22,8 @@ LOOKS = {  # colour and marker
     "posterior": (COLOURS[2], "o"),
     "posterior, b by sentence": (COLOURS[5], "^"),
     "deep ensemble": (COLOURS[0], "s"),
+    "ensemble, b = 1/10": (COLOURS[3], "<"),
+    "ensemble, b = 1/300": (COLOURS[3], ">"),
 }
 KINDS = {"plausible": COLOURS[2], "unlikely": COLOURS[1], "impossible": COLOURS[0]}
 LEARNERS = {"events": COLOURS[2], "noise": COLOURS[1], "both": COLOURS[0]}
@@ -65,7 +67,7 @@ def _draw_numbers(axes: Axes, own: pd.DataFrame, label: str, limits: tuple[Any, 
     for number, (name, group) in enumerate(own.groupby("comprehender", sort=False)):
         found = group[group["found"].notna()]
         y = np.array([place[tuple(row[key] for key in keys)] for _, row in found.iterrows()])
-        y = y + 0.22 * (number / 5 - 0.5)
+        y = y + 0.5 * _shift(number)
         bars = _find_bars(found["found"], found["found_low"], found["found_high"])
         axes.errorbar(found["found"], y, xerr=bars, **_choose_look(str(name)))
     at = np.arange(len(rows))
@@ -88,7 +90,12 @@ def _draw_single_answers(axes: Axes, people: pd.DataFrame, areas: pd.DataFrame) 
         for number, each in enumerate(own.to_dict("records")):
             colour, marker = LOOKS[each["comprehender"]]
             look: dict[str, Any] = {"color": colour, "marker": marker, "mfc": "none", "ms": 5}
-            axes.plot(each["drawn"], place + 0.22 * (number / 5 - 0.5), **look)
+            axes.plot(each["drawn"], place + 0.5 * _shift(number), **look)
+
+
+def _shift(number: int) -> float:
+    """Return where the points of a comprehender stand beside the others, from −½ to ½."""
+    return number / (len(LOOKS) - 1) - 0.5
 
 
 def _choose_look(comprehender: str) -> dict[str, Any]:
@@ -108,7 +115,7 @@ def _draw_constructions(axes: Axes, people: pd.DataFrame, readings: pd.DataFrame
     own = own[own["construction"] != "any"]
     names = list(dict.fromkeys(own["construction"]))
     for number, (name, group) in enumerate(own.groupby("comprehender", sort=False)):
-        x = np.array([names.index(each) for each in group["construction"]]) + 0.1 * (number - 2.5)
+        x = np.array([names.index(each) for each in group["construction"]]) + 0.6 * _shift(number)
         bars = _find_bars(group["value"], group["low"], group["high"])
         axes.errorbar(x, group["value"], yerr=bars, **_choose_look(str(name)))
     human = people[people["measure"] == "reversed"].drop_duplicates("construction")
@@ -169,7 +176,10 @@ def _draw_legend(axes: Axes, readings: pd.DataFrame) -> None:
     for name in dict.fromkeys(readings["comprehender"]):
         colour, marker = LOOKS[name]
         axes.plot([], [], color=colour, marker=marker, ls="none", label=name)
-    title = "whiskers: 95 % over participants and items;\nopen: one comprehender and its copies"
+    title = (
+        "whiskers: 95 % over networks and items\n(ideal and ensembles: over items);\n"
+        "open in w against b: one comprehender and its copies"
+    )
     axes.legend(loc="center", title=title, title_fontsize=7.5)
 
 

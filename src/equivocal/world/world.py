@@ -29,6 +29,7 @@ from equivocal.world.derivations import (
 )
 from equivocal.world.errors import UnknownWordError, WorldError, WorldSizeWarning
 from equivocal.world.grammar import NO_FILLER, Grammar, build_grammar, map_markers_to_words
+from equivocal.world.large_worlds import check_large_world
 from equivocal.world.lexicon import Lexicon, build_lexicon, name_role_unit
 from equivocal.world.loading import find_world, parse_world_file
 from equivocal.world.noise import add_noise
@@ -84,7 +85,10 @@ class World:
         if problems:
             raise WorldError(source, problems)
         self._enumerated = events
-        if self.has_noise and self.is_exact:
+        if not self.is_exact:
+            with name_uncovered_events(self.lexicon, source):
+                check_large_world(self)
+        elif self.has_noise:
             refuse_indistinct(self.all_derivations, self.literal_derivations)
 
     @classmethod
@@ -225,7 +229,8 @@ class World:
             WorldSizeWarning,
             stacklevel=4,  # past the cached property and the method that reads it
         )
-        rows = draw_derivations(grammar, FALLBACK_SAMPLE, np.random.default_rng(0))
+        with name_uncovered_events(self.lexicon, self.source):
+            rows = draw_derivations(grammar, FALLBACK_SAMPLE, np.random.default_rng(0))
         drawn = collapse(rows)
         return Corpus(self, drawn.reweight(drawn.weight / FALLBACK_SAMPLE))
 
