@@ -52,8 +52,8 @@ stress: .venv/.installed-dev
 # LONGER chooses some of them.
 LONGER := tests/asking tests/benchmarks tests/cli tests/uncertainty tests/fuzz tests/human_data \
 	tests/project tests/study tests/suites tests/sampling/test_hmc.py tests/sampling/test_placement.py \
-	tests/sampling/test_properties.py tests/sampling/test_rows.py tests/sampling/test_samplers.py \
-	tests/sampling/test_streaming.py tests/web
+	tests/sampling/test_prior_choice.py tests/sampling/test_properties.py tests/sampling/test_rows.py \
+	tests/sampling/test_samplers.py tests/sampling/test_streaming.py tests/web
 
 test-longer: .venv/.installed-dev
 	$(TEST_ENV) $(BIN)/python -m pytest -n 2 -m slow $(LONGER)

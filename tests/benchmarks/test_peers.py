@@ -14,7 +14,7 @@ import pytest
 from benchmarks.comparison.belief_networks import draw_rows, read_bif
 from benchmarks.comparison.measures import COLUMNS, measure_cost
 from benchmarks.comparison.problem import describe_doubt
-from benchmarks.draw_peers import compare, tabulate
+from benchmarks.draw_peers import RESULTS, compare, list_tables, load, tabulate
 
 ROOT = Path(__file__).resolve().parents[2]
 BIF = """network unknown {
@@ -134,3 +134,19 @@ def test_bold_are_those_level_with_the_best() -> None:
     assert found.loc["worse", "difference"] > found.loc["worse", "half"]
     text = tabulate(table, "nll")
     assert [line.count("**") for line in text.splitlines()[2:]] == [2, 2, 0]
+
+
+def test_recorded_posteriors_are_never_worse_than_their_networks() -> None:
+    """The promise: at most 1 % in every set and seed, and much better where one is overfitted."""
+    table = pd.read_csv(RESULTS / "peers.csv")
+    nll = table.pivot_table(index=["dataset", "seed"], columns="method", values="nll")
+    ratio = nll["ours"] / nll["network"]
+    assert len(ratio) >= 36
+    assert ratio.max() <= 1.01
+    assert ratio["yeast-overfitted"].max() < 0.6
+
+
+def test_the_page_shows_the_recorded_tables() -> None:
+    page = (ROOT / "docs" / "peers.md").read_text(encoding="utf-8")
+    missing = [name for name, text in list_tables(load()).items() if text not in page]
+    assert not missing, f"python -m benchmarks.draw_peers prints other tables: {missing}"

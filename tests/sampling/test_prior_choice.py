@@ -88,9 +88,59 @@ def test_rows_that_the_network_knows_choose_nothing():
         held = sample_posterior(rows, noise, prior_variance="auto", **options)
     own = 1 / (1 + np.exp(-rows @ known.T))
     np.testing.assert_allclose(held.predict_proba(rows), own, atol=2e-3)
-    assert "held to the network, which knows these rows" in held.info.message
+    assert "held to the network, which knows these rows (NLL " in held.info.message
     with pytest.warns(UserWarning, match="probably trained on them"):
         sample_posterior(rows, noise, prior_variance=1.0, **options)
+
+
+def memorise():
+    """Return rows of which a network knows the first 200 by heart, their targets, its weights."""
+    rng = np.random.default_rng(3)
+    rows = rng.standard_normal((400, 100))
+    truth = 0.15 * rng.standard_normal((100, 4))
+    targets = (rng.random((400, 4)) < 1 / (1 + np.exp(-rows @ truth))).astype(float)
+    learned = sample_posterior(rows[:200], targets[:200], prior_variance=0.1, diagnose=False)
+    return rows, targets, np.asarray(learned.mean)
+
+
+def test_validation_rows_that_the_network_knows_choose_nothing():
+    rows, targets, known = memorise()
+    own = compute_nll(1 / (1 + np.exp(-rows[200:] @ known.T)), targets[200:])
+    options = {"prior_variance": "auto", "trained": known, "diagnose": False}
+    validation = rows[100:200], targets[100:200]
+    with pytest.warns(UserWarning, match="probably trained on them"):
+        found = sample_posterior(rows[:100], targets[:100], validation=validation, **options)
+    assert compute_nll(found.predict_proba(rows[200:]), targets[200:]) < 1.01 * own
+    assert "held-out" not in found.info.message
+    assert "no others were given to compare it on" in found.info.message
+    with pytest.warns(UserWarning, match="probably trained on them"):
+        given = sample_posterior(
+            rows[:100], targets[:100], validation=validation, **options | {"prior_variance": 1.0}
+        )
+    assert "held-out" not in given.info.message
+    assert "which knows these rows" in given.info.message
+
+
+def test_rows_of_the_fit_are_not_held_out():
+    """All of them, to round-off as from batches of another size; and some beside others."""
+    fit, options = (X[FIT], T[FIT]), {"prior_variance": "auto", "diagnose": False}
+    with pytest.warns(UserWarning, match="60 of 60 rows of validation are rows of the fit"):
+        found = sample_posterior(*fit, validation=(X[FIT] * (1 + 1e-7), T[FIT]), **options)
+    assert "by 60 rows left out in turn" in found.info.message
+    with pytest.warns(UserWarning, match="20 of 60 rows of validation"):
+        found = sample_posterior(*fit, validation=(X[40:100], T[40:100]), **options)
+    assert "by 40 held-out rows" in found.info.message
+
+
+def test_rows_that_repeat_by_nature_may_be_held_out(recwarn):
+    """Two binary features: every row of validation is one of the fit."""
+    rows = (RNG.random((200, 2)) < 0.5).astype(float)
+    answers = RNG.random(200) < 0.3 + 0.4 * rows[:, 0]
+    found = sample_posterior(
+        rows[:100], answers[:100], prior_variance="auto", validation=(rows[100:], answers[100:])
+    )
+    assert "by 100 held-out rows" in found.info.message
+    assert not recwarn
 
 
 def test_a_prior_that_harms_is_warned_of():
@@ -109,6 +159,10 @@ def test_a_prior_that_harms_is_warned_of():
 def test_few_rows_choose_nothing():
     found = sample_posterior(X[:8], T[:8], prior_variance="auto")
     assert "prior variance 1: with 8 row(s) none can be chosen" in found.info.message
+    held = sample_posterior(X[:8], T[:8], prior_variance="auto", trained=WEIGHTS)
+    np.testing.assert_allclose(held.mean, WEIGHTS, atol=0.01)
+    own = compute_nll(1 / (1 + np.exp(-X[:8] @ WEIGHTS.T)), T[:8])
+    assert f"held to the network; the network's own NLL {own:.3g} on 8 row(s)" in held.info.message
 
 
 @pytest.mark.parametrize(

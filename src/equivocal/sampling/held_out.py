@@ -16,8 +16,6 @@ from equivocal.sampling.predictions import average_logistic
 ROWS, OUTPUTS = 8_000, 128  # the most that a choice looks at
 FOLDS, ENOUGH = 5, 300  # cut rows into so many parts; leave out one after another until enough
 POINTS = 64  # at which a softmax of Gaussian logits is averaged
-# a network knows rows if its loss is below 97 % of what it expects, by three standard deviations
-KNOWN, SURE = 0.97, 3.0
 
 
 class Logits(NamedTuple):
@@ -132,33 +130,6 @@ def measure_noise(problem: Problem, logs: np.ndarray, others: np.ndarray) -> flo
         variance = (y * d**2).sum(axis=-1) - (y * d).sum(axis=-1) ** 2
         variances.append(float((c * variance).sum()))
     return max(variances)
-
-
-class Surprise(NamedTuple):
-    """How well a network answers rows, beside what it expects of itself; per answer."""
-
-    loss: float
-    expected: float  # over answers drawn from the network's own probabilities
-    sd: float  # of that
-
-    @property
-    def knows(self) -> bool:
-        """Whether it answers better than it can: training rows, or it is underconfident."""
-        return self.loss < KNOWN * self.expected and self.loss < self.expected - SURE * self.sd
-
-
-def measure_surprise(problem: Problem, weights: np.ndarray) -> Surprise:
-    """Return a network's loss on rows and the loss that it expects there."""
-    logs = predict_network(problem, weights).astype(np.float64)
-    y = np.exp(logs)
-    entropy = -(y * logs).sum(axis=-1)
-    variance = (y * (logs + entropy[..., None]) ** 2).sum(axis=-1)
-    c = problem.counts.reshape(problem.num_rows, -1)
-    loss = score_log_probabilities(problem, logs).sum()
-    sd = np.sqrt((c * variance).sum())
-    totals = loss, (c * entropy).sum(), sd
-    answers = max(count_answers(problem), np.finfo(float).tiny)
-    return Surprise(*(float(total) / answers for total in totals))
 
 
 def _take_logs(mu: np.ndarray, tail: np.ndarray) -> np.ndarray:

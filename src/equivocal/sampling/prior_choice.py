@@ -5,9 +5,8 @@ Held-out rows are those given as `validation`, or parts of the rows themselves, 
 network it comes from. `evidence_bound` is the other way. `prior_sharing` gives each output a
 variance of its own.
 
-Rows that a network was trained on cannot choose: on them it answers better than its own
-probabilities allow (`Surprise`). Where no other rows are given, the posterior is held to the
-network, and the caller is warned.
+Rows that a network was trained on cannot choose (`known_rows`). Where no others are given, the
+posterior is held to the network, and the caller is warned.
 """
 
 from dataclasses import replace
@@ -18,14 +17,8 @@ import numpy as np
 from equivocal.sampling.engine.problem import Problem
 from equivocal.sampling.engine.settings import RunSettings
 from equivocal.sampling.evidence_bound import search_evidence
-from equivocal.sampling.held_out import (
-    OUTPUTS,
-    Fold,
-    Surprise,
-    make_folds,
-    measure_surprise,
-    take_some,
-)
+from equivocal.sampling.held_out import OUTPUTS, Fold, make_folds, take_some
+from equivocal.sampling.known_rows import FEWEST_ROWS, Surprise, measure_surprise
 from equivocal.sampling.prior_contest import Candidate, Contest, Prior, measure_rows
 from equivocal.sampling.prior_question import Choice, Question
 from equivocal.sampling.prior_search import (
@@ -36,7 +29,6 @@ from equivocal.sampling.prior_search import (
 )
 
 HELD = 1e-5  # variance of a typical logit where a posterior is held to the network
-FEWEST_ROWS = 10
 TOLERANCE = 0.02  # posterior standard deviations
 # warn if a given prior loses over 1 % more than the network, by at least three standard errors
 WORSE, CERTAIN = 0.01, 3.0
@@ -46,26 +38,37 @@ def choose_prior(problem: Problem, settings: RunSettings, asked: Question) -> Ch
     """Choose what is not given; what is given is kept, and compared with the network."""
     if problem.num_rows < FEWEST_ROWS and asked.validation is None:
         return _choose_nothing(problem, asked)
-    warning = _recognise(problem, asked)
+    known = _recognise(problem, asked)
     if asked.variance is not None:
-        choice = _judge(
-            _set_up(problem, settings, asked), _keep(problem, asked), "prior_variance='auto'"
-        )
+        contest = _set_up(problem, settings, asked, known)
+        choice = _judge(contest, _keep(problem, asked), "prior_variance='auto'")
     elif asked.by_evidence:
-        choice = _choose_by_evidence(problem, settings, asked)
-    elif warning and asked.mean is None:
-        choice = _hold(problem, asked, note="held to the network, which knows these rows")
+        choice = _choose_by_evidence(problem, settings, asked, known)
+    elif known is not None and asked.mean is None:
+        note = (
+            f"held to the network, which knows these rows (NLL {known.loss:.3g}, where it expects "
+            f"{known.expected:.3g}); no others were given to compare it on"
+        )
+        choice = _hold(problem, asked, note)
     else:
-        choice = _choose_by_rows(_set_up(problem, settings, asked), asked)
-    return replace(choice, warning=warning or choice.warning)
+        choice = _choose_by_rows(_set_up(problem, settings, asked, known), asked)
+    warning = choice.warning if known is None else _explain_known(known)
+    return replace(choice, warning=" ".join(filter(None, (asked.warning, warning))))
 
 
 def _choose_nothing(problem: Problem, asked: Question) -> Choice:
-    """Keep what is given, or the variance one."""
+    """Keep what is given; else hold to the network, or take the variance one."""
+    few, own = f"{problem.num_rows:,} row(s)", ""
+    if asked.trained is not None:
+        loss = measure_surprise(problem, asked.trained).loss
+        own = f"the network's own NLL {loss:.3g} on {few}, too few to hold any out"
     if asked.variance is not None:
-        return Choice(prior=_keep(problem, asked))
-    note = f"prior variance 1: with {problem.num_rows:,} row(s) none can be chosen"
-    return Choice(prior=_keep(problem, replace(asked, variance=np.ones(1))), note=note)
+        return Choice(prior=_keep(problem, asked), note=own, warning=asked.warning)
+    if asked.trained is not None and asked.mean is None:
+        return _hold(problem, asked, f"held to the network; {own}", warning=asked.warning)
+    prior = _keep(problem, replace(asked, variance=np.ones(1)))
+    note = f"prior variance 1: with {few} none can be chosen"
+    return Choice(prior=prior, note=f"{note}; {own}" if own else note, warning=asked.warning)
 
 
 def _keep(problem: Problem, asked: Question) -> Prior:
@@ -82,16 +85,18 @@ def _make_zero(problem: Problem) -> np.ndarray:
     return np.zeros((1, problem.num_features), problem.dtype)
 
 
-def _recognise(problem: Problem, asked: Question) -> str:
-    """Return a warning if there are no rows but those that the network knows, else nothing."""
-    if asked.trained is None or asked.validation is not None:
-        return ""
-    some, outputs = take_some(problem)
-    seen = measure_surprise(some, asked.trained[outputs])
-    return _explain_known(seen) if seen.knows else ""
+def _recognise(problem: Problem, asked: Question) -> Surprise | None:
+    """Return how well the network answers the rows that would choose, if it knows them."""
+    if asked.trained is None:
+        return None
+    rows = problem if asked.validation is None else asked.validation
+    seen = measure_surprise(rows, asked.trained)
+    return seen if seen.knows else None
 
 
-def _set_up(problem: Problem, settings: RunSettings, asked: Question) -> Contest:
+def _set_up(
+    problem: Problem, settings: RunSettings, asked: Question, known: Surprise | None
+) -> Contest:
     """Return the rows and the network that candidates are compared by."""
     most = problem.num_outputs if asked.per_output else OUTPUTS
     some, outputs = take_some(problem, most)
@@ -104,6 +109,7 @@ def _set_up(problem: Problem, settings: RunSettings, asked: Question) -> Contest
         settings=replace(quiet, tolerance=max(TOLERANCE, settings.tolerance)),
         weights=None if asked.trained is None else asked.trained[outputs],
         given=beside is not None,
+        known=known is not None,
     )
 
 
@@ -130,14 +136,16 @@ def _choose_by_rows(contest: Contest, asked: Question) -> Choice:
     return replace(choice, network_weights=W)
 
 
-def _choose_by_evidence(problem: Problem, settings: RunSettings, asked: Question) -> Choice:
+def _choose_by_evidence(
+    problem: Problem, settings: RunSettings, asked: Question, known: Surprise | None
+) -> Choice:
     """Choose the variance by the evidence bound, and compare the posterior as if it were given."""
-    contest = _set_up(problem, settings, asked)
+    contest = _set_up(problem, settings, asked, known)
     mean = _make_zero(problem) if asked.mean is None else asked.mean
     prior, bound = search_evidence(contest, mean, asked.per_output)
     choice, note = Choice(prior=prior), f"{_describe(prior, False)}, by the evidence bound"
     if asked.trained is not None or asked.validation is not None:
-        held_out = _set_up(problem, settings, replace(asked, by_evidence=False))
+        held_out = _set_up(problem, settings, replace(asked, by_evidence=False), known)
         choice = _judge(held_out, prior, "prior_choice='held-out'")
         note = f"{note}; {choice.note}"
     fitted = contest.folds[0].fitted
@@ -174,7 +182,7 @@ def _conclude(contest: Contest, found: Candidate, note: str) -> Choice:
     note += f"{contest.measure} {loss:.3g}"
     if contest.network_losses is not None:
         network = float(contest.network_losses.sum()) / contest.answers
-        note += f", the network's own {network:.3g}"
+        note += f", the network's own {network:.3g}" + ", which knows these rows" * contest.known
     whole = len(contest.outputs) == contest.problem.num_outputs
     return Choice(
         prior=found.prior,

@@ -87,6 +87,7 @@ class Contest:
     settings: RunSettings
     weights: np.ndarray | None = None  # W of these outputs
     given: bool = True  # whether the rows to score by were given, or are left out in turn
+    known: bool = False  # whether the network was trained on them
 
     @cached_property
     def unit(self) -> float:
@@ -103,13 +104,16 @@ class Contest:
     def rows(self) -> str:
         """The rows in words."""
         number = sum(fold.held_out.num_rows for fold in self.folds)
-        kept, left = ("held-out ", "") if self.given else ("", " left out in turn")
+        kept = ("given " if self.known else "held-out ") * self.given
+        left = "" if self.given else " left out in turn"
         return f"{number:,} {kept}row{'s' * (number != 1)}{left}"
 
     @property
     def measure(self) -> str:
         """What a loss over the answers is called."""
-        return "held-out NLL" if self.given else "cross-validated NLL"
+        if not self.given:
+            return "cross-validated NLL"
+        return "NLL of validation rows" if self.known else "held-out NLL"
 
     @cached_property
     def network_logs(self) -> list[np.ndarray]:

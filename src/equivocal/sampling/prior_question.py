@@ -19,6 +19,7 @@ class Question:
     validation: Problem | None
     by_evidence: bool = False
     per_output: bool = False
+    warning: str = ""  # about the validation rows
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -19,6 +19,7 @@ from equivocal.sampling.engine.problem import Likelihood, Problem, collapse
 from equivocal.sampling.engine.products import Precision
 from equivocal.sampling.engine.settings import Observer, Report, RunSettings
 from equivocal.sampling.engine.streaming import StreamedProblem, is_streamed
+from equivocal.sampling.known_rows import set_aside_shared
 from equivocal.sampling.methods import (
     METHODS,
     check_per_output,
@@ -157,6 +158,9 @@ class Request:
         validation = _check_validation(self.validation, problem)
         if not self.automatic and trained is None and validation is None:
             return None
+        warning, merged = "", problem.num_rows < len(self.features)
+        if validation is not None and not merged:  # rows that repeat may be held out, too
+            validation, warning = set_aside_shared(validation, problem)
         given = self.prior_mean is not None or (not self.automatic and trained is not None)
         return Question(
             mean=problem.prior_mean if given else None,
@@ -165,6 +169,7 @@ class Request:
             validation=validation,
             by_evidence=self.prior_choice == CHOICES[1],
             per_output=self.prior_per_output,
+            warning=warning,
         )
 
 
