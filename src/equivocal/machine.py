@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
-from importlib import metadata
+from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +82,7 @@ def use_one_blas_thread() -> Iterator[None]:
             with suppress(ImportError):
                 from threadpoolctl import threadpool_limits
 
+                import_module("scipy.linalg")  # JAX's LAPACK, which it would load inside the block
                 _BlasLimit.limits = threadpool_limits(limits=1, user_api="blas")
     try:
         yield

@@ -1,6 +1,7 @@
 """What a `Posterior` predicts, doubts, stores and says of itself."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -265,6 +266,25 @@ print(sample_posterior(x, [0, 0, 1]).predict_proba(x).round(3).tolist())
     )
     probabilities = np.array(json.loads(done.stdout))
     assert (np.diff(probabilities[:, 0]) > 0).all()
+
+
+def test_the_first_call_keeps_lapack_to_one_thread() -> None:
+    """In a fresh process JAX loads its LAPACK inside the block, if nothing has loaded it before."""
+    code = """
+import jax
+from threadpoolctl import threadpool_info
+from equivocal.machine import use_one_blas_thread
+with use_one_blas_thread():
+    jax.numpy.linalg.cholesky(jax.numpy.eye(3)).block_until_ready()
+    print([pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"])
+"""
+    several = os.environ | {"OPENBLAS_NUM_THREADS": "2"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=several
+    )
+    threads = json.loads(done.stdout)
+    assert len(threads) > 1, "NumPy's and SciPy's"
+    assert set(threads) == {1}
 
 
 def test_a_generator_draws_the_seed() -> None:
