@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.special import logit
 
 from equivocal.errors import join_names
 from equivocal.study.designs import Design
@@ -26,6 +27,7 @@ __all__ = [
 ]
 
 MOST = 5  # examples in a sentence
+CERTAIN = 1e-12  # activations are not taken to be nearer to 0 or 1 than this
 
 
 def tabulate_matches(
@@ -46,9 +48,11 @@ def tabulate_matches(
     Returns
     -------
     DataFrame
-        `key`, `round`, `training` (a number), `as_printed`, the choices, a column for each fact (1,
-        0 or NaN), `met`, `claims_met`, `numbers_met`, `undecided`, `effect_agent`, `effect_patient`
-        and the state of the sampler.
+        `key`, `round`, `training` (a number), `as_printed`, `free` (of the design before it is
+        refined, with a posterior that was drawn freely), the choices, a column for each fact (1, 0
+        or NaN), `met`, `claims_met`, `numbers_met`, `undecided`, `effect_agent`, `effect_patient`,
+        the same as differences of logits (`logit_agent`, `logit_patient`), and the state of the
+        sampler.
     """
     trainings: dict[tuple[Any, ...], int] = {}
     rows = []
@@ -59,7 +63,8 @@ def tabulate_matches(
         for (items, word), reading in list_readings(record).items():
             own = choices | {"items": items, "critical_word": word}
             row = {"key": key, "round": rounds[key], "training": number}
-            row |= {"as_printed": design.is_as_printed(own), **own}
+            row |= {"as_printed": design.is_as_printed(own), "free": points[key] in design.free}
+            row |= own
             facts = judge_facts(reading)
             state = {name: record[name] for name in STATE}
             rows.append(row | facts | _count(facts) | _measure_effects(reading) | state)
@@ -79,11 +84,13 @@ def _count(facts: dict[str, float]) -> dict[str, int]:
 
 
 def _measure_effects(reading: Reading) -> dict[str, float]:
-    """Measure Bayesian − trained activation of the indicated words of reversals."""
+    """Measure Bayesian − trained of the indicated words of reversals: activations and logits."""
     effects = {}
     for role in ("agent", "patient"):
         bayes, mle = (reading.get("reversal", f"indicated {role}", name) for name in ("1.0", "mle"))
         effects[f"effect_{role}"] = float((bayes - mle).mean()) if bayes.size else np.nan
+        apart = [logit(np.clip(each, CERTAIN, 1 - CERTAIN)) for each in (bayes, mle)]
+        effects[f"logit_{role}"] = float((apart[0] - apart[1]).mean()) if bayes.size else np.nan
     return effects
 
 
