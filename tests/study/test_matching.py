@@ -17,11 +17,12 @@ from equivocal.experiments.matching import (
 )
 from equivocal.gestalt import Run
 from equivocal.inference import NUM_PAIRS, collect_last_layer
+from equivocal.store import read_toml
 from equivocal.study.claims import find_impossible_numbers
 from equivocal.study.designs import load_design, refine_design
 from equivocal.study.facts import RULES, judge_facts, load_facts
-from equivocal.study.grids import SETTINGS, TRAINING, load_grid, make_point
-from equivocal.study.matching import answer_in_words, find_nearest, tabulate_together
+from equivocal.study.grids import READING, SETTINGS, TRAINING, load_grid, make_point
+from equivocal.study.matching import WORDS, answer_in_words, find_nearest, tabulate_together
 from equivocal.study.readings import Reading
 from equivocal.study.settings import load_study
 from equivocal.study.stimuli import load_stimuli, move_critical_word
@@ -182,11 +183,38 @@ def test_answer_is_yes_no_or_in_part() -> None:
     answer = answer_in_words(none)
     assert answer[0].startswith("No: of 2 specifications, 1 of which")
     assert find_nearest(none)["key"] == "a"
-    assert "Claims that it misses: what the Bayesian model adds" in answer[1]
-    assert "never together" in answer[-1]
+    assert "It is the study's own." in answer[1]
+    assert "Claims that it misses: what the Bayesian model adds" in answer[2]
+    assert "never together" in answer[-2]
+    assert answer[-1].endswith("not the study's: none.")
     pairs = tabulate_together(none).set_index(["first", "second"])["both"]
     assert pairs["specific", "order-mle-agent"] == 0
     assert pairs["specific", "specific"] == 1
+
+
+def test_nearest_specification_is_described_in_sentences() -> None:
+    table = make_matches(specific=[0.0, 1.0], **{"order-mle-agent": [0.0, 1.0]})
+    far = {"weight_decay": 0.0, "decay": "decoupled", "num_particles": 20, "evidence": "sentence"}
+    for name, value in far.items():
+        table[name] = [table.loc[0, name], value]
+    answer = answer_in_words(table)
+    assert (
+        "Its networks are trained without weight decay. Its posterior is sampled with 20 particles "
+        "and each sentence counted once, however many questions are asked about it." in answer[1]
+    )
+    assert "decay = decoupled, weight_decay = 0.0" in answer[-1]
+
+
+def test_every_choice_has_words() -> None:
+    phrases = [set(part) - {"subject"} for part in read_toml(str(WORDS)).values()]
+    assert [*map(set, (TRAINING, SETTINGS, READING))] == phrases
+    design, known = (
+        load_design("match"),
+        {k: v for p in read_toml(str(WORDS)).values() for k, v in p.items()},
+    )
+    for name, values in design.levels.items():
+        own = known[name]
+        assert isinstance(own, str) or "other" in own or set(own) >= {str(v) for v in values}
 
 
 def test_shares_of_variance_are_those_of_a_known_function() -> None:
