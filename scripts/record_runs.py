@@ -20,6 +20,7 @@ from equivocal.errors import UserError
 from equivocal.store import read_table, read_toml
 from equivocal.store.files import write_text_atomically
 from equivocal.study import open_study
+from equivocal.study.matching import NOTE
 
 __all__ = ["record_runs"]
 
@@ -67,7 +68,9 @@ def record_runs(folders: list[Path], match: Path | None = None, target: Path = T
     if match is not None:
         lines = (match / "answer.txt").read_text(encoding="utf-8").splitlines()
         command = "equivocal multiverse --match --out runs/match"
-        content["match"] = {"command": command, "answer": lines}
+        notes = [line for line in lines if line.startswith(NOTE)]
+        answer = [line for line in lines if line not in notes]
+        content["match"] = {"command": command, "answer": answer, "notes": notes}
     write_text_atomically(target, HEADER + tomli_w.dumps(content))
 
 

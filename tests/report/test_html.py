@@ -32,6 +32,7 @@ CONTENT = {
     "sections": [
         Section(title="The truth", sentences=["A sentence."], figures=["words_reversal_mle"]),
         Section(title="Claims of a kind", table=CLAIMS),
+        Section(title="First of all", sentences=["It opens."], opens=True),
     ],
     "impossible": pd.DataFrame({"where": ["table 2"], "why": ["t is at least 1."]}),
     "tables": {
@@ -133,7 +134,15 @@ def test_every_table_claim_and_text_is_there(folder: Path) -> None:
     )
     for words in (*shown, 'name = "paper"', "0.1.0", TABLE_CAPTIONS["paired_models"]):
         assert words in page.text
-    sections = ("summary", "the-truth", "claims-of-a-kind", "impossible", "figures", "tables")
+    sections = (
+        "first-of-all",
+        "summary",
+        "the-truth",
+        "claims-of-a-kind",
+        "impossible",
+        "figures",
+        "tables",
+    )
     places = [text.index(f'id="{name}"') for name in sections]
     assert places == sorted(places)
     assert "a story" not in page.text

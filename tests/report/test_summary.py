@@ -11,10 +11,12 @@ from scripts.record_runs import TARGET, record_runs
 from equivocal.errors import UserError
 from equivocal.gestalt import Run
 from equivocal.report.formatting import VERDICTS
+from equivocal.report.studies import list_sections
 from equivocal.report.summary import count_verdicts, describe_truth, summarise_study
 from equivocal.study import Study
 from equivocal.study.claims import judge_claims
 from equivocal.study.full_runs import FullRun, FullRuns, load_full_runs
+from equivocal.study.matching import NOTE, answer_in_words
 from equivocal.study.tables import compute_tables
 from tests.study.test_claims import EVIDENCE, UNUSED
 from tests.study.test_running import made
@@ -123,7 +125,8 @@ def test_three_sentences_on_the_truth(errors: tuple[float, float], ending: str) 
     told = describe_truth(frontier(*errors), example)
     assert len(told) == 3
     assert "a probability of 0.477" in told[0]
-    assert "6 trained networks are 0.2 nats" in told[1]
+    assert "6 trained networks, all of which heard one and the same corpus" in told[1]
+    assert "are 0.2 nats from the truth" in told[1]
     assert "after 17 steps" in told[1]
     assert ending in told[2]
     noisy = describe_truth(frontier(0.1, 0.3, noise=0.2), example)[2]
@@ -138,6 +141,13 @@ def test_recorded_runs_name_claims_and_verdicts_that_exist() -> None:
         assert set(run.verdicts.values()) <= set(VERDICTS)
         assert run.commands[0].startswith("equivocal reproduce --preset")
         assert run not in runs.list_others(run.study)
+
+
+def test_recorded_answer_is_that_of_the_recorded_matches() -> None:
+    results = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
+    runs = load_full_runs()
+    assert (*runs.answer, *runs.notes) == answer_in_words(pd.read_csv(results / "matches.csv"))
+    assert "_" not in "".join(runs.answer)  # names of settings are in the note
 
 
 def test_the_page_on_the_paper_has_the_recorded_verdicts() -> None:
@@ -160,7 +170,7 @@ def test_finished_runs_are_recorded_and_quick_ones_refused(study: Study, tmp_pat
     tabulated()["claims"].to_csv(study.folder / "claims.csv", index=False)
     match = tmp_path / "match"
     match.mkdir()
-    (match / "answer.txt").write_text("No: none.\nNearest: far.\n")
+    (match / "answer.txt").write_text(f"No: none.\nNearest: far.\n{NOTE} none.\n")
     record_runs([study.folder], match, target)
     runs = load_full_runs(target)
     assert [run.study for run in runs.studies] == ["paper_fast", "paper", "garden"]
@@ -168,6 +178,7 @@ def test_finished_runs_are_recorded_and_quick_ones_refused(study: Study, tmp_pat
     assert (garden.recipe, garden.networks) == ("fast", 2)
     assert garden.verdicts["bayes-reversed-higher"] == "replicated"
     assert runs.answer == ("No: none.", "Nearest: far.")
+    assert runs.notes == (f"{NOTE} none.",)
     assert target.read_text().startswith("# What full runs found.")
     quick = Study(study.settings.model_copy(update={"quick_run": True}), study.folder)
     quick.settings.write(study.folder / "settings.toml")
@@ -176,3 +187,15 @@ def test_finished_runs_are_recorded_and_quick_ones_refused(study: Study, tmp_pat
         pytest.raises(UserError, match="was a quick run; only full runs"),
     ):
         record_runs([study.folder], None, target)
+
+
+def test_doubt_against_the_truth_opens_the_report(study: Study) -> None:
+    tables = study.folder / "frontier" / "tables"
+    tables.mkdir(parents=True)
+    frontier(0.1, 0.3).to_csv(tables / "frontier.csv", index=False)
+    pd.DataFrame({"condition": ["reversal"], "truth": [0.5]}).to_csv(tables / "example.csv")
+    own = tabulated()
+    sections = list_sections(study, own["claims"], own["means"], ["doubt_example", "prior"])
+    assert [section.opens for section in sections] == [True] + [False] * (len(sections) - 1)
+    assert sections[0].figures == ["doubt_example"]
+    assert len(sections[0].sentences) == 3

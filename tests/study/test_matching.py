@@ -9,14 +9,20 @@ import pandas as pd
 import pytest
 
 from equivocal.errors import UserError
-from equivocal.experiments.matching import MatchResult, match_paper, train_design
+from equivocal.experiments.matching import (
+    MatchResult,
+    compute_match_shares,
+    match_paper,
+    train_design,
+)
 from equivocal.gestalt import Run
 from equivocal.inference import NUM_PAIRS, collect_last_layer
+from equivocal.store import read_toml
 from equivocal.study.claims import find_impossible_numbers
 from equivocal.study.designs import load_design, refine_design
 from equivocal.study.facts import RULES, judge_facts, load_facts
-from equivocal.study.grids import SETTINGS, TRAINING, load_grid, make_point
-from equivocal.study.matching import answer_in_words, find_nearest, tabulate_together
+from equivocal.study.grids import READING, SETTINGS, TRAINING, load_grid, make_point
+from equivocal.study.matching import WORDS, answer_in_words, find_nearest, tabulate_together
 from equivocal.study.readings import Reading
 from equivocal.study.settings import load_study
 from equivocal.study.stimuli import load_stimuli, move_critical_word
@@ -177,11 +183,38 @@ def test_answer_is_yes_no_or_in_part() -> None:
     answer = answer_in_words(none)
     assert answer[0].startswith("No: of 2 specifications, 1 of which")
     assert find_nearest(none)["key"] == "a"
-    assert "Claims that it misses: what the Bayesian model adds" in answer[1]
-    assert "never together" in answer[-1]
+    assert "It is the study's own." in answer[1]
+    assert "Claims that it misses: what the Bayesian model adds" in answer[2]
+    assert "never together" in answer[-2]
+    assert answer[-1].endswith("not the study's: none.")
     pairs = tabulate_together(none).set_index(["first", "second"])["both"]
     assert pairs["specific", "order-mle-agent"] == 0
     assert pairs["specific", "specific"] == 1
+
+
+def test_nearest_specification_is_described_in_sentences() -> None:
+    table = make_matches(specific=[0.0, 1.0], **{"order-mle-agent": [0.0, 1.0]})
+    far = {"weight_decay": 0.0, "decay": "decoupled", "num_particles": 20, "evidence": "sentence"}
+    for name, value in far.items():
+        table[name] = [table.loc[0, name], value]
+    answer = answer_in_words(table)
+    assert (
+        "Its networks are trained without weight decay. Its posterior is sampled with 20 particles "
+        "and each sentence counted once, however many questions are asked about it." in answer[1]
+    )
+    assert "decay = decoupled, weight_decay = 0.0" in answer[-1]
+
+
+def test_every_choice_has_words() -> None:
+    phrases = [set(part) - {"subject"} for part in read_toml(str(WORDS)).values()]
+    assert [*map(set, (TRAINING, SETTINGS, READING))] == phrases
+    design, known = (
+        load_design("match"),
+        {k: v for p in read_toml(str(WORDS)).values() for k, v in p.items()},
+    )
+    for name, values in design.levels.items():
+        own = known[name]
+        assert isinstance(own, str) or "other" in own or set(own) >= {str(v) for v in values}
 
 
 def test_shares_of_variance_are_those_of_a_known_function() -> None:
@@ -206,10 +239,55 @@ def test_a_choice_about_training_is_not_credited_with_chance() -> None:
         group = np.repeat(np.arange(6), 20)
         y = rng.normal(size=6)[group] + 0.1 * rng.normal(size=120)
         table = pd.DataFrame({"group": group, "choice": group % 3, "y": y})
-        found = compute_variance_shares(table, "y", ["choice"], group="group", repeats=20)
+        found = compute_variance_shares(table, "y", ["choice"], units=["group"], repeats=20)
         shares.append(found.set_index("choice").loc["choice", "share"])
     # without the correction the mean is 2/5; its standard error is about 0.08
     assert abs(np.mean(shares)) < 0.25
+
+
+def test_a_choice_about_posteriors_is_not_credited_with_chance() -> None:
+    """Posteriors that differ by chance, each read four times: six values explain nothing of it."""
+    shares = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        key = np.repeat(np.arange(60), 4)
+        y = rng.normal(size=60)[key] + 0.1 * rng.normal(size=240)
+        table = pd.DataFrame({"group": key // 4, "key": key, "choice": key % 6, "y": y})
+        found = compute_variance_shares(table, "y", ["choice"], units=["group", "key"], repeats=20)
+        shares.append(found.set_index("choice").loc["choice", "share"])
+    # shuffled row by row, their mean is 5/59 − 5/239 = 0.064; its standard error is about 0.01
+    assert abs(np.mean(shares)) < 0.035
+
+
+def test_interval_of_trainings_together_covers_their_share() -> None:
+    """Twelve trainings of four posteriors that all differ by chance alone: the share is 0."""
+    ends = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        key = np.repeat(np.arange(48), 4)
+        y = rng.normal(size=48)[key] + 0.1 * rng.normal(size=192)
+        table = pd.DataFrame({"group": key // 4, "key": key, "y": y})
+        found = compute_variance_shares(table, "y", [], units=["group", "key"], repeats=60)
+        ends.append(found.loc[0, ["low", "high"]].to_list())
+    # centred at 0; those of a bootstrap with replacement are centred at −0.08
+    assert abs(np.mean(ends)) < 0.05
+
+
+def test_choices_that_are_printed_together_are_told_apart() -> None:
+    """Half of the posteriors keep 17 steps and ρ = 0.3; only the steps matter."""
+    design = load_design("match")
+    rows = [
+        point.model_dump() | {"key": str(number), "free": point in design.free}
+        for number, point in enumerate(design.points)
+    ]
+    table = pd.DataFrame(rows)
+    table["training"] = table.groupby(list(TRAINING), sort=False).ngroup()
+    table["effect"] = (table["num_steps"] == 17).astype(float)
+    found = compute_match_shares(table, ["effect"]).set_index("choice")["share"]
+    assert table["free"].sum() == pytest.approx(128, abs=8)
+    # over all points ρ explains 0.43; among 128 free ones chance explains 3/127 ± 0.02
+    assert abs(found["dropout_rate"]) < 0.06
+    assert found["num_steps"] > 0.95
 
 
 def test_verb_and_last_word(paper: World) -> None:
@@ -247,6 +325,8 @@ def test_design_is_run_refined_and_told(matched: tuple[Path, MatchResult]) -> No
     table = result.tables["matches"]
     assert set(table["round"]) == {0, 1}
     assert len(table) == 2 * table["key"].nunique()  # verb and last word
+    assert not table.loc[table["round"] == 1, "free"].any()
+    assert (np.sign(table["logit_agent"]) == np.sign(table["effect_agent"])).mean() > 0.5
     assert table.loc[table["critical_word"] == "verb", "met"].max() > 0
     facts = [fact["id"] for fact in load_facts()]
     assert (table["met"] == (table[facts] == 1).sum(axis=1)).all()

@@ -132,6 +132,21 @@ def test_the_table_has_its_columns_and_every_kind(mapped) -> None:
     assert (folder / "figures" / "frontier.png").stat().st_size > 1000
 
 
+def test_errors_at_every_word_are_means_over_networks(mapped) -> None:
+    folder, result = mapped
+    table, words = result.tables["frontier"], result.tables["words"]
+    own = words[words["kind"] == "trained"].set_index("words_left")
+    trained = table[table["kind"] == "trained"]
+    assert own.index.tolist() == [3, 2, 1, 0]  # a situation, a noun, a verb, a noun
+    assert own.loc[0, "kl_reversal"] == pytest.approx(trained["kl_reversal"].mean())
+    assert own.loc[2, "kl_congruent"] == pytest.approx(trained["kl_congruent_2_before"].mean())
+    # before the nouns a sentence and its reversal are the same
+    assert own.loc[3, "kl_reversal"] == pytest.approx(own.loc[3, "kl_congruent"])
+    assert own.loc[0, "kl_reversal_low"] < own.loc[0, "kl_reversal"]
+    for name in ("tables/words.csv", "figures/words.png"):
+        assert (folder / name).exists()
+
+
 def test_answers_are_found_again_and_made_again_where_damaged(mapped, slips: World) -> None:
     folder, result = mapped
     files = sorted((folder / "answers").rglob("*.safetensors"))

@@ -42,6 +42,7 @@ from equivocal.uncertainty.frontier import (
     TRAINED,
     describe_frontier,
     summarise_frontier,
+    summarise_words,
     tabulate_example,
     tabulate_frontier,
 )
@@ -107,15 +108,15 @@ class FrontierResult(Result):
     """Errors of every kind of doubt on reversals and on congruent sentences.
 
     `tables` holds "frontier" (a row for each kind, setting and network), "frontier_summary" (over
-    networks, with intervals, costs, and who is on the frontier), "choices" (strengths chosen
-    without knowing the truth) and "example" (beliefs in one item).
+    networks, with intervals, costs, and who is on the frontier), "words" (errors at every word),
+    "choices" (strengths chosen without knowing the truth) and "example" (beliefs in one item).
     """
 
     example: RoleReversal
 
     def draw(self) -> Figures:
-        """Draw the frontier, and one sentence with its reversal."""
-        from equivocal.report.frontier_figures import draw_example, draw_frontier
+        """Draw the frontier, the errors at every word, and one sentence with its reversal."""
+        from equivocal.report.frontier_figures import draw_example, draw_frontier, draw_words
 
         sentences = {
             "reversal": str(self.example.reversal),
@@ -123,6 +124,7 @@ class FrontierResult(Result):
         }
         return {
             "frontier": draw_frontier(self.tables["frontier_summary"]),
+            "words": draw_words(self.tables["words"]),
             "example": draw_example(self.tables["example"], sentences, self.example.patient),
         }
 
@@ -212,6 +214,7 @@ def _build_result(
         tables={
             "frontier": table,
             "frontier_summary": summary,
+            "words": summarise_words(table),
             "choices": tabulate_choices(table),
             "example": tabulate_example(asker.asked, found, shown),
         },

@@ -6,6 +6,7 @@ arrives and reused by the same call. Which specifications there are is decided i
 `equivocal.study.designs`, what is a fact in `equivocal.study.facts`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,9 +26,9 @@ from equivocal.study.readings import make_reading_tasks, make_training_tasks
 from equivocal.study.tasks import run_missing
 from equivocal.study.variance import compute_variance_shares
 
-__all__ = ["MatchResult", "match_paper", "train_design"]
+__all__ = ["MatchResult", "compute_match_shares", "match_paper", "train_design"]
 
-OUTCOMES = ("effect_agent", "effect_patient", "met")
+OUTCOMES = ("effect_agent", "effect_patient", "logit_agent", "logit_patient", "met")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -154,17 +155,36 @@ def _run_rounds(design: Design, folder: Path, hire: Hire, on_step: Advance | Non
 
 
 def _tabulate(matches: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    spread = matches[matches["round"] == 0]  # refined points are not spread over the choices
-    shares = [
-        compute_variance_shares(spread, outcome, CHOICES, group="training") for outcome in OUTCOMES
-    ]
     return {
         "matches": matches,
         "facts": matching.tabulate_facts(matches),
         "together": matching.tabulate_together(matches),
-        "variance": pd.concat(shares, ignore_index=True),
+        "variance": compute_match_shares(matches),
         "impossible": find_impossible_numbers(),
     }
+
+
+def compute_match_shares(matches: pd.DataFrame, outcomes: Sequence[str] = OUTCOMES) -> pd.DataFrame:
+    """Compute what each choice explains, over posteriors that were drawn freely.
+
+    Others keep what the paper prints about several choices at once, so that the effects of these
+    choices could not be told apart; refined points are not spread over the choices at all.
+
+    Parameters
+    ----------
+    matches : DataFrame
+        As `match_paper` returns it.
+    outcomes : sequence of str
+        Columns whose variance is explained.
+
+    Returns
+    -------
+    DataFrame
+        As `equivocal.study.variance.compute_variance_shares` returns it, for every outcome.
+    """
+    free, units = matches[matches["free"]], ("training", "key")
+    shares = [compute_variance_shares(free, one, CHOICES, units=units) for one in outcomes]
+    return pd.concat(shares, ignore_index=True)
 
 
 def _describe(design: Design) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from equivocal.report.style import COLOURS, apply_style
 
-__all__ = ["draw_example", "draw_frontier", "draw_learning"]
+__all__ = ["draw_example", "draw_frontier", "draw_learning", "draw_words"]
 
 # colour, marker, and which way the labels go from their points, for each kind
 LOOKS = {
@@ -30,6 +30,13 @@ LABELS = {
     "sentences": "sentences heard",
     "truth": "probability that the reversal is meant as it is said",
     "heard": "how often the reversal was heard",
+}
+SHOWN = {  # which setting of a kind is followed word by word
+    "trained": 0,
+    "paper's sampler": -1,
+    "posterior": 0,
+    "deep ensemble": -1,
+    "ensemble of posteriors": 0,
 }
 CENTRAL = 1.0  # prior variance of solid lines; other ones are dashed, and drawn for posteriors only
 TICKS = [factor * 10.0**power for power in range(-5, 2) for factor in (1, 2, 5)]
@@ -122,6 +129,40 @@ def _draw_pareto(axes: Axes, best: pd.DataFrame) -> None:
         text = f"v = {row['prior_variance']:g}"
         axes.annotate(text, point, way, textcoords="offset points", fontsize=6.5, color=colour)
     axes.set(xlim=(low, high), ylim=(floor, ceiling))
+
+
+@apply_style()
+def draw_words(table: pd.DataFrame) -> Figure:
+    """Draw the errors of the main kinds at every word.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As `summarise_words` returns it.
+    """
+    figure = Figure(figsize=(7.6, 3.4))
+    panels = figure.subplots(1, 2, sharey=True)
+    places = sorted(table["words_left"].unique(), reverse=True)
+    for axes, name in zip(panels, ("kl_reversal", "kl_congruent"), strict=True):
+        for number, (kind, which) in enumerate(SHOWN.items()):
+            every = table[table["kind"] == kind]
+            if every.empty:
+                continue
+            setting = every["setting"].unique()[which]
+            own = every[every["setting"] == setting]
+            x = [places.index(left) + 0.05 * (number - 2) for left in own["words_left"]]
+            span = (own[name] - own[f"{name}_low"], own[f"{name}_high"] - own[name])
+            colour, marker, _ = LOOKS[kind]
+            label = f"{kind} ({setting})"
+            axes.errorbar(x, own[name], span, fmt=f"{marker}-", ms=5, color=colour, label=label)
+        words = ["last word" if left == 0 else f"{left} before" for left in places]
+        axes.set_xticks(range(len(places)), words)
+        axes.set_title("reversals" if name == "kl_reversal" else "congruent sentences", fontsize=9)
+        axes.set(yscale="log")
+    panels[0].set_ylabel("nats from the truth")
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8)
+    return figure
 
 
 @apply_style()

@@ -32,13 +32,15 @@ LARGEST_SVG = 1_500_000  # bytes; above that a drawing of many points is smaller
 class Section:
     """A part of the results: sentences, then pictures, then a table, whose verdicts are coloured.
 
-    In a table of claims the column `why` goes below each row.
+    In a table of claims the column `why` goes below each row. A section that `opens` the report
+    stands above its summary.
     """
 
     title: str
     sentences: list[str] = field(default_factory=list)
     figures: list[str] = field(default_factory=list)  # names
     table: pd.DataFrame = field(default_factory=pd.DataFrame)
+    opens: bool = False
 
 
 def render_report(
@@ -98,6 +100,7 @@ def _prepare_section(section: Section, pictures: Mapping[str, Any]) -> dict[str,
     """Return a section as the page needs it."""
     return {
         "anchor": _make_anchor(section.title),
+        "opens": section.opens,
         "title": section.title,
         "sentences": section.sentences,
         "pictures": [pictures[name] for name in section.figures],

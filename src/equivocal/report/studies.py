@@ -35,7 +35,7 @@ from equivocal.study.comparisons import add_reference_levels
 from equivocal.study.full_runs import load_full_runs
 from equivocal.study.tables import PRINTED_STUDIES
 
-__all__ = ["list_figures", "write_report"]
+__all__ = ["list_figures", "list_sections", "write_report"]
 
 DIAGRAMS = ("network", "posterior")  # shipped; made by scripts/make_diagrams.py
 DOUBT = ("example", "frontier")  # figures of FOLDER/frontier, where the study has one
@@ -109,7 +109,7 @@ def _write(study: Study) -> list[Path]:
         if (folder / "tables" / f"{name}.csv").exists()
     }
     claims = read_table(folder / "claims.csv")
-    sections = _list_sections(study, claims, tables["means"], shown)
+    sections = list_sections(study, claims, tables["means"], shown)
     placed = {name for section in sections for name in section.figures}
     content = {
         "title": f"Study “{settings.name}”: degrees of belief in the last layer",
@@ -128,7 +128,7 @@ def _write(study: Study) -> list[Path]:
     return [*drawn, render_report(folder, content)]
 
 
-def _list_sections(
+def list_sections(
     study: Study, claims: pd.DataFrame, means: pd.DataFrame, shown: list[str]
 ) -> list[Section]:
     """List the sections of the results: the truth first, then claims that share a story."""
@@ -137,7 +137,9 @@ def _list_sections(
         read = (read_table(tables / f"{name}.csv") for name in ("frontier", "example"))
         sentences = describe_truth(*read)
         title = "Doubt, checked against the truth"
-        sections.append(Section(title=title, sentences=sentences, figures=["doubt_example"]))
+        figures = ["doubt_example"]
+        opening = Section(title=title, sentences=sentences, figures=figures, opens=True)
+        sections.append(opening)
     if claims.empty:
         kinds, title = TEXTS["results"]["figures"], TEXTS["results"]["title"]
         own = [name for kind in kinds for name in shown if name.partition("_")[0] == kind]
@@ -207,7 +209,7 @@ def _write_notes(study: Study) -> list[str]:
     """Write what a reader should know before quoting a number."""
     notes = list(TEXTS["notes"]["study"])
     if study.settings.name in PRINTED_STUDIES:
-        notes += TEXTS["notes"]["paper"]
+        notes += [*TEXTS["notes"]["paper"], *load_full_runs().notes]
     if study.settings.exact.networks:
         notes.append(TEXTS["notes"]["exact"].format(**study.read("exact.nc").attrs))
     if study.settings.nuts.networks:

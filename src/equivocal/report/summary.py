@@ -1,7 +1,8 @@
 """The summary of a study in plain words: what was done, what was found, what it depends on.
 
 Every sentence is filled from the tables of the study (`templates/captions.toml` has their wording),
-so none can contradict them. The report opens with it, and the terminal prints it.
+so none can contradict them. It stands at the top of the report, below what is known of the truth;
+the terminal prints it.
 """
 
 from collections.abc import Callable, Iterable

@@ -82,6 +82,8 @@ class Design:
         What the paper prints about some choices.
     points : tuple of Specification
         The study's own first; those that share a training follow one another.
+    free : frozenset of Specification
+        Points with a posterior that was drawn freely, and not as the paper prints it.
     """
 
     study: StudySettings
@@ -89,6 +91,7 @@ class Design:
     levels: dict[str, list[Any]]
     printed: dict[str, Any]
     points: tuple[Specification, ...]
+    free: frozenset[Specification]
 
     def is_as_printed(self, choices: dict[str, Any]) -> bool:
         """Return whether choices keep everything that the paper prints about them."""
@@ -147,7 +150,7 @@ def load_design(
     if not any(len(values) > 1 for values in levels.values()):
         raise UserError(f"{path} varies nothing; give some choice a second value.")
     fixed = {name: value for name, (value,) in printed.items()}
-    return Design(study, size, levels, fixed, _spread(study, own, size, levels, fixed))
+    return Design(study, size, levels, fixed, *_spread(study, own, size, levels, fixed))
 
 
 def _spread(
@@ -156,13 +159,16 @@ def _spread(
     size: DesignSize,
     levels: dict[str, list[Any]],
     printed: dict[str, Any],
-) -> tuple[Specification, ...]:
-    """Spread P trainings over their choices and P × Q posteriors over theirs."""
+) -> tuple[tuple[Specification, ...], frozenset[Specification]]:
+    """Spread P trainings over their choices and P × Q posteriors over theirs.
+
+    Returns all points, and those with a posterior that was drawn freely.
+    """
     about = {name: values for name, values in levels.items() if name in TRAINING}
     rest = {name: values for name, values in levels.items() if name in SETTINGS}
     trainings = _draw_levels(about, size.trainings, size.seed)
     posteriors = _draw_levels(rest, size.trainings * size.posteriors, size.seed + 1)
-    points = [own]
+    points, free = [own], set()
     for number, training in enumerate(trainings):
         kept = {name: printed[name] for name in TRAINING if name in printed and number % 2 == 0}
         base = change_specification(own, study, training | kept)
@@ -171,7 +177,9 @@ def _spread(
             if place % 2 == 0:
                 posterior |= {name: printed[name] for name in SETTINGS if name in printed}
             points.append(base.model_copy(update=posterior))
-    return tuple(dict.fromkeys(points))
+            if place % 2:
+                free.add(points[-1])
+    return tuple(dict.fromkeys(points)), frozenset(free)
 
 
 def _draw_levels(levels: dict[str, list[Any]], number: int, seed: int) -> list[dict[str, Any]]:

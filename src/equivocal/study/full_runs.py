@@ -31,11 +31,12 @@ class FullRun:
 
 @dataclass(frozen=True)
 class FullRuns:
-    """All recorded runs; `answer` holds the sentences of the match, none where it was not run."""
+    """All recorded runs; `answer` and `notes` are of the match, empty where it was not run."""
 
     studies: tuple[FullRun, ...]
     match_command: str
     answer: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
     def list_others(self, study: str, *, quick: bool = False) -> tuple[FullRun, ...]:
         """List the runs that stand beside a study; its own stands beside a quick one."""
@@ -57,4 +58,5 @@ def load_full_runs(path: str | Path | None = None) -> FullRuns:
         for name, run in content["studies"].items()
     )
     match = content["match"]
-    return FullRuns(tuple(studies), match["command"], tuple(match["answer"]))
+    told = (tuple(match.get(name, ())) for name in ("answer", "notes"))
+    return FullRuns(tuple(studies), match["command"], *told)

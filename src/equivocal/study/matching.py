@@ -5,12 +5,14 @@
 """
 
 from collections.abc import Mapping
+from importlib import resources
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.special import logit
 
-from equivocal.errors import join_names
+from equivocal.store import read_toml
 from equivocal.study.designs import Design
 from equivocal.study.facts import judge_facts, load_facts
 from equivocal.study.grids import CHOICES, TRAINING, Specification
@@ -26,6 +28,9 @@ __all__ = [
 ]
 
 MOST = 5  # examples in a sentence
+WORDS = resources.files("equivocal.study") / "record" / "choices.toml"
+NOTE = "Settings of the nearest specification that are not the study's:"
+CERTAIN = 1e-12  # activations are not taken to be nearer to 0 or 1 than this
 
 
 def tabulate_matches(
@@ -46,9 +51,11 @@ def tabulate_matches(
     Returns
     -------
     DataFrame
-        `key`, `round`, `training` (a number), `as_printed`, the choices, a column for each fact (1,
-        0 or NaN), `met`, `claims_met`, `numbers_met`, `undecided`, `effect_agent`, `effect_patient`
-        and the state of the sampler.
+        `key`, `round`, `training` (a number), `as_printed`, `free` (of the design before it is
+        refined, with a posterior that was drawn freely), the choices, a column for each fact (1, 0
+        or NaN), `met`, `claims_met`, `numbers_met`, `undecided`, `effect_agent`, `effect_patient`,
+        the same as differences of logits (`logit_agent`, `logit_patient`), and the state of the
+        sampler.
     """
     trainings: dict[tuple[Any, ...], int] = {}
     rows = []
@@ -59,7 +66,8 @@ def tabulate_matches(
         for (items, word), reading in list_readings(record).items():
             own = choices | {"items": items, "critical_word": word}
             row = {"key": key, "round": rounds[key], "training": number}
-            row |= {"as_printed": design.is_as_printed(own), **own}
+            row |= {"as_printed": design.is_as_printed(own), "free": points[key] in design.free}
+            row |= own
             facts = judge_facts(reading)
             state = {name: record[name] for name in STATE}
             rows.append(row | facts | _count(facts) | _measure_effects(reading) | state)
@@ -79,11 +87,13 @@ def _count(facts: dict[str, float]) -> dict[str, int]:
 
 
 def _measure_effects(reading: Reading) -> dict[str, float]:
-    """Measure Bayesian − trained activation of the indicated words of reversals."""
+    """Measure Bayesian − trained of the indicated words of reversals: activations and logits."""
     effects = {}
     for role in ("agent", "patient"):
         bayes, mle = (reading.get("reversal", f"indicated {role}", name) for name in ("1.0", "mle"))
         effects[f"effect_{role}"] = float((bayes - mle).mean()) if bayes.size else np.nan
+        apart = [logit(np.clip(each, CERTAIN, 1 - CERTAIN)) for each in (bayes, mle)]
+        effects[f"logit_{role}"] = float((apart[0] - apart[1]).mean()) if bayes.size else np.nan
     return effects
 
 
@@ -127,7 +137,10 @@ def tabulate_together(matches: pd.DataFrame) -> pd.DataFrame:
 
 
 def answer_in_words(matches: pd.DataFrame) -> tuple[str, ...]:
-    """Answer whether the paper's results come out under any specification, in plain words."""
+    """Answer whether the paper's results come out under any specification, in plain words.
+
+    The last sentence, which begins with `NOTE`, has the settings of the nearest specification.
+    """
     facts = load_facts()
     claims = [fact["id"] for fact in facts if fact["kind"] == "claim"]
     numbers = len(facts) - len(claims)
@@ -136,10 +149,11 @@ def answer_in_words(matches: pd.DataFrame) -> tuple[str, ...]:
     nearest = find_nearest(matches)
     missed = [fact["text"] for fact in facts if fact["id"] in claims and nearest[fact["id"]] != 1]
     parts.append(
-        f"The nearest specification meets {nearest['claims_met']} of {len(claims)} claims and "
-        f"{nearest['numbers_met']} of {numbers} printed numbers; it {_describe(nearest, matches)}. "
-        + (f"Claims that it misses: {'; '.join(missed)}." if missed else "It misses no claim.")
+        f"The nearest specification meets {nearest['claims_met']:g} of {len(claims)} claims and "
+        f"{nearest['numbers_met']:g} of {numbers} printed numbers. {_describe(nearest, matches)}"
     )
+    if missed:
+        parts.append(f"Claims that it misses: {'; '.join(_merge_tests(missed))}.")
     never = [fact for fact in facts if not (matches[fact["id"]] == 1).any()]
     if never:
         lost = [fact["text"] for fact in never if fact["kind"] == "claim"]
@@ -154,15 +168,17 @@ def answer_in_words(matches: pd.DataFrame) -> tuple[str, ...]:
             f"{len(apart)} pairs of claims are each met somewhere and never together, the most "
             f"frequent of them: {pairs}."
         )
-    return tuple(parts)
+    apart_from_study = _list_differences(nearest, matches)
+    settings = [f"{name} = {nearest[name]}" for name in apart_from_study]
+    return (*parts, f"{NOTE} {', '.join(settings) or 'none'}.")
 
 
 def _answer_first(
     matches: pd.DataFrame, printed: pd.DataFrame, claims: list[str], facts: int
 ) -> str:
     """Say yes or no, first for specifications that keep everything that the paper prints."""
-    tried = f"{len(matches)} specifications"
-    kept = f"{len(printed)} of which keep every number that the paper prints about its method"
+    tried = f"{len(matches):,} specifications"
+    kept = f"{len(printed):,} of which keep every number that the paper prints about its method"
     for there, whose in ((printed, "as printed"), (matches, "not as printed")):
         complete = int((there["met"] == facts).sum())
         nearly = int((there["claims_met"] == len(claims)).sum())
@@ -190,8 +206,36 @@ def _find_apart(matches: pd.DataFrame) -> list[tuple[str, str]]:
     return sorted(pairs, key=lambda pair: -min(alone[pair[0]], alone[pair[1]]))
 
 
-def _describe(row: pd.Series, matches: pd.DataFrame) -> str:
-    """Say where a specification departs from the study's own, which is the first row."""
+def _merge_tests(texts: list[str]) -> list[str]:
+    """Name once what is said of tests over networks and over items."""
+    found: dict[str, list[str]] = {}
+    for text in texts:
+        what, _, over = text.partition(" over ")
+        found.setdefault(what, []).extend([over] if over else [])
+    return [" over ".join([what, *filter(None, [" and ".join(by)])]) for what, by in found.items()]
+
+
+def _list_differences(row: pd.Series, matches: pd.DataFrame) -> list[str]:
+    """List the choices in which a specification is not the study's own, which is the first row."""
     own = matches.iloc[0]
-    apart = [f"{name.replace('_', ' ')} {row[name]}" for name in CHOICES if row[name] != own[name]]
-    return f"differs from the study in {join_names(apart, most=99)}" if apart else "is the study's"
+    return [name for name in CHOICES if row[name] != own[name]]
+
+
+def _describe(row: pd.Series, matches: pd.DataFrame) -> str:
+    """Say in plain words where a specification departs from the study's own."""
+    apart = _list_differences(row, matches)
+    if row["weight_decay"] == 0 and "weight_decay" in apart:
+        apart = [name for name in apart if name != "decay"]  # of nothing
+    sentences = []
+    for phrases in read_toml(str(WORDS)).values():
+        said = [_put_in_words(phrases[name], row[name]) for name in phrases if name in apart]
+        if said:
+            listed = " and ".join([*([", ".join(said[:-1])] if said[1:] else []), said[-1]])
+            sentences.append(f"{phrases['subject']} {listed}.")
+    return " ".join(sentences) or "It is the study's own."
+
+
+def _put_in_words(phrase: str | dict[str, str], value: Any) -> str:
+    """Put a value into its phrase."""
+    chosen = phrase if isinstance(phrase, str) else phrase.get(str(value), phrase.get("other", ""))
+    return chosen.format(f"{value:g}" if isinstance(value, float) else value)

@@ -21,7 +21,7 @@ from equivocal.gestalt import Run
 from equivocal.inference import LastLayer, collect_last_layer, infer_posterior
 from equivocal.store.store import hash_content, hash_files
 from equivocal.study.comparisons import collect_features, list_questions
-from equivocal.study.grids import CHOICES, TRAINING, Grid, Point
+from equivocal.study.grids import CHOICES, SETTINGS, TRAINING, Grid, Point
 from equivocal.study.stimuli import choose_items, load_stimuli
 from equivocal.study.tasks import Parcel, Task, make_scratch_folder
 from equivocal.study.variance import compute_variance_shares
@@ -159,10 +159,13 @@ def compute_effect_shares(table: pd.DataFrame) -> pd.DataFrame:
     DataFrame
         As `equivocal.study.variance.compute_variance_shares` returns it, for every role.
     """
-    trained = table.assign(training=table.groupby(list(TRAINING), sort=False).ngroup())
+    units = {"training": TRAINING, "posterior": (*TRAINING, *SETTINGS)}  # what rows share
+    numbered = table.assign(
+        **{unit: table.groupby(list(own), sort=False).ngroup() for unit, own in units.items()}
+    )
     outcomes = [f"effect_{role}" for role in list_roles(table)]
     return pd.concat(
-        [compute_variance_shares(trained, one, CHOICES, group="training") for one in outcomes],
+        [compute_variance_shares(numbered, one, CHOICES, units=list(units)) for one in outcomes],
         ignore_index=True,
     )
 

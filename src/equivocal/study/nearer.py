@@ -75,6 +75,6 @@ def judge_nearer_to_truth(
     text = join_intervals({"divergence from the exact beliefs, Bayesian − MLE:": test}, "+")
     what = "its beliefs are nearer to the exact ones where a reversal has a true answer"
     congruent = (rows["kl_congruent"].mean() for rows in (own, trained))
-    text += f"; of the trained networks {mle.mean():.3g} nats"
+    text += f"; of the trained networks {mle.mean():.3g} nats, all of one corpus"
     text += "; on congruent sentences {:.3g}, trained {:.3g}".format(*congruent)
     return Finding(text, verdict, explain_tests(verdict, what, missed, alpha))

@@ -3,11 +3,13 @@
     S_c = Var(E[y | c]) / Var(y)
 
 is the share of y's variance that the main effect of choice c accounts for (the first-order index of
-a functional ANOVA). In a spread design other choices are as good as independent of c, so the means
-by level estimate E[y | c]. Such means also differ by chance: the share that is expected after
-shuffling c is subtracted, (S − S₀) / (1 − S₀). A choice about training is shuffled among trainings,
-since points of one training share it. Intervals are percentiles of a bootstrap over trainings, or
-over points where there are fewer than `FEWEST` trainings.
+a functional ANOVA). Where choices were drawn independently of one another, the means by level
+estimate E[y | c]; rows in which several were fixed jointly must be left out. Such means also differ
+by chance: the share that is expected after shuffling c is subtracted, (S − S₀) / (1 − S₀). A choice
+is shuffled among the largest units that share it: trainings, posteriors, or single rows. Intervals
+are percentiles of estimates from halves of the trainings (of the rows, if there are fewer than
+`FEWEST` trainings): a half drawn without replacement varies about the whole as the whole does about
+the truth. In a bootstrap trainings would occur twice, and no shuffle keeps their copies together.
 """
 
 from collections.abc import Sequence
@@ -26,7 +28,7 @@ def compute_variance_shares(
     outcome: str,
     choices: Sequence[str],
     *,
-    group: str | None = None,
+    units: Sequence[str] = (),
     repeats: int = 200,
     seed: int = 0,
 ) -> pd.DataFrame:
@@ -35,15 +37,15 @@ def compute_variance_shares(
     Parameters
     ----------
     table : DataFrame
-        A row for each specification.
+        A row for each specification, its choices independent of one another.
     outcome : str
         The column whose variance is explained.
     choices : sequence of str
         Columns; those with a single value are left out.
-    group : str, optional
-        A column that numbers what points share: their training.
+    units : sequence of str
+        Columns that number what rows share, the largest first: training, posterior.
     repeats : int
-        Shuffles, and bootstrap samples.
+        Shuffles, and halves.
     seed : int
         The same seed gives the same numbers.
 
@@ -51,53 +53,51 @@ def compute_variance_shares(
     -------
     DataFrame
         `outcome`, `choice`, `share`, `low` and `high` (95 %), largest first. Shares below zero mean
-        less than chance. With groups, a further row has the share of the groups as a whole.
+        less than chance. With units, a further row has the share of the largest as a whole.
     """
     table = table[np.isfinite(table[outcome].astype(float))].reset_index(drop=True)
-    groups = table[group].to_numpy() if group else np.arange(len(table))
+    nested = [*(pd.factorize(table[name])[0] for name in units), np.arange(len(table))]
+    largest = nested[0]
     rng, y = np.random.default_rng(seed), table[outcome].to_numpy(float)
     coded = {
         name: pd.factorize(table[name].map(str))[0]
         for name in choices
         if table[name].map(str).nunique() > 1
     }
-    if group and 1 < len(np.unique(groups)) < len(groups):
-        coded[TOGETHER] = pd.factorize(groups)[0]
-    blocks = groups if len(np.unique(groups)) >= FEWEST else np.arange(len(table))
+    if units and 1 < len(np.unique(largest)) < len(largest):
+        coded[TOGETHER] = largest
+    blocks = largest if len(np.unique(largest)) >= FEWEST else np.arange(len(table))
     rows = []
     for name, levels in coded.items():
-        shared = name != TOGETHER and all(pd.Series(levels).groupby(groups).nunique() == 1)
-        share = _estimate(y, levels, groups if shared else None, rng, repeats)
-        # within a bootstrap sample a few shuffles do: their mean is what matters
-        boots = np.array(
+        unit = _find_unit(levels, nested[1:] if name == TOGETHER else nested)
+        share = _estimate(y, levels, unit, rng, repeats)
+        # within a half a few shuffles do: their mean is what matters
+        halves = np.array(
             [
-                _estimate(y[drawn], levels[drawn], groups[drawn] if shared else None, rng, 5)
-                for drawn in (_resample(blocks, rng) for _ in range(repeats))
+                _estimate(y[drawn], levels[drawn], unit[drawn], rng, 5)
+                for drawn in (_draw_half(blocks, rng) for _ in range(repeats))
             ]
         )
-        known = boots[np.isfinite(boots)]  # samples in which the outcome or the choice varies
+        known = halves[np.isfinite(halves)]  # halves in which the outcome or the choice varies
         low, high = np.percentile(known, [2.5, 97.5]) if known.size else (np.nan, np.nan)
         rows.append({"outcome": outcome, "choice": name, "share": share, "low": low, "high": high})
     found = pd.DataFrame(rows, columns=["outcome", "choice", "share", "low", "high"])
     return found.sort_values("share", ascending=False, kind="stable", ignore_index=True)
 
 
+def _find_unit(levels: np.ndarray, nested: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the largest units whose rows all have the same level; single rows are the last."""
+    return next(unit for unit in nested if pd.Series(levels).groupby(unit).nunique().max() == 1)
+
+
 def _estimate(
-    y: np.ndarray,
-    levels: np.ndarray,
-    groups: np.ndarray | None,
-    rng: np.random.Generator,
-    repeats: int,
+    y: np.ndarray, levels: np.ndarray, unit: np.ndarray, rng: np.random.Generator, repeats: int
 ) -> float:
     """Estimate S of one choice, less what chance gives."""
     found = _explain(y, levels)
-    if groups is None:
-        shuffled = [_explain(y, rng.permutation(levels)) for _ in range(repeats)]
-    else:
-        number, first = np.unique(groups, return_inverse=True, return_index=True)[1:]
-        own = levels[number]
-        shuffled = [_explain(y, rng.permutation(own)[first]) for _ in range(repeats)]
-    chance = float(np.mean(shuffled))
+    _, first, place = np.unique(unit, return_inverse=True, return_index=True)
+    own = levels[first]
+    chance = float(np.mean([_explain(y, rng.permutation(own)[place]) for _ in range(repeats)]))
     return (found - chance) / (1 - chance) if chance < 1 else float("nan")
 
 
@@ -111,9 +111,7 @@ def _explain(y: np.ndarray, levels: np.ndarray) -> float:
     return float((sums[counts > 0] ** 2 / counts[counts > 0]).sum() / total)
 
 
-def _resample(blocks: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Draw blocks with replacement, and return the rows of those that were drawn."""
-    order = np.argsort(blocks, kind="stable")
-    _, start, size = np.unique(blocks[order], return_index=True, return_counts=True)
-    drawn = rng.integers(len(start), size=len(start))
-    return np.concatenate([order[start[one] : start[one] + size[one]] for one in drawn])
+def _draw_half(blocks: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return the rows of half of the blocks, drawn without replacement."""
+    names = np.unique(blocks)
+    return np.flatnonzero(np.isin(blocks, rng.permutation(names)[: max(1, len(names) // 2)]))

@@ -37,6 +37,7 @@ __all__ = [
     "TRAINED",
     "describe_frontier",
     "summarise_frontier",
+    "summarise_words",
     "tabulate_example",
     "tabulate_frontier",
 ]
@@ -233,6 +234,31 @@ def summarise_frontier(table: pd.DataFrame) -> pd.DataFrame:
     summary = pd.DataFrame(rows)
     summary.insert(2, "on_frontier", find_pareto(summary[list(ERRORS)].to_numpy()))
     return summary
+
+
+def summarise_words(table: pd.DataFrame) -> pd.DataFrame:
+    """Summarise the errors at every word.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As `tabulate_frontier` returns it.
+
+    Returns
+    -------
+    DataFrame
+        A row for each kind, setting and word: `words_left`, the number of words that follow (0 at
+        the last), and both errors with their intervals, over the items that are so long.
+    """
+    most = sum(name.startswith("kl_reversal_") for name in table)
+    rows = []
+    for (kind, setting), own in table.groupby(["kind", "setting"], sort=False):
+        for left in range(most, -1, -1):
+            at = f"_{left}_before" if left else ""
+            there = own[["network"]].assign(**{name: own[name + at] for name in ERRORS})
+            head = {"kind": kind, "setting": setting, "words_left": left}
+            rows.append(head | summarise_networks(there, ERRORS, ()))
+    return pd.DataFrame(rows)
 
 
 def find_pareto(errors: np.ndarray) -> np.ndarray:

@@ -1,0 +1,45 @@
+"""What each choice of the match explains, from results/matches.csv; measures nothing.
+
+    python -m benchmarks.match_variance      writes results/match_variance.csv and its figure
+
+The recorded table was made before `free` and the logits were kept. Which posteriors were drawn
+freely follows from the design. Activations are not in the table, so that ranks of the effect stand
+in for logits: like those, they are not decided by the few specifications with very large effects.
+"""
+
+from pathlib import Path
+
+import pandas as pd
+
+from benchmarks.machine import RESULTS
+from equivocal.experiments.matching import compute_match_shares
+from equivocal.report.effect_figures import draw_variance_shares
+from equivocal.study.designs import load_design
+from equivocal.study.readings import make_reading_tasks
+
+IMAGE = Path(__file__).parents[1] / "docs" / "images" / "multiverse" / "variance_shares.png"
+OUTCOMES = ("effect_agent", "effect_patient", "rank_agent", "rank_patient", "met")
+
+
+def read_matches() -> pd.DataFrame:
+    """Read the recorded matches, with the column `free` and ranks of the effects."""
+    design, table = load_design("match"), pd.read_csv(RESULTS / "matches.csv")
+    keys = make_reading_tasks(design, list(design.points))
+    free = {
+        key for key, point in zip(keys, design.points, strict=True) if point in design.free
+    } & set(table["key"])
+    assert len(free) == len(design.free), "matches.csv is of another design"
+    ranks = {f"rank_{role}": table[f"effect_{role}"].rank() for role in ("agent", "patient")}
+    return table.assign(free=table["key"].isin(free), **ranks)
+
+
+def main() -> None:
+    """Write the shares, and draw them."""
+    shares = compute_match_shares(read_matches(), OUTCOMES)
+    shares.to_csv(RESULTS / "match_variance.csv", index=False, float_format="%.6g")
+    draw_variance_shares(shares).savefig(IMAGE)
+    print(shares.to_string())
+
+
+if __name__ == "__main__":
+    main()
