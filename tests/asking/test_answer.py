@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from equivocal.asking import Answer, Comprehender
+from equivocal.asking.summary import describe_doubt
 from equivocal.errors import UserError
 
 
@@ -92,8 +93,8 @@ def test_where_the_truth_is_not_known_nothing_is_called_impossible(answer: Answe
     assert answer.is_possible(2) is False
     assert unknown.is_possible(2) is None
     assert unknown.to_dict()["words"][2]["possible"] is None
-    assert "No event of the world" in answer.summary
-    assert "No event of the world" not in unknown.summary
+    assert "Impossible in the world garden." in answer.summary
+    assert "Impossible" not in unknown.summary
 
 
 def believe(answer: Answer, **beliefs: float) -> Answer:
@@ -118,15 +119,12 @@ def test_summary_names_reading_rival_and_what_is_undecided(answer: Answer) -> No
     assert first == (
         "Reads: the cat chases the mouse (40 %). Word order says the mouse chases the cat (30 %)."
     )
-    assert second == (
-        "Undecided: the patient, cat 45 % or mouse 40 %. The words leave it open. "
-        "No event of the world garden is said this way."
-    )
+    assert second == ("Undecided patient: cat 45 % or mouse 40 %. Impossible in the world garden.")
 
 
 def test_summary_names_the_truth(garden_mind: Comprehender) -> None:
     answer = garden_mind.answer("the cat chases the mouse")
-    sure = believe(answer, agent_cat=0.98, patient_mouse=0.97, action_chase=0.9, place_lawn=0.5)
+    sure = believe(answer, agent_cat=0.98, patient_mouse=0.97, action_chase=0.9, place_lawn=0.9)
     assert sure.summary.startswith("Reads: the cat chases the mouse (90 %; exact: > 99.9 %).\n")
     truth = answer.truth.copy()
     agent, patient = (answer.roles.index(role) for role in ("agent", "patient"))
@@ -140,17 +138,37 @@ def test_summary_names_the_truth(garden_mind: Comprehender) -> None:
     assert "(exact: 52 % or" in second
 
 
-def test_a_single_network_is_not_an_ensemble_that_agrees(answer: Answer) -> None:
+def test_the_role_that_errs_most_is_named_with_its_likeliest_filler(
+    garden_mind: Comprehender,
+) -> None:
+    """The agent has more doubt, as it should; the patient is wrong."""
+    answer = garden_mind.answer("the cat chases the mouse")
+    torn = believe(
+        answer,
+        **{"agent_cat": 0.5, "agent_dog": 0.5, "patient_mouse": 0.7, "patient_ball": 0.2},
+        **{"patient_bone": 0.1, "action_chase": 0.99, "place_lawn": 0.9},
+    )
+    truth = np.where(answer.candidates, np.zeros_like(answer.truth), np.nan)
+    for role, filler, value in (
+        *(("agent", "cat", 0.5), ("agent", "dog", 0.5), ("action", "chase", 1)),
+        *(("patient", "bone", 0.8), ("patient", "mouse", 0.2), ("place", "lawn", 0.9)),
+    ):
+        truth[-1, answer.roles.index(role), answer.fillers.index(filler)] = value
+    second = replace(torn, truth=truth).summary.split("\n")[1]
+    assert second == "Undecided patient: mouse 70 % or bone 10 % (exact: 20 % or 80 %)."
+
+
+def test_doubt_is_split_into_words_between_and_within_networks(answer: Answer) -> None:
+    """A single network is not an ensemble that agrees."""
     one = believe(answer, agent_cat=0.5, patient_mouse=0.5, action_chase=0.5)
-    unsure = replace(one, epistemic=one.entropy)
-    assert "The network is unsure of its weights." in unsure.summary
-    assert "agree" not in unsure.summary
-    sure_cat = believe(answer, agent_cat=0.99, patient_mouse=0.5, action_chase=0.99)
-    other = believe(answer, agent_cat=0.99, patient_mouse=0.1, action_chase=0.99)
-    both = replace(unsure, networks=(sure_cat, other))  # no doubt within either
-    assert "The 2 networks disagree." in both.summary
+    unsure = replace(one, epistemic=one.entropy, networks=(one,))
+    assert describe_doubt(unsure) == (
+        "Doubt: 0 % in the words, > 99.9 % within the network; only one was asked."
+    )
+    apart = replace(unsure, networks=(one, one))  # no doubt within either
+    assert "> 99.9 % between the 2 networks, 0 % within each" in describe_doubt(apart)
     within = replace(unsure, networks=(unsure, unsure))
-    assert "Each of the 2 networks is unsure of its weights." in within.summary
+    assert "0 % between the 2 networks, > 99.9 % within each" in describe_doubt(within)
 
 
 def test_every_word_has_its_own_summary(garden_mind: Comprehender) -> None:

@@ -89,7 +89,7 @@ def test_converged_ensemble_is_the_posterior(garden_mind: Comprehender, small_ru
     def arrange(values: np.ndarray) -> np.ndarray:
         return values[:, places].reshape(words, roles, -1)[:, answer.candidates]
 
-    answer = garden_mind.answer(REVERSAL)
+    answer = garden_mind.answer(REVERSAL, step="converged")
     total, _, information = posterior.entropies(psi)
     low, high = posterior.predict_interval(psi)
     for ours, exact in (
@@ -132,8 +132,9 @@ def test_prior_and_step_are_chosen(garden_mind: Comprehender) -> None:
     wide = garden_mind.answer(REVERSAL, prior_variance=5.0, step=0)
     assert np.nanmean(wide.high - wide.low) > 2 * np.nanmean(narrow.high - narrow.low)
     assert wide.time == 0
-    assert garden_mind.answer(REVERSAL, step=17).time > 0
-    assert garden_mind.answer(REVERSAL).time is None
+    assert garden_mind.answer(REVERSAL, step="converged").time is None
+    assert garden_mind.answer(REVERSAL).step == 17  # where the paper stops
+    assert garden_mind.answer(REVERSAL).time > 0
     with pytest.raises(UserError, match=r"prior variance 2\.0; choose from 0\.01, 1, 5"):
         garden_mind.answer(REVERSAL, prior_variance=2.0)
     with pytest.raises(UserError, match=r"step 3 is not available; choose from 0, 1, 4, 17"):

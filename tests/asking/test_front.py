@@ -28,7 +28,7 @@ def source(run: Path) -> Source:
 
 def test_what_was_made_is_found_again(garden_mind: Comprehender, saved_run: Path) -> None:
     first = garden_mind.answer("the cat chases").bayes
-    file = source(saved_run).folder / "converged_1.safetensors"
+    file = source(saved_run).folder / "path_1.safetensors"
     before = file.stat().st_mtime_ns
     np.testing.assert_array_equal(
         Comprehender(source(saved_run)).answer("the cat chases").bayes, first
@@ -53,7 +53,7 @@ def test_damaged_files_are_made_again(
     garden_mind: Comprehender, saved_run: Path, damage: str
 ) -> None:
     before = garden_mind.answer("the cat chases").bayes
-    file = source(saved_run).folder / "converged_1.safetensors"
+    file = source(saved_run).folder / "path_1.safetensors"
     whole = file.read_bytes()
     arrays = load_file(file)
     if damage == "truncated":
@@ -101,14 +101,14 @@ def test_a_kill_leaves_nothing_half_made(tmp_path: Path) -> None:
         time.sleep(0.02)
     process.kill()
     process.wait()
-    assert not list(tmp_path.glob("two/*/converged_1.safetensors"))
+    assert not list(tmp_path.glob("two/*/path_1.safetensors"))
     (network,) = tmp_path.glob("two/*/run/networks/*")
     made = network.stat().st_mtime_ns
     resumed = subprocess.run(**asking(tmp_path, "two"), capture_output=True, text=True, check=True)
     assert resumed.stdout == undisturbed.stdout
     assert network.stat().st_mtime_ns == made
     names = {path.name for path in tmp_path.glob("two/*/*")}
-    assert names == {"run", "converged_1.safetensors", "records"}
+    assert names == {"run", "path_1.safetensors", "records"}
 
 
 @pytest.mark.slow

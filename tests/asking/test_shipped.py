@@ -121,6 +121,16 @@ def test_every_stop_answers(mind: Comprehender) -> None:
     assert wide.epistemic.mean() > narrow.epistemic.mean()
 
 
+def test_summaries_are_two_short_lines(mind: Comprehender) -> None:
+    """120 characters: the reading and its rival, with the longest words of these worlds."""
+    for sentence in mind.world.sentences[::20]:
+        answer = mind.answer(sentence.text)
+        for position in range(len(answer.words)):
+            first, second = answer.summarise(position).split("\n")
+            assert len(first) <= 120
+            assert len(second) <= 80
+
+
 def test_congruent_sentences_are_understood() -> None:
     """The networks have learned their world: who eats what, where that is certain."""
     for world in WORLDS:

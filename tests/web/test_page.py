@@ -289,7 +289,7 @@ def test_slider_moves_through_sampler_time(page: Any, server: str, mind: Compreh
     _wait_for_bar(page, prior)
     assert "prior" in page.inner_text("#slider-label").lower()
     page.keyboard.press("End")
-    _wait_for_bar(page, mind.answer(REVERSAL).belief(3, "agent", "pizza").bayes)
+    _wait_for_bar(page, mind.answer(REVERSAL, step="converged").belief(3, "agent", "pizza").bayes)
     assert "converged" in page.inner_text("#slider-label").lower()
     page.keyboard.press("ArrowLeft")
     _wait_for_bar(page, mind.answer(REVERSAL, step=17).belief(3, "agent", "pizza").bayes)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import entr
 
 from equivocal.asking.beliefs import Floats
 from equivocal.errors import UserError, check_known
@@ -107,12 +106,6 @@ class Answer:
     def uncertainty(self) -> Floats:
         """Entropy after each word in nats, averaged over roles."""
         return np.asarray(self.entropy.mean(axis=1))
-
-    @cached_property
-    def true_entropy(self) -> NDArray[np.float64]:
-        """(word, role): `entropy` of the exact probabilities; 0 where they are unknown."""
-        truth = np.where(self.candidates, np.nan_to_num(self.truth), 0)
-        return np.asarray((entr(truth) + entr(1 - truth)).sum(axis=-1))
 
     @property
     def epistemic_share(self) -> Floats:

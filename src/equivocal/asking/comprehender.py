@@ -19,7 +19,7 @@ from equivocal.asking.listening import Heard, listen, spread
 from equivocal.asking.network import NumpyNetwork
 from equivocal.asking.posteriors import open_own
 from equivocal.asking.shipped import open_shipped
-from equivocal.asking.source import CONVERGED, Source
+from equivocal.asking.source import CONVERGED, PAPER_STEP, Source
 from equivocal.asking.vocabulary import Vocabulary, find_indicated_roles
 from equivocal.errors import UserError, join_names
 from equivocal.world import Utterance, World
@@ -41,7 +41,7 @@ def ask(
     run: str | Path | None = None,
     network: int = 0,
     prior_variance: float | None = None,
-    step: int | str = CONVERGED,
+    step: int | str = PAPER_STEP,
 ) -> Answer:
     """Return what networks and their ensembles believe after each word of a sentence.
 
@@ -60,7 +60,8 @@ def ask(
     prior_variance : float, optional
         Variance of the prior around the trained last layer: 0.01, 1 (the default) or 5.
     step : int or "converged"
-        The ensemble after a step of the paper's sampler, or that of the converged posterior.
+        The ensemble after a step of the paper's sampler, 17 unless given, where the paper stops;
+        or that of the converged posterior.
 
     Returns
     -------
@@ -146,7 +147,7 @@ class Comprehender:
         return sum(known) / len(known) if known else None
 
     def answer(
-        self, text: str, *, prior_variance: float | None = None, step: int | str = CONVERGED
+        self, text: str, *, prior_variance: float | None = None, step: int | str = PAPER_STEP
     ) -> Answer:
         """Return what is believed after each word of a sentence; see `ask`."""
         if prior_variance is None:

@@ -5,7 +5,8 @@ for different roles. A reading is believed no more than its least believed part,
 belief is its own. Early in a sentence only what is believed with some strength is part of it. Then
 its rival: what word order says, if that is another reading, or else the
 strongest other filler; where that is another participant, the two exchange their roles. Then what
-is undecided: the role with the most doubt, in the networks or in truth, and where the doubt lies.
+is undecided: of the roles that are open, to the networks or in truth, the one whose beliefs are
+furthest from the truth or, where that is unknown, the most uncertain.
 
 A change of the wording is made in `web/static/summary.js` too, which is given the bounds below.
 """
@@ -13,18 +14,15 @@ A change of the wording is made in `web/static/summary.js` too, which is given t
 from itertools import product
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 if TYPE_CHECKING:
     from equivocal.asking.answer import Answer, Belief
 
-__all__ = ["format_percent", "summarise"]
+__all__ = ["describe_doubt", "format_percent", "summarise"]
 
 RIVAL = 0.05  # a filler that is believed less, and less probable, is no rival
 EARLY = 0.2  # a filler that is believed less is no part of a reading yet
 SETTLED = 0.8  # a role whose best filler reaches this is decided
 TRIED = 6  # fillers of each participant among which a reading is sought
-MOSTLY = 2 / 3  # share of the epistemic doubt that makes it a doubt between or within networks
 
 Reading = dict[str, "Belief"]
 
@@ -41,7 +39,7 @@ def summarise(answer: "Answer", position: int) -> str:
         first, rival = "Too early to say who does what.", ""
     second = _describe_undecided(answer, position)
     if answer.is_possible(position) is False:
-        second += f" No event of the world {answer.world} is said this way."
+        second += f" Impossible in the world {answer.world}."
     return f"{first}{rival}\n{second}"
 
 
@@ -101,35 +99,64 @@ def _describe_rival(answer: "Answer", position: int, reading: Reading) -> str:
 
 
 def _describe_undecided(answer: "Answer", position: int) -> str:
-    """Name the role with the most doubt, and whether networks disagree or each is unsure."""
-    r = int(np.maximum(answer.entropy[position], answer.true_entropy[position]).argmax())
-    role = answer.roles[r]
-    two = sorted(answer.beliefs(position, role), key=lambda belief: -belief.bayes)[:2]
+    """Name the open role that is furthest from the truth, with its two fillers that matter."""
+    open_roles = {
+        role: two
+        for role in answer.roles
+        if _is_open(two := _choose_two(answer.beliefs(position, role)))
+    }
+    if not open_roles:
+        return "Nothing is undecided."
+
+    def rank(role: str) -> tuple[float, float]:
+        r = answer.roles.index(role)
+        gaps = [abs(b.bayes - b.truth) for b in open_roles[role] if b.truth is not None]
+        return max(gaps, default=0.0), float(answer.entropy[position, r])
+
+    role = max(open_roles, key=rank)
+    two = open_roles[role]
     said = " or ".join(f"{b.filler} {format_percent(b.bayes)}" for b in two)
     exact = [format_percent(b.truth) for b in two if b.truth is not None]
     known = f" (exact: {' or '.join(exact)})" if exact else ""
-    if two[0].bayes < SETTLED:
-        return f"Undecided: the {role}, {said}{known}. {_locate_doubt(answer, position, r)}"
-    if two[0].truth is not None and two[0].truth < SETTLED:
-        return f"Too sure of the {role}: {said}{known}."
-    return "Nothing is undecided."
+    begin = "Undecided" if two[0].bayes < SETTLED else "Too sure of the"
+    return f"{begin} {role}: {said}{known}."
 
 
-def _locate_doubt(answer: "Answer", position: int, r: int) -> str:
-    """Say where the doubt about a role lies: in what was said, within or between networks."""
-    total, epistemic = float(answer.entropy[position, r]), float(answer.epistemic[position, r])
-    if epistemic < total / 2:
-        return "The words leave it open."
-    number = len(answer.networks)
-    if number < 2:
-        return "The network is unsure of its weights."
-    within = sum(float(one.epistemic[position, r]) for one in answer.networks) / number
-    share = 1 - within / epistemic
-    if share >= MOSTLY:
-        return f"The {number} networks disagree."
-    if share <= 1 - MOSTLY:
-        return f"Each of the {number} networks is unsure of its weights."
-    return f"The {number} networks disagree, and each is unsure of its weights."
+def _choose_two(beliefs: list["Belief"]) -> list["Belief"]:
+    """Return the filler believed most, and the likeliest in truth or else the next in belief."""
+    first, *others = sorted(beliefs, key=lambda belief: -belief.bayes)
+    likely = max(beliefs, key=lambda belief: belief.truth or 0)
+    other = likely if likely is not first and likely.truth else (others or [first])[0]
+    return [first, other]
+
+
+def _is_open(two: list["Belief"]) -> bool:
+    """Return whether a role is undecided: to the networks, in truth, or because they err."""
+    first = two[0]
+    return first.bayes < SETTLED or (first.truth is not None and first.truth < SETTLED)
+
+
+def describe_doubt(answer: "Answer", position: int = -1) -> str:
+    """Say how much of the doubt after a word lies in the words, between networks and within each.
+
+    One network's last layers say nothing about other networks.
+
+    Parameters
+    ----------
+    answer : Answer
+        Of several networks, or of one.
+    position : int
+        Of the word, from 0; -1 is the last.
+    """
+    number, total = len(answer.networks), float(answer.uncertainty[position])
+    epistemic, between = float(answer.epistemic_share[position]), 0.0
+    if number > 1 and total > 0:
+        between = min(float(answer.between[position]) / total, epistemic)
+    words, within = format_percent(1 - epistemic), format_percent(epistemic - between)
+    if number > 1:
+        apart = f"{format_percent(between)} between the {number} networks"
+        return f"Doubt: {words} in the words, {apart}, {within} within each."
+    return f"Doubt: {words} in the words, {within} within the network; only one was asked."
 
 
 def _say(answer: "Answer", reading: Reading) -> str:

@@ -51,8 +51,8 @@ def ask(
         typer.Option(help="Of the last layer around its trained weights: 0.01, 1 or 5 [1]."),
     ] = None,
     step: Annotated[
-        str, typer.Option(help="A step of the paper's sampler (it ends at 17), or `converged`.")
-    ] = "converged",
+        str, typer.Option(help="Of the paper's sampler, which stops at 17, or `converged`.")
+    ] = "17",
     top: Annotated[
         int,
         typer.Option(min=1, max=100, help="Fillers listed for each role, of those above 1 %."),
@@ -81,7 +81,6 @@ def ask(
             content["compare"] = answers[1].to_dict(top)
         out.file.write(json.dumps(content, ensure_ascii=False) + "\n")
         return
-    out.print(Text(_describe_step(answers[0].step), "dim"))
     shown = [_show_answer(answer, top) for answer in answers]
     if len(shown) == 2 and out.width >= SIDE_BY_SIDE:
         both = Table.grid(padding=(0, 2), expand=True)
@@ -91,7 +90,7 @@ def ask(
         out.print(Group(*shown))
     if out.width < NARROWEST:
         err.print(f"the tables need {NARROWEST} columns; widen the window, or use --json")
-    show_note("ask")
+    show_note("ask", step=_describe_step(answers[0].step))
 
 
 def open_comprehender(
@@ -108,38 +107,22 @@ def open_comprehender(
 
 
 def _show_answer(answer: "Answer", top: int) -> RenderableType:
+    from equivocal.asking.summary import describe_doubt
+
     tables = [_show_word(answer, position, top) for position in range(len(answer.words))]
     heading = Text(answer.sentence, style="underline")
-    return Group(
-        heading, Text(answer.summary), Text(_describe_networks(answer), "dim"), *tables, Text()
-    )
+    doubt = Text(describe_doubt(answer), "dim")
+    return Group(heading, Text(answer.summary), doubt, *tables, Text())
 
 
 def _describe_step(step: int | str) -> str:
-    """Say at which step is answered, and what else there is: the page opens at another."""
+    """Say at which step is answered, and what else there is."""
     from equivocal.asking import CONVERGED, PAPER_STEP
 
     if step == CONVERGED:
-        at = f"the paper's step {PAPER_STEP} (--step {PAPER_STEP})"
-        return f"Converged. The page opens at {at}, where the answer may differ."
-    known = ", where the paper stops and the page opens" if step == PAPER_STEP else ""
-    return f"Step {step}{known}; converged without --step."
-
-
-def _describe_networks(answer: "Answer") -> str:
-    """Say what answers, and how much of the doubt at the end lies between and within networks."""
-    from equivocal.asking.summary import format_percent
-
-    number, total = len(answer.networks), float(answer.uncertainty[-1])
-    said = f"{number} networks" if number > 1 else "One network"
-    if number > 1 and total > 0:
-        between = float(answer.between[-1]) / total
-        within = float(answer.epistemic_share[-1]) - between
-        said += (
-            f"; of the doubt at the end {format_percent(between)} lies between networks, "
-            f"{format_percent(max(within, 0))} within each, the rest in the words"
-        )
-    return f"{said}."
+        return f"The posterior has converged; the paper stops before, at --step {PAPER_STEP}."
+    stops = ", where the paper stops and the page opens" if step == PAPER_STEP else ""
+    return f"Step {step} of the sampler{stops}; --step {CONVERGED} may answer otherwise."
 
 
 def _show_word(answer: "Answer", position: int, top: int) -> Table:

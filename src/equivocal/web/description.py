@@ -65,7 +65,7 @@ def _describe_query(
             "enum": list(settings.prior_variances),
             "default": settings.prior_variance,
         },
-        "step": {"enum": [*comprehenders[0].steps, CONVERGED], "default": CONVERGED},
+        "step": {"enum": [*comprehenders[0].steps, CONVERGED], "default": PAPER_STEP},
     }
     schemas = kind.model_json_schema()["properties"] | choices
     return [

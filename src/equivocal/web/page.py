@@ -26,7 +26,6 @@ RULES = {
     "early": summary.EARLY,
     "settled": summary.SETTLED,
     "tried": summary.TRIED,
-    "mostly": summary.MOSTLY,
 }
 
 

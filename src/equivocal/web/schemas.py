@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, ValidationE
 
 from equivocal.asking.answer import TOP
 from equivocal.asking.examples import Example
+from equivocal.asking.source import PAPER_STEP
 from equivocal.errors import UserError, explain_validation, join_names
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class Question(Message):
     sentence: Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS)]
     world: Annotated[str, Field(max_length=MOST_CHARACTERS)] | None = None
     prior_variance: float | None = None
-    step: Annotated[int, Field(ge=0, le=MOST_STEPS)] | Literal["converged"] = "converged"
+    step: Annotated[int, Field(ge=0, le=MOST_STEPS)] | Literal["converged"] = PAPER_STEP
 
 
 class ListQuestion(Question):

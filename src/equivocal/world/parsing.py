@@ -16,6 +16,8 @@ from equivocal.world.spelling import collect_spellings, fold, split_words
 _SKIPPED = frozenset(
     split_words("a an the this that these those some my your his her its our their")
 )
+# words that passives need; a world with passives has some of them
+_PASSIVE = frozenset(split_words("am are be been being by is was were"))
 MAX_CHARACTERS = 2_000
 
 
@@ -145,6 +147,11 @@ class Parser:
 
     def _explain_unknown(self, word: str) -> UnknownWordError:
         known = [*dict.fromkeys(self._spellings.values()), *self._markers]
+        if word in _PASSIVE and _PASSIVE.isdisjoint((*self._spellings, *self._markers)):
+            return UnknownWordError(
+                f"unknown word {word!r}: this world has active sentences only; for passives, ask "
+                "another one, such as --world sg2018."
+            )
         hint = did_you_mean(word, known, most=3)
         way_out = f"; `equivocal world show {self._source}` lists the words."
         if self._source.startswith("<"):  # made from text, so there is nothing to show

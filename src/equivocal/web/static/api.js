@@ -2,7 +2,7 @@
 // the latest of them, kept.
 
 import { loadEngine } from "./engine.js";
-import { explainPassive, isPassive } from "./parsing.js";
+import { explainPassive } from "./parsing.js";
 
 const TOP = 4; // fillers of a role; more would not fit beside each other without scrolling
 const ROUND = 1e4;
@@ -75,8 +75,8 @@ async function request(address, signal) {
 
 // The command line's advice in the words of the page.
 function forReaders(error) {
-  const unknown = error.match(/^unknown word '([^']*)'/)?.[1];
-  if (unknown && isPassive(unknown)) return explainPassive(unknown, "that is served");
+  const passive = error.match(/^unknown word '([^']*)': this world has active/)?.[1];
+  if (passive) return explainPassive(passive, "that is served");
   return error.replace(/; `equivocal world show [^`]*` lists the words\.$/,
     ". “Build a sentence from words” lists those it knows.")
     .replace(/ \/api\/openapi\.json describes all parameters\.$/, "")

@@ -55,7 +55,8 @@ const cell = (value) => (/[",\n]/.test(value) ? `"${String(value).replaceAll('"'
 
 // All that is known about a sentence. `words` has, for each word, what the networks say together, with
 // beliefs by the name of their role, and what each says `alone`, in the same order.
-function comprehend(text, world, step = "converged", prior = world.description.prior_variance) {
+function comprehend(text, world, step = world.description.paper_step,
+  prior = world.description.prior_variance) {
   const { description, grammar, vocabulary } = world;
   check("prior variance", prior, description.prior_variances);
   check("step", step, [...description.steps.map((entry) => entry.step), "converged"]);

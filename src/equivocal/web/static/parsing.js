@@ -90,5 +90,3 @@ export function explainPassive(word, name) {
   return `Unknown word “${word}”: the world ${name} has active sentences only. For passives, run `
     + "“equivocal serve --world sg2018”.";
 }
-
-export const isPassive = (word) => PASSIVE.has(word);

@@ -23,11 +23,13 @@ export function readState(worlds) {
     sentence: sentence || firstExample(world).sentence,
     compare: sentence ? query.get("compare")?.trim() || null : firstExample(world).compare,
     position: sentence && word >= 1 ? word - 1 : null,
-    step: knownStep(query.get("step") ?? String(CHAPTERS[chapter]?.step(world)), world),
+    step: knownStep(query.get("step") ?? String((CHAPTERS[chapter]?.step ?? paperStep)(world)), world),
     prior: knownPrior(query.get("prior") ?? query.get("prior_variance"), world),
     chapter,
   };
 }
+
+const paperStep = (world) => world.paper_step;
 
 function readChapter(text) {
   const chapter = Number.parseInt(text, 10) - 1;
@@ -35,7 +37,7 @@ function readChapter(text) {
 }
 
 function defaultsOf(world) {
-  return { step: knownStep(String(world.paper_step), world), prior: world.prior_variance };
+  return { step: knownStep(String(paperStep(world)), world), prior: world.prior_variance };
 }
 
 // What a world is opened with: its first example.

@@ -1,7 +1,5 @@
 // summary.js: the outcome after a word in two short lines, as equivocal/asking/summary.py words it.
 
-import { entr } from "./beliefs.js";
-
 const ACTION = "action";
 
 // `found` is what engine.js knows about a sentence; `best(position, role, most)` lists beliefs. The bounds
@@ -15,7 +13,7 @@ export function summarise(found, position, best) {
   const first = !sure.length ? "Too early to say who does what."
     : `${begin}: ${say(found, reading)} (${formatBelief(Object.values(reading), !rival)}).`;
   const impossible = found.words[position].possible !== false ? ""
-    : ` No event of the world ${found.world.description.name} is said this way.`;
+    : ` Impossible in the world ${found.world.description.name}.`;
   return `${first}${rival}\n${describeUndecided(found, position, best)}${impossible}`;
 }
 
@@ -76,37 +74,47 @@ function exchange({ words, world }, position, reading, role, belief) {
     [other]: roles[other].find(({ filler }) => filler === reading[role].filler) };
 }
 
-// The role with the most doubt, in the networks or in truth, and whether networks disagree or each is
-// unsure.
-function describeUndecided(found, position, best) {
-  const { entropy, roles } = found.words[position];
-  const doubts = Object.values(roles).map((beliefs, r) => Math.max(entropy[r],
-    beliefs.reduce((sum, { truth }) => sum + (truth ? entr(truth) + entr(1 - truth) : 0), 0)));
-  const r = doubts.indexOf(Math.max(...doubts));
-  const role = found.world.description.roles[r];
-  const { rules } = found.world;
-  const two = best(position, role, rules.top).sort((a, b) => b.bayes - a.bayes).slice(0, 2);
-  const said = two.map(({ filler, bayes }) => `${filler} ${formatPercent(bayes)}`).join(" or ");
-  const exact = two.filter(({ truth }) => truth !== null).map(({ truth }) => formatPercent(truth));
+// Of the roles that are open, to the networks or in truth, the one that is furthest from the truth.
+function describeUndecided({ words, world }, position, best) {
+  const { settled, top } = world.rules;
+  let [role, chosen, rank] = [null, null, [-1, -1]];
+  world.description.roles.forEach((each, r) => {
+    const two = chooseTwo(best(position, each, top));
+    if (two[0].bayes >= settled && (two[0].truth ?? 1) >= settled) return;
+    const gap = Math.max(0, ...two.map(({ bayes, truth }) => (truth === null ? 0 : Math.abs(bayes - truth))));
+    const next = [gap, words[position].entropy[r]];
+    if (next[0] > rank[0] || (next[0] === rank[0] && next[1] > rank[1])) [role, chosen, rank] = [each, two, next];
+  });
+  if (!chosen) return "Nothing is undecided.";
+  const said = chosen.map(({ filler, bayes }) => `${filler} ${formatPercent(bayes)}`).join(" or ");
+  const exact = chosen.filter(({ truth }) => truth !== null).map(({ truth }) => formatPercent(truth));
   const known = exact.length ? ` (exact: ${exact.join(" or ")})` : "";
-  const [{ bayes, truth }] = two;
-  if (bayes < rules.settled) {
-    return `Undecided: the ${role}, ${said}${known}. ${locateDoubt(found.words[position], r, rules)}`;
-  }
-  if (truth !== null && truth < rules.settled) return `Too sure of the ${role}: ${said}${known}.`;
-  return "Nothing is undecided.";
+  return `${chosen[0].bayes < settled ? "Undecided" : "Too sure of the"} ${role}: ${said}${known}.`;
 }
 
-// Where the doubt about a role lies: in what was said, within or between networks.
-function locateDoubt({ entropy, epistemic, alone }, r, { mostly }) {
-  if (epistemic[r] < entropy[r] / 2) return "The words leave it open.";
-  const number = alone.length;
-  if (number < 2) return "The network is unsure of its weights.";
-  const within = alone.reduce((sum, one) => sum + one.epistemic[r], 0) / number;
-  const share = 1 - within / epistemic[r];
-  if (share >= mostly) return `The ${number} networks disagree.`;
-  if (share <= 1 - mostly) return `Each of the ${number} networks is unsure of its weights.`;
-  return `The ${number} networks disagree, and each is unsure of its weights.`;
+// The filler believed most, and the likeliest in truth or else the next in belief.
+function chooseTwo(beliefs) {
+  const [first, next = first] = [...beliefs].sort((a, b) => b.bayes - a.bayes);
+  const likely = beliefs.reduce((a, b) => ((b.truth ?? 0) > (a.truth ?? 0) ? b : a));
+  return [first, likely !== first && likely.truth ? likely : next];
+}
+
+// How much of the doubt after a word lies in the words, between networks and within each.
+export function describeDoubt(answer, position) {
+  const { words, between, within } = splitDoubt(answer, position);
+  const number = answer.networks.length;
+  return number > 1 ? `Doubt: ${formatPercent(words)} in the words, ${formatPercent(between)} between the ${
+    number} networks, ${formatPercent(within)} within each.`
+    : `Doubt: ${formatPercent(words)} in the words, ${formatPercent(within)} within the network; only one was asked.`;
+}
+
+// The same as shares of the uncertainty, whose `total` is in nats.
+export function splitDoubt({ words, networks }, position) {
+  const { entropy: total, epistemic } = words[position];
+  const inside = networks.reduce((sum, one) => sum + one.words[position].epistemic, 0) / networks.length;
+  const share = total > 0 ? epistemic / total : 0;
+  const between = total > 0 && networks.length > 1 ? Math.max(0, epistemic - inside) / total : 0;
+  return { total, words: 1 - share, between, within: share - between };
 }
 
 // Who does what to whom; where there are other participants, their roles are named.
