@@ -95,7 +95,7 @@ QUICK: dict[str, Any] = {
     "other_variances": (),
     "num_steps": 3,
     "rates": (0.1,),
-}  # does it run? Not to be quoted
+}  # only to check that the command works; not to be reported
 
 
 # what the claim of the report needs: trained, the paper's sampler, converged
@@ -149,7 +149,8 @@ def map_frontier(
     out : str or Path
         Folder for networks, answers, tables and figures.
     quick : bool
-        Two small networks and few strengths: does it run? Not to be quoted.
+        Two small networks and few strengths, only to check that it works; do not report the
+        results.
     networks : int, optional
         How many networks to train; ten unless `quick`.
     seed : int, optional

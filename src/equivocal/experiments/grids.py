@@ -170,7 +170,7 @@ def _describe(grid: Grid) -> dict[str, Any]:
 def _write_sweep(
     record: Path, former: list[str], texts: dict[str, str], settings: dict[str, Any]
 ) -> None:
-    """Write the record, then the tables: whenever a sweep is killed, those there are named."""
+    """Write the record, then the tables, so that after a kill the record names every table."""
     folder, tables = record.parent, [name for name in texts if name != "sweep"]
     for name in former:
         if name not in tables:

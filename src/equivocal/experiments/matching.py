@@ -66,7 +66,8 @@ def match_paper(
     design : Design, str or Path
         A design, "match", or a design file.
     quick : bool
-        A few small networks: does it run? Of no effect on a `Design`.
+        A few small networks, only to check that it works; do not report the results. Has no effect
+        on a `Design`.
     figures : bool
         Whether to draw; a machine without Matplotlib can do all the rest.
     hire : callable

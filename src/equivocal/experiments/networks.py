@@ -28,7 +28,7 @@ from equivocal.world import World
 
 __all__ = ["report_epochs", "save_cross_validation", "select_best_epochs", "train_or_load"]
 
-# does it run? Not to be quoted
+# only to check that a command works; results are not to be reported
 QUICK = {"networks": 2, "epochs": 5, "sentences": 1_000, "hidden": 30, "gestalt": 30}
 
 

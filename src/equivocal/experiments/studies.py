@@ -77,7 +77,7 @@ def reproduce(out: str | Path = "runs/paper", *, quick: bool = False) -> StudyRe
     out : str or Path
         The folder for the results; a run that was interrupted there is resumed.
     quick : bool
-        Two small networks instead, to see that everything runs; not to be quoted.
+        Two small networks, only to check that everything works; do not report the results.
 
     Returns
     -------

@@ -47,7 +47,7 @@ NAMES = {
 
 @dataclass(frozen=True, kw_only=True)
 class UncertaintySettings:
-    """Every number that decides what the kinds of uncertainty end with, but for the training."""
+    """Settings that determine the results, except those of training."""
 
     prior_variance: float = 1.0  # the paper's central prior
     num_particles: int = members.PARTICLES  # also masks of MC dropout
@@ -96,7 +96,8 @@ def compare_uncertainty(
     out : str or Path
         Folder for networks, members, tables and figures.
     quick : bool
-        Two small networks, few particles and steps: does it run? Not to be quoted.
+        Two small networks, few particles and steps, only to check that it works; do not report
+        the results.
     networks : int, optional
         How many networks to train; ten unless `quick`.
     seed : int, optional

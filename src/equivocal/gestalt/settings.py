@@ -77,8 +77,7 @@ class TrainingSettings:
 
     @classmethod
     def parse(cls, pairs: Sequence[str]) -> dict[str, Any]:
-        """Read settings written as `name=value`; what has no such type is for others to refuse.
-
+        """Read settings written as `name=value`, without checking names or ranges.
         >>> TrainingSettings.parse(["hidden=50", "weight_decay=1e-3", "decay=coupled"])
         {'hidden': 50, 'weight_decay': 0.001, 'decay': 'coupled'}
         """

@@ -335,12 +335,12 @@ def translate_controls(controls: Sequence[str], names: dict[str, str]) -> list[s
     for control in controls:
         if ours.get(control) in NEEDED:
             raise UserError(
-                f"--control {control} is the {ours[control]}, which the models hold already; leave "
-                "it out."
+                f"--control {control} is the {ours[control]}, which the models already include; "
+                "leave it out."
             )
         if control in names and control not in ours:
             raise UserError(
-                f"--control {control}: by --{control} that is {names[control]!r} here; give that, "
-                "or rename the column."
+                f"--control {control}: --{control} assigns that name to column "
+                f"{names[control]!r}; give the column's name, or rename it."
             )
     return [ours.get(control, control) for control in controls]

@@ -1,4 +1,4 @@
-"""Measures of order: does uncertainty tell errors, or strange inputs, from the rest?
+"""Ranking measures: does uncertainty detect errors or out-of-distribution inputs?
 
 risk(c)   share of errors among the fraction c of predictions that are least uncertain
 AUROC     probability that a positive scores above a negative, ties counting one half

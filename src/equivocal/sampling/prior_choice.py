@@ -54,7 +54,8 @@ def choose_prior(problem: Problem, settings: RunSettings, asked: Question) -> Ch
     elif asked.by_evidence:
         choice = _choose_by_evidence(problem, settings, asked)
     elif warning and asked.mean is None:
-        choice = _hold(problem, asked, note="held to the network, which knows these rows")
+        note = "held to the network, which seems trained on these rows"
+        choice = _hold(problem, asked, note=note)
     else:
         choice = _choose_by_rows(_set_up(problem, settings, asked), asked)
     return replace(choice, warning=warning or choice.warning)

@@ -138,7 +138,7 @@ def _check_array(
 
 
 def check_netcdf(path: str | Path) -> None:
-    """Refuse a netCDF-3 file whose header cannot be true, before its data are read.
+    """Reject a netCDF-3 file with an invalid header before its data are read.
 
     SciPy reads the header here, from a file that gives no more bytes than it has, and maps the
     data, so that a variable which does not fit into the file is an error and takes no memory.

@@ -262,7 +262,7 @@ def _replace(content: dict[str, Any], key: str, value: Any) -> None:
     for table in tables:
         content = content.setdefault(table, {})
         if not isinstance(content, dict):
-            raise UserError(f"{key!r} leads nowhere: {table!r} is a value, not a table.")
+            raise UserError(f"{key!r} is not a valid setting: {table!r} is a value, not a table.")
     content[name] = value
 
 
