@@ -233,7 +233,18 @@ def _build_result(
 
 
 def has_true_reversals(world: World) -> bool:
-    """Return whether some reversal is a possible sentence that can be read in two ways."""
+    """Return whether some reversal is a possible sentence that can be read in two ways.
+
+    Parameters
+    ----------
+    world : World
+        Any world; one without agents and patients has no reversals.
+
+    Returns
+    -------
+    bool
+        Whether `map_frontier` can be run in this world.
+    """
     try:
         return bool(find_role_reversals(world))
     except UserError:

@@ -78,12 +78,13 @@ def follow_learning(
     networks: int | None = None,
     seed: int | None = None,
 ) -> LearningResult:
-    """Follow the errors of a few kinds of doubt along what the networks learned.
+    """Follow the errors of a few kinds of uncertainty along properties of the training corpus.
 
     Parameters
     ----------
     along : {"sentences", "truth", "heard"}
-        What varies.
+        What varies: the number of training sentences, the probability that a reversal is meant, or
+        how often a reversal occurs in the training corpus.
     world : str, Path or World
         One in which reversals are ambiguous; for "truth" it must have the parameters of `slips`.
     out : str or Path, optional
@@ -92,6 +93,11 @@ def follow_learning(
         Two small networks, two conditions, only to check that it works; do not report the results.
     networks, seed : int, optional
         As in `map_frontier`.
+
+    Returns
+    -------
+    LearningResult
+        Errors by condition and kind, and by item.
 
     Raises
     ------

@@ -76,6 +76,11 @@ def match_paper(
         Called with the number of points done, the total and how many trainings are left, instead
         of showing progress on the terminal.
 
+    Returns
+    -------
+    MatchResult
+        Which facts each specification meets, and which facts can be met together.
+
     Raises
     ------
     UnfinishedError
@@ -110,9 +115,13 @@ def train_design(
 ) -> pd.DataFrame:
     """Train the networks of a design and nothing else; `match_paper` finds them in the folder.
 
-    For a machine that trains faster than the one that does the rest. Needs neither Dask nor
-    Matplotlib. The parameters are those of `match_paper`; trainings of later rounds depend on its
-    results, and are left to it.
+    Use it on a machine that trains faster than the one that does the rest. It needs neither Dask
+    nor Matplotlib. Trainings of later rounds depend on results of `match_paper`, which does them.
+
+    Parameters
+    ----------
+    out, design, quick, hire, on_step
+        As in `match_paper`.
 
     Returns
     -------

@@ -188,6 +188,16 @@ def report(folder: str | Path) -> StudyResult:
     ----------
     folder : str or Path
         The folder of a study that holds tables and claims.
+
+    Returns
+    -------
+    StudyResult
+        The tables of the study.
+
+    Raises
+    ------
+    UserError
+        Where the folder holds no study, or its tables are missing or damaged.
     """
     with _hold_study(Path(folder)) as study:
         _report(study)

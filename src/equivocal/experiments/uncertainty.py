@@ -294,7 +294,20 @@ def _name_layers(kind: pd.Series) -> str:
 
 
 def describe_score(kind: pd.Series, name: str) -> str:
-    """Return a score of a row of a summary as text, with its 95 % interval where it has one."""
+    """Return a score of a row of a summary as text, with its 95 % interval where it has one.
+
+    Parameters
+    ----------
+    kind : Series
+        A row of a summary.
+    name : str
+        The score, a column of it.
+
+    Returns
+    -------
+    str
+        The score, with its 95 % interval if it has one.
+    """
     low, high = kind[f"{name}_low"], kind[f"{name}_high"]
     return f"{kind[name]:.3f}" + ("" if np.isnan(low) else f" ({low:.3f} to {high:.3f})")
 

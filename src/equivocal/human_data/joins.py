@@ -67,6 +67,11 @@ def join_files(
     world : World, optional
         The world whose words give the control `frequency`, where no table has it.
 
+    Returns
+    -------
+    Joined
+        The trials with their measures, and the trials that could not be joined, with reasons.
+
     Raises
     ------
     UserError
