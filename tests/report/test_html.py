@@ -153,7 +153,7 @@ def test_every_table_claim_and_text_is_there(folder: Path) -> None:
 
 def test_quick_runs_are_marked_and_others_are_not(folder: Path) -> None:
     quick, page = rendered(folder, CONTENT | {"quick": True})
-    assert "QUICK RUN: not to be quoted" in page.text
+    assert "QUICK RUN: do not report" in page.text
     assert "<title>QUICK RUN: A study</title>" in quick
     assert "QUICK RUN" not in rendered(folder, CONTENT)[0]
 

@@ -88,7 +88,7 @@ def test_rows_that_the_network_knows_choose_nothing():
         held = sample_posterior(rows, noise, prior_variance="auto", **options)
     own = 1 / (1 + np.exp(-rows @ known.T))
     np.testing.assert_allclose(held.predict_proba(rows), own, atol=2e-3)
-    assert "held to the network, which knows these rows (NLL " in held.info.message
+    assert "held to the network, which seems trained on these rows (NLL " in held.info.message
     with pytest.warns(UserWarning, match="probably trained on them"):
         sample_posterior(rows, noise, prior_variance=1.0, **options)
 

@@ -193,7 +193,7 @@ def test_a_run_is_whole_before_its_results_are_printed(
     capsys.readouterr()
     run(**arguments, measures=["bayesian_surprise"])
     printed = capsys.readouterr()
-    assert printed.out.endswith("small networks show that it runs; they are not to be quoted.\n")
+    assert printed.out.endswith("do not report them.\n")
     assert "that differ in measures" in printed.err
 
 

@@ -188,4 +188,4 @@ def test_the_function_writes_what_it_returns_and_the_command_finds_it(tmp_path: 
     # what was made is what is found, costs and all
     assert all(line in done.stdout for line in result.summary)
     assert "calibration error by role" in done.stdout
-    assert done.stdout.endswith("they are not to be quoted.\n")
+    assert done.stdout.endswith("do not report them.\n")

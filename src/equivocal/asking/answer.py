@@ -97,6 +97,16 @@ class Answer:
         ----------
         position : int
             Of the word, from 0; -1 is the last.
+
+        Returns
+        -------
+        str
+            Two lines, worded from the beliefs of the networks and, where it is known, the truth.
+
+        Raises
+        ------
+        UserError
+            Where the sentence has no such position.
         """
         from equivocal.asking.summary import summarise
 
@@ -143,9 +153,9 @@ class Answer:
     def beliefs(self, position: int, role: str, top: int = TOP) -> list[Belief]:
         """Return the fillers believed most after a word.
 
-        A heard word that could be a participant is listed for every such role, believed or not:
-        whether the pizza eats is the question. So are the most probable fillers of at least 5 %,
-        as many as are believed.
+        Each word of the sentence that could be a participant is listed for every such role,
+        however weakly it is believed, because the question is whether the pizza eats. So are the
+        most probable fillers of at least 5 %, at most `top` of them.
 
         Parameters
         ----------
@@ -155,6 +165,16 @@ class Answer:
             One of `roles`.
         top : int
             How many of them are listed.
+
+        Returns
+        -------
+        list of Belief
+            The fillers believed most come first.
+
+        Raises
+        ------
+        UserError
+            Where the sentence has no such position.
         """
         r, position = self.roles.index(role), self._check_position(position)
         return [self._get_belief(position, r, f) for f in self.choose_fillers(position, r, top)]
@@ -234,6 +254,11 @@ class Answer:
         role, filler : str
             A role, and one of its candidates.
 
+        Returns
+        -------
+        Belief
+            What the trained and the Bayesian networks believe, with the exact probability.
+
         Raises
         ------
         UserError
@@ -256,7 +281,20 @@ class Answer:
         return position % size
 
     def considers(self, role: str, filler: str) -> bool:
-        """Return whether a filler is a candidate for a role."""
+        """Return whether a filler is a candidate for a role.
+
+        Parameters
+        ----------
+        role : str
+            One of `roles`.
+        filler : str
+            Any word; it need not be among `fillers`.
+
+        Returns
+        -------
+        bool
+            False also for a word that the world does not have.
+        """
         r = self.roles.index(role)
         return filler in self._places and bool(self.candidates[r, self._places[filler]])
 
@@ -283,6 +321,16 @@ class Answer:
         ----------
         top : int
             How many fillers are listed for each role.
+
+        Returns
+        -------
+        dict
+            What the JSON API returns for the sentence.
+
+        Raises
+        ------
+        UserError
+            Where `top` is not a positive whole number.
         """
         from equivocal.asking.listing import list_answer
 
@@ -291,7 +339,14 @@ class Answer:
         return list_answer(self, top)
 
     def to_xarray(self) -> "xr.Dataset":
-        """Return everything as a dataset with the dimensions word, role and filler."""
+        """Return everything as a dataset with the dimensions word, role and filler.
+
+        Returns
+        -------
+        xarray.Dataset
+            Beliefs by word, role and filler; entropies by word and role; the semantic update by
+            word.
+        """
         import xarray as xr
 
         each, by_role = ("word", "role", "filler"), ("word", "role")
@@ -308,7 +363,13 @@ class Answer:
         )
 
     def to_dataframe(self) -> "pd.DataFrame":
-        """Return a table with a row for each position, role and candidate for the role."""
+        """Return a table with a row for each position, role and candidate for the role.
+
+        Returns
+        -------
+        pandas.DataFrame
+            `position` (from 1), `word`, `role`, `filler`, and one column for each kind of belief.
+        """
         dataset = self.to_xarray()
         words = ("position", np.arange(1, len(self.heard) + 1))
         dataset = dataset.rename(word="position").assign_coords(position=words)
@@ -317,7 +378,13 @@ class Answer:
         return frame
 
     def plot(self) -> "Figure":
-        """Draw the fillers believed most for each word and role, trained beside Bayesian."""
+        """Draw the fillers believed most for each word and role, trained beside Bayesian.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            One panel for each word and role; save it with `savefig`.
+        """
         from equivocal.asking.picture import draw_answer
 
         return draw_answer(self)

@@ -138,7 +138,18 @@ class Comprehender:
                 self._load_once(variance, step)
 
     def get_times(self, prior_variance: float) -> list[float]:
-        """Return the sampler time τ at each of the kept steps, the mean over networks."""
+        """Return the sampler time τ at each of the kept steps, averaged over networks.
+
+        Parameters
+        ----------
+        prior_variance : float
+            One of the prior variances that the ensembles were sampled with.
+
+        Returns
+        -------
+        list of float
+            One time for each entry of `steps`; 0 where it is unknown.
+        """
         return [self._find_time(prior_variance, step) or 0.0 for step in self.steps]
 
     def _find_time(self, prior_variance: float, step: int | str) -> float | None:
@@ -149,7 +160,27 @@ class Comprehender:
     def answer(
         self, text: str, *, prior_variance: float | None = None, step: int | str = PAPER_STEP
     ) -> Answer:
-        """Return what is believed after each word of a sentence; see `ask`."""
+        """Return what is believed after each word of a sentence; see `ask`.
+
+        Parameters
+        ----------
+        text : str
+            A sentence or a prefix of one, in the words of the world.
+        prior_variance : float, optional
+            Prior variance of the last-layer weights; that of the settings unless given.
+        step : int or str
+            The sampler step at which the ensemble is read, or "converged".
+
+        Returns
+        -------
+        Answer
+            The answer of all networks together; `networks` holds that of each.
+
+        Raises
+        ------
+        UserError
+            Where the sentence cannot be parsed, or no ensemble has this prior variance and step.
+        """
         if prior_variance is None:
             prior_variance = self.settings.prior_variance
         utterance = parse_sentence(self.world, text)

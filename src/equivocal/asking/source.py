@@ -94,6 +94,11 @@ class Source:
         settings : AskSettings
             How ensembles are sampled, and how a default network is trained.
 
+        Returns
+        -------
+        Source
+            A description of the network; nothing is loaded or trained yet.
+
         Raises
         ------
         UserError

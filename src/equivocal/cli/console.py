@@ -52,7 +52,9 @@ def show_note(name: str, more: str = "", **values: object) -> None:
 def warn_quick(quick: bool) -> None:
     """Print a warning below the results of small networks."""
     if quick:
-        out.print("Results of small networks show that it runs; they are not to be quoted.")
+        out.print(
+            "Results of small networks only check that the command works; do not report them."
+        )
 
 
 def show_table(table: Table) -> None:

@@ -44,7 +44,12 @@ def multiverse(
         bool, typer.Option("--match", help="Which of the paper's results come out, and where?")
     ] = False,
     quick: Annotated[
-        bool, typer.Option("--quick", help="With --match: small networks; not to be quoted.")
+        bool,
+        typer.Option(
+            "--quick",
+            help="With --match: only check that the command works, with small networks; do not "
+            "report.",
+        ),
     ] = False,
     trainings: Annotated[
         int | None, typer.Option(min=1, help="With --match: how many trainings are tried.")
@@ -108,7 +113,10 @@ def sweep(
         str | None, typer.Option(help="A study of the package, or a file.toml [paper].")
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Small studies: does it run? Not to be quoted.")
+        bool,
+        typer.Option(
+            "--quick", help="Only check that the command works, with small studies; do not report."
+        ),
     ] = False,
     vary: Annotated[
         list[str] | None,

@@ -34,17 +34,20 @@ def people(
     ] = False,
     parameters: Annotated[
         list[str] | None,
-        typer.Option("--parameter", help="With --fit: a parameter; repeatable [all that matter]."),
+        typer.Option(
+            "--parameter", help="With --fit: a parameter to fit; repeatable [all that have effect]."
+        ),
     ] = None,
     seed: Seed = None,
     folder: QuickFolder = None,
     quick: Quick = False,
 ) -> None:
-    """Put comprehenders beside people: readings of implausible sentences, w and b, areas, lists.
+    """Compare models with people: how implausible sentences are read, and how answers vary.
 
     The ideal comprehender, networks, particles of their posteriors and a deep ensemble answer who
-    did what. With --fit, parameters of the world are fitted to one human table, and predict the
-    others. Trains the networks first, or uses those that are there. Writes tables/ and figures/.
+    did what to whom. With --fit, parameters of the world are fitted to one table of human data and
+    then predict the others. Trains the networks first, or reuses those in the folder. Writes
+    tables/ and figures/.
     """
     from equivocal.experiments.people import compare_people
 

@@ -44,7 +44,7 @@ def reproduce(
     chosen = folder or (QUICK if quick else PAPER)
     result = run_study(study or preset, chosen, quick=quick, changes=changes)
     if quick:
-        out.print("A quick run: what follows shows that it runs, and is not to be quoted.")
+        out.print("A quick run only checks that the command works; do not report its results.")
     for number, paragraph in enumerate(result.summary):
         out.print(paragraph, style="" if number else "bold", soft_wrap=True)
     show_scores(result.run)

@@ -27,7 +27,10 @@ Recipe = Annotated[
     str | None, typer.Option(help="How networks are trained: fast, paper or sg2018 [fast].")
 ]
 Quick = Annotated[
-    bool, typer.Option("--quick", help="Smoke test with two small networks; not to be reported.")
+    bool,
+    typer.Option(
+        "--quick", help="Only check that the command works, with two small networks; do not report."
+    ),
 ]
 
 

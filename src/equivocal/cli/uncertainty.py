@@ -153,7 +153,7 @@ def _show_frontier(summary: "pd.DataFrame", networks: int) -> None:
 
 
 def _show_choices(choices: "pd.DataFrame") -> None:
-    """Print how near strengths come that were chosen without knowing the truth."""
+    """Print how close to optimal a strength is that was chosen without knowing the truth."""
     title = "strength chosen without knowing the truth"
     cells = {"strength": "{strength}", "chosen by": "{chosen_by}", "chosen": "{chosen}"}
     cells |= {"best": "{best}", "regret (nats)": "{regret:.4f}"}

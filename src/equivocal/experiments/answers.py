@@ -131,7 +131,7 @@ def simulate_answers(
 
 
 def _check_how(reader: str, answers: int) -> None:
-    """Refuse a reader that there is not, and too few or too many answers."""
+    """Reject an unknown reader, and too few or too many answers."""
     if reader not in READERS:
         raise UserError(f"reader (--reader) must be {' or '.join(READERS)}, got {reader!r:.80}.")
     if not 2 <= answers <= MOST_ANSWERS:

@@ -96,7 +96,7 @@ QUICK: dict[str, Any] = {
     "other_variances": (),
     "num_steps": 3,
     "rates": (0.1,),
-}  # does it run? Not to be quoted
+}  # only to check that the command works; not to be reported
 
 
 # what the claim of the report needs: trained, the paper's sampler, converged
@@ -151,7 +151,8 @@ def map_frontier(
     out : str or Path
         Folder for networks, answers, tables and figures.
     quick : bool
-        Two small networks and few strengths: does it run? Not to be quoted.
+        Two small networks and few strengths, only to check that it works; do not report the
+        results.
     networks : int, optional
         How many networks to train; ten unless `quick`.
     seed : int, optional
@@ -235,7 +236,18 @@ def _build_result(
 
 
 def has_true_reversals(world: World) -> bool:
-    """Return whether some reversal is a possible sentence that can be read in two ways."""
+    """Return whether some reversal is a possible sentence that can be read in two ways.
+
+    Parameters
+    ----------
+    world : World
+        Any world; one without agents and patients has no reversals.
+
+    Returns
+    -------
+    bool
+        Whether `map_frontier` can be run in this world.
+    """
     try:
         return bool(find_role_reversals(world))
     except UserError:

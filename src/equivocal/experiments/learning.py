@@ -33,8 +33,8 @@ __all__ = ["ALONG", "LearningResult", "follow_learning"]
 
 ALONG = ("sentences", "truth", "heard")
 SENTENCES = (300, 1_000, 3_000, 10_000, 30_000, 100_000)
-# rare and slip, by which "during dinner, the pizza eats the woman" is the pizza's doing with
-# probability 0.05, 0.25, 0.5, 0.75 and 0.95, while it is said equally often
+# values of rare and slip for which the pizza is the agent of "during dinner, the pizza eats the
+# woman" with probability 0.05, 0.25, 0.5, 0.75 and 0.95, while the sentence is equally frequent
 WORLDS = ((0.001, 0.035), (0.0052, 0.0278), (0.0104, 0.0189), (0.0154, 0.0097), (0.0194, 0.002))
 CORPORA, HEARD = 5, 3_000  # how many, and the sentences of each
 SETTINGS = FrontierSettings(
@@ -78,20 +78,26 @@ def follow_learning(
     networks: int | None = None,
     seed: int | None = None,
 ) -> LearningResult:
-    """Follow the errors of a few kinds of doubt along what the networks learned.
+    """Follow the errors of a few kinds of uncertainty along properties of the training corpus.
 
     Parameters
     ----------
     along : {"sentences", "truth", "heard"}
-        What varies.
+        What varies: the number of training sentences, the probability that a reversal is meant, or
+        how often a reversal occurs in the training corpus.
     world : str, Path or World
         One in which reversals are ambiguous; for "truth" it must have the parameters of `slips`.
     out : str or Path, optional
         Folder for everything; runs/along-ALONG unless given.
     quick : bool
-        Two small networks, two conditions: does it run? Not to be quoted.
+        Two small networks, two conditions, only to check that it works; do not report the results.
     networks, seed : int, optional
         As in `map_frontier`.
+
+    Returns
+    -------
+    LearningResult
+        Errors by condition and kind, and by item.
 
     Raises
     ------

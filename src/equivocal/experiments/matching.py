@@ -76,7 +76,8 @@ def match_paper(
     design : Design, str or Path
         A design, "match", or a design file.
     quick : bool
-        A few small networks: does it run? Of no effect on a `Design`.
+        A few small networks, only to check that it works; do not report the results. Has no effect
+        on a `Design`.
     figures : bool
         Whether to draw; a machine without Matplotlib can do all the rest.
     hire : callable
@@ -84,6 +85,11 @@ def match_paper(
     on_step : callable, optional
         Called with the number of points done, the total and how many trainings are left, instead
         of showing progress on the terminal.
+
+    Returns
+    -------
+    MatchResult
+        Which facts each specification meets, and which facts can be met together.
 
     Raises
     ------
@@ -114,9 +120,13 @@ def train_design(
 ) -> pd.DataFrame:
     """Train the networks of a design and nothing else; `match_paper` finds them in the folder.
 
-    For a machine that trains faster than the one that does the rest. Needs neither Dask nor
-    Matplotlib. The parameters are those of `match_paper`; trainings of later rounds depend on its
-    results, and are left to it.
+    Use it on a machine that trains faster than the one that does the rest. It needs neither Dask
+    nor Matplotlib. Trainings of later rounds depend on results of `match_paper`, which does them.
+
+    Parameters
+    ----------
+    out, design, quick, hire, on_step
+        As in `match_paper`.
 
     Returns
     -------

@@ -28,7 +28,7 @@ from equivocal.world import World
 
 __all__ = ["report_epochs", "save_cross_validation", "select_best_epochs", "train_or_load"]
 
-# does it run? Not to be quoted
+# only to check that a command works; results are not to be reported
 QUICK = {"networks": 2, "epochs": 5, "sentences": 1_000, "hidden": 30, "gestalt": 30}
 
 
@@ -148,13 +148,37 @@ def save_cross_validation(
 
 
 def select_best_epochs(curves: pd.DataFrame) -> pd.DataFrame:
-    """Return, for each fold, the losses at each network's best epoch, as a mean over networks."""
+    """Return, for each fold, the losses at each network's best epoch, as a mean over networks.
+
+    Parameters
+    ----------
+    curves : DataFrame
+        As `cross_validate` returns them.
+
+    Returns
+    -------
+    DataFrame
+        Indexed by fold: epoch, losses and accuracy.
+    """
     best = curves.loc[curves.groupby(["fold", "network"])["test_loss"].idxmin()]
     return best.groupby("fold")[["epoch", "train_loss", "test_loss", "test_accuracy"]].mean()
 
 
 def report_epochs(advance: Advance, rounds: int = 1) -> OnEpoch:
-    """Turn reports of epochs into progress; `rounds` trainings follow one another."""
+    """Turn reports of epochs into progress; `rounds` trainings follow one another.
+
+    Parameters
+    ----------
+    advance : callable
+        Is given how many epochs are done, how many there are, and the held-out loss.
+    rounds : int
+        How many trainings follow one another.
+
+    Returns
+    -------
+    callable
+        To be passed as `on_epoch` to `train`.
+    """
     done_rounds, last = 0, 0
 
     def on_epoch(report: EpochReport, epochs: int) -> None:

@@ -115,7 +115,7 @@ def compare_people(
     out : str or Path
         Folder for networks, tables and figures.
     quick : bool
-        Two small networks: does it run? Not to be quoted.
+        Two small networks, only to check that it works; do not report the results.
     networks : int, optional
         How many networks to train; ten unless `quick`. With 0 the ideal comprehender is alone.
     seed : int, optional

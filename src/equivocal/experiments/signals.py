@@ -76,7 +76,7 @@ def measure_signals(
     suites : sequence of str or Path
         Suite files of one world with noise; the two shipped suites of role reversals unless given.
     quick : bool
-        Two small networks of each kind: does it run? Not to be quoted.
+        Two small networks of each kind, only to check that it works; do not report the results.
     networks : int, optional
         How many networks to train, with noise and without; ten unless `quick`. With 0 the ideal
         comprehender is alone.

@@ -77,7 +77,7 @@ def reproduce(out: str | Path = "runs/paper", *, quick: bool = False) -> StudyRe
     out : str or Path
         The folder for the results; a run that was interrupted there is resumed.
     quick : bool
-        Two small networks instead, to see that everything runs; not to be quoted.
+        Two small networks, only to check that everything works; do not report the results.
 
     Returns
     -------
@@ -188,6 +188,16 @@ def report(folder: str | Path) -> StudyResult:
     ----------
     folder : str or Path
         The folder of a study that holds tables and claims.
+
+    Returns
+    -------
+    StudyResult
+        The tables of the study.
+
+    Raises
+    ------
+    UserError
+        Where the folder holds no study, or its tables are missing or damaged.
     """
     with _hold_study(Path(folder)) as study:
         _report(study)

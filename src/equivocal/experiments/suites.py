@@ -139,7 +139,7 @@ def run_suites(
         Folder for networks, tables and figures. Networks, posteriors and readings that are there
         are used again, so that an interrupted run resumes.
     quick : bool
-        Train two small networks, to see that it runs; the results are not to be quoted.
+        Two small networks, only to check that it works; do not report the results.
     networks, seed : int, optional
         How many networks are trained, and from which seed.
     recipe : {"fast", "paper", "sg2018"}, optional

@@ -68,12 +68,38 @@ class TrialsResult(Result):
 
 
 def hash_inputs(**paths: Path | None) -> dict[str, str]:
-    """Return the SHA-256 of each table that is read."""
+    """Return the SHA-256 of each table that is read.
+
+    Parameters
+    ----------
+    **paths : Path, optional
+        The tables by name; None for one that is not given.
+
+    Returns
+    -------
+    dict
+        The SHA-256 by name.
+    """
     return {name: compute_checksum(path) or "" for name, path in paths.items() if path}
 
 
 def check_folder(folder: Path, name: str, settings: dict[str, Any]) -> None:
-    """Refuse to overwrite a file of the user's; announce that other results are overwritten."""
+    """Refuse to overwrite files of the user, and announce that earlier results are overwritten.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the results will be written.
+    name : str
+        The name of the result, a key of `WRITTEN`.
+    settings : dict
+        The settings of this run, which are compared with those of the earlier one.
+
+    Raises
+    ------
+    UserError
+        Where a table that is read would be overwritten, or the folder holds files of the user.
+    """
     mark = folder / f"{name}.toml"
     refuse_foreign_files(mark, WRITTEN[name])
     there = [path for file in WRITTEN[name] if (path := folder / file).exists()]

@@ -47,7 +47,7 @@ NAMES = {
 
 @dataclass(frozen=True, kw_only=True)
 class UncertaintySettings:
-    """Every number that decides what the kinds of uncertainty end with, but for the training."""
+    """Settings that determine the results, except those of training."""
 
     prior_variance: float = 1.0  # the paper's central prior
     num_particles: int = members.PARTICLES  # also masks of MC dropout
@@ -97,7 +97,8 @@ def compare_uncertainty(
     out : str or Path
         Folder for networks, members, tables and figures.
     quick : bool
-        Two small networks, few particles and steps: does it run? Not to be quoted.
+        Two small networks, few particles and steps, only to check that it works; do not report
+        the results.
     networks : int, optional
         How many networks to train; ten unless `quick`.
     seed : int, optional
@@ -299,7 +300,20 @@ def _name_layers(kind: pd.Series) -> str:
 
 
 def describe_score(kind: pd.Series, name: str) -> str:
-    """Return a score of a row of a summary as text, with its 95 % interval where it has one."""
+    """Return a score of a row of a summary as text, with its 95 % interval where it has one.
+
+    Parameters
+    ----------
+    kind : Series
+        A row of a summary.
+    name : str
+        The score, a column of it.
+
+    Returns
+    -------
+    str
+        The score, with its 95 % interval if it has one.
+    """
     low, high = kind[f"{name}_low"], kind[f"{name}_high"]
     return f"{kind[name]:.3f}" + ("" if np.isnan(low) else f" ({low:.3f} to {high:.3f})")
 

@@ -56,6 +56,11 @@ def cross_validate(
     -------
     DataFrame
         The curves of `Run`, with columns `fold` and `weight_decay`.
+
+    Raises
+    ------
+    UserError
+        Where there are too few or too many folds, or a strength is out of range.
     """
     world, settings = prepare_training(world, settings, seed, changes)
     if not 2 <= folds <= settings.sentences:

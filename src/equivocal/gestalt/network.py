@@ -56,13 +56,38 @@ class QueryNetwork(eqx.Module):
         """Compute ψ for the pairs (gestalts[node], probes[probe]).
 
         Both projections are made once per distinct gestalt and probe, then looked up per pair.
+
+        Parameters
+        ----------
+        gestalts : (nodes, gestalt)
+            The distinct gestalts.
+        probes : (probes, units)
+            The distinct probes, as the units that each switches on.
+        node, probe : (rows,)
+            Which gestalt and which probe each row combines.
+
+        Returns
+        -------
+        array (rows, hidden)
+            The activation of the hidden layer, between 0 and 1.
         """
         from_gestalt = (gestalts @ self.gestalt_weight)[node]
         from_probe = (probes @ self.probe_weight + self.hidden_bias)[probe]
         return jax.nn.sigmoid(from_gestalt + from_probe)
 
     def logits(self, features: Float[Array, "*rows hidden"]) -> Float[Array, "*rows units"]:
-        """Apply the last layer before its σ: K logistic regressions on shared features."""
+        """Apply the last layer before its σ: K logistic regressions on shared features.
+
+        Parameters
+        ----------
+        features : (..., hidden)
+            ψ, as `features` returns it.
+
+        Returns
+        -------
+        array (..., units)
+            One logit for each output unit.
+        """
         return features @ self.output_weight + self.output_bias
 
 
@@ -77,8 +102,18 @@ class SentenceGestalt(eqx.Module):
     ) -> Float[Array, "*rows words gestalt"]:
         """Compute the gestalt after each constituent of each sentence.
 
-        Without `through_time` the gestalt before a constituent counts as an input like any other:
-        no error flows back to what was heard earlier.
+        Parameters
+        ----------
+        tokens : (..., words, 2)
+            Word and marker of each constituent, as `World.encode` returns them; -1 for no marker.
+        through_time : bool
+            Whether gradients flow back through earlier constituents; if not, the previous gestalt
+            is treated as a constant input.
+
+        Returns
+        -------
+        array (..., words, gestalt)
+            The gestalt after each constituent.
         """
         silence = jnp.zeros((*tokens.shape[:-2], *self.update.gestalt_bias.shape))
 

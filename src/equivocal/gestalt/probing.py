@@ -49,6 +49,11 @@ class Network:
         world : World, str or Path, optional
             Insists on a world (or its name or path); by default the run's own world file is used.
 
+        Returns
+        -------
+        Network
+            The network, with the world that it was trained in.
+
         Raises
         ------
         UserError
@@ -75,6 +80,11 @@ class Network:
         -------
         DataArray
             With dimensions word, probe and unit.
+
+        Raises
+        ------
+        UserError
+            Where the world lacks a word of the sentence, or a probe is neither a role nor a word.
         """
         names = [probes] if isinstance(probes, str) else probes
         if names is None:
@@ -87,7 +97,20 @@ class Network:
         return _label("activation", activation, labels, self._describe(utterance))
 
     def probe_features(self, text: str | Utterance, probes: Sequence[str]) -> xr.DataArray:
-        """Compute (ψ, 1), what the last layer is given after each word, for each probe."""
+        """Compute (ψ, 1), the input of the last layer after each word, for each probe.
+
+        Parameters
+        ----------
+        text : str or Utterance
+            A sentence, or a prefix of one.
+        probes : sequence of str
+            Roles or words of the world.
+
+        Returns
+        -------
+        DataArray
+            With dimensions word, probe and feature; the last feature is the constant 1.
+        """
         utterance = self.world.parse(text)
         tokens, asked = self._encode(utterance), self._encode_probes(probes)
         psi = _add_bias(_compute_psi(self.model, tokens, asked))
@@ -95,14 +118,31 @@ class Network:
         return _label("features", psi, labels)
 
     def gestalts(self, text: str | Utterance) -> xr.DataArray:
-        """Compute the gestalt layer after each word."""
+        """Compute the gestalt layer after each word.
+
+        Parameters
+        ----------
+        text : str or Utterance
+            A sentence, or a prefix of one.
+
+        Returns
+        -------
+        DataArray
+            With dimensions word and gestalt.
+        """
         utterance = self.world.parse(text)
         gestalts = self.model.listen(self._encode(utterance))
         labels = {"word": utterance.words, "gestalt": None}
         return _label("gestalt", gestalts, labels, self._describe(utterance))
 
     def last_layer(self) -> xr.DataArray:
-        """Return θ, the weights of the last layer: one row per output unit, on (ψ, 1)."""
+        """Return θ, the weights of the last layer: one row per output unit, on (ψ, 1).
+
+        Returns
+        -------
+        DataArray
+            With dimensions unit and feature; the last feature is the bias.
+        """
         query = self.model.query
         theta = np.concatenate([query.output_weight.T, query.output_bias[:, None]], axis=1)
         labels = {"unit": self.world.units, "feature": _name_features(theta)}

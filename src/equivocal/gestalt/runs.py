@@ -124,6 +124,16 @@ class Run:
     def load(cls, directory: str | Path) -> "Run":
         """Load a run from its folder.
 
+        Parameters
+        ----------
+        directory : str or Path
+            A folder that `Run.save` or `equivocal train` has written.
+
+        Returns
+        -------
+        Run
+            The networks with their world, settings and learning curves.
+
         Raises
         ------
         UserError
@@ -139,11 +149,24 @@ class Run:
         return cls(world, settings, models, held_out, curves, seconds)
 
     def write_scores(self, directory: str | Path) -> None:
-        """Write `scores.csv`."""
+        """Write `scores.csv`.
+
+        Parameters
+        ----------
+        directory : str or Path
+            The folder of the run.
+        """
         write_text_atomically(Path(directory) / "scores.csv", self.scores.to_csv())
 
     def save(self, directory: str | Path) -> None:
-        """Write the run to a folder, from which `Run.load` and `Network.load` read it back."""
+        """Write the run to a folder, from which `Run.load` and `Network.load` read it back.
+
+        Parameters
+        ----------
+        directory : str or Path
+            The folder, created if necessary. `run.toml` is written last and marks the run as
+            complete.
+        """
         directory = Path(directory)
         storage.start_run(directory, self.world)
         for index, model in enumerate(self.models):

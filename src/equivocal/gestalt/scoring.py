@@ -49,7 +49,21 @@ def compute_activations(
 
 
 def score(models: Sequence[SentenceGestalt], held_out: Corpus) -> pd.DataFrame:
-    """Score networks: one row per network with all the measures above."""
+    """Score networks: one row per network with all the measures above.
+
+    Parameters
+    ----------
+    models : sequence of SentenceGestalt
+        The networks, all trained in the world of `held_out`.
+    held_out : Corpus
+        Sentences that training did not use.
+
+    Returns
+    -------
+    DataFrame
+        Indexed by network. Columns that compare with exact probabilities are NaN in a world too
+        large to enumerate.
+    """
     queries = held_out.queries
     share = queries.weight / queries.weight.sum()
     target = queries.targets()

@@ -77,8 +77,21 @@ class TrainingSettings:
 
     @classmethod
     def parse(cls, pairs: Sequence[str]) -> dict[str, Any]:
-        """Read settings written as `name=value`; what has no such type is for others to refuse.
+        """Read settings written as `name=value`, without checking names or ranges.
 
+        Parameters
+        ----------
+        pairs : sequence of str
+            Each as `name=value`.
+
+        Returns
+        -------
+        dict
+            Numbers and truth values where the text can be read as one, text otherwise; `from_dict`
+            checks them.
+
+        Examples
+        --------
         >>> TrainingSettings.parse(["hidden=50", "weight_decay=1e-3", "decay=coupled"])
         {'hidden': 50, 'weight_decay': 0.001, 'decay': 'coupled'}
         """
@@ -86,13 +99,44 @@ class TrainingSettings:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "TrainingSettings":
-        """Build settings from values by name; for an unknown name the nearest is proposed."""
+        """Build settings from values by name.
+
+        Parameters
+        ----------
+        values : dict
+            Settings by name; the others take the values of the recipe.
+
+        Returns
+        -------
+        TrainingSettings
+            The checked settings.
+
+        Raises
+        ------
+        UserError
+            For an unknown name, with the nearest one, or a value out of range.
+        """
         return cls(**values)
 
     def change(self, changes: dict[str, Any]) -> "TrainingSettings":
         """Return these settings with some values replaced.
 
-        With another recipe, only what differed from the defaults of the old one is kept.
+        With another recipe, only values that differ from the defaults of the old one are kept.
+
+        Parameters
+        ----------
+        changes : dict
+            New values by name.
+
+        Returns
+        -------
+        TrainingSettings
+            New settings; these are unchanged.
+
+        Raises
+        ------
+        UserError
+            For an unknown name, with the nearest one, or a value out of range.
         """
         own = asdict(self)
         if changes.get("recipe", self.recipe) != self.recipe:

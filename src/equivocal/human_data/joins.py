@@ -70,6 +70,11 @@ def join_files(
     family : {"gaussian", "binomial"}
         What the trials are modelled by, for advice on responses that are no numbers.
 
+    Returns
+    -------
+    Joined
+        The trials with their measures, and the trials that could not be joined, with reasons.
+
     Raises
     ------
     UserError

@@ -46,7 +46,7 @@ def select_shares(people: pd.DataFrame) -> pd.DataFrame:
 def compute_deviance(
     share: np.ndarray | float, predicted: np.ndarray | float, people: np.ndarray | float
 ) -> np.ndarray:
-    """Compute (1); infinite where what happened was held to be impossible.
+    """Compute the deviance (1); it is infinite where an observed answer has probability zero.
 
     >>> compute_deviance(0.25, np.array([0.25, 0.1]), 48).round(3).tolist()
     [0.0, 8.864]

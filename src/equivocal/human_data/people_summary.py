@@ -106,13 +106,13 @@ def _describe_readings(people: pd.DataFrame, scores: pd.DataFrame, world: World)
 
 
 def _describe_differences(people: pd.DataFrame) -> Iterator[str]:
-    """Say what share of disagreement is with oneself."""
+    """Say what share of disagreement is within participants."""
     own = people[(people["measure"] == "w/b") & people["found"].notna()]
     if len(own):
         texts = [f"{row['comprehender']} {row['found']:.2f}" for row in own.to_dict("records")]
         yield (
-            f"Of people's disagreement about half is with themselves, w/b {own['value'].iloc[0]}; "
-            f"{', '.join(texts)}. Comprehenders that are one, and copies of it, would have 1."
+            "About half of people's disagreement is between answers of the same person (w/b "
+            f"{own['value'].iloc[0]}); {', '.join(texts)}. Identical comprehenders would have 1."
         )
 
 
@@ -120,8 +120,8 @@ def _describe_areas(people: pd.DataFrame) -> Iterator[str]:
     own = people[(people["measure"] == "area") & people["found"].notna()]
     if len(own) and (own["found"] > own["value"]).all():
         yield (
-            "All comprehenders tell plausible sentences from their reversals better than people's "
-            "ratings do; beliefs have no noise of rating in them."
+            "All comprehenders separate plausible sentences from their reversals better than "
+            "people's ratings do; beliefs contain no rating noise."
         )
 
 

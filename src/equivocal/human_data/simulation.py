@@ -102,6 +102,11 @@ def build_stimuli(measures: pd.DataFrame, measure: str | None = None) -> tuple[S
         The words of the table that have a value of the measure.
     name : str
         The name of the measure.
+
+    Raises
+    ------
+    UserError
+        Where the table has fewer than two items, or all values of the measure are equal.
     """
     name = choose_measures(measures, [measure] if measure else [], ())[0]
     keys = [place for place in PLACES if place in measures]

@@ -64,7 +64,25 @@ class Columns:
 
 
 def open_table(path: Path, where: Sequence[str] = ()) -> pd.DataFrame:
-    """Read a table that has rows and the columns of `where`, as it stands in its file."""
+    """Read a CSV table without changing its content.
+
+    Parameters
+    ----------
+    path : Path
+        The file, which must have at least one row below its header.
+    where : sequence of str
+        Conditions COLUMN=VALUE whose columns the table must have; rows are not filtered yet.
+
+    Returns
+    -------
+    DataFrame
+        The table with its own column names.
+
+    Raises
+    ------
+    UserError
+        Where the file cannot be read, has no rows, or lacks a column of `where`.
+    """
     table = read_table(path)
     if table.empty:
         raise UserError(f"{path} has no rows below its header.")
@@ -141,6 +159,11 @@ def read_measures(
         As in `read_trials`.
     prepare : callable
         Adds columns to the table while it still has every word of a sentence.
+
+    Returns
+    -------
+    DataFrame
+        A row for each item and word (and network), with a column for each measure.
     """
     table = open_table(path, where) if table is None else table
     theirs = {getattr(columns, place): place for place in PLACES if place not in table}
@@ -335,12 +358,12 @@ def translate_controls(controls: Sequence[str], names: dict[str, str]) -> list[s
     for control in controls:
         if ours.get(control) in NEEDED:
             raise UserError(
-                f"--control {control} is the {ours[control]}, which the models hold already; leave "
-                "it out."
+                f"--control {control} is the {ours[control]}, which the models already include; "
+                "leave it out."
             )
         if control in names and control not in ours:
             raise UserError(
-                f"--control {control}: by --{control} that is {names[control]!r} here; give that, "
-                "or rename the column."
+                f"--control {control}: --{control} assigns that name to column "
+                f"{names[control]!r}; give the column's name, or rename it."
             )
     return [ours.get(control, control) for control in controls]

@@ -79,7 +79,7 @@ def calibration_interval(
     draws: int = DRAWS,
     seed: int = 0,
 ) -> tuple[float, float]:
-    """Return an interval of the calibration error that knows of its bias.
+    """Return a bootstrap interval of the calibration error, corrected for its bias.
 
     Parameters
     ----------

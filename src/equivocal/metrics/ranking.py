@@ -1,4 +1,4 @@
-"""Measures of order: does uncertainty tell errors, or strange inputs, from the rest?
+"""Ranking measures: does uncertainty detect errors or out-of-distribution inputs?
 
 risk(c)   share of errors among the fraction c of predictions that are least uncertain
 AUROC     probability that a positive scores above a negative, ties counting one half
@@ -45,6 +45,11 @@ def risk_coverage_curve(
     -------
     RiskCoverage
         Predictions of equal uncertainty share their errors evenly, whatever their order.
+
+    Raises
+    ------
+    UserError
+        Where shapes do not match, or a value is not finite.
     """
     found = read_predictions(targets, probabilities)
     t, p = found.list_events()
@@ -85,6 +90,11 @@ def selective_risk(
     float
         From 0 to 1; lower is better.
 
+    Raises
+    ------
+    UserError
+        Where the coverage is out of range, shapes do not match, or a value is not finite.
+
     Examples
     --------
     >>> selective_risk([0, 1, 1, 0], [0.1, 0.9, 0.8, 0.6], coverage=0.75)
@@ -110,6 +120,11 @@ def auroc(targets: Any, scores: Any) -> float:
     -------
     float
         From 0 to 1; ½ for scores that tell nothing.
+
+    Raises
+    ------
+    UserError
+        Where shapes differ, a score is not finite, or only one class occurs.
 
     Examples
     --------

@@ -122,6 +122,11 @@ def calibration_error(
     float
         From 0 to 1; lower is better.
 
+    Raises
+    ------
+    UserError
+        Where shapes do not match, or an argument is out of its range.
+
     Examples
     --------
     >>> round(calibration_error([0, 1, 1, 1], [0.6, 0.6, 0.6, 0.6]), 3)

@@ -100,7 +100,20 @@ class MixedFit:
 
 
 def check_trials(trials: int, coefficients: int) -> None:
-    """Refuse as many coefficients as there are trials, which would leave no noise to estimate."""
+    """Check that there are more trials than coefficients, so that the noise can be estimated.
+
+    Parameters
+    ----------
+    trials : int
+        How many rows the model is fitted to.
+    coefficients : int
+        How many fixed effects it has, with the intercept.
+
+    Raises
+    ------
+    UserError
+        Where no degrees of freedom would be left.
+    """
     if trials <= coefficients:
         raise UserError(
             f"{trials} trials are too few for {coefficients} coefficients (intercept, controls and "

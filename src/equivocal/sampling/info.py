@@ -42,13 +42,30 @@ class Info:
     seconds: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values, for a file's header."""
+        """Return the content as plain values, as a file's header needs them.
+
+        Returns
+        -------
+        dict
+            Arrays are lists; `Info.from_dict` reads it back.
+        """
         values = asdict(self)
         return values | {name: values[name].tolist() for name in PER_OUTPUT}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Info":
-        """Build the info that `to_dict` described."""
+        """Build an info from the plain values that `to_dict` returns.
+
+        Parameters
+        ----------
+        values : dict
+            The fields by name; None in a list stands for NaN.
+
+        Returns
+        -------
+        Info
+            With arrays for the values of each output.
+        """
         arrays = {
             name: np.array([np.nan if v is None else v for v in values[name]])
             for name in PER_OUTPUT

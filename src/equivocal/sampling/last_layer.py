@@ -147,7 +147,22 @@ class LastLayerPosterior:
     def from_torch(
         cls, module: Any, inputs: Any, targets: Any = None, **options: Any
     ) -> "LastLayerPosterior":
-        """Sample the posterior over the last layer of a PyTorch module: see `from_torch`."""
+        """Sample the posterior over the last layer of a PyTorch module; see `from_torch`.
+
+        Parameters
+        ----------
+        module : torch.nn.Module
+            The trained network, which ends in a linear layer.
+        inputs, targets
+            The data, as `from_torch` takes them.
+        **options
+            Further arguments of `from_torch`.
+
+        Returns
+        -------
+        LastLayerPosterior
+            The posterior, which takes the inputs of the module.
+        """
         return from_torch(module, inputs, targets, **options)
 
     def to_torch(self) -> Any:

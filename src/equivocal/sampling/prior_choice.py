@@ -46,8 +46,9 @@ def choose_prior(problem: Problem, settings: RunSettings, asked: Question) -> Ch
         choice = _choose_by_evidence(problem, settings, asked, known)
     elif known is not None and asked.mean is None:
         note = (
-            f"held to the network, which knows these rows (NLL {known.loss:.3g}, where it expects "
-            f"{known.expected:.3g}); no others were given to compare it on"
+            "held to the network, which seems trained on these rows "
+            f"(NLL {known.loss:.3g}, where it expects {known.expected:.3g}); "
+            "no others were given to compare it on"
         )
         choice = _hold(problem, asked, note)
     else:

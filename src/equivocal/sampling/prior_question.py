@@ -1,4 +1,4 @@
-"""What is asked about a prior, and the answer."""
+"""Request for a prior choice, and its result."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,7 +11,7 @@ from equivocal.sampling.prior_contest import Fit, Prior
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Question:
-    """What is given of the prior, and by what the rest is chosen."""
+    """The parts of the prior that are given, and how the rest is chosen."""
 
     mean: np.ndarray | None  # (K, D) or (1, D)
     variance: np.ndarray | None  # (D,) or (K, D); None: to be chosen

@@ -50,13 +50,20 @@ def read_tensors(
     path : str or Path
         The file.
     check : callable
-        Sees the metadata and the shapes before any array is read, and raises what it likes.
+        Is given the metadata and the shapes before any array is read, and may raise an error.
     names : sequence of str, optional
-        The arrays that are wanted, where they are there; by default all of them.
+        The arrays to read, if the file has them; all of them unless given.
     finite : bool
-        Whether every number must be one.
+        Whether every number must be finite.
     kinds : set of str
         The types of numbers that are read, as the format calls them.
+
+    Returns
+    -------
+    metadata : dict
+        The text values of the file's header.
+    arrays : dict
+        The arrays by name.
 
     Raises
     ------
@@ -93,7 +100,23 @@ def read_tensors(
 
 @contextmanager
 def refuse_mistakes(path: Path) -> Iterator[None]:
-    """Refuse a file whose content raises an error that is not meant for users."""
+    """Turn errors raised by the content of a file into an `UnreadableError` that names the file.
+
+    Parameters
+    ----------
+    path : Path
+        The file whose content is read inside the `with` block.
+
+    Returns
+    -------
+    context manager
+        Yields nothing.
+
+    Raises
+    ------
+    UnreadableError
+        Where the block raises a `ValueError`, `KeyError`, `TypeError` or `OverflowError`.
+    """
     try:
         yield
     except UserError:
@@ -103,7 +126,20 @@ def refuse_mistakes(path: Path) -> Iterator[None]:
 
 
 def add_tensor_checksum(about: dict[str, str], arrays: "dict[str, np.ndarray]") -> dict[str, str]:
-    """Return metadata for a file of these arrays, with the checksum of both."""
+    """Return metadata for a file of these arrays, with a checksum of both.
+
+    Parameters
+    ----------
+    about : dict
+        The metadata; a checksum in it is replaced.
+    arrays : dict
+        The arrays that the file will hold.
+
+    Returns
+    -------
+    dict
+        The metadata and the checksum.
+    """
     digest = hashlib.sha256()
     for name, array in sorted(arrays.items()):
         digest.update(f"{name} {array.dtype} {array.shape};".encode())
@@ -138,10 +174,16 @@ def _check_array(
 
 
 def check_netcdf(path: str | Path) -> None:
-    """Refuse a netCDF-3 file whose header cannot be true, before its data are read.
+    """Reject a netCDF-3 file with an invalid header before its data are read.
 
-    SciPy reads the header here, from a file that gives no more bytes than it has, and maps the
-    data, so that a variable which does not fit into the file is an error and takes no memory.
+    SciPy reads the header here, from a file object that never returns more bytes than the file has,
+    and maps the data, so that a variable that does not fit into the file is an error and takes no
+    memory.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
 
     Raises
     ------

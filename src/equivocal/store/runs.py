@@ -21,14 +21,14 @@ CHECKED = re.compile(r"world\.toml|curves\.csv|networks/\d{2,9}\.safetensors")
 
 
 def locate_network(directory: Path, index: int) -> Path:
-    """Return where a run keeps the weights of one of its networks."""
+    """Return the path of the weights of one of a run's networks."""
     return directory / "networks" / f"{index:02d}.safetensors"
 
 
 def find_damaged(directory: Path, names: Container[str] | None = None) -> list[Path]:
     """Find files of a complete run (or those of these names) that are missing or altered.
 
-    A run without checksums, as the first ones were, has none that are known to be.
+    Runs of early versions have no checksums, so none of their files is reported.
     """
     path = directory / "run.toml"
     try:

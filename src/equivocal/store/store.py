@@ -42,13 +42,35 @@ Result = TypeVar("Result")
 
 
 def hash_content(*parts: Any) -> str:
-    """Return a short hash of anything JSON can hold, and of the package's version."""
+    """Return a short hash of anything JSON can hold, and of the package's version.
+
+    Parameters
+    ----------
+    *parts
+        Values that JSON can hold; others are converted to text.
+
+    Returns
+    -------
+    str
+        16 hexadecimal digits.
+    """
     text = json.dumps([get_package_version(), *parts], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def hash_files(*paths: Path) -> str:
-    """Return a short hash of the contents of files."""
+    """Return a short hash of the contents of files.
+
+    Parameters
+    ----------
+    *paths : Path
+        The files, in an order that matters.
+
+    Returns
+    -------
+    str
+        16 hexadecimal digits.
+    """
     digest = hashlib.sha256()
     for path in paths:
         digest.update(path.read_bytes())
@@ -61,6 +83,11 @@ def hash_code() -> str:
 
     Statistics and drawing take seconds, so they are repeated whenever the code changed; networks
     and posteriors, which take long, are recomputed for a new version only.
+
+    Returns
+    -------
+    str
+        16 hexadecimal digits.
     """
     kinds = {".py", ".toml", ".csv", ".j2", ".css", ".svg", ".mplstyle"}
     root = Path(__file__).parents[1]
@@ -111,13 +138,32 @@ class Store:
         return None if damaged else [self.folder / file for file in record["files"]]
 
     def find_damaged(self, *names: str) -> list[Path]:
-        """Find files of these results that exist and have a checksum mismatch."""
+        """Find files of these results that exist and have a checksum mismatch.
+
+        Parameters
+        ----------
+        *names : str
+            Names of results; those that are not finished are skipped.
+
+        Returns
+        -------
+        list of Path
+            Missing files are not listed.
+        """
         records = (record for name in names if (record := self._read(name)) is not None)
         damaged = (path for record in records for path in self._find_mismatches(record))
         return [path for path in damaged if path.exists()]
 
     def record(self, name: str, key: str, files: Iterable[Path]) -> None:
-        """Note that a result is finished; its files must have been written by now."""
+        """Record that a result is finished; its files must have been written.
+
+        Parameters
+        ----------
+        name, key : str
+            As in `find`.
+        files : iterable of Path
+            The files of the result, inside the folder.
+        """
         checksums = compute_checksums(self.folder, files, self._compute_checksum)
         text = json.dumps({"key": key, "files": checksums}, indent=1, sort_keys=True) + "\n"
         write_text_atomically(self._locate_record(name), text)

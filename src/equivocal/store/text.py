@@ -44,6 +44,16 @@ def read_text(path: str | Path, most: int = SETTINGS_BYTES, *, packed: bool = Fa
         How many bytes the file may have, and the text once unpacked.
     packed : bool
         Whether the file is packed by gzip.
+
+    Returns
+    -------
+    str
+        The decoded text.
+
+    Raises
+    ------
+    UnreadableError
+        Where the file is missing, too long, packed in another way, or not UTF-8 text.
     """
     path = Path(path)
     with open_limited(path, most) as (file, _):
@@ -78,7 +88,23 @@ def _unpack(path: Path, data: bytes, most: int) -> bytes:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Parse TOML as `tomllib.loads` does, but every failure is a `ValueError` and none is slow."""
+    """Parse TOML as `tomllib.loads` does, but in bounded time and with one kind of error.
+
+    Parameters
+    ----------
+    text : str
+        The content of a TOML file.
+
+    Returns
+    -------
+    dict
+        The tables and values.
+
+    Raises
+    ------
+    ValueError
+        For any mistake, also where keys or tables are nested too deeply.
+    """
     if _LONG_KEY.search(text):
         raise ValueError(f"a key has more than {MOST_PARTS} parts")
     try:
@@ -88,7 +114,25 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def read_toml(path: str | Path, most: int = SETTINGS_BYTES) -> dict[str, Any]:
-    """Read a TOML file, which must not be empty, nor carry a checksum that does not match."""
+    """Read a TOML file.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    most : int
+        How many bytes the file may have.
+
+    Returns
+    -------
+    dict
+        The tables and values.
+
+    Raises
+    ------
+    UnreadableError
+        Where the file is missing, empty, too long or not TOML, or has a checksum mismatch.
+    """
     text = read_text(path, most)
     if not text.strip():
         raise UnreadableError(path, "it is empty", "write it first, or give another file")
@@ -101,7 +145,23 @@ def read_toml(path: str | Path, most: int = SETTINGS_BYTES) -> dict[str, Any]:
 
 
 def parse_json(text: str) -> Any:
-    """Parse JSON as `json.loads` does, but every failure is a `ValueError`."""
+    """Parse JSON as `json.loads` does, but with one kind of error.
+
+    Parameters
+    ----------
+    text : str
+        The content of a JSON file.
+
+    Returns
+    -------
+    object
+        The parsed value.
+
+    Raises
+    ------
+    ValueError
+        For any mistake, also where values are nested too deeply.
+    """
     try:
         return json.loads(text)
     except RecursionError:
@@ -109,7 +169,25 @@ def parse_json(text: str) -> Any:
 
 
 def read_json(path: str | Path, most: int = TABLE_BYTES) -> Any:
-    """Read a JSON file."""
+    """Read a JSON file.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    most : int
+        How many bytes the file may have.
+
+    Returns
+    -------
+    object
+        The parsed value.
+
+    Raises
+    ------
+    UnreadableError
+        Where the file is missing, too long or not JSON.
+    """
     text = read_text(path, most)
     try:
         return parse_json(text)
@@ -118,7 +196,27 @@ def read_json(path: str | Path, most: int = TABLE_BYTES) -> Any:
 
 
 def read_table(path: str | Path, most: int = TABLE_BYTES, **options: Any) -> "pd.DataFrame":
-    """Read a CSV file, plain or packed as `.gz`, as a table; `options` are those of pandas."""
+    """Read a CSV file, plain or compressed as `.gz`.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    most : int
+        How many bytes the file may have, and its text once decompressed.
+    **options
+        Further arguments of `pandas.read_csv`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The table, with its rows numbered from 0.
+
+    Raises
+    ------
+    UnreadableError
+        Where the file is missing, empty, too long or not a table separated by commas.
+    """
     import pandas as pd
 
     text = read_text(path, most, packed=Path(path).suffix == ".gz")
@@ -143,9 +241,26 @@ def read_table(path: str | Path, most: int = TABLE_BYTES, **options: Any) -> "pd
 def read_cells(
     path: str | Path, columns: Sequence[str], most: int = TABLE_BYTES
 ) -> list[tuple[int, dict[str, str]]]:
-    """Read a CSV file that people write: (row number, cells by column) of each row.
+    """Read a CSV file written by hand, as text; rows without any text are left out.
 
-    The header is row 1 and must have all of `columns`; rows without any text are left out.
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    columns : sequence of str
+        Columns that its header must have.
+    most : int
+        How many bytes the file may have.
+
+    Returns
+    -------
+    list of (int, dict)
+        The row number, where the header is row 1, and the cells by column.
+
+    Raises
+    ------
+    UserError
+        Where a column is missing, or there are no rows; `UnreadableError` as in `read_table`.
     """
     plain = {"dtype": str, "na_filter": False, "skipinitialspace": True, "skip_blank_lines": False}
     table = read_table(path, most, **plain)

@@ -50,8 +50,20 @@ def open_limited(path: Path, most: int) -> Iterator[tuple[BinaryIO, int]]:
 
 
 def format_size(size: int) -> str:
-    """Write a number of bytes for people.
+    """Format a number of bytes for people.
 
+    Parameters
+    ----------
+    size : int
+        The number of bytes.
+
+    Returns
+    -------
+    str
+        Three digits and a binary unit.
+
+    Examples
+    --------
     >>> format_size(1 << 20), format_size(1_500_000_000), format_size(12)
     ('1 MiB', '1.4 GiB', '12 bytes')
     """
@@ -62,9 +74,9 @@ def format_size(size: int) -> str:
 
 
 def resolve_inside(folder: str | Path, name: str, where: str, *, links: bool = False) -> Path:
-    """Return the file that a name in an untrusted file means, which must lie in `folder`.
+    """Return the path that a name in an untrusted file refers to, which must lie in `folder`.
 
-    A path that a person gives on the command line is their own and is not checked here.
+    Paths given on the command line are trusted and are not checked here.
 
     Parameters
     ----------
@@ -76,6 +88,11 @@ def resolve_inside(folder: str | Path, name: str, where: str, *, links: bool = F
         How messages call the setting.
     links : bool
         Whether a symbolic link may lead out of the folder.
+
+    Returns
+    -------
+    Path
+        The path, which need not exist.
 
     Raises
     ------
@@ -102,6 +119,18 @@ def resolve_inside(folder: str | Path, name: str, where: str, *, links: bool = F
 def is_plain_name(name: str) -> bool:
     """Return whether a name can be part of a file's name: one line, no slashes, not long.
 
+    Parameters
+    ----------
+    name : str
+        The name, of unknown origin.
+
+    Returns
+    -------
+    bool
+        False for an empty name, and for one with control characters.
+
+    Examples
+    --------
     >>> is_plain_name("reversal"), is_plain_name("a/../../b"), is_plain_name("")
     (True, False, False)
     """

@@ -122,7 +122,7 @@ def load_design(
     networks, trainings, posteriors, rounds : int, optional
         Replace the numbers of the file.
     quick : bool
-        A few small networks: does it run?
+        A few small networks, only to check that it works; do not report the results.
 
     Raises
     ------

@@ -145,18 +145,48 @@ class StudySettings(SettingsTable):
         return TrainingSettings.from_dict(self.training)
 
     def change(self, changes: dict[str, Any], *, quick: bool = False) -> "StudySettings":
-        """Return these settings with some values replaced, by dotted name, and those of [quick]."""
+        """Return these settings with some values replaced.
+
+        Parameters
+        ----------
+        changes : dict
+            New values by dotted name, such as "training.networks".
+        quick : bool
+            Whether to make the changes of the table [quick] first.
+
+        Returns
+        -------
+        StudySettings
+            New settings; these are unchanged.
+
+        Raises
+        ------
+        UserError
+            For an unknown setting or a wrong value.
+        """
         content = self.model_dump() | {"quick_run": quick or self.quick_run}
         for name, value in {**(self.small if quick else {}), **changes}.items():
             _replace(content, name, value)
         return StudySettings(**content, folder=self.folder, given=self.given, small=self.small)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what a study file holds, with every default spelled out."""
+        """Return the content of a study file, with every default spelled out.
+
+        Returns
+        -------
+        dict
+            Tables and plain values.
+        """
         return self.model_dump(mode="json", exclude_none=True)
 
     def write(self, path: Path) -> None:
-        """Write a study file."""
+        """Write a study file.
+
+        Parameters
+        ----------
+        path : Path
+            The TOML file, which `load_study` reads back.
+        """
         write_text_atomically(path, tomli_w.dumps(self.to_dict()))
 
 
@@ -205,6 +235,11 @@ def load_study(
     from_file : bool
         Whether `changes` were read from a file; then paths in them must not lead out of the
         folder of the study file.
+
+    Returns
+    -------
+    StudySettings
+        The checked settings.
 
     Raises
     ------
@@ -262,7 +297,7 @@ def _replace(content: dict[str, Any], key: str, value: Any) -> None:
     for table in tables:
         content = content.setdefault(table, {})
         if not isinstance(content, dict):
-            raise UserError(f"{key!r} leads nowhere: {table!r} is a value, not a table.")
+            raise UserError(f"{key!r} is not a valid setting: {table!r} is a value, not a table.")
     content[name] = value
 
 

@@ -134,7 +134,13 @@ class Study:
         return hash_content(network, how, job.variance, inference.rows, seed, self._units)
 
     def infer(self, on_step: Advance) -> None:
-        """Sample every posterior that is missing, holding one network's rows at a time."""
+        """Sample every posterior that is missing, holding one network's rows at a time.
+
+        Parameters
+        ----------
+        on_step : callable
+            Is given how many posteriors are done, how many there are, and which one is next.
+        """
         jobs, collect = self._jobs, lru_cache(maxsize=1)(self._collect_rows)
         for done, job in enumerate(jobs):
             where = f"network {job.network}, {job.sampler}, prior variance {job.variance:g}"
@@ -178,7 +184,20 @@ class Study:
         return Posterior.load(_Job(sampler, variance, network).locate(self.folder))
 
     def probe(self, on_step: Advance) -> None:
-        """Ask the stimuli, follow the effect along τ, and compare with the exact posterior."""
+        """Compute activations for the stimuli and, if wanted, their path and exact counterparts.
+
+        The path follows the effect along τ; the counterparts come from exact samplers.
+
+        Parameters
+        ----------
+        on_step : callable
+            Is given how many parts are done, how many there are, and which one is next.
+
+        Raises
+        ------
+        UserError
+            Where a posterior is missing or damaged.
+        """
         posteriors = [job.locate(self.folder) for job in self._jobs]
         self._check(posteriors, (job.name for job in self._jobs), "infer")
         settings, key = self.settings, self._hash_questions()
@@ -230,11 +249,33 @@ class Study:
         return [self._write(name, make())]
 
     def read(self, name: str) -> xr.Dataset:
-        """Read a dataset that `probe` wrote; a `UserError` says how to get it if need be."""
+        """Read a dataset that `probe` wrote.
+
+        Parameters
+        ----------
+        name : str
+            Its file name, such as "activations.nc".
+
+        Returns
+        -------
+        Dataset
+            The content of the file.
+
+        Raises
+        ------
+        UserError
+            Where the file is missing or damaged, with the command that writes it.
+        """
         return activations.read_dataset(self._find(name))
 
     def read_comparison(self) -> xr.Dataset:
-        """Read exact.nc, with what NUTS answers where it was run, and NaN elsewhere."""
+        """Read the comparison with the exact posterior, with the results of NUTS where it was run.
+
+        Returns
+        -------
+        Dataset
+            The content of exact.nc; variables of NUTS are NaN where it was not run.
+        """
         exact = self.read("exact.nc")
         if self.settings.nuts.networks:
             exact = exact.merge(self.read("nuts.nc"), join="left", combine_attrs="override")
@@ -258,18 +299,46 @@ class Study:
             raise UserError(f"{names}: checksum mismatch; {way_out} makes it again.")
 
     def analyse(self) -> bool:
-        """Write tables and claims unless they are there; return whether they were written now."""
+        """Write tables and claims unless they are finished.
+
+        Returns
+        -------
+        bool
+            Whether they were written now.
+
+        Raises
+        ------
+        UserError
+            Where the activations are missing or damaged.
+        """
         self._find("activations.nc")
         return self.store.make("analyse", self.hash_results(*ANALYSED), self._write_analysis)
 
     def check_analysis(self) -> None:
-        """Refuse tables and claims that are missing, or are not what `analyse` wrote."""
+        """Check that tables and claims are complete and have not been altered since `analyse`.
+
+        Raises
+        ------
+        UserError
+            Where a file is missing or damaged, with the command that writes it.
+        """
         tables = sorted((self.folder / "tables").glob("*.csv"))
         needed = [self.folder / name for name in NEEDED]
         self._check([*needed, *tables], ["analyse"], "analyse")
 
     def hash_results(self, *patterns: str) -> str:
-        """Return a hash of files of the folder, and of the package's code."""
+        """Return a hash of result files and of the package's code.
+
+        Parameters
+        ----------
+        *patterns : str
+            Glob patterns of files in the folder.
+
+        Returns
+        -------
+        str
+            16 hexadecimal digits.
+        """
         paths = sorted(path for pattern in patterns for path in self.folder.glob(pattern))
         files = [(str(path.relative_to(self.folder)), hash_files(path)) for path in paths]
         return hash_content(files, hash_code())
@@ -317,6 +386,11 @@ def prepare(settings: StudySettings, folder: Path) -> Study:
     folder : Path
         Where it will be; made if need be, and held by the caller.
 
+    Returns
+    -------
+    Study
+        The study, of which no stage has run yet.
+
     Raises
     ------
     UserError
@@ -348,6 +422,16 @@ def prepare(settings: StudySettings, folder: Path) -> Study:
 
 def open_study(folder: Path) -> Study:
     """Open a study from its folder.
+
+    Parameters
+    ----------
+    folder : Path
+        A folder that `equivocal reproduce` has written.
+
+    Returns
+    -------
+    Study
+        The study; its stages do only what is not finished yet.
 
     Raises
     ------

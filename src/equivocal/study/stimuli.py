@@ -35,6 +35,11 @@ def load_stimuli(path: str | Path, world: World) -> Stimuli:
     world : World
         The world whose words and units it uses.
 
+    Returns
+    -------
+    Items
+        The sentences, parsed, with their critical words and tracked units.
+
     Raises
     ------
     UserError

@@ -127,6 +127,11 @@ def tabulate_findings(words: pd.DataFrame, suites: Sequence[Suite]) -> pd.DataFr
         As returned by `measure_words`.
     suites : sequence of Suite
         Those that were measured.
+
+    Returns
+    -------
+    DataFrame
+        A row for each suite, finding and measure.
     """
     return pd.DataFrame(
         _judge_finding(suite, finding, measure, values)

@@ -52,7 +52,13 @@ MEASURE_OF = {signal: measure for measure, signal in SIGNALS.items()}
 
 
 def load_reversals() -> tuple[Suite, ...]:
-    """Load the suites of role reversals: impossible ones, then unlikely ones."""
+    """Load the suites of role reversals: impossible ones, then unlikely ones.
+
+    Returns
+    -------
+    tuple of Suite
+        Impossible reversals, then unlikely ones.
+    """
     names = ("impossible_reversals", "unlikely_reversals")
     return tuple(load_suite(Path(str(DATA / f"{name}.toml"))) for name in names)
 
@@ -114,6 +120,11 @@ def measure_divergence(
     -------
     DataFrame
         suite, condition, item, position, word, measure, value, critical, network.
+
+    Raises
+    ------
+    UserError
+        Where the numbers of networks differ, or their worlds differ in words or units.
     """
     if len(networks) != len(literal):
         raise UserError(

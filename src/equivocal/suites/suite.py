@@ -132,6 +132,11 @@ def load_suite(name_or_path: str | Path) -> Suite:
     name_or_path : str or Path
         One of `PARADIGMS`, or the path of a TOML file of your own with its CSV file beside it.
 
+    Returns
+    -------
+    Suite
+        The world, the items and the findings to test.
+
     Raises
     ------
     UserError
@@ -238,6 +243,11 @@ def load_construction(name: str) -> Construction:
     ----------
     name : str
         One of `CONSTRUCTIONS`.
+
+    Returns
+    -------
+    Construction
+        The world and the items, with the units of both readings.
 
     Raises
     ------

@@ -116,7 +116,18 @@ class Comprehenders:
         return sum(leaf.nbytes - leaf[0].nbytes for leaf in leaves if leaf.strides[0])
 
     def select(self, members: Sequence[int]) -> "Comprehenders":
-        """Return the same with some of the members, given by their numbers."""
+        """Return comprehenders with some of the members.
+
+        Parameters
+        ----------
+        members : sequence of int
+            Their numbers, from 0.
+
+        Returns
+        -------
+        Comprehenders
+            Costs and messages are those of all members.
+        """
         chosen = jax.tree.map(lambda leaf: np.asarray(leaf)[list(members)], self.models)
         return replace(self, models=chosen)
 
@@ -141,7 +152,18 @@ class Comprehenders:
         return found.reshape(len(self), len(heard), len(self.world.roles), -1)
 
     def pool(self, questions: Questions) -> PooledBeliefs:
-        """Compute what all members together believe, question by question."""
+        """Compute the mean belief of all members, question by question.
+
+        Parameters
+        ----------
+        questions : Questions
+            Pairs of a sentence prefix and a probe.
+
+        Returns
+        -------
+        PooledBeliefs
+            The mean beliefs, with their aleatoric and epistemic uncertainty.
+        """
         found = _pool_beliefs(jax.tree.map(jnp.asarray, self.models), questions)
         return PooledBeliefs(*(np.asarray(part, np.float64) for part in found))
 

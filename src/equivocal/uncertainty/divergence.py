@@ -1,8 +1,8 @@
 """How far beliefs are from the exact ones, on reversals that have a true answer.
 
-In a world where reversals are possible sentences, "during dinner, the pizza eats the woman" may be
-the pizza's doing or a slip of the tongue, and the world says with what probability. After every
-word, agent and patient are asked for, and the units of the two nouns are compared with the truth:
+In a world where reversals are possible, the speaker of "during dinner, the pizza eats the woman"
+may mean it or make a slip, each with a probability that the world defines. After every word, agent
+and patient are queried, and the units of the two nouns are compared with the truth:
 
     KL = ½ Σ_{u ∈ two nouns} t_u log(t_u / p_u) + (1 − t_u) log((1 − t_u) / (1 − p_u))          (1)
 

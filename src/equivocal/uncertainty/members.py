@@ -64,28 +64,33 @@ def sample_comprehenders(
     tolerance: float = 0.05,
     seed: int = 0,
 ) -> Comprehenders:
-    """Sample comprehenders from the posterior of one network, given what it was taught.
+    """Sample comprehenders from the posterior of one network, given its training corpus.
 
     Parameters
     ----------
     network : Network
         The trained network, on whose weights the prior is centred.
     corpus : Corpus
-        The sentences it was taught.
+        The sentences that it was trained on.
     layers : {"last", "query", "all"}
         Which weights are uncertain: the last layer, the query network, or every weight.
     prior_variance : float
         Prior variance of each of these weights.
     num_particles : int
-        How many members.
+        How many members to sample.
     cuts : int
         Into how many parts each hidden layer is cut; parts move one after the other.
     num_steps : int, optional
-        The sampler's usual number where it is not given.
+        How many steps to take; the sampler's default unless given.
     tolerance : float
-        How close to the end, in posterior standard deviations, counts as converged.
+        How close to the fixed point, in posterior standard deviations, counts as converged.
     seed : int
         The same seed gives the same members.
+
+    Returns
+    -------
+    Comprehenders
+        One member for each particle; `converged` says whether sampling converged.
 
     Raises
     ------
@@ -204,6 +209,11 @@ def make_deep_ensemble(networks: Sequence[Network], seconds: float = 0.0) -> Com
     seconds : float
         How long it took to train all but one of them.
 
+    Returns
+    -------
+    Comprehenders
+        One member for each network.
+
     Raises
     ------
     UserError
@@ -244,6 +254,11 @@ def make_mc_dropout(
         The same seed gives the same masks.
     seconds : float
         How long the network took to train.
+
+    Returns
+    -------
+    Comprehenders
+        One member for each mask.
 
     Raises
     ------

@@ -41,6 +41,11 @@ def find_reversals(world: World) -> Pairs:
     world : World
         Must have the roles agent and patient.
 
+    Returns
+    -------
+    Pairs
+        Both sentences of every pair, up to the critical word.
+
     Raises
     ------
     UserError

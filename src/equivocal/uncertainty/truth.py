@@ -58,6 +58,11 @@ def enumerate_truth(world: World) -> Truth:
     world : World
         Small enough to be enumerated.
 
+    Returns
+    -------
+    Truth
+        The questions, their exact answers and how often each is asked.
+
     Raises
     ------
     UserError

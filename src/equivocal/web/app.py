@@ -66,6 +66,11 @@ def create_app(*comprehenders: Comprehender, hosts: tuple[str, ...] = LOOPBACK_N
         What answers: one for each world, the one that is asked by default first.
     hosts : tuple of str
         The host names that the server answers to; `*` stands for any.
+
+    Returns
+    -------
+    callable
+        An ASGI application.
     """
     by_world = {comprehender.world.name: comprehender for comprehender in comprehenders}
     worlds = [describe_world(comprehender).model_dump() for comprehender in comprehenders]

@@ -38,14 +38,31 @@ class Corpus:
         return self.derivations.weight
 
     def distinct(self) -> "Corpus":
-        """Merge rows with the same words and event into one with a count."""
+        """Merge rows with the same words and event into one with a count.
+
+        Returns
+        -------
+        Corpus
+            Weights are summed over merged rows.
+        """
         return Corpus(self.world, collapse(self.derivations))
 
     def split(self, held_out: NDArray[np.bool_]) -> tuple["Corpus", "Corpus"]:
-        """Return the sentences that are kept and those held out, distinct and over the same rows.
+        """Split the sentences into those to train on and those held out.
 
-        A sentence that occurs in one part only keeps its place in the other with count zero, so
-        that trees and questions of the two have the same shape and numbering.
+        Both parts have the same distinct rows: a sentence that occurs in one part only has count
+        zero in the other, so that prefix trees and questions of the two have the same shape and
+        numbering.
+
+        Parameters
+        ----------
+        held_out : (rows,)
+            A mask of the rows to hold out.
+
+        Returns
+        -------
+        kept, held_out : Corpus
+            The two parts.
         """
         kept, other = (
             Corpus(
@@ -57,7 +74,18 @@ class Corpus:
         return kept, other
 
     def take(self, rows: NDArray[np.intp]) -> "Corpus":
-        """Return some of the rows."""
+        """Return some of the rows.
+
+        Parameters
+        ----------
+        rows : (n,)
+            Row numbers.
+
+        Returns
+        -------
+        Corpus
+            These rows, in this order.
+        """
         return Corpus(self.world, self.derivations.take(rows))
 
     @cached_property
@@ -87,9 +115,13 @@ class Corpus:
         return build_queries(self.derivations, self.tree, world.grammar, world.lexicon)
 
     def to_dataframe(self) -> "pd.DataFrame":
-        """Return a table: sentence, construction, a column per role, count or probability.
+        """Return the sentences as a table.
 
-        In a world with noise, a column says which noise struck the sentence, if any.
+        Returns
+        -------
+        pandas.DataFrame
+            `sentence`, `construction`, a column for each role, and `count` or `probability`. In a
+            world with noise, `noise` names the noise that affected the sentence, if any.
         """
         import pandas as pd
 
@@ -114,5 +146,11 @@ class Corpus:
         return pd.DataFrame({**table, "probability": self.weight})
 
     def to_csv(self, path: str | Path) -> None:
-        """Write `to_dataframe` as CSV."""
+        """Write `to_dataframe` as CSV.
+
+        Parameters
+        ----------
+        path : str or Path
+            The CSV file.
+        """
         write_text_atomically(path, self.to_dataframe().to_csv(index=False))

@@ -15,7 +15,18 @@ ROLE_PREFIX = "role:"  # since `action` is also a feature of every verb
 
 
 def name_role_unit(role: str) -> str:
-    """Return the name of the output unit of a role."""
+    """Return the name of the output unit of a role.
+
+    Parameters
+    ----------
+    role : str
+        The name of the role, such as "agent".
+
+    Returns
+    -------
+    str
+        Such as "role:agent".
+    """
     return f"{ROLE_PREFIX}{role}"
 
 

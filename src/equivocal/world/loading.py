@@ -50,13 +50,25 @@ MAX_BYTES = 64 * 2**20  # a world of 100,000 words has about 16 MB
 
 
 def list_shipped_worlds() -> list[str]:
-    """List the names of the worlds inside the package."""
+    """List the names of the worlds inside the package.
+
+    Returns
+    -------
+    list of str
+        Names that `World.load` takes, in alphabetical order.
+    """
     files = (entry.name for entry in _DATA.iterdir() if entry.name.endswith(".toml"))
     return sorted({name.removesuffix(".toml") for name in files} - {_EXAMPLE})
 
 
 def read_example() -> str:
-    """Return a small commented world file to start from."""
+    """Return a small commented world file to start from.
+
+    Returns
+    -------
+    str
+        The text of a TOML file.
+    """
     return (_DATA / f"{_EXAMPLE}.toml").read_text(encoding="utf-8")
 
 

@@ -18,8 +18,20 @@ _VALUES = re.compile(r":[^:=/\\]+=[^:]*\Z")  # at the end of a name
 
 
 def split_world_name(name: str) -> tuple[str, str]:
-    """Split a world's name from the values behind it; whether either exists is not asked.
+    """Split a world's name from the parameter values behind it, without checking either.
 
+    Parameters
+    ----------
+    name : str
+        A name or path, with or without values.
+
+    Returns
+    -------
+    name, values : str
+        The values keep their colon; they are empty where there are none.
+
+    Examples
+    --------
     >>> split_world_name("my.toml:rare=0.02,slip=0.01")
     ('my.toml', ':rare=0.02,slip=0.01')
     >>> split_world_name("paper")

@@ -52,7 +52,18 @@ class Utterance:
         return tuple(constituent.tokens for constituent in self.constituents)
 
     def first(self, size: int) -> "Utterance":
-        """Return the first `size` constituents: what has been heard so far."""
+        """Return a prefix of the utterance.
+
+        Parameters
+        ----------
+        size : int
+            How many constituents it has.
+
+        Returns
+        -------
+        Utterance
+            The first `size` constituents.
+        """
         return Utterance(self.constituents[:size])
 
     def __str__(self) -> str:

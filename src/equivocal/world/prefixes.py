@@ -51,7 +51,18 @@ class PrefixTree:
     node_of: NDArray[np.int32]  # (rows, positions): node after each constituent, or NO_NODE
 
     def find(self, constituents: list[tuple[int, int]]) -> int:
-        """Find the node of a beginning given as (word, marker) pairs, or NO_NODE."""
+        """Find the node of a sentence prefix.
+
+        Parameters
+        ----------
+        constituents : list of (int, int)
+            Word and marker of each constituent, as `World.encode` numbers them.
+
+        Returns
+        -------
+        int
+            The node, or NO_NODE where no sentence has this prefix.
+        """
         node = NO_NODE
         for word, marker in constituents:
             following = self._following.get((node, word, marker))

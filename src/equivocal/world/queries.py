@@ -49,9 +49,17 @@ class Queries:
         return len(self.node)
 
     def targets(self, pairs: slice = slice(None)) -> NDArray[np.float64]:
-        """Return (pairs, units): the mean answer to each pair, P(unit = 1 | words, probe).
+        """Compute the mean answer to each pair, P(unit = 1 | words, probe).
 
-        A pair of weight zero has no answer; its row is zero.
+        Parameters
+        ----------
+        pairs : slice
+            Which pairs; all unless given.
+
+        Returns
+        -------
+        array (pairs, units)
+            A pair of weight zero has no answer; its row is zero.
         """
         start, stop, _ = pairs.indices(len(self))
         inside = slice(*np.searchsorted(self.triple_pair, [start, stop]))
@@ -64,15 +72,45 @@ class Queries:
         return np.asarray(target)
 
     def find_role_probes(self) -> NDArray[np.bool_]:
-        """Return (pairs,): whether the probe is a role."""
+        """Return a mask of the pairs whose probe is a role.
+
+        Returns
+        -------
+        array (pairs,)
+            False where the probe is a filler.
+        """
         return self.probe < self.num_roles
 
     def list_probes(self, node: int) -> list[str]:
-        """List the names of the probes asked after a beginning."""
+        """List the names of the probes that are asked after a sentence prefix.
+
+        Parameters
+        ----------
+        node : int
+            The node of the prefix in the tree.
+
+        Returns
+        -------
+        list of str
+            Roles come first, then fillers.
+        """
         return [self.probe_names[probe] for probe in self.probe[self.node == node]]
 
     def find(self, node: int, probe: int) -> int | None:
-        """Find the pair of this node and probe; None where it is never asked."""
+        """Find the pair of a node and a probe.
+
+        Parameters
+        ----------
+        node : int
+            The node of a sentence prefix in the tree.
+        probe : int
+            The number of the probe, an index of `probe_names`.
+
+        Returns
+        -------
+        int or None
+            The number of the pair; None where it is never asked.
+        """
         hits = np.flatnonzero((self.node == node) & (self.probe == probe))
         return int(hits[0]) if len(hits) else None
 

@@ -143,7 +143,20 @@ def compute_agency(world: World, heard: Utterance, word: int) -> float:
 
 
 def find_word_unit(world: World, word: str) -> int:
-    """Find the output unit of a word: that of its name, or its feature that fewest words have."""
+    """Find the output unit that identifies a word.
+
+    Parameters
+    ----------
+    world : World
+        The world of the word.
+    word : str
+        A word of its lexicon.
+
+    Returns
+    -------
+    int
+        The unit named like the word, or else the one of its features that the fewest words share.
+    """
     features, row = world.lexicon.features, world.lexicon.words.index(word)
     if word in world.units and features[row, named := world.units.index(word)]:
         return named

@@ -78,6 +78,11 @@ class Reweighting:
         -------
         array (derivations,)
             In the order of `world.all_derivations`.
+
+        Raises
+        ------
+        UserError
+            Where other sentences are possible with these values, or a value is out of range.
         """
         file, lexicon = self._read(parameters), self.world.lexicon
         rows = enumerate_derivations(add_noise(build_grammar(file, lexicon), file, lexicon))

@@ -104,6 +104,11 @@ class World:
             Values for the parameters that the world declares, as numbers or as text such as
             "1/50"; the others keep their defaults.
 
+        Returns
+        -------
+        World
+            The world, checked and, if it is small enough, enumerated.
+
         Raises
         ------
         UserError
@@ -133,6 +138,16 @@ class World:
             Values for the parameters that the world declares.
         max_enumerated : int
             Estimate probabilities from a sample where there are more derivations than this.
+
+        Returns
+        -------
+        World
+            The world, checked and, if it is small enough, enumerated.
+
+        Raises
+        ------
+        WorldError
+            Where the text is wrong, with every mistake that was found.
         """
         file, whole = parse_world_file(text, source, parameters or {})
         return cls(file, source, whole, max_enumerated=max_enumerated)
@@ -278,6 +293,11 @@ class World:
         -------
         Corpus
             The sentences with the events behind them.
+
+        Raises
+        ------
+        UserError
+            Where `n` or `seed` is not a valid number.
         """
         if not isinstance(n, (int, np.integer)) or not 1 <= n <= MAX_SAMPLE:
             raise UserError(
@@ -293,7 +313,18 @@ class World:
             return Corpus(self, draw_derivations(self.grammar, int(n), rng))
 
     def spell(self, derivations: Derivations) -> tuple[str, ...]:
-        """Put derivations into sentences that `parse` understands."""
+        """Write derivations as sentences that `parse` can read.
+
+        Parameters
+        ----------
+        derivations : Derivations
+            Events with the constructions that express them.
+
+        Returns
+        -------
+        tuple of str
+            One sentence for each derivation.
+        """
         return spell_sentences(derivations, self.file, self.grammar, self.lexicon)
 
     # ---- text in, truth out
@@ -305,7 +336,13 @@ class World:
         return Parser(self.file, usual, self.source)
 
     def list_spellings(self) -> Spellings:
-        """Return every spelling that `parse` understands."""
+        """List every spelling that `parse` can read.
+
+        Returns
+        -------
+        Spellings
+            Spellings of words and markers.
+        """
         return self._parser.list_spellings()
 
     def parse(self, text: str | Utterance) -> Utterance:
@@ -329,7 +366,23 @@ class World:
         return text if isinstance(text, Utterance) else self._parser.parse(text)
 
     def encode(self, text: str | Utterance) -> NDArray[np.int32]:
-        """Return (constituents, 2): word and marker token numbers; -1 where there is no marker."""
+        """Return the input tokens of a sentence.
+
+        Parameters
+        ----------
+        text : str or Utterance
+            A sentence, or a prefix of one.
+
+        Returns
+        -------
+        array (constituents, 2)
+            Token numbers of word and marker; -1 where there is no marker.
+
+        Raises
+        ------
+        UnknownWordError
+            For a word that the world does not have.
+        """
         number = {token: index for index, token in enumerate(self.tokens)}
         return np.array(
             [
@@ -340,9 +393,23 @@ class World:
         )
 
     def find_filler_units(self, filler: str) -> NDArray[np.bool_]:
-        """Return (units,): the units of a word used as a probe.
+        """Return the units that a word switches on when it is used as a probe.
 
-        What a construction adds to a filler is added by name: "woman + passive voice".
+        Parameters
+        ----------
+        filler : str
+            A word of the world. Features that a construction adds may follow, as in
+            "woman + passive voice".
+
+        Returns
+        -------
+        array (units,)
+            A mask of the units.
+
+        Raises
+        ------
+        UserError
+            Where this is not a single word of the world, or a feature is unknown.
         """
         if not isinstance(filler, str):
             raise UserError(f"a filler is one word of the world, got {filler!r}.")
@@ -356,7 +423,23 @@ class World:
         return meaning | self.lexicon.mark_units(tuple(added))
 
     def find_probe_units(self, probe: str) -> NDArray[np.bool_]:
-        """Return (units,): the units of a probe, a role or a filler (see `find_filler_units`)."""
+        """Return the units that a probe switches on.
+
+        Parameters
+        ----------
+        probe : str
+            A role, or a filler as in `find_filler_units`; a name that is both is the role.
+
+        Returns
+        -------
+        array (units,)
+            A mask of the units.
+
+        Raises
+        ------
+        UserError
+            Where the name is neither a role nor a word, with the nearest names.
+        """
         if probe in self.roles:
             return self.lexicon.mark_units((name_role_unit(probe),))
         try:

@@ -34,7 +34,7 @@ COARSE = 1e-3  # a tolerance for which single precision is enough
 
 
 class State(NamedTuple):
-    """Where (15) has led to, and what is to be known of that step."""
+    """The Gaussian after a step of (15), with the residuals of that step."""
 
     mean: np.ndarray  # (K, D), m
     factor: np.ndarray  # (K, D, D), G
