@@ -1,5 +1,6 @@
 """The page in a real browser: clicks what a person would, looks at what a person would see."""
 
+import re
 import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 
 from equivocal.asking import Comprehender
+from equivocal.asking.summary import describe_doubt
 from tests.web.test_engine import compare
 
 axe = pytest.importorskip("axe_playwright_python.sync_playwright")
@@ -102,6 +104,9 @@ def test_first_visit_shows_the_papers_reversal(page: Any, server: str, mind: Com
         trained = bar(page, role, filler, "mle")
         assert trained == pytest.approx(expected.belief(3, role, filler).mle, abs=1e-4)
     assert expected.summary.split(". ")[0] in plain_text(page, ".summary .headline")
+    assert plain_text(page, ".summary .doubt") == describe_doubt(expected)
+    page.locator("#words button").nth(1).click()
+    assert plain_text(page, ".summary .doubt") == describe_doubt(expected, 1)
 
 
 def test_stepping_word_by_word(page: Any, server: str, mind: Comprehender) -> None:
@@ -171,6 +176,21 @@ def test_a_refused_sentence_greys_the_old_answer(page: Any, server: str) -> None
     assert page.inner_text("#stale") == ""
 
 
+def test_either_sentence_refused_leaves_both_answers(page: Any, server: str) -> None:
+    opened(page, server, sentence=REVERSAL, compare="the woman eats the soup")
+    for field in ("#sentence", "#compare"):
+        kept = page.input_value(field)
+        page.fill(field, "the dragon eats")
+        page.press(field, "Enter")
+        page.wait_for_selector("#results.stale")
+        assert page.locator("section.answer").count() == 2
+        assert page.locator(f"{field}[aria-invalid]").count() == 1
+        assert f"“{REVERSAL}” and “the woman eats the soup”" in page.inner_text("#stale")
+        page.fill(field, kept)
+        page.press(field, "Enter")
+        page.wait_for_selector("#results:not(.stale)")
+
+
 def test_first_tab_reaches_the_sentence(page: Any, server: str) -> None:
     opened(page, server)
     page.keyboard.press("Tab")
@@ -204,6 +224,30 @@ def test_long_sentences_and_words_fit(page: Any, server: str, size: str) -> None
     assert page.locator("#words button").last.evaluate(
         "each => each.getBoundingClientRect().right <= window.innerWidth"
     )
+    # the names of the rows stay in sight, and every filler has its percentage
+    names = page.locator("svg.names text")
+    assert names.count() >= 7
+    assert all(names.nth(n).bounding_box()["x"] >= 0 for n in range(names.count()))
+    shares = page.locator("section.answer .overview .share")
+    assert shares.count() == page.locator("section.answer .overview .filler").count() == 27 * 5 * 2
+
+
+def test_the_overview_has_bars_of_both_beliefs_and_the_truth(page: Any, server: str) -> None:
+    """Names stand above their bars; a saved picture of a long sentence is wide enough for them."""
+    opened(page, server)
+    text, tick = (
+        page.locator(f"section.answer .overview .{name}").first.bounding_box()
+        for name in ("filler", "tick")
+    )
+    assert text["y"] + text["height"] <= tick["y"] + 3
+    assert "Bayesian" in page.locator("svg.names").first.text_content()
+    ask(page, " ".join(["newspaper likes the backgammon"] * 9))
+    page.wait_for_function("() => document.querySelectorAll('#words button').length === 27")
+    with page.expect_download() as waiting:
+        page.click("#export-svg")
+    width = re.search(r'<svg [^>]*?width="(\d+)', waiting.value.path().read_text())
+    assert width is not None
+    assert int(width[1]) > 27 * 80
 
 
 def test_two_sentences_stand_side_by_side_on_a_small_laptop(page: Any, server: str) -> None:

@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
+import equivocal
+
 axe = pytest.importorskip("axe_playwright_python.sync_playwright")
 
+STORY = "during dinner, the pizza eats the woman"
 NAMES = ["False certainty", "Where is the doubt?", "The prior", "Along τ", "The truth"]
 STEPS = ["17", "17", "0", "converged", "17"]
 SIZES = [(320, 640), (390, 844), (768, 1024), (1024, 768), (1920, 1080)]
@@ -38,7 +41,7 @@ def wait_for_chapter(tab: Any, chapter: int) -> None:
     tab.wait_for_function(
         "name => document.querySelector('#story-steps [aria-current]')?.textContent === name"
         " && document.querySelector('#story-headline').textContent"
-        " && document.querySelector('section.answer[data-sentence=\"1\"] svg.picture')",
+        " && document.querySelector('section.answer[data-sentence=\"1\"] svg.slide')",
         arg=NAMES[chapter],
     )
 
@@ -50,31 +53,131 @@ def test_it_opens_with_both_sentences_at_the_papers_step(page: Any) -> None:
     assert "the paper" in page.inner_text("#slider-label")
     truth = page.locator("section.answer[data-sentence='1'] .row[data-key='agent pizza'] .truth")
     assert truth.count() == 1
+    assert page.locator("rect.mle").count() > 0
+    assert page.locator("rect.bayes").count() == 0  # false certainty comes first
     boxes = [page.locator("section.answer").nth(n).bounding_box() for n in (0, 1)]
     assert boxes[0]["y"] == boxes[1]["y"]
-    # one dot for each network, on the trained bar and on the Bayesian
+    # one dot for each network
     dots = page.locator("section.answer[data-sentence='1'] .row[data-key='agent pizza'] .network")
-    assert dots.count() >= 6
+    assert dots.count() == 3
 
 
 def test_the_first_step_says_what_is_shown(page: Any) -> None:
-    """Three networks, three answers; the step of the answers is named, and the command's."""
+    """Three networks, three answers, and the truth."""
     given = page.evaluate(
         "async text => (await equivocal.ask(text, { step: 17 })).networks.map(({ words }) =>"
         " words.at(-1).roles.agent.find(({ filler }) => filler === 'pizza').mle)",
         "during dinner, the pizza eats the woman",
     )
-    headline = page.inner_text("#story-headline").replace("\u00a0", " ")
+    headline, text = (plain_text(page, f"#story-{part}") for part in ("headline", "text"))
     assert len(given) == 3
-    assert all(f"{100 * value:.0f} %" in headline for value in given)
-    assert "Three trained networks answer" in headline
-    assert "At step 17, where the paper stops" in page.inner_text("#at")
-    assert "“equivocal ask” answers converged" in page.inner_text("#at")
-    page.evaluate("slider.value = slider.max; slider.dispatchEvent(new Event('input'))")
-    page.wait_for_function(
-        "() => document.querySelector('#at').textContent.startsWith('Converged')"
+    assert all(f"{100 * value:.0f} %" in text for value in given)
+    assert headline == (
+        "Three networks, three answers. "
+        f"One rules it out ({100 * min(given):.0f} %); the truth is 47.7 %."
     )
-    assert "`" not in page.inner_text("body")
+
+
+def plain_text(page: Any, selector: str) -> str:
+    text: str = page.inner_text(selector)
+    return text.replace("\u00a0", " ")
+
+
+def test_the_second_step_says_where_the_doubt_is(page: Any) -> None:
+    page.keyboard.press("ArrowRight")
+    wait_for_chapter(page, 1)
+    expected = equivocal.ask(STORY)
+    epistemic = float(expected.epistemic_share[-1])
+    between = float(expected.between[-1] / expected.uncertainty[-1])
+    shares = {"words": 1 - epistemic, "between": between, "within": epistemic - between}
+    page.wait_for_selector("section.answer[data-sentence='0'] .doubt-words")
+    headline = plain_text(page, "#story-headline")
+    for name, share in shares.items():
+        bar = page.locator(f"section.answer[data-sentence='1'] .doubt-{name}")
+        assert float(bar.get_attribute("data-value")) == pytest.approx(share, abs=1e-4)
+        assert f"{100 * share:.0f} %" in headline
+    assert page.locator("rect.bayes").count() > 0
+
+
+def test_the_last_step_shows_what_it_says(page: Any) -> None:
+    """Trained, step 17 and converged stand beside the truth, and the nearest is named."""
+    page.click("#story-steps button >> nth=4")
+    wait_for_chapter(page, 4)
+    page.wait_for_selector(".rival")
+    rows = page.locator("section.answer[data-sentence='1'] .rival")
+    shown = {
+        rows.nth(n).get_attribute("data-name"): float(rows.nth(n).get_attribute("data-value"))
+        for n in range(3)
+    }
+    asked = {step: equivocal.ask(STORY, step=step) for step in (17, "converged")}
+    beliefs = {step: each.belief(-1, "agent", "pizza") for step, each in asked.items()}
+    assert shown == pytest.approx(
+        {
+            "trained": beliefs[17].mle,
+            "step 17": beliefs[17].bayes,
+            "converged": beliefs["converged"].bayes,
+        },
+        abs=1e-4,
+    )
+    nearest = min(shown, key=lambda name: abs(shown[name] - beliefs[17].truth))
+    assert f"{nearest.capitalize()} comes nearest." in page.inner_text("#story-headline")
+    assert page.locator("section.answer[data-sentence='1'] .against-truth .truth").count() == 1
+
+
+@pytest.mark.parametrize("size", [(1024, 768), (320, 640)])
+def test_turning_moves_nothing_and_every_step_has_its_own_picture(
+    page: Any, size: tuple[int, int]
+) -> None:
+    page.set_viewport_size({"width": size[0], "height": size[1]})
+    heights, pictures = set(), set()
+    for chapter in range(5):
+        page.locator("#story-steps button").nth(chapter).click()
+        wait_for_chapter(page, chapter)
+        page.wait_for_timeout(200)
+        heights.add(page.locator("#story").bounding_box()["height"])
+        picture = page.locator("section.answer[data-sentence='1'] svg.slide")
+        pictures.add(picture.inner_html())
+        # its first bar or line is on the first screen
+        assert picture.bounding_box()["y"] < size[1] - 100
+        if size[0] == 1024:  # and all of it, where there is room
+            box = picture.bounding_box()
+            assert box["y"] + box["height"] <= size[1]
+    assert len(heights) == 1
+    assert len(pictures) == 5
+
+
+def test_a_remote_control_turns_the_story(page: Any) -> None:
+    """It sends Page Down and Page Up; a slider that was moved must not swallow them, or Escape."""
+    for chapter in (1, 2, 3):
+        page.keyboard.press("PageDown")
+        wait_for_chapter(page, chapter)
+    page.focus("#slider")
+    page.keyboard.press("PageDown")
+    wait_for_chapter(page, 4)
+    page.keyboard.press("PageUp")
+    wait_for_chapter(page, 3)
+    page.focus("#slider")
+    page.keyboard.press("ArrowLeft")  # the slider's own key
+    page.wait_for_function("() => document.activeElement.id !== 'slider'")
+    wait_for_chapter(page, 3)
+    page.keyboard.press("ArrowRight")
+    wait_for_chapter(page, 4)
+    page.keyboard.press("ArrowLeft")
+    wait_for_chapter(page, 3)
+    page.focus("#slider")
+    page.keyboard.press("Escape")
+    page.wait_for_selector("#story", state="hidden")
+    page.wait_for_function("() => location.hash.includes('step=17')")
+
+
+def test_a_refused_sentence_ends_the_story(page: Any) -> None:
+    page.fill("#compare", "the dragon eats")
+    page.press("#compare", "Enter")
+    page.wait_for_selector("#results.stale")
+    assert page.locator("#story").is_hidden()
+    assert page.locator("section.answer").count() == 2
+    for sentence in ("woman eats the pizza", "pizza eats the woman"):
+        assert sentence in page.inner_text("#stale")
 
 
 def test_arrow_keys_turn_the_five_steps(page: Any) -> None:
@@ -104,6 +207,8 @@ def test_back_escape_and_again(page: Any) -> None:
     page.wait_for_selector("#story", state="hidden")
     page.click("#tell")
     wait_for_chapter(page, 0)
+    page.click("#tell")
+    page.wait_for_selector("#story", state="hidden")
 
 
 def test_a_question_ends_the_story(page: Any) -> None:
@@ -127,31 +232,44 @@ def test_state_lives_behind_the_hash(page: Any, file: Path) -> None:
 def test_everything_is_reached_by_keyboard_alone(page: Any) -> None:
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.id") == "sentence"
+    assert page.locator("#sentence").bounding_box()["width"] > 100  # it unfolds
+    wanted = {"ask", "world", "tell", "theme", "story-on"}
+    assert wanted <= reach(page, 20)
+    page.keyboard.press("Escape")
+    page.wait_for_selector("#story", state="hidden")
+    wanted = {"ask", "world", "tell", "theme", "slider", "prior", "along", "play"}
+    assert wanted <= reach(page, 80)
+
+
+def reach(page: Any, times: int) -> set[str]:
+    """Return what the Tab key reaches."""
     reached = set()
-    for _ in range(80):
+    for _ in range(times):
         page.keyboard.press("Tab")
         reached.add(page.evaluate("document.activeElement.id || document.activeElement.name"))
-    wanted = {"ask", "world", "tell", "theme", "story-on", "slider", "prior", "along", "play"}
-    assert wanted <= reached
+    return reached
 
 
 @pytest.mark.parametrize(("size", "theme"), VIEWS)
 def test_axe_finds_nothing_and_nothing_overflows(
     browser: Any, file: Path, size: tuple[int, int], theme: str
 ) -> None:
-    """With the story and without, and with the chart along τ."""
+    """With each step of the story and without it, and with the chart along τ."""
     view = {"width": size[0], "height": size[1]}
     context = browser.new_context(viewport=view, color_scheme=theme, reduced_motion="reduce")
     tab = context.new_page()
     tab.goto(file.as_uri())
     wait_for_chapter(tab, 0)
-    for key in (None, "Escape"):
-        if key:
-            tab.click("#along")
-            tab.wait_for_selector("svg.path")
-            tab.keyboard.press(key)
+    for chapter in range(6):
+        if chapter < 5:
+            wait_for_chapter(tab, chapter)
+        else:
             tab.wait_for_selector("#story", state="hidden")
+            tab.click("#along")
+            tab.wait_for_selector("svg.path:not(.slide)")
+        tab.wait_for_timeout(100)
         found = axe.Axe().run(tab).response["violations"]
         assert [(each["id"], each["nodes"][0]["html"][:120]) for each in found] == []
         assert tab.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+        tab.keyboard.press("ArrowRight")
     context.close()

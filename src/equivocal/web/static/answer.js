@@ -6,59 +6,91 @@ import { percent, unbroken } from "./format.js";
 import { colours, measure, unit } from "./look.js";
 import { slide } from "./motion.js";
 import { path } from "./path.js";
-import { allWords, beliefs, course, headingOf } from "./picture.js";
+import { allNames, allWords, beliefs, course, courseNames, headingOf } from "./picture.js";
+import { drawSlide } from "./slides.js";
+import { describeDoubt } from "./summary.js";
 
-const NARROWEST_WORD = 58; // below this a long sentence scrolls within its frame
+const NARROWEST_WORD = 82; // below this a long sentence scrolls within its frame
 const WIDEST_WORD = 170;
 const SMALLEST = 0.72; // rem
+const SLIDE = 470; // units that the picture of a story needs in width; with more room it is drawn larger
+const LARGEST = 1.5;
 
 export function createAnswer(index, choose) {
   const title = html("h3", { class: "unseen", id: `answer-${index}` });
   const headline = html("p", { class: "headline" });
   const behind = html("p", { class: "behind" });
+  const doubt = html("p", { class: "behind doubt" });
   const words = html("ol", { class: "words", id: index ? `words-${index}` : "words" });
   const frame = html("div", { class: "frame" }, words);
   const below = html("div", { class: "frame below" }); // scrolls with the other
+  const [wide, long] = [frame, below].map((each) => html("div", { class: "rows" }, each)); // with their names
   frame.addEventListener("scroll", () => { below.scrollLeft = frame.scrollLeft; });
   const numbers = html("div", { class: "unseen" });
   const section = html("section", { class: "answer card", "data-sentence": index,
     "aria-labelledby": title.id },
-    title, html("div", { class: "summary", "aria-live": "polite" }, headline, behind), frame, below, numbers);
+    title, html("div", { class: "summary", "aria-live": "polite" }, headline, behind, doubt), wide, long, numbers);
   let drawn = null; // the beliefs after the chosen word
 
   function show(answer, position, common, moving) {
     const at = Math.min(position, answer.words.length - 1);
-    title.textContent = answer.sentence;
+    name(answer, false);
     const [first, ...others] = summaryOf(answer, at);
     fillText(headline, first);
     fillText(behind, others.join(" "));
+    doubt.textContent = unbroken(describeDoubt(answer, at));
     fillWords(words, answer, at, choose);
-    const wide = Math.max(frame.clientWidth, columnOf(answer.words) * unit() * answer.words.length);
-    words.style.width = `${wide}px`;
-    words.style.fontSize = `${typeSize(answer.words, wide / unit() / answer.words.length)}rem`;
-    const look = { colours: colours(), unit: unit(), ...common };
+    const width = frame.clientWidth;
+    const all = Math.max(width, columnOf(answer.words) * unit() * answer.words.length);
+    words.style.width = `${all}px`;
+    words.style.fontSize = `${typeSize(answer.words, all / unit() / answer.words.length)}rem`;
+    const look = { colours: colours(), unit: unit(), width, ...common };
     frame.querySelector("svg")?.remove();
-    frame.append(allWords(answer, at, { ...look, width: wide }));
-    below.replaceChildren(course(answer, at, { ...look, width: wide }));
-    const fresh = beliefs(answer, at, { ...look, width: frame.clientWidth });
-    if (drawn) drawn.replaceWith(fresh);
-    else below.before(fresh);
+    frame.append(allWords(answer, at, { ...look, width: all }));
+    wide.replaceChildren(frame, allNames(answer, look));
+    below.replaceChildren(course(answer, at, { ...look, width: all }));
+    long.replaceChildren(below, courseNames(answer, look));
+    const fresh = beliefs(answer, at, look);
     if (moving) slide(drawn, fresh);
-    drawn = fresh;
+    place(fresh);
     numbers.replaceChildren(table(answer, at));
     reveal(frame, words.children[at]);
   }
 
+  // The picture of a step of the story; `stops` are the answers at other stops that it needs.
+  function tell(answer, view, stops, common) {
+    name(answer, true);
+    section.querySelector(".path:not(.slide)")?.remove();
+    const width = title.clientWidth;
+    const larger = Math.max(1, Math.min(LARGEST, width / unit() / SLIDE));
+    const look = { colours: colours(), unit: larger * unit(), width, ...common };
+    const fresh = drawSlide(view, answer, stops, look);
+    fresh.classList.add("slide");
+    place(fresh);
+    numbers.replaceChildren(table(answer, answer.words.length - 1));
+  }
+
+  function name(answer, visible) {
+    title.textContent = answer.sentence;
+    title.classList.toggle("unseen", !visible);
+  }
+
+  function place(fresh) {
+    if (drawn) drawn.replaceWith(fresh);
+    else long.before(fresh);
+    drawn = fresh;
+  }
+
   // The belief along sampler time, above the picture; without answers, nothing.
   function showPath(answers, { position, step }) {
-    section.querySelector(".path")?.remove();
+    section.querySelector(".path:not(.slide)")?.remove();
     if (!answers) return;
     const at = Math.min(position, answers[0].words.length - 1);
     const chart = path(answers, at, step, { colours: colours(), unit: unit(), width: frame.clientWidth });
-    if (chart) frame.before(chart);
+    if (chart) wide.before(chart);
   }
 
-  return { section, show, showPath };
+  return { section, show, showPath, tell };
 }
 
 // What pictures side by side have in common: the scales of their lines, and room for the longest
@@ -71,12 +103,17 @@ export function shared(answers, level = answers) {
     surpriseTop: largest((entry) => entry.semantic_update) || 1,
     // whole nats: a scale that follows the slider would hide that uncertainty falls
     entropyTop: Math.max(1, Math.ceil(largest((entry) => entry.entropy))),
+    doubtTop: Math.max(...answers.map((answer) => answer.words.at(-1).entropy)),
     headings: level.map((answer) => headingOf(answer, answer.words.length - 1)),
     noted: level.some(({ words }) => words.some((entry) => entry.possible === false)),
-    rows: Object.fromEntries(Object.keys(answers[0].words[0].roles).map((role) =>
-      [role, largest((entry) => entry.roles[role].length, level)])),
+    rows: rowsOf(level.flatMap(({ words }) => words)),
+    lastRows: rowsOf(level.map(({ words }) => words.at(-1))),
   };
 }
+
+// The longest list of each role after some words.
+const rowsOf = (words) => Object.fromEntries(Object.keys(words[0].roles).map((role) =>
+  [role, Math.max(...words.map(({ roles }) => roles[role].length))]));
 
 // What stands in parentheses, the percentages, steps back.
 function fillText(node, text) {
@@ -100,7 +137,7 @@ const widestPart = (words) => Math.max(...words.flatMap((entry) =>
   entry.word.split(" ").map((part) => measure(part, 16, 700))));
 
 // A column has room for the longest part of a word, in small type.
-function columnOf(words) {
+export function columnOf(words) {
   return Math.max(NARROWEST_WORD, Math.min(WIDEST_WORD, SMALLEST * widestPart(words) + 18));
 }
 

@@ -9,7 +9,8 @@ import { complain, fillFields, setUpForm, showWorld } from "./form.js";
 import { markExample } from "./lexicon.js";
 import { followWidth, setUpTheme } from "./look.js";
 import { firstExample, knownStep, readState, sentencesOf, writeAddress } from "./state.js";
-import { goesAlong, positionOf, setUpStory, showStory } from "./story.js";
+import { stopsOf } from "./chapters.js";
+import { chapterOf, setUpStory, showStory } from "./story.js";
 
 let worlds;
 let wanted; // what was asked for last
@@ -40,28 +41,23 @@ async function change(wish) {
   byId("results").removeAttribute("aria-busy");
   const failed = results.findIndex((result) => result.status === "rejected");
   complain(failed, results[failed]?.reason.message ?? "");
-  if (failed === 0) {
-    wanted = shown ?? asked;
-    if (shown) showSampler(worldOf(shown), shown);
-  } else {
-    const answers = results.slice(0, failed < 0 ? 2 : failed).map((result) => result.value);
-    // `wanted`, not `asked`: a word may have been stepped to meanwhile
-    accept({ ...wanted, compare: failed < 0 ? asked.compare : null, answers });
-  }
-  greyOut(failed === 0);
+  // `wanted`, not `asked`: a word may have been stepped to meanwhile
+  if (failed < 0) accept({ ...wanted, answers: results.map((result) => result.value) });
+  else if (shown) accept({ ...shown, chapter: asked.chapter });
+  greyOut(failed >= 0);
 }
 
-// After a refused sentence the old answer stays, greyed, and says whose it is.
+// After a refused sentence, whichever of the two, the old answers stay, greyed, and say whose they are.
 function greyOut(stale) {
   byId("results").classList.toggle("stale", stale && Boolean(shown));
-  byId("stale").textContent = stale && shown ? `Still the answer to “${shown.sentence}”` : "";
+  byId("stale").textContent = stale && shown
+    ? `Still the answer to ${sentencesOf(shown).map((each) => `“${each}”`).join(" and ")}` : "";
 }
 
 function accept(next) {
   const last = Math.max(...next.answers.map((answer) => answer.words.length)) - 1;
   const before = shown;
-  const position = next.position ?? positionOf(next) ?? last;
-  shown = { ...next, position: Math.min(position, last) };
+  shown = { ...next, position: Math.min(next.position ?? last, last) };
   wanted = shown;
   const same = before && before.world === shown.world
     && sentencesOf(before).join("\n") === sentencesOf(shown).join("\n");
@@ -71,7 +67,8 @@ function accept(next) {
   markExample(shown);
   nameExports(shown.answers);
   showSampler(worldOf(shown), shown);
-  showStory(shown, worldOf(shown), (step) => comprehend(shown.compare, { ...shown, step }));
+  const at = (sentence) => (step) => comprehend(sentence, { ...next, step });
+  showStory(shown, worldOf(shown), { plain: at(shown.sentence), at: at(shown.compare) });
   draw(Boolean(same));
 }
 
@@ -84,22 +81,39 @@ function go(position) {
 
 function draw(moving = false) {
   if (!shown) return;
-  const beside = matchMedia("(min-width: 56rem)").matches; // as style.css places them
-  shown.answers.forEach((answer, i) => sections[i].show(answer, shown.position,
-    shared(shown.answers, beside ? shown.answers : [answer]), moving));
+  writeAddress(shown);
+  if (chapterOf(shown)) {
+    drawSlides();
+    return;
+  }
+  shown.answers.forEach((answer, i) =>
+    sections[i].show(answer, shown.position, commonOf(answer), moving));
   const chosen = shown.answers.flatMap(({ words }) => words[shown.position]?.word ?? []);
   showStepping(player(), [...new Set(chosen)].join(" · "));
   drawPaths();
-  writeAddress(shown);
+}
+
+function commonOf(answer) {
+  const beside = matchMedia("(min-width: 56rem)").matches; // as style.css places them
+  return shared(shown.answers, beside ? shown.answers : [answer]);
+}
+
+const askAlong = (state, stops) => Promise.all(state.answers.map(({ sentence }) =>
+  Promise.all(stops.map((step) => comprehend(sentence, { ...state, step })))));
+
+async function drawSlides() {
+  const state = shown;
+  const { view, stops = () => [] } = chapterOf(state);
+  const along = await askAlong(state, stops(worldOf(state)));
+  if (shown !== state) return;
+  state.answers.forEach((answer, i) => sections[i].tell(answer, view, along[i], commonOf(answer)));
 }
 
 // The beliefs along sampler time, where they are wanted: answers at every stop.
 async function drawPaths() {
   const state = shown;
-  const along = byId("along").getAttribute("aria-pressed") === "true" || goesAlong(state);
-  const stops = [...worldOf(state).steps.map(({ step }) => step), "converged"];
-  const paths = along ? await Promise.all(state.answers.map(({ sentence }) =>
-    Promise.all(stops.map((step) => comprehend(sentence, { ...state, step }))))) : [];
+  const along = byId("along").getAttribute("aria-pressed") === "true";
+  const paths = along ? await askAlong(state, stopsOf(worldOf(state))) : [];
   if (shown === state) state.answers.forEach((_, i) => sections[i].showPath(paths[i], state));
 }
 

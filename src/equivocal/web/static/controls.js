@@ -53,12 +53,11 @@ export function showSampler(world, state) {
   byId("at").textContent = explainStep(world, state.step);
 }
 
-// At which step the answers on the page are, and how the command differs.
+// At which step the answers on the page are.
 function explainStep(world, step) {
-  if (step === "converged") return "Converged, as “equivocal ask” answers.";
-  const at = step === 0 ? "Before any data: the prior." : `At step ${step}${
+  if (step === "converged") return "Converged.";
+  return step === 0 ? "Before any data: the prior." : `At step ${step}${
     step === world.paper_step ? ", where the paper stops" : ""}.`;
-  return `${at} “equivocal ask” answers converged.`;
 }
 
 function nameStep(world, step, prior) {

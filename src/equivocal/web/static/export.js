@@ -4,10 +4,11 @@ import { csvOf } from "./api.js";
 import { byId, html, savedAs, svg } from "./dom.js";
 import { slug } from "./format.js";
 import { colours } from "./look.js";
-import { shared } from "./answer.js";
+import { columnOf, shared } from "./answer.js";
 import { picture } from "./picture.js";
 
-const WIDTH = 1000; // a saved picture should not depend on the window it was saved from
+const WIDTH = 1000; // a saved picture should not depend on the window it was saved from, but on its words
+const MARGIN = 24;
 const SHARP = 2; // pixels of the PNG for each of the picture
 
 // `shown` gives { answers, position }.
@@ -42,7 +43,8 @@ function fileName(answers, position, ending) {
 }
 
 function standalone(answers, position) {
-  const look = { colours: colours(), unit: 1, width: WIDTH, margin: 24, ...shared(answers) };
+  const width = Math.max(WIDTH, ...answers.map(({ words }) => 2 * MARGIN + columnOf(words) * words.length));
+  const look = { colours: colours(), unit: 1, width, margin: MARGIN, ...shared(answers) };
   let height = 0;
   const pictures = answers.map((answer) => {
     const each = picture(answer, Math.min(position, answer.words.length - 1), look);
@@ -50,7 +52,7 @@ function standalone(answers, position) {
     height += Number(each.getAttribute("height"));
     return each;
   });
-  return svg("svg", { width: WIDTH, height, viewBox: `0 0 ${WIDTH} ${height}` }, ...pictures);
+  return svg("svg", { width, height, viewBox: `0 0 ${width} ${height}` }, ...pictures);
 }
 
 function svgFile(answers, position) {
@@ -65,7 +67,8 @@ async function pngFile(answers, position) {
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
   await image.decode();
   const canvas = html("canvas", {
-    width: SHARP * WIDTH, height: SHARP * Number(drawing.getAttribute("height")),
+    width: SHARP * Number(drawing.getAttribute("width")),
+    height: SHARP * Number(drawing.getAttribute("height")),
   });
   canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
   return new Promise((resolve) => canvas.toBlob(resolve, "image/png"));

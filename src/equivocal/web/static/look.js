@@ -8,12 +8,12 @@ export const FONT = "system-ui, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, san
 const LIGHT = {
   paper: "#ffffff", ink: "#16202b", muted: "#55606c", line: "#cfd6dd", track: "#eceff2",
   chosen: "#e2edf6", mle: "#0072B2", bayes: "#D55E00", mleText: "#00649c", bayesText: "#ad4b00",
-  mleDot: "#00405f", bayesDot: "#7a3500",
+  mleDot: "#00405f", bayesDot: "#7a3500", words: "#8d99a5", between: "#a8508a",
 };
 const DARK = {
   paper: "#181f27", ink: "#e9eef3", muted: "#a6b2be", line: "#3a4652", track: "#27313b",
   chosen: "#243648", mle: "#56B4E9", bayes: "#F5924E", mleText: "#7cc6f0", bayesText: "#f9ad7a",
-  mleDot: "#c9e9fb", bayesDot: "#fde0cc",
+  mleDot: "#c9e9fb", bayesDot: "#fde0cc", words: "#6c7986", between: "#e0a0cb",
 };
 
 export function isDark() {

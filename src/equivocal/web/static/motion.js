@@ -5,7 +5,7 @@ import { reducedMotion } from "./dom.js";
 const TIMING = { duration: 260, easing: "ease-out" };
 
 export function slide(old, fresh) {
-  if (!old || reducedMotion()) return;
+  if (!old || old.classList.contains("slide") || reducedMotion()) return;
   const before = new Map([...old.querySelectorAll("g.row")].map((row) => [row.dataset.key, row]));
   for (const row of fresh.querySelectorAll("g.row")) {
     const was = before.get(row.dataset.key);

@@ -1,7 +1,9 @@
 // overview.js: all words at once. A column for each word, a row for each role; in every cell the
-// fillers believed most, each as its name on a bar.
+// fillers believed most: name and Bayesian belief, and below them thin bars of the trained and the
+// Bayesian belief, with a tick at the exact truth.
 //
-// On the page buttons stand where a saved picture has its words (answer.js).
+// On the page buttons stand where a saved picture has its words (answer.js), and the names of the
+// rows stay in place while a long sentence scrolls.
 
 import { svg } from "./dom.js";
 import { percent } from "./format.js";
@@ -9,30 +11,47 @@ import { fit, measure, wrap } from "./look.js";
 
 const WORDS = 44; // height of the words; style.css gives .words the same
 const NAME = 15; // height of a role's name
-const LINE = 17; // height of one filler
-const GAP = 5; // below a role
-const EDGE = 3; // on both sides of a column
+const LINE = 23; // height of one filler
+const BAR = 2.5; // thick
+const GAP = 3; // below a role
+const EDGE = 4; // on both sides of a column
 const SLIGHT = 0.005; // a truth below is not marked
+const NARROW = 90; // a column with smaller type
 const FILLERS = 2; // of a role in one cell
+const STEP = NAME + FILLERS * LINE + GAP;
+
+const rolesOf = (answer) => Object.keys(answer.words[0].roles);
+const heightOf = (answer) => WORDS + 6 + rolesOf(answer).length * STEP;
 
 export function overview(answer, position, width, look) {
   const columns = { count: answer.words.length, wide: width / answer.words.length };
-  const roles = Object.keys(answer.words[0].roles);
-  const step = NAME + FILLERS * LINE + GAP;
-  const height = WORDS + 6 + roles.length * step;
+  const height = heightOf(answer);
   const node = svg("g", { class: "overview" },
     svg("rect", { x: position * columns.wide, width: columns.wide, height, rx: 6,
       fill: look.colours.chosen }),
     ...(look.titled ? answer.words : []).map((entry, i) =>
       word(entry.word, i, position, columns, look.colours)),
-    ...roles.flatMap((role, r) => {
-      const y = WORDS + 6 + r * step;
-      return [
-        svg("text", { x: EDGE, y: y + 11, "font-size": 11, fill: look.colours.muted }, role),
-        ...answer.words.flatMap((entry, i) => cell(entry.roles[role], i, y + NAME, columns, look)),
-      ];
-    }));
+    ...rolesOf(answer).flatMap((role, r) => answer.words.flatMap((entry, i) =>
+      cell(entry.roles[role], i, WORDS + 6 + r * STEP + NAME, columns, look))),
+    ...(look.titled ? [rowNames(answer, width, look).node] : []));
   return { node, height };
+}
+
+// The names of the rows, and in the first of them what the bars are.
+export function rowNames(answer, width, { colours }) {
+  const small = { "font-size": 11, fill: colours.muted };
+  const node = svg("g", { class: "names" }, ...rolesOf(answer).map((role, r) =>
+    svg("text", { x: EDGE, y: WORDS + 17 + r * STEP, ...small }, role)));
+  let x = width - EDGE;
+  for (const [text, name] of [["truth", "ink"], ["Bayesian", "bayes"], ["trained", "mle"]]) {
+    x -= measure(text, 11);
+    node.append(svg("text", { x, y: WORDS + 17, ...small }, text));
+    const tick = name === "ink";
+    node.append(svg("rect", { x: x - (tick ? 7 : 15), y: WORDS + (tick ? 9 : 12), width: tick ? 2 : 12,
+      height: tick ? 9 : 3, fill: colours[name] }));
+    x -= tick ? 18 : 26;
+  }
+  return { node, height: heightOf(answer) };
 }
 
 function word(text, i, position, columns, colours) {
@@ -49,26 +68,21 @@ function cell(beliefs, i, top, columns, { colours }) {
   const shown = [...beliefs].sort((a, b) => b.bayes - a.bayes).slice(0, FILLERS);
   const x = i * columns.wide + EDGE;
   const room = Math.max(1, columns.wide - 2 * EDGE);
+  const size = room < NARROW ? 11 : 12;
   return shown.flatMap((belief, k) => {
     const y = top + k * LINE;
     const weight = belief.said ? 700 : 400;
     const value = percent(belief.bayes);
-    const beside = measure(belief.filler, 12, weight) + measure(value, 11) + 12 < room;
-    const parts = [
-      svg("rect", { x, y, width: room, height: LINE - 2, fill: colours.track }),
-      svg("rect", { x, y, width: room * belief.bayes, height: LINE - 2, fill: colours.bayes,
-        "fill-opacity": 0.38 }),
-      svg("text", { x: x + 3, y: y + 11.5, "font-size": 12, "font-weight": weight },
-        fit(belief.filler, room - 6, 12, weight)),
-    ];
-    if (beside) {
-      parts.push(svg("text", { x: x + room - 3, y: y + 11.5, "font-size": 11, "text-anchor": "end" },
-        value));
-    }
-    if (belief.truth >= SLIGHT) {
-      const place = x + room * belief.truth;
-      parts.push(svg("path", { d: `M${place - 3.5} ${y + LINE - 2}h7l-3.5 -6z`, fill: colours.ink }));
-    }
-    return parts;
+    const bar = (share, under, fill) => svg("rect", { x, y: y + under, width: room * share, height: BAR, fill });
+    const place = x + room * belief.truth - 1;
+    return [
+      svg("text", { class: "filler", x, y: y + 10.5, "font-size": size, "font-weight": weight },
+        fit(belief.filler, Math.max(8, room - measure(value, size - 1) - 3), size, weight)),
+      svg("text", { class: "share", x: x + room, y: y + 10.5, "font-size": size - 1, "text-anchor": "end" }, value),
+      svg("rect", { x, y: y + 13, width: room, height: 2 * BAR + 0.5, fill: colours.track }),
+      bar(belief.mle, 13, colours.mle), bar(belief.bayes, 13.5 + BAR, colours.bayes),
+      belief.truth >= SLIGHT ? svg("rect", { class: "tick", x: place, y: y + 12, width: 2, height: 9,
+        fill: colours.ink }) : null,
+    ].filter(Boolean);
   });
 }

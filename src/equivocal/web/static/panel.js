@@ -11,6 +11,7 @@ const ROW = 28;
 const BAR = 10; // thick
 const NUMBER = measure("> 99.9 %", 11.5) + 9; // room for the longest
 const SLIGHT = 0.005; // a truth below is marked by a triangle alone
+const BOTH = ["mle", "bayes"];
 const GLOSSES = {
   agent: "who does it", action: "what is done", patient: "what it is done to",
   location: "where", situation: "when", recipient: "who gets it", manner: "how",
@@ -18,7 +19,8 @@ const GLOSSES = {
 
 export const panelHeight = (rows) => HEAD + ROW * rows;
 
-export function panel(answer, position, role, width, colours) {
+// `kinds` are the beliefs that are drawn: "mle", "bayes" or both.
+export function panel(answer, position, role, width, { colours, kinds = BOTH }) {
   const beliefs = answer.words[position].roles[role];
   const names = answer.words.flatMap((entry) => entry.roles[role].map((each) => each.filler));
   const size = width < 260 ? 12 : 13;
@@ -27,7 +29,7 @@ export function panel(answer, position, role, width, colours) {
   const room = { label, size, bar: Math.max(8, width - label - NUMBER) };
   return svg("g", { class: "role" },
     ...head(answer, role, beliefs, width, colours),
-    ...beliefs.map((belief, i) => row(belief, role, HEAD + ROW * i, room, colours)));
+    ...beliefs.map((belief, i) => row(belief, role, HEAD + ROW * i, room, { colours, kinds })));
 }
 
 function head(answer, role, beliefs, width, colours) {
@@ -46,41 +48,45 @@ function head(answer, role, beliefs, width, colours) {
   ].filter(Boolean);
 }
 
-function row(belief, role, y, room, colours) {
+function row(belief, role, y, room, { colours, kinds }) {
   const weight = belief.said ? 700 : 400;
   const data = { "data-role": role, "data-filler": belief.filler };
   const at = (value) => room.label + room.bar * Math.max(0, Math.min(1, value));
-  const bar = (name, top) => svg("rect", {
+  const high = kinds.length > 1 ? BAR : 2 * BAR + 1;
+  const lanes = kinds.map((name, i) => ({ name, top: 1 + i * (BAR + 1), middle: 1 + i * (BAR + 1) + high / 2 }));
+  const bar = ({ name, top }) => svg("rect", {
     class: name, ...data, "data-value": belief[name], x: at(0), y: top,
-    width: at(belief[name]) - at(0), height: BAR, fill: colours[name],
+    width: at(belief[name]) - at(0), height: high, fill: colours[name],
   });
-  const number = (name, top) => svg("text", {
-    x: room.label + room.bar + NUMBER, y: top + 9, "text-anchor": "end", "font-size": 11.5,
+  const number = ({ name, middle }) => svg("text", {
+    x: room.label + room.bar + NUMBER, y: middle + 4, "text-anchor": "end", "font-size": 11.5,
     fill: colours[`${name}Text`],
   }, percent(belief[name]));
+  const bayesian = lanes.filter(({ name }) => name === "bayes");
   return svg("g", { class: "row", "data-key": `${role} ${belief.filler}`, "data-y": y,
     transform: `translate(0 ${y})` },
     svg("title", {}, spoken(belief, role)),
     svg("text", { y: 16.5, "font-size": room.size, "font-weight": weight },
       fit(belief.filler, room.label - 6, room.size, weight)),
     svg("rect", { x: at(0), y: 1, width: room.bar, height: 2 * BAR + 1, fill: colours.track }),
-    bar("mle", 1), bar("bayes", 2 + BAR), ...interval(at(belief.low), at(belief.high), 17, colours),
+    ...lanes.map(bar),
+    ...bayesian.flatMap(({ middle }) => interval(at(belief.low), at(belief.high), middle, colours)),
     ...(belief.truth === null ? [] : mark(at(belief.truth), colours, { slight: belief.truth < SLIGHT })),
-    ...dots(belief, "mle", at, 6, colours), ...dots(belief, "bayes", at, 17, colours),
-    number("mle", 1), number("bayes", 2 + BAR));
+    ...lanes.flatMap(({ name, middle }) => dots(belief, name, at, middle, colours)),
+    ...lanes.map(number));
 }
 
 // A plain line without ends, so that a collapsed one is not taken for the truth; its rim keeps it
 // visible on the bar.
-function interval(low, high, y, colours) {
+export function interval(low, high, y, colours) {
   const piece = (rim, fill) => svg("rect", { class: rim ? "rim" : "interval", x: low - rim,
     y: y - 1 - rim, width: Math.max(0, high - low) + 2 * rim, height: 2 + 2 * rim, fill });
   return [piece(0.8, colours.paper), piece(0, colours.ink)];
 }
 
 // One dot for each network, so that agreement is seen.
-function dots(belief, name, at, y, colours) {
-  return (belief.networks?.length > 1 ? belief.networks : []).map((each) => svg("circle", { class: "network", cx: at(each[name]),
+export function dots(belief, name, at, y, colours) {
+  return (belief.networks.length > 1 ? belief.networks : []).map((each) => svg("circle", { class: "network", cx: at(each[name]),
     cy: y, r: 3.1, fill: colours[`${name}Dot`], stroke: colours.paper, "stroke-width": 1.2 }));
 }
 
@@ -101,17 +107,42 @@ function spoken(belief, role) {
     percent(belief.bayes)} (90 % between ${percent(belief.low)} and ${percent(belief.high)})${truth}`;
 }
 
-export function legend(width, colours, networks) {
+// [[text, signs], …] of what is drawn.
+function keysOf(colours, networks, kinds, line = true) {
   const dot = (x, name) => svg("circle", { cx: x, cy: 10, r: 3.1, fill: colours[`${name}Dot`],
     stroke: colours.paper, "stroke-width": 1.2 });
-  const entries = [
-    ["trained (MLE), mean", [svg("rect", { y: 5, width: 34, height: BAR, fill: colours.mle })]],
-    ["Bayesian, mean", [svg("rect", { y: 5, width: 34, height: BAR, fill: colours.bayes })]],
-    ...(networks > 1 ? [["each network", [dot(6, "mle"), dot(17, "bayes"), dot(28, "bayes")]]] : []),
-    ["90 % interval", interval(2, 32, 10, colours)],
-    ["exact truth in this world", mark(17, colours, { top: 1 })],
-    ["a word that was heard", [svg("text", { y: 14.5, "font-weight": 700 }, "bold")]],
+  const bar = (name) => [svg("rect", { y: 5, width: 34, height: BAR, fill: colours[name] })];
+  const names = { mle: "trained (MLE), mean", bayes: "Bayesian, mean" };
+  return [
+    ...kinds.map((name) => [names[name], bar(name)]),
+    ...(networks > 1 ? [["each network", [6, 17, 28].map((x) => dot(x, kinds.at(-1)))]] : []),
+    ...(kinds.includes("bayes") ? [["90 % interval", interval(2, 32, 10, colours)]] : []),
+    ...(line ? [["exact truth in this world", mark(17, colours, { top: 1 })],
+      ["a word that was heard", [svg("text", { y: 14.5, "font-weight": 700 }, "bold")]]] : []),
   ];
+}
+
+// The legend in lines, beside or below a picture.
+export const keyLine = (width, colours, networks, kinds, line = true) =>
+  swatch(width, keysOf(colours, networks, kinds, line), 40);
+
+// Signs of some width with their texts, one after the other, in as many lines as they need.
+export function swatch(width, entries, wide) {
+  let [x, y] = [0, 0];
+  const placed = entries.map(([text, sign]) => {
+    const shown = fit(text, width - wide, 12.5);
+    const room = wide + measure(shown, 12.5);
+    if (x > 0 && x + room > width) [x, y] = [0, y + 21];
+    const node = svg("g", { transform: `translate(${x} ${y})` },
+      ...sign, svg("text", { x: wide, y: 14.5, "font-size": 12.5 }, shown));
+    x += room + 18;
+    return node;
+  });
+  return { node: svg("g", { class: "key" }, ...placed), height: y + 24 };
+}
+
+export function legend(width, colours, networks) {
+  const entries = keysOf(colours, networks, BOTH);
   const lines = entries.map(([text, sign], i) => svg("g", { transform: `translate(0 ${28 + 23 * i})` },
     ...sign, svg("text", { x: 44, y: 14.5, "font-size": 12.5 }, fit(text, width - 44, 12.5))));
   const name = svg("text", { y: 14, "font-size": 14, "font-weight": 700 }, "legend");

@@ -7,13 +7,14 @@
 import { svg } from "./dom.js";
 import { percent } from "./format.js";
 import { FONT, measure, wrap } from "./look.js";
-import { overview } from "./overview.js";
+import { overview, rowNames } from "./overview.js";
 import { legend, panel, panelHeight } from "./panel.js";
-import { timeline } from "./timeline.js";
+import { lineNames, timeline } from "./timeline.js";
 
 const GAP = 24; // between panels
 const NARROWEST = 190; // a panel
 const MOST_COLUMNS = 3;
+export const FIRST = ["agent", "patient"]; // side by side: they are what is asked most
 const LONGEST = 6; // words in a heading
 const IMPOSSIBLE = "Impossible in this world, so there is no truth to compare with.";
 
@@ -25,7 +26,7 @@ export function picture(answer, position, look) {
     overview(answer, position, width, { ...look, titled: true }),
     heading(answer, position, width, look),
     panels(answer, position, width, look),
-    timeline(answer, position, width, look),
+    timeline(answer, position, width, { ...look, titled: true }),
   ]);
 }
 
@@ -38,18 +39,25 @@ export const allWords = (answer, position, look) => draw("columns", answer, posi
 export const course = (answer, position, look) => draw("columns", answer, position, look, (width) =>
   [timeline(answer, position, width, look)]);
 
-function draw(name, answer, position, look, partsOf) {
+// What stays in place beside those two.
+export const allNames = (answer, look) => draw("names", answer, 0, { ...look, clear: true }, (width) =>
+  [rowNames(answer, width, look)]);
+
+export const courseNames = (answer, look) => draw("names", answer, 0, { ...look, clear: true }, (width) =>
+  [lineNames(width, look)]);
+
+export function draw(name, answer, position, look, partsOf) {
   const margin = look.margin ?? 0;
   const all = stack(partsOf(look.width / look.unit - 2 * margin), margin);
   const height = Math.ceil(all.height + margin);
-  const label = name === "picture" ? { role: "img", "aria-label": described(answer, position) }
+  const label = name.startsWith("picture") ? { role: "img", "aria-label": described(answer, position) }
     : { "aria-hidden": "true" }; // the table has its numbers
   return svg("svg", {
     class: name, ...label,
     width: look.width, height: height * look.unit,
     viewBox: `0 0 ${look.width / look.unit} ${height}`,
     "font-family": FONT, "font-size": 13, fill: look.colours.ink,
-  }, svg("rect", { width: "100%", height: "100%", fill: look.colours.paper }), all.node);
+  }, look.clear ? null : svg("rect", { width: "100%", height: "100%", fill: look.colours.paper }), all.node);
 }
 
 function stack(parts, margin) {
@@ -97,21 +105,24 @@ function heading(answer, position, width, look) {
   return { node, height: 19 * longest + (look.noted && !beside ? 17 * notes.length : 0) + 20 };
 }
 
-function textLines(lines, y, step, attributes) {
+export function textLines(lines, y, step, attributes) {
   const tspans = lines.map((line, i) => svg("tspan", { x: 0, y: y + step * i }, line));
   return svg("text", attributes, ...tspans);
 }
 
-function panels(answer, position, width, look) {
-  const roles = Object.keys(answer.words[position].roles);
-  const columns = Math.max(1, Math.min(MOST_COLUMNS, roles.length + 1,
+// `only` some roles may be wanted, and then the legend stands elsewhere.
+export function panels(answer, position, width, look) {
+  const { only } = look;
+  const roles = Object.keys(answer.words[position].roles).filter((role) => !only || only.includes(role))
+    .sort((a, b) => FIRST.includes(b) - FIRST.includes(a));
+  const columns = Math.max(1, Math.min(MOST_COLUMNS, roles.length + (only ? 0 : 1),
     Math.floor((width + GAP) / (NARROWEST + GAP))));
   const room = (width - GAP * (columns - 1)) / columns;
   const cells = [
     ...roles.map((role) => ({
-      node: panel(answer, position, role, room, look.colours), height: panelHeight(look.rows[role]),
+      node: panel(answer, position, role, room, look), height: panelHeight(look.rows[role]),
     })),
-    legend(room, look.colours, answer.words[0].roles[roles[0]][0].networks?.length ?? 1),
+    ...(only ? [] : [legend(room, look.colours, answer.words[0].roles[roles[0]][0].networks.length)]),
   ];
   const node = svg("g");
   let y = 0;

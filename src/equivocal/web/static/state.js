@@ -4,7 +4,7 @@
 // is null without a second sentence, `position` counts words from 0 and null means the last, `step`
 // may be "converged", and `chapter` is the step of the story, from 0, or null in free play.
 
-import { CHAPTERS, STORY } from "./chapters.js";
+import { CHAPTERS, STORY, isStory } from "./chapters.js";
 
 // A file has no query of its own to change, so its state lives behind the #.
 const inHash = () => location.protocol === "file:";
@@ -18,7 +18,7 @@ export function readState(worlds) {
   const sentence = query.get("sentence")?.trim();
   const word = Number.parseInt(query.get("word"), 10);
   const chapter = told ? readChapter(query.get("story")) : null;
-  return {
+  const state = {
     world: world.name,
     sentence: sentence || firstExample(world).sentence,
     compare: sentence ? query.get("compare")?.trim() || null : firstExample(world).compare,
@@ -27,6 +27,7 @@ export function readState(worlds) {
     prior: knownPrior(query.get("prior") ?? query.get("prior_variance"), world),
     chapter,
   };
+  return isStory(state) ? state : { ...state, chapter: null };
 }
 
 const paperStep = (world) => world.paper_step;

@@ -7,6 +7,7 @@ import { fit, measure } from "./look.js";
 const LINE = 69; // height of one line with its name and numbers
 const HIGH = 37; // the largest value, from the top of its line
 const LOW = 65; // zero
+const TITLES = ["semantic update", "uncertainty in nats, shaded: epistemic"];
 
 export function timeline(answer, position, width, look) {
   const columns = { count: answer.words.length, wide: width / answer.words.length };
@@ -17,14 +18,21 @@ export function timeline(answer, position, width, look) {
   const node = svg("g", { class: "timeline" },
     svg("rect", { x: position * columns.wide, width: columns.wide, height, rx: 6,
       fill: colours.chosen }),
-    line("semantic update", surprise, surprise.map(short), look.surpriseTop, {
+    line(surprise, surprise.map(short), look.surpriseTop, {
       y: 2, columns, width, position, colours, colour: colours.ink, name: "surprise",
     }),
-    line("uncertainty in nats, shaded: epistemic", entropy, doubts(answer, columns), look.entropyTop, {
+    line(entropy, doubts(answer, columns), look.entropyTop, {
       y: 2 + LINE, columns, width, position, colours, colour: colours.bayes,
       name: "uncertainty", shaded: answer.words.map((entry) => entry.epistemic),
-    }));
+    }),
+    ...(look.titled ? [lineNames(width, look).node] : []));
   return { node, height: height + 8 };
+}
+
+// The names of the lines, which stay in place while a long sentence scrolls.
+export function lineNames(width, { colours }) {
+  return { height: 14 + 2 * LINE, node: svg("g", { class: "names" }, ...TITLES.map((title, i) =>
+    svg("text", { x: 3, y: 14 + LINE * i, "font-size": 12, fill: colours.muted }, fit(title, width - 6, 12)))) };
 }
 
 function doubts(answer, columns) {
@@ -34,14 +42,12 @@ function doubts(answer, columns) {
   });
 }
 
-function line(title, values, labels, top, style) {
+function line(values, labels, top, style) {
   const { columns, colours, colour, position } = style;
   const x = (i) => (i + 0.5) * columns.wide;
   const y = (value) => LOW - (LOW - HIGH) * Math.min(1, value / top);
   const points = values.map((value, i) => `${x(i)},${y(value)}`).join(" ");
   return svg("g", { class: style.name, transform: `translate(0 ${style.y})` },
-    svg("text", { x: 3, y: 12, "font-size": 12, fill: colours.muted },
-      fit(title, style.width - 6, 12)),
     svg("rect", { y: LOW, width: style.width, height: 1, fill: colours.line }),
     style.shaded ? shade(style.shaded.map(y), x, style.width, colour) : null,
     svg("polyline", { points, fill: "none", stroke: colour, "stroke-width": 2 }),
