@@ -2,9 +2,10 @@
 
     θ_k ~ N(θ_k^MLE, v I),    rows: the questions of the training corpus, with their counts
 
-as in §3 of the paper. `collect_rows` turns a network and a corpus into rows, and
-`infer_posterior` samples their posterior. Every experiment and every front door comes through here,
-so that "the posterior of a network" means the same thing everywhere.
+as in §3 of the paper. `collect_rows` turns a network and a corpus into rows, `infer_posterior`
+samples their posterior, and `infer_network_posterior` that of more layers than the last. Every
+experiment and every front door comes through here, so that "the posterior of a network" means the
+same thing everywhere.
 """
 
 from collections.abc import Sequence
@@ -19,18 +20,21 @@ from equivocal.errors import UserError
 from equivocal.gestalt import Network, Run, features
 from equivocal.gestalt.runs import split_corpus
 from equivocal.progress import report_part
-from equivocal.sampling import Posterior, sample_posterior
+from equivocal.sampling import Posterior, sample_network, sample_posterior
 from equivocal.sampling.engine.settings import Observer
+from equivocal.sampling.samplers.network_flow import Logits, NetworkPosterior
+from equivocal.seeds import Seed, choose_seed
 from equivocal.world import Corpus
 
 __all__ = [
-    "LastLayer",
+    "LayerRows",
     "Positive",
     "RowsOfPosterior",
     "SamplerSettings",
     "SettingsTable",
     "collect_last_layer",
     "collect_rows",
+    "infer_network_posterior",
     "infer_posterior",
 ]
 
@@ -57,7 +61,7 @@ class SamplerSettings(SettingsTable):
     options: dict[str, Any] = {}  # those of the method alone: ρ, taming, Δτ, …
 
 
-class LastLayer(NamedTuple):
+class LayerRows(NamedTuple):
     """The data of a posterior: rows, and the trained weights on which the prior is centred."""
 
     features: np.ndarray  # Ψ, (N, D)
@@ -67,7 +71,7 @@ class LastLayer(NamedTuple):
     sentences: float | None = None  # that the questions were asked about
 
     @classmethod
-    def collect(cls, network: Network, rows: xr.Dataset, corpus: Corpus) -> "LastLayer":
+    def collect(cls, network: Network, rows: xr.Dataset, corpus: Corpus) -> "LayerRows":
         """Collect what `features` returned, and the weights that were trained on it."""
         return cls(
             features=rows["features"].values,
@@ -77,7 +81,7 @@ class LastLayer(NamedTuple):
             sentences=float(corpus.weight.sum()),
         )
 
-    def select(self, units: Sequence[int]) -> "LastLayer":
+    def select(self, units: Sequence[int]) -> "LayerRows":
         """Return the same rows for some of the output units."""
         return self._replace(targets=self.targets[:, units], trained=self.trained[units])
 
@@ -98,7 +102,7 @@ class LastLayer(NamedTuple):
         return float(self.sentences / self.counts.sum())
 
 
-def collect_last_layer(run: Run, network: Network, rows: str = "every word") -> LastLayer:
+def collect_last_layer(run: Run, network: Network, rows: str = "every word") -> LayerRows:
     """Collect the rows that a network's last layer was trained on.
 
     Parameters
@@ -113,7 +117,7 @@ def collect_last_layer(run: Run, network: Network, rows: str = "every word") -> 
 
     Returns
     -------
-    LastLayer
+    LayerRows
         Features, targets and counts of the distinct rows, and the trained weights.
     """
     kept = split_corpus(run.world, run.settings)[0]
@@ -121,15 +125,15 @@ def collect_last_layer(run: Run, network: Network, rows: str = "every word") -> 
 
 
 def collect_rows(
-    network: Network, corpus: Corpus, rows: str = "every word", *, seed: int = 0
-) -> LastLayer:
+    network: Network, corpus: Corpus, rows: str = "every word", *, seed: Seed = 0
+) -> LayerRows:
     """Collect the rows that a corpus gives a network's last layer (see `collect_last_layer`)."""
     asked = features(network, corpus)
     if rows == "drawn pairs":
-        asked = _draw_pairs(asked, corpus, seed)
+        asked = _draw_pairs(asked, corpus, choose_seed(seed))
     if rows == "last word":
         asked = asked.isel(row=asked["last_word"].values)
-    return LastLayer.collect(network, asked, corpus)
+    return LayerRows.collect(network, asked, corpus)
 
 
 def _draw_pairs(asked: xr.Dataset, corpus: Corpus, seed: int) -> xr.Dataset:
@@ -149,10 +153,10 @@ def _draw_pairs(asked: xr.Dataset, corpus: Corpus, seed: int) -> xr.Dataset:
 
 
 def infer_posterior(
-    layer: LastLayer,
+    layer: LayerRows,
     sampler: SamplerSettings,
     prior_variance: float,
-    seed: int,
+    seed: Seed,
     observe: Observer | None = None,
     *,
     diagnose: bool = True,
@@ -161,13 +165,13 @@ def infer_posterior(
 
     Parameters
     ----------
-    layer : LastLayer
+    layer : LayerRows
         Rows and trained weights.
     sampler : SamplerSettings
         The method of `sample_posterior`, its options and the weight of the evidence.
     prior_variance : float
         v, the same for every weight.
-    seed : int
+    seed : int or numpy.random.Generator
         The same seed gives the same posterior.
     observe : callable, optional
         Called with a `Snapshot` after every step, for methods that carry particles.
@@ -192,3 +196,38 @@ def infer_posterior(
         report=lambda done, total: report_part(done, total, "sampling"),
         **sampler.options,
     )
+
+
+def infer_network_posterior(
+    rows: LayerRows,
+    logits: Logits,
+    inputs: Any,
+    trained: np.ndarray,
+    parts: Sequence[np.ndarray],
+    prior_variance: float,
+    seed: Seed,
+    **options: Any,
+) -> NetworkPosterior:
+    """Sample the posterior of weights in any layer, with the prior N(w^MLE, v I).
+
+    Parameters
+    ----------
+    rows : LayerRows
+        Targets and counts of what was asked.
+    logits : callable
+        The network as a function of these weights and the inputs.
+    inputs : array or tree of arrays
+        What the rows were asked about.
+    trained : (D,)
+        w^MLE, the trained weights.
+    parts : sequence of arrays
+        Places of the weights that move together, as for `sample_network`.
+    prior_variance : float
+        v, the same for every weight.
+    seed : int or numpy.random.Generator
+        The same seed gives the same posterior.
+    **options
+        What else `sample_network` takes: `num_particles`, `num_steps`, `tolerance`.
+    """
+    options |= {"counts": rows.counts, "prior_variance": prior_variance, "seed": seed}
+    return sample_network(logits, inputs, rows.targets, trained, parts=parts, **options)

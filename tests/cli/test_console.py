@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from equivocal.inference import LastLayer, SamplerSettings, infer_posterior
+from equivocal.inference import LayerRows, SamplerSettings, infer_posterior
 from equivocal.progress import progress, report_part, run_in_stages
 
 
@@ -74,7 +74,7 @@ def test_nothing_is_printed_after_a_bar_is_closed(capsys: pytest.CaptureFixture[
 def test_a_posterior_reports_its_share_of_the_step(capsys: pytest.CaptureFixture[str]) -> None:
     rng = np.random.default_rng(0)
     targets = rng.integers(0, 2, (40, 3)).astype(float)
-    layer = LastLayer(rng.normal(size=(40, 4)), targets, np.ones(40), np.zeros((3, 4)))
+    layer = LayerRows(rng.normal(size=(40, 4)), targets, np.ones(40), np.zeros((3, 4)))
     sampler = SamplerSettings(method="dropout-deterministic", num_steps=100)
     infer_posterior(layer, sampler, 1.0, 0)  # compiles; lines become fewer after a slow step
     with progress("posteriors", quiet=0.0, pause=0.005) as advance:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from equivocal.errors import UserError
-from equivocal.inference import LastLayer, SamplerSettings, infer_posterior
+from equivocal.inference import LayerRows, SamplerSettings, infer_posterior
 from equivocal.sampling import sample_posterior
 from equivocal.sampling.front import METHODS
 
@@ -59,7 +59,7 @@ def test_rows_in_a_file_are_not_weighed(tmp_path) -> None:
 
 
 def test_a_sentence_is_one_unit_of_evidence() -> None:
-    layer = LastLayer(X, T * COUNTS[:, None], COUNTS, np.zeros((2, 3)), sentences=8.0)
+    layer = LayerRows(X, T * COUNTS[:, None], COUNTS, np.zeros((2, 3)), sentences=8.0)
     settings = SamplerSettings(method="exact-flow", evidence="sentence")
     found = infer_posterior(layer, settings, 1.0, seed=0)
     assert found.info.settings["evidence"] == 8 / COUNTS.sum()

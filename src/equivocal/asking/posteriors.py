@@ -32,7 +32,7 @@ from equivocal.store.store import Store
 from equivocal.world import name_role_unit
 
 if TYPE_CHECKING:
-    from equivocal.inference import LastLayer
+    from equivocal.inference import LayerRows
 
 
 Arrays = dict[str, np.ndarray]
@@ -185,7 +185,7 @@ def _find_roots(matrices: np.ndarray) -> np.ndarray:
 
 
 @lru_cache(maxsize=1)
-def _collect_layer(source: Source) -> "LastLayer":
+def _collect_layer(source: Source) -> "LayerRows":
     """Collect the last layer of the units that are shown."""
     from equivocal.gestalt import Run
     from equivocal.inference import collect_last_layer

@@ -27,6 +27,7 @@ from equivocal.human_data.participants import believe_answers, open_comprehender
 from equivocal.human_data.questions import READINGS, Question, list_questions
 from equivocal.machine import collect_versions
 from equivocal.progress import progress
+from equivocal.seeds import Seed, choose_seed
 from equivocal.store.files import compute_checksum
 from equivocal.store.locks import hold_folder
 
@@ -48,7 +49,7 @@ def simulate_answers(
     sampler: str | None = None,
     prior_variance: float | None = None,
     sentences: str | Path | None = None,
-    seed: int = 0,
+    seed: Seed = 0,
 ) -> TrialsResult:
     """Let trained networks, or particles of their posteriors, answer questions as participants do.
 
@@ -72,7 +73,7 @@ def simulate_answers(
         The prior variance of the posterior; the central one unless given.
     sentences : str or Path, optional
         A CSV file of sentences; those of the study, or shipped ones, unless given.
-    seed : int
+    seed : int or numpy.random.Generator
         The same seed gives the same answers.
 
     Returns
@@ -87,6 +88,7 @@ def simulate_answers(
         overwritten.
     """
     _check_how(reader, answers)
+    seed = choose_seed(seed)
     source, out, path = Path(source), Path(out), None if sentences is None else Path(sentences)
     with progress("participants") as advance:
         who = open_comprehenders(source, path)

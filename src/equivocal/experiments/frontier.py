@@ -26,6 +26,7 @@ from equivocal.gestalt import Run, TrainingSettings
 from equivocal.gestalt.runs import split_corpus
 from equivocal.inference import SamplerSettings
 from equivocal.progress import Advance, progress
+from equivocal.seeds import Seed
 from equivocal.store.files import compute_checksum
 from equivocal.store.locks import hold_folder
 from equivocal.store.overwrite import refuse_foreign_files
@@ -135,7 +136,7 @@ def map_frontier(
     *,
     quick: bool = False,
     networks: int | None = None,
-    seed: int | None = None,
+    seed: Seed | None = None,
     layers: Sequence[str] = (),
     training: TrainingSettings | None = None,
     settings: FrontierSettings | None = None,
@@ -155,7 +156,7 @@ def map_frontier(
         results.
     networks : int, optional
         How many networks to train; ten unless `quick`.
-    seed : int, optional
+    seed : int or numpy.random.Generator, optional
         The same seed gives the same numbers.
     layers : sequence of {"query", "all"}
         Posteriors over more layers, which need a GPU; none unless given.

@@ -22,6 +22,7 @@ from equivocal.experiments.result import Figures, Result, describe_run
 from equivocal.gestalt import TrainingSettings
 from equivocal.gestalt.runs import split_corpus
 from equivocal.progress import progress
+from equivocal.seeds import Seed
 from equivocal.store.locks import hold_folder
 from equivocal.store.overwrite import refuse_foreign_files
 from equivocal.uncertainty import learning
@@ -76,7 +77,7 @@ def follow_learning(
     *,
     quick: bool = False,
     networks: int | None = None,
-    seed: int | None = None,
+    seed: Seed | None = None,
 ) -> LearningResult:
     """Follow the errors of a few kinds of uncertainty along properties of the training corpus.
 

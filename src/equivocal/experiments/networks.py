@@ -22,6 +22,7 @@ from equivocal.gestalt import (
 from equivocal.gestalt.storage import write_settings
 from equivocal.machine import describe_device
 from equivocal.progress import Advance, announce, progress
+from equivocal.seeds import Seed, choose_seed
 from equivocal.store import read_table
 from equivocal.store.files import ensure_writable, write_text_atomically
 from equivocal.world import World
@@ -34,12 +35,13 @@ QUICK = {"networks": 2, "epochs": 5, "sentences": 1_000, "hidden": 30, "gestalt"
 
 def choose_training(
     networks: int | None = None,
-    seed: int | None = None,
+    seed: Seed | None = None,
     *,
     recipe: str | None = None,
     quick: bool = False,
 ) -> TrainingSettings:
     """Return the settings of a recipe, or those of `QUICK`; what is given takes precedence."""
+    seed = None if seed is None else choose_seed(seed)
     named = {"networks": networks, "seed": seed, "recipe": recipe}
     given = {name: value for name, value in named.items() if value is not None}
     return TrainingSettings.from_dict((QUICK if quick else {}) | given)

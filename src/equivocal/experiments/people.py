@@ -50,6 +50,7 @@ from equivocal.human_data.plausibility import ANY, AskedItems, ask_about_items, 
 from equivocal.human_data.reading_tables import tabulate_areas, tabulate_readings
 from equivocal.inference import SamplerSettings, collect_last_layer, infer_posterior
 from equivocal.progress import Advance, progress
+from equivocal.seeds import Seed
 from equivocal.store.locks import hold_folder
 from equivocal.store.overwrite import announce_overwrite, refuse_foreign_files
 from equivocal.world import World
@@ -99,7 +100,7 @@ def compare_people(
     *,
     quick: bool = False,
     networks: int | None = None,
-    seed: int | None = None,
+    seed: Seed | None = None,
     fit: bool = False,
     parameters: Sequence[str] = (),
     training: TrainingSettings | None = None,
@@ -118,7 +119,7 @@ def compare_people(
         Two small networks, only to check that it works; do not report the results.
     networks : int, optional
         How many networks to train; ten unless `quick`. With 0 the ideal comprehender is alone.
-    seed : int, optional
+    seed : int or numpy.random.Generator, optional
         The same seed gives the same numbers.
     fit : bool
         Fit the parameters of the world to people's shares of readings first, by the likelihood of

@@ -19,6 +19,7 @@ from equivocal.errors import UserError, join_names
 from equivocal.experiments.networks import choose_training, train_or_load
 from equivocal.experiments.result import Figures, Result, describe_run
 from equivocal.gestalt import TrainingSettings
+from equivocal.seeds import Seed
 from equivocal.store.locks import hold_folder
 from equivocal.store.overwrite import refuse_foreign_files
 from equivocal.suites import (
@@ -62,7 +63,7 @@ def measure_signals(
     suites: Sequence[str | Path] = (),
     quick: bool = False,
     networks: int | None = None,
-    seed: int | None = None,
+    seed: Seed | None = None,
     training: TrainingSettings | None = None,
 ) -> SignalsResult:
     """Measure N400-like and P600-like signals at every word, for the ideal and for networks.
@@ -80,7 +81,7 @@ def measure_signals(
     networks : int, optional
         How many networks to train, with noise and without; ten unless `quick`. With 0 the ideal
         comprehender is alone.
-    seed : int, optional
+    seed : int or numpy.random.Generator, optional
         The same seed gives the same networks.
     training : TrainingSettings, optional
         How networks are trained, in the place of `quick`, `networks` and `seed`.

@@ -28,6 +28,7 @@ from equivocal.experiments.suite_settings import (
 )
 from equivocal.gestalt import Run, TrainingSettings
 from equivocal.progress import Advance, announce, progress
+from equivocal.seeds import Seed
 from equivocal.store import UnreadableError, is_plain_name, read_toml
 from equivocal.store.files import explain_write_errors, write_text_atomically
 from equivocal.store.locks import hold_folder
@@ -121,7 +122,7 @@ def run_suites(
     *,
     quick: bool = False,
     networks: int | None = None,
-    seed: int | None = None,
+    seed: Seed | None = None,
     recipe: str | None = None,
     measures: Sequence[str] = (),
     beliefs: str = "trained",

@@ -24,6 +24,7 @@ from equivocal.gestalt.runs import split_corpus
 from equivocal.progress import progress
 from equivocal.report.formatting import format_number
 from equivocal.sampling.samplers import network_flow
+from equivocal.seeds import Seed
 from equivocal.store.files import compute_checksum
 from equivocal.store.locks import hold_folder
 from equivocal.store.overwrite import refuse_foreign_files
@@ -82,7 +83,7 @@ def compare_uncertainty(
     *,
     quick: bool = False,
     networks: int | None = None,
-    seed: int | None = None,
+    seed: Seed | None = None,
     layers: Sequence[str] | None = None,
 ) -> UncertaintyResult:
     """Compare posteriors over one or more layers, deep ensembles and MC dropout.
@@ -101,7 +102,7 @@ def compare_uncertainty(
         the results.
     networks : int, optional
         How many networks to train; ten unless `quick`.
-    seed : int, optional
+    seed : int or numpy.random.Generator, optional
         The same seed gives the same numbers.
     layers : sequence of {"last", "query", "all"}, optional
         Which posteriors to compare; all three unless given.

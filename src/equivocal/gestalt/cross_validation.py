@@ -15,6 +15,7 @@ from equivocal.errors import UserError
 from equivocal.gestalt.runs import prepare_training, shuffle_ranks, tabulate_reports
 from equivocal.gestalt.settings import TrainingSettings
 from equivocal.gestalt.training import OnEpoch, fit
+from equivocal.seeds import Seed
 from equivocal.world import World
 
 __all__ = ["STRENGTHS", "DecayChoice", "choose_decay", "cross_validate"]
@@ -37,7 +38,7 @@ def cross_validate(
     *,
     folds: int = 5,
     strengths: Sequence[float] | None = None,
-    seed: int | np.random.Generator | None = None,
+    seed: Seed | None = None,
     on_epoch: OnEpoch | None = None,
     **changes: Any,
 ) -> pd.DataFrame:

@@ -22,6 +22,7 @@ from equivocal.gestalt.probing import Network
 from equivocal.gestalt.scoring import score
 from equivocal.gestalt.settings import TrainingSettings
 from equivocal.gestalt.training import EpochReport, OnEpoch, fit
+from equivocal.seeds import Seed, choose_seed
 from equivocal.store import read_table
 from equivocal.store.files import ensure_writable, write_text_atomically
 from equivocal.store.runs import find_damaged
@@ -180,7 +181,7 @@ def train(
     world: World | str | Path,
     settings: TrainingSettings | None = None,
     *,
-    seed: int | np.random.Generator | None = None,
+    seed: Seed | None = None,
     on_epoch: OnEpoch | None = None,
     dropout: float = 0.0,
     **changes: Any,
@@ -226,14 +227,12 @@ def train(
 def prepare_training(
     world: World | str | Path,
     settings: TrainingSettings | None,
-    seed: int | np.random.Generator | None,
+    seed: Seed | None,
     changes: dict[str, Any],
 ) -> tuple[World, TrainingSettings]:
     """Load the world if needed, and put changes and the seed into the settings."""
     world = world if isinstance(world, World) else World.load(world)
-    if isinstance(seed, np.random.Generator):
-        seed = int(seed.integers(2**32))
-    given = changes if seed is None else changes | {"seed": seed}
+    given = changes if seed is None else changes | {"seed": choose_seed(seed)}
     return world, (settings or TrainingSettings()).change(given)
 
 

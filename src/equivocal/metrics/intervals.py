@@ -18,6 +18,7 @@ import numpy as np
 from equivocal.errors import UserError
 from equivocal.metrics.forms import read_predictions
 from equivocal.metrics.scores import BINS, calibration_error
+from equivocal.seeds import Seed, choose_seed
 
 __all__ = ["bootstrap_interval", "calibration_interval"]
 
@@ -31,7 +32,7 @@ def bootstrap_interval(
     *,
     level: float = 0.95,
     draws: int = DRAWS,
-    seed: int = 0,
+    seed: Seed = 0,
 ) -> tuple[float, float]:
     """Return the central `level` of a measure over rows drawn again with replacement.
 
@@ -46,7 +47,7 @@ def bootstrap_interval(
         In (0, 1).
     draws : int
         How often rows are drawn.
-    seed : int
+    seed : int or numpy.random.Generator
         The same seed gives the same interval.
 
     Returns
@@ -63,7 +64,7 @@ def bootstrap_interval(
     """
     ends = _find_ends(level, draws)
     t, p = np.asarray(targets), np.asarray(probabilities)
-    rng, N = np.random.default_rng(seed), len(t)
+    rng, N = np.random.default_rng(choose_seed(seed)), len(t)
     rows = (rng.integers(0, N, N) for _ in range(draws))
     low, high = np.quantile([measure(t[some], p[some]) for some in rows], ends)
     return float(low), float(high)
@@ -77,7 +78,7 @@ def calibration_interval(
     average: Any = "pooled",
     level: float = 0.95,
     draws: int = DRAWS,
-    seed: int = 0,
+    seed: Seed = 0,
 ) -> tuple[float, float]:
     """Return a bootstrap interval of the calibration error, corrected for its bias.
 
@@ -99,7 +100,7 @@ def calibration_interval(
     >>> low
     0.0
     """
-    measure = partial(calibration_error, bins=bins, average=average)
+    seed, measure = choose_seed(seed), partial(calibration_error, bins=bins, average=average)
     _, high = bootstrap_interval(
         measure, targets, probabilities, level=level, draws=draws, seed=seed
     )

@@ -59,7 +59,7 @@ def is_far(outcome: Outcome) -> np.ndarray:
 def diagnose_gaussian(
     problem: Problem, outcome: Outcome, settings: RunSettings, *, slight: float = SLIGHT
 ) -> np.ndarray:
-    """Return the covariance shift of each output; NaN but for Gaussians of full rank.
+    """Return the covariance shift of each output, maths (27); NaN but for Gaussians of full rank.
 
     Outputs get chains unless draws from the Gaussian estimate a shift below `slight`.
     """
@@ -116,7 +116,7 @@ def _iterate_targets(
 
 
 def estimate_shift(z: np.ndarray, gradient: np.ndarray, joint: bool) -> np.ndarray:
-    """Return the shift of each output from z and ∇U of its chains, (T, K, C, D)."""
+    """Return the shift of each output, maths (27), from z and ∇U of its chains, (T, K, C, D)."""
     _, K, C, D = z.shape
     bend = z - gradient  # ∇u
     inward = (z * bend).mean(axis=(0, 2)).sum(axis=-1)

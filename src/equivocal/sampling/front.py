@@ -29,6 +29,7 @@ from equivocal.sampling.prior_choice import choose_prior
 from equivocal.sampling.prior_question import Choice
 from equivocal.sampling.requests import Request
 from equivocal.sampling.samplers import exact_flow, hmc, mean_field
+from equivocal.seeds import Seed
 
 __all__ = ["METHODS", "check_method", "sample_posterior"]
 
@@ -57,7 +58,7 @@ def sample_posterior(
     num_particles: int | None = None,
     num_steps: int | None = None,
     tolerance: float | None = None,
-    seed: int | np.random.Generator = 0,
+    seed: Seed = 0,
     dtype: Any = None,
     memory_budget: int | None = None,
     devices: Any = None,

@@ -63,7 +63,7 @@ class Gaussian(NamedTuple):
         return np.exp(-np.logaddexp(0, -(mu[..., None] + sd[..., None] * z))).astype(psi.dtype)
 
     def compute_entropies(self, psi: np.ndarray) -> np.ndarray:
-        """Return total, expected and their difference, (n, K, 3)."""
+        """Return total, expected and their difference, maths (28), (n, K, 3)."""
         mu, sd = self.compute_logits(psi)
         v = sd**2
         with jax.enable_x64(True):
@@ -114,7 +114,7 @@ class Particles(NamedTuple):
         return self._apply(psi, lambda y: jnp.quantile(y, ends, axis=1).transpose(2, 1, 0))
 
     def compute_entropies(self, psi: np.ndarray) -> np.ndarray:
-        """Return total, expected and their difference, (n, K, 3); (n, 1, 3) for a softmax."""
+        """Return the same, maths (28), averaged over particles; (n, 1, 3) for a softmax."""
         both = self._apply(psi, _average_class_entropies if self.softmax else _average_entropies)
         return _stack(both[..., 0], both[..., 1], psi.dtype)
 

@@ -11,7 +11,6 @@ from equivocal.sampling.engine.inputs import (
     check_int,
     check_numbers,
     check_positive,
-    choose_seed,
     encode_classes,
     fail,
 )
@@ -30,6 +29,7 @@ from equivocal.sampling.methods import (
     choose_tolerance,
 )
 from equivocal.sampling.prior_question import Question
+from equivocal.seeds import Seed, choose_seed
 
 MOST_STEPS = 10**9
 AUTO = "auto"
@@ -55,7 +55,7 @@ class Request:
     num_particles: int | None
     num_steps: int | None
     tolerance: float | None
-    seed: int | np.random.Generator
+    seed: Seed
     dtype: Any
     memory_budget: int | None
     precision: str

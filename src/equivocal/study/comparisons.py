@@ -19,7 +19,7 @@ from scipy.special import expit
 
 from equivocal.errors import join_names
 from equivocal.gestalt import Network, Run
-from equivocal.inference import LastLayer, SamplerSettings, collect_last_layer, infer_posterior
+from equivocal.inference import LayerRows, SamplerSettings, collect_last_layer, infer_posterior
 from equivocal.sampling import Posterior
 from equivocal.sampling.engine.settings import Snapshot
 from equivocal.study.activations import HEARD, SUMMARIES, summarise_answers
@@ -248,7 +248,7 @@ def collect_features(network: Network, asked: pd.DataFrame) -> np.ndarray:
 
 def _collect_questions(
     run: Run, index: int, asked: pd.DataFrame, rows: str
-) -> tuple[LastLayer, np.ndarray, np.ndarray]:
+) -> tuple[LayerRows, np.ndarray, np.ndarray]:
     """Collect the rows of the units asked for, the features, and the unit of each question."""
     network, (column, units) = run.networks[index], pd.factorize(asked["unit"])
     numbers = [network.world.units.index(unit) for unit in units]

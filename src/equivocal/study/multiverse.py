@@ -18,7 +18,7 @@ import pandas as pd
 from scipy.special import expit
 
 from equivocal.gestalt import Run
-from equivocal.inference import LastLayer, collect_last_layer, infer_posterior
+from equivocal.inference import LayerRows, collect_last_layer, infer_posterior
 from equivocal.store.store import hash_content, hash_files
 from equivocal.study.comparisons import collect_features, list_questions
 from equivocal.study.grids import CHOICES, SETTINGS, TRAINING, Grid, Point
@@ -117,7 +117,7 @@ def load_run(networks: Parcel) -> Run:
 
 
 @lru_cache(maxsize=3)  # every word, last word, drawn pairs
-def collect_layers(networks: Parcel, rows: str) -> list[LastLayer]:
+def collect_layers(networks: Parcel, rows: str) -> list[LayerRows]:
     """Collect the rows of every network, on a worker."""
     run = load_run(networks)
     return [collect_last_layer(run, network, rows) for network in run.networks]

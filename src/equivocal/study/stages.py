@@ -27,7 +27,7 @@ import xarray as xr
 
 from equivocal.errors import UserError, join_names
 from equivocal.gestalt import Run
-from equivocal.inference import LastLayer, collect_last_layer, infer_posterior
+from equivocal.inference import LayerRows, collect_last_layer, infer_posterior
 from equivocal.progress import Advance
 from equivocal.sampling import Posterior
 from equivocal.store import read_table, read_text
@@ -148,12 +148,12 @@ class Study:
             self.store.make(job.name, self._hash_job(job), partial(self._sample, job, collect))
         on_step(len(jobs), len(jobs), "all posteriors are ready")
 
-    def _collect_rows(self, index: int) -> LastLayer:
+    def _collect_rows(self, index: int) -> LayerRows:
         units = self.run.world.units
         layer = collect_last_layer(self.run, self.run.networks[index], self.settings.inference.rows)
         return layer.select([units.index(unit) for unit in self._units])
 
-    def _sample(self, job: _Job, collect: Callable[[int], LastLayer]) -> list[Path]:
+    def _sample(self, job: _Job, collect: Callable[[int], LayerRows]) -> list[Path]:
         inference, path = self.settings.inference, job.locate(self.folder)
         sampler, seed = inference.samplers[job.sampler], inference.get_seed(job.network)
         infer_posterior(collect(job.network), sampler, job.variance, seed).save(path)

@@ -32,7 +32,7 @@ from jaxtyping import Float
 from safetensors.numpy import save_file
 
 from equivocal.gestalt import Network, features
-from equivocal.inference import LastLayer, SamplerSettings, collect_rows, infer_posterior
+from equivocal.inference import LayerRows, SamplerSettings, collect_rows, infer_posterior
 from equivocal.sampling import Posterior
 from equivocal.sampling.engine.expectations import compute_moments
 from equivocal.store import Shapes, parse_json, read_tensors, refuse_mistakes
@@ -104,9 +104,9 @@ class Examination(NamedTuple):
     network: Network
     asked: RoleQuestions
     psi: Float[np.ndarray, "questions D"]
-    layer: LastLayer  # rows of the posterior, for the nouns alone
-    held_out: LastLayer  # questions about agent and patient, likewise
-    rare: LastLayer | None  # those about reversals; None where none was held out
+    layer: LayerRows  # rows of the posterior, for the nouns alone
+    held_out: LayerRows  # questions about agent and patient, likewise
+    rare: LayerRows | None  # those about reversals; None where none was held out
 
 
 def examine(
@@ -124,11 +124,11 @@ def examine(
     )
 
 
-def _collect_role_rows(network: Network, corpus: Corpus) -> LastLayer:
+def _collect_role_rows(network: Network, corpus: Corpus) -> LayerRows:
     """Collect the rows of questions about agent and patient."""
     rows = features(network, corpus)
     rows = rows.isel(row=np.isin(rows["probe"].values, ROLES))
-    return LastLayer.collect(network, rows, corpus)
+    return LayerRows.collect(network, rows, corpus)
 
 
 def find_rare_sentences(corpus: Corpus, items: Sequence[RoleReversal]) -> Corpus | None:
@@ -169,7 +169,7 @@ def _answer(examined: Examination, strengths: Sequence[_Strength]) -> Answers:
     )
 
 
-def _score_rows(pool: Pool, rows: LastLayer | None) -> float:
+def _score_rows(pool: Pool, rows: LayerRows | None) -> float:
     """Return the cross-entropy of answers, in nats per question, over all nouns."""
     if rows is None:
         return np.nan
@@ -264,7 +264,7 @@ def format_share(b: float) -> str:
     return f"{b:.3g}" if b >= 1 else f"1/{1 / b:.0f}"
 
 
-def compute_bound(layer: LastLayer, posterior: Posterior, prior_variance: float) -> float:
+def compute_bound(layer: LayerRows, posterior: Posterior, prior_variance: float) -> float:
     """Compute (1) for a Gaussian posterior, all units together, with every answer counted once."""
     mean, sd = (part.astype(np.float64) for part in posterior.logits(layer.features))
     with jax.enable_x64(True):

@@ -7,9 +7,9 @@ Posteriors are over the last layer, the query network, or the whole network:
     "all"     and W, V, b₁, U, b₂       the whole network
 
 (letters of `gestalt.network`). The first goes through `infer_posterior`; the others through
-`sample_network`, with the last layer as a part that is read by single outputs and each hidden layer
-cut into `cuts` parts, unit by unit, so that the weights into one unit stay together. The prior is
-centred on the trained weights, with one variance for all of them.
+`infer_network_posterior`, with the last layer as a part that is read by single outputs and each
+hidden layer cut into `cuts` parts, unit by unit, so that the weights into one unit stay together.
+The prior is centred on the trained weights, with one variance for all of them.
 
 Deep ensemble (Lakshminarayanan, Pritzel & Blundell 2017, NeurIPS): networks that differ in where
 their training began. MC dropout (Gal & Ghahramani 2016, ICML): a network trained with dropout, with
@@ -40,8 +40,13 @@ from jaxtyping import Array, Float, Int
 from equivocal.errors import UserError, check_known
 from equivocal.gestalt import Network, QueryNetwork, SentenceGestalt
 from equivocal.gestalt.questions import collect_questions, compute_gestalts
-from equivocal.inference import SamplerSettings, collect_rows, infer_posterior
-from equivocal.sampling import sample_network
+from equivocal.inference import (
+    SamplerSettings,
+    collect_rows,
+    infer_network_posterior,
+    infer_posterior,
+)
+from equivocal.seeds import Seed, choose_seed
 from equivocal.uncertainty.comprehenders import Comprehenders, replace_last_layers, share_weights
 from equivocal.world import Corpus
 
@@ -62,7 +67,7 @@ def sample_comprehenders(
     cuts: int = 1,
     num_steps: int | None = None,
     tolerance: float = 0.05,
-    seed: int = 0,
+    seed: Seed = 0,
 ) -> Comprehenders:
     """Sample comprehenders from the posterior of one network, given its training corpus.
 
@@ -84,7 +89,7 @@ def sample_comprehenders(
         How many steps to take; the sampler's default unless given.
     tolerance : float
         How close to the fixed point, in posterior standard deviations, counts as converged.
-    seed : int
+    seed : int or numpy.random.Generator
         The same seed gives the same members.
 
     Returns
@@ -111,14 +116,13 @@ def sample_comprehenders(
         found: Any = infer_posterior(rows, sampler, prior_variance, seed)
         models, passes = replace_last_layers(model, found.particles), 1
     else:
-        found = sample_network(
+        found = infer_network_posterior(
+            rows,
             *build_function(model, corpus, layers),
-            rows.targets,
             np.asarray(ravel_pytree(_select_weights(model, layers))[0]),
-            counts=rows.counts,
-            parts=cut_into_parts(model, layers, cuts),
-            prior_variance=prior_variance,
-            seed=seed,
+            cut_into_parts(model, layers, cuts),
+            prior_variance,
+            seed,
             **how,
         )
         models = _replace_weights(model, found.particles, layers)
@@ -237,7 +241,7 @@ def make_mc_dropout(
     rate: float = RATE,
     num_members: int = PARTICLES,
     *,
-    seed: int = 0,
+    seed: Seed = 0,
     seconds: float = 0.0,
 ) -> Comprehenders:
     """Draw dropout masks for a network, each of which makes a member.
@@ -250,7 +254,7 @@ def make_mc_dropout(
         Probability that a hidden unit is dropped, between 0 and 1.
     num_members : int
         How many masks to draw.
-    seed : int
+    seed : int or numpy.random.Generator
         The same seed gives the same masks.
     seconds : float
         How long the network took to train.
@@ -272,7 +276,7 @@ def make_mc_dropout(
         )
     theta = network.last_layer().values  # units × (hidden + 1)
     shape = (num_members, theta.shape[1] - 1)
-    kept = jax.random.bernoulli(jax.random.key(seed), 1 - rate, shape)
+    kept = jax.random.bernoulli(jax.random.key(choose_seed(seed)), 1 - rate, shape)
     scale = np.pad(np.asarray(kept) / (1 - rate), ((0, 0), (0, 1)), constant_values=1.0)
     return Comprehenders(
         kind="MC dropout",

@@ -29,7 +29,7 @@ _forward = partial(jax.lax.linalg.triangular_solve, left_side=True, lower=True)
 
 @partial(jax.jit, static_argnums=(1, 2))
 def draw_whitened_noise(keys: PRNGKey, num_particles: int, rank: int) -> Float[Array, "K r J"]:
-    """Draw √(J−1) E: as independent N(0, 1) numbers, but with mean 0 and covariance I exactly."""
+    """Draw √(J−1) E, maths (16): N(0, 1) numbers with mean 0 and covariance I exactly."""
     noise = draw_standard_noise(keys, num_particles, rank)
     # where there are hardly more draws than dimensions, a second round removes what round-off left
     for _ in range(1 if num_particles >= 1.5 * rank else 2):
@@ -60,7 +60,7 @@ def _draw(
 
 
 def draw(mean: np.ndarray, factor: np.ndarray, num_particles: int, seed: int) -> np.ndarray:
-    """Draw (K, J, D) particles of N(m, GGᵀ); a few outputs at a time."""
+    """Draw (K, J, D) particles of N(m, GGᵀ) by maths (16); a few outputs at a time."""
     K, D, r = factor.shape
     particles = np.empty((K, num_particles, D), mean.dtype)
     together = max(1, (1 << 25) // (8 * r * max(r, num_particles)))

@@ -22,16 +22,21 @@ POWER_ITERATIONS = 30  # to a few per cent, which is what a step-size rule or a 
 
 
 def find_largest_eigenvalue(
-    apply: Callable[[Float[Array, "K n"]], Float[Array, "K n"]], like: Float[Array, "K n"]
+    apply: Callable[[Float[Array, "K n"]], Float[Array, "K n"]],
+    like: Float[Array, "K n"],
+    start: Float[Array, "K n"] | None = None,
 ) -> Float[Array, " K"]:
-    """Find the largest modulus of a symmetric operator's eigenvalues, by power iteration."""
+    """Find the largest modulus of a symmetric operator's eigenvalues, by power iteration.
+
+    The operator takes arrays `like` this one; unless given, `start` is one without symmetry.
+    """
 
     def iterate(_: Int[Array, ""], x: Float[Array, "K n"]) -> Float[Array, "K n"]:
         x = apply(x)
         return x / jnp.maximum(jnp.linalg.norm(x, axis=-1, keepdims=True), 1e-30)
 
-    n = like.shape[-1]
-    start = jnp.broadcast_to(jnp.cos(jnp.arange(n, dtype=like.dtype)), like.shape)  # no symmetry
+    if start is None:
+        start = jnp.broadcast_to(jnp.cos(jnp.arange(like.shape[-1], dtype=like.dtype)), like.shape)
     return jnp.linalg.norm(apply(jax.lax.fori_loop(0, POWER_ITERATIONS, iterate, start)), axis=-1)
 
 

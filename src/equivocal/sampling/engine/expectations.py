@@ -54,7 +54,7 @@ def make_kolmogorov_nodes(dtype: np.typing.DTypeLike) -> tuple[np.ndarray, np.nd
     >>> bool(abs(weights.sum() - 1) < 1e-14)
     True
     """
-    # a trapezoid sum over log λ stands for the density; it is exact to round-off
+    # maths (17): a trapezoid sum over log λ stands for the density; it is exact to round-off
     x = np.arange(np.log(0.12), np.log(6.0), 0.02)
     f = np.exp(x) * _compute_kolmogorov_density(np.exp(x))
     f /= f.sum()
@@ -83,7 +83,7 @@ IN_CACHE = 1 << 18  # numbers; the sums over nodes of larger arrays would wait f
 
 
 def compute_moments(mean: Float[Array, "*n"], variance: Float[Array, "*n"]) -> Moments:
-    """Return the expectations of (18) for a ~ N(mean, variance)."""
+    """Return the expectations of maths (18) for a ~ N(mean, variance)."""
     parts = -(-mean.size // IN_CACHE)
     if parts == 1 or mean.ndim != 2 or jax.default_backend() != "cpu":
         return _sum_over_nodes(mean, variance)

@@ -125,7 +125,7 @@ def sum_rows(
     rule: FlowRule,
     nodes: Any,
 ) -> Sums:
-    """Return curvature, gradient and log-likelihood of all rows at N(m, GGᵀ)."""
+    """Return curvature, gradient and log-likelihood of all rows at N(m, GGᵀ): maths (4), (6)."""
 
     def sum_block(block: Block) -> Sums:
         B = _project(block, factor, rule)
@@ -218,7 +218,7 @@ def propose(state: FlowState, rule: FlowRule) -> tuple[FlowState, FlowInfo]:
         s = jnp.broadcast_to(s.min(), s.shape)
     take_root = _take_symmetric_root if rule.symmetric else _take_triangular_root
     root, log_det = apply_one_by_one(take_root, S, s)
-    factor = jnp.matmul(G, root)  # maths (15), which solves (7)
+    factor = jnp.matmul(G, root)  # maths (14), (15), which solve (7), (8)
     newton = jnp.matmul(gradient[:, None], root)[:, 0]
     proposal = state._replace(
         mean=state.mean - s[:, None] * jnp.matmul(factor, newton[..., None])[..., 0],
@@ -327,7 +327,7 @@ def judge_proposal(
     """Take the proposal where the merit did not fall; elsewhere stay, and be careful or halve s."""
     factor, log_det, s = proposal.factor, proposal.log_det, proposal.damping
     spread = (factor**2).sum(axis=(1, 2)) - log_det if rule.merit_has_spread else 0.0
-    bound = sums.log_likelihood - 0.5 * ((mean**2).sum(axis=1) + spread)
+    bound = sums.log_likelihood - 0.5 * ((mean**2).sum(axis=1) + spread)  # maths (4)
     if rule.joint:
         bound = jnp.broadcast_to(bound.sum(), bound.shape)
     # Round-off of sums whose terms have one sign, which is what the bound consists of.

@@ -94,7 +94,7 @@ def _compute_logits(
 
 
 def compute_gradient(target: Target, z: Float[Array, "K C D"], rule: Rule) -> Float[Array, "K C D"]:
-    """Return ∇U."""
+    """Return ∇U, maths (25)."""
 
     def sum_block(block: Block) -> Float[Array, "K C wide"]:
         a = _compute_logits(target, z, block, rule.precision)
@@ -109,7 +109,7 @@ def compute_gradient(target: Target, z: Float[Array, "K C D"], rule: Rule) -> Fl
 
 
 def compute_potential(target: Target, z: Float[Array, "K C D"], rule: Rule) -> Float[Array, "K C"]:
-    """Return U, row by row a difference from its value at m, so that no digits are lost."""
+    """Return U, maths (25): by row, a difference from its value at m, so that no digit is lost."""
 
     def compute(a: Float[Array, "K rows"], block: Block) -> Float[Array, "K rows"]:
         if rule.joint:

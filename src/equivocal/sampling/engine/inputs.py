@@ -14,8 +14,6 @@ from equivocal.errors import UserError, did_you_mean, join_names
 
 __all__ = ["check_bool", "check_choice", "check_int", "fail"]
 
-LARGEST_SEED = 2**32 - 1  # what JAX takes in either precision
-
 
 def fail(message: str) -> NoReturn:
     """Raise the one kind of error that the caller can fix."""
@@ -237,13 +235,6 @@ def check_int(value: object, name: str, *, least: int, most: int | None = None) 
         rule = f"≥ {least}" if most is None else f"between {least} and {most}"
         fail(f"{name} must be a whole number {rule}, got {value!r:.60}.")
     return int(value)
-
-
-def choose_seed(seed: object) -> int:
-    """Return the seed of a run: the whole number given, or one drawn from a generator."""
-    if isinstance(seed, np.random.Generator):
-        return int(seed.integers(LARGEST_SEED + 1))
-    return check_int(seed, "seed", least=0, most=LARGEST_SEED)
 
 
 def check_bool(value: object, name: str) -> bool:

@@ -65,7 +65,7 @@ class FlowRule(NamedTuple):
 def compute_log_likelihood(
     logit: Float[Array, "#K rows ..."], excess: Float[Array, "#K rows ..."], block: Block
 ) -> Float[Array, "K rows ..."]:
-    """Return log p(t | a), given the excess log(1 + e^(−|a|)) or its average."""
+    """Return log p(t | a), maths (2), given the excess log(1 + e^(−|a|)) or its average."""
     c, t = block.counts, block.targets
     if logit.ndim == 3:  # one more axis, of particles
         c, t = c[..., None], t[..., None]
@@ -131,7 +131,7 @@ def _compute_softmax_terms(
     top = mu.max(axis=0)
     y = jax.nn.softmax(logits, axis=0)
     log_partition = jax.nn.logsumexp(logits - top, axis=0)
-    # t (μ − log Σ e^a), whose average over a is what the bound wants
+    # maths (19): t (μ − log Σ e^a), whose average over a is what the bound wants
     log_likelihood = block.targets * (mu - top - log_partition)
     return RowTerms(block.counts * y - block.targets, y * (1 - y), log_likelihood)
 

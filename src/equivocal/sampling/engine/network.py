@@ -116,7 +116,7 @@ def compute_terms(given: Given, ensemble: Ensemble) -> Terms:
 def sum_part(
     given: Given, ensemble: Ensemble, index: Int[Array, "B size"], terms: Terms
 ) -> tuple[Float[Array, "B J J"], Float[Array, "B J"]]:
-    """Return ZᵀRZ and Zᵀ(c E[y] − t) with only this part spread out; B is 1, or K by output."""
+    """Return ZᵀRZ and Zᵀ(c E[y] − t), maths (23), with only this part spread; B is 1 or K."""
     J, B = len(ensemble.deviations), len(index)
     alone = jnp.zeros_like(ensemble.deviations)
     alone = alone.at[:, index].set(ensemble.deviations[:, index]) + ensemble.mean
@@ -213,7 +213,7 @@ def move_part(
     g: Float[Array, "B J"],
     damping: Float[Array, " B"],
 ) -> tuple[Ensemble, Step]:
-    """Apply (24) to one part, and return how far it was from the fixed point."""
+    """Apply maths (24) to one part, and return how far it was from the fixed point."""
     J = len(ensemble.deviations)
     d = ensemble.deviations[:, index].swapaxes(0, 1) / np.sqrt(J - 1)  # B J size
     m, s = ensemble.mean[index], jnp.asarray(damping, d.dtype)[:, None]

@@ -124,10 +124,10 @@ class Problem:
     def compute_offsets(self, outputs: slice | np.ndarray = slice(None)) -> np.ndarray:
         """Return the logits of the prior mean for some outputs, (N, K) or (N, 1)."""
         m0 = self.prior_mean if len(self.prior_mean) == 1 else self.prior_mean[outputs]
-        return self.features @ m0.T
+        return self.features @ m0.T  # maths (1), at the prior mean
 
     def to_weights(self, w: np.ndarray, outputs: slice = slice(None)) -> np.ndarray:
-        """Return θ = m₀ + √v w for w of shape (k, ..., D)."""
+        """Return θ = m₀ + √v w, maths (3), for w of shape (k, ..., D)."""
         m0 = self.prior_mean if len(self.prior_mean) == 1 else self.prior_mean[outputs]
         theta = self.prior_scale * w
         theta += m0.reshape(len(m0), *[1] * (w.ndim - 2), -1)

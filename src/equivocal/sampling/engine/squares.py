@@ -44,7 +44,7 @@ class Shared(NamedTuple):
     products: Float[Array, "T N"] | None
 
     def compute_variances(self, factor: Float[Array, "K D r"]) -> Float[Array, "K N"]:
-        """Return ψᵀPψ of every row, P = GGᵀ."""
+        """Return ψᵀPψ of every row, P = GGᵀ: maths (29)."""
         if self.products is None:
             return jax.lax.map(lambda G: ((self.features @ G) ** 2).sum(axis=1), factor)
         i, j = np.triu_indices(factor.shape[1])
@@ -53,7 +53,7 @@ class Shared(NamedTuple):
         return jnp.maximum((P[:, i, j] * twice) @ self.products, 0)
 
     def compute_curvatures(self, weights: Float[Array, "K N"]) -> Float[Array, "K D D"]:
-        """Return Ψᵀ diag(w) Ψ for the weights of every output."""
+        """Return Ψᵀ diag(w) Ψ for the weights of every output: maths (29)."""
         if self.products is None:
             return jax.lax.map(lambda w: (self.features.T * w) @ self.features, weights)
         D = self.features.shape[1]

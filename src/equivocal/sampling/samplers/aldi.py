@@ -89,7 +89,7 @@ def step(
     num_steps: int,
     radius: Float[Array, ""] | float = jnp.inf,
 ) -> tuple[AldiState, AldiInfo]:
-    """Take one Euler–Maruyama step of (22); `num_steps` says where the quarters of the run end."""
+    """Take one Euler–Maruyama step of maths (22); `num_steps` says where quarters of a run end."""
     theta, dt = state.particles, config.step_size
     J, D = theta.shape[1:]
 
@@ -99,11 +99,11 @@ def step(
 
     grad = sum_over_blocks(gradient, rows) - theta
     m = theta.mean(axis=1, keepdims=True)
-    d = theta - m  # rows θ_j − m, so C = dᵀd / J
-    C = jnp.matmul(d.swapaxes(1, 2), d) / J
-    drift = jnp.matmul(grad, C) + (D + 1) / J * d
+    centred = theta - m  # rows θ_j − m
+    C = jnp.matmul(centred.swapaxes(1, 2), centred) / J
+    drift = jnp.matmul(grad, C) + (D + 1) / J * centred
     # noise lives in ensemble space (J×J), so one key gives one path in any coordinates
-    noise = jnp.matmul(draw_standard_noise(keys, J, J), d) / jnp.sqrt(J)
+    noise = jnp.matmul(draw_standard_noise(keys, J, J), centred) / jnp.sqrt(J)
     new, lost = repair(theta + dt * drift + jnp.sqrt(2 * dt) * noise, theta, radius)
 
     count = state.steps[0]
@@ -119,7 +119,7 @@ def step(
         fourth=state.fourth + fourth * new.mean(axis=1),
         second_moment=state.second_moment + (third + fourth) * moment,
     )
-    return moved, AldiInfo(m[:, 0], (d**2).sum(axis=(1, 2)) / J)
+    return moved, AldiInfo(m[:, 0], (centred**2).sum(axis=(1, 2)) / J)
 
 
 def run(problem: Problem, config: AldiConfig, settings: RunSettings) -> Outcome:

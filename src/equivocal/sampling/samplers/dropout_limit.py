@@ -2,18 +2,18 @@
 
 Both half steps of `dropout_deterministic` are affine in a particle once the averages over the
 ensemble are known, so an ensemble that starts as N(m₀, P₀) stays Gaussian, and in the limit J → ∞
-its mean m and covariance C say everything. Dropping a fraction ρ of the deviations' entries keeps
+its mean m and covariance P say everything. Dropping a fraction ρ of the deviations' entries keeps
 their variances and thins their covariances, docs/maths.md (11):
 
-    P̂ = (1 − ρ) C + ρ diag(C)
+    P̂ = (1 − ρ) P + ρ diag(P)
 
-With g = Ψᵀ(c E[y] − t) and H = Ψᵀ diag(c E[y(1−y)]) Ψ, averaged over N(m, C) in closed form (18),
+With g = Ψᵀ(c E[y] − t) and H = Ψᵀ diag(c E[y(1−y)]) Ψ, averaged over N(m, P) in closed form (18),
 in coordinates where the prior is N(0, I), (9) and (10) become
 
-    m' = m − Δτ P̂ g                     C' = A C Aᵀ,   A = I − ½Δτ P̂ (I + Δτ H P̂)⁻¹ H
-    m" = m' − Δτ P̂' Λ m'                C" = B C' Bᵀ,  B = (1 + ½Δτ) I − ½Δτ P̂' Λ
+    m' = m − Δτ P̂ g                     P' = T P Tᵀ,     T = I − ½Δτ P̂ (I + Δτ H P̂)⁻¹ H
+    m" = m' − Δτ Q m'                   P" = T' P' T'ᵀ,  T' = (1 + ½Δτ) I − ½Δτ Q
 
-where Λ = (Δτ diag(P̂') + I)⁻¹. No random number is drawn: what a finite ensemble adds is noise of
+where Q = P̂' (Δτ diag(P̂') + I)⁻¹. No random number is drawn: what a finite ensemble adds is noise of
 order J^(−1/2), and its steps are a little shorter, since noise makes λ_max larger.
 """
 
@@ -25,13 +25,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from equivocal.sampling.engine.ensembles import find_largest_eigenvalue
 from equivocal.sampling.engine.expectations import compute_moments
 from equivocal.sampling.engine.shapes import Array, Float
 from equivocal.sampling.samplers.dropout_deterministic import LONGEST_STEP, SAFETY
 
 __all__ = ["LimitState", "follow_limit"]
-
-POWER_STEPS = 30  # of the iteration that finds a largest eigenvalue
 
 
 class LimitState(NamedTuple):
@@ -39,7 +38,7 @@ class LimitState(NamedTuple):
 
     time: Float[Array, " K"]  # τ
     mean: Float[Array, "K D"]  # m
-    covariance: Float[Array, "K D D"]  # C
+    covariance: Float[Array, "K D D"]  # P
 
 
 def follow_limit(
@@ -99,12 +98,12 @@ def _step(
     """Take one step of every output, one after the other: H of all of them would fill memory."""
 
     def advance(given: tuple[LimitState, Array, Array]) -> LimitState:
-        (time, m, C), t, offset = given
-        mu, variance = psi @ m + offset, ((psi @ C) * psi).sum(axis=1)
+        (time, m, P), t, offset = given
+        mu, variance = psi @ m + offset, ((psi @ P) * psi).sum(axis=1)
         found = compute_moments(mu, variance)
         y = jnp.where(mu > 0, 1 - found.tail, found.tail)
         H = (psi * (counts * found.slope)[:, None]).T @ psi
-        dt, moved, spread = _take_step(m, C, psi.T @ (counts * y - t), H, rate)
+        dt, moved, spread = _take_step(m, P, psi.T @ (counts * y - t), H, rate)
         return LimitState(time + dt, moved, spread)
 
     advanced: LimitState = jax.lax.map(advance, (state, targets, offsets))
@@ -113,7 +112,7 @@ def _step(
 
 def _take_step(
     m: Float[Array, " D"],
-    C: Float[Array, "D D"],
+    P: Float[Array, "D D"],
     g: Float[Array, " D"],
     H: Float[Array, "D D"],
     rate: float,
@@ -122,25 +121,19 @@ def _take_step(
     identity = jnp.eye(len(m))
 
     def drop(full: Float[Array, "D D"]) -> Float[Array, "D D"]:
-        return (1 - rate) * full + rate * jnp.diag(jnp.diag(full))
+        return (1 - rate) * full + rate * jnp.diag(jnp.diag(full))  # maths (11), for J → ∞
 
-    P = drop(C)
-    stiff = _find_largest_eigenvalue(P @ H) + _find_largest_eigenvalue(P)
+    P_hat = drop(P)
+    stiff = _find_largest_eigenvalue(P_hat @ H) + _find_largest_eigenvalue(P_hat)
     dt = jnp.minimum(SAFETY / stiff, LONGEST_STEP)
-    A = identity - dt / 2 * P @ jnp.linalg.solve(identity + dt * H @ P, H)
-    m, C = m - dt * P @ g, A @ C @ A.T  # maths (9)
-    P = drop(C)
-    pull = P / (dt * jnp.diag(P) + 1)  # P̂Λ
-    B = (1 + dt / 2) * identity - dt / 2 * pull
-    return dt, m - dt * pull @ m, B @ C @ B.T  # maths (10)
+    T = identity - dt / 2 * P_hat @ jnp.linalg.solve(identity + dt * H @ P_hat, H)
+    m, P = m - dt * P_hat @ g, T @ P @ T.T  # maths (9)
+    P_hat = drop(P)
+    Q = P_hat / (dt * jnp.diag(P_hat) + 1)
+    T = (1 + dt / 2) * identity - dt / 2 * Q
+    return dt, m - dt * Q @ m, T @ P @ T.T  # maths (10)
 
 
 def _find_largest_eigenvalue(matrix: Float[Array, "D D"]) -> Float[Array, ""]:
-    """Return the largest eigenvalue of a product of two nonnegative matrices."""
-
-    def multiply(_: Array, x: Array) -> Array:
-        moved = matrix @ x
-        return moved / jnp.maximum(jnp.linalg.norm(moved), 1e-30)
-
-    x = jax.lax.fori_loop(0, POWER_STEPS, multiply, jnp.ones(len(matrix)) / len(matrix) ** 0.5)
-    return jnp.linalg.norm(matrix @ x)
+    row = matrix[:1]
+    return find_largest_eigenvalue(lambda x: x @ matrix.T, row, jnp.ones_like(row))[0]

@@ -234,7 +234,7 @@ def _summarise(
     z: np.ndarray,
     gradient: np.ndarray,
 ) -> None:
-    """Set the particles of an output and its moments, by (26) from all draws."""
+    """Set the particles of an output and its moments, by maths (26) from all draws."""
     assert outcome.particles is not None
     assert outcome.covariance is not None
     T, C, D = z.shape

@@ -81,7 +81,7 @@ def step(
     config: HomotopyConfig,
     radius: Float[Array, ""] | float = jnp.inf,
 ) -> tuple[HomotopyState, HomotopyInfo]:
-    """Take one step towards τ = 1; it is deterministic, the keys are not used."""
+    """Take one step towards τ = 1, maths (20), (21); it is deterministic, the keys are not used."""
     del keys
     theta = state.particles
     J = theta.shape[1]

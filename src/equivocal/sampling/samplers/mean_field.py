@@ -83,7 +83,7 @@ def run_gaussian(
     many_rows: int = MANY_ROWS,
     share: int = SHARE,
 ) -> Outcome:
-    """Run the flow with a full covariance and no nodes; Laplace is a case of it too.
+    """Run the flow to maths (5), with a full covariance and no nodes; Laplace is a case of it.
 
     It begins at `start`, means (K, D) and factors (K, D, D) of the weights, as a run with another
     prior found them. Without one it begins at the prior; from `many_rows` on with about every

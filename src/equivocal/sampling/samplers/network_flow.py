@@ -40,11 +40,12 @@ import numpy as np
 from jax.tree_util import Partial
 
 from equivocal.sampling.engine import network as engine
-from equivocal.sampling.engine.inputs import check_int, check_positive, choose_seed
+from equivocal.sampling.engine.inputs import check_int, check_positive
 from equivocal.sampling.engine.network import Ensemble, Given
 from equivocal.sampling.samplers.exact_flow import make_simplex
+from equivocal.seeds import Seed, choose_seed
 
-__all__ = ["NetworkInfo", "NetworkPosterior", "list_constants", "sample_network"]
+__all__ = ["Logits", "NetworkInfo", "NetworkPosterior", "list_constants", "sample_network"]
 
 NUM_STEPS = 60
 START = 0.05  # of the prior's standard deviation
@@ -85,22 +86,6 @@ class NetworkPosterior:
         J, D = self.particles.shape
         return f"<NetworkPosterior of {D:,} weights, {J} particles: {self.info.message}>"
 
-    def predict_logits(self, inputs: Any) -> np.ndarray:
-        """Return the logits of every particle, one particle after the other.
-
-        Parameters
-        ----------
-        inputs : array or tree of arrays
-            N rows, as for `sample_network`.
-
-        Returns
-        -------
-        numpy.ndarray
-            (J, N, K).
-        """
-        ask = jax.jit(self.logits)
-        return np.stack([np.asarray(ask(particle, inputs)) for particle in self.particles])
-
     def predict_proba(self, inputs: Any) -> np.ndarray:
         """Return the probability E[y] of each output, averaged over the particles.
 
@@ -131,7 +116,7 @@ def sample_network(
     num_particles: int = 128,
     num_steps: int = NUM_STEPS,
     tolerance: float = 0.05,
-    seed: int | np.random.Generator = 0,
+    seed: Seed = 0,
     memory_budget: int = MEMORY,
 ) -> NetworkPosterior:
     """Sample the posterior over the weights of a network with yes/no outputs.
