@@ -138,5 +138,5 @@ def _compute_areas(
     value = compute(*map(np.ones, sizes))
     copies = draw_copies(*sizes, DRAWS, seed, only_items=network is None)
     drawn = np.reshape([compute(*each) for each in copies], (-1, 2))
-    ends = compute_intervals(drawn)
+    ends = compute_intervals(drawn, sizes[1] if network is None else min(sizes))
     return tuple(float(n) for k in range(2) for n in (value[k], ends[0, k], ends[1, k]))
