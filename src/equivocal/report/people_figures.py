@@ -253,7 +253,7 @@ def _draw_predictions(axes: Axes, people: pd.DataFrame) -> None:
     own = people[(people["comprehender"] == "ideal") & people["value"].notna()]
     own = own[own["found"].notna()].reset_index(drop=True)
     y = np.arange(len(own))
-    axes.hlines(y, own["value"], own["found"], color="0.75", lw=1)
+    axes.hlines(y, own["found_low"], own["found_high"], color=COLOURS[1], lw=1.5, alpha=0.6)
     axes.plot(own["value"], y, **PEOPLE, label="people")
     for fitted, fill, label in ((True, COLOURS[1], "ideal, fitted"), (False, "white", "predicted")):
         part = own["fitted"] == fitted
@@ -270,4 +270,5 @@ def _draw_predictions(axes: Axes, people: pd.DataFrame) -> None:
     axes.set_yticks(y, names, fontsize=7.5)
     axes.set_ylim(len(own) - 0.5, -0.5)
     axes.set_xlim(-0.04, 1.04)
+    axes.set_title("bars: profile range", fontsize=9)
     axes.legend(fontsize=7.5, loc="upper center")
