@@ -98,8 +98,26 @@ def test_a_fitted_world_is_nearer_to_people(result: PeopleResult, tmp_path: Path
     literal = believe_ideal(there)[0, there.select("active", "any"), 0].mean()
     assert shares["fitted"].iloc[0] == pytest.approx(1 - literal, rel=1e-3)
     assert (tmp_path / "figures" / "fit.png").exists()
+    _check_ranges(found)
     assert found.summary[0].startswith("Fitted to 3 shares of people's readings")
     assert any(line.startswith("What the shares determine of them") for line in found.summary)
+
+
+def _check_ranges(found: PeopleResult) -> None:
+    """Predictions range over the values of `rare` that the shares allow."""
+    own = found.tables["people"][found.tables["people"]["found"].notna()]
+    assert set(own["found_interval"]) == {"profile range"}
+    assert (own["found_low"] <= own["found"] + 1e-3).all()  # fitted values are rounded
+    assert (own["found"] <= own["found_high"] + 1e-3).all()
+    profiles = found.tables["profiles"]
+    near = profiles[profiles["deviance"] <= profiles["deviance"].min() + 3.84]
+    assert (near["at_rare"] == near["value"]).all()
+    w = own[own["measure"] == "w"].iloc[0]
+    assert w["found_high"] - w["found_low"] > 0.01
+    for value, end in ((near["value"].min(), "found_high"), (near["value"].max(), "found_low")):
+        there = ask_about_items(World.load("both_ways", rare=value))
+        q = believe_ideal(there)[0, there.select("any", "any")]
+        assert w[end] == pytest.approx(1 - (q**2).sum(axis=-1).mean(), abs=1e-6)
 
 
 def test_the_command(tmp_path: Path) -> None:

@@ -109,10 +109,10 @@ def test_intervals_cover_what_holds_for_all_participants_and_items() -> None:
 
 
 def test_intervals_of_particles_cover_what_holds_for_all_networks() -> None:
-    """Five particles of each of 20 networks, which differ more than particles of one do.
+    """Five particles of each of five networks, which differ more than particles of one do.
 
-    Eight misses or more of 60 have probability 0.006 if they miss 5 % of the time. Particles that
-    are drawn as if they were networks make intervals that miss the share in a fifth of experiments.
+    Eight misses or more of 60 have probability 0.006 if they miss 5 % of the time. Plain
+    percentiles miss about 10, and particles that are drawn as if they were networks about 30.
     """
     rng = np.random.default_rng(4)
 
@@ -128,18 +128,18 @@ def test_intervals_of_particles_cover_what_holds_for_all_networks() -> None:
         return summarise_answers(answered, items, "ab", groups=groups, draws=draws)
 
     truth = summarise_experiment(experiment(1500, 400, 1), None, 0)
-    network = np.repeat(np.arange(20), 5)
+    network = np.repeat(np.arange(5), 5)
     missed = {"network": 0, "particle": 0, "w": 0}
     for _ in range(60):
-        beliefs = experiment(20, 20, 5)
-        right = summarise_experiment(beliefs, network, 100)
-        wrong = summarise_experiment(beliefs, None, 100)
+        beliefs = experiment(5, 16, 5)
+        right = summarise_experiment(beliefs, network, 200)
+        wrong = summarise_experiment(beliefs, None, 200)
         missed["network"] += not right["a"].low < truth["a"].value < right["a"].high
         missed["w"] += not right["w"].low < truth["w"].value < right["w"].high
         missed["particle"] += not wrong["a"].low < truth["a"].value < wrong["a"].high
     assert missed["network"] < 8
     assert missed["w"] < 8
-    assert missed["particle"] > 12
+    assert missed["particle"] > 15
 
 
 def test_groups_change_intervals_and_no_estimate() -> None:

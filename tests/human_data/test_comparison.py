@@ -178,7 +178,9 @@ def test_measures_that_say_nothing_or_the_same() -> None:
     assert "flat is the same in every joined trial and is left out" in found.notes
     assert "the measures determine each other, so they are fitted one by one only" in found.notes
     assert set(found.table["model"]) == {"alone"}
-    with pytest.raises(UserError, match="flat is the same in every .* with --measure"):
+    with pytest.raises(
+        UserError, match="flat is the same in every joined trial, .* with --measure"
+    ):
         compare(join(trials, measures.assign(flat=1.0), ["flat"]))
 
 

@@ -32,7 +32,7 @@ from equivocal.experiments.frontier import FrontierSettings
 from equivocal.experiments.networks import choose_training, train_or_load
 from equivocal.experiments.result import Figures, Result, describe_run
 from equivocal.gestalt import Run, TrainingSettings
-from equivocal.human_data.adaptation import SENTENCES, adapt_to_list
+from equivocal.human_data.adaptation import SENTENCES, adapt_to_list, select_learner
 from equivocal.human_data.fitting import POINTS, WorldFit, fit_world
 from equivocal.human_data.ideal_comparison import compare_with_ideal, tabulate_items
 from equivocal.human_data.participants import (
@@ -46,7 +46,8 @@ from equivocal.human_data.people import (
     select_shares,
 )
 from equivocal.human_data.people_summary import describe_people, summarise_scores
-from equivocal.human_data.plausibility import ANY, AskedItems, ask_about_items, believe_ideal
+from equivocal.human_data.plausibility import AskedItems, ask_about_items, believe_ideal
+from equivocal.human_data.prediction_ranges import tabulate_ranges
 from equivocal.human_data.reading_tables import tabulate_areas, tabulate_readings
 from equivocal.inference import SamplerSettings, collect_last_layer, infer_posterior
 from equivocal.progress import Advance, progress
@@ -248,6 +249,20 @@ def _believe(run: Run, asked: AskedItems, seed: int, advance: Advance) -> _Compr
     return _Comprehenders(every | ones, networks)
 
 
+def _add_ranges(
+    compared: pd.DataFrame, people: pd.DataFrame, asked: AskedItems, fitted: WorldFit
+) -> pd.DataFrame:
+    """Mark what was fitted, and give the ideal comprehender's numbers their profile range."""
+    compared["fitted"] = compared["deviance"].notna()
+    compared.loc[compared["fitted"], "floor"] = np.nan  # the shares were chosen to be near
+    with progress("predictions") as advance:
+        ranges = tabulate_ranges(people, asked, fitted.list_likely_values(), advance)
+    ideal = compared["comprehender"] == IDEAL  # a row for each number, in the same order
+    compared.loc[ideal, ["found_low", "found_high"]] = ranges.to_numpy()
+    compared.loc[ideal, "found_interval"] = "profile range"
+    return compared
+
+
 def _tabulate(
     people: pd.DataFrame,
     asked: AskedItems,
@@ -260,14 +275,12 @@ def _tabulate(
     readings = tabulate_readings(asked, beliefs, networks, seed=seed)
     areas = tabulate_areas(asked, beliefs, networks, seed=seed)
     listed = adapt_to_list(asked) if asked.world.parameters else pd.DataFrame()
-    learned = listed
-    if len(listed):
-        learned = listed[(listed["learns"] == "both") & (listed["construction"] == ANY)]
-        learned = learned.assign(comprehender=IDEAL)
+    learned = select_learner(listed, IDEAL) if len(listed) else listed
     compared = compare_with_people(people, readings, areas, learned)
+    sampled = compared["comprehender"].isin(list(networks))
+    compared["found_interval"] = np.where(sampled, "networks and items", "items")
     if fitted is not None:
-        compared["fitted"] = compared["deviance"].notna()
-        compared.loc[compared["fitted"], "floor"] = np.nan  # the shares were chosen to be near
+        compared = _add_ranges(compared, people, asked, fitted)
     ideal = beliefs[IDEAL]
     others = {name: own for name, own in beliefs.items() if name != IDEAL}
     tables = {

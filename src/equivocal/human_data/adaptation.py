@@ -26,7 +26,7 @@ from equivocal.human_data.ideal_readings import IdealReadings
 from equivocal.human_data.plausibility import ANY, AskedItems
 from equivocal.world import Reweighting
 
-__all__ = ["SENTENCES", "adapt_to_list"]
+__all__ = ["SENTENCES", "adapt_to_list", "select_learner"]
 
 SHARES = (0.1, 0.25, 0.5, 0.75, 0.9)  # r
 SENTENCES = 40  # N
@@ -74,6 +74,12 @@ def adapt_to_list(
                 mean = float(not_literal[np.isin(unlikely, own)].mean())
                 rows.append((learns, construction, share, mean))
     return pd.DataFrame(rows, columns=columns)
+
+
+def select_learner(listed: pd.DataFrame, comprehender: str) -> pd.DataFrame:
+    """Select the learner of both, in all constructions, as what a comprehender learns."""
+    own = listed[(listed["learns"] == "both") & (listed["construction"] == ANY)]
+    return own.assign(comprehender=comprehender)
 
 
 def _vary(asked: AskedItems) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

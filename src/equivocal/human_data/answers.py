@@ -176,7 +176,8 @@ def summarise_answers(
         _compute(grouped, copies, each[item])
         for copies, each in draw_copies(G, size, draws, seed, only_items=only_items)
     ]
-    low, high = compute_intervals(np.reshape(drawn, (-1, len(value))))
+    least = size if only_items else min(G, size)
+    low, high = compute_intervals(np.reshape(drawn, (-1, len(value))), least)
     measures = (*names, "w", "b", "w/b")
     each = zip(measures, value, low, high, strict=True)
     return {name: Estimate(float(v), float(a), float(b)) for name, v, a, b in each}

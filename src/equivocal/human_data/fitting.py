@@ -9,6 +9,9 @@ is minimised over the ranges that the world declares. The profile of a parameter
 all others, with that one held; the 95 % interval is where it is within 3.84 of the minimum. A
 profile that stays below this up to an end of the range leaves that side open; one that is flat
 everywhere says that the data do not identify the parameter.
+
+A prediction ranges over all points of the profiles within 3.84 of the minimum (`tabulate_ranges`).
+They are some of the values that the data allow, so the range is the least that it can be.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,7 +44,7 @@ class WorldFit:
         parameter, start, estimate, low, high, least, most, identified ("yes", "from above",
         "from below", "no"; "not fitted" also where a parameter has no effect).
     profiles : DataFrame
-        parameter, value, deviance.
+        parameter, value, deviance and, as at_NAME, the values of all parameters there.
     shares : DataFrame
         The human shares, with `fitted`, `deviance` and, of the world's own values, `before`.
     deviance : float
@@ -53,6 +56,14 @@ class WorldFit:
     profiles: pd.DataFrame
     shares: pd.DataFrame
     deviance: float
+
+    def list_likely_values(self) -> list[dict[str, float]]:
+        """List the values of all parameters at the estimates, and at points within the limit."""
+        near = self.profiles[self.profiles["deviance"] <= self.deviance + LIMIT]
+        points = [
+            {name: float(row[f"at_{name}"]) for name in self.values} for _, row in near.iterrows()
+        ]
+        return [self.values, *points]
 
 
 def fit_world(

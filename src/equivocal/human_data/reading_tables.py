@@ -22,7 +22,12 @@ Networks = Mapping[str, np.ndarray]  # (participants,): the network of each
 
 
 def tabulate_readings(
-    asked: AskedItems, beliefs: Beliefs, networks: Networks | None = None, *, seed: int = 0
+    asked: AskedItems,
+    beliefs: Beliefs,
+    networks: Networks | None = None,
+    *,
+    draws: int = DRAWS,
+    seed: int = 0,
 ) -> pd.DataFrame:
     """Tabulate readings by construction and plausibility, with w, b and w/b.
 
@@ -34,6 +39,8 @@ def tabulate_readings(
         By comprehender: probabilities of `READINGS`; NaN where there is no belief.
     networks : mapping of str to ndarray of shape (participants,), optional
         The network of each participant. A comprehender that is missing here is no sample.
+    draws : int
+        How often networks and items are drawn anew; no intervals with 0.
     seed : int
         The seed of the bootstrap.
 
@@ -62,7 +69,7 @@ def tabulate_readings(
                     READINGS,
                     groups=own_networks,
                     only_items=own_networks is None,
-                    draws=DRAWS,
+                    draws=draws,
                     seed=seed,
                 )
                 literal = found["literal"]
@@ -74,7 +81,12 @@ def tabulate_readings(
 
 
 def tabulate_areas(
-    asked: AskedItems, beliefs: Beliefs, networks: Networks | None = None, *, seed: int = 0
+    asked: AskedItems,
+    beliefs: Beliefs,
+    networks: Networks | None = None,
+    *,
+    draws: int = DRAWS,
+    seed: int = 0,
 ) -> pd.DataFrame:
     """Tabulate how well plausible sentences are told from their reversals.
 
@@ -84,7 +96,7 @@ def tabulate_areas(
 
     Parameters
     ----------
-    asked, beliefs, networks, seed
+    asked, beliefs, networks, draws, seed
         As for `tabulate_readings`.
 
     Returns
@@ -102,7 +114,7 @@ def tabulate_areas(
                 if not len(pairs) or np.isnan(literal).any():
                     continue
                 items = asked.names[pairs[:, 0]]
-                found = _compute_areas(literal, items, (networks or {}).get(name), seed)
+                found = _compute_areas(literal, items, (networks or {}).get(name), draws, seed)
                 rows.append((name, construction, plausibility, *found, len(set(items))))
     columns = ["comprehender", "construction", "plausibility", "area", "low", "high"]
     columns += ["drawn", "drawn_low", "drawn_high", "items"]
@@ -120,7 +132,7 @@ def _pair_questions(asked: AskedItems, construction: str, plausibility: str) -> 
 
 
 def _compute_areas(
-    literal: np.ndarray, items: np.ndarray, network: np.ndarray | None, seed: int
+    literal: np.ndarray, items: np.ndarray, network: np.ndarray | None, draws: int, seed: int
 ) -> tuple[float, ...]:
     """Compute area and drawn, each with its interval, from (participants, pairs, 2)."""
     above, below = literal[..., 0], literal[..., 1]
@@ -136,7 +148,7 @@ def _compute_areas(
 
     sizes = int(group.max()) + 1, int(item.max()) + 1
     value = compute(*map(np.ones, sizes))
-    copies = draw_copies(*sizes, DRAWS, seed, only_items=network is None)
+    copies = draw_copies(*sizes, draws, seed, only_items=network is None)
     drawn = np.reshape([compute(*each) for each in copies], (-1, 2))
-    ends = compute_intervals(drawn)
+    ends = compute_intervals(drawn, sizes[1] if network is None else min(sizes))
     return tuple(float(n) for k in range(2) for n in (value[k], ends[0, k], ends[1, k]))

@@ -130,7 +130,13 @@ class ShareModel:
         deviance: float,
         points: int,
     ) -> pd.DataFrame:
-        """Minimise (1) over all other parameters at values along the range of one."""
+        """Minimise (1) over all other parameters at values along the range of one.
+
+        Returns
+        -------
+        DataFrame
+            parameter, value, deviance and, as at_NAME, the values of all parameters there.
+        """
         others = [other for other in names if other != name]
         centre, limit = self._place(name, values[name]), deviance + LIMIT
         reached = {centre: (dict(values), deviance)}
@@ -149,9 +155,12 @@ class ShareModel:
             path = [centre, *side.tolist(), *side[-2::-1].tolist()]
             heights = {z: visit(z, begin) for begin, z in pairwise(path)}
             _refine(visit, [centre, *side.tolist()], heights, limit)
-        rows = sorted((each[name], height) for each, height in reached.values())
-        table = pd.DataFrame(rows, columns=["value", "deviance"])
-        return table.assign(parameter=name)[["parameter", "value", "deviance"]]
+        rows = [
+            {"parameter": name, "value": at[name], "deviance": height}
+            | {f"at_{other}": value for other, value in at.items()}
+            for at, height in reached.values()
+        ]
+        return pd.DataFrame(rows).sort_values("value", ignore_index=True)
 
 
 def _refine(

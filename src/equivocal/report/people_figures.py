@@ -203,16 +203,21 @@ def draw_against_ideal(items: pd.DataFrame, summary: pd.DataFrame) -> Figure:
             x = part["exact"] + rng.uniform(-0.012, 0.012, len(part))  # many are equal
             axes.scatter(x, part["literal"], 9, color=colour, alpha=0.5, lw=0, label=kind)
         axes.plot([0, 1], [0, 1], color="0.6", lw=0.8, zorder=0)
-        row = summary[(summary["comprehender"] == name) & (summary["plausibility"] == "all")].iloc[
-            0
-        ]
-        text = f"r {row['correlation']:.3f}, slope {row['slope']:.2f}\n{row['divergence']:.3f} nats"
-        axes.set_title(f"{name}\n{text}", fontsize=8)
+        axes.set_title(f"{name}\n{_describe_nearness(summary, name)}", fontsize=8)
     grid[0].set_ylabel("belief in the literal reading")
     grid[len(names) // 2].set_xlabel("exact belief (moved a little at random)")
     handles, labels = grid[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3)
     return figure
+
+
+def _describe_nearness(summary: pd.DataFrame, name: str) -> str:
+    """Describe how near a comprehender is to the ideal one, in all sentences and unlikely ones."""
+    own = summary[summary["comprehender"] == name].set_index("plausibility")
+    row, r = own.loc["all"], own["correlation"].get("unlikely", np.nan)
+    within = "" if np.isnan(r) else f" (unlikely {r:.2f})"
+    nats = f"slope {row['slope']:.2f}, {row['divergence']:.3f} nats"
+    return f"r {row['correlation']:.3f}{within}\n{nats}"
 
 
 @apply_style()
@@ -248,7 +253,7 @@ def _draw_predictions(axes: Axes, people: pd.DataFrame) -> None:
     own = people[(people["comprehender"] == "ideal") & people["value"].notna()]
     own = own[own["found"].notna()].reset_index(drop=True)
     y = np.arange(len(own))
-    axes.hlines(y, own["value"], own["found"], color="0.75", lw=1)
+    axes.hlines(y, own["found_low"], own["found_high"], color=COLOURS[1], lw=1.5, alpha=0.6)
     axes.plot(own["value"], y, **PEOPLE, label="people")
     for fitted, fill, label in ((True, COLOURS[1], "ideal, fitted"), (False, "white", "predicted")):
         part = own["fitted"] == fitted
@@ -265,4 +270,5 @@ def _draw_predictions(axes: Axes, people: pd.DataFrame) -> None:
     axes.set_yticks(y, names, fontsize=7.5)
     axes.set_ylim(len(own) - 0.5, -0.5)
     axes.set_xlim(-0.04, 1.04)
+    axes.set_title("bars: profile range", fontsize=9)
     axes.legend(fontsize=7.5, loc="upper center")
