@@ -169,6 +169,12 @@ def test_few_rows_choose_nothing():
     ("options", "message"),
     [
         ({"prior_variance": "wide"}, "prior_variance must be 'auto' or numbers, got 'wide'"),
+        ({"prior_variance": None}, "prior_variance must be 'auto' or numbers, got None"),
+        ({"validation": [(X, T), (X, T)]}, r"\(features, targets, counts\), got a list of tuples"),
+        (
+            {"validation": (X, np.full(300, 7)), "targets": T[:, 0] > 0, "likelihood": "softmax"},
+            r"validation targets of a softmax must be class numbers 0 … 1 .* got 7",
+        ),
         ({"validation": X}, r"validation must be \(features, targets\).*got ndarray"),
         (
             {"validation": (X[:, 1:], T)},
@@ -190,7 +196,7 @@ def test_few_rows_choose_nothing():
 )
 def test_mistakes_are_named(options, message):
     with pytest.raises(UserError, match=message):
-        sample_posterior(X, T, **options)
+        sample_posterior(**{"features": X, "targets": T} | options)
 
 
 # outputs with priors and counts of their own
@@ -205,6 +211,9 @@ def test_missing_labels_count_nothing():
         alone = sample_posterior(X[kept], T[kept, k])
         np.testing.assert_allclose(found.mean[k], alone.mean[0], atol=1e-6)
         np.testing.assert_allclose(found.covariance[k], alone.covariance[0], atol=1e-6)
+    rows = counts[:, 0]
+    whole = sample_posterior(X, np.where(rows > 0, T[:, 0], np.nan), counts=rows)
+    np.testing.assert_allclose(whole.mean[0], found.mean[0], atol=1e-6)
     exact = sample_posterior(X, gaps, counts=counts, method="hmc")
     # standard errors of 1,600 draws are 0.025 sd; the Gaussian is close on 180 rows
     sd = np.sqrt(np.diagonal(found.covariance, axis1=1, axis2=2))

@@ -12,7 +12,7 @@ import numpy as np
 
 from equivocal.sampling.engine.inputs import fail
 from equivocal.sampling.info import Info
-from equivocal.sampling.layer_inputs import compute_features
+from equivocal.sampling.layer_inputs import compute_features_of
 from equivocal.sampling.posterior import Entropies, Posterior
 from equivocal.sampling.torch_features import TorchFeatures
 from equivocal.store import parse_json
@@ -42,14 +42,15 @@ class LastLayerPosterior:
         Parameters
         ----------
         inputs
-            Whatever the feature map takes.
+            Whatever the feature map takes; or batches of it, as a DataLoader or a generator gives,
+            with or without targets. So in all predictions.
 
         Returns
         -------
         numpy.ndarray
             (N, D).
         """
-        return compute_features(self.feature_map, inputs, self.intercept)
+        return compute_features_of(self.feature_map, inputs, self.intercept)
 
     def predict_proba(self, inputs: Any) -> np.ndarray:
         """Return the probability E[y] of each input and output.
