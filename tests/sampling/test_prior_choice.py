@@ -1,13 +1,15 @@
 """`prior_variance="auto"`: chosen by rows that were held out, and never worse than the network."""
 
+from weakref import ref
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 
 from equivocal.errors import UserError
-from equivocal.sampling import sample_posterior
+from equivocal.sampling import prior_contest, sample_posterior
 from equivocal.sampling.last_layer import from_torch, last_layer_posterior
-from equivocal.sampling.prior_contest import INTERCEPT
+from equivocal.sampling.prior_contest import INTERCEPT, fit_weights
 
 RNG = np.random.default_rng(0)
 D, K = 6, 3
@@ -50,6 +52,23 @@ def test_the_variance_chosen_is_about_the_best_of_all():
     assert settings["intercept_variance"] == INTERCEPT
     again = sample_posterior(X[FIT], T[FIT], prior_variance=widen(settings["prior_variance"]))
     np.testing.assert_allclose(again.mean, found.mean, atol=1e-5)
+
+
+def test_a_search_keeps_few_fits(monkeypatch):
+    """Those of the best, of the one before and of the one at hand; a fit has K D² numbers."""
+    made, most = [], []
+
+    def watch(*arguments):
+        mean, factor = fit_weights(*arguments)
+        made.append(ref(factor))
+        most.append(sum(each() is not None for each in made))
+        return mean, factor
+
+    monkeypatch.setattr(prior_contest, "fit_weights", watch)
+    options = {"prior_variance": "auto", "validation": (X[HELD], T[HELD]), "diagnose": False}
+    sample_posterior(X[FIT], T[FIT], trained=4 * WEIGHTS, **options)
+    assert len(most) >= 8
+    assert max(most) <= 4
 
 
 @pytest.mark.parametrize("likelihood", ["bernoulli", "softmax"])
@@ -169,6 +188,12 @@ def test_few_rows_choose_nothing():
     ("options", "message"),
     [
         ({"prior_variance": "wide"}, "prior_variance must be 'auto' or numbers, got 'wide'"),
+        ({"prior_variance": None}, "prior_variance must be 'auto' or numbers, got None"),
+        ({"validation": [(X, T), (X, T)]}, r"\(features, targets, counts\), got a list of tuples"),
+        (
+            {"validation": (X, np.full(300, 7)), "targets": T[:, 0] > 0, "likelihood": "softmax"},
+            r"validation targets of a softmax must be class numbers 0 … 1 .* got 7",
+        ),
         ({"validation": X}, r"validation must be \(features, targets\).*got ndarray"),
         (
             {"validation": (X[:, 1:], T)},
@@ -190,7 +215,7 @@ def test_few_rows_choose_nothing():
 )
 def test_mistakes_are_named(options, message):
     with pytest.raises(UserError, match=message):
-        sample_posterior(X, T, **options)
+        sample_posterior(**{"features": X, "targets": T} | options)
 
 
 # outputs with priors and counts of their own
@@ -205,6 +230,9 @@ def test_missing_labels_count_nothing():
         alone = sample_posterior(X[kept], T[kept, k])
         np.testing.assert_allclose(found.mean[k], alone.mean[0], atol=1e-6)
         np.testing.assert_allclose(found.covariance[k], alone.covariance[0], atol=1e-6)
+    rows = counts[:, 0]
+    whole = sample_posterior(X, np.where(rows > 0, T[:, 0], np.nan), counts=rows)
+    np.testing.assert_allclose(whole.mean[0], found.mean[0], atol=1e-6)
     exact = sample_posterior(X, gaps, counts=counts, method="hmc")
     # standard errors of 1,600 draws are 0.025 sd; the Gaussian is close on 180 rows
     sd = np.sqrt(np.diagonal(found.covariance, axis1=1, axis2=2))

@@ -86,11 +86,44 @@ def test_batches_are_as_good_as_arrays(net):
     assert mapped.posterior.mean.shape == (3, 3)
 
 
+def test_missing_labels_of_a_network(net):
+    """NaN where counts are 0: as an array beside, in batches, and as validation."""
+    counts = (np.random.default_rng(1).random(LABELS.shape) < 0.7).astype(np.float32)
+    gaps = np.where(counts > 0, LABELS, np.nan)
+    by_hand = from_torch(net, X, LABELS * counts, counts=counts, prior_variance=0.5)
+    found = from_torch(net, X, torch.tensor(gaps), counts=torch.tensor(counts), prior_variance=0.5)
+    np.testing.assert_array_equal(found.posterior.mean, by_hand.posterior.mean)
+    batches = [(X[i : i + 16], gaps[i : i + 16], counts[i : i + 16]) for i in range(0, 40, 16)]
+    streamed = from_torch(net, batches, prior_variance=0.5)
+    np.testing.assert_allclose(streamed.posterior.mean, by_hand.posterior.mean, atol=1e-5)
+    beside = [(x + 0.1, t, c) for x, t, c in batches]
+    scored = from_torch(net, X, LABELS, validation=beside, prior_variance=0.5)
+    whole = from_torch(net, X, LABELS, validation=(X + 0.1, gaps, counts), prior_variance=0.5)
+    assert scored.info.settings["held_out_nll"] == pytest.approx(
+        whole.info.settings["held_out_nll"], rel=1e-5
+    )
+    with pytest.raises(UserError, match=r"counts cannot be given beside batches.*let the batches"):
+        from_torch(net, batches, counts=counts)
+    with pytest.raises(UserError, match="must all have counts or none"):
+        from_torch(net, [batches[0], (X[16:32], LABELS[16:32])])
+
+
+def test_predictions_take_batches(net):
+    belief = from_torch(net, X, LABELS, prior_variance=0.5)
+    loader = torch.utils.data.DataLoader(torch.tensor(X), batch_size=16)
+    pairs = ((X[i : i + 16], LABELS[i : i + 16]) for i in range(0, 40, 16))
+    expected = belief.predict_proba(X)
+    np.testing.assert_allclose(belief.predict_proba(loader), expected, atol=1e-6)
+    np.testing.assert_allclose(belief.predict_proba(pairs), expected, atol=1e-6)
+    with pytest.raises(UserError, match="at least one batch, got none"):
+        belief.predict_proba(iter([]))
+
+
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
         (X, "without targets, inputs must be batches of .inputs, targets. .* got ndarray"),
-        ([X], r"each batch must be \(inputs, targets\), got ndarray"),
+        ([X], r"each batch must be \(inputs, targets\) or .* got ndarray"),
         ([], r"each batch must be|at least one batch"),
     ],
 )

@@ -28,11 +28,11 @@ from equivocal.sampling.info import Info
 from equivocal.sampling.layer_files import describe_layer, restore_layer
 from equivocal.sampling.layer_inputs import (
     agree_on_likelihood,
+    check_batch,
     check_batches,
-    check_pair,
     collect_rows,
     collect_validation,
-    compute_features,
+    compute_features_of,
     join_weights,
 )
 from equivocal.sampling.posterior import Entropies, Posterior, list_contents
@@ -72,14 +72,15 @@ class LastLayerPosterior:
         Parameters
         ----------
         inputs
-            Whatever the feature map takes.
+            Whatever the feature map takes; or batches of it, as a DataLoader or a generator gives,
+            with or without targets. So in all predictions.
 
         Returns
         -------
         numpy.ndarray
             (N, D).
         """
-        return compute_features(self.feature_map, inputs, self.intercept)
+        return compute_features_of(self.feature_map, inputs, self.intercept)
 
     def predict_proba(self, inputs: Any) -> np.ndarray:
         """Return the probability E[y] of each input and output.
@@ -252,7 +253,8 @@ def last_layer_posterior(
     feature_map : callable
         Takes inputs, returns an (N, D) array. It is held fixed and called again for predictions.
     inputs
-        Whatever the feature map takes; or, without targets, batches of (inputs, targets).
+        Whatever the feature map takes; or, without targets, batches of (inputs, targets) or
+        (inputs, targets, counts).
     targets : (N,) or (N, K), optional
         As for `sample_posterior`.
     weights : (K, D), optional
@@ -295,17 +297,18 @@ def last_layer_posterior(
             "that are there already use sample_posterior."
         )
     check_bool(intercept, "intercept")
-    psi, targets = collect_rows(feature_map, inputs, targets, intercept)
+    psi, targets, counts = collect_rows(
+        feature_map, inputs, targets, options.pop("counts", None), intercept
+    )
     mean = join_weights(weights, bias, psi.shape[1] - intercept, intercept)
     num_outputs = None if mean is None else len(mean)
-    targets, likelihood = agree_on_likelihood(
-        targets, num_outputs, likelihood, options.get("counts")
-    )
+    targets, likelihood = agree_on_likelihood(targets, num_outputs, likelihood, counts)
     if validation is not None:
         validation = collect_validation(feature_map, validation, intercept)
     posterior = sample_posterior(
         psi,
         targets,
+        counts=counts,
         likelihood=likelihood,
         prior_variance=prior_variance,
         validation=validation,
@@ -339,9 +342,11 @@ def from_torch(
         Takes a batch of inputs, returns (N, K) logits: no sigmoid and no softmax at its end.
     inputs : tensor, array or DataLoader
         N inputs along the first axis. Floating-point numbers are brought to the module's precision.
-        Without targets, batches of (inputs, targets): features are kept, the inputs are not.
+        Without targets, batches of (inputs, targets) or (inputs, targets, counts): features are
+        kept, the inputs are not.
     targets : (N,) or (N, K), optional
-        Class numbers, for two or more outputs; or yes and no for each output.
+        Class numbers, for two or more outputs; or yes and no for each output. A target whose count
+        is 0 is missing, and may be NaN.
     prior_variance : "auto", number, (D,), (K, 1) or (K, D)
         As for `sample_posterior`; D counts the bias.
     validation : (inputs, targets) or DataLoader, optional
@@ -375,8 +380,8 @@ def from_torch(
     first = inputs
     if targets is None:
         batches = iter(check_batches(inputs))
-        pair = next(batches, None)
-        first, inputs = check_pair(pair)[0], chain([pair], batches)
+        batch = next(batches, None)
+        first, inputs = check_batch(batch)[0], chain([batch], batches)
     feature_map = TorchFeatures(module, first, batch_size)
     layer = feature_map.layer
     return last_layer_posterior(

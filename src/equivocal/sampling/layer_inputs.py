@@ -1,7 +1,7 @@
 """What a caller gives for a last layer, brought to rows of features, targets and weights."""
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,23 +20,56 @@ def compute_features(feature_map: Callable[[Any], Any], inputs: Any, intercept: 
     return np.concatenate([psi, np.ones_like(psi[:, :1])], axis=1)
 
 
+def compute_features_of(
+    feature_map: Callable[[Any], Any], inputs: Any, intercept: bool
+) -> np.ndarray:
+    """Return ψ of raw inputs, or of batches of them, with or without targets."""
+    if hasattr(inputs, "__getitem__") or not isinstance(inputs, Iterable):
+        return compute_features(feature_map, inputs, intercept)
+    batches = (each[0] if isinstance(each, tuple | list) else each for each in inputs)
+    parts = [compute_features(feature_map, x, intercept) for x in batches]
+    if not parts:
+        fail("inputs must hold at least one batch, got none.")
+    return np.concatenate(parts)
+
+
+class Collected(NamedTuple):
+    """Features, targets, and how often each was seen, where that is given."""
+
+    features: np.ndarray
+    targets: Any
+    counts: Any = None
+
+
 def collect_rows(
-    feature_map: Callable[[Any], Any], inputs: Any, targets: Any, intercept: bool
-) -> tuple[np.ndarray, Any]:
-    """Return features and targets; of batches of both, one after another, the features alone."""
+    feature_map: Callable[[Any], Any], inputs: Any, targets: Any, counts: Any, intercept: bool
+) -> Collected:
+    """Return features, targets and counts; of batches, one after another, the features alone."""
     if targets is not None:
         psi = compute_features(feature_map, inputs, intercept)
         _check_lengths(len(psi), targets, "")
-        return psi, targets
-    parts, t = [], []
-    for number, pair in enumerate(check_batches(inputs), start=1):
-        x, y = check_pair(pair)
-        parts.append(compute_features(feature_map, x, intercept))
-        t.append(read_array(y, "targets"))
-        _check_lengths(len(parts[-1]), t[-1], f" in batch {number}")
+        return Collected(psi, targets, None if counts is None else read_array(counts, "counts"))
+    if counts is not None:
+        fail(
+            "counts cannot be given beside batches, whose order they would have to follow; let "
+            "the batches be (inputs, targets, counts)."
+        )
+    parts = []
+    for number, batch in enumerate(check_batches(inputs), start=1):
+        x, y, *c = check_batch(batch)
+        psi, t = compute_features(feature_map, x, intercept), read_targets(y, counted=bool(c))
+        _check_lengths(len(psi), t, f" in batch {number}")
+        parts.append((psi, t, *(read_array(each, "counts") for each in c)))
     if not parts:
         fail("inputs must hold at least one batch of (inputs, targets), got none.")
-    return np.concatenate(parts), np.concatenate(t)
+    if len({len(part) for part in parts}) > 1:
+        fail("batches must all have counts or none: add counts of one where they are missing.")
+    return Collected(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+
+
+def read_targets(targets: Any, *, counted: bool) -> np.ndarray:
+    """Return targets as an array; where counts say that one is missing, NaN may stand."""
+    return read_array(targets, "targets", finite=not counted)
 
 
 def _check_lengths(num_inputs: int, targets: Any, where: str) -> None:
@@ -53,10 +86,27 @@ def collect_validation(
     feature_map: Callable[[Any], Any], validation: Any, intercept: bool
 ) -> tuple[Any, ...]:
     """Return features and targets, and counts where given, of (inputs, targets) or of batches."""
-    if isinstance(validation, tuple | list) and len(validation) in (2, 3):
-        x, y, *counts = validation
-        return (*collect_rows(feature_map, x, read_array(y, "targets"), intercept), *counts)
-    return collect_rows(feature_map, validation, None, intercept)
+    if isinstance(validation, tuple | list) and not is_list_of_batches(validation):
+        if len(validation) not in (2, 3):
+            fail(
+                "validation must be (inputs, targets), (inputs, targets, counts) or batches of "
+                f"these, got {len(validation)} parts."
+            )
+        x, y, *c = validation
+        found = collect_rows(
+            feature_map, x, read_targets(y, counted=bool(c)), c[0] if c else None, intercept
+        )
+    else:
+        found = collect_rows(feature_map, validation, None, None, intercept)
+    return found[: 2 + (found.counts is not None)]
+
+
+def is_list_of_batches(given: Any) -> bool:
+    """Return whether a list holds tuples of arrays, rather than being one of these."""
+    return bool(given) and all(
+        isinstance(each, tuple | list) and all(hasattr(part, "shape") for part in each)
+        for each in given
+    )
 
 
 def check_batches(batches: Any) -> Iterable[Any]:
@@ -69,14 +119,14 @@ def check_batches(batches: Any) -> Iterable[Any]:
     return batches
 
 
-def check_pair(pair: Any) -> tuple[Any, Any]:
-    """Return the inputs and targets of a batch."""
-    if not isinstance(pair, tuple | list) or len(pair) != 2:
+def check_batch(batch: Any) -> tuple[Any, ...]:
+    """Return the inputs and targets of a batch, and its counts where it has them."""
+    if not isinstance(batch, tuple | list) or len(batch) not in (2, 3):
         fail(
-            f"each batch must be (inputs, targets), got {type(pair).__name__}; wrap the loader in "
-            "a generator that yields such pairs."
+            f"each batch must be (inputs, targets) or (inputs, targets, counts), got "
+            f"{type(batch).__name__}; wrap the loader in a generator that yields these."
         )
-    return pair[0], pair[1]
+    return tuple(batch)
 
 
 def join_weights(weights: Any, bias: Any, num_features: int, intercept: bool) -> np.ndarray | None:
@@ -103,7 +153,7 @@ def agree_on_likelihood(
     targets: Any, num_outputs: int | None, likelihood: str | None, counts: Any
 ) -> tuple[np.ndarray, str]:
     """Return targets, with a column per output if their number is known, and the likelihood."""
-    t, K = read_array(targets, "targets"), num_outputs
+    t, K = read_targets(targets, counted=counts is not None), num_outputs
     classes, named = K is not None and K > 1 and t.ndim == 1, likelihood is not None
     if likelihood is None:
         likelihood = str(Likelihood.SOFTMAX if classes else Likelihood.BERNOULLI)
@@ -125,4 +175,4 @@ def agree_on_likelihood(
         )
     assert K is not None
     c = check_counts(counts, len(t), np.dtype("float64"))
-    return encode_classes(t, c, K), likelihood
+    return encode_classes(np.where(c == 0, 0, t), c, K), likelihood

@@ -188,8 +188,9 @@ class Posterior:
         self, psi: np.ndarray, weights: Gaussian | Particles, name: str, *options: Any
     ) -> np.ndarray:
         """Apply a function to some rows at a time."""
-        K, width = weights[0].shape[:2]
-        rows = 1 << max(0, (CHUNK // (K * width)).bit_length() - 1)
+        K, width = weights[0].shape[:2]  # D, or J: of a Gaussian one output after another is read
+        each = 8 * (K + width) if isinstance(weights, Gaussian) else K * width
+        rows = 1 << max(0, (CHUNK // each).bit_length() - 1)
         function = getattr(weights, name)
         with jax.enable_x64(self.mean.dtype == np.float64), jax.default_matmul_precision("highest"):
             parts = [function(psi[i : i + rows], *options) for i in range(0, len(psi), rows)]

@@ -31,11 +31,13 @@ COST = 0.002  # largest relative loss accepted for a wider prior about the netwo
 def search(contest: Contest, mean: np.ndarray) -> Candidate:
     """Return the best prior about a mean, with one variance for all outputs."""
     decades = [contest.make_prior(mean, q / contest.unit) for q in DECADES]
-    tried = [each for found in _climb(contest, decades) for each in _mix(contest, found)]
+    tried: list[Candidate] = []
+    for found in _climb(contest, decades):
+        tried = _drop_worse(contest, tried + _mix(contest, found))
     best = _find_best(contest, tried)
     for step in (1 / HALF, HALF):
         prior = contest.make_prior(mean, best.prior.size * step)
-        tried += _mix(contest, next(contest.follow([prior], best)))
+        tried = _drop_worse(contest, tried + _mix(contest, next(contest.follow([prior], best))))
     return _refine(contest, _find_best(contest, tried))
 
 
@@ -95,6 +97,14 @@ def _refine(contest: Contest, best: Candidate) -> Candidate:
     half = (SHARES[1] - SHARES[0]) / 2
     near = tuple(s for s in (best.share - half, best.share + half) if s > 0)
     return _find_best(contest, [best, *_mix(contest, best, near)])
+
+
+def _drop_worse(contest: Contest, tried: list[Candidate]) -> list[Candidate]:
+    """Return what may still be the best: fits of many outputs are too large to keep them all."""
+    if contest.network_losses is not None:
+        return [_find_best(contest, tried)]
+    least = min(found.loss for found in tried)
+    return [found for found in tried if found.loss <= (1 + TIE) * least]
 
 
 def _find_best(contest: Contest, tried: list[Candidate]) -> Candidate:

@@ -186,17 +186,18 @@ def _check_validation(validation: Any, problem: Problem) -> Problem | None:
     """Return held-out rows as a problem of the same outputs and features."""
     if validation is None:
         return None
-    if not isinstance(validation, tuple | list) or len(validation) not in (2, 3):
-        fail(
-            "validation must be (features, targets) or (features, targets, counts), got "
-            f"{type(validation).__name__}."
-        )
+    right = isinstance(validation, tuple | list) and len(validation) in (2, 3)
+    if not right or any(isinstance(part, tuple) for part in validation):
+        kind = "a list of tuples; join the batches" if right else type(validation).__name__
+        fail(f"validation must be (features, targets) or (features, targets, counts), got {kind}.")
     psi, t, *c = validation
     K, D = problem.num_outputs, problem.num_features
     softmax = problem.likelihood is Likelihood.SOFTMAX
     t = check_numbers(t, "validation targets") if not c else t
     if softmax and np.ndim(t) == 1:
-        t = encode_classes(np.asarray(t), np.asarray(c[0]) if c else np.ones(len(t)), K)
+        t = encode_classes(
+            np.asarray(t), np.asarray(c[0]) if c else np.ones(len(t)), K, "validation targets"
+        )
     counts = c[0] if c else None
     beside = Problem.build(psi, t, counts, 0.0, 1.0, problem.likelihood, problem.dtype)
     if (beside.num_outputs, beside.num_features) != (K, D):

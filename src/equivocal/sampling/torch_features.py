@@ -202,10 +202,10 @@ def _read_tensor(inputs: Any) -> Any:
         )
 
 
-def read_array(value: Any, name: str) -> np.ndarray:
+def read_array(value: Any, name: str, *, finite: bool = True) -> np.ndarray:
     """Return finite numbers; a tensor from wherever it lives, half precision as float32."""
     if hasattr(value, "detach"):
         value = value.detach().cpu()
         value = value.float() if value.is_floating_point() and value.itemsize < 4 else value
         value = value.numpy()
-    return check_numbers(value, name)
+    return check_numbers(value, name, finite=finite)

@@ -41,8 +41,8 @@ def _read_array(value: Any, name: str) -> np.ndarray:
     return array.astype(np.float64)
 
 
-def check_numbers(value: object, name: str) -> np.ndarray:
-    """Return a real array of finite numbers."""
+def check_numbers(value: object, name: str, *, finite: bool = True) -> np.ndarray:
+    """Return a real array, of finite numbers unless others are to be looked at later."""
     array = _read_array(value, name)
     if not (np.issubdtype(array.dtype, np.number) or array.dtype == bool):
         if isinstance(value, str):
@@ -51,7 +51,7 @@ def check_numbers(value: object, name: str) -> np.ndarray:
     if np.issubdtype(array.dtype, np.complexfloating):
         fail(f"{name} must hold real numbers, got {array.dtype}; Complex data not supported.")
     # no mask of the whole array; NaN is both the least and the greatest
-    if array.size and not (np.isfinite(array.min()) and np.isfinite(array.max())):
+    if finite and array.size and not (np.isfinite(array.min()) and np.isfinite(array.max())):
         bad = tuple(int(i[0]) for i in np.nonzero(~np.isfinite(array))) if array.ndim else ()
         where = f" at index {bad}" if bad else ""
         fail(
@@ -116,11 +116,13 @@ def check_counts(counts: object, num_rows: int, dtype: np.dtype, targets: Any = 
 
 def check_targets(targets: object, counts: np.ndarray, *, softmax: bool) -> np.ndarray:
     """Return (N, K) targets, each between 0 and its row's count."""
-    if counts.ndim == 2:
-        if softmax:
-            fail("counts of shape (N, K) are for likelihood='bernoulli'; a softmax takes (N,).")
-        targets = np.where(counts == 0, 0, _read_array(targets, "targets"))  # NaN may stand there
-    t = check_numbers(targets, "targets")
+    if counts.ndim == 2 and softmax:
+        fail("counts of shape (N, K) are for likelihood='bernoulli'; a softmax takes (N,).")
+    t = _read_array(targets, "targets")
+    if not counts.all() and t.shape[:1] == counts.shape[:1]:  # NaN may stand for a missing target
+        missing = counts.reshape(*counts.shape, *[1] * (t.ndim - counts.ndim)) == 0
+        t = np.where(missing, 0, t)
+    t = check_numbers(t, "targets")
     if t.ndim not in (1, 2) or 0 in t.shape[1:]:
         fail(f"targets must have shape (N,) or (N, K) with K ≥ 1, got {t.shape}.")
     if len(t) != len(counts):
@@ -159,7 +161,10 @@ def _clip_to_counts(t: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 
 def encode_classes(
-    labels: np.ndarray, counts: np.ndarray, num_classes: int | None = None
+    labels: np.ndarray,
+    counts: np.ndarray,
+    num_classes: int | None = None,
+    name: str = "targets",
 ) -> np.ndarray:
     """Return (N, K) rows that sum to the counts, from class numbers; a class may be absent."""
     most = np.inf if num_classes is None else num_classes
@@ -167,7 +172,7 @@ def encode_classes(
     if wrong.any():
         last = "K−1" if num_classes is None else num_classes - 1
         fail(
-            f"targets of a softmax must be class numbers 0 … {last} (one per row) or an (N, K) "
+            f"{name} of a softmax must be class numbers 0 … {last} (one per row) or an (N, K) "
             f"array, got {labels[wrong][0]}."
         )
     classes = num_classes or int(labels.max(initial=-1)) + 1
@@ -183,7 +188,7 @@ def check_prior_variance(
 
     They are given as one number, one per feature, or one or D numbers per output.
     """
-    if isinstance(variance, str):
+    if variance is None or isinstance(variance, str):
         fail(f"prior_variance must be 'auto' or numbers, got {variance!r:.60}.")
     v = check_numbers(variance, "prior_variance").astype(np.float64)
     each = {(num_outputs, 1), (num_outputs, num_features)}
