@@ -41,7 +41,7 @@ def _cpu_model() -> str:
 
 def _commit() -> str:
     """The commit that was measured, with `-dirty` where files had changed since."""
-    root = Path(__file__).resolve().parents[3]
+    root = Path(__file__).resolve().parents[2]
     if not (root / ".git").exists():  # an installed copy; a repository around it is not ours
         return "unknown"
     command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]

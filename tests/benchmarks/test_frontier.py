@@ -1,6 +1,7 @@
 """Corpora side by side, as `python -m benchmarks.frontier` collects them."""
 
 import json
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pandas as pd
 import pytest
 import tomli_w
 from benchmarks.frontier import collect_corpora, write_results
+from benchmarks.machine import machine_facts
 from scipy import stats
 
 SETTINGS = {
@@ -53,3 +55,12 @@ def test_tables_are_stored_with_machine_and_commit(tmp_path: Path) -> None:
     assert [known[name]["command"] for name in ("one.csv", "two.csv")] == ["first", "second"]
     assert {"cpu", "commit"} <= set(known["one.csv"]["machine"])
     assert (tmp_path / "two.csv").exists()
+
+
+def test_the_commit_is_that_of_this_repository() -> None:
+    root = Path(__file__).resolve().parents[2]
+    if not (root / ".git").exists():
+        pytest.skip("not a clone")
+    command = ["git", "rev-parse", "HEAD"]
+    head = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout
+    assert head.startswith(str(machine_facts()["commit"]).removesuffix("-dirty"))
