@@ -18,8 +18,10 @@ one-sided tests at 5 % call the means equivalent: the farther end of the differe
 `sg2018`: plain gradient descent on the same sentences in the same order. `single`: one at a time,
 rate 1e-5, momentum 0.9. `ten`, the recipe: ten in a step, with ten times the rate over 1 − 0.9 in
 place of momentum. `hundred`: a hundred in a step with a hundred times the rate and momentum as it
-was, which then remembers a hundred times as many sentences. `weights_apart` from `single` is a
-share of how far training moved the weights.
+was, which then remembers a hundred times as many sentences. `hundred_without_momentum`: as `ten`,
+with a hundred. `hundred_plain`: a hundred in a step with a hundred times the rate, beside
+`single_plain`, one at a time, both without momentum at all. `weights_apart` from `single` or
+`single_plain` is a share of how far training moved the weights.
 
 Writes `benchmarks/results/recipes_PART.json` (`--quick`: under `quick/`). Besides jax, numpy and
 scipy, needs what `equivocal.gestalt` imports, and `torch` for that part.
@@ -54,6 +56,16 @@ from equivocal.world import World
 
 PARTS = ("seconds", "cv", "torch", "sg2018", "networks")
 SINGLE: dict[str, Any] = {"batch": 1, "learning_rate": 1e-5, "momentum": 0.9}  # as in 2018
+HUNDRED: dict[str, Any] = {"batch": 100, "learning_rate": 1e-3, "momentum": 0.0}
+BATCHES: dict[str, dict[str, dict[str, Any]]] = {  # what is compared with what, first of all
+    "single": {
+        "single": SINGLE,
+        "ten": {},
+        "hundred": HUNDRED | {"momentum": 0.9},
+        "hundred_without_momentum": HUNDRED | {"learning_rate": 1e-3 / (1 - 0.9)},
+    },
+    "single_plain": {"single_plain": SINGLE | {"momentum": 0.0}, "hundred_plain": HUNDRED},
+}
 QUICK = {"networks": 2, "epochs": 4, "sentences": 600}
 Numbers = dict[str, Any]
 
@@ -213,20 +225,22 @@ def measure_sg2018(arguments: argparse.Namespace, changes: Numbers) -> Numbers:
     sentences = changes.get("sentences", 20_000)
     usual = {"recipe": "sg2018", "sentences": sentences, "networks": arguments.networks or 1}
     start = train(world, **usual, learning_rate=1e-30)
-    single = train(world, **usual, **SINGLE)
-    answers = list(compute_activations(single.models, single.held_out))
-    found: Numbers = {"sentences": int(sentences), "single": _describe_run(single)}
-    for name, how in (("ten", {}), ("hundred", SINGLE | {"batch": 100, "learning_rate": 1e-3})):
-        run = train(world, **usual, **how)
-        models = zip(single.models, run.models, start.models, strict=True)
-        apart = [_measure_distance(a, b) / _measure_distance(a, c) for a, b, c in models]
-        other = compute_activations(run.models, single.held_out)
-        differences = [np.abs(a - b) for a, b in zip(answers, other, strict=True)]
-        found[name] = _describe_run(run) | {
-            "weights_apart": apart,
-            "answers_apart_mean": [float(each.mean()) for each in differences],
-            "answers_apart_most": [float(each.max()) for each in differences],
-        }
+    found: Numbers = {"sentences": int(sentences)}
+    for reference, others in BATCHES.items():
+        runs = {name: train(world, **usual, **how) for name, how in others.items()}
+        single = runs.pop(reference)
+        found[reference] = _describe_run(single)
+        answers = list(compute_activations(single.models, single.held_out))
+        for name, run in runs.items():
+            models = zip(single.models, run.models, start.models, strict=True)
+            apart = [_measure_distance(a, b) / _measure_distance(a, c) for a, b, c in models]
+            other = compute_activations(run.models, single.held_out)
+            differences = [np.abs(a - b) for a, b in zip(answers, other, strict=True)]
+            found[name] = _describe_run(run) | {
+                "weights_apart": apart,
+                "answers_apart_mean": [float(each.mean()) for each in differences],
+                "answers_apart_most": [float(each.max()) for each in differences],
+            }
     return found
 
 

@@ -9,11 +9,13 @@ import pytest
 from safetensors.numpy import save_file
 
 from equivocal.errors import UserError
+from equivocal.experiments import learning, networks
 from equivocal.experiments.frontier import (
     FrontierSettings,
     has_true_reversals,
     map_frontier,
 )
+from equivocal.experiments.learning import follow_learning
 from equivocal.gestalt import TrainingSettings
 from equivocal.report.frontier_figures import draw_frontier, draw_learning
 from equivocal.store import UnreadableError
@@ -271,7 +273,7 @@ def test_gains_are_estimated_over_networks_and_items(asked: RoleQuestions, slips
     answers = {"trained": [answer(p) for p in off], "posterior": [answer(asked.truth)] * 3}
     counts = np.zeros(len(items))
     parts = [
-        tabulate_items(asked, answers, items, counts, corpus=0).assign(sentences=n)
+        tabulate_items(asked, answers, items, counts, world="slips", corpus=0).assign(sentences=n)
         for n in (300, 1000)
     ]
     table = summarise_learning(pd.concat(parts, ignore_index=True), "sentences")
@@ -281,6 +283,56 @@ def test_gains_are_estimated_over_networks_and_items(asked: RoleQuestions, slips
     assert gain["gain"] == pytest.approx(rows.loc["trained", "kl_reversal"])
     assert 0 < gain["gain_low"] < gain["gain"] < gain["gain_high"]
     assert len(draw_learning(table, "sentences").axes) == 3
+
+
+def test_gains_that_differ_between_corpora_have_wide_intervals() -> None:
+    """Four corpora with gains of −0.1 to 0.2, about the same for all its networks and items."""
+    rng = np.random.default_rng(0)
+    levels = {"corpus": range(4), "network": map(str, range(10)), "item": list("abcdef")}
+    grid = pd.MultiIndex.from_product(levels.values(), names=levels).to_frame(index=False)
+    grid = grid.assign(world="slips", sentences=300, kl_congruent=0.01)
+    gain = np.array([-0.1, 0.0, 0.1, 0.2])[grid["corpus"]]
+    noise = 0.01 * rng.normal(size=(2, len(grid)))
+    trained = grid.assign(kind="trained", kl_reversal=1 + noise[0])
+    own = grid.assign(kind="posterior, b = 1", kl_reversal=1 - gain + noise[1])
+    mean = own.groupby(["corpus", "item"])[["kl_reversal"]].mean().reset_index()
+    pooled = mean.assign(
+        kind="deep ensemble, 10 networks",
+        network="all",
+        world="slips",
+        sentences=300,
+        kl_congruent=0.01,
+    )
+    for several in ([0, 1, 2, 3], [3]):
+        parts = [part[part["corpus"].isin(several)] for part in (trained, own, pooled)]
+        table = summarise_learning(pd.concat(parts, ignore_index=True), "sentences")
+        gains = table[table["kind"] != "trained"]
+        assert len(gains) == 2
+        np.testing.assert_allclose(gains["gain"], gain[-1] if several == [3] else 0.05, atol=0.01)
+        width = gains["gain_high"] - gains["gain_low"]
+        # four corpora: 2 t₃ sd / √4 = 0.41; of one corpus nothing of this shows
+        np.testing.assert_allclose(width, 0.01 if several == [3] else 0.41, atol=0.02)
+        assert (gains["corpora"] == len(several)).all()
+
+
+def test_several_corpora_are_followed(slips: World, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(learning, "SENTENCES", (300,))
+    monkeypatch.setitem(networks.QUICK, "epochs", 2)
+    result = follow_learning("sentences", slips, tmp_path, quick=True, corpora=2)
+    items = result.tables["learning_items"]
+    assert set(items["corpus"]) == {0, 1}
+    own = items[items["kind"] == "trained"].groupby("corpus")["count"].sum()
+    assert own[0] != own[1]  # other sentences were heard
+    assert {path.name for path in tmp_path.glob("sentences_*")} == {
+        "sentences_300",
+        "sentences_300_corpus_1",
+    }
+    assert (result.tables["learning"]["corpora"] == 2).all()
+    assert "(2 corpora)" in result.summary[0]
+    with pytest.raises(UserError, match="corpora must be 1 or more"):
+        follow_learning("truth", slips, tmp_path / "other", corpora=0)
+    command = ("doubt", "--world", "slips", "--corpora", "2", "--out", tmp_path / "other")
+    assert "--corpora is for --along" in fails(*command)
 
 
 def test_settings_that_decide_nothing_leave_answers_alone(mapped, slips: World) -> None:

@@ -20,6 +20,7 @@ from equivocal.cli.console import (
     show_summary,
 )
 from equivocal.cli.training import Networks, Quick, QuickFolder, Seed
+from equivocal.errors import UserError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,6 +60,14 @@ def doubt(
             "reversal was), where reversals are possible."
         ),
     ] = None,
+    corpora: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="With --along: corpora of each size or world, with their own networks [1; heard: "
+            "5].",
+        ),
+    ] = None,
     quick: Quick = False,
 ) -> None:
     """Compare kinds of uncertainty: posteriors over some or all layers, ensembles, MC dropout.
@@ -73,8 +82,10 @@ def doubt(
 
     how: dict[str, Any] = {"quick": quick, "networks": networks, "seed": seed}
     if along is not None:
-        _follow(along, world or "slips", folder, **how)
+        _follow(along, world or "slips", folder, corpora=corpora, **how)
         return
+    if corpora is not None:
+        raise UserError("--corpora is for --along; give another --seed for another corpus.")
     where, name = World.load(world or "paper"), "runs/doubt-quick" if quick else "runs/doubt"
     if has_true_reversals(where):
         chosen = folder or Path(f"{name}-{where.name}")

@@ -5,6 +5,9 @@ truth       worlds in which a reversal means what it says with probability 0.05 
 slip the less the more often it does, so that reversals are equally frequent
 heard       reversals that were heard never, once or more often, in several small corpora
 
+Reversals are rare, so that much depends on which of them a corpus happens to have: with one corpus
+for each size or world, intervals are of that corpus. `corpora` asks for more.
+
 OUT/CONDITION/    networks and answers of each condition, as `experiments.frontier` keeps them
 OUT/tables/learning.csv, learning_items.csv, OUT/figures/learning.*, OUT/learning.toml
 """
@@ -15,7 +18,7 @@ from time import perf_counter
 
 import pandas as pd
 
-from equivocal.errors import check_known
+from equivocal.errors import UserError, check_known
 from equivocal.experiments.frontier import AnswerStore, FrontierSettings
 from equivocal.experiments.networks import choose_training, train_or_load
 from equivocal.experiments.result import Figures, Result, describe_run
@@ -37,7 +40,8 @@ SENTENCES = (300, 1_000, 3_000, 10_000, 30_000, 100_000)
 # values of rare and slip for which the pizza is the agent of "during dinner, the pizza eats the
 # woman" with probability 0.05, 0.25, 0.5, 0.75 and 0.95, while the sentence is equally frequent
 WORLDS = ((0.001, 0.035), (0.0052, 0.0278), (0.0104, 0.0189), (0.0154, 0.0097), (0.0194, 0.002))
-CORPORA, HEARD = 5, 3_000  # how many, and the sentences of each
+CORPORA = {"sentences": 1, "truth": 1, "heard": 5}  # of each size or world
+HEARD = 3_000  # sentences of each
 SETTINGS = FrontierSettings(
     evidence=(1.0, "sentence", 1 / 300), other_variances=(), rates=(), sizes=(), every_step=False
 )
@@ -45,12 +49,26 @@ SETTINGS = FrontierSettings(
 
 @dataclass(frozen=True)
 class Condition:
-    """One point along what is learned."""
+    """One point along what is learned, and one corpus there."""
 
     name: str  # of its folder
     world: World
     training: TrainingSettings
     corpus: int = 0
+
+    def repeat(self, corpora: int) -> list["Condition"]:
+        """Return the same point with so many corpora, this one first."""
+        return [
+            self
+            if number == 0
+            else replace(
+                self,
+                name=f"{self.name}_corpus_{number}",
+                training=replace(self.training, seed=self.training.seed + number),
+                corpus=number,
+            )
+            for number in range(corpora)
+        ]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -78,6 +96,7 @@ def follow_learning(
     quick: bool = False,
     networks: int | None = None,
     seed: Seed | None = None,
+    corpora: int | None = None,
 ) -> LearningResult:
     """Follow the errors of a few kinds of uncertainty along properties of the training corpus.
 
@@ -94,6 +113,9 @@ def follow_learning(
         Two small networks, two conditions, only to check that it works; do not report the results.
     networks, seed : int, optional
         As in `map_frontier`.
+    corpora : int, optional
+        How many corpora of each size or world, with ten networks each; one unless given, and five
+        for "heard". With several, intervals are over corpora as well.
 
     Returns
     -------
@@ -106,9 +128,11 @@ def follow_learning(
         Where an argument is wrong, or no reversal is ambiguous.
     """
     check_known(along, ALONG, "quantity")
+    if corpora is not None and corpora < 1:
+        raise UserError(f"corpora must be 1 or more, got {corpora}.")
     began, folder = perf_counter(), Path(out or f"runs/along-{along}")
     training = choose_training(networks, seed, quick=quick)
-    conditions = _list_conditions(along, world, training, quick)
+    conditions = _list_conditions(along, world, training, quick, corpora)
     settings = replace(SETTINGS, seed=training.seed, num_steps=2 if quick else SETTINGS.num_steps)
     with hold_folder(folder):
         refuse_foreign_files(folder / conditions[0].name, ["tables", "figures", "learning.toml"])
@@ -135,31 +159,36 @@ def follow_learning(
 
 
 def _list_conditions(
-    along: str, world: str | Path | World, training: TrainingSettings, quick: bool
+    along: str,
+    world: str | Path | World,
+    training: TrainingSettings,
+    quick: bool,
+    corpora: int | None,
 ) -> list[Condition]:
     """List the conditions; all must be possible before anything is trained."""
     base = world if isinstance(world, World) else World.load(world)
     find_role_reversals(base)
-    number = 2 if quick else None
+    number, each = 2 if quick else None, corpora or CORPORA[along]
     if along == "sentences":
-        return [
+        points = [
             Condition(f"sentences_{n}", base, replace(training, sentences=n))
             for n in SENTENCES[:number]
         ]
+        return [own for point in points for own in point.repeat(each)]
     if along == "truth":
-        return [
+        points = [
             Condition(
                 f"rare_{rare:g}_slip_{slip:g}",
                 World.load(base.source, rare=rare, slip=slip),
                 training,
-                corpus,
             )
-            for corpus, (rare, slip) in enumerate(WORLDS[:number])
+            for rare, slip in WORLDS[:number]
         ]
+        return [own for point in points for own in point.repeat(each)]
     small = training if quick else replace(training, sentences=HEARD)
     return [
         Condition(f"corpus_{i}", base, replace(small, seed=training.seed + i), i)
-        for i in range(CORPORA)[:number]
+        for i in range(each)[: None if corpora else number]
     ]
 
 
@@ -173,7 +202,9 @@ def _ask(
     with progress(condition.name.replace("_", " ")) as advance:
         found = asker.answer_all((), advance)
     count = learning.count_heard(split_corpus(world, condition.training)[0], items)
-    table = learning.tabulate_items(asker.asked, found, items, count, corpus=condition.corpus)
+    named = ", ".join(f"{name} {value:g}" for name, value in world.parameters.items())
+    where = {"world": named or world.name, "corpus": condition.corpus}
+    table = learning.tabulate_items(asker.asked, found, items, count, **where)
     if along == "sentences":
         return table.assign(sentences=condition.training.sentences)
     if along == "truth":
@@ -190,4 +221,8 @@ def describe_learning(table: pd.DataFrame, along: str) -> str:
         said = [f"nearer at {', '.join(helps)}"] if helps else []
         said += [f"further away at {', '.join(harms)}"] if harms else []
         parts.append(f"{kind}: {' and '.join(said) or 'no clear difference anywhere'}")
-    return f"On reversals, compared with the trained network, by {along}: {'; '.join(parts)}."
+    corpora = table["corpora"].max()
+    of = "one corpus each" if corpora == 1 else f"{corpora} corpora"
+    return (
+        f"On reversals, compared with the trained network, by {along} ({of}): {'; '.join(parts)}."
+    )

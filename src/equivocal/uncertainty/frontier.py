@@ -250,7 +250,7 @@ def summarise_words(table: pd.DataFrame) -> pd.DataFrame:
         A row for each kind, setting and word: `words_left`, the number of words that follow (0 at
         the last), and both errors with their intervals, over the items that are so long.
     """
-    most = sum(name.startswith("kl_reversal_") for name in table)
+    most = sum(str(name).startswith("kl_reversal_") for name in table)
     rows = []
     for (kind, setting), own in table.groupby(["kind", "setting"], sort=False):
         for left in range(most, -1, -1):

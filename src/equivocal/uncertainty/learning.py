@@ -4,10 +4,11 @@ A row for each condition (how much was heard, what is true), kind of doubt, netw
 far the beliefs are from the exact ones (`divergence`), how often the networks heard this reversal
 while they were trained, and what is true of it. What a kind gains over the trained network,
 
-    d = KL(trained) − KL(kind) = β + u_network + v_item + e,                                     (1)
+    d = KL(trained) − KL(kind) = β + w_corpus + u_network + v_item + e,                          (1)
 
-is estimated by a mixed model with crossed networks and items, by REML; a deep ensemble has no
-networks to cross, and is tested over items.
+is estimated by a mixed model with crossed corpora and items, and networks within corpora, by REML.
+Parts with a single level are left out: of one corpus, intervals say nothing about others. A deep
+ensemble has no networks; of one corpus it is tested over items.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,6 +27,7 @@ from equivocal.world import Corpus, RoleReversal
 
 __all__ = ["count_heard", "name_belief", "name_heard", "summarise_learning", "tabulate_items"]
 
+SAME = ("world", "corpus")  # what networks share
 OFTEN = {"never": (0, 0), "once": (1, 1), "2 to 4 times": (2, 4), "5 times or more": (5, np.inf)}
 TRUE = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)  # ends of classes of beliefs
 
@@ -50,7 +52,10 @@ def tabulate_items(
     count: np.ndarray,
     **condition: Any,
 ) -> pd.DataFrame:
-    """Return a row for each kind, setting, network and item, with the columns of the condition."""
+    """Return a row for each kind, setting, network and item, with the columns of the condition.
+
+    Among these are `world`, a name, and `corpus`, a number.
+    """
     pooled = pool_networks([own.beliefs for own in answers[TRAINED]])
     each = [
         (_name_kind(kind, setting), str(network), own.beliefs, number)
@@ -110,8 +115,8 @@ def summarise_learning(table: pd.DataFrame, along: str) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        A row for each condition and kind: mean errors with 95 % intervals over networks, and the
-        gain β of (1) with its interval over networks and items.
+        A row for each condition and kind: mean errors with 95 % intervals, over corpora where there
+        are several and over networks otherwise, and the gain β of (1) with its interval.
     """
     rows = []
     order = [*OFTEN, *(f"{low:g} to {high:g}" for low, high in pairwise(TRUE))]
@@ -121,6 +126,7 @@ def summarise_learning(table: pd.DataFrame, along: str) -> pd.DataFrame:
     for (value, kind), own in ranked.groupby([along, "kind"], sort=False):
         trained = table[(table[along] == value) & (table["kind"] == TRAINED)]
         row: dict[str, Any] = {along: value, "kind": kind, "items": own["item"].nunique()}
+        row["corpora"] = own["corpus"].nunique()
         for name in ("kl_reversal", "kl_congruent"):
             row |= _summarise_networks(own, name)
         rows.append(row | _estimate_gain(own, trained, str(kind)))
@@ -128,10 +134,12 @@ def summarise_learning(table: pd.DataFrame, along: str) -> pd.DataFrame:
 
 
 def _summarise_networks(own: pd.DataFrame, name: str) -> dict[str, float]:
-    """Average an error, with an interval over networks; an ensemble of all of them has none."""
-    values = own.groupby(["corpus", "network"])[name].mean()
+    """Average an error, with an interval over corpora or networks; one ensemble has none."""
+    values = own.groupby([*SAME, "network"])[name].mean()
+    if own["corpus"].nunique() > 1:
+        values = values.groupby("corpus").mean()
     found = compare_with_zero(values).name_interval(name)
-    if own["network"].nunique() < 2:
+    if len(values) < 2 or own[["corpus", "network"]].nunique().max() < 2:
         found |= {f"{name}_low": np.nan, f"{name}_high": np.nan}
     return found
 
@@ -141,18 +149,23 @@ def _estimate_gain(own: pd.DataFrame, trained: pd.DataFrame, kind: str) -> dict[
     names = ("gain", "gain_low", "gain_high")
     if kind == TRAINED:
         return dict.fromkeys(names, np.nan)
-    keys = ["corpus", "network", "item"]
+    keys = [*SAME, "network", "item"]
     if kind.startswith(ENSEMBLE):
         keys.remove("network")
     before, after = (
         rows.groupby(keys)["kl_reversal"].mean() for rows in (trained, own)
     )  # one row each, unless networks are averaged
     d = (before - after).dropna()
-    level = {key: pd.factorize(d.index.get_level_values(key))[0] for key in keys}
-    if kind.startswith(ENSEMBLE) or min(level[key].max() for key in ("network", "item")) < 1:
+    level = {
+        "corpus": d.groupby("corpus").ngroup(),
+        "network": d.groupby([key for key in keys if key != "item"]).ngroup(),  # of its corpus
+        "item": d.groupby("item").ngroup(),
+    }
+    if "network" not in keys or d.index.get_level_values("network").nunique() < 2:
+        del level["network"]
+    parts = [RandomPart(key, own.to_numpy()) for key, own in level.items() if own.max() > 0]
+    if len(parts) < 2:
         return compare_with_zero(d.groupby("item").mean()).name_interval("gain")
-    level["network"] += level["corpus"] * (level["network"].max() + 1)  # one of its corpus
-    parts = [RandomPart(key, level[key]) for key in ("network", "item")]
     fit = fit_mixed(d.to_numpy(), np.ones((len(d), 1)), parts, reml=True)
     low, high = fit.intervals[0]
     return dict(zip(names, (float(fit.coefficients[0]), float(low), float(high)), strict=True))

@@ -1,0 +1,150 @@
+"""Doubt where reversals have a true answer: the tables behind docs/doubt.md and docs/paper.md.
+
+    python -m benchmarks.frontier corpora --corpora 5 --recipe paper    frontier_corpora_paper.csv
+    python -m benchmarks.frontier corpora --recipe paper --found DIR …  the same of finished runs
+    python -m benchmarks.frontier full           frontier_summary.csv, _words, _choices, _example
+    python -m benchmarks.frontier layers         frontier_layers.csv: posteriors over more layers
+    python -m benchmarks.frontier learning       learning_sentences.csv, _truth, _heard
+
+`corpora`: ten networks each on corpora of the seeds 0, 1, … (`--seeds` names others), asked as the
+claim of the report asks them; rows with seed `all` are means over corpora, with intervals over
+corpora. `full` and `learning` take hours without a GPU, `layers` needs one. Runs go to `--out`
+and are resumed; the tables go to `benchmarks/results`, and frontier.json there says on which
+machine and commit each was made. `--quick` (small networks) writes to `quick/`.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from benchmarks.machine import RESULTS, machine_facts
+from equivocal.experiments.frontier import FEWEST, map_frontier
+from equivocal.experiments.learning import ALONG, follow_learning
+from equivocal.experiments.networks import choose_training
+from equivocal.experiments.result import write_tables
+from equivocal.store import read_table, read_toml
+from equivocal.store.files import write_text_atomically
+from equivocal.study.nearer import select_kinds
+from equivocal.study.statistics import compare_with_zero
+from equivocal.uncertainty.frontier import ENSEMBLE, POOLED, POSTERIOR, summarise_frontier
+
+COLUMNS = (
+    *("seed", "networks", "kind", "setting", "kl_reversal", "kl_reversal_low", "kl_reversal_high"),
+    *("kl_congruent", "less_than_trained", "less_than_trained_low", "less_than_trained_high"),
+)
+Tables = dict[str, pd.DataFrame]
+
+
+def measure_corpora(arguments: argparse.Namespace) -> Tables:
+    """Ask the networks of several corpora, or collect those that have been asked."""
+    folders = list(arguments.found or [])
+    for seed in [] if folders else arguments.seeds or range(arguments.corpora or 5):
+        training = choose_training(None, seed, recipe=arguments.recipe, quick=arguments.quick)
+        folders.append(arguments.out / f"{arguments.recipe}_slips_{seed}")
+        map_frontier("slips", folders[-1], training=training, settings=FEWEST)
+    name = "frontier_corpora" + f"_{arguments.recipe}" * (arguments.recipe != "fast")
+    return {name: collect_corpora(folders)}
+
+
+def collect_corpora(folders: Sequence[Path]) -> pd.DataFrame:
+    """Collect the main kinds from runs of `equivocal doubt`, and average them over corpora."""
+    parts = []
+    for folder in folders:
+        settings = read_toml(str(folder / "frontier.toml"))
+        table = read_table(folder / "tables" / "frontier.csv")
+        pooled = table["kind"].eq(ENSEMBLE) | (
+            table["kind"].eq(POOLED[POSTERIOR])
+            & table["value"].eq(1)
+            & table["prior_variance"].eq(1)
+        )
+        chosen = pd.concat([*select_kinds(table).values(), table[pooled]])
+        about = {"seed": settings["training"]["seed"], "networks": settings["networks"]}
+        summary = summarise_frontier(chosen).assign(**about)
+        parts.append(summary.reindex(columns=list(COLUMNS)))
+    table = pd.concat(parts, ignore_index=True)
+    return pd.concat([table, average_corpora(table)], ignore_index=True)
+
+
+def average_corpora(table: pd.DataFrame) -> pd.DataFrame:
+    """Average over corpora, with intervals over corpora."""
+    rows = []
+    for (kind, setting), own in table.groupby(["kind", "setting"], sort=False):
+        row: dict[str, Any] = {"seed": "all", "networks": own["networks"].sum()}
+        row |= {"kind": kind, "setting": setting, "kl_congruent": own["kl_congruent"].mean()}
+        for name in ("kl_reversal", "less_than_trained"):
+            if own[name].notna().all() and len(own) > 1:
+                row |= compare_with_zero(own[name]).name_interval(name)
+        rows.append(row)
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def measure_full(arguments: argparse.Namespace) -> Tables:
+    """Map the frontier with twenty networks and every strength."""
+    folder, networks = arguments.out / "slips", None if arguments.quick else 20
+    found = map_frontier("slips", folder, networks=networks, quick=arguments.quick).tables
+    return {
+        f"frontier_{name}": found["frontier_summary" if name == "summary" else name]
+        for name in ("summary", "words", "choices", "example")
+    }
+
+
+def measure_layers(arguments: argparse.Namespace) -> Tables:
+    """Map the frontier with posteriors over more layers, of eight networks."""
+    how: dict[str, Any] = {"quick": True} if arguments.quick else {"networks": 8}
+    found = map_frontier("slips", arguments.out / "layers", layers=["query", "all"], **how)
+    return {"frontier_layers": found.tables["frontier_summary"]}
+
+
+def measure_learning(arguments: argparse.Namespace) -> Tables:
+    """Follow errors along what is learned."""
+    how = {"quick": arguments.quick, "corpora": arguments.corpora}
+    return {
+        f"learning_{along}": follow_learning(
+            along, out=arguments.out / f"along-{along}", **how
+        ).tables["learning"]
+        for along in ALONG
+    }
+
+
+def write_results(folder: Path, tables: Mapping[str, pd.DataFrame], command: str) -> None:
+    """Write tables, and for each the command, machine and commit behind it."""
+    write_tables(folder, tables)
+    path = folder / "frontier.json"
+    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    facts = {"command": command, "machine": machine_facts()}
+    known |= {f"{name}.csv": facts for name in tables}
+    write_text_atomically(path, json.dumps(known, indent=2) + "\n")
+
+
+MEASURES = {
+    "corpora": measure_corpora,
+    "full": measure_full,
+    "layers": measure_layers,
+    "learning": measure_learning,
+}
+
+
+def main() -> None:
+    """Run one part and write its tables."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("part", choices=MEASURES)
+    parser.add_argument("--corpora", type=int, help="of `corpora`, 5; of `learning`, as usual")
+    parser.add_argument("--seeds", type=int, nargs="+", help="of `corpora`")
+    parser.add_argument("--recipe", choices=("fast", "paper"), default="fast", help="of `corpora`")
+    parser.add_argument("--found", type=Path, nargs="+", help="folders of finished runs")
+    parser.add_argument("--out", type=Path, default=Path("runs/frontier"))
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--quick", action="store_true", help="does it run? not to be quoted")
+    arguments = parser.parse_args()
+    folder = arguments.results / "quick" if arguments.quick else arguments.results
+    command = f"python -m benchmarks.frontier {' '.join(sys.argv[1:])}"
+    write_results(folder, MEASURES[arguments.part](arguments), command)
+
+
+if __name__ == "__main__":
+    main()
