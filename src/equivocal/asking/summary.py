@@ -5,7 +5,7 @@ for different roles. A reading is believed no more than its least believed part,
 belief is its own. Early in a sentence only what is believed with some strength is part of it. Then
 its rival: what word order says, if that is another reading, or else the
 strongest other filler; where that is another participant, the two exchange their roles. Then what
-is undecided: the role with the most doubt, in the networks or in truth, and where the doubt lies.
+is undecided: the most uncertain role, by the networks or by exact beliefs, and why it is uncertain.
 
 A change of the wording is made in `web/static/summary.js` too, which is given the bounds below.
 """
@@ -67,7 +67,7 @@ def _find_reading(answer: "Answer", position: int) -> Reading:
 
 
 def _describe_rival(answer: "Answer", position: int, reading: Reading) -> str:
-    """Name what word order says where it says something else, or the best other filler."""
+    """Name the reading that word order suggests, if it differs, or the best other filler."""
     heard = {part.word for part in answer.heard.constituents[: position + 1]}
     indicated = {
         role: answer.belief(position, role, word)

@@ -1,4 +1,4 @@
-"""`equivocal suites`: experiments as data, heard by trained networks.
+"""`equivocal suites`: experiments as data, run with trained networks.
 
 `equivocal constructions` runs the constructions among them, in a folder of their own.
 """

@@ -1,4 +1,4 @@
-"""`equivocal doubt`: kinds of uncertainty side by side, scored against the truth.
+"""`equivocal doubt`: kinds of uncertainty compared, scored against the truth.
 
 Where reversals are possible sentences (`--world slips`), the frontier: errors on reversals against
 errors on congruent sentences.

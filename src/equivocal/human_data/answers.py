@@ -12,7 +12,7 @@ unbiased estimates have (Σ_k c² − R) / R(R−1) in place of Σ_k q² and c/R
 Participants and items are both samples. Intervals are those of the pigeonhole bootstrap (Owen 2007,
 Annals of Applied Statistics 1, 386–411), which draws both anew, with replacement; it is somewhat
 conservative. All questions of an item are drawn together, and no participant is compared with a
-copy of herself. Beliefs are arrays; whose they are is of no concern here.
+copy of herself. Beliefs are arrays, of any origin.
 """
 
 from collections.abc import Sequence

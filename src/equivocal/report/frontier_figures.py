@@ -1,4 +1,4 @@
-"""The frontier of doubt: error on reversals against error on congruent sentences.
+"""The frontier of uncertainty: error on reversals against error on congruent sentences.
 
 Tables in, figures out; `equivocal.uncertainty.frontier` says what the columns hold.
 """

@@ -135,7 +135,7 @@ def measure_noise(problem: Problem, logs: np.ndarray, others: np.ndarray) -> flo
 
 
 class Surprise(NamedTuple):
-    """How well a network answers rows, beside what it expects of itself; per answer."""
+    """The loss of a network on rows, and the loss that its own probabilities imply; per answer."""
 
     loss: float
     expected: float  # over answers drawn from the network's own probabilities

@@ -158,7 +158,7 @@ class LastLayerPosterior:
         return module
 
     def save(self, path: str | Path) -> None:
-        """Write the posterior to one safetensors file, beside which the network keeps its own.
+        """Write the posterior to one safetensors file, without the network.
 
         Parameters
         ----------

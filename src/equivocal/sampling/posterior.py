@@ -264,7 +264,7 @@ class Posterior:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Draws:
-    """Draws of Gaussian weights θ = m₀ + √v w, w ~ N(m, GGᵀ), that nobody has asked for yet."""
+    """Draws of Gaussian weights θ = m₀ + √v w, w ~ N(m, GGᵀ), made when they are first used."""
 
     mean: np.ndarray  # (K, D), m
     factor: np.ndarray  # (K, D, r), G

@@ -127,7 +127,7 @@ def tabulate_together(matches: pd.DataFrame) -> pd.DataFrame:
 
 
 def answer_in_words(matches: pd.DataFrame) -> tuple[str, ...]:
-    """Answer whether the paper's results come out under any specification, in plain words."""
+    """Answer in words whether any specification replicates the paper's results."""
     facts = load_facts()
     claims = [fact["id"] for fact in facts if fact["kind"] == "claim"]
     numbers = len(facts) - len(claims)

@@ -35,7 +35,7 @@ class Constituent:
 
 @dataclass(frozen=True)
 class Utterance:
-    """A parsed sentence or beginning of one."""
+    """A parsed sentence or prefix of one."""
 
     constituents: tuple[Constituent, ...]
 

@@ -56,7 +56,7 @@ class Reweighting:
 
     @cached_property
     def noise_parameters(self) -> tuple[str, ...]:
-        """The parameters that say how often something is misheard; the others, what happens."""
+        """The parameters of noise; the others determine how often events happen."""
         before = self.world.file.noise
         changed = {}
         for name, value in self.world.parameters.items():

@@ -44,7 +44,7 @@ class RunSettings:
     evidence: float = 1.0  # b, by which counts and targets were multiplied
 
     def tell(self, done: int, total: int) -> None:
-        """Tell whoever wants to know how much of the run is done."""
+        """Report progress, if a callable was given."""
         if self.report is not None:
             self.report(done, total)
 
