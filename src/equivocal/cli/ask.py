@@ -31,7 +31,7 @@ WorldName = Annotated[
 ]
 RunFolder = Annotated[
     Path | None,
-    typer.Option("--run", help="A trained run to ask instead of the networks that are there."),
+    typer.Option("--run", help="A trained run to query instead of the shipped networks."),
 ]
 NetworkNumber = Annotated[int, typer.Option("--network", min=0, help="Which network of the run.")]
 
@@ -48,14 +48,14 @@ def ask(
     network: NetworkNumber = 0,
     prior_variance: Annotated[
         float | None,
-        typer.Option(help="Of the last layer around its trained weights: 0.01, 1 or 5 [1]."),
+        typer.Option(help="Prior variance around the trained weights: 0.01, 1 or 5 [1]."),
     ] = None,
     step: Annotated[
         str, typer.Option(help="A step of the paper's sampler (it ends at 17), or `converged`.")
     ] = "converged",
     top: Annotated[
         int,
-        typer.Option(min=1, max=100, help="Fillers listed for each role, of those above 1 %."),
+        typer.Option(min=1, max=100, help="How many fillers above 1 % are listed for each role."),
     ] = 4,
 ) -> None:
     """Ask a sentence and see what networks and their ensembles believe after each word.
@@ -127,7 +127,7 @@ def _describe_step(step: int | str) -> str:
 
 
 def _describe_networks(answer: "Answer") -> str:
-    """Say what answers, and how much of the doubt at the end lies between and within networks."""
+    """Name the networks, and the share of the final uncertainty between and within them."""
     from equivocal.asking.summary import format_percent
 
     number, total = len(answer.networks), float(answer.uncertainty[-1])
@@ -136,7 +136,7 @@ def _describe_networks(answer: "Answer") -> str:
         between = float(answer.between[-1]) / total
         within = float(answer.epistemic_share[-1]) - between
         said += (
-            f"; of the doubt at the end {format_percent(between)} lies between networks, "
+            f"; {format_percent(between)} of the uncertainty at the end lies between networks, "
             f"{format_percent(max(within, 0))} within each, the rest in the words"
         )
     return f"{said}."

@@ -27,9 +27,9 @@ LOOKS = {
     "all": ("0.5", "X", (5, 5)),
 }
 LABELS = {
-    "sentences": "sentences heard",
+    "sentences": "training sentences",
     "truth": "probability that the reversal is meant as it is said",
-    "heard": "how often the reversal was heard",
+    "heard": "how often the reversal occurs in training",
 }
 CENTRAL = 1.0  # prior variance of solid lines; other ones are dashed, and drawn for posteriors only
 TICKS = [factor * 10.0**power for power in range(-5, 2) for factor in (1, 2, 5)]

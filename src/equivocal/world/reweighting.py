@@ -47,7 +47,7 @@ class Reweighting:
         if not world.is_exact:
             raise UserError(
                 f"world {world.name!r} is too large to enumerate, so its probabilities cannot be "
-                "computed anew; use a smaller one."
+                "recomputed; use a smaller one."
             )
         self._specs = world.file.parameters
         inside = self._move_inside(world.parameters)
