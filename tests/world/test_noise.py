@@ -318,7 +318,7 @@ def test_meanings_that_noise_makes_alike_are_refused() -> None:
         ("insert = 'horse'\nafter = 'agent'\nprobability = 0.1", "unknown word 'horse'"),
         ("insert = { cat = 0.5 }\nafter = 'agent'\nprobability = 0.1", "sum to 0.5, not 1"),
         ("insert = { animals = 1 }\nafter = 'agent'\nprobability = 0.1", "not a single word"),
-        ("insert = ['cat', 'absent']\nafter = 'agent'\nprobability = 0.1", "could be heard"),
+        ("insert = ['cat', 'absent']\nafter = 'agent'\nprobability = 0.1", "is not a word"),
         ("insert = ['pets']\nafter = 'agent'\nprobability = 0.1", "'pets' is a distribution"),
         ("insert_markers = { theme = 'by' }\nprobability = 0.1", "unknown role 'theme'"),
         ("insert_markers = { agent = 'with' }\nprobability = 0.1", "unknown marker 'with'"),

@@ -240,7 +240,7 @@ class Answer:
 
     @cached_property
     def said(self) -> list[set[str]]:
-        """The words heard up to each position."""
+        """The words up to each position."""
         words = [part.word for part in self.heard]
         return [set(words[: size + 1]) for size in range(len(words))]
 
@@ -378,7 +378,7 @@ class Answer:
         return frame
 
     def plot(self) -> "Figure":
-        """Draw the fillers believed most for each word and role, trained beside Bayesian.
+        """Draw the fillers believed most for each word and role, trained and Bayesian.
 
         Returns
         -------

@@ -225,7 +225,7 @@ class Comprehender:
         return build(0, network=self._name, time=time, networks=tuple(alone))
 
     def _hear(self, utterance: Utterance, prior_variance: float, step: int | str) -> Heard:
-        """Let the networks hear a sentence; its beginnings that were heard lately are recalled."""
+        """Process a sentence by all networks, reusing prefixes that were processed recently."""
         tokens = self.world.encode(utterance)
         said = [tuple(pair) for pair in tokens.tolist()]
         keys = [(prior_variance, step, *said[: size + 1]) for size in range(len(said))]
@@ -283,7 +283,7 @@ class Comprehender:
         return truth
 
     def _find_truth(self, node: int) -> NDArray[np.float64]:
-        """Return exact beliefs (role, filler) after one beginning, NaN for a role without event."""
+        """Return exact beliefs (role, filler) after one prefix, NaN for a role without event."""
         queries = self.world.all_derivations.queries
         truth = np.full((len(self.world.roles), len(self.vocabulary.fillers)), np.nan)
         rows = slice(*np.searchsorted(queries.node, [node, node + 1]))

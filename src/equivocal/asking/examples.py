@@ -95,7 +95,7 @@ def _find_misleading(world: World) -> list[str]:
 
 
 def _compute_beliefs(world: World) -> NDArray[np.float32]:
-    """Return exact beliefs after every beginning, (nodes, roles × fillers); NaN where not asked."""
+    """Return exact beliefs after every prefix, (nodes, roles × fillers); NaN where not asked."""
     everything = world.all_derivations
     queries, units = everything.queries, Vocabulary.from_world(world).units
     believed = np.full(

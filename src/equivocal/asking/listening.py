@@ -1,6 +1,6 @@
-"""Networks hear words: what each believes after them, and what they believe together.
+"""Beliefs of each network after every word, and of all networks together.
 
-The first place along an axis of voices is all networks together, the others are each one alone.
+Index 0 of an axis of voices is all networks together; the others are single networks.
 """
 
 from typing import NamedTuple

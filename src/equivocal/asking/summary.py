@@ -65,7 +65,7 @@ def _find_reading(answer: "Answer", position: int) -> Reading:
 
 
 def _describe_rival(answer: "Answer", position: int, reading: Reading) -> str:
-    """Name what word order says where it says something else, or the best other filler."""
+    """Name the reading that word order suggests, if it differs, or the best other filler."""
     heard = {part.word for part in answer.heard.constituents[: position + 1]}
     indicated = {
         role: answer.belief(position, role, word)

@@ -83,7 +83,7 @@ def find_indicated_roles(world: World, utterance: Utterance) -> dict[str, str]:
     world : World
         Whose constructions are tried.
     utterance : Utterance
-        A sentence or its beginning. Plausibility does not count: in "during dinner, the pizza
+        A sentence or a prefix of one. Plausibility does not count: in "during dinner, the pizza
         eats" the agent is the pizza.
 
     Returns

@@ -31,7 +31,7 @@ WorldName = Annotated[
 ]
 RunFolder = Annotated[
     Path | None,
-    typer.Option("--run", help="A trained run to ask instead of the networks that are there."),
+    typer.Option("--run", help="A trained run to query instead of the shipped networks."),
 ]
 NetworkNumber = Annotated[int, typer.Option("--network", min=0, help="Which network of the run.")]
 
@@ -48,14 +48,14 @@ def ask(
     network: NetworkNumber = 0,
     prior_variance: Annotated[
         float | None,
-        typer.Option(help="Of the last layer around its trained weights: 0.01, 1 or 5 [1]."),
+        typer.Option(help="Prior variance around the trained weights: 0.01, 1 or 5 [1]."),
     ] = None,
     step: Annotated[
-        str, typer.Option(help="Of the paper's sampler, which stops at 17, or `converged`.")
+        str, typer.Option(help="Step of the paper's sampler (it stops at 17), or `converged`.")
     ] = "17",
     top: Annotated[
         int,
-        typer.Option(min=1, max=100, help="Fillers listed for each role, of those above 1 %."),
+        typer.Option(min=1, max=100, help="How many fillers above 1 % are listed for each role."),
     ] = 4,
 ) -> None:
     """Ask a sentence and see what networks and their ensembles believe after each word.

@@ -24,7 +24,7 @@ Workers = Annotated[
 ]
 Scheduler = Annotated[
     str | None,
-    typer.Option(help="A running Dask scheduler to use instead, as tcp://10.0.0.1:8786."),
+    typer.Option(help="A running Dask scheduler to use instead, such as tcp://10.0.0.1:8786."),
 ]
 
 
@@ -41,7 +41,7 @@ def multiverse(
         int | None, typer.Option(min=1, help="How many networks [as the grid says].")
     ] = None,
     match: Annotated[
-        bool, typer.Option("--match", help="Which of the paper's results come out, and where?")
+        bool, typer.Option("--match", help="Which specifications replicate which results?")
     ] = False,
     quick: Annotated[
         bool,
@@ -65,9 +65,9 @@ def multiverse(
 ) -> None:
     """Test whether the effect depends on a choice that the paper leaves open, over a grid of them.
 
-    Writes multiverse.csv and the specification curves. With --match, asks instead which of the
-    facts that the paper prints come out under which choices, and writes matches.csv. An interrupted
-    run is resumed by the same command, also on another machine.
+    Writes multiverse.csv and the specification curves. With --match, tests instead which printed
+    facts of the paper are met under which choices, and writes matches.csv. An interrupted run is
+    resumed by the same command, also on another machine.
     """
     from equivocal.experiments.grids import run_multiverse
     from equivocal.study.cluster import hire_workers

@@ -46,7 +46,7 @@ def compare(
     ] = "gaussian",
     counts: Annotated[
         str | None,
-        typer.Option(help="Column of the trials: how many answers are behind each proportion."),
+        typer.Option(help="Column of the trials: the number of answers of each proportion."),
     ] = None,
     participant: Column = "participant",
     item: Column = "item",
@@ -59,8 +59,8 @@ def compare(
     control: Annotated[
         list[str] | None,
         typer.Option(
-            help="A column of either table that all models hold; `length` and `frequency` are "
-            "computed if need be; repeatable."
+            help="A column of either table that all models include; `length` and `frequency` are "
+            "computed if neither has them; repeatable."
         ),
     ] = None,
     spillover: Annotated[
@@ -138,7 +138,7 @@ def simulate(
         str | None, typer.Option(help="With --from: the study's sampler [the first].")
     ] = None,
     prior_variance: Annotated[
-        float | None, typer.Option(min=0, help="With --from: of the posterior [the central one].")
+        float | None, typer.Option(min=0, help="With --from: the posterior's [the central one].")
     ] = None,
     sentences: Annotated[
         Path | None,
@@ -164,7 +164,7 @@ def simulate(
     ] = 0.0,
     noise_sd: Annotated[float, typer.Option(help="Residual standard deviation.")] = 100.0,
     measures: Annotated[
-        Path | None, typer.Option(help="A table of measures [two made-up ones].")
+        Path | None, typer.Option(help="A table of measures [two simulated ones].")
     ] = None,
     measure: Annotated[
         str | None, typer.Option(help="The measure that has the effect [the first].")

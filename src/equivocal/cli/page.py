@@ -24,9 +24,9 @@ def page(
     ] = None,
     more: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
 ) -> None:
-    """Write one HTML file that answers any sentence of its worlds, in any browser, by itself.
+    """Write one HTML file that answers any sentence of its worlds in a browser, without a server.
 
-    It opens from a disk, on a laptop or a phone, and fetches nothing: the networks are inside.
+    It opens from disk, on a laptop or a phone, and fetches nothing: it contains the networks.
     """
     from equivocal.web.page import build_page
 

@@ -95,7 +95,7 @@ def _name_number(measure: str, construction: str, plausibility: str) -> str:
 
 
 def _show_people(table: "pd.DataFrame", scores: "pd.DataFrame") -> None:
-    """Print every human number beside every comprehender, and the scores below.
+    """Print every human number with the value of every comprehender, and the scores below.
 
     What no comprehender has a counterpart of is named in a sentence.
     """
@@ -144,7 +144,7 @@ def _show_readings(readings: "pd.DataFrame", people: "pd.DataFrame") -> None:
 
 
 def _show_against_ideal(table: "pd.DataFrame", networks: int) -> None:
-    """Print how near each comprehender is to the ideal one, sentence by sentence."""
+    """Print how close each comprehender is to the ideal one, sentence by sentence."""
     from equivocal.world import PLAUSIBILITY
 
     of = table.set_index(["comprehender", "plausibility"]).to_dict("index")

@@ -60,7 +60,7 @@ def infer(folder: Folder = PAPER) -> None:
 
 
 def probe(folder: Folder = PAPER) -> None:
-    """Ask networks and posteriors the stimuli, word by word; writes activations.nc."""
+    """Compute activations of networks and posteriors, word by word; writes activations.nc."""
     from equivocal.experiments import studies
 
     studies.probe(folder)
@@ -84,7 +84,7 @@ def report(folder: Folder = PAPER) -> None:
 def new(
     path: Annotated[Path, typer.Argument(help="The file to write, ending in .toml.")],
 ) -> None:
-    """Write a commented study of your own to start from, with its stimulus file beside it."""
+    """Write a commented example study and its stimulus file, to start from."""
     from equivocal.study.settings import write_example
 
     stimuli = write_example(path)

@@ -1,4 +1,4 @@
-"""`equivocal suites`: experiments as data, heard by trained networks.
+"""`equivocal suites`: experiments as data, run with trained networks.
 
 `equivocal constructions` runs the constructions among them, in a folder of their own.
 """
@@ -58,7 +58,7 @@ def run(
     ] = None,
     beliefs: Annotated[
         Literal["trained", "posterior"],
-        typer.Option(help="Of the trained last layer, or of particles of its posterior."),
+        typer.Option(help="Beliefs of the trained last layer, or of particles of its posterior."),
     ] = "trained",
     by_role: Annotated[
         bool,
@@ -67,10 +67,10 @@ def run(
     curve_networks: CurveNetworks = None,
     quick: Quick = False,
 ) -> None:
-    """Let trained networks hear suites, and say which findings held.
+    """Run suites with trained networks, and report which findings held.
 
-    Trains the networks first, or uses those that are there. Writes tables/ and figures/, and last
-    suites.toml: a folder that has it holds one whole run.
+    Trains the networks first, or reuses those in the folder. Writes tables/ and figures/, and
+    finally suites.toml, which marks the run as complete.
     """
     from equivocal.experiments.suites import run_suites
 
@@ -92,7 +92,7 @@ def run(
 
 @app.command("compare", epilog=list_examples("suites compare"))
 def compare(
-    folders: Annotated[list[Path], typer.Argument(help="Folders that `suites run` filled.")],
+    folders: Annotated[list[Path], typer.Argument(help="Folders that `suites run` has written.")],
     folder: Folder = Path("runs/suites-compared"),
 ) -> None:
     """Compare runs of the same suites, such as networks of two recipes, with the results of 2018.
@@ -173,10 +173,10 @@ def run_constructions(
     folder: QuickFolder = None,
     quick: Quick = False,
 ) -> None:
-    """Let networks and particles of their posteriors read sentences that have two readings.
+    """Find out how networks and particles of their posteriors read sentences with two readings.
 
-    Trains the networks first, or uses those that are there. Writes tables/ and figures/. An
-    interrupted run resumes.
+    Trains the networks first, or reuses those in the folder. Writes tables/ and figures/. An
+    interrupted run is resumed by the same command.
     """
     from equivocal.experiments.suites import run_suites
     from equivocal.suites.suite import CONSTRUCTIONS, check_construction

@@ -19,9 +19,7 @@ QuickFolder = Annotated[
     Path | None,
     typer.Option("--out", help="Folder for all results [runs/COMMAND; -quick is added to it]."),
 ]
-Networks = Annotated[
-    int | None, typer.Option(min=1, help="How many networks, trained side by side [ten].")
-]
+Networks = Annotated[int | None, typer.Option(min=1, help="How many networks to train [ten].")]
 Seed = Annotated[int | None, typer.Option(min=0, help="The same seed gives the same networks [0].")]
 Recipe = Annotated[
     str | None, typer.Option(help="How networks are trained: fast, paper or sg2018 [fast].")
@@ -127,7 +125,7 @@ def show_scores(run: "Run") -> None:
     """Print a table of how well each network ended."""
     title = f"what the networks know of world {run.world.name}"
     _print_scores(run.scores, title, means=len(run.scores) > 1)
-    unknown = "" if run.world.is_exact else " The world is too large to know its truth: nan."
+    unknown = "" if run.world.is_exact else " nan: the world is too large to be enumerated."
     show_note("scores", unknown)
 
 

@@ -1,4 +1,4 @@
-"""`equivocal doubt`: kinds of uncertainty side by side, scored against the truth.
+"""`equivocal doubt`: kinds of uncertainty compared, scored against the truth.
 
 Where reversals are possible sentences (`--world slips`), the frontier: errors on reversals against
 errors on congruent sentences.
@@ -56,8 +56,8 @@ def doubt(
     along: Annotated[
         str | None,
         typer.Option(
-            help="When does doubt help? Follow errors along sentences, truth or heard (how often a "
-            "reversal was), where reversals are possible."
+            help="When does uncertainty help? Follow errors along sentences, truth or heard (how "
+            "often a reversal occurs in training), where reversals are possible."
         ),
     ] = None,
     corpora: Annotated[
@@ -73,7 +73,7 @@ def doubt(
     """Compare kinds of uncertainty: posteriors over some or all layers, ensembles, MC dropout.
 
     In a world where reversals have a true answer, such as slips: how far every kind is from it, at
-    every strength (tables/frontier.csv). Trains the networks first, or uses those that are there.
+    every strength (tables/frontier.csv). Trains the networks first, or reuses those in the folder.
     Writes tables/ and figures/.
     """
     from equivocal.experiments.frontier import has_true_reversals, map_frontier

@@ -26,7 +26,7 @@ Name = Annotated[
     str,
     typer.Argument(
         help="A world of the package or the path of a world file; values of its parameters may "
-        "stand behind it, as in slips:rare=0.02,slip=0.01."
+        "follow, as in slips:rare=0.02,slip=0.01."
     ),
 ]
 

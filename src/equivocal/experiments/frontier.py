@@ -1,4 +1,4 @@
-"""Doubt where reversals have a true answer: what `equivocal doubt --world slips` does.
+"""Uncertainty where reversals have a true answer: what `equivocal doubt --world slips` does.
 
     OUT/networks/, OUT/dropout_RATE/           trained networks, without and with dropout
     OUT/answers/KIND/NN.safetensors            what network NN answers, at every strength
@@ -57,7 +57,7 @@ EXAMPLE = 15  # the item that is drawn; in `slips`: during dinner, the pizza eat
 
 @dataclass(frozen=True, kw_only=True)
 class FrontierSettings:
-    """Every strength of every kind of doubt."""
+    """Every strength of every kind of uncertainty."""
 
     evidence: tuple[float | str, ...] = (
         *(1.0, 1 / 3, 1 / 10, "sentence"),
@@ -106,7 +106,7 @@ FEWEST = FrontierSettings(evidence=(1.0,), other_variances=(), rates=(), sizes=(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FrontierResult(Result):
-    """Errors of every kind of doubt on reversals and on congruent sentences.
+    """Errors of every kind of uncertainty on reversals and on congruent sentences.
 
     `tables` holds "frontier" (a row for each kind, setting and network), "frontier_summary" (over
     networks, with intervals, costs, and who is on the frontier), "words" (errors at every word),
@@ -141,7 +141,7 @@ def map_frontier(
     training: TrainingSettings | None = None,
     settings: FrontierSettings | None = None,
 ) -> FrontierResult:
-    """Measure how far every kind of doubt is from the truth, on reversals and congruent sentences.
+    """Measure the error of every kind of uncertainty, on reversals and congruent sentences.
 
     Networks and answers that the folder holds are used again; what is missing is made.
 

@@ -1,9 +1,9 @@
-"""When does doubt help? `equivocal doubt --along sentences`, `truth` or `heard`.
+"""When does uncertainty help? `equivocal doubt --along sentences`, `truth` or `heard`.
 
-sentences   networks that heard 300 to 100,000 sentences of one world
-truth       worlds in which a reversal means what it says with probability 0.05 to 0.95; speakers
-slip the less the more often it does, so that reversals are equally frequent
-heard       reversals that were heard never, once or more often, in several small corpora
+sentences   networks trained on 300 to 100,000 sentences of one world
+truth       worlds in which a reversal means what it says with probability 0.05 to 0.95; the larger
+            that probability, the rarer slips are, so that reversals are equally frequent
+heard       reversals that occur never, once or more often in several small training corpora
 
 Reversals are rare, so that much depends on which of them a corpus happens to have: with one corpus
 for each size or world, intervals are of that corpus. `corpora` asks for more.
@@ -73,7 +73,7 @@ class Condition:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LearningResult(Result):
-    """Errors of a few kinds of doubt along what is learned.
+    """Errors of a few kinds of uncertainty along properties of the training corpus.
 
     `tables` holds "learning" (a row for each condition and kind) and "learning_items" (for each
     network and item).
@@ -213,7 +213,7 @@ def _ask(
 
 
 def describe_learning(table: pd.DataFrame, along: str) -> str:
-    """Say where each kind of doubt is clearly nearer to the truth than the trained network."""
+    """Say where each kind of uncertainty is clearly closer to the truth than the network."""
     parts = []
     for kind, own in table[table["kind"] != TRAINED].groupby("kind", sort=False):
         helps = [str(value) for value in own.loc[own["gain_low"] > 0, along]]

@@ -1,9 +1,9 @@
-"""Is there any reading of the paper under which its results come out? A design of specifications.
+"""Does any specification replicate the paper's results? A design of specifications.
 
 Trains the networks of a design, samples the posteriors, judges every printed fact, refines the
-design next to the best specifications, and tells what was found. Every result is saved as it
-arrives and reused by the same call. Which specifications there are is decided in
-`equivocal.study.designs`, what is a fact in `equivocal.study.facts`.
+design around the best specifications, and summarises the findings. Every result is saved as soon as
+it is computed, and reused by the same call. Specifications are defined in
+`equivocal.study.designs`, facts in `equivocal.study.facts`.
 """
 
 from collections.abc import Sequence

@@ -106,7 +106,7 @@ def compare_people(
     parameters: Sequence[str] = (),
     training: TrainingSettings | None = None,
 ) -> PeopleResult:
-    """Put comprehenders beside what is known of people's readings of implausible sentences.
+    """Compare comprehenders with published data on how people read implausible sentences.
 
     Networks that the folder holds are used again.
 

@@ -5,7 +5,7 @@
 
 Exploratory. What the signals are is defined in `equivocal.suites.noisy_channel`. The findings are
 stated in the suite files, before anything is run. Networks have the Bayesian surprise for the
-N400-like signal, and the divergence from networks that know of no noise for the P600-like one.
+N400-like signal, and the divergence from networks trained without noise for the P600-like one.
 """
 
 from collections.abc import Sequence
@@ -135,7 +135,7 @@ def measure_signals(
 def _measure_networks(
     world: World, suites: Sequence[Suite], training: TrainingSettings, out: Path
 ) -> pd.DataFrame:
-    """Measure networks that learned the world, beside others that learned it without noise."""
+    """Measure networks that learned the world, and others that learned it without noise."""
     run = train_or_load(world, training, out / "networks")
     silent = train_or_load(remove_noise(world), training, out / "networks_without_noise")
     surprise = measure_words(run.networks, suites, [SURPRISE]).assign(measure=MEASURE_OF["N400"])

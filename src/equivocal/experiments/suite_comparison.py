@@ -1,4 +1,4 @@
-"""Runs of the same suites beside each other and beside the published networks of 2018.
+"""Runs of the same suites compared with each other and with the published networks of 2018.
 
 `compare_suites` reads what `run_suites` wrote; it trains and measures nothing. Runs are named by
 recipe and folder.

@@ -1,4 +1,4 @@
-"""Suites from end to end: train or load networks, hear paradigms and constructions, judge, draw.
+"""Suites from end to end: train or load networks, run paradigms and constructions, judge, draw.
 
 `run_suites` is the function behind `equivocal suites run` and `equivocal constructions run`. What a
 measure, a verdict or a reading is, is defined in `equivocal.suites`.
@@ -129,7 +129,7 @@ def run_suites(
     by_role: bool = False,
     curve_networks: int | None = None,
 ) -> SuitesResult:
-    """Let trained networks hear suites, and judge the findings.
+    """Run suites with trained networks, and judge the findings.
 
     Parameters
     ----------

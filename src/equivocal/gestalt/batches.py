@@ -1,7 +1,7 @@
 """A pass over the corpus in batches of sentences, as arrays for a scan over steps.
 
 A step asks every question about every sentence of its batch, as a plain loop would. A question (a
-beginning and a probe) that several sentences of the batch share is answered once and counted as
+prefix and a probe) that several sentences of the batch share is answered once and counted as
 often as it is asked. That leaves the gradient as it is: in Σ_n [log(1 + exp z) − t_n z] the logit z
 is one and the same, and the answers t_n enter by their sum.
 
@@ -32,7 +32,7 @@ class Batch(NamedTuple):
     """The sentences of a step and what is asked; in a pass every array has an axis over steps."""
 
     tokens: Int[Array, "*steps sentences words 2"]  # -1: no token
-    place: Int[Array, "*steps questions"]  # sentence · words + position of the beginning
+    place: Int[Array, "*steps questions"]  # sentence · words + position of the prefix
     probe: Int[Array, "*steps questions"]
     times: Float[Array, "*steps questions"]  # how often it is asked; 0: padding
     answered: Int[Array, "*steps answers"]  # the question, for each time that it is asked
@@ -103,7 +103,7 @@ class BatchPlan:
         self._code = np.repeat(node_of[row, position], 2) * (int(filler.max()) + 1) + self._probe
 
     def shuffle(self, rng: np.random.Generator, chunk: int = CHUNK) -> Iterator[Batch]:
-        """Yield a pass in which every sentence is heard once, in random order.
+        """Yield a pass in which every sentence is used once, in random order.
 
         It comes in parts of at most `chunk` steps.
         """

@@ -1,4 +1,4 @@
-"""Cross-validation: loss on sentences that were not heard, and how strong the decay should be.
+"""Cross-validation: loss on held-out sentences, and the choice of weight decay.
 
 Networks of all strengths of the weight decay train side by side, fold after fold, from the same
 weights and on the same batches; what differs between strengths is the decay alone.

@@ -71,7 +71,7 @@ class Network:
         Parameters
         ----------
         text : str or Utterance
-            A sentence, or the beginning of one.
+            A sentence, or a prefix of one.
         probes : str or sequence of str, optional
             Roles or words of the world (a filler, "what is the pizza here?"; see
             `World.find_filler_units`); by default all roles. A name that is both is the role.
@@ -201,7 +201,7 @@ def _compute_psi(
 
 
 def features(network: Network, corpus: Corpus) -> xr.Dataset:
-    """Compute what the last layer sees of a corpus: one row per distinct (beginning, probe) pair.
+    """Compute the input of the last layer for a corpus: one row per distinct (prefix, probe) pair.
 
     Parameters
     ----------
@@ -232,7 +232,7 @@ def features(network: Network, corpus: Corpus) -> xr.Dataset:
     psi = _add_bias(_compute_features(network.model, collect_questions(corpus)))
     asked = queries.weight > 0
     node, probe, counts = queries.node[asked], queries.probe[asked], queries.weight[asked]
-    ends = np.ones(len(corpus.tree.parent), bool)  # beginnings that no sentence continues
+    ends = np.ones(len(corpus.tree.parent), bool)  # prefixes that no sentence continues
     ends[corpus.tree.parent[corpus.tree.parent >= 0]] = False
     return xr.Dataset(
         {

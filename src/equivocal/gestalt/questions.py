@@ -1,7 +1,7 @@
-"""A corpus as arrays for the network: each distinct beginning and question exactly once.
+"""A corpus as arrays for the network: each distinct prefix and question exactly once.
 
-Sentences form a tree of beginnings (`equivocal.world.prefixes`). `compute_gestalts` walks it level
-by level, so a beginning shared by a thousand sentences is listened to once. `Questions` then pairs
+Sentences form a tree of prefixes (`equivocal.world.prefixes`). `compute_gestalts` walks it level
+by level, so a prefix shared by a thousand sentences is processed once. `Questions` then pairs
 the nodes of the tree with probes; equal pairs carry their number as a weight and their mean answer
 as target, which leaves every cross-entropy unchanged (docs/network.md, "Each question once").
 """
@@ -23,7 +23,7 @@ MAX_TARGET_BYTES = 2 * 2**30
 
 
 class Level(NamedTuple):
-    """All beginnings of one length."""
+    """All prefixes of one length."""
 
     parent: Int[Array, " nodes"]  # position in the level before
     tokens: Int[Array, "nodes 2"]
@@ -87,7 +87,7 @@ def collect_answers(corpus: Corpus) -> Answers:
 def compute_gestalts(
     network: SentenceGestalt, levels: tuple[Level, ...]
 ) -> Float[Array, "nodes gestalt"]:
-    """Compute the gestalt of every beginning, in the order of the tree's nodes."""
+    """Compute the gestalt of every prefix, in the order of the tree's nodes."""
     before = jnp.zeros((1, *network.update.gestalt_bias.shape))  # silence, parent of all
     every = []
     for level in levels:

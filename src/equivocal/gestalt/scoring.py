@@ -9,7 +9,7 @@ Over held-out questions, weighted by how often each is asked:
   named without a mistake. Where the truth is open no model can reach 1; `exact_match_ceiling` is
   the score of one that always gives the most probable answer, over all sentences of the world.
 
-Against the exact beliefs of the world, over all beginnings and role probes weighted by probability:
+Against the exact beliefs of the world, over all prefixes and role probes weighted by probability:
 
 - `belief_error`: mean |activation − P(unit = 1)| over the units that are possible (P > 0);
 - `certain_right`: where the truth is certain (every P is 0 or 1), share of answers with every unit

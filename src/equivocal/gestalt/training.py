@@ -4,7 +4,7 @@ The loss is cross-entropy of the answer to every probe after every constituent,
 
     L(w) = Σ_q n_q Σ_k [log(1 + exp z_qk) − t_qk z_qk] / Σ_q n_q,
 
-over the distinct questions q (a beginning and a probe), with n_q the number of times q is asked in
+over the distinct questions q (a prefix and a probe), with n_q the number of times q is asked in
 the corpus and t_q its mean answer; curves show this L whatever a step goes by. `settings.loss` says
 what the gradient of a step is taken of: "sum" is L, summed over output units; "mean" is L over the
 number of units, as the common frameworks average; "total" is summed over units and questions and
@@ -13,8 +13,8 @@ averaged over sentences only.
 With `settings.batch`, an epoch is a shuffled pass over the corpus and a step sees every question
 about so many sentences (`equivocal.gestalt.batches`). With `batch = 0`, a step takes `questions` of
 the distinct q by systematic sampling, each with probability proportional to n_q and equal weight,
-which is an unbiased estimate of the same gradient; questions are sorted by beginning, so a step
-sees all kinds of beginnings. An epoch is then a fixed number of steps. After an epoch both parts of
+which is an unbiased estimate of the same gradient; questions are sorted by prefix, so a step
+sees all kinds of prefixes. An epoch is then a fixed number of steps. After an epoch both parts of
 the corpus are scored.
 
 The networks differ in their initial weights alone; they share corpus, held-out part and order, so

@@ -13,12 +13,12 @@ simulation  experiments with known answers, and how often they find the effect
 trials_summary  what was found in trials, in plain words
 
 plausibility      questions about plausible, unlikely and impossible sentences
-people            what is known of people (`data/people.csv`), and comprehenders beside it
-ideal_comparison  comprehenders beside the ideal one, sentence by sentence
+people            published numbers about people (`data/people.csv`), compared with comprehenders
+ideal_comparison  comprehenders compared with the ideal one, sentence by sentence
 ideal_readings    readings of the ideal comprehender as its world's parameters vary
-adaptation        what a list of sentences teaches it
+adaptation        how a list of sentences changes its readings
 fitting, share_model  parameters of a world fitted to people's shares of readings
-people_summary    all of this in plain words
+people_summary    a summary of these comparisons
 
 The fit itself is `equivocal.mixed_models`.
 """

@@ -1,6 +1,6 @@
-"""What is known of people's doubt about who did what, and comprehenders beside it.
+"""Published numbers on people's uncertainty about who did what, compared with comprehenders.
 
-`data/people.csv` has the numbers, each with its source and how sure it is (`status`). `comparable`
+`data/people.csv` has the numbers, each with its source and its certainty (`status`). `comparable`
 says what can be done with a number: "yes"; "assumption", which `note` names; "order", where only a
 direction is known; "no". A share y of n people has the deviance
 
@@ -32,7 +32,7 @@ FLOOR = 1.0  # of each share, see (1)
 
 
 def load_people() -> pd.DataFrame:
-    """Load what is known of people: a row for each number, with source and status."""
+    """Load the published numbers about people, one row each, with source and status."""
     with resources.as_file(resources.files("equivocal.human_data") / "data" / "people.csv") as path:
         return pd.read_csv(path, keep_default_na=True)
 
@@ -59,7 +59,7 @@ def compute_deviance(
 def compare_with_people(
     people: pd.DataFrame, readings: pd.DataFrame, areas: pd.DataFrame, listed: pd.DataFrame
 ) -> pd.DataFrame:
-    """Put every comprehender beside every human number.
+    """Compare every comprehender with every human number.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a comparison of comprehenders with people found, in plain words."""
+"""Sentences that summarise a comparison of comprehenders with people."""
 
 from collections.abc import Iterator, Mapping
 
@@ -63,7 +63,7 @@ def _percent(share: float, digits: int = 1) -> str:
 
 
 def _describe_prediction(tables: Mapping[str, pd.DataFrame], world: World) -> Iterator[str]:
-    """Say how well the fitted world does, on what it was fitted to and on the rest."""
+    """Say how well the fitted world predicts the shares it was fitted to, and the others."""
     fit, shares = tables["fit"], tables["fit_shares"]
     columns = (shares[name].to_numpy(float) for name in ("value", "before", "participants"))
     before = compute_deviance(*columns)

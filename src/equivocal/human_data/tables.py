@@ -257,7 +257,7 @@ def choose_measures(
             )
     if not numeric:
         raise UserError(
-            "the measures have no column of numbers beside item, condition and position."
+            "the measures have no column of numbers besides item, condition and position."
         )
     return list(dict.fromkeys(wanted)) or numeric
 

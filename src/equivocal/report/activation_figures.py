@@ -1,4 +1,4 @@
-"""Bars of activations: at the critical word, word by word, and beside exact beliefs."""
+"""Bars of activations: at the critical word, word by word, and compared with exact beliefs."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ EXACT = "exact belief"
 
 @apply_style()
 def draw_activations(table: pd.DataFrame, condition: str) -> Figure:
-    """Draw trained beside Bayesian activations at the critical word, a panel for each probe.
+    """Draw trained and Bayesian activations at the critical word, a panel for each probe.
 
     Parameters
     ----------

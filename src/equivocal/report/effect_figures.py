@@ -174,8 +174,8 @@ def _format(value: object) -> str:
 def draw_facts_together(table: pd.DataFrame) -> Figure:
     """Draw for each pair of facts the share of specifications that meet both.
 
-    The diagonal is the share that meets a fact at all. Crosses: each is met somewhere, both nowhere
-    at once.
+    The diagonal is the share that meets a fact at all. Crosses: each is met somewhere, but they
+    are never met together.
 
     Parameters
     ----------
@@ -195,7 +195,7 @@ def draw_facts_together(table: pd.DataFrame) -> Figure:
     apart = (both == 0) & alone[:, None] & alone[None, :]
     rows, columns = np.nonzero(apart)
     axes.plot(columns, rows, "x", ms=3, mew=0.8, color=COLOURS[1])
-    axes.set_title("×: each is met somewhere, both nowhere", fontsize=8, color=COLOURS[1])
+    axes.set_title("×: each is met somewhere, but never together", fontsize=8, color=COLOURS[1])
     axes.set_xticks(range(len(names)), names, rotation=90, fontsize=5.5)
     axes.set_yticks(range(len(names)), names, fontsize=5.5)
     axes.tick_params(length=0)

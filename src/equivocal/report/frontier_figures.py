@@ -1,4 +1,4 @@
-"""The frontier of doubt: error on reversals against error on congruent sentences.
+"""The frontier of uncertainty: error on reversals against error on congruent sentences.
 
 Tables in, figures out; `equivocal.uncertainty.frontier` says what the columns hold.
 """
@@ -27,9 +27,9 @@ LOOKS = {
     "all": ("0.5", "X", (5, 5)),
 }
 LABELS = {
-    "sentences": "sentences heard",
+    "sentences": "training sentences",
     "truth": "probability that the reversal is meant as it is said",
-    "heard": "how often the reversal was heard",
+    "heard": "how often the reversal occurs in training",
 }
 SHOWN = {  # which setting of a kind is followed word by word
     "trained": 0,

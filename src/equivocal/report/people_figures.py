@@ -82,7 +82,7 @@ def _draw_numbers(axes: Axes, own: pd.DataFrame, label: str, limits: tuple[Any, 
 
 def _draw_single_answers(axes: Axes, people: pd.DataFrame, areas: pd.DataFrame) -> None:
     """Draw areas of single answers, literal or not, as open points."""
-    axes.set_title("plausible told from reversed\n(open: by one answer each)", fontsize=9)
+    axes.set_title("plausible against reversed\n(open: by one answer each)", fontsize=9)
     rows = people[people["measure"] == "area"].drop_duplicates(["construction", "plausibility"])
     for place, row in enumerate(rows.to_dict("records")):
         both = ["construction", "plausibility"]

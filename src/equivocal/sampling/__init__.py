@@ -1,9 +1,9 @@
 """Posteriors over a last layer: Bayesian logistic regression for many outputs that share features.
 
-This package takes arrays and returns a posterior. It knows nothing of language; beside `jax` and
+This package takes arrays and returns a posterior. It is independent of language; besides `jax` and
 `numpy` it uses only `equivocal.store`, `machine`, `lazy` and `errors`.
 
-`sample_posterior` stands in front; one file per algorithm behind it:
+`sample_posterior` is the entry point; each algorithm has a file of its own:
 `exact_flow`, `mean_field`, `dropout_deterministic`, `homotopy`, `aldi`, `laplace`, `nuts`.
 `LastLayer.from_torch` puts it on top of a PyTorch module, `last_layer.last_layer_posterior` on top
 of any callable. `sample_network` is for more than a last layer (`network_flow`).

@@ -268,7 +268,7 @@ def list_contents(posterior: Posterior) -> Contents:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Draws:
-    """Draws of Gaussian weights θ = m₀ + √v w, w ~ N(m, GGᵀ), that nobody has asked for yet."""
+    """Draws of Gaussian weights θ = m₀ + √v w, w ~ N(m, GGᵀ), made when they are first used."""
 
     mean: np.ndarray  # (K, D), m
     factor: np.ndarray  # (K, D, r), G

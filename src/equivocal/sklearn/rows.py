@@ -34,7 +34,7 @@ def merge_rows(*parts: Seen) -> Seen:
     rows, targets, counts = (np.concatenate(part) for part in zip(*parts, strict=True))
     if not len(rows):
         return Seen(rows, targets, counts)
-    # Compared as bytes: np.unique(axis=0) takes thirty times as long where rows share a beginning.
+    # Compared as bytes: np.unique(axis=0) takes thirty times as long where rows share a prefix.
     rows = np.ascontiguousarray(rows + 0.0)  # −0 becomes 0, which has other bytes
     as_bytes = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1])))[:, 0]
     _, first, group = np.unique(as_bytes, return_index=True, return_inverse=True)

@@ -151,7 +151,7 @@ def add_tensor_checksum(about: dict[str, str], arrays: "dict[str, np.ndarray]") 
 
 
 def _check_header(path: Path) -> None:
-    """Refuse a header that the library would take 100 MB for, and a file larger than memory."""
+    """Refuse a header so long that parsing it would take 100 MB, and a file larger than memory."""
     with open_limited(path, measure_memory()) as (file, size):
         length = int.from_bytes(file.read(8), "little")
     if size < 8 or length > size - 8:
@@ -202,7 +202,7 @@ def _find_netcdf_problem(file: BinaryIO, size: int) -> str:
     from scipy.io import netcdf_file
 
     class CheckedFile(netcdf_file):
-        """Lets no attribute replace one of SciPy's own, which is what it does with attributes."""
+        """Keeps attributes of the file from replacing those of SciPy's own object."""
 
         def _read_att_array(self) -> dict[str, Any]:
             found: dict[str, Any] = super()._read_att_array()  # type: ignore[misc]

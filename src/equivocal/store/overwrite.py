@@ -1,4 +1,4 @@
-"""What a folder holds already: a user's own files are never overwritten, results not silently.
+"""Protection of existing files: a user's own are never overwritten, results never silently.
 
 A command leaves a TOML file in its folder that says which run wrote the rest: `suites.toml`,
 `compare.toml`, … Tables and figures are made in seconds from networks and posteriors, which are

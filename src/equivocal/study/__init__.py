@@ -1,6 +1,6 @@
 """Studies: what is run with which numbers, what is measured, and grids of studies.
 
-This package knows nothing of drawing; `equivocal.experiments.studies` runs a study from end to end.
+This package draws nothing; `equivocal.experiments.studies` runs a study from end to end.
 """
 
 from equivocal.study.beliefs import tabulate_fit, trace_beliefs, trace_truth

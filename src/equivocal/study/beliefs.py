@@ -1,4 +1,4 @@
-"""The beliefs of networks beside the exact ones: word by word, and over the whole world."""
+"""The beliefs of networks compared with the exact ones: word by word, and over the whole world."""
 
 from collections.abc import Sequence
 
@@ -74,7 +74,7 @@ def trace_truth(
 def tabulate_fit(run: Run, bins: int = 20) -> pd.DataFrame:
     """Tabulate mean activation, and its 5 % and 95 % quantile, by true probability.
 
-    Role probes after every beginning of every sentence of the world; possible units only; each
+    Role probes after every prefix of every sentence of the world; possible units only; each
     question weighted by its probability; all networks pooled.
 
     Parameters

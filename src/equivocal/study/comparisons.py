@@ -1,8 +1,8 @@
-"""The paper's sampler watched along its own time τ, and beside the exact posterior.
+"""The paper's sampler along its own time τ, and compared with the exact posterior.
 
 An ensemble starts at its prior and moves to the posterior, so how much uncertainty it shows
 depends on when it is stopped; `trace_effect` follows it. The paper (§2.1.1) says that its sampler
-gives the uncertainty of Hamiltonian Monte Carlo, and sooner. `compare_with_exact` puts it beside
+gives the uncertainty of Hamiltonian Monte Carlo, and faster. `compare_with_exact` compares it with
 Hamiltonian Monte Carlo on all networks; `compare_with_nuts` runs an independent program, NumPyro's
 NUTS, on the rows of one, to check the draws and to compare the time. Only the tracked units are
 sampled here, which takes a twentieth of the time of all units.

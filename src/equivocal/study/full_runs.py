@@ -1,8 +1,8 @@
-"""What full runs found, as data of the package: `record/full_runs.toml`.
+"""Verdicts of full runs, as data of the package: `record/full_runs.toml`.
 
-A report shows these verdicts beside its own and the answer of the match above them, so that a
-reader sees what the recipe of training and the open choices do. `python -m scripts.record_runs`
-writes the file from finished runs.
+A report shows these verdicts next to its own and the answer of the match above them, so that a
+reader sees the effect of the training recipe and of the open choices. `python -m
+scripts.record_runs` writes the file from finished runs.
 """
 
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class FullRuns:
     notes: tuple[str, ...] = ()
 
     def list_others(self, study: str, *, quick: bool = False) -> tuple[FullRun, ...]:
-        """List the runs that stand beside a study; its own stands beside a quick one."""
+        """List the runs that are shown with a study; for a quick one that includes its full run."""
         return tuple(run for run in self.studies if quick or run.study != study)
 
 

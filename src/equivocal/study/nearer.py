@@ -1,4 +1,4 @@
-"""Where a reversal has a true answer, is the Bayesian model nearer to it than the trained network?
+"""Where a reversal has a true answer, is the Bayesian model closer to it than the trained network?
 
 In the paper's world no reversal is possible, so nothing there can show whether doubt is right. In
 the world `slips` it can: `tables/frontier.csv` of `equivocal doubt --world slips` says how far each
@@ -46,7 +46,7 @@ def select_kinds(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
 def judge_nearer_to_truth(
     table: pd.DataFrame | None, sampler: str = "paper", alpha: float = 0.05
 ) -> Finding:
-    """Judge whether the Bayesian model is nearer to the truth on reversals.
+    """Judge whether the Bayesian model is closer to the truth on reversals.
 
     Parameters
     ----------

@@ -78,7 +78,7 @@ class NutsSettings(SettingsTable):
 
 
 class StimuliSettings(SettingsTable):
-    """Which sentences are heard and which roles are asked for."""
+    """Which sentences are used and which roles are probed."""
 
     file: str
     shown: str | None = None  # the item that is drawn word by word; by default the first

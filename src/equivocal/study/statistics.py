@@ -1,4 +1,4 @@
-"""Statistical tests: those that the paper prints, and sounder ones beside them.
+"""Statistical tests: those that the paper prints, and sounder ones for comparison.
 
 Everything is computed in double precision. Where a test has no answer (fewer than two values, no
 spread, a value missing) it says NaN.

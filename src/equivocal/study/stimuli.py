@@ -131,7 +131,7 @@ def find_all_items(stimuli: Stimuli, world: World) -> Stimuli:
 
 
 def _find_similar(pattern: Stimulus, agent: int, world: World) -> list[Utterance]:
-    """Find beginnings of sentences that fit the pattern, each once, likeliest first."""
+    """Find sentence prefixes that fit the pattern, each once, likeliest first."""
     wanted = pattern.utterance.constituents
     markers = [part.marker for part in wanted]
     found: dict[tuple[tuple[str, ...], ...], Utterance] = {}

@@ -114,7 +114,7 @@ def epistemic_share(
     Source: the decomposition of Depeweg, Hernández-Lobato, Doshi-Velez & Udluft (2018), ICML, 1184–
     1193 (mutual information of answer and weights over total entropy).
     Linking hypothesis: ours; a comprehender who is uncertain of its own knowledge rather than the
-    event treats the input as strange (reanalysis, P600, regressions). Exploratory.
+    event treats the input as anomalous (reanalysis, P600, regressions). Exploratory.
     """
     logits = np.asarray(logits, float)
     return _compute_share(expit(logits).mean(axis=0), entropy(logits).mean(axis=0))

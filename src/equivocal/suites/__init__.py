@@ -1,4 +1,4 @@
-"""Suites: experiments as data files, heard by trained networks.
+"""Suites: experiments as data files, run with trained networks.
 
 A paradigm (`load_suite`) is judged word by word: which findings of people hold for the networks? A
 construction (`load_construction`) has sentences with two readings: which do networks prefer? Both

@@ -275,7 +275,7 @@ def summarise_findings(findings: pd.DataFrame) -> Iterator[str]:
     yield (
         "Effect: the contrast of condition means, with 95 % intervals over "
         f"{findings['networks'].iloc[0]} networks and over items. Ratio: of the means, with its "
-        "interval over networks, beside that of the networks published in 2018."
+        "interval over networks, and that of the networks published in 2018."
     )
 
 

@@ -1,8 +1,8 @@
-"""Suites heard by trained networks: a row for each network, sentence, word and measure.
+"""Suites measured with trained networks: a row for each network, sentence, word and measure.
 
-All distinct sentences of a world are heard at once, whatever suites they belong to. `value` is the
-measure; where particles of a posterior are behind it, `low` and `high` are a 95 % interval over
-them. By role, the surprise is also computed about each role alone:
+All distinct sentences of a world are processed together, whatever suites they belong to. `value` is
+the measure; if it is computed from particles of a posterior, `low` and `high` are a 95 % interval
+over them. By role, the surprise is also computed about each role alone:
 `bayesian_surprise_ROLE`, which sum to `bayesian_surprise`.
 
 Particles of a posterior are sampled once and stored. The prior is centred on the trained weights
@@ -160,7 +160,7 @@ def measure_words(
     networks : sequence of Network
         Trained in the suites' world.
     suites : sequence of Suite
-        What they hear.
+        The sentences to measure.
     measures : sequence of str
         Names in `equivocal.study.word_measures.MEASURES`.
     particles : callable, optional

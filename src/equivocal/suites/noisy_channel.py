@@ -1,7 +1,7 @@
 """The two signals of the noisy-channel account of event-related potentials, computed exactly.
 
-Let b_t(m) be the probability of the event m for a listener who knows of the world's noise and has
-heard t words, and l_t(m) that of one who takes every sentence as it was meant. At every word
+Let b_t(m) be the probability of the event m for a listener who takes the world's noise into account
+and has heard t words, and l_t(m) that of one who takes every sentence literally. At every word
 
     meaning_surprise    KL(b_t ‖ b_{t−1}): how far the word moves the inferred meaning         (1)
     literal_divergence  JS(b_t, l_t): how far the inferred meaning departs from the literal    (2)
@@ -9,10 +9,10 @@ heard t words, and l_t(m) that of one who takes every sentence as it was meant. 
 
 in nats. (1) is linked with the N400, (2) with the P600. Both are exploratory: Li & Ettinger (2023,
 Cognition 233, 105359) compute such signals from language models, over sentences; here they are
-exact, over events. JS takes the place of the Kullback–Leibler divergence, which is infinite
-wherever noise allows a meaning that the sentence does not say. Where nobody would say the words
-without noise, their literal meaning, whatever it is, is no event of the world: the two listeners
-then agree on nothing, and (2) is log 2.
+exact, over events. JS replaces the Kullback–Leibler divergence, which is infinite wherever noise
+allows a meaning other than the literal one. If the words cannot occur without noise, their literal
+meaning is not an event of the world: the beliefs of the two listeners are disjoint, and (2) is
+log 2.
 
 The suites of role reversals lie in `exploratory/`. Their findings name the signal that they are
 about (`signal = "P600"`). There is one ideal comprehender and its beliefs are exact, so a finding
@@ -87,7 +87,7 @@ def measure_ideal(suites: Sequence[Suite]) -> pd.DataFrame:
     Parameters
     ----------
     suites : sequence of Suite
-        What is heard; their worlds have noise.
+        The sentences to measure; their worlds have noise.
 
     Returns
     -------
@@ -102,7 +102,7 @@ def measure_ideal(suites: Sequence[Suite]) -> pd.DataFrame:
 def measure_divergence(
     networks: Sequence[Network], literal: Sequence[Network], suites: Sequence[Suite]
 ) -> pd.DataFrame:
-    """Measure how far networks that know of noise depart from networks that do not, at every word.
+    """Measure how far networks trained with noise depart from others without, at every word.
 
     This is the counterpart of (2) for networks: Σ JS(y_k, l_k) over roles and units k, where y are
     the beliefs of a network trained in the suites' world and l those of one trained in the same
@@ -114,7 +114,7 @@ def measure_divergence(
     networks, literal : sequence of Network
         As many of the one as of the other; they are compared in pairs.
     suites : sequence of Suite
-        What they hear.
+        The sentences to measure.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Can the strength of doubt be chosen without knowing the truth?
+"""Can the strength of uncertainty be chosen without knowing the truth?
 
 A strength is the number of steps of the paper's sampler, the weight b of the evidence, the prior
 variance v, or b and v together. For each network it is chosen by what a modeller has at hand:

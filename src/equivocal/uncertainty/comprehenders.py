@@ -139,7 +139,7 @@ class Comprehenders:
         Parameters
         ----------
         texts : sequence of str or Utterance
-            Sentences, or beginnings of sentences, in the words of the world.
+            Sentences, or sentence prefixes, in the words of the world.
 
         Returns
         -------

@@ -1,9 +1,9 @@
-"""The frontier of doubt: error on reversals against error on congruent sentences.
+"""The frontier of uncertainty: error on reversals against error on congruent sentences.
 
-More doubt brings beliefs about rare reversals nearer to the truth, and takes beliefs about ordinary
-sentences away from it. Each kind of doubt has a curve along its strength; those points that no
-other beats on both counts are the Pareto frontier. Errors are divergences from the exact beliefs
-(`divergence`), costs are beyond the training of one network.
+More uncertainty brings beliefs about rare reversals closer to the truth, and moves beliefs about
+ordinary sentences away from it. Each kind of uncertainty has a curve along its strength; the points
+that no other beats on both counts are the Pareto frontier. Errors are divergences from the exact
+beliefs (`divergence`); costs are in addition to the training of one network.
 
 A posterior belongs to one network, and intervals are over networks (t on their mean). Ensembles
 pool networks: one of M is averaged over the cyclic windows of M of the N networks, and its interval
@@ -273,7 +273,7 @@ def find_pareto(errors: np.ndarray) -> np.ndarray:
 
 
 def describe_frontier(summary: pd.DataFrame) -> str:
-    """Say which doubt comes nearest to the truth on reversals, and at what price."""
+    """Say which kind comes closest to the truth on reversals, and at what cost."""
     trained = summary[summary["kind"] == TRAINED].iloc[0]
     steps = summary[summary["kind"] == SAMPLER]
     affordable = summary[summary["kl_congruent"] <= 2 * trained["kl_congruent"]]

@@ -1,8 +1,8 @@
-"""When does doubt help? Errors on each reversal, along what was learned.
+"""When does uncertainty help? Errors on each reversal, along properties of the training corpus.
 
-A row for each condition (how much was heard, what is true), kind of doubt, network and item: how
-far the beliefs are from the exact ones (`divergence`), how often the networks heard this reversal
-while they were trained, and what is true of it. What a kind gains over the trained network,
+There is a row for each condition, kind of uncertainty, network and item: how far the beliefs are
+from the exact ones (`divergence`), how often this reversal occurs in the training corpus, and its
+exact probability. The gain of a kind over the trained network,
 
     d = KL(trained) − KL(kind) = β + w_corpus + u_network + v_item + e,                          (1)
 

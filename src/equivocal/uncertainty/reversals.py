@@ -2,13 +2,13 @@
 
 A sentence of the world is cut after agent and patient have both been named, and reversed by
 exchanging the two: "in the evening, the woman drinks the tea" / "… the tea drinks the woman". One
-that is possible in the world either way is left out. The network has heard nothing like the
-reversal, and epistemic uncertainty should be larger there. At the last word, over roles and units,
+that is possible in the world either way is left out. The training corpus contains nothing like the
+reversal, so epistemic uncertainty should be larger there. At the last word, over roles and units,
 
     uncertainty = Σ I,   or Σ H(p̄) for a single network, which has no epistemic uncertainty,
 
 and AUROC is the probability that a reversal drawn at random is more uncertain than a congruent
-sentence drawn at random (ties count half): 0.5 where uncertainty does not tell them apart.
+sentence drawn at random (ties count half): 0.5 where uncertainty does not distinguish them.
 """
 
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Answers as JSON, written word by word: what was written about a beginning is not written again.
+"""Answers as JSON, written word by word; the text of a prefix is cached.
 
 The text is that of `Answer.to_dict`; a test compares the two.
 """

@@ -94,7 +94,7 @@ def describe_vocabulary(world: World) -> dict[str, Any]:
 
 
 def describe_truth(world: World) -> dict[str, Any] | None:
-    """Return the exact beliefs after every beginning of a sentence, or None where unknown.
+    """Return the exact beliefs after every sentence prefix, or None where unknown.
 
     Returns
     -------

@@ -2,7 +2,7 @@
 
 A world is one TOML file (`docs/worlds.md`); `World.load` reads it, and everything
 else is reached through `World`.
-This package knows nothing of networks.
+This package does not depend on networks.
 """
 
 from equivocal.world.corpus import Corpus

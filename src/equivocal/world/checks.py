@@ -295,7 +295,7 @@ def _check_inserted(file: WorldFile, names: Names) -> Iterator[Problem]:
     for name, spec in file.noise.items():
         place, then = f"[noise.{name}] insert", names.find_inserted(spec.insert)
         if ABSENT in then:
-            yield Problem(place, f"{ABSENT!r} is no word that could be heard; remove it.")
+            yield Problem(place, f"{ABSENT!r} is not a word; remove it.")
         elif isinstance(then, dict):
             yield from _check_distribution(names, place, then)
         else:

@@ -95,7 +95,7 @@ class Corpus:
 
     @cached_property
     def tree(self) -> PrefixTree:
-        """All beginnings of these sentences."""
+        """All prefixes of these sentences."""
         return build_prefix_tree(list_constituents(self.derivations, self.world.grammar))
 
     @cached_property

@@ -1,7 +1,7 @@
 """Events and the ways to say them: all of them with their probability, or a random sample.
 
-A derivation is one event (a filler for each role), told in one construction, with some roles put
-into words and others left unsaid. Both `enumerate_derivations` and `draw_derivations` walk the same
+A derivation is one event (a filler for each role), expressed by one construction, with some roles
+mentioned and others not. Both `enumerate_derivations` and `draw_derivations` walk the same
 rules, whole columns at a time; no row is handled by itself.
 """
 
@@ -69,7 +69,7 @@ def enumerate_derivations(grammar: Grammar) -> Derivations:
 
 
 def _enumerate_noise(meant: Derivations, grammar: Grammar) -> Derivations:
-    """Split each row into what it is heard as: undisturbed, or struck by one noise."""
+    """Split each row into what it is heard as: undisturbed, or affected by one noise."""
     parts, found = [], [find_struck(meant, each) for each in grammar.disturbances]
     left = _compute_undisturbed(meant, found, grammar)
     for rows, disturbance in zip(found, grammar.disturbances, strict=True):
@@ -82,7 +82,7 @@ def _enumerate_noise(meant: Derivations, grammar: Grammar) -> Derivations:
 
 
 def find_struck(meant: Derivations, disturbance: Disturbance) -> NDArray[np.intp]:
-    """Find the rows that a disturbance may strike."""
+    """Find the rows that a disturbance may affect."""
     strikes = meant.construction == disturbance.meant
     for role, words in disturbance.needs:
         strikes &= meant.said[:, role] & words[meant.fillers[:, role]]
@@ -232,7 +232,7 @@ class UncoveredEventError(Exception):
 
 
 class NoiseSumError(Exception):
-    """More noise may strike a sentence than there is probability."""
+    """The probabilities of all noise that may affect a sentence sum to more than one."""
 
     def __init__(self, construction: str, chances: dict[str, float]) -> None:
         each = ", ".join(f"{name} {chance:.6g}" for name, chance in chances.items())

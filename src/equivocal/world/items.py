@@ -1,4 +1,4 @@
-"""Sentences to be heard, as data: a CSV file with one row for each condition and item.
+"""Sentences as data: a CSV file with one row for each condition and item.
 
     condition,item,sentence,critical_word,tracked_units,rival_units
     congruent,dinner,"during dinner, the woman eats the pizza",eats,agent=woman; patient=pizza,
@@ -7,7 +7,7 @@
 The stimuli of a study, the items of a paradigm and those of a construction are all such files; each
 says which of the last three columns it needs, and may leave out the others.
 
-`sentence` is any known words in any order; it may be the beginning of one. `critical_word` is one
+`sentence` is any known words in any order; it may be a prefix of one. `critical_word` is one
 of its words: the last occurrence counts, and where none is given, the last word of the sentence.
 `tracked_units` are the units that the sentence's syntax indicates, as `probe=unit; probe=unit`; a
 probe is a role ("who is the agent?") or a word ("what part does the telescope play?").

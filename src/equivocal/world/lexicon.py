@@ -1,4 +1,4 @@
-"""The inputs and outputs of a world: tokens that can be heard, units that can be answered.
+"""The inputs and outputs of a world: tokens of sentences, and units of answers.
 
 Tokens are the words followed by the markers. Units are the roles (`role:agent`, …) followed by the
 features. A word's meaning is a row of `features`: which units its filler switches on.

@@ -1,15 +1,16 @@
 """Noise between what is meant and what is heard: exchanges, deletions, insertions.
 
-A noise that strikes the sentences of a construction makes another construction of it: one in which
-agent and patient have changed places, "by" is missing, or a word is heard beside a role's own. So a
-derivation is still an event told in a construction, and everything after the grammar (sentences,
-beliefs, corpora, training) works as without noise, while answers remain those of what was meant:
+A noise that affects the sentences of a construction turns it into another construction: one in
+which agent and patient have changed places, "by" is missing, or a word is inserted next to a role's
+own. So a derivation is still an event expressed by a construction, and everything after the grammar
+(sentences, beliefs, corpora, training) works as without noise, while answers refer to what was
+meant:
 
     P(meant | heard) ∝ P(meant) P(heard | meant)                                           (1)
 
-At most one noise strikes a sentence, so the probabilities of all that may strike it are added, and
-it is heard as it was meant with the rest. (1) is the noisy-channel comprehender of Levy (2008,
-EMNLP, 234–243) and of Gibson, Bergen & Piantadosi (2013, PNAS 110, 8051–8056).
+At most one noise affects a sentence, so the probabilities of all that may are added, and with the
+remaining probability it is heard as it was meant. (1) is the noisy-channel comprehender of Levy
+(2008, EMNLP, 234–243) and of Gibson, Bergen & Piantadosi (2013, PNAS 110, 8051–8056).
 
 A new kind of noise is a key of `NoiseSpec` and a method of `_Changer`, called in `list_changes`.
 """
@@ -66,7 +67,7 @@ def add_noise(grammar: Grammar, file: WorldFile, lexicon: Lexicon) -> Grammar:
 def list_changes(
     spec: NoiseSpec, construction: Construction, file: WorldFile, lexicon: Lexicon
 ) -> list[Change]:
-    """List what a noise can do to a construction: one for each place where it may strike."""
+    """List what a noise can do to a construction: one for each place where it can occur."""
     if spec.constructions is not None and construction.name not in spec.constructions:
         return []
     change = _Changer(spec, construction, file, lexicon)
@@ -142,7 +143,7 @@ class _Changer:
             yield Change(heard, 1.0, tuple(needs))
 
     def _find_places(self, name: str) -> list[int]:
-        """Find the roles at which a role's word or a function word may be struck."""
+        """Find the roles at which a role's word or a function word may be affected."""
         order = self.construction.order
         if name in self.role:
             return [self.role[name]] if self.role[name] in order else []

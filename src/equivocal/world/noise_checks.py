@@ -35,7 +35,7 @@ def count_changes(file: WorldFile, names: Names) -> int:
 
 
 def find_noise_problems(file: WorldFile, names: Names) -> Iterator[Problem]:
-    """Find names that do not exist, and noise that cannot strike where it is meant to."""
+    """Find names that do not exist, and noise that cannot occur where it is meant to."""
     for name, spec in file.noise.items():
         place = f"[noise.{name}]"
         yield from (Problem(place, message) for message in _check_names(spec, file, names))

@@ -1,4 +1,4 @@
-"""Parameters of a world, set by whoever loads it: `World.load("slips", rare=0.02)`.
+"""Parameters of a world, set when it is loaded: `World.load("slips", rare=0.02)`.
 
 A file declares them under [parameters], each with a default and a range. Values that are chosen
 take the place of the defaults before the file is read, so a world is always what its text says.

@@ -37,7 +37,7 @@ class Constituent:
 
 @dataclass(frozen=True)
 class Utterance:
-    """A parsed sentence or beginning of one."""
+    """A parsed sentence or prefix of one."""
 
     constituents: tuple[Constituent, ...]
 

@@ -1,6 +1,6 @@
 """Sentences about the same two nouns in both directions: plausible, unlikely, impossible.
 
-An item is an action with two nouns: "dog", "bite", "man". In every construction it is told in both
+An item is an action with two nouns: "dog", "bite", "man". Every construction expresses it in both
 directions. One direction is plausible if it happens at least as often as the other, unlikely if it
 happens less often, and impossible if it never happens: "the pizza ate the man". Whatever else a
 sentence says, such as where, does not count.

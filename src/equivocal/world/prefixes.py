@@ -1,8 +1,8 @@
-"""Sentences as sequences of constituents, and the tree of all their beginnings.
+"""Sentences as sequences of constituents, and the tree of all their prefixes.
 
 A constituent switches on one or two input tokens: a word and, where the construction has one, its
-marker (`during` + `dinner`). Equal beginnings are one node of the tree, however many sentences
-share it, so whatever is computed per beginning is computed once.
+marker (`during` + `dinner`). Equal prefixes are one node of the tree, however many sentences
+share it, so whatever is computed per prefix is computed once.
 """
 
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ def list_constituents(derivations: Derivations, grammar: Grammar) -> NDArray[np.
 
 @dataclass(frozen=True, eq=False)  # arrays have no truth value to compare by
 class PrefixTree:
-    """All distinct beginnings of some sentences. Nodes are sorted by depth, parents first."""
+    """All distinct prefixes of some sentences. Nodes are sorted by depth, parents first."""
 
     parent: NDArray[np.int32]  # (nodes,): node without the last constituent, NO_NODE at depth one
     tokens: NDArray[np.int32]  # (nodes, 2): the last constituent

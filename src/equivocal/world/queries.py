@@ -1,7 +1,7 @@
-"""What is asked after each beginning of a sentence, and what the answer should be.
+"""What is asked after each sentence prefix, and what the answer should be.
 
 After every constituent, each role the event has is asked twice: once with the role as probe, once
-with its filler. The answer is always role + filler. Many sentences share a beginning, so a (node,
+with its filler. The answer is always role + filler. Many sentences share a prefix, so a (node,
 probe) pair has a distribution over answers; its mean is P(unit = 1 | words so far, probe), exactly,
 and for cross-entropy that mean with the pair's weight stands for all the single answers:
 Σ_n CE(t_n, y) = n · CE(mean t, y).

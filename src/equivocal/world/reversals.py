@@ -33,10 +33,10 @@ class RoleReversal(NamedTuple):
     action : str
         The word of the action: "eat".
     context : tuple of str
-        Whatever else is heard: ("dinner",), or () where no situation is told.
+        The other words of the sentence: ("dinner",), or () without a situation.
     literal : float
-        The exact probability that the reversal means what it says: that `patient` acts. What is
-        left is the probability of a slip.
+        The exact probability that the reversal means what it says: that `patient` acts. The rest
+        is the probability of a slip.
     """
 
     congruent: Utterance
@@ -49,14 +49,14 @@ class RoleReversal(NamedTuple):
 
 
 def find_role_reversals(world: World, *, ambiguous: bool = True) -> tuple[RoleReversal, ...]:
-    """Find all role reversals that can be said in a world.
+    """Find all role reversals that are possible sentences of a world.
 
     Parameters
     ----------
     world : World
         Must have the roles agent and patient.
     ambiguous : bool
-        Whether to leave out reversals of which only one reading is possible; in `slips`, those of
+        Whether to leave out reversals with only one possible reading; in `slips`, those of
         children and of actions without typical patients, which can only be slips.
 
     Returns

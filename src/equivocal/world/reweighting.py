@@ -47,7 +47,7 @@ class Reweighting:
         if not world.is_exact:
             raise UserError(
                 f"world {world.name!r} is too large to enumerate, so its probabilities cannot be "
-                "computed anew; use a smaller one."
+                "recomputed; use a smaller one."
             )
         self._specs = world.file.parameters
         inside = self._move_inside(world.parameters)
@@ -56,7 +56,7 @@ class Reweighting:
 
     @cached_property
     def noise_parameters(self) -> tuple[str, ...]:
-        """The parameters that say how often something is misheard; the others, what happens."""
+        """The parameters of noise; the others determine how often events happen."""
         before = self.world.file.noise
         changed = {}
         for name, value in self.world.parameters.items():

@@ -346,7 +346,7 @@ class World:
         return self._parser.list_spellings()
 
     def parse(self, text: str | Utterance) -> Utterance:
-        """Parse a sentence or the beginning of one, in any order of words.
+        """Parse a sentence or a prefix of one, in any order of words.
 
         Parameters
         ----------

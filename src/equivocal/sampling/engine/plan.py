@@ -1,6 +1,6 @@
 """How many rows and outputs are worked on at a time, so that memory stays within a budget.
 
-What a run holds beside the caller's own arrays:
+What a run holds in addition to the caller's own arrays:
 
     features laid out in blocks           2·N·D (once more while they are handed to the device)
     per output in flight                  4·N (targets, offsets, spread, weights) + state

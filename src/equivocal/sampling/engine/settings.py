@@ -45,7 +45,7 @@ class RunSettings:
     compiled: bool = False  # solve small problems, too, by compiled programs
 
     def tell(self, done: int, total: int) -> None:
-        """Tell whoever wants to know how much of the run is done."""
+        """Report progress, if a callable was given."""
         if self.report is not None:
             self.report(done, total)
 

@@ -58,7 +58,7 @@ def is_small(problem: Problem, rule: FlowRule, settings: RunSettings) -> bool:
 
 
 def flow_small(problem: Problem, rule: FlowRule, tolerance: float, start_of: Start) -> Outcome:
-    """Flow every output to its fixed point; `converged` says which of them got there."""
+    """Flow every output to its fixed point; `converged` says which of them reached it."""
     K = problem.num_outputs
     kind = np.dtype(np.float32) if tolerance >= COARSE else problem.dtype
     starts = zip(*(start_of(k) for k in range(K)), strict=True)

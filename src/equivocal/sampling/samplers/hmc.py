@@ -56,7 +56,7 @@ NAMED = 8  # outputs that a message lists
 
 @dataclass(frozen=True, kw_only=True)
 class HmcConfig:
-    """How many chains, and what has to converge beside the weights."""
+    """How many chains, and what has to converge besides the weights."""
 
     num_chains: int = 8
     target_accept: float = 0.9

@@ -6,7 +6,7 @@ which is docs/maths.md (5) with the averages of (6) taken at the mean.
 
 Newton's method with the line search of `flow.py`: the same step with expectations taken at the mean
 and the log posterior as merit. A reference, not a recommendation: where few rows decide, mode and
-mean lie far apart (1.5 posterior sd on separable data) and probabilities come out too sure.
+mean lie far apart (1.5 posterior sd on separable data) and probabilities are overconfident.
 With a softmax likelihood the curvature between classes is left out.
 """
 

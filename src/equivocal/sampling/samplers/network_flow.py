@@ -191,7 +191,7 @@ def sample_network(
 
 
 def list_constants() -> dict[str, float]:
-    """Return the numbers beside its arguments that decide where a run ends, for a store's key."""
+    """Return the constants that affect a run besides its arguments, for a store's key."""
     names = ("FIRST", "GROWTH", "SHRINKAGE", "LARGEST", "SLACK", "TRIES", "ROUND_OFF")
     return {"START": START} | {name: getattr(engine, name) for name in names}
 
