@@ -253,7 +253,7 @@ def test_controls_come_from_either_table(tmp_path: Path) -> None:
     [
         ({"chosen": ["updte"]}, "'updte': did you mean 'update'?"),
         ({"chosen": ["note"]}, "'note' cannot be a measure"),
-        ({"where": ["position"]}, "is not COLUMN=VALUE"),
+        ({"where": ["position"]}, "--where takes name=value"),
         ({"where": ["position=7"]}, "no row has it; values of position are 1, 2"),
         ({"where": ["condition=reversl"]}, "no row has it: did you mean 'reversal'? Values of"),
         ({"measures": SUMMARY}, "are read from 'value'; give the words of every network, "),
@@ -337,7 +337,7 @@ def test_a_column_of_where_that_no_table_has_is_named(tmp_path: Path) -> None:
     assert len(join_files(*files, where=["position=1", "suite=a"]).trials) == 1
     with pytest.raises(UserError, match=r"'positon': did you mean 'position'\?"):
         join_files(*files, where=["positon=1"])
-    with pytest.raises(UserError, match=r"--where 'position' is not COLUMN=VALUE; write as"):
+    with pytest.raises(UserError, match=r"--where takes name=value, as .* got 'position'"):
         join_files(*files, where=["position"])
     with pytest.raises(UserError, match="unknown column 'suite'"):
         read_trials(files[0], Columns(), ["suite=a"])

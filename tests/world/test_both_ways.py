@@ -116,5 +116,5 @@ def test_items_of_other_worlds(paper: World) -> None:
     items = find_plausibility_items(paper)
     assert {item.plausibility for item in items} == {"plausible", "impossible"}
     assert all(isnan(item.literal) == (item.plausibility == "impossible") for item in items)
-    with pytest.raises(UserError, match="has no role patient; use a world that has both"):
+    with pytest.raises(UserError, match="has no role patient; use a world that has"):
         find_plausibility_items(World.from_toml(read_example().replace("patient", "theme")))

@@ -16,7 +16,7 @@ from equivocal.errors import UserError
 from equivocal.machine import find_cache_folder
 from equivocal.store import read_toml
 from equivocal.store.files import compute_checksum
-from equivocal.store.runs import find_damaged, locate_network
+from equivocal.store.runs import find_damaged, locate_network, refuse_incomplete
 from equivocal.store.store import hash_content
 from equivocal.world import World
 
@@ -166,16 +166,8 @@ def _choose_folder(world: World, settings: AskSettings, *run: object) -> Path:
 
 
 def _check_files(run: Path, *paths: Path) -> None:
+    refuse_incomplete(run, *paths)
     damaged = find_damaged(run)
-    if not run.exists():
-        raise UserError(
-            f"there is no folder {run}; `equivocal train --out {run}` makes a run there."
-        )
     for path in paths:
-        if not path.is_file():
-            raise UserError(
-                f"{run} is no complete run of networks: it has no {path.relative_to(run)}; give a "
-                "folder that `equivocal train` or `equivocal reproduce` has finished."
-            )
         if path in damaged:
             raise UserError(f"{path} is damaged; train again (`equivocal train`, `reproduce`).")

@@ -14,7 +14,7 @@ from importlib import resources
 from typing import Any, Literal, get_args, get_type_hints
 
 from equivocal.errors import UserError, check_known, join_names
-from equivocal.store import read_toml
+from equivocal.store import read_toml, split_pair
 from equivocal.world import MAX_SAMPLE
 
 __all__ = ["RECIPES", "TrainingSettings"]
@@ -95,7 +95,8 @@ class TrainingSettings:
         >>> TrainingSettings.parse(["hidden=50", "weight_decay=1e-3", "decay=coupled"])
         {'hidden': 50, 'weight_decay': 0.001, 'decay': 'coupled'}
         """
-        return {name: _read_value(text) for name, _, text in (p.partition("=") for p in pairs)}
+        split = (split_pair(pair, "--set", "hidden=50") for pair in pairs)
+        return {name: _read_value(text) for name, text in split}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "TrainingSettings":

@@ -33,7 +33,7 @@ from equivocal.store.files import (
     write_atomically,
     write_text_atomically,
 )
-from equivocal.store.runs import find_damaged, locate_network
+from equivocal.store.runs import find_damaged, locate_network, refuse_incomplete
 from equivocal.world import World
 
 __all__ = ["name_arrays", "write_settings"]
@@ -117,16 +117,7 @@ def refuse_damaged(directory: Path, names: Container[str] | None = None) -> None
 def read_run(directory: Path) -> tuple[World, TrainingSettings, float]:
     """Read the world, the settings and the training time of a complete run."""
     path = directory / "run.toml"
-    if not directory.exists():
-        raise UserError(
-            f"there is no folder {str(directory)!r}, so no complete run; `equivocal train --out "
-            f"{directory}` makes one."
-        )
-    if not path.is_file():
-        raise UserError(
-            f"{str(directory)!r} is no complete run of networks: it has no run.toml; give a folder "
-            "that `equivocal train` or `equivocal reproduce` has finished."
-        )
+    refuse_incomplete(directory, path)
     try:
         content = read_toml(path)
         settings = TrainingSettings.from_dict(content["training"])

@@ -23,6 +23,7 @@ from equivocal.human_data.questions import Question, find_sentences, load_senten
 from equivocal.inference import collect_last_layer, infer_posterior
 from equivocal.progress import Advance
 from equivocal.sampling import Posterior
+from equivocal.store.runs import refuse_incomplete
 from equivocal.study import Study, open_study
 from equivocal.suites.measurement import ROWS, SAMPLER, VARIANCE
 from equivocal.world.items import Item
@@ -87,11 +88,7 @@ def open_comprehenders(folder: Path, sentences: Path | None = None) -> Comprehen
 
 def _locate_run(folder: Path) -> Path:
     """Return the folder itself, or the only one of its networks."""
-    if not folder.is_dir():
-        raise UserError(
-            f"there is no folder {folder}; `equivocal train --out {folder}` makes networks, and "
-            "`equivocal reproduce` a study."
-        )
+    refuse_incomplete(folder)
     if (folder / "run.toml").exists():
         return folder
     inner = sorted(path.parent for path in folder.glob("networks/**/run.toml"))

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from equivocal.errors import UserError, check_known, did_you_mean, join_names
-from equivocal.store import read_table
+from equivocal.store import read_table, split_pair
 
 PLACES = ("item", "condition", "position", "word")  # what says which word of which sentence
 WORDS = ("position", "word")  # each says which word of a sentence is meant
@@ -225,13 +225,7 @@ def parse_where(where: Iterable[str], option: str = "--where") -> list[tuple[str
     >>> parse_where(["position = 3", "suite=cloze_probability"])
     [('position', '3'), ('suite', 'cloze_probability')]
     """
-    pairs = []
-    for condition in where:
-        name, sign, value = (part.strip() for part in condition.partition("="))
-        if not sign or not name:
-            raise UserError(f"{option} {condition!r} is not COLUMN=VALUE; write as position=3.")
-        pairs.append((name, value))
-    return pairs
+    return [split_pair(condition, option, "position=3") for condition in where]
 
 
 def check_where(where: Sequence[str], *tables: pd.DataFrame) -> None:

@@ -4,7 +4,7 @@ This package takes arrays and returns a posterior. It is independent of language
 `numpy` it uses only `equivocal.store`, `machine`, `lazy` and `errors`.
 
 `sample_posterior` is the entry point; each algorithm has a file of its own:
-`exact_flow`, `mean_field`, `dropout_deterministic`, `homotopy`, `aldi`, `laplace`, `nuts`.
+`exact_flow`, `mean_field`, `dropout_deterministic`, `homotopy`, `aldi`, `laplace`, `hmc`, `nuts`.
 `LastLayer.from_torch` puts it on top of a PyTorch module, `last_layer.last_layer_posterior` on top
 of any callable. `sample_network` is for more than a last layer (`network_flow`).
 

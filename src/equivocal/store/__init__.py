@@ -28,6 +28,7 @@ from equivocal.store.text import (
     read_table,
     read_text,
     read_toml,
+    split_pair,
 )
 from equivocal.store.untrusted import UnreadableError, format_size, is_plain_name, resolve_inside
 
@@ -52,4 +53,5 @@ __all__ = [
     "read_toml",
     "refuse_mistakes",
     "resolve_inside",
+    "split_pair",
 ]

@@ -12,10 +12,11 @@ import re
 from collections.abc import Container
 from pathlib import Path
 
+from equivocal.errors import UserError
 from equivocal.store.files import find_mismatches
 from equivocal.store.text import read_toml
 
-__all__ = ["find_damaged", "locate_network"]
+__all__ = ["find_damaged", "locate_network", "refuse_incomplete"]
 
 CHECKED = re.compile(r"world\.toml|curves\.csv|networks/\d{2,9}\.safetensors")
 
@@ -23,6 +24,22 @@ CHECKED = re.compile(r"world\.toml|curves\.csv|networks/\d{2,9}\.safetensors")
 def locate_network(directory: Path, index: int) -> Path:
     """Return the path of the weights of one of a run's networks."""
     return directory / "networks" / f"{index:02d}.safetensors"
+
+
+def refuse_incomplete(directory: Path, *needed: Path) -> None:
+    """Refuse a folder that is not there, or lacks one of these files of a complete run."""
+    if not directory.is_dir():
+        raise UserError(
+            f"there is no folder {directory}, so no complete run; `equivocal train --out "
+            f"{directory}` makes one, and `equivocal reproduce` a study."
+        )
+    for path in needed:
+        if not path.is_file():
+            raise UserError(
+                f"{directory} is no complete run of networks: it has no "
+                f"{path.relative_to(directory)}; give a folder that `equivocal train` or "
+                "`equivocal reproduce` has finished."
+            )
 
 
 def find_damaged(directory: Path, names: Container[str] | None = None) -> list[Path]:

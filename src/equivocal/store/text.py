@@ -274,3 +274,15 @@ def read_cells(
     if filled := [(number, row) for number, row in rows if any(row.values())]:
         return filled
     raise UserError(f"{path} has no rows below its header; add one.")
+
+
+def split_pair(pair: str, option: str, example: str) -> tuple[str, str]:
+    """Split what an option was given as name=value.
+
+    >>> split_pair("training.networks = 2", "--set", "training.seed=1")
+    ('training.networks', '2')
+    """
+    name, sign, value = (part.strip() for part in pair.partition("="))
+    if not (sign and name and value):
+        raise UserError(f"{option} takes name=value, as {example}, got {pair!r}.")
+    return name, value

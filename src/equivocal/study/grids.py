@@ -33,7 +33,7 @@ from pydantic import Field, ValidationError
 from equivocal.errors import UserError, explain_validation
 from equivocal.inference import Positive, RowsOfPosterior, SettingsTable
 from equivocal.sampling.samplers.dropout_deterministic import NUM_STEPS, DropoutConfig
-from equivocal.store import read_toml, resolve_inside
+from equivocal.store import read_toml, resolve_inside, split_pair
 from equivocal.study.settings import StudySettings, find_named_file, load_study, parse_changes
 
 __all__ = [
@@ -353,9 +353,7 @@ def parse_varied(pairs: list[str]) -> dict[str, list[Any]]:
     """
     varied: dict[str, list[Any]] = {}
     for pair in pairs:
-        name, sign, text = (part.strip() for part in pair.partition("="))
-        if not (sign and name and text):
-            raise UserError(f"--vary takes name=value,value, as training.seed=0,1, got {pair!r}.")
+        name, text = split_pair(pair, "--vary", "training.seed=0,1")
         if name in varied:
             raise UserError(f"{name} is varied twice; list its values once, with commas.")
         try:

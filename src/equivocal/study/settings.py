@@ -18,7 +18,7 @@ from pydantic import Field, ValidationError, model_validator
 from equivocal.errors import UserError, check_known, explain_validation, locate_mistake
 from equivocal.gestalt import TrainingSettings
 from equivocal.inference import Positive, RowsOfPosterior, SamplerSettings, SettingsTable
-from equivocal.store import read_toml, resolve_inside
+from equivocal.store import read_toml, resolve_inside, split_pair
 from equivocal.store.files import write_text_atomically
 from equivocal.world import list_shipped_worlds, split_world_name
 
@@ -281,14 +281,12 @@ def parse_changes(pairs: list[str]) -> dict[str, Any]:
     """
     changes = {}
     for pair in pairs:
-        name, sign, text = pair.partition("=")
-        if not sign or not name.strip():
-            raise UserError(f"--set takes name=value, as training.networks=2, got {pair!r}.")
+        name, text = split_pair(pair, "--set", "training.networks=2")
         try:
             value = tomllib.loads(f"value = {text}")["value"]
         except (ValueError, RecursionError):
             value = text
-        changes[name.strip()] = value
+        changes[name] = value
     return changes
 
 

@@ -11,7 +11,6 @@ and AUROC is the probability that a reversal drawn at random is more uncertain t
 sentence drawn at random (ties count half): 0.5 where uncertainty does not distinguish them.
 """
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +23,8 @@ from equivocal.study.stimuli import load_stimuli
 from equivocal.uncertainty.comprehenders import Comprehenders, build_role_questions
 from equivocal.world import Utterance, World
 from equivocal.world.prefixes import NO_NODE
+from equivocal.world.requirements import require_roles
+from equivocal.world.reversals import find_heard, spell_reversed
 
 
 class Pairs(NamedTuple):
@@ -51,18 +52,11 @@ def find_reversals(world: World) -> Pairs:
     UserError
         Where the world has no such roles, or no sentence becomes impossible when reversed.
     """
-    if lacking := [role for role in ("agent", "patient") if role not in world.roles]:
-        raise UserError(
-            f"reversals exchange agent and patient, and world {world.name!r} has no role "
-            f"{' and no role '.join(lacking)}; use a world that has both."
-        )
+    require_roles(world, ("agent", "patient"), "reversals exchange agent and patient")
     everything = world.all_derivations
-    fillers = everything.derivations.fillers
     both = [world.roles.index(role) for role in ("agent", "patient")]
-    exchanged = fillers.copy()
-    exchanged[:, both] = fillers[:, both[::-1]]
-    # spelled anew, since a case marker belongs to its role
-    reversed_texts = world.spell(replace(everything.derivations, fillers=exchanged))
+    fillers = everything.derivations.fillers
+    reversed_texts = spell_reversed(world, everything.derivations)
     found: dict[tuple[tuple[str, ...], ...], tuple[Utterance, Utterance]] = {}
     for text, back, each in zip(everything.texts, reversed_texts, fillers[:, both], strict=True):
         names = [world.lexicon.words[filler] for filler in each if filler >= 0]
@@ -72,7 +66,7 @@ def find_reversals(world: World) -> Pairs:
             continue
         last = max(words.index(name) for name in names) + 1
         congruent, turned = utterance.first(last), world.parse(back).first(last)
-        if not _is_possible(world, turned):
+        if find_heard(world, turned) == NO_NODE:
             found.setdefault(congruent.tokens, (congruent, turned))
     if not found:
         raise UserError(
@@ -91,12 +85,6 @@ def find_study_pairs(world: World) -> Pairs | None:
     both = (stimuli.conditions[0], stimuli.conditions[-1])
     rows = ([stimuli.rows[condition, item] for item in stimuli.items] for condition in both)
     return Pairs(*(tuple(row.utterance.first(row.critical) for row in own) for own in rows))
-
-
-def _is_possible(world: World, utterance: Utterance) -> bool:
-    """Return whether some sentence of the world begins with these words."""
-    tokens = [tuple(pair) for pair in world.encode(utterance).tolist()]
-    return world.all_derivations.tree.find(tokens) != NO_NODE
 
 
 def sum_uncertainty(

@@ -26,11 +26,11 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.special import entr
 
-from equivocal.errors import UserError
 from equivocal.gestalt.questions import Questions, collect_questions
 from equivocal.metrics import calibration_error
 from equivocal.uncertainty.comprehenders import PooledBeliefs
 from equivocal.world import World
+from equivocal.world.requirements import require_exact
 
 BINS = 20
 
@@ -68,11 +68,7 @@ def enumerate_truth(world: World) -> Truth:
     UserError
         Where the world is too large, so that it can only be sampled.
     """
-    if not world.is_exact:
-        raise UserError(
-            f"world {world.name!r} is too large to enumerate, so nothing is known to score "
-            "beliefs against; use a smaller world."
-        )
+    require_exact(world, "nothing is known to score beliefs against")
     everything = world.all_derivations
     queries, questions = everything.queries, collect_questions(everything)
     asked = np.flatnonzero(queries.find_role_probes())

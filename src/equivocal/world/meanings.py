@@ -3,9 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from equivocal.errors import UserError
 from equivocal.world.parsing import Utterance
 from equivocal.world.prefixes import NO_NODE
+from equivocal.world.requirements import require_exact
 from equivocal.world.world import World
 
 __all__ = ["compute_meaning_beliefs"]
@@ -36,11 +36,7 @@ def compute_meaning_beliefs(
     UserError
         Where the world is too large to enumerate.
     """
-    if not world.is_exact:
-        raise UserError(
-            f"world {world.name!r} is too large to enumerate, so beliefs about its events are not "
-            "known exactly; use a smaller one."
-        )
+    require_exact(world, "beliefs about its events are not known exactly")
     everything = world.literal_derivations if literal else world.all_derivations
     utterance, rows = world.parse(text), everything.derivations
     events, event = np.unique(rows.fillers, axis=0, return_inverse=True)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from equivocal.errors import UserError
 from equivocal.world.derivations import Derivations
 from equivocal.world.parsing import Utterance
+from equivocal.world.requirements import require_exact, require_roles
 from equivocal.world.reversals import compute_agency
 from equivocal.world.world import World
 
@@ -77,7 +78,8 @@ def find_plausibility_items(world: World) -> tuple[PlausibilityItem, ...]:
     UserError
         Where the world lacks the roles, is too large, or never names an agent and a patient.
     """
-    _check_world(world)
+    require_roles(world, ROLES, "items have an agent and a patient")
+    require_exact(world, "what is plausible in it is not known")
     columns = [world.roles.index(role) for role in ROLES]
     told = world.literal_derivations.derivations
     rows = _find_named(world, told)
@@ -95,20 +97,6 @@ def find_plausibility_items(world: World) -> tuple[PlausibilityItem, ...]:
                 item = _build_item(world, construction, sentence, tuple(triple), chances)
                 found[construction, sentence.tokens] = item
     return tuple(found.values())
-
-
-def _check_world(world: World) -> None:
-    """Refuse a world that lacks the roles or is too large."""
-    if lacking := [role for role in ROLES if role not in world.roles]:
-        raise UserError(
-            f"items have an agent and a patient, and world {world.name!r} has no role "
-            f"{lacking[0]}; use a world that has both."
-        )
-    if not world.is_exact:
-        raise UserError(
-            f"world {world.name!r} is too large to enumerate, so what is plausible in it is not "
-            "known; use a smaller one."
-        )
 
 
 def _find_named(world: World, told: Derivations) -> Derivations:

@@ -16,9 +16,17 @@ from equivocal.errors import UserError
 from equivocal.world.derivations import Derivations
 from equivocal.world.parsing import Utterance
 from equivocal.world.prefixes import NO_NODE
+from equivocal.world.requirements import require_exact, require_roles
 from equivocal.world.world import World
 
-__all__ = ["RoleReversal", "compute_agency", "find_role_reversals", "find_word_unit"]
+__all__ = [
+    "RoleReversal",
+    "compute_agency",
+    "find_heard",
+    "find_role_reversals",
+    "find_word_unit",
+    "spell_reversed",
+]
 
 
 class RoleReversal(NamedTuple):
@@ -69,22 +77,10 @@ def find_role_reversals(world: World, *, ambiguous: bool = True) -> tuple[RoleRe
     UserError
         Where the world lacks a role, is too large to enumerate, or has no such sentence.
     """
-    if lacking := [role for role in ("agent", "patient") if role not in world.roles]:
-        raise UserError(
-            f"reversals exchange agent and patient, and world {world.name!r} has no role "
-            f"{lacking[0]}; use a world that has both."
-        )
-    if not world.is_exact:
-        raise UserError(
-            f"world {world.name!r} is too large to enumerate, so what is true of its reversals is "
-            "not known; use a smaller one."
-        )
+    require_roles(world, ("agent", "patient"), "reversals exchange agent and patient")
+    require_exact(world, "what is true of its reversals is not known")
     told = _find_congruent(world)
-    both = [world.roles.index(role) for role in ("agent", "patient")]
-    exchanged = told.fillers.copy()
-    exchanged[:, both] = told.fillers[:, both[::-1]]
-    # spelled anew, since a case marker belongs to its role
-    reversed_texts = world.spell(replace(told, fillers=exchanged))
+    reversed_texts = spell_reversed(world, told)
     found: dict[tuple[tuple[str, ...], ...], RoleReversal] = {}
     for text, back, fillers in zip(world.spell(told), reversed_texts, told.fillers, strict=True):
         item = _build_item(world, text, back, fillers)
@@ -97,6 +93,19 @@ def find_role_reversals(world: World, *, ambiguous: bool = True) -> tuple[RoleRe
             "its parameters above 0."
         )
     return tuple(found.values())
+
+
+def spell_reversed(world: World, told: Derivations) -> tuple[str, ...]:
+    """Spell sentences with agent and patient exchanged: anew, as a case marker has its role."""
+    both = [world.roles.index(role) for role in ("agent", "patient")]
+    exchanged = told.fillers.copy()
+    exchanged[:, both] = told.fillers[:, both[::-1]]
+    return world.spell(replace(told, fillers=exchanged))
+
+
+def find_heard(world: World, heard: Utterance) -> int:
+    """Find the node of what is heard in the tree of all sentences; `NO_NODE` if it cannot be."""
+    return world.all_derivations.tree.find([tuple(pair) for pair in world.encode(heard).tolist()])
 
 
 def _build_item(world: World, text: str, back: str, fillers: NDArray[np.int32]) -> RoleReversal:
@@ -132,8 +141,7 @@ def _find_congruent(world: World) -> Derivations:
 
 def compute_agency(world: World, heard: Utterance, word: int) -> float:
     """Compute the probability that a word is the agent of what is heard; nan if it cannot be."""
-    everything = world.all_derivations
-    node = everything.tree.find([tuple(pair) for pair in world.encode(heard).tolist()])
+    everything, node = world.all_derivations, find_heard(world, heard)
     if node == NO_NODE:
         return float("nan")
     rows = (everything.tree.node_of == node).any(axis=1)

@@ -16,6 +16,7 @@ from equivocal.world.derivations import Derivations, enumerate_derivations
 from equivocal.world.grammar import build_grammar
 from equivocal.world.loading import parse_whole_world, validate_world
 from equivocal.world.noise import add_noise
+from equivocal.world.requirements import require_exact
 from equivocal.world.schema import WorldFile
 from equivocal.world.world import World
 
@@ -44,11 +45,7 @@ class Reweighting:
                 f"world {world.name!r} has no parameters to vary; use a world that declares some, "
                 "such as `both_ways`, or add [parameters] to its file."
             )
-        if not world.is_exact:
-            raise UserError(
-                f"world {world.name!r} is too large to enumerate, so its probabilities cannot be "
-                "recomputed; use a smaller one."
-            )
+        require_exact(world, "its probabilities cannot be recomputed")
         self._specs = world.file.parameters
         inside = self._move_inside(world.parameters)
         self.world = World.from_toml(world.text, world.source, inside)

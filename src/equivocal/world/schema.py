@@ -82,10 +82,6 @@ def _parse_weight(value: Any, info: ValidationInfo) -> float:
     return _parse_probability(value, info, "weight")
 
 
-def _parse_value(value: Any) -> float:
-    return parse_number(value)
-
-
 def _parse_rules(value: Any) -> Any:
     """Write out the fillers of a role, which are short for a list of when/then rules."""
     if isinstance(value, list) and value and all(isinstance(entry, dict) for entry in value):
@@ -222,9 +218,9 @@ def _check_parameter_name(name: str) -> str:
 class ParameterSpec(_Strict):
     """A number that arithmetic in the file may name, and that can be set when it is loaded."""
 
-    default: Annotated[float, BeforeValidator(_parse_value)]
-    least: Annotated[float, BeforeValidator(_parse_value)] = 0.0
-    most: Annotated[float, BeforeValidator(_parse_value)] = 1.0
+    default: Annotated[float, BeforeValidator(parse_number)]
+    least: Annotated[float, BeforeValidator(parse_number)] = 0.0
+    most: Annotated[float, BeforeValidator(parse_number)] = 1.0
     description: str = ""
 
     @model_validator(mode="after")

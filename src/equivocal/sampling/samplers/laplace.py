@@ -4,25 +4,20 @@
 
 which is docs/maths.md (5) with the averages of (6) taken at the mean.
 
-Newton's method with the line search of `flow.py`: the same step with expectations taken at the mean
-and the log posterior as merit. A reference, not a recommendation: where few rows decide, mode and
-mean lie far apart (1.5 posterior sd on separable data) and probabilities are overconfident.
-With a softmax likelihood the curvature between classes is left out.
+Newton's method with the line search of `flow.py`: the step of `mean_field`, with expectations taken
+at the mean and the log posterior as merit. A reference, not a recommendation: where few rows
+decide, mode and mean lie far apart (1.5 posterior sd on separable data) and probabilities are
+overconfident. With a softmax likelihood the curvature between classes is left out.
 """
 
 from dataclasses import dataclass
 
 from equivocal.sampling.engine import likelihoods
-from equivocal.sampling.engine.flow import FlowInfo, FlowState
 from equivocal.sampling.engine.likelihoods import FlowRule, make_softmax_rule
 from equivocal.sampling.engine.problem import Likelihood, Problem
-from equivocal.sampling.engine.rows import Rows
 from equivocal.sampling.engine.settings import Outcome, RunSettings
-from equivocal.sampling.engine.shapes import PRNGKey
-from equivocal.sampling.samplers import mean_field
 from equivocal.sampling.samplers.mean_field import run_gaussian
 
-init = mean_field.init  # the prior
 RULE = FlowRule(
     likelihoods.compute_variance,
     likelihoods.evaluate_at_mean,
@@ -35,13 +30,6 @@ RULE = FlowRule(
 @dataclass(frozen=True, kw_only=True)
 class LaplaceConfig:
     """Nothing to choose."""
-
-
-def step(
-    key: PRNGKey, state: FlowState, rows: Rows, rule: FlowRule = RULE
-) -> tuple[FlowState, FlowInfo]:
-    """Take one Newton step with line search; it is deterministic, the key is not used."""
-    return mean_field.step(key, state, rows, rule)
 
 
 def run(problem: Problem, config: LaplaceConfig, settings: RunSettings) -> Outcome:
