@@ -99,6 +99,8 @@ def test_a_fitted_world_is_nearer_to_people(result: PeopleResult, tmp_path: Path
     assert shares["fitted"].iloc[0] == pytest.approx(1 - literal, rel=1e-3)
     assert (tmp_path / "figures" / "fit.png").exists()
     _check_ranges(found)
+    said = next(line for line in found.summary if line.startswith("Over the values that the sh"))
+    assert "; w 0." in said
     assert found.summary[0].startswith("Fitted to 3 shares of people's readings")
     assert any(line.startswith("What the shares determine of them") for line in found.summary)
 

@@ -281,6 +281,7 @@ def _tabulate(
     compared["found_interval"] = np.where(sampled, "networks and items", "items")
     if fitted is not None:
         compared = _add_ranges(compared, people, asked, fitted)
+    compared.loc[compared["found_low"].isna(), "found_interval"] = ""
     ideal = beliefs[IDEAL]
     others = {name: own for name, own in beliefs.items() if name != IDEAL}
     tables = {

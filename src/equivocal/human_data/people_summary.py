@@ -49,6 +49,7 @@ def describe_people(tables: Mapping[str, pd.DataFrame], world: World) -> tuple[s
         _describe_prediction(tables, world) if "fit" in tables else (),
         _describe_readings(people, scores, world),
         _describe_fit(tables, world) if "fit" in tables else (),
+        _describe_ranges(people) if "fit" in tables else (),
         _describe_differences(people),
         _describe_areas(people),
         _describe_orders(people),
@@ -177,6 +178,20 @@ def _describe_fit(tables: Mapping[str, pd.DataFrame], world: World) -> Iterator[
         said.append(f"{row['parameter']} {bounds[row['identified']]}")
     few = f"{len(fit)} parameters, {len(tables['fit_shares'])} shares"
     yield f"What the shares determine of them (95 %, {few}): {'; '.join(said)}."
+
+
+def _describe_ranges(people: pd.DataFrame) -> Iterator[str]:
+    """Say how far predictions range over the values that a fit allows."""
+    own = people[(people["found_interval"] == "profile range") & ~people["fitted"]]
+    own = own.drop_duplicates(["measure", "construction", "plausibility"])
+    texts = []
+    for row in own.to_dict("records"):
+        about = [row[key] for key in ("plausibility", "construction") if row[key] != "any"]
+        known = "a direction" if np.isnan(row["value"]) else f"{row['value']:g}"
+        span = f"{row['found_low']:.3f} to {row['found_high']:.3f}"
+        texts.append(f"{' '.join([row['measure'], *about])} {span} (people: {known})")
+    if texts:
+        yield f"Over the values that the shares allow, predictions range: {'; '.join(texts)}."
 
 
 def _describe_others(people: pd.DataFrame) -> Iterator[str]:

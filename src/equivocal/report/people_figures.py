@@ -28,6 +28,7 @@ LOOKS = {  # colour and marker
 KINDS = {"plausible": COLOURS[2], "unlikely": COLOURS[1], "impossible": COLOURS[0]}
 LEARNERS = {"events": COLOURS[2], "noise": COLOURS[1], "both": COLOURS[0]}
 SHARES = ("not literal", "reversed")
+COLUMNS = 4  # of panels
 LIMIT = 3.84  # deviance at the ends of a 95 % interval
 
 
@@ -193,10 +194,15 @@ def draw_against_ideal(items: pd.DataFrame, summary: pd.DataFrame) -> Figure:
         The tables "items" and "against_ideal".
     """
     names = list(dict.fromkeys(summary["comprehender"]))
-    figure = Figure(figsize=(2.3 * len(names), 3.1))
-    grid = np.atleast_1d(figure.subplots(1, len(names), sharey=True, sharex=True))
+    columns = min(len(names), COLUMNS)
+    rows = -(-len(names) // columns)
+    figure = Figure(figsize=(2.3 * columns, 2.7 * rows + 0.4))
+    panels = figure.subplots(rows, columns, sharey=True, sharex=True, squeeze=False)
+    grid = panels.ravel()
+    for spare in grid[len(names) :]:
+        spare.set_visible(False)
     rng = np.random.default_rng(0)
-    for axes, name in zip(grid, names, strict=True):
+    for axes, name in zip(grid, names, strict=False):
         own = items[items["comprehender"] == name]
         for kind, colour in KINDS.items():
             part = own[own["plausibility"] == kind]
@@ -204,10 +210,10 @@ def draw_against_ideal(items: pd.DataFrame, summary: pd.DataFrame) -> Figure:
             axes.scatter(x, part["literal"], 9, color=colour, alpha=0.5, lw=0, label=kind)
         axes.plot([0, 1], [0, 1], color="0.6", lw=0.8, zorder=0)
         axes.set_title(f"{name}\n{_describe_nearness(summary, name)}", fontsize=8)
-    grid[0].set_ylabel("belief in the literal reading")
-    grid[len(names) // 2].set_xlabel("exact belief (moved a little at random)")
+    figure.supylabel("belief in the literal reading", fontsize=9)
+    figure.supxlabel("exact belief (moved a little at random)", fontsize=9)
     handles, labels = grid[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3)
+    figure.legend(handles, labels, loc="outside upper center", ncols=3)
     return figure
 
 
