@@ -5,6 +5,7 @@
     python -m benchmarks.frontier full           frontier_summary.csv, _words, _choices, _example
     python -m benchmarks.frontier layers         frontier_layers.csv: posteriors over more layers
     python -m benchmarks.frontier learning       learning_sentences.csv, _truth, _heard
+    python -m benchmarks.frontier draw           docs/images/frontier.png, of what is recorded
 
 `corpora`: ten networks each on corpora of the seeds 0, 1, … (`--seeds` names others), asked as the
 claim of the report asks them; rows with seed `all` are means over corpora, with intervals over
@@ -23,16 +24,18 @@ from typing import Any
 import pandas as pd
 
 from benchmarks.machine import RESULTS, machine_facts
-from equivocal.experiments.frontier import FEWEST, map_frontier
+from equivocal.experiments.frontier import FEWEST, MORE_LAYERS, map_frontier
 from equivocal.experiments.learning import ALONG, follow_learning
 from equivocal.experiments.networks import choose_training
 from equivocal.experiments.result import write_tables
+from equivocal.report.frontier_figures import draw_frontier
 from equivocal.store import read_table, read_toml
 from equivocal.store.files import write_text_atomically
 from equivocal.study.nearer import select_kinds
 from equivocal.study.statistics import compare_with_zero
 from equivocal.uncertainty.frontier import ENSEMBLE, POOLED, POSTERIOR, summarise_frontier
 
+IMAGE = Path(__file__).parents[1] / "docs" / "images" / "frontier.png"
 COLUMNS = (
     *("seed", "networks", "kind", "setting", "kl_reversal", "kl_reversal_low", "kl_reversal_high"),
     *("kl_congruent", "less_than_trained", "less_than_trained_low", "less_than_trained_high"),
@@ -121,11 +124,22 @@ def write_results(folder: Path, tables: Mapping[str, pd.DataFrame], command: str
     write_text_atomically(path, json.dumps(known, indent=2) + "\n")
 
 
+def draw_recorded(arguments: argparse.Namespace) -> Tables:
+    """Draw the recorded frontier, with the posteriors over more layers."""
+    summary, layers = (
+        pd.read_csv(arguments.results / f"frontier_{name}.csv") for name in ("summary", "layers")
+    )
+    more = layers[layers["kind"].isin(MORE_LAYERS)]
+    draw_frontier(pd.concat([summary, more], ignore_index=True)).savefig(IMAGE)
+    return {}
+
+
 MEASURES = {
     "corpora": measure_corpora,
     "full": measure_full,
     "layers": measure_layers,
     "learning": measure_learning,
+    "draw": draw_recorded,
 }
 
 
@@ -143,7 +157,8 @@ def main() -> None:
     arguments = parser.parse_args()
     folder = arguments.results / "quick" if arguments.quick else arguments.results
     command = f"python -m benchmarks.frontier {' '.join(sys.argv[1:])}"
-    write_results(folder, MEASURES[arguments.part](arguments), command)
+    if tables := MEASURES[arguments.part](arguments):
+        write_results(folder, tables, command)
 
 
 if __name__ == "__main__":

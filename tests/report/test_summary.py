@@ -79,6 +79,16 @@ def test_other_verdicts_are_named_and_the_answer_comes_first(study: Study) -> No
     assert "recipe" not in "".join(summarise_study(quick, tables, runs)["What it depends on"])
 
 
+def test_the_summary_says_that_the_truth_was_checked_with_one_corpus(study: Study) -> None:
+    tables = tabulated()
+    claims = tables["claims"]
+    for verdict in ("replicated", "not run"):
+        judged = claims["verdict"].where(claims["id"] != "nearer-to-truth", verdict)
+        told = summarise_study(study, tables | {"claims": claims.assign(verdict=judged)}, RUNS)
+        said = "all heard one corpus" in "".join(told["What it depends on"])
+        assert said == (verdict == "replicated")
+
+
 def test_a_study_without_claims_has_results_in_every_condition(study: Study) -> None:
     tables = tabulated(study="mine")
     assert tables["claims"].empty

@@ -134,6 +134,23 @@ def test_the_table_has_its_columns_and_every_kind(mapped) -> None:
     assert (folder / "figures" / "frontier.png").stat().st_size > 1000
 
 
+def test_every_point_of_the_frontier_is_inside_the_figure_with_its_whiskers() -> None:
+    results = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
+    summary = pd.read_csv(results / "frontier_summary.csv")
+    (axes,) = draw_frontier(summary).axes
+    (low, high), (floor, ceiling) = axes.get_xlim(), axes.get_ylim()
+    best = summary[summary["on_frontier"]]
+    assert best["kl_congruent"].min() < 0.0008  # 20 × b = 1, v = 10
+    assert best["kl_congruent"].between(low, high).all()
+    assert best["kl_reversal"].between(floor, ceiling).all()
+    drawn = np.concatenate(
+        [line.get_segments() for line in axes.collections if hasattr(line, "get_segments")]
+    )
+    other = summary[(summary["kind"] == "posterior") & (summary["prior_variance"] == 10)]
+    for value in other["kl_reversal_low"]:
+        assert np.isclose(drawn[:, 0, 1], value).any()
+
+
 def test_errors_at_every_word_are_means_over_networks(mapped) -> None:
     folder, result = mapped
     table, words = result.tables["frontier"], result.tables["words"]

@@ -26,6 +26,7 @@ LOOKS = {
     "query": ("0.5", "P", (5, 5)),
     "all": ("0.5", "X", (5, 5)),
 }
+NAMES = {"query": "posterior, query network", "all": "posterior, every weight"}  # in the legend
 LABELS = {
     "sentences": "training sentences",
     "truth": "probability that the reversal is meant as it is said",
@@ -85,17 +86,22 @@ def _draw_curve(
     central = variance == CENTRAL
     x, y = own["kl_congruent"], own["kl_reversal"]
     axes.plot(x, y, "-" if central else "--", lw=1.5 if central else 0.8, color=colour, zorder=2)
-    if central:
-        up = (y - own["kl_reversal_low"], own["kl_reversal_high"] - y)
-        across = (x - own["kl_congruent_low"], own["kl_congruent_high"] - x)
-        axes.errorbar(x, y, up, across, fmt="none", lw=0.8, color=colour, alpha=0.4)
+    _draw_whiskers(axes, own, colour)
     size = 170 if kind == "trained" else 26 if central else 12
-    fill, label = (colour, kind) if central else ("white", None)
+    fill, label = (colour, NAMES.get(kind, kind)) if central else ("white", None)
     axes.scatter(x, y, size, marker=marker, fc=fill, ec=colour, zorder=3, label=label)
     for place in _choose_labelled(own, kind) if central else [len(own) - 1]:
         text = _shorten(str(own["setting"].iloc[place])) if central else f"v = {variance:g}"
         point = (x.iloc[place], y.iloc[place])
         axes.annotate(text, point, way, textcoords="offset points", fontsize=7, color=colour)
+
+
+def _draw_whiskers(axes: Axes, own: pd.DataFrame, colour: Any) -> None:
+    """Draw the intervals of both errors."""
+    x, y = own["kl_congruent"], own["kl_reversal"]
+    up = (y - own["kl_reversal_low"], own["kl_reversal_high"] - y)
+    across = (x - own["kl_congruent_low"], own["kl_congruent_high"] - x)
+    axes.errorbar(x, y, up, across, fmt="none", lw=0.8, color=colour, alpha=0.4)
 
 
 def _choose_labelled(own: pd.DataFrame, kind: str) -> list[int]:
@@ -112,12 +118,14 @@ def _shorten(setting: str) -> str:
     """
     setting = setting.partition(" × ")[2] or setting
     named = " (sentence)" if "sentence" in setting else ""
-    return "" if setting == "as trained" else setting.partition(", v = ")[0] + named
+    return "" if setting in ("as trained", "v = 1") else setting.partition(", v = ")[0] + named
 
 
 def _draw_pareto(axes: Axes, best: pd.DataFrame) -> None:
-    """Draw the steps left of and below which no kind comes."""
+    """Draw the steps left of and below which no kind comes, and their corners."""
     best = best.sort_values("kl_congruent")
+    for kind, own in best[best["prior_variance"].fillna(CENTRAL) != CENTRAL].groupby("kind"):
+        _draw_whiskers(axes, own, LOOKS.get(str(kind), LOOKS["all"])[0])
     (low, high), (floor, ceiling) = axes.get_xlim(), axes.get_ylim()
     x = [best["kl_congruent"].iloc[0], *best["kl_congruent"], high]
     y = [ceiling, *best["kl_reversal"], best["kl_reversal"].iloc[-1]]

@@ -59,7 +59,7 @@ def summarise_study(
             summary[WORDS["match"]] = [*runs.answer, WORDS["asked"].format(runs.match_command)]
         summary |= _sort_claims(claims)
         summary["In numbers"] = [*_list_means(tables["means"], stop)]
-        depends = [*_compare_verdicts(claims, study, runs)]
+        depends = [*_compare_verdicts(claims, study, runs), *_name_corpus(claims)]
     depends += _follow_priors(tables["priors_models"], stop)
     networks = study.run.settings.networks
     if networks < FEW:
@@ -137,6 +137,12 @@ def _compare_verdicts(claims: pd.DataFrame, study: Study, runs: FullRuns) -> Ite
     for run in runs.list_others(study.settings.name):
         say = partial(WORDS["training"].format, run=run, command=run.commands[0])
         yield _list_differences(claims, claims["id"].map(run.verdicts), say)
+
+
+def _name_corpus(claims: pd.DataFrame) -> Iterable[str]:
+    """Say what rests on a single corpus."""
+    judged = claims[(claims["id"] == "nearer-to-truth") & (claims["verdict"] != "not run")]
+    return (WORDS["corpus"].format(text) for text in judged["in_short"])
 
 
 def _list_differences(claims: pd.DataFrame, others: pd.Series, say: Callable[..., str]) -> str:

@@ -11,7 +11,8 @@ and what is chosen is compared with the best of the same strengths, known from t
 
     regret = KL(chosen) − min KL,      KL = ½ (KL on reversals + KL on congruent sentences)      (1)
 
-in nats. The bound is largest at b = 1 for any v, since the posterior maximises it there.
+in nats. The bound is largest at b = 1 for any v, since the posterior maximises it there. Steps have
+none: fewer particles than weights describe a degenerate Gaussian, whose bound is −∞.
 """
 
 from typing import Any
