@@ -35,7 +35,7 @@ def photograph(browser: Browser, address: str, size: tuple[int, int], theme: The
     context = browser.new_context(viewport=view, color_scheme=theme, reduced_motion="reduce")
     tab = context.new_page()
     tab.goto(address)
-    tab.wait_for_selector("svg.picture")
+    tab.wait_for_selector("svg.picture, svg.slide")
     tab.wait_for_timeout(300)
     picture = Image.open(BytesIO(tab.screenshot()))
     context.close()
