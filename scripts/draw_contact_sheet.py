@@ -80,7 +80,7 @@ def main(sheet: str, single: str | None = None) -> None:
         ]
         arrange(shots, len(SIZES)).save(sheet)
         if single is not None:
-            shown = photograph(browser, address, (1280, 1400), "light")
+            shown = photograph(browser, f"{address}#{PAIR}&step=17", (1280, 1310), "light")
             shown.convert("RGB").quantize(96).save(single, optimize=True)
         browser.close()
 
