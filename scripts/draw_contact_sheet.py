@@ -35,7 +35,7 @@ def photograph(browser: Browser, address: str, size: tuple[int, int], theme: The
     context = browser.new_context(viewport=view, color_scheme=theme, reduced_motion="reduce")
     tab = context.new_page()
     tab.goto(address)
-    tab.wait_for_selector("svg.picture")
+    tab.wait_for_selector("svg.picture, svg.slide")
     tab.wait_for_timeout(300)
     picture = Image.open(BytesIO(tab.screenshot()))
     context.close()
@@ -80,7 +80,7 @@ def main(sheet: str, single: str | None = None) -> None:
         ]
         arrange(shots, len(SIZES)).save(sheet)
         if single is not None:
-            shown = photograph(browser, address, (1280, 1400), "light")
+            shown = photograph(browser, f"{address}#{PAIR}&step=17", (1280, 1310), "light")
             shown.convert("RGB").quantize(96).save(single, optimize=True)
         browser.close()
 

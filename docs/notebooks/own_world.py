@@ -37,7 +37,7 @@ print([sentence.text for sentence in world.sentences[:5]])
 world.true_beliefs("the mouse chases", "patient").nlargest(2)
 
 # %% [markdown]
-# The first question trains a network in this world and samples its posteriors.
+# The first question trains three networks in this world and samples their posteriors.
 
 # %%
 answer = equivocal.ask("the mouse chases the cat on the lawn", world=world)

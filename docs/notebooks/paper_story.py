@@ -42,12 +42,12 @@ except equivocal.UserError as error:
 # %% [markdown]
 # ## A sentence that makes sense
 #
-# A small network is enough to tell the story; without `run`, the default network with 100 units in
-# each layer is asked. Posteriors are sampled when they are first needed, and cached.
+# A small network is enough to tell the story; without `run`, three networks with 100 units in each
+# layer are asked. Posteriors are sampled when they are first needed, and cached.
 
 # %%
 train("paper", networks=1, hidden=30, gestalt=30).save("small")
-ask = partial(equivocal.ask, run="small")
+ask = partial(equivocal.ask, run="small", step="converged")
 congruent = ask("during dinner, the woman eats the pizza")
 print(congruent.summary)
 congruent

@@ -42,7 +42,11 @@ def announce(text: str) -> None:
 
 @contextmanager
 def progress(
-    what: str, *, quiet: float = QUIET_SECONDS, pause: float = SECONDS_AT_FIRST
+    what: str,
+    *,
+    begin: str = "starting",
+    quiet: float = QUIET_SECONDS,
+    pause: float = SECONDS_AT_FIRST,
 ) -> Iterator[Advance]:
     """Yield a function that reports progress.
 
@@ -50,24 +54,30 @@ def progress(
     ----------
     what : str
         What is done.
+    begin : str
+        What happens before the first report.
     quiet : float
         Without a terminal: steps that end within so many seconds print nothing.
     pause : float
         Without a terminal: seconds between the first lines.
     """
-    step, text = (0, 1, ""), f"{what}: starting"
+    step, text = (0, 1, ""), f"{what}: {begin}"
     with _draw_bar(text) if err.is_terminal else _print_lines(text, quiet, pause) as show:
+
+        def describe(done: int, total: int, state: str) -> str:
+            counted = f"{done}/{total}, " if total > 1 else ""  # one step has its share alone
+            return f"{what}: {counted}{state}"
 
         def advance(done: int, total: int, state: str) -> None:
             nonlocal step
             step = done, total, state
-            show(done, total, f"{what}: {done}/{total}, {state}")
+            show(done, total, describe(done, total, state))
 
         def report(part: int, parts: int, name: str) -> None:
             done, total, state = step
             share = min(max(part / parts, 0.01), 0.99)  # only `advance` begins and ends a step
             states = ", ".join(filter(None, (f"{name} {share:.0%}", state)))
-            show(done + share, total, f"{what}: {done}/{total}, {states}")
+            show(done + share, total, describe(done, total, states))
 
         token = _report.set(report)
         try:

@@ -64,6 +64,7 @@ def test_examples_come_from_the_world(paper: World, garden: World) -> None:
     usual = next(example for example in examples if example.group == "Congruent")
     turned = next(example for example in examples if example.group == "Reversed")
     assert turned.compare == usual.sentence
+    assert usual.label == "the woman wears the shirt"
     was = find_indicated_roles(paper, paper.parse(usual.sentence))
     now = find_indicated_roles(paper, paper.parse(turned.sentence))
     assert (now["agent"], now["patient"]) == (was["patient"], was["agent"])

@@ -44,7 +44,8 @@ def test_first_question_trains_and_says_where_it_is_kept(
     first: tuple[str, str], garden_folder: Path
 ) -> None:
     printed, said = first
-    assert "the default network of world garden is trained once" in said
+    assert "the default networks of world garden are trained once" in said
+    assert "training 3 networks: compiling" in said
     assert "path of the paper's sampler for prior variance 1 is computed once" in said
     assert "cache/garden-" in said
     assert len(list((garden_folder / "cache").iterdir())) == 1
@@ -73,6 +74,7 @@ def test_json_is_one_object(first: tuple[str, str], garden_folder: Path) -> None
     belief = content["words"][2]["roles"]["patient"][0]
     assert belief["filler"] == "cat"
     assert belief["low"] <= belief["bayes"] <= 1
+    assert len(content["networks"]) == 3  # so that doubt between networks is known
     assert content["compare"]["sentence"] == "the cat chases the dog"
 
 

@@ -3,12 +3,14 @@
 import re
 from pathlib import Path
 
+import pandas as pd
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 SECTIONS = ["Summary", "Statement of need", "State of the field", "Software design"]
 SECTIONS += ["Research impact", "Acknowledgements", "References"]
 PEOPLE = {"family-names", "given-names"}  # the keys of a person; a group has a name alone
+COUNTED = {3: "three", 4: "four", 7: "seven", 17: "seventeen"}
 STATED = {"title", "authors", "type", "year", "doi"}
 
 
@@ -43,6 +45,31 @@ def test_every_reference_of_the_paper_is_listed_and_cited() -> None:
     for key, entry in listed.items():
         for field in ("title", "author", "year"):
             assert re.search(rf"^  {field} = \{{.+\}},?$", entry, re.MULTILINE), (key, field)
+
+
+def test_verdicts_are_counted_alike_everywhere() -> None:
+    """In the article, README and the first page, as the table of claims has them."""
+    claims = pd.read_csv(ROOT / "benchmarks" / "results" / "claims_paper.csv")
+    number = claims["verdict"].value_counts()
+    kinds = ("replicated", "direction only", "not replicated", "not testable as printed")
+    counts = [len(claims), *(number[kind] for kind in kinds)]
+    assert sum(counts[1:]) == counts[0]
+    total, *each = (COUNTED[count] for count in counts)
+    for page in ("paper.md", "README.md", "docs/index.md"):
+        text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
+        good = f"({each[0]} of its {total} claims are replicated"
+        good += (
+            f"|Of its {counts[0]} claims, {each[0]} replicate), {each[1]} hold in direction only"
+        )
+        bad = f", {each[2]} (are not replicated|do not hold),? and {each[3]} cannot be tested"
+        assert re.search(f"{good}{bad} as printed", text), page
+
+
+def test_readme_is_short_and_leads_on_to_five_pages() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(text.split()) <= 700
+    _, _, reading = text.partition("## Read on")
+    assert len(re.findall(r"^- \[", reading.partition("\n## ")[0], re.MULTILINE)) == 5
 
 
 def test_citation_file_is_complete() -> None:

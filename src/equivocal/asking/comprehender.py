@@ -51,7 +51,7 @@ def ask(
         Any words of the world, in any order.
     world : World, str or Path, optional
         The world whose networks are asked, its name or its file; "slips" unless given. Three
-        networks each of `slips` and `paper` come with the package; for another world, one is
+        networks each of `slips` and `paper` come with the package; for another world, three are
         trained the first time and kept in the cache folder.
     run : str or Path, optional
         A run of `equivocal train` or `equivocal reproduce` to take one network from instead.
@@ -112,14 +112,18 @@ class Comprehender:
     Parameters
     ----------
     source : Source
-        The networks and their settings; a default network is trained here where none is shipped.
+        The networks and their settings; those of a world are trained here where none are shipped.
     """
 
     def __init__(self, source: Source) -> None:
         self.source, self.world, self.settings = source, source.world, source.settings
         self.vocabulary = words = Vocabulary.from_world(self.world)
         shipped, self._name, self.steps = source.shipped, source.name, source.steps
-        self._listeners = [open_own(source)] if shipped is None else open_shipped(shipped)
+        self._listeners = (
+            [open_own(member) for member in source.members]
+            if shipped is None
+            else open_shipped(shipped)
+        )
         self._wanted = [words.places[considered] for considered in words.candidates]
         self._lock = Lock()  # two threads must not make the same ensemble
         self._heard: OrderedDict[tuple[object, ...], Heard] = OrderedDict()

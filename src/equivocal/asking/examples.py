@@ -12,13 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivocal.asking.vocabulary import Vocabulary, find_indicated_roles
-from equivocal.world import World
+from equivocal.world import Constituent, World
 from equivocal.world.prefixes import NO_NODE
 
 __all__ = ["PAPER_PAIR", "Example", "find_examples"]
 
 PAPER_PAIR = ("during dinner, the woman eats the pizza", "during dinner, the pizza eats the woman")
 PAPER_WORLDS = ("paper", "slips")  # which have its words
+PLACES = ("location", "place")  # roles whose words take an article
 TAKEN_BACK = "An early belief is taken back"
 EACH = 3  # examples of a kind
 MISLED = 0.6  # belief that a misleading sentence builds up and takes back, at least
@@ -44,13 +45,31 @@ def find_examples(world: World) -> list[Example]:
             Example("The paper's pair", "the pizza eats the woman", reversal),
             Example("The paper's pair", "both, side by side", congruent, reversal),
         ]
-    usual = list(islice(_find_reversals(world), EACH))
+    found = islice(_find_reversals(world), EACH)
+    usual = [tuple(_add_articles(world, text) for text in both) for both in found]
+    misleading = [_add_articles(world, text) for text in _find_misleading(world)]
     return [
         *pair,
         *(Example("Congruent", text, text) for text, _ in usual),
         *(Example("Reversed", reverse, reverse, text) for text, reverse in usual),
-        *(Example(TAKEN_BACK, text, text) for text in _find_misleading(world)),
+        *(Example(TAKEN_BACK, text, text) for text in misleading),
     ]
+
+
+def _add_articles(world: World, text: str) -> str:
+    """Put "the" before participants and places, which the parser skips."""
+    utterance = world.parse(text)
+    roles = find_indicated_roles(world, utterance)
+    named = (*Vocabulary.from_world(world).participants, *PLACES)
+    words = {roles[role] for role in named if role in roles}
+
+    def say(part: Constituent) -> str:
+        if part.word not in words:
+            return part.text
+        marker = part.text[: -len(part.word)] if part.marker else ""
+        return f"{marker}the {part.word}"
+
+    return " ".join(say(part) for part in utterance)
 
 
 def _find_reversals(world: World) -> Iterator[tuple[str, str]]:

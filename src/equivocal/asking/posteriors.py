@@ -1,13 +1,13 @@
 """A network's weights and ensembles, from the cache or made when they are first asked for.
 
-    converged_VARIANCE   the converged posterior, by `exact-flow`
-    path_VARIANCE        the paper's sampler with infinitely many particles, at the kept steps
+    converged_VARIANCE_NETWORK   the converged posterior, by `exact-flow`
+    path_VARIANCE_NETWORK        the paper's sampler with infinitely many particles, at kept steps
 
 Each holds, at its stops, the `shift` (stops, units, D) of the mean, the symmetric `root` (stops,
 units, D, D) of what is left of the prior's covariance, I at the prior, and, along the path, `time`
 (stops,). It is a result in the source's `Store`: one process makes it while others wait, and a
-damaged file is named and recomputed. The default network
-is trained again likewise; a run of the user's own is never touched. JAX is imported only where
+damaged file is named and recomputed. Default networks
+are trained again likewise; a run of the user's own is never touched. JAX is imported only where
 something has to be made.
 """
 
@@ -40,7 +40,7 @@ LEAST_LOSS = 1e-7  # share of the prior's variance; the loss of less changes no 
 
 
 def load_weights(source: Source) -> Arrays:
-    """Load the weights of a network; the default network is trained first where there is none."""
+    """Load the weights of a network; default networks are trained first where there are none."""
     if source.run is None and find_damaged(source.run_folder):
         _train_default(source)
     path, world = source.network_path, source.world
@@ -62,15 +62,14 @@ def _train_default(source: Source) -> None:
     with hold_folder(source.folder, wait=True):
         if find_damaged(source.run_folder):  # not trained by another process meanwhile
             announce(
-                f"{source.name} is trained once, in half a minute or so, and cached in "
-                f"{source.folder}"
+                f"{source.name} are trained once, in a minute or so, and cached in {source.folder}"
             )
         settings = TrainingSettings.from_dict(dict(source.settings.training))
         train_or_load(source.world, settings, source.run_folder)
 
 
 def open_own(source: Source) -> Listener:
-    """Open a network of a run, or the default network of a world that has none in the package."""
+    """Open a network of a run, or a default network of a world that has none in the package."""
     world = source.world
     probes = np.stack([world.lexicon.mark_units((name_role_unit(r),)) for r in world.roles])
     shown = Vocabulary.from_world(world).shown
@@ -126,13 +125,22 @@ def load_moments(source: Source, kind: str, variance: float) -> Arrays:
 
     def make() -> Arrays:
         title = f"{what} for prior variance {variance:g}"
-        announce(f"the {title} is computed once and cached in {source.folder}")
-        with progress(title):
+        number, members = source.network, len(source.members)
+        if members == 1 or number == 0:
+            announce(f"the {title} is computed once and cached in {source.folder}")
+        if members > 1:
+            title += f", network {number + 1} of {members}"
+        with progress(title, begin="compiling"):
             return compute(source, variance)
 
     key = source.folder.name  # holds the hash of everything that the arrays depend on
     return Store(source.folder, shared=True).load_or_make(
-        f"{kind}_{variance:g}", key, ".safetensors", load=load, make=make, save=save_file
+        f"{kind}_{variance:g}_{source.network}",
+        key,
+        ".safetensors",
+        load=load,
+        make=make,
+        save=save_file,
     )
 
 
@@ -143,7 +151,7 @@ def _compute_converged(source: Source, variance: float) -> Arrays:
     sampler = SamplerSettings(
         method="exact-flow", num_particles=2, tolerance=source.settings.tolerance
     )
-    found = infer_posterior(layer, sampler, variance, seed=0)
+    found = infer_posterior(layer, sampler, variance, seed=0, diagnose=False)
     return {
         "shift": (found.mean - layer.trained).astype(np.float32)[None],
         "root": _find_roots(found.covariance / variance)[None],
@@ -165,6 +173,7 @@ def _compute_path(source: Source, variance: float) -> Arrays:
     )
     times, shifts, roots = [], [], []
     for step, state in enumerate(islice(states, steps[-1] + 1)):
+        np.asarray(state.time)  # waits for the step, so that the share is of work that is done
         report_part(step, steps[-1], "sampling")
         if step in steps:
             times.append(np.median(state.time))

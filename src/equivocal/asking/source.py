@@ -1,15 +1,15 @@
 """Which network answers, with which settings, and where its files are cached.
 
-    CACHE/WORLD-KEY/run/                         the default network of a world, as `train` saves it
-    CACHE/WORLD-KEY/converged_1.safetensors      its ensembles, computed when first asked for (see
-    CACHE/WORLD-KEY/path_1.safetensors           `equivocal.asking.posteriors`)
+    CACHE/WORLD-KEY/run/                          the default networks of a world, as `train` saves
+    CACHE/WORLD-KEY/converged_1_0.safetensors     ensembles by prior variance and network, computed
+    CACHE/WORLD-KEY/path_1_0.safetensors          when first asked for (`asking.posteriors`)
 
 CACHE is the user's cache folder; `EQUIVOCAL_CACHE` names another. KEY is a hash of everything the
 files depend on: the version of the package, the world, the settings and, for a run of the user's
 own, its weights and its training. So a changed number makes new files beside the old ones.
 """
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from equivocal.errors import UserError
@@ -25,18 +25,18 @@ PAPER_STEP = 17  # of the paper's sampler: "τ = 17 discrete time-steps", §3
 DEFAULT_WORLD = "slips"  # where a reversed sentence has a true answer
 
 
-# as the paper's networks, but one is enough to talk to; the rest as `TrainingSettings` has it
-TRAINING = {"networks": 1, "sentences": 10_000, "epochs": 60, "hidden": 100, "gestalt": 100}
+# as the paper's networks, but three tell doubt between networks; the rest as `TrainingSettings`
+TRAINING = {"networks": 3, "sentences": 10_000, "epochs": 60, "hidden": 100, "gestalt": 100}
 
 
 @dataclass(frozen=True, kw_only=True)
 class AskSettings:
-    """Settings of the default network and of the ensembles, those of the paper where it has them.
+    """Settings of the default networks and of the ensembles, those of the paper where it has them.
 
     Parameters
     ----------
     training : dict
-        Settings of the default network by name, as `TrainingSettings` takes them.
+        Settings of the default networks by name, as `TrainingSettings` takes them.
     prior_variances : tuple of float
         The prior variances that can be asked for.
     prior_variance : float
@@ -63,11 +63,11 @@ DEFAULT = AskSettings()
 
 @dataclass(frozen=True)
 class Source:
-    """One network of a run, or the default network of a world."""
+    """One network of a run, or the default networks of a world."""
 
     world: World = field(compare=False)
     spellings: str = field(repr=False)  # the world's text: it changes parsing, though not the files
-    run: Path | None  # None: the default network
+    run: Path | None  # None: the default networks
     network: int
     settings: AskSettings = field(compare=False)
     folder: Path  # in the cache; its name holds a hash of the settings
@@ -81,7 +81,7 @@ class Source:
         network: int = 0,
         settings: AskSettings = DEFAULT,
     ) -> "Source":
-        """Choose a network of a run, or else the default network of a world.
+        """Choose a network of a run, or else the default networks of a world.
 
         Parameters
         ----------
@@ -92,7 +92,7 @@ class Source:
         network : int
             Which network of the run.
         settings : AskSettings
-            How ensembles are sampled, and how a default network is trained.
+            How ensembles are sampled, and how default networks are trained.
 
         Returns
         -------
@@ -125,8 +125,16 @@ class Source:
 
     @property
     def run_folder(self) -> Path:
-        """The folder of the network, which the default network may not have yet."""
+        """The folder of the network, which the default networks may not have yet."""
         return self.folder / "run" if self.run is None else self.run
+
+    @property
+    def members(self) -> tuple["Source", ...]:
+        """Each network that is asked, as a source of its own."""
+        if self.run is not None:
+            return (self,)
+        number = self.settings.training.get("networks", TRAINING["networks"])
+        return tuple(replace(self, network=network) for network in range(number))
 
     @property
     def network_path(self) -> Path:
@@ -155,7 +163,7 @@ class Source:
         if self.shipped is not None:
             return f"the networks of world {self.world.name} that come with the package"
         if self.run is None:
-            return f"the default network of world {self.world.name}"
+            return f"the default networks of world {self.world.name}"
         return f"network {self.network} of {self.run}"
 
 

@@ -61,7 +61,7 @@ def ask(
     """Ask a sentence and see what networks and their ensembles believe after each word.
 
     Three networks each of the worlds `slips` and `paper` come with the package. For another world
-    a small one is trained the first time and kept in your cache folder.
+    three are trained the first time and kept in your cache folder.
     """
     from equivocal.asking.examples import PAPER_PAIR
 

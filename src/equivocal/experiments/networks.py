@@ -82,7 +82,7 @@ def train_or_load(
         _repair_scores(found, folder / "scores.csv")
         return found
     what = f"training {settings.networks} network{'s' if settings.networks > 1 else ''}"
-    with progress(what) as advance:
+    with progress(what, begin="compiling") as advance:
         run = train(world, settings, on_epoch=report_epochs(advance), dropout=dropout)
         run.save(folder)
     announce(f"trained {settings.networks} in {run.seconds:.0f} s{describe_device()}")

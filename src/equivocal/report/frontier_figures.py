@@ -40,6 +40,7 @@ SHOWN = {  # which setting of a kind is followed word by word
     "ensemble of posteriors": 0,
 }
 CENTRAL = 1.0  # prior variance of solid lines; other ones are dashed, and drawn for posteriors only
+LEAST = 0.001  # a smaller exact probability is not written out
 TICKS = [factor * 10.0**power for power in range(-5, 2) for factor in (1, 2, 5)]
 
 
@@ -188,7 +189,7 @@ def draw_example(table: pd.DataFrame, sentences: dict[str, str], noun: str) -> F
     """
     kinds = list(table["kind"].unique())
     first = table.drop_duplicates("kind").itertuples()
-    names = [f"{row.kind}\n({row.setting})" for row in first]
+    names = [row.kind if row.kind == "trained" else f"{row.kind}\n({row.setting})" for row in first]
     figure = Figure(figsize=(8.2, 2.9))
     grid = figure.subplots(1, 2, sharey=True)
     for axes, (condition, sentence) in zip(grid, sentences.items(), strict=True):
@@ -197,17 +198,29 @@ def draw_example(table: pd.DataFrame, sentences: dict[str, str], noun: str) -> F
             beliefs = own.loc[own["kind"] == kind, "belief"]
             colour, marker, _ = LOOKS[kind]
             look = {"color": colour, "marker": "o" if kind == "trained" else marker, "alpha": 0.6}
+            if len(beliefs) > 1:
+                _draw_spread(axes, beliefs, place, colour)
             axes.scatter(beliefs, [place] * len(beliefs), 26 if len(beliefs) > 1 else 60, **look)
         truth = float(own["truth"].iloc[0])
         axes.axvline(truth, color="black", lw=1.2, zorder=0)
         side = {"ha": "left" if truth < 0.5 else "right", "va": "bottom", "fontsize": 8}
-        axes.text(truth + 0.015, -0.42, f"exact: {truth:.3f}", **side)
+        shown = f"{truth:.3f}" if truth >= LEAST else f"< {LEAST}"
+        axes.text(truth + 0.015, -0.42, f"exact: {shown}", **side)
         axes.set(title=f"“{sentence}”", xlim=(-0.03, 1.03))
         axes.title.set_fontsize(9)
     grid[0].set_yticks(range(len(kinds)), names)
     grid[0].set_ylim(len(kinds) - 0.4, -0.6)
-    figure.supxlabel(f"belief that the {noun} is the one who acts; one dot per network", fontsize=9)
+    what = "a dot for each network; bar: 90 % of them; line: their mean"
+    figure.supxlabel(f"belief that the {noun} is the one who acts ({what})", fontsize=9)
     return figure
+
+
+def _draw_spread(axes: Axes, beliefs: "pd.Series[float]", place: int, colour: str) -> None:
+    """Draw the interval that holds 90 % of the networks, and their mean."""
+    low, high = beliefs.quantile([0.05, 0.95])
+    axes.plot([low, high], [place] * 2, lw=13, color=colour, alpha=0.3, solid_capstyle="butt")
+    axes.plot([beliefs.mean()] * 2, [place - 0.2, place + 0.2], lw=2.4, color="white", zorder=4)
+    axes.plot([beliefs.mean()] * 2, [place - 0.2, place + 0.2], lw=1, color=colour, zorder=4)
 
 
 @apply_style()

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, ValidationError
 
+from equivocal.asking import PAPER_STEP
 from equivocal.asking.answer import TOP
 from equivocal.asking.examples import Example
-from equivocal.asking.source import PAPER_STEP
 from equivocal.errors import UserError, explain_validation, join_names
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import { fit, measure, wrap } from "./look.js";
 
 const WORDS = 44; // height of the words; style.css gives .words the same
 const NAME = 15; // height of a role's name
-const LINE = 23; // height of one filler
+const LINE = 24; // height of one filler
 const BAR = 2.5; // thick
 const GAP = 3; // below a role
 const EDGE = 4; // on both sides of a column
@@ -79,9 +79,9 @@ function cell(beliefs, i, top, columns, { colours }) {
       svg("text", { class: "filler", x, y: y + 10.5, "font-size": size, "font-weight": weight },
         fit(belief.filler, Math.max(8, room - measure(value, size - 1) - 3), size, weight)),
       svg("text", { class: "share", x: x + room, y: y + 10.5, "font-size": size - 1, "text-anchor": "end" }, value),
-      svg("rect", { x, y: y + 13, width: room, height: 2 * BAR + 0.5, fill: colours.track }),
-      bar(belief.mle, 13, colours.mle), bar(belief.bayes, 13.5 + BAR, colours.bayes),
-      belief.truth >= SLIGHT ? svg("rect", { class: "tick", x: place, y: y + 12, width: 2, height: 9,
+      svg("rect", { x, y: y + 14, width: room, height: 2 * BAR + 0.5, fill: colours.track }),
+      bar(belief.mle, 14, colours.mle), bar(belief.bayes, 14.5 + BAR, colours.bayes),
+      belief.truth >= SLIGHT ? svg("rect", { class: "tick", x: place, y: y + 13, width: 2, height: 9,
         fill: colours.ink }) : null,
     ].filter(Boolean);
   });
