@@ -4,8 +4,9 @@
     OUT/tables/, OUT/figures/, OUT/signals.toml
 
 Exploratory. What the signals are is defined in `equivocal.suites.noisy_channel`. The findings are
-stated in the suite files, before anything is run. Networks have the Bayesian surprise for the
-N400-like signal, and the divergence from networks trained without noise for the P600-like one.
+stated in the suite files; docs/suites.md says when they were written. Networks have the Bayesian
+surprise for the N400-like signal, and the divergence from networks trained without noise for the
+P600-like one.
 """
 
 from collections.abc import Sequence
