@@ -22,7 +22,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from benchmarks.machine import RESULTS, machine_facts
+from benchmarks.machine import RESULTS, describe_machine
 from equivocal.gestalt import Run, train
 from equivocal.gestalt.runs import split_corpus
 from equivocal.sampling import sample_network, sample_posterior
@@ -101,7 +101,7 @@ def main(
         train("paper", networks=1, epochs=10, sentences=1_000) if run is None else Run.load(run)
     )
     table: list[dict[str, Any]] = []
-    result = {"quick": quick, "linear": linear, "layers": table, "machine": machine_facts()}
+    result = {"quick": quick, "linear": linear, "layers": table, "machine": describe_machine()}
     path = RESULTS / ("quick/doubt.json" if quick else "doubt.json")
     for line in score_layers(trained, LAYERS[: 2 if quick else None], 2 if quick else 10):
         print(json.dumps(line), flush=True)

@@ -45,7 +45,7 @@ Numbers = dict[str, Any]
 RULE = FlowRule(likelihoods.compute_variance, likelihoods.average_by_quadrature)
 
 
-def timed(work: Callable[[], Any]) -> tuple[float, Any]:
+def measure_time(work: Callable[[], Any]) -> tuple[float, Any]:
     """Seconds until the result is there, and the result."""
     began = time.perf_counter()
     found = work()
@@ -53,12 +53,15 @@ def timed(work: Callable[[], Any]) -> tuple[float, Any]:
     return time.perf_counter() - began, found
 
 
-def posterior(rows: Path, sizes: Numbers) -> Numbers:
+def measure_posterior(rows: Path, sizes: Numbers) -> Numbers:
     """The whole posterior of one network, cold and warm."""
     with np.load(rows) as data:
         features, targets = data["features"], data["targets"]
-    cold, found = timed(lambda: sample_posterior(features, targets).info)
-    warm = [timed(lambda: sample_posterior(features, targets))[0] for _ in range(sizes["repeats"])]
+    cold, found = measure_time(lambda: sample_posterior(features, targets).info)
+    warm = [
+        measure_time(lambda: sample_posterior(features, targets))[0]
+        for _ in range(sizes["repeats"])
+    ]
     return {
         "rows": len(features),
         "outputs": targets.shape[1],
@@ -69,12 +72,12 @@ def posterior(rows: Path, sizes: Numbers) -> Numbers:
     }
 
 
-def exact(rows: Path, sizes: Numbers) -> Numbers:
+def measure_exact(rows: Path, sizes: Numbers) -> Numbers:
     """Exact draws for every output of one network, cold and warm."""
     with np.load(rows) as data:
         work = partial(sample_posterior, data["features"], data["targets"], method="hmc")
-    cold, found = timed(lambda: work().info)
-    warm = [timed(work)[0] for _ in range(sizes["repeats"])]
+    cold, found = measure_time(lambda: work().info)
+    warm = [measure_time(work)[0] for _ in range(sizes["repeats"])]
     return {
         "seconds_cold": cold,
         "seconds": median(warm),
@@ -84,7 +87,7 @@ def exact(rows: Path, sizes: Numbers) -> Numbers:
     }
 
 
-def precision(rows: Path, sizes: Numbers) -> Numbers:
+def measure_precision(rows: Path, sizes: Numbers) -> Numbers:
     """Seconds and errors of each precision; errors in posterior sd, and relative ones of P."""
     with np.load(rows) as data:
         features, targets = data["features"], data["targets"][:, : sizes["compared"]]
@@ -93,12 +96,12 @@ def precision(rows: Path, sizes: Numbers) -> Numbers:
     for how in Precision:
         work = partial(sample_posterior, features, targets, dtype="float32", precision=str(how))
         work()
-        seconds = median(timed(work)[0] for _ in range(sizes["repeats"]))
-        found[str(how)] = {"seconds": seconds, **_errors(work(), exact)}
+        seconds = median(measure_time(work)[0] for _ in range(sizes["repeats"]))
+        found[str(how)] = {"seconds": seconds, **_measure_errors(work(), exact)}
     return found
 
 
-def _errors(found: Posterior, exact: Posterior) -> Numbers:
+def _measure_errors(found: Posterior, exact: Posterior) -> Numbers:
     sd = np.sqrt(np.diagonal(exact.covariance, axis1=1, axis2=2))
     shift = np.abs(found.mean - exact.mean) / sd
     off = np.linalg.norm(found.covariance - exact.covariance, axis=(1, 2))
@@ -111,7 +114,7 @@ def _errors(found: Posterior, exact: Posterior) -> Numbers:
     }
 
 
-def step(sizes: Numbers) -> Numbers:
+def measure_step(sizes: Numbers) -> Numbers:
     """One step at a large size, and its two products alone."""
     N, D, K, block = sizes["N"], sizes["D"], sizes["slots"], sizes["block_rows"]
     blocks = N // block
@@ -132,9 +135,9 @@ def step(sizes: Numbers) -> Numbers:
             state, _ = flow.flow_step(init(K, D), rows, rule)
             again = partial(flow.flow_step, state, rows, rule)
             again()  # compiled now
-            seconds = median(timed(again)[0] for _ in range(5))
+            seconds = median(measure_time(again)[0] for _ in range(5))
             rounded(B, G).block_until_ready()
-            alone = median(timed(partial(rounded, B, G))[0] for _ in range(10))
+            alone = median(measure_time(partial(rounded, B, G))[0] for _ in range(10))
         flops = 6.0 * N * K * D * D  # B twice (spread, sums) and BᵀrB
         found[str(how)] = {
             "seconds": seconds,
@@ -147,7 +150,7 @@ def step(sizes: Numbers) -> Numbers:
     return found
 
 
-def large(sizes: Numbers) -> Numbers:
+def measure_large(sizes: Numbers) -> Numbers:
     """A posterior of a thousand outputs on a million rows, in two precisions."""
     N, D, K = sizes["N"], sizes["D"], sizes["K"]
     rng = np.random.default_rng(0)
@@ -182,12 +185,12 @@ def large(sizes: Numbers) -> Numbers:
     return found
 
 
-def training(sizes: Numbers) -> Numbers:
+def measure_training(sizes: Numbers) -> Numbers:
     """Ten networks of the preset, trained side by side."""
     from equivocal.gestalt import train
 
-    first, _ = timed(lambda: train("paper", networks=sizes["networks"], epochs=2).seconds)
-    seconds, run = timed(lambda: train("paper", networks=sizes["networks"]))
+    first, _ = measure_time(lambda: train("paper", networks=sizes["networks"], epochs=2).seconds)
+    seconds, run = measure_time(lambda: train("paper", networks=sizes["networks"]))
     return {
         "networks": sizes["networks"],
         "seconds": seconds,
@@ -219,7 +222,7 @@ def measure(arguments: argparse.Namespace) -> None:
         "versions": collect_versions("equivocal", "jax", "jaxlib", "numpy"),
     }
     for name in arguments.only:
-        work = globals()[name]
+        work = globals()[f"measure_{name}"]
         began = time.perf_counter()
         try:
             found[name] = work(arguments.data, sizes) if name in PARTS[:3] else work(sizes)
@@ -231,10 +234,10 @@ def measure(arguments: argparse.Namespace) -> None:
 
 def save_rows(run: Path, out: Path) -> None:
     """The rows that `benchmarks.sampling` measures on."""
-    from benchmarks.sampler.problems import rows_of_run
+    from benchmarks.sampler.problems import collect_run_rows
     from benchmarks.sampler.settings import BenchSettings
 
-    data = rows_of_run(run, BenchSettings())
+    data = collect_run_rows(run, BenchSettings())
     np.savez_compressed(out, features=data.features, targets=data.targets)
 
 

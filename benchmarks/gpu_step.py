@@ -8,8 +8,8 @@ wait for their result, after one that compiles:
 
     gemm         rates of matrix products: large square ones, and batches shaped like the step's,
                  in float32 ("highest"), with TF32 inside, and as JAX multiplies by default
-    step         one `flow_step` and its parts (`propose`, `correct_mean`, `sum_rows`, `_judge`),
-                 with and without mean corrections and for averages over J particles; beside each
+    step         one `flow_step` and its parts (`propose`, `correct_mean`, `sum_rows`,
+                 `judge_proposal`), with and without mean corrections and for averages over J particles; beside each
                  the floor: its matrix products' arithmetic over the best float32 rate
     blocks       `flow_step` for rows cut into blocks of several sizes: what a plan should choose
     step_over_own_products   the step over the time of its products alone, at their own shapes
@@ -80,7 +80,7 @@ class Sizes:
 SMALL = Sizes(K=3, N=300, D=11, J=16, square=128, block_rows=(128, 300), repeats=3)
 
 
-def median_seconds(work: Callable[[], Any], repeats: int) -> float:
+def measure_median(work: Callable[[], Any], repeats: int) -> float:
     """Return the median seconds of calls that wait for their result, after one that compiles."""
 
     def once() -> float:
@@ -92,7 +92,7 @@ def median_seconds(work: Callable[[], Any], repeats: int) -> float:
     return median(once() for _ in range(repeats))
 
 
-def made_up(sizes: Sizes) -> tuple[np.ndarray, np.ndarray]:
+def draw_data(sizes: Sizes) -> tuple[np.ndarray, np.ndarray]:
     """Logistic features with a constant, and targets of weak to strong outputs."""
     rng = np.random.default_rng(0)
     latent = rng.standard_normal((sizes.N, 20))
@@ -127,30 +127,30 @@ def measure_gemm(sizes: Sizes) -> Numbers:
         batch = K if len(left) == 3 else 1
         flops = 2.0 * batch * left[-2] * left[-1] * right[-1]
         rates[name] = {
-            precision: attempt(lambda: _gemm(left, right, precision, flops, sizes.repeats))  # noqa: B023
+            precision: attempt(lambda: _measure_gemm(left, right, precision, flops, sizes.repeats))  # noqa: B023
             for precision in GEMM_PRECISIONS
         }
     return rates
 
 
-def _gemm(
+def _measure_gemm(
     left: tuple[int, ...], right: tuple[int, ...], precision: str, flops: float, repeats: int
 ) -> Numbers:
     one, two = jax.random.split(jax.random.key(0))
     a, b = jax.random.normal(one, left, jnp.float32), jax.random.normal(two, right, jnp.float32)
     multiply = jax.jit(lambda a, b: jnp.matmul(a, b, precision=precision))
-    seconds = median_seconds(lambda: multiply(a, b), repeats)
+    seconds = measure_median(lambda: multiply(a, b), repeats)
     return {"seconds": seconds, "tflops": flops / seconds / 1e12}
 
 
-def best_rate(rates: Numbers) -> float | None:
+def find_best_rate(rates: Numbers) -> float | None:
     """The fastest float32 product, in FLOP/s."""
     found = [shape["highest"].get("tflops") for shape in rates.values() if "highest" in shape]
     good = [rate for rate in found if rate is not None]
     return max(good) * 1e12 if good else None
 
 
-def beside_own_products(results: Numbers) -> Numbers:
+def compare_with_products(results: Numbers) -> Numbers:
     """A step over the time its own matrix products take alone, at the shapes it has them in."""
     product = {name: results["gemm"][name]["highest"]["seconds"] for name in (BATCH, CURVATURE)}
     found: Numbers = {}
@@ -161,7 +161,7 @@ def beside_own_products(results: Numbers) -> Numbers:
     return found
 
 
-def step_flops(sizes: Sizes, rule: FlowRule) -> Numbers:
+def count_flops(sizes: Sizes, rule: FlowRule) -> Numbers:
     """Arithmetic of the matrix products in each part of a step."""
     K, N, D = sizes.K, sizes.N, sizes.D
     particles = 2.0 * K * N * D * sizes.J if rule.symmetric else 0.0
@@ -178,15 +178,15 @@ def step_flops(sizes: Sizes, rule: FlowRule) -> Numbers:
     return parts | {"step": sum(parts.values())}
 
 
-def laid_out(sizes: Sizes, block_rows: int) -> Rows:
+def make_rows(sizes: Sizes, block_rows: int) -> Rows:
     """The made-up rows in blocks, on the device."""
-    psi, targets = made_up(sizes)
+    psi, targets = draw_data(sizes)
     problem = Problem.build(psi, targets, None, 0.0, 1.0, Likelihood.BERNOULLI, None)
     block = min(block_rows, sizes.N)
     return lay_out(problem, slice(0, sizes.K), block, num_features=sizes.wide)
 
 
-def on_the_way(sizes: Sizes, rows: Rows, rule: FlowRule, nodes: Any) -> flow.FlowState:
+def take_first_steps(sizes: Sizes, rows: Rows, rule: FlowRule, nodes: Any) -> flow.FlowState:
     """A state in the middle of a run: three steps from near the prior."""
     eye = jnp.broadcast_to(0.3 * jnp.eye(sizes.wide), (sizes.K, sizes.wide, sizes.wide))
     state: flow.FlowState = flow.start_flow(jnp.zeros((sizes.K, sizes.wide), jnp.float32), eye)
@@ -197,13 +197,15 @@ def on_the_way(sizes: Sizes, rows: Rows, rule: FlowRule, nodes: Any) -> flow.Flo
 
 def measure_step(sizes: Sizes, rate: float | None) -> Numbers:
     """Every rule at every precision."""
-    rows = laid_out(sizes, sizes.N)
+    rows = make_rows(sizes, sizes.N)
     found: Numbers = {}
     for name, rule in RULES.items():
         for precision in PRECISIONS:
             with jax.default_matmul_precision(precision):
                 times = attempt(lambda: _time_parts(sizes, rows, rule))  # noqa: B023
-            found[f"{name}, {precision}"] = _beside_floor(times, step_flops(sizes, rule), rate)
+            found[f"{name}, {precision}"] = _compare_with_floor(
+                times, count_flops(sizes, rule), rate
+            )
     return found
 
 
@@ -213,7 +215,7 @@ def _time_parts(sizes: Sizes, rows: Rows, rule: FlowRule) -> Numbers:
     if rule.symmetric:
         noise = draw_noise(0, range(sizes.K), sizes.J, sizes.wide)
         nodes = jnp.asarray(noise.astype(np.float32))
-    state = on_the_way(sizes, rows, rule, nodes)
+    state = take_first_steps(sizes, rows, rule, nodes)
     proposal, _ = flow.propose(state, rule)
     mean, factor = proposal.mean, proposal.factor
     sums = flow.sum_rows(rows, mean, factor, rule, nodes)
@@ -230,11 +232,11 @@ def _time_parts(sizes: Sizes, rows: Rows, rule: FlowRule) -> Numbers:
         del parts["correct_mean"]
     times: Numbers = {}
     for name, work in parts.items():
-        times[name] = attempt(lambda: {"seconds": median_seconds(work, sizes.repeats)})  # noqa: B023
+        times[name] = attempt(lambda: {"seconds": measure_median(work, sizes.repeats)})  # noqa: B023
     return times
 
 
-def _beside_floor(times: Numbers, flops: Numbers, rate: float | None) -> Numbers:
+def _compare_with_floor(times: Numbers, flops: Numbers, rate: float | None) -> Numbers:
     """Each part's seconds with its arithmetic, its floor and the ratio to it."""
     for part, found in times.items():
         if part in flops and "seconds" in found:
@@ -248,9 +250,9 @@ def measure_blocks(sizes: Sizes) -> Numbers:
     """Seconds of a step, by rows in a block."""
 
     def one(block_rows: int) -> Numbers:
-        rows = laid_out(sizes, block_rows)
-        state = on_the_way(sizes, rows, RULE, None)
-        step = median_seconds(lambda: flow.flow_step(state, rows, RULE), sizes.repeats)
+        rows = make_rows(sizes, block_rows)
+        state = take_first_steps(sizes, rows, RULE, None)
+        step = measure_median(lambda: flow.flow_step(state, rows, RULE), sizes.repeats)
         return {"seconds": step, "rows_with_padding": rows.counts.size}
 
     with jax.default_matmul_precision("highest"):
@@ -259,7 +261,7 @@ def measure_blocks(sizes: Sizes) -> Numbers:
 
 def measure_end_to_end(sizes: Sizes) -> Numbers:
     """Seconds of the first and of later calls, at each precision."""
-    psi, targets = made_up(sizes)
+    psi, targets = draw_data(sizes)
 
     def one() -> Numbers:
         times = []
@@ -285,12 +287,15 @@ def show(title: str, numbers: Numbers, indent: int = 0) -> None:
     pad = "  " * indent
     nested = {k: v for k, v in numbers.items() if isinstance(v, dict)}
     flat = {k: v for k, v in numbers.items() if not isinstance(v, dict)}
-    print(f"{pad}{title:<{44 - 2 * indent}}", "   ".join(f"{k} {cell(v)}" for k, v in flat.items()))
+    print(
+        f"{pad}{title:<{44 - 2 * indent}}",
+        "   ".join(f"{k} {format_cell(v)}" for k, v in flat.items()),
+    )
     for name, inner in nested.items():
         show(name, inner, indent + 1)
 
 
-def cell(value: object) -> str:
+def format_cell(value: object) -> str:
     """A number with four digits, anything else as it is."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
@@ -311,7 +316,7 @@ def main() -> None:
     }
     results: Numbers = {"facts": facts, "sizes": vars(sizes)}
     results["gemm"] = attempt(lambda: measure_gemm(sizes))
-    rate = None if "failed" in results["gemm"] else best_rate(results["gemm"])
+    rate = None if "failed" in results["gemm"] else find_best_rate(results["gemm"])
     results["best_float32_flops_per_second"] = rate
     parts: dict[str, Callable[[], Numbers]] = {
         "step": lambda: measure_step(sizes, rate),
@@ -321,7 +326,7 @@ def main() -> None:
     for name, work in parts.items():
         results[name] = attempt(work)
         given.path.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
-    results["step_over_own_products"] = attempt(lambda: beside_own_products(results))
+    results["step_over_own_products"] = attempt(lambda: compare_with_products(results))
     given.path.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
     show(f"{device.device_kind}, {jax.default_backend()}", results)
 

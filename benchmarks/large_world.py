@@ -26,8 +26,8 @@ from typing import Any, TypeVar
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.machine import RESULTS, machine_facts
-from benchmarks.worlds import large_world_toml
+from benchmarks.machine import RESULTS, describe_machine
+from benchmarks.worlds import write_large_world
 from equivocal.store.files import write_text_atomically
 
 SENTENCES = 100_000
@@ -36,36 +36,38 @@ SIZES = {"large": (2_000, 200), "middling": (80, 20)}  # words, actions
 Result = TypeVar("Result")
 
 
-def _peak_mib() -> float:
+def _measure_peak() -> float:
     """The most memory this process has held, in MiB."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return float(peak) / (2**20 if sys.platform == "darwin" else 2**10)  # bytes there, KiB here
 
 
-def _stage(stages: dict[str, dict[str, float]], name: str, work: Callable[[], Result]) -> Result:
+def _time_stage(
+    stages: dict[str, dict[str, float]], name: str, work: Callable[[], Result]
+) -> Result:
     """Run one stage and note its seconds and the peak memory after it."""
     began = perf_counter()
     result = work()
     seconds = perf_counter() - began
-    stages[name] = {"seconds": round(seconds, 4), "peak_mib": round(_peak_mib(), 1)}
+    stages[name] = {"seconds": round(seconds, 4), "peak_mib": round(_measure_peak(), 1)}
     return result
 
 
 def _measure(num_words: int, num_actions: int) -> dict[str, Any]:
     """Everything about one world. Runs in a fresh process, so nothing is imported or cached."""
     stages: dict[str, dict[str, float]] = {}
-    text = large_world_toml(num_words, num_actions)
+    text = write_large_world(num_words, num_actions)
 
-    package = _stage(stages, "import", lambda: import_module("equivocal.world"))
-    world = _stage(stages, "load", lambda: package.World.from_toml(text))
-    corpus = _stage(stages, "sample", lambda: world.sample(SENTENCES, seed=1))
-    distinct = _stage(stages, "distinct", corpus.distinct)
+    package = _time_stage(stages, "import", lambda: import_module("equivocal.world"))
+    world = _time_stage(stages, "load", lambda: package.World.from_toml(text))
+    corpus = _time_stage(stages, "sample", lambda: world.sample(SENTENCES, seed=1))
+    distinct = _time_stage(stages, "distinct", corpus.distinct)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        listed = _stage(stages, "sentences", lambda: world.sentences)
+        listed = _time_stage(stages, "sentences", lambda: world.sentences)
     start = " ".join(corpus.texts[0].split()[:2])
-    _stage(stages, "import pandas", lambda: import_module("pandas"))
-    _stage(stages, "true belief", lambda: world.true_beliefs(start, "patient"))
+    _time_stage(stages, "import pandas", lambda: import_module("pandas"))
+    _time_stage(stages, "true belief", lambda: world.true_beliefs(start, "patient"))
     return {
         "words": len(world.lexicon.words),
         "actions": len(world.grammar.actions),
@@ -82,14 +84,14 @@ def _measure(num_words: int, num_actions: int) -> dict[str, Any]:
     }
 
 
-def _in_fresh_process(num_words: int, num_actions: int) -> dict[str, Any]:
+def _run_in_process(num_words: int, num_actions: int) -> dict[str, Any]:
     # spawn, and from a parent that imports little: a child inherits its parent's peak memory
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(max_workers=1, mp_context=context) as pool:
         return pool.submit(_measure, num_words, num_actions).result()
 
 
-def _table(results: dict[str, dict[str, Any]]) -> Table:
+def _make_table(results: dict[str, dict[str, Any]]) -> Table:
     table = Table("", *(f"{name} world" for name in results), title="Worlds by size")
     for column in table.columns[1:]:
         column.justify = "right"
@@ -112,9 +114,9 @@ def _table(results: dict[str, dict[str, Any]]) -> Table:
 
 def main() -> None:
     """Measure both worlds, print a table and write the results."""
-    facts = machine_facts()
-    results = {name: _in_fresh_process(*size) for name, size in SIZES.items()}
-    Console().print(_table(results))
+    facts = describe_machine()
+    results = {name: _run_in_process(*size) for name, size in SIZES.items()}
+    Console().print(_make_table(results))
     content = {"machine": facts, "sentences": SENTENCES, "worlds": results}
     write_text_atomically(RESULTS / "large_world.json", json.dumps(content, indent=2) + "\n")
     for name, result in results.items():

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from benchmarks.sampler.facts import machine_facts
+from benchmarks.sampler.facts import describe_machine
 
-__all__ = ["RESULTS", "machine_facts"]
+__all__ = ["RESULTS", "describe_machine"]
 
 RESULTS = Path(__file__).parent / "results"

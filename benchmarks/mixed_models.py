@@ -22,7 +22,7 @@ import pandas as pd
 import typer
 from scipy.special import expit
 
-from benchmarks.machine import RESULTS, machine_facts
+from benchmarks.machine import RESULTS, describe_machine
 from equivocal.human_data import Experiment, compare, simulate
 from equivocal.human_data.joins import Joined, join
 from equivocal.mixed_models import RandomPart, fit_logistic, fit_mixed
@@ -84,7 +84,7 @@ def main(
     for name, seconds in found.items():
         print(f"{name:22} {seconds['processor']:7.3f} s processor {seconds['clock']:7.3f} s clock")
     about = dict(zip(("participants", "items", "words"), sizes, strict=True))
-    content = {"machine": machine_facts(), "trials": about, "seconds": found}
+    content = {"machine": describe_machine(), "trials": about, "seconds": found}
     folder = RESULTS / "quick" if quick else RESULTS
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"

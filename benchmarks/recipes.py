@@ -40,7 +40,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 from scipy import stats
 
-from benchmarks.machine import RESULTS, machine_facts
+from benchmarks.machine import RESULTS, describe_machine
 from equivocal.gestalt import (
     STRENGTHS,
     Run,
@@ -171,7 +171,7 @@ def measure_torch(arguments: argparse.Namespace, changes: Numbers) -> Numbers:
     """Train the same recipe here and in PyTorch, and compare what the networks say."""
     import torch
 
-    from benchmarks.torch_reference import Data, convert, data_of, fit_recipe, split
+    from benchmarks.torch_reference import Data, collect_data, convert, fit_recipe, split
 
     torch.set_num_threads(arguments.threads)
     networks = arguments.networks or 10
@@ -181,7 +181,7 @@ def measure_torch(arguments: argparse.Namespace, changes: Numbers) -> Numbers:
     run = train(world, settings)
     seconds = {"ours": perf_counter() - began}
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    parts = [Data(*(t.to(device) for t in data_of(part))) for part in split(world, settings)]
+    parts = [Data(*(t.to(device) for t in collect_data(part))) for part in split(world, settings)]
     models, losses, began = [], [], perf_counter()
     run_epochs = {"ours": int(run.curves["epoch"].nunique()), "torch": 0}
     for seed in range(networks):
@@ -300,7 +300,7 @@ def main() -> None:
             changes[name] = getattr(arguments, name)
     for part in arguments.only:
         found = MAKERS[part](arguments, changes)
-        content = {"machine": machine_facts(), "backend": jax.default_backend(), **found}
+        content = {"machine": describe_machine(), "backend": jax.default_backend(), **found}
         print(part, json.dumps({k: v for k, v in found.items() if k not in ("values", "table")}))
         write_text_atomically(folder / f"recipes_{part}.json", json.dumps(content, indent=1) + "\n")
 

@@ -21,7 +21,7 @@ from typing import Annotated
 
 import typer
 
-from benchmarks.machine import RESULTS, machine_facts
+from benchmarks.machine import RESULTS, describe_machine
 from equivocal.store.files import write_text_atomically
 
 MOST_TIMES_TRAINING, MOST_BYTES = 5.0, 3e9
@@ -52,7 +52,7 @@ def main(
         "goal_times_training": MOST_TIMES_TRAINING,
         "peak_bytes": peak,
         "goal_bytes": MOST_BYTES,
-        "machine": machine_facts(),
+        "machine": describe_machine(),
     }
     path = RESULTS / ("quick/reproduction.json" if quick else "reproduction.json")
     write_text_atomically(path, json.dumps(result, indent=1) + "\n")

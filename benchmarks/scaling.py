@@ -55,7 +55,7 @@ def make_rows(folder: Path, rows: int, outputs: int, features: int) -> None:
         targets[some] = rng.random(logits.shape, dtype=np.float32) < 1 / (1 + np.exp(-logits))
 
 
-def child_sharded(folder: str, devices: str, repeats: str) -> Numbers:
+def measure_sharded_here(folder: str, devices: str, repeats: str) -> Numbers:
     """One device and several in turns, after one call of each that compiles."""
     from equivocal.sampling import sample_posterior
 
@@ -71,7 +71,7 @@ def child_sharded(folder: str, devices: str, repeats: str) -> Numbers:
     return {name: median(seconds) for name, seconds in found.items()}
 
 
-def child_streamed(folder: str, how: str) -> Numbers:
+def measure_streamed_here(folder: str, how: str) -> Numbers:
     """One posterior, and what the process took at most."""
     from equivocal.sampling import sample_posterior
 
@@ -83,19 +83,19 @@ def child_streamed(folder: str, how: str) -> Numbers:
     info = sample_posterior(psi, t, memory_budget=budget).info
     return {
         "seconds": time.perf_counter() - began,
-        "peak_bytes": _peak_bytes(),
+        "peak_bytes": _measure_peak(),
         "steps_most": int(info.steps.max()),
         "message": info.message,
     }
 
 
-def _peak_bytes() -> int:
+def _measure_peak() -> int:
     """Return the memory of this process alone: `ru_maxrss` would begin with its parent's."""
     status = Path("/proc/self/status").read_text(encoding="ascii")
     return int(status.split("VmHWM:")[1].split()[0]) * 1024
 
 
-def in_child(name: str, *arguments: str, devices: int = 1) -> Numbers:
+def run_in_child(name: str, *arguments: str, devices: int = 1) -> Numbers:
     """A function of this file in a process of its own."""
     flags = os.environ.get("XLA_FLAGS", "")
     if devices > 1:
@@ -113,14 +113,14 @@ def in_child(name: str, *arguments: str, devices: int = 1) -> Numbers:
     return numbers
 
 
-def sharded(small: bool) -> Numbers:
+def measure_sharded(small: bool) -> Numbers:
     """The price of several devices on the same cores."""
     found: Numbers = {}
     with tempfile.TemporaryDirectory() as folder:
         make_rows(Path(folder), *((2_000, 4, 9) if small else (20_000, 32, D)))
         for number in (2, 4):
             repeats = "1" if small else "5"
-            one = in_child("child_sharded", folder, str(number), repeats, devices=number)
+            one = run_in_child("measure_sharded_here", folder, str(number), repeats, devices=number)
             if "failed" not in one:
                 one["ratio"] = one["several"] / one["one"]
             found[str(number)] = one
@@ -128,16 +128,16 @@ def sharded(small: bool) -> Numbers:
     return found
 
 
-def streamed(rows: Sequence[int], small: bool) -> Numbers:
+def measure_streamed(rows: Sequence[int], small: bool) -> Numbers:
     """Posteriors of files of several sizes."""
     found: Numbers = {}
     BUILD.mkdir(exist_ok=True)
     for number in rows:
         with tempfile.TemporaryDirectory(dir=BUILD) as folder:
             make_rows(Path(folder), number, *((2, 9) if small else (16, D)))
-            one = {"file": in_child("child_streamed", folder, "file")}
+            one = {"file": run_in_child("measure_streamed_here", folder, "file")}
             if number <= 1_000_000:
-                one["memory"] = in_child("child_streamed", folder, "memory")
+                one["memory"] = run_in_child("measure_streamed_here", folder, "memory")
         found[str(number)] = one
         print(f"{number:,} rows:", json.dumps(one), flush=True)
     return found
@@ -156,17 +156,17 @@ def main() -> None:
         name, *rest = arguments.child
         print(json.dumps(globals()[name](*rest)))
         return
-    from benchmarks.machine import machine_facts  # not in a child: it would count as its memory
+    from benchmarks.machine import describe_machine  # not in a child: it would count as its memory
 
     known = json.loads(arguments.out.read_text("utf-8")) if arguments.out.exists() else {}
     measured: dict[str, Numbers] = {}
     if arguments.only != "streamed":
-        measured["sharded"] = sharded(arguments.small)
+        measured["sharded"] = measure_sharded(arguments.small)
     if arguments.only != "sharded":
         rows = [20_000] if arguments.small else arguments.rows
-        measured["streamed"] = streamed(rows, arguments.small)
+        measured["streamed"] = measure_streamed(rows, arguments.small)
     for part, found in measured.items():
-        told = {number: one | {"machine": machine_facts()} for number, one in found.items()}
+        told = {number: one | {"machine": describe_machine()} for number, one in found.items()}
         known[part] = known.get(part, {}) | told
     arguments.out.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
 

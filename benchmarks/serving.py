@@ -35,7 +35,7 @@ from typing import Annotated, Any
 import typer
 
 from benchmarks.clients import measure_memory, measure_time, send_malformed
-from benchmarks.machine import RESULTS, machine_facts
+from benchmarks.machine import RESULTS, describe_machine
 from benchmarks.serving_load import load_server
 from equivocal.store.files import write_text_atomically
 from equivocal.world import World
@@ -102,7 +102,7 @@ def main(
             "no_5xx": not any(status.startswith("5") for status in statuses),
             "memory": after <= (1 + MOST_GROWTH) * before,
         },
-        "machine": machine_facts(),
+        "machine": describe_machine(),
     }
     path = RESULTS / ("quick/serving.json" if quick else "serving.json")
     write_text_atomically(path, json.dumps(result, indent=1) + "\n")

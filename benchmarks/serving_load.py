@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.clients import measure_memory, measure_time, send_one_malformed
-from benchmarks.machine import RESULTS, machine_facts
+from benchmarks.machine import RESULTS, describe_machine
 from equivocal.store.files import write_text_atomically
 from equivocal.world import World
 
@@ -38,7 +38,7 @@ def load_server(port: int, pid: int, minutes: float) -> None:
     """Load a server, print what happened, and write it beside the other results."""
     seconds = 60 * minutes
     warm = min(60.0, seconds / 4)
-    told = _Told(port)
+    told = _Record(port)
     clients = [
         threading.Thread(target=work, args=(told,), daemon=True)
         for work in (_send_nonsense, _ask_known, *[_dawdle] * SLOW_CLIENTS)
@@ -63,14 +63,14 @@ def load_server(port: int, pid: int, minutes: float) -> None:
     requests, *errors = map(int, found.groups())
     result = _sum_up(told, minutes, requests, errors, memory)
     result["server_share"] = (measure_time(pid) - spent) / seconds
-    result["machine"] = machine_facts()
+    result["machine"] = describe_machine()
     write_text_atomically(RESULTS / "serving_load.json", json.dumps(result, indent=1) + "\n")
     print(json.dumps({name: result[name] for name in result if name != "machine"}, indent=1))
     if not all(result["met"].values()):
         raise SystemExit(f"missed: {[name for name, met in result['met'].items() if not met]}")
 
 
-class _Told:
+class _Record:
     """What clients tell, and when they shall end."""
 
     def __init__(self, port: int) -> None:
@@ -82,7 +82,7 @@ class _Told:
 
 
 def _sum_up(
-    told: _Told, minutes: float, requests: int, errors: list[int], memory: list[int]
+    told: _Record, minutes: float, requests: int, errors: list[int], memory: list[int]
 ) -> dict[str, Any]:
     start, middle, end = memory[0], memory[len(memory) // 2], memory[-1]
     faults = sum(number for status, number in told.malformed.items() if status.startswith("5"))
@@ -116,7 +116,7 @@ def _watch_memory(pid: int, warm: float, seconds: float) -> list[int]:
     return memory
 
 
-def _send_nonsense(told: _Told) -> None:
+def _send_nonsense(told: _Record) -> None:
     rng = random.Random(2)
     while not told.ended.wait(0.02):
         try:
@@ -125,7 +125,7 @@ def _send_nonsense(told: _Told) -> None:
             told.malformed[type(error).__name__] += 1
 
 
-def _ask_known(told: _Told) -> None:
+def _ask_known(told: _Record) -> None:
     """Ask what has one answer, at whatever moment."""
     address = f"http://127.0.0.1:{told.port}{QUERY}{urllib.parse.quote(KNOWN)}"
     expected = None
@@ -142,7 +142,7 @@ def _ask_known(told: _Told) -> None:
         told.slowest = max(told.slowest, time.monotonic() - began)
 
 
-def _dawdle(told: _Told) -> None:
+def _dawdle(told: _Record) -> None:
     """Be slow in one of three ways until the server has had enough."""
     ask = f"GET {QUERY}woman HTTP/1.1\r\nHost: 127.0.0.1\r\n"
     # silent; half a request; an answer that is not read

@@ -21,7 +21,7 @@ from typing import Annotated
 import pandas as pd
 import typer
 
-from benchmarks.machine import RESULTS, machine_facts
+from benchmarks.machine import RESULTS, describe_machine
 from equivocal.store.files import write_text_atomically
 
 MOST_TIMES_TRAINING = 2.0
@@ -51,7 +51,7 @@ def main(
         "goal_times_training": MOST_TIMES_TRAINING,
         "met": met,
         "verdicts": verdicts,
-        "machine": machine_facts(),
+        "machine": describe_machine(),
     }
     path = RESULTS / ("quick/suites.json" if quick else "suites.json")
     write_text_atomically(path, json.dumps(result, indent=1) + "\n")

@@ -29,7 +29,7 @@ from typing import Annotated, Any
 
 import typer
 
-from benchmarks.machine import RESULTS, machine_facts
+from benchmarks.machine import RESULTS, describe_machine
 from equivocal.store.files import write_text_atomically
 
 GOAL = 1.8
@@ -56,7 +56,7 @@ def main(
     for part in measured:
         known[part] = _measure_part(part, vary, repeats) | {
             "points": points,
-            "machine": machine_facts(),
+            "machine": describe_machine(),
         }
         write_text_atomically(path, json.dumps(known, indent=1) + "\n")
         _print_part(part, known[part])

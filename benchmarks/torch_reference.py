@@ -9,7 +9,7 @@ learning rate, one network at a time. After every constituent every probe is ans
 which is the `test_loss` of `equivocal.gestalt.training`, there computed from distinct questions.
 Leaving the padding out by indexing was tried and is no faster, so it is masked.
 
-    from benchmarks.torch_reference import data_of, fit, fit_recipe, split
+    from benchmarks.torch_reference import collect_data, fit, fit_recipe, split
 
 `fit_recipe` trains as the recipe `paper` says, for `python -m benchmarks.recipes --only torch`;
 `fit` is the loop that `python -m benchmarks.training` takes the time of. Needs torch, which the
@@ -35,11 +35,11 @@ __all__ = [
     "Data",
     "Epoch",
     "ReferenceNetwork",
+    "collect_data",
+    "compute_loss",
     "convert",
-    "data_of",
     "fit",
     "fit_recipe",
-    "loss_of",
     "split",
 ]
 
@@ -97,7 +97,7 @@ def split(world: World, settings: TrainingSettings) -> tuple[Corpus, Corpus]:
     return corpus.take(np.flatnonzero(rank >= size)), corpus.take(np.flatnonzero(rank < size))
 
 
-def data_of(corpus: Corpus) -> Data:
+def collect_data(corpus: Corpus) -> Data:
     """A corpus, one row per sentence, as tensors."""
     world, rows = corpus.world, corpus.derivations
     tokens = list_constituents(rows, world.grammar)
@@ -116,17 +116,17 @@ def data_of(corpus: Corpus) -> Data:
     asked = live[:, :, None] & np.concatenate([has, has], axis=1)[:, None]
     return Data(
         torch.from_numpy(heard),
-        _floats(np.concatenate([role, meaning], axis=1)),
-        _floats(np.concatenate([answer, answer], axis=1)),
-        _floats(asked),
+        _make_floats(np.concatenate([role, meaning], axis=1)),
+        _make_floats(np.concatenate([answer, answer], axis=1)),
+        _make_floats(asked),
     )
 
 
-def _floats(array: NDArray[np.bool_]) -> Tensor:
+def _make_floats(array: NDArray[np.bool_]) -> Tensor:
     return torch.from_numpy(array.astype(np.float32))
 
 
-def loss_of(network: ReferenceNetwork, data: Data) -> Tensor:
+def compute_loss(network: ReferenceNetwork, data: Data) -> Tensor:
     """L over some sentences."""
     logits = network(data.heard, data.probe)
     each = nn.functional.binary_cross_entropy_with_logits(
@@ -146,7 +146,7 @@ def take_pass(
     order = torch.randperm(len(train.heard)).to(train.heard.device)
     for batch in torch.split(order, batch_size):
         optimiser.zero_grad(set_to_none=True)
-        loss = loss_of(network, Data(*(tensor[batch] for tensor in train))) / divide_by
+        loss = compute_loss(network, Data(*(tensor[batch] for tensor in train))) / divide_by
         loss.backward()  # type: ignore[no-untyped-call, unused-ignore]
         optimiser.step()
 
@@ -174,7 +174,7 @@ def fit_recipe(
     for _ in range(settings.epochs):
         take_pass(network, optimiser, train, settings.batch, divide_by=num_units)
         with torch.no_grad():
-            losses.append(float(loss_of(network, held_out)))
+            losses.append(float(compute_loss(network, held_out)))
         if losses[-1] == min(losses):
             best = deepcopy(network.state_dict())
         if len(losses) - 1 - int(np.argmin(losses)) >= settings.patience:
@@ -231,5 +231,5 @@ def fit(
         take_pass(network, optimiser, train, batch_size)
         seconds += perf_counter() - began
         with torch.no_grad():
-            history.append(Epoch(seconds, float(loss_of(network, held_out))))
+            history.append(Epoch(seconds, float(compute_loss(network, held_out))))
     return network, history

@@ -40,8 +40,8 @@ from jaxtyping import Float
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.machine import RESULTS, machine_facts
-from benchmarks.torch_reference import WEIGHT_DECAY, Data, Epoch, data_of, fit, split
+from benchmarks.machine import RESULTS, describe_machine
+from benchmarks.torch_reference import WEIGHT_DECAY, Data, Epoch, collect_data, fit, split
 from equivocal.gestalt import Run, TrainingSettings, train
 from equivocal.gestalt.training import EpochReport
 from equivocal.machine import count_cores
@@ -106,13 +106,13 @@ class Ours:
         return self.seconds[reached[0]] if len(reached) else None
 
 
-def _thread_counts() -> list[int]:
+def _list_thread_counts() -> list[int]:
     """1, 2, 4 … up to the number of cores, and that number."""
     cores = count_cores()
     return sorted({min(2**power, cores) for power in range(cores.bit_length() + 1)})
 
 
-def _seconds_elsewhere() -> float | None:
+def _measure_elsewhere() -> float | None:
     """Processor time taken by other programs since the machine started, where Linux tells."""
     try:
         lines = Path("/proc/stat").read_text(encoding="utf-8").splitlines()
@@ -127,11 +127,11 @@ def _seconds_elsewhere() -> float | None:
 
 
 @contextmanager
-def _watching(what: str, busy_elsewhere: dict[str, float | None]) -> Iterator[None]:
+def _watch_load(what: str, busy_elsewhere: dict[str, float | None]) -> Iterator[None]:
     """Note how many cores other programs kept busy during the block, and warn of too much."""
-    before, began = _seconds_elsewhere(), perf_counter()
+    before, began = _measure_elsewhere(), perf_counter()
     yield
-    after = _seconds_elsewhere()
+    after = _measure_elsewhere()
     if before is None or after is None:
         busy_elsewhere[what] = None
         return
@@ -154,7 +154,7 @@ def measure_reference(
 ) -> Reference:
     """Find the best number of threads for this batch size, then train with it."""
     trials = {}
-    for threads in _thread_counts():
+    for threads in _list_thread_counts():
         _, (epoch,) = fit(
             *parts, settings, batch_size=batch_size, epochs=1, seed=0, threads=threads
         )
@@ -238,7 +238,7 @@ def compare(reference: Reference, ours: Ours) -> dict[str, Any]:
     }
 
 
-def _numbers_of(ours: Ours) -> dict[str, Any]:
+def _list_numbers(ours: Ours) -> dict[str, Any]:
     scores = ours.run.scores[["belief_error", "certain_right"]].reset_index()
     return {
         "networks": ours.losses.shape[1],
@@ -255,15 +255,15 @@ def _numbers_of(ours: Ours) -> dict[str, Any]:
     }
 
 
-def _seconds(value: float | None) -> str:
+def _format_seconds(value: float | None) -> str:
     return "not reached" if value is None else f"{value:.1f} s"
 
 
-def _times(value: float | None) -> str:
+def _format_ratio(value: float | None) -> str:
     return "not reached" if value is None else f"{value:.1f} ×"
 
 
-def _speed_table(comparisons: list[dict[str, Any]], networks: int) -> Table:
+def _make_speed_table(comparisons: list[dict[str, Any]], networks: int) -> Table:
     table = Table(
         "",
         title=f"Time for {networks} networks to the same held-out loss",
@@ -294,17 +294,17 @@ def _speed_table(comparisons: list[dict[str, Any]], networks: int) -> Table:
         ("equivocal: mean at target", "equivocal_seconds_mean"),
         ("equivocal: worst at target", "equivocal_seconds_worst"),
     ):
-        table.add_row(label, *(_seconds(c[key]) for c in comparisons))
+        table.add_row(label, *(_format_seconds(c[key]) for c in comparisons))
     for label, key in (
         ("ratio: all epochs", "ratio_whole"),
         ("ratio: to best epoch", "ratio_to_best"),
         ("ratio: process per core (est.)", "ratio_on_all_cores_at_best"),
     ):
-        table.add_row(label, *(_times(c[key]) for c in comparisons))
+        table.add_row(label, *(_format_ratio(c[key]) for c in comparisons))
     return table
 
 
-def _score_table(numbers: dict[str, Any]) -> Table:
+def _make_score_table(numbers: dict[str, Any]) -> Table:
     table = Table(
         "network",
         "best loss",
@@ -328,15 +328,15 @@ def main(
     reference_networks: Annotated[int, typer.Option(min=1, help="Networks to time.")] = 1,
 ) -> None:
     """Measure both, print the tables and write the results."""
-    facts = machine_facts()
+    facts = describe_machine()
     networks, epochs, reference_epochs = (2, 3, 2) if quick else (10, 60, 60)
     busy: dict[str, float | None] = {}
     settings = TrainingSettings()
     kept, held_out = split(World.load(WORLD), settings)
-    parts = data_of(kept), data_of(held_out)
+    parts = collect_data(kept), collect_data(held_out)
     references = []
     for size in BATCH_SIZES:
-        with _watching(f"reference, batch {size}", busy):
+        with _watch_load(f"reference, batch {size}", busy):
             references.append(
                 measure_reference(
                     parts,
@@ -346,12 +346,12 @@ def main(
                     epochs=reference_epochs,
                 )
             )
-    with _watching("equivocal", busy):
+    with _watch_load("equivocal", busy):
         ours = measure_ours(networks, epochs)
     _require_same_sentences(held_out, ours.run.held_out)
     comparisons = [compare(reference, ours) for reference in references]
-    numbers = _numbers_of(ours)
-    console.print(_speed_table(comparisons, networks), _score_table(numbers))
+    numbers = _list_numbers(ours)
+    console.print(_make_speed_table(comparisons, networks), _make_score_table(numbers))
     content = {
         "machine": facts | {"cores_busy_elsewhere": busy},
         "world": WORLD,

@@ -1,4 +1,4 @@
-"""World files of any size, made up at random: `large_world_toml` returns the text of one.
+"""World files of any size, made up at random: `write_large_world` returns the text of one.
 
 The words mean nothing, but the world is put together like one written by hand. Words come in kinds
 (a class each) with features for their sort, their kind and themselves. Every action has agents of
@@ -13,7 +13,7 @@ import json
 
 import numpy as np
 
-__all__ = ["large_world_toml"]
+__all__ = ["write_large_world"]
 
 Kinds = list[list[str]]  # the words of one sort, by kind
 
@@ -50,7 +50,7 @@ form = "participle"
 """
 
 
-def large_world_toml(num_words: int = 2000, num_actions: int = 200, seed: int = 0) -> str:
+def write_large_world(num_words: int = 2000, num_actions: int = 200, seed: int = 0) -> str:
     """A world file with exactly `num_words` words, `num_actions` of them verbs."""
     if num_actions < 1 or num_words < num_actions + len(SORTS):
         raise ValueError(
@@ -58,24 +58,24 @@ def large_world_toml(num_words: int = 2000, num_actions: int = 200, seed: int = 
             f"num_actions at least 1: got num_words={num_words}, num_actions={num_actions}."
         )
     rng = np.random.default_rng(seed)
-    verbs = _names("verb", num_actions)
-    kinds = _all_kinds(num_words - num_actions, num_actions)
+    verbs = _make_names("verb", num_actions)
+    kinds = _make_kinds(num_words - num_actions, num_actions)
     parts = [HEAD.format(num_words=num_words, seed=seed)]
     parts += [
-        _word_table(f"{sort}s{number}", sort, number, words)
+        _write_words(f"{sort}s{number}", sort, number, words)
         for sort, groups in kinds.items()
         for number, words in enumerate(groups)
     ]
-    parts.append(_word_table("verbs", "action", 0, verbs))
-    parts += [_action_table(number, verb, kinds, rng) for number, verb in enumerate(verbs)]
+    parts.append(_write_words("verbs", "action", 0, verbs))
+    parts += [_write_action(number, verb, kinds, rng) for number, verb in enumerate(verbs)]
     return "\n".join(parts) + TAIL
 
 
-def _names(sort: str, size: int) -> list[str]:
+def _make_names(sort: str, size: int) -> list[str]:
     return [f"{sort}{number:04d}" for number in range(size)]
 
 
-def _all_kinds(size: int, num_actions: int) -> dict[str, Kinds]:
+def _make_kinds(size: int, num_actions: int) -> dict[str, Kinds]:
     """All words but the verbs; at most `num_actions` kinds of a sort, so that each can be used."""
     sizes = {sort: max(1, size // share) if share else 0 for sort, (share, _) in SORTS.items()}
     sizes["object"] = size - sum(sizes.values())
@@ -83,20 +83,20 @@ def _all_kinds(size: int, num_actions: int) -> dict[str, Kinds]:
         sort: [
             part.tolist()
             for part in np.array_split(
-                _names(sort, sizes[sort]), min(num_actions, max(1, sizes[sort] // in_kind))
+                _make_names(sort, sizes[sort]), min(num_actions, max(1, sizes[sort] // in_kind))
             )
         ]
         for sort, (_, in_kind) in SORTS.items()
     }
 
 
-def _word_table(name: str, sort: str, kind: int, words: list[str]) -> str:
+def _write_words(name: str, sort: str, kind: int, words: list[str]) -> str:
     """A [words] table: what sort, what kind, and a feature that is the word itself."""
     lines = (f'{word} = ["{sort}", "{sort} kind {kind}", "{word}"]' for word in words)
     return "\n".join([f"[words.{name}]", *lines, ""])
 
 
-def _action_table(number: int, verb: str, kinds: dict[str, Kinds], rng: np.random.Generator) -> str:
+def _write_action(number: int, verb: str, kinds: dict[str, Kinds], rng: np.random.Generator) -> str:
     """Action `number` uses the kinds `number` modulo their count, and others at random."""
     own = {sort: number % len(groups) for sort, groups in kinds.items()}
     agents, objects, places = (kinds[sort][own[sort]] for sort in ("agent", "object", "place"))
@@ -105,31 +105,31 @@ def _action_table(number: int, verb: str, kinds: dict[str, Kinds], rng: np.rando
         sort: [f"{sort}s{own[sort]}", f"{sort}s{rng.integers(len(groups))}"]
         for sort, groups in kinds.items()
     }
-    some_agents = _listed(agents[: max(1, len(agents) // 3)])
-    some_objects = _listed(objects[: max(1, len(objects) // 2)])
+    some_agents = _write_list(agents[: max(1, len(agents) // 3)])
+    some_objects = _write_list(objects[: max(1, len(objects) // 2)])
     return f"""\
 [actions.{verb}]
 weight = {rng.integers(1, 10)}
-agent = {_listed(both["agent"])}
+agent = {_write_list(both["agent"])}
 patient = [
-    {{ when = {{ agent = {some_agents} }}, then = {_chances(objects, rng)} }},
+    {{ when = {{ agent = {some_agents} }}, then = {_draw_chances(objects, rng)} }},
     {{ when = {{ agent = "{both["agent"][0]}" }}, then = "{both["object"][0]}" }},
-    {{ then = {_listed(both["object"])} }},
+    {{ then = {_write_list(both["object"])} }},
 ]
 place = [
-    {{ when = {{ patient = {some_objects} }}, then = {_chances([*places, "absent"], rng)} }},
-    {{ then = {_listed(both["place"])} }},
+    {{ when = {{ patient = {some_objects} }}, then = {_draw_chances([*places, "absent"], rng)} }},
+    {{ then = {_write_list(both["place"])} }},
 ]
-situation = {_listed(both["situation"])}
+situation = {_write_list(both["situation"])}
 """
 
 
-def _listed(names: list[str]) -> str:
+def _write_list(names: list[str]) -> str:
     """A TOML array of strings, each once."""
     return json.dumps(list(dict.fromkeys(names)))
 
 
-def _chances(words: list[str], rng: np.random.Generator) -> str:
+def _draw_chances(words: list[str], rng: np.random.Generator) -> str:
     """A TOML table of probabilities, none of them zero."""
     shares = 1 + rng.multinomial(UNITS - len(words), rng.dirichlet(np.ones(len(words))))
     pairs = (f"{word} = {share / UNITS:.4f}" for word, share in zip(words, shares, strict=True))

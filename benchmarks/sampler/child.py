@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.sampler.problems import plain_rows
-from benchmarks.sampler.timing import timed
+from benchmarks.sampler.problems import make_plain_rows
+from benchmarks.sampler.timing import measure_time
 from equivocal.sampling import METHODS, sample_posterior
 from equivocal.sampling.engine.problem import Likelihood, Problem
 from equivocal.sampling.engine.settings import Outcome, RunSettings
@@ -41,9 +41,9 @@ def _measure(
     seed: int,
 ) -> dict[str, Any]:
     sample_posterior(np.eye(2, dtype=np.float32), [0, 1])  # starts JAX and its compiler
-    psi, targets = plain_rows(rows, outputs, features, seed)
+    psi, targets = make_plain_rows(rows, outputs, features, seed)
     gc.collect()
-    before = _resident_bytes()
+    before = _measure_resident()
     settings = RunSettings(
         num_particles=num_particles,
         num_steps=num_steps,
@@ -51,8 +51,8 @@ def _measure(
         seed=seed,
         memory_budget=memory_budget,
     )
-    cold, posterior = timed(lambda: sample_posterior(psi, targets, **asdict(settings)))
-    peak = _peak_bytes() - before
+    cold, posterior = measure_time(lambda: sample_posterior(psi, targets, **asdict(settings)))
+    peak = _measure_peak() - before
     if not (posterior.info.steps == num_steps).all():
         raise RuntimeError(f"outputs took {posterior.info.steps} steps instead of {num_steps}")
     return {
@@ -75,27 +75,27 @@ def _time_flow(psi: np.ndarray, targets: np.ndarray, settings: RunSettings) -> f
     flow()
     times: list[float] = []
     while len(times) < REPEATS and sum(times) < LONG:
-        times.append(timed(flow)[0])
+        times.append(measure_time(flow)[0])
     return median(times)
 
 
-def _resident_bytes() -> int:
+def _measure_resident() -> int:
     """Memory held now; the peak so far where the system does not say. Forgets earlier peaks."""
     with suppress(OSError):  # Linux: the peak starts again from here
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-    return _from_status("VmRSS") or _peak_bytes()
+    return _read_status("VmRSS") or _measure_peak()
 
 
-def _peak_bytes() -> int:
+def _measure_peak() -> int:
     """The most memory this process has held.
 
     Where Linux says, its own: `ru_maxrss` starts with the peak of the process that started it.
     """
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return _from_status("VmHWM") or peak * (1 if sys.platform == "darwin" else 1024)
+    return _read_status("VmHWM") or peak * (1 if sys.platform == "darwin" else 1024)
 
 
-def _from_status(name: str) -> int:
+def _read_status(name: str) -> int:
     """A size that Linux keeps for each process; 0 elsewhere."""
     with suppress(OSError):
         text = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")

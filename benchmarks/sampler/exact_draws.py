@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.sampler.lines import Findings, Goal, Line
 from benchmarks.sampler.running import Workbench
-from benchmarks.sampler.timing import compile_spans, covered, timed
+from benchmarks.sampler.timing import measure_time, record_compilation, sum_spans
 from benchmarks.sampler.versus_nuts import NEEDS, choose_outputs, run_nuts
 from equivocal.sampling import Posterior, sample_posterior
 
@@ -28,9 +28,9 @@ def measure(bench: Workbench) -> Findings:
     def sample() -> Posterior:
         return sample_posterior(data.features, data.targets, method="hmc", seed=settings.seed)
 
-    with compile_spans() as spans:
-        seconds, posterior = timed(sample)
-    seconds, cold = seconds - covered(spans), seconds
+    with record_compilation() as spans:
+        seconds, posterior = measure_time(sample)
+    seconds, cold = seconds - sum_spans(spans), seconds
     info = posterior.info
     missed = int((~info.output_converged).sum())
     what = f"exact draws of {K} outputs, {posterior.particles.shape[1]:,} of each"
@@ -51,9 +51,9 @@ def measure(bench: Workbench) -> Findings:
         return Findings(lines=[*lines, Line(what="NumPyro NUTS", note=NEEDS)], details=details)
     bench.say("NUTS, 1 output")
     outputs = choose_outputs(data, 1)
-    with compile_spans() as spans:
-        total, nuts = timed(lambda: run_nuts(data, outputs, settings))
-    theirs = K * (total - covered(spans))
+    with record_compilation() as spans:
+        total, nuts = measure_time(lambda: run_nuts(data, outputs, settings))
+    theirs = K * (total - sum_spans(spans))
     worst = np.abs(nuts.mean[0] - posterior.mean[outputs[0]])
     worst /= np.sqrt(np.diag(nuts.covariance[0]))
     details |= {"nuts_output": outputs[0], "nuts_mean_difference_in_sd": float(worst.max())}

@@ -8,29 +8,29 @@ from typing import Any
 
 from equivocal.machine import collect_versions, count_cores
 
-__all__ = ["machine_facts"]
+__all__ = ["describe_machine"]
 
 PACKAGES = ("equivocal", "numpy", "scipy", "jax", "jaxlib", "scikit-learn", "numpyro", "torch")
 
 
-def machine_facts() -> dict[str, Any]:
+def describe_machine() -> dict[str, Any]:
     """What the numbers of a result file depend on besides the code: processor, load, versions."""
     return {
-        "cpu": _cpu_model(),
+        "cpu": _find_cpu_model(),
         "cores": count_cores(),
         "system": f"{platform.system()} {platform.machine()}",
-        "load_average": _load_average(),
+        "load_average": _measure_load(),
         "versions": collect_versions(*PACKAGES),
-        "commit": _commit(),
+        "commit": _find_commit(),
     }
 
 
-def _load_average() -> list[float]:
+def _measure_load() -> list[float]:
     """Return the load of the last 1, 5 and 15 minutes; empty where the system does not say."""
     return [round(load, 2) for load in os.getloadavg()] if hasattr(os, "getloadavg") else []
 
 
-def _cpu_model() -> str:
+def _find_cpu_model() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -39,7 +39,7 @@ def _cpu_model() -> str:
     return next(models, platform.processor() or "unknown")
 
 
-def _commit() -> str:
+def _find_commit() -> str:
     """The commit that was measured, with `-dirty` where files had changed since."""
     root = Path(__file__).resolve().parents[2]
     if not (root / ".git").exists():  # an installed copy; a repository around it is not ours

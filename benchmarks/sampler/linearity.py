@@ -30,31 +30,31 @@ def measure(bench: Workbench) -> Findings:
     """Cost per row, output and step; exponents in N and K; peak memory."""
     settings = bench.settings
     measured = {}
-    for size in dict.fromkeys(chain(*_sizes(settings))):
+    for size in dict.fromkeys(chain(*list_sizes(settings))):
         bench.say(f"{size[0]:,} rows, {size[1]} outputs")
-        measured[size] = _in_child(*size, settings)
+        measured[size] = measure_in_child(*size, settings)
     sizes = [{"rows": n, "outputs": k, **found} for (n, k), found in measured.items()]
     details = {"sizes": sizes, "features": settings.features}
-    return Findings(lines=_lines(measured, settings), details=details)
+    return Findings(lines=list_lines(measured, settings), details=details)
 
 
-def _sizes(settings: BenchSettings) -> tuple[list[Size], list[Size]]:
+def list_sizes(settings: BenchSettings) -> tuple[list[Size], list[Size]]:
     """(rows, outputs): with the fewest outputs, and with a fixed number of rows."""
     fewest = min(settings.linear_outputs)
     by_rows = [(rows, fewest) for rows in settings.linear_rows]
     return by_rows, [(settings.linear_fixed_rows, outputs) for outputs in settings.linear_outputs]
 
 
-def _lines(measured: dict[Size, dict[str, Any]], settings: BenchSettings) -> list[Line]:
-    by_rows, by_outputs = _sizes(settings)
-    lines = [_cost_line(size, found, settings) for size, found in measured.items()]
+def list_lines(measured: dict[Size, dict[str, Any]], settings: BenchSettings) -> list[Line]:
+    by_rows, by_outputs = list_sizes(settings)
+    lines = [_judge_cost(size, found, settings) for size, found in measured.items()]
     for what, axis, line_of_sizes in (("rows", 0, by_rows), ("outputs", 1, by_outputs)):
         if len(line_of_sizes) > 1:
-            lines.append(_exponent_line(what, line_of_sizes, axis, measured))
-    return lines + [_memory_line(size, measured[size], settings) for size in by_rows]
+            lines.append(_judge_exponent(what, line_of_sizes, axis, measured))
+    return lines + [_judge_memory(size, measured[size], settings) for size in by_rows]
 
 
-def _in_child(rows: int, outputs: int, settings: BenchSettings) -> dict[str, Any]:
+def measure_in_child(rows: int, outputs: int, settings: BenchSettings) -> dict[str, Any]:
     """What `benchmarks.sampler.child` finds, or `failed` with its last words."""
     wanted = {
         "rows": rows,
@@ -74,18 +74,18 @@ def _in_child(rows: int, outputs: int, settings: BenchSettings) -> dict[str, Any
     return found
 
 
-def _name(size: tuple[int, int]) -> str:
+def _name_size(size: tuple[int, int]) -> str:
     return f"N = {size[0]:,}, K = {size[1]}"
 
 
-def _cost_line(size: Size, found: dict[str, Any], settings: BenchSettings) -> Line:
-    what = f"time per row, output and step, {_name(size)}"
+def _judge_cost(size: Size, found: dict[str, Any], settings: BenchSettings) -> Line:
+    what = f"time per row, output and step, {_name_size(size)}"
     if "failed" in found:
         return Line(what=what, note=found["failed"])
     return Line(what=what, ours=found["seconds_flow"] / (size[0] * size[1] * settings.linear_steps))
 
 
-def _exponent_line(
+def _judge_exponent(
     what: str,
     sizes: list[Size],
     axis: int,
@@ -101,8 +101,8 @@ def _exponent_line(
     return Line(what=line, ours=slope, unit="", goal=LINEAR)
 
 
-def _memory_line(size: Size, found: dict[str, Any], settings: BenchSettings) -> Line:
-    what = f"memory beyond inputs and its budget, {_name(size)}"
+def _judge_memory(size: Size, found: dict[str, Any], settings: BenchSettings) -> Line:
+    what = f"memory beyond inputs and its budget, {_name_size(size)}"
     if "failed" in found:
         return Line(what=what, note=found["failed"])
     used, budget = found["peak_bytes"] / MIB, settings.memory_budget / MIB

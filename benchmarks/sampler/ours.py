@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.sampler.problems import Data
 from benchmarks.sampler.settings import BenchSettings
-from benchmarks.sampler.timing import compile_spans, covered, timed
+from benchmarks.sampler.timing import measure_time, record_compilation, sum_spans
 from equivocal.sampling import Posterior, sample_posterior
 
 __all__ = ["OurTimes", "time_ours"]
@@ -51,7 +51,7 @@ def time_ours(data: Data, settings: BenchSettings) -> OurTimes:
 
     # typed in some versions of JAX and not in others
     jax.clear_caches()  # type: ignore[no-untyped-call, unused-ignore]
-    with compile_spans() as spans:
-        cold, _ = timed(sample)
-    warm, posterior = timed(sample)
-    return OurTimes(cold=cold, warm=warm, compiling=covered(spans), posterior=posterior)
+    with record_compilation() as spans:
+        cold, _ = measure_time(sample)
+    warm, posterior = measure_time(sample)
+    return OurTimes(cold=cold, warm=warm, compiling=sum_spans(spans), posterior=posterior)

@@ -10,7 +10,7 @@ from scipy.special import expit
 from benchmarks.sampler.settings import BenchSettings
 from equivocal.errors import UserError
 
-__all__ = ["Data", "plain_rows", "rows_of_run", "synthetic_rows"]
+__all__ = ["Data", "collect_run_rows", "make_network_rows", "make_plain_rows"]
 
 LATENT = 20  # dimensions behind made-up features, which a network's are not far from
 CHUNK = 10_000
@@ -48,7 +48,7 @@ class Data:
         }
 
 
-def rows_of_run(directory: Path, settings: BenchSettings) -> Data:
+def collect_run_rows(directory: Path, settings: BenchSettings) -> Data:
     """Rows drawn as a corpus of 10,000 sentences asks them; targets drawn from its answers.
 
     Held out are distinct rows that were not drawn: rare questions, where a posterior matters most.
@@ -80,7 +80,7 @@ def rows_of_run(directory: Path, settings: BenchSettings) -> Data:
     return data
 
 
-def synthetic_rows(settings: BenchSettings) -> Data:
+def make_network_rows(settings: BenchSettings) -> Data:
     """Logistic units of a few latent dimensions, and a constant; outputs from weak to strong.
 
     Output k depends on the features with a strength from 0.1 to 5 and is on in a half to a
@@ -101,7 +101,9 @@ def synthetic_rows(settings: BenchSettings) -> Data:
     return Data(features=psi[:cut], targets=targets[:cut], held_out=psi[cut:])
 
 
-def plain_rows(rows: int, outputs: int, features: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def make_plain_rows(
+    rows: int, outputs: int, features: int, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Float32 features and int8 targets, made with hardly any memory beside themselves."""
     rng = np.random.default_rng(seed)
     psi = np.empty((rows, features), np.float32)

@@ -48,9 +48,9 @@ class Report:
         what = f"{line.what}: {line.note}" if line.note else line.what
         return (
             what,
-            shown(line.ours, line.unit),
-            shown(line.theirs, line.unit),
-            "" if line.ratio is None else f"{digits(line.ratio)}×",
+            format_value(line.ours, line.unit),
+            format_value(line.theirs, line.unit),
+            "" if line.ratio is None else f"{format_digits(line.ratio)}×",
             "" if line.goal is None else str(line.goal),
             line.verdict(judged=self.settings.judged),
         )
@@ -58,7 +58,7 @@ class Report:
     def to_dict(self) -> dict[str, Any]:
         """Everything, as plain values."""
         judged = self.settings.judged
-        return plain(
+        return simplify(
             {
                 "format": FORMAT,
                 "machine": self.machine,
@@ -80,11 +80,13 @@ class Report:
         return json.dumps(self.to_dict(), indent=2, allow_nan=False, ensure_ascii=False) + "\n"
 
 
-def shown(value: float | None, unit: str) -> str:
+def format_value(value: float | None, unit: str) -> str:
     """A number with three digits and a unit that suits its size.
 
-    >>> shown(0.00123, "s"), shown(1234.5, "MiB"), shown(1e-12, ""), shown(None, "s")
-    ('1.23 ms', '1,234 MiB', '1e-12', '')
+    >>> [format_value(*given) for given in ((0.00123, "s"), (1234.5, "MiB"), (1e-12, ""))]
+    ['1.23 ms', '1,234 MiB', '1e-12']
+    >>> format_value(None, "s")
+    ''
     """
     if value is None:
         return ""
@@ -94,26 +96,26 @@ def shown(value: float | None, unit: str) -> str:
     step = 0
     while abs(value) * 1000**step < 1 and step < len(names) - 1 and value != 0:
         step += 1
-    return f"{digits(value * 1000**step)} {names[step]}".rstrip()
+    return f"{format_digits(value * 1000**step)} {names[step]}".rstrip()
 
 
-def digits(value: float) -> str:
+def format_digits(value: float) -> str:
     """Three digits, or all those before the point.
 
-    >>> digits(1234.5), digits(0.012345)
+    >>> format_digits(1234.5), format_digits(0.012345)
     ('1,234', '0.0123')
     """
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
-def plain(value: Any) -> Any:
+def simplify(value: Any) -> Any:
     """Only what JSON knows: NumPy's numbers become Python's, NaN and infinity become null."""
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): simplify(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [simplify(item) for item in value]
     if hasattr(value, "tolist"):
-        return plain(value.tolist())
+        return simplify(value.tolist())
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value

@@ -8,7 +8,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from benchmarks.sampler.facts import machine_facts
+from benchmarks.sampler.facts import describe_machine
 from benchmarks.sampler.lines import Findings
 from benchmarks.sampler.report import Report
 from benchmarks.sampler.settings import BenchSettings
@@ -45,12 +45,12 @@ class Workbench:
     @cached_property
     def data(self) -> "Data":
         """Rows and targets."""
-        from benchmarks.sampler.problems import rows_of_run, synthetic_rows
+        from benchmarks.sampler.problems import collect_run_rows, make_network_rows
 
         self.say("preparing rows")
         if self.run is None:
-            return synthetic_rows(self.settings)
-        return rows_of_run(self.run, self.settings)
+            return make_network_rows(self.settings)
+        return collect_run_rows(self.run, self.settings)
 
     @cached_property
     def ours(self) -> "OurTimes":
@@ -74,7 +74,7 @@ def run_bench(
         if name not in SECTIONS:
             hint = did_you_mean(name, SECTIONS) or f"; choose from {join_names(SECTIONS)}."
             raise UserError(f"there is no comparison named {name!r}{hint}")
-    machine, began = machine_facts(), perf_counter()
+    machine, began = describe_machine(), perf_counter()
     names = [name for name in SECTIONS if not only or name in only]
     bench = Workbench(settings, run)
     found: dict[str, Findings] = {}

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import jax
 
-__all__ = ["compile_spans", "covered", "timed"]
+__all__ = ["measure_time", "record_compilation", "sum_spans"]
 
 COMPILING = "/jax/core/compile/"  # JAX names its events for tracing, lowering and compiling so
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 Span = tuple[float, float]  # from, to
 
 
-def timed(work: Callable[[], T]) -> tuple[float, T]:
+def measure_time(work: Callable[[], T]) -> tuple[float, T]:
     """Seconds on the wall, and the result."""
     began = perf_counter()
     result = work()
@@ -23,7 +23,7 @@ def timed(work: Callable[[], T]) -> tuple[float, T]:
 
 
 @contextmanager
-def compile_spans() -> Iterator[list[Span]]:
+def record_compilation() -> Iterator[list[Span]]:
     """The times within the block when JAX traced, lowered or compiled; they may overlap."""
     spans: list[Span] = []
 
@@ -39,10 +39,10 @@ def compile_spans() -> Iterator[list[Span]]:
         jax.monitoring.unregister_event_duration_listener(note)
 
 
-def covered(spans: list[Span]) -> float:
+def sum_spans(spans: list[Span]) -> float:
     """Seconds that lie in at least one span.
 
-    >>> covered([(0.0, 2.0), (1.0, 3.0), (5.0, 6.0)])
+    >>> sum_spans([(0.0, 2.0), (1.0, 3.0), (5.0, 6.0)])
     4.0
     """
     total, reached = 0.0, float("-inf")

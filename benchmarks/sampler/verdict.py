@@ -19,7 +19,7 @@ from scipy.stats import spearmanr
 
 from benchmarks.sampler.lines import Findings, Goal, Line
 from benchmarks.sampler.running import Workbench
-from benchmarks.sampler.timing import timed
+from benchmarks.sampler.timing import measure_time
 from equivocal.machine import use_one_blas_thread
 from equivocal.sampling import sample_posterior
 from equivocal.sampling.diagnostics import CALLED_FAR, TOO_FAR, diagnose_gaussian
@@ -63,11 +63,13 @@ def measure(bench: Workbench) -> Findings:
     near |= np.abs(np.log(estimated / np.maximum(true, NOTHING))) < np.log(1.5)
     far, called = true > TOO_FAR, estimated > CALLED_FAR
     lines = [
-        _line("  share within a factor of 1.5 of the true one", near.mean(), WITHIN),
-        _line("  rank correlation with the true one", spearmanr(true, estimated)[0], RANKED),
-        _line("  false alarms, of outputs below the limit", np.mean(called[~far]), WRONG),
-        _line("  misses, of outputs above it", np.mean(~called[far]) if far.any() else 0.0, WRONG),
-        _line("  seconds in those of the flow", cost, CHEAP),
+        _make_line("  share within a factor of 1.5 of the true one", near.mean(), WITHIN),
+        _make_line("  rank correlation with the true one", spearmanr(true, estimated)[0], RANKED),
+        _make_line("  false alarms, of outputs below the limit", np.mean(called[~far]), WRONG),
+        _make_line(
+            "  misses, of outputs above it", np.mean(~called[far]) if far.any() else 0.0, WRONG
+        ),
+        _make_line("  seconds in those of the flow", cost, CHEAP),
     ]
     what = f"covariance shift of {len(true):,} outputs, limit {TOO_FAR:.1%}"
     return Findings(
@@ -75,7 +77,7 @@ def measure(bench: Workbench) -> Findings:
     )
 
 
-def _line(what: str, value: float, goal: Goal) -> Line:
+def _make_line(what: str, value: float, goal: Goal) -> Line:
     return Line(what=what, ours=float(value), unit="", goal=Goal(**{**vars(goal), "of": "ours"}))
 
 
@@ -129,10 +131,10 @@ def _measure_cost(bench: Workbench) -> float:
     flow, verdict = [], []
     with jax.default_matmul_precision("highest"), use_one_blas_thread():
         for _ in range(3):
-            seconds, outcome = timed(
+            seconds, outcome = measure_time(
                 lambda: exact_flow.run(problem, exact_flow.ExactFlowConfig(), settings)
             )
             flow.append(seconds)
             diagnose = partial(diagnose_gaussian, problem, outcome, settings)
-            verdict.append(timed(diagnose)[0])
+            verdict.append(measure_time(diagnose)[0])
     return min(verdict) / min(flow)

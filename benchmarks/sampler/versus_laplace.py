@@ -14,10 +14,10 @@ import numpy as np
 from scipy.special import expit
 
 from benchmarks.sampler.lines import Findings, Goal, Line
-from benchmarks.sampler.problems import plain_rows
+from benchmarks.sampler.problems import make_plain_rows
 from benchmarks.sampler.running import Workbench
 from benchmarks.sampler.settings import BenchSettings
-from benchmarks.sampler.timing import timed
+from benchmarks.sampler.timing import measure_time
 from equivocal.machine import use_one_blas_thread
 from equivocal.sampling import METHODS, sample_posterior
 from equivocal.sampling.engine.problem import Likelihood, Problem
@@ -66,7 +66,7 @@ def fit_laplace(psi: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 def _measure_size(D: int, K: int, settings: BenchSettings) -> dict[str, Any]:
-    psi, labels = plain_rows(settings.rows, K, D, settings.seed)
+    psi, labels = make_plain_rows(settings.rows, K, D, settings.seed)
     targets = labels.astype(np.float32)
     method = METHODS["exact-flow"]
     problem = Problem.build(psi, targets, None, 0.0, 1.0, Likelihood.BERNOULLI, None)
@@ -88,7 +88,7 @@ def _measure_size(D: int, K: int, settings: BenchSettings) -> dict[str, Any]:
         )
 
     jax.clear_caches()  # type: ignore[no-untyped-call, unused-ignore]
-    found = {"first call": timed(call)[0]}
+    found = {"first call": measure_time(call)[0]}
     work = {"laplace": lambda: fit_laplace(psi, targets), "flow": flow, "call": call}
-    rounds = [{name: timed(each)[0] for name, each in work.items()} for _ in range(2)]
+    rounds = [{name: measure_time(each)[0] for name, each in work.items()} for _ in range(2)]
     return found | {name: min(each[name] for each in rounds) for name in work}

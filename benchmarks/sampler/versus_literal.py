@@ -19,7 +19,7 @@ from benchmarks.sampler.literal import take_literal_step
 from benchmarks.sampler.problems import Data
 from benchmarks.sampler.running import Workbench
 from benchmarks.sampler.settings import BenchSettings
-from benchmarks.sampler.timing import timed
+from benchmarks.sampler.timing import measure_time
 from equivocal.sampling.engine.plan import LANES
 from equivocal.sampling.engine.problem import Likelihood, Problem
 from equivocal.sampling.engine.rows import Rows, lay_out
@@ -68,15 +68,15 @@ def measure(bench: Workbench) -> Findings:
     start = _start(bench.data, settings, settings.literal_outputs, np.float32)
     (N, D), J, K = start.features.shape, settings.num_particles, settings.literal_outputs
     bench.say(f"one step, {N:,} rows")
-    first, moved = timed(start.ours)
-    ours = [timed(start.ours)[0] / K for _ in range(3 * repeats)]
+    first, moved = measure_time(start.ours)
+    ours = [measure_time(start.ours)[0] / K for _ in range(3 * repeats)]
     bench.say(f"one literal step, {N:,} × {N:,}")
     some = [k for _ in range(repeats) for k in range(min(K, LITERAL_OUTPUTS))]
-    theirs = [timed(partial(start.literal, k))[0] for k in some]
-    rough = _difference(start, moved[:1])
+    theirs = [measure_time(partial(start.literal, k))[0] for k in some]
+    rough = _measure_difference(start, moved[:1])
     with jax.enable_x64(True):
         precise = _start(bench.data, settings, 1, np.float64)
-        difference = _difference(precise, precise.ours())
+        difference = _measure_difference(precise, precise.ours())
     ratio = median(theirs) / median(ours)
     return Findings(
         lines=[
@@ -123,7 +123,7 @@ def _start(data: Data, settings: BenchSettings, K: int, dtype: Any) -> Start:
     )
 
 
-def _difference(start: Start, ours: np.ndarray) -> float:
+def _measure_difference(start: Start, ours: np.ndarray) -> float:
     """Largest between the first output's particles, over the longest way that one of them went."""
     literal = start.literal(0)
     way = np.abs(literal - start.particles[0]).max()

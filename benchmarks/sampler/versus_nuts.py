@@ -20,7 +20,7 @@ from benchmarks.sampler.ours import OurTimes
 from benchmarks.sampler.problems import Data
 from benchmarks.sampler.running import Workbench
 from benchmarks.sampler.settings import BenchSettings
-from benchmarks.sampler.timing import compile_spans, covered, timed
+from benchmarks.sampler.timing import measure_time, record_compilation, sum_spans
 from equivocal.sampling import Posterior, sample_posterior
 
 __all__ = ["choose_outputs", "measure", "run_nuts"]
@@ -39,28 +39,28 @@ def measure(bench: Workbench) -> Findings:
     data, ours, settings = bench.data, bench.ours, bench.settings
     outputs = choose_outputs(data, settings.nuts_outputs)
     bench.say(f"NUTS, {len(outputs)} output{'s' * (len(outputs) != 1)}")
-    with compile_spans() as spans:
-        total, posterior = timed(lambda: run_nuts(data, outputs, settings))
-    compiling = covered(spans)
+    with record_compilation() as spans:
+        total, posterior = measure_time(lambda: run_nuts(data, outputs, settings))
+    compiling = sum_spans(spans)
     each = (total - compiling) / len(outputs)
-    difference, error = _differences(data, outputs, ours.posterior, posterior)
+    difference, error = _measure_differences(data, outputs, ours.posterior, posterior)
     details = {
         "data": data.summary(),
         "equivocal": ours.details(),
-        "outputs": _output_details(data, outputs, posterior, difference, error),
+        "outputs": _describe_outputs(data, outputs, posterior, difference, error),
         "seconds_total": total,
         "seconds_compiling": compiling,
         "seconds_per_output": each,
         "message": posterior.info.message,
     }
     K = data.targets.shape[1]
-    lines = _lines(ours, compiling, each, K, f"NUTS × {K}, from {len(outputs)}")
+    lines = _list_lines(ours, compiling, each, K, f"NUTS × {K}, from {len(outputs)}")
     largest = f"  largest difference of predictions, {len(data.held_out):,} held-out rows"
     lines.append(Line(what=largest, ours=float(difference.max()), unit="", goal=CLOSE))
     return Findings(lines=lines, details=details)
 
 
-def _lines(ours: OurTimes, compiling: float, each: float, K: int, size: str) -> list[Line]:
+def _list_lines(ours: OurTimes, compiling: float, each: float, K: int, size: str) -> list[Line]:
     warm, cold = K * each, compiling + K * each
     return [
         Line(
@@ -102,7 +102,7 @@ def run_nuts(data: Data, outputs: list[int], settings: BenchSettings) -> Posteri
     )
 
 
-def _differences(
+def _measure_differences(
     data: Data, outputs: list[int], ours: Posterior, nuts: Posterior
 ) -> tuple[np.ndarray, np.ndarray]:
     """Largest over held-out rows, per output: of predictions, and of NUTS's standard error."""
@@ -124,7 +124,7 @@ def _average_probability(rows: np.ndarray, particles: np.ndarray) -> np.ndarray:
     return np.stack([expit(rows @ each.T).mean(axis=1) for each in particles], axis=1)
 
 
-def _output_details(
+def _describe_outputs(
     data: Data,
     outputs: list[int],
     nuts: Posterior,

@@ -22,7 +22,7 @@ import numpy as np
 from benchmarks.sampler.lines import Findings, Goal, Line
 from benchmarks.sampler.problems import Data
 from benchmarks.sampler.running import Workbench
-from benchmarks.sampler.timing import timed
+from benchmarks.sampler.timing import measure_time
 from equivocal.machine import count_cores
 
 __all__ = ["measure"]
@@ -45,9 +45,9 @@ def measure(bench: Workbench) -> Findings:
     data, ours = bench.data, bench.ours
     outputs = data.two_classes
     bench.say("scikit-learn, number of threads")
-    trials = _thread_trials(data, outputs)
+    trials = _try_threads(data, outputs)
     best = min(trials, key=lambda threads: trials[threads])
-    theirs = _passes(bench, data, outputs, best)
+    theirs = _time_passes(bench, data, outputs, best)
     fitted = f"{len(outputs)} fits"
     threads = f"{best} thread{'s' * (best != 1)}"
     labels = {
@@ -58,7 +58,7 @@ def measure(bench: Workbench) -> Findings:
         "lbfgs_merged_rows": "  its equal rows merged beforehand",
     }
     lines = [
-        _line(what, ours.cold if name == "lbfgs_first" else ours.warm, theirs[name], name)
+        _make_line(what, ours.cold if name == "lbfgs_first" else ours.warm, theirs[name], name)
         for name, what in labels.items()
     ]
     return Findings(
@@ -76,17 +76,17 @@ def measure(bench: Workbench) -> Findings:
     )
 
 
-def _line(what: str, ours: float, theirs: dict[str, float], name: str) -> Line:
+def _make_line(what: str, ours: float, theirs: dict[str, float], name: str) -> Line:
     seconds = theirs["seconds"]
     goal = FASTER if name in {"lbfgs_first", "lbfgs_second"} else None
     return Line(what=what, ours=ours, theirs=seconds, ratio=seconds / ours, goal=goal)
 
 
-def _passes(
+def _time_passes(
     bench: Workbench, data: Data, outputs: list[int], threads: int
 ) -> dict[str, dict[str, float]]:
     """Seconds and unfinished fits of every pass over all outputs."""
-    single, merged = _single_rows(data), _merged_rows(data)
+    single, merged = _get_single_rows(data), merge_rows(data)
     passes: dict[str, tuple[str, RowsOf, int | None]] = {
         "lbfgs_first": ("lbfgs", single, threads),
         "lbfgs_second": ("lbfgs", single, threads),
@@ -97,17 +97,17 @@ def _passes(
     results = {}
     for name, (solver, rows_of, limit) in passes.items():
         bench.say(f"scikit-learn, {name.replace('_', ' ')}")
-        with _threads(limit):
+        with _limit_threads(limit):
             seconds, unfinished = _fit_all(rows_of, outputs, solver)
         results[name] = {"seconds": seconds, "unfinished_fits": unfinished}
     return results
 
 
-def _single_rows(data: Data) -> RowsOf:
+def _get_single_rows(data: Data) -> RowsOf:
     return lambda k: (data.features, data.targets[:, k], None)
 
 
-def _merged_rows(data: Data) -> RowsOf:
+def merge_rows(data: Data) -> RowsOf:
     """Each distinct row once for its ones and once for its zeros, weighted by how many."""
     distinct, group = data.groups
     counts = np.bincount(group, minlength=len(distinct))
@@ -122,21 +122,21 @@ def _merged_rows(data: Data) -> RowsOf:
     return rows_of
 
 
-def _thread_trials(data: Data, outputs: list[int]) -> dict[int, float]:
+def _try_threads(data: Data, outputs: list[int]) -> dict[int, float]:
     """Seconds per fit with 1, 2, 4 … threads."""
     some = outputs[:: max(1, len(outputs) // TRIED)]
-    rows_of = _single_rows(data)
+    rows_of = _get_single_rows(data)
     _fit_all(rows_of, some[:1], "lbfgs")  # what is imported on the way is not the first trial's
     cores = count_cores()
     numbers = sorted({*(2**power for power in range(cores.bit_length())), cores})
     trials = {}
     for threads in numbers:
-        with _threads(threads):
+        with _limit_threads(threads):
             trials[threads] = _fit_all(rows_of, some, "lbfgs")[0] / len(some)
     return trials
 
 
-def _threads(limit: int | None) -> AbstractContextManager[Any]:
+def _limit_threads(limit: int | None) -> AbstractContextManager[Any]:
     limits = import_module("threadpoolctl").threadpool_limits  # comes with scikit-learn
     within: AbstractContextManager[Any] = limits(limits=limit)
     return within
@@ -155,5 +155,5 @@ def _fit_all(rows_of: RowsOf, outputs: list[int], solver: str) -> tuple[float, i
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        seconds, iterations = timed(lambda: [fit(k) for k in outputs])
+        seconds, iterations = measure_time(lambda: [fit(k) for k in outputs])
     return seconds, sum(count >= MAX_ITER for count in iterations)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.sampler.problems import Data, plain_rows, rows_of_run, synthetic_rows
+from benchmarks.sampler.problems import Data, collect_run_rows, make_network_rows, make_plain_rows
 from benchmarks.sampler.settings import BenchSettings
 
 from equivocal.errors import UserError
@@ -27,20 +27,20 @@ def check(data: Data, settings: BenchSettings) -> None:
 
 
 def test_made_up_outputs_are_rare_and_common_weak_and_strong() -> None:
-    data = synthetic_rows(replace(QUICK, rows=4_000, outputs=12))
+    data = make_network_rows(replace(QUICK, rows=4_000, outputs=12))
     check(data, replace(QUICK, rows=4_000))
     assert data.features.shape == (4_000, 11)
     assert data.two_classes == list(range(12))
     rate = data.targets.mean(axis=0)
     assert rate.min() < 0.2
     assert rate.max() > 0.4
-    again = synthetic_rows(replace(QUICK, rows=4_000, outputs=12))
+    again = make_network_rows(replace(QUICK, rows=4_000, outputs=12))
     np.testing.assert_array_equal(again.targets, data.targets)
 
 
 def test_rows_of_a_run_are_those_its_corpus_asks(small_run: Run, tmp_path: Path) -> None:
     small_run.save(tmp_path / "run")
-    data = rows_of_run(tmp_path / "run", QUICK)
+    data = collect_run_rows(tmp_path / "run", QUICK)
     check(data, QUICK)
     network = Network.load(tmp_path / "run", index=0)
     asked = features(network, network.world.sample(10_000, seed=0))
@@ -61,11 +61,11 @@ def test_rows_of_a_run_are_those_its_corpus_asks(small_run: Run, tmp_path: Path)
 def test_a_run_that_is_used_up_is_refused(small_run: Run, tmp_path: Path) -> None:
     small_run.save(tmp_path / "run")
     with pytest.raises(UserError, match="none is left to hold out"):
-        rows_of_run(tmp_path / "run", replace(QUICK, rows=500_000))
+        collect_run_rows(tmp_path / "run", replace(QUICK, rows=500_000))
 
 
 def test_plain_rows_do_not_depend_on_chunks() -> None:
-    psi, targets = plain_rows(25_000, 3, 4, seed=1)
+    psi, targets = make_plain_rows(25_000, 3, 4, seed=1)
     assert psi.shape == (25_000, 4)
     assert psi.dtype == np.float32
     assert abs(psi.std() - 1) < 0.01

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 from benchmarks.sampler import BenchSettings, Findings, Goal, Line, Report
-from benchmarks.sampler.report import shown
+from benchmarks.sampler.report import format_value
 from rich.console import Console
 
 FASTER, CLOSE = Goal(least=500), Goal(most=0.02, of="ours")
@@ -99,4 +99,4 @@ def test_json_is_strict_and_holds_settings_machine_and_verdicts() -> None:
     ],
 )
 def test_numbers_come_with_a_unit_of_their_size(value: float, unit: str, text: str) -> None:
-    assert shown(value, unit) == text
+    assert format_value(value, unit) == text

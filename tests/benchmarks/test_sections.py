@@ -12,7 +12,7 @@ from benchmarks.sampler import BenchSettings, linearity, run_bench, versus_nuts,
 from benchmarks.sampler.literal import take_literal_step
 from benchmarks.sampler.problems import Data
 from benchmarks.sampler.running import Workbench
-from benchmarks.sampler.timing import compile_spans, covered
+from benchmarks.sampler.timing import record_compilation, sum_spans
 
 from equivocal.errors import UserError
 
@@ -68,7 +68,7 @@ def test_merged_rows_have_the_same_likelihood() -> None:
     )
     w = rng.standard_normal(3)
     for k in range(2):
-        psi, t, c = versus_sklearn._merged_rows(data)(k)
+        psi, t, c = versus_sklearn.merge_rows(data)(k)
         assert len(psi) <= 16
         single = (np.logaddexp(0, features @ w) - data.targets[:, k] * (features @ w)).sum()
         np.testing.assert_allclose((c * (np.logaddexp(0, psi @ w) - t * (psi @ w))).sum(), single)
@@ -94,14 +94,14 @@ def said_by_children(
         (rows, outputs): {"seconds_flow": 1e-6 * rows**power * outputs, "peak_bytes": rows << 20}
         if rows <= 10_000
         else {"failed": "exit code 1, out of memory"}
-        for sizes in linearity._sizes(settings)
+        for sizes in linearity.list_sizes(settings)
         for rows, outputs in sizes
     }
 
 
 def test_exponents_and_memory_come_from_what_the_children_say() -> None:
     settings = BenchSettings()
-    found = linearity._lines(said_by_children(1.5, settings), settings)
+    found = linearity.list_lines(said_by_children(1.5, settings), settings)
     lines = {line.what: line for line in found}
     by_rows = lines["time grows as rows to the power"]
     assert by_rows.ours == pytest.approx(1.5)  # from the two sizes that did not fail
@@ -119,17 +119,17 @@ def test_exponents_and_memory_come_from_what_the_children_say() -> None:
 
 def test_a_child_that_fails_says_why() -> None:
     too_small = replace(QUICK, memory_budget=1_000)
-    assert "memory_budget" in linearity._in_child(100, 1, too_small)["failed"]
+    assert "memory_budget" in linearity.measure_in_child(100, 1, too_small)["failed"]
 
 
 def test_compilation_is_seen_once() -> None:
     double = jax.jit(lambda x: 2 * x + 0.123)
-    with compile_spans() as first:
+    with record_compilation() as first:
         double(jnp.ones(3))
-    with compile_spans() as second:
+    with record_compilation() as second:
         double(jnp.ones(3))
-    assert covered(first) > 0
-    assert covered(second) == 0
+    assert sum_spans(first) > 0
+    assert sum_spans(second) == 0
 
 
 def test_unknown_comparisons_are_named() -> None:

@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("torch")
 
 import torch
-from benchmarks.torch_reference import ReferenceNetwork, convert, data_of, split, take_pass
+from benchmarks.torch_reference import ReferenceNetwork, collect_data, convert, split, take_pass
 
 from equivocal.gestalt import TrainingSettings, train
 from equivocal.gestalt.storage import name_arrays
@@ -37,7 +37,7 @@ def test_both_take_the_same_steps_from_the_same_weights(garden: World) -> None:
     optimiser = torch.optim.Adam(network.parameters(), lr=4e-3, weight_decay=0.01)
     kept, _ = split(garden, WHOLE)
     for _ in range(WHOLE.epochs):
-        take_pass(network, optimiser, data_of(kept), WHOLE.batch, divide_by=len(garden.units))
+        take_pass(network, optimiser, collect_data(kept), WHOLE.batch, divide_by=len(garden.units))
     (ours,) = train(garden, WHOLE).models
     theirs = name_arrays(convert(network))
     for name, array in name_arrays(ours).items():

@@ -32,7 +32,7 @@ def test_features_handed_over_in_parts_are_the_same() -> None:
 def test_memory_stays_within_the_budget() -> None:
     """A process of its own, 100,000 rows: features once are 40 MB, for eight outputs 320 MB."""
     settings = replace(BenchSettings(), num_particles=20, linear_steps=1, memory_budget=250_000_000)
-    found = linearity._in_child(100_000, 8, settings)
+    found = linearity.measure_in_child(100_000, 8, settings)
     assert "failed" not in found, found
     assert 40e6 < found["peak_bytes"] < settings.memory_budget
 

@@ -5,7 +5,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from benchmarks.worlds import large_world_toml
+from benchmarks.worlds import write_large_world
 from scipy import stats
 
 from equivocal.errors import UserError
@@ -96,7 +96,7 @@ def test_the_whole_world_exports_probabilities(garden: World) -> None:
 
 
 def test_large_world_is_sampled_and_says_that_it_is_not_enumerated() -> None:
-    world = World.from_toml(large_world_toml(num_words=2_000, num_actions=200))
+    world = World.from_toml(write_large_world(num_words=2_000, num_actions=200))
     assert len(world.lexicon.words) == 2_000
     assert not world.is_exact
     assert len(world.sample(20_000, seed=0)) == 20_000

@@ -20,7 +20,7 @@ Part = tuple[np.ndarray, Problem, Outcome]  # outputs that share their prior var
 
 
 @dataclass(frozen=True, kw_only=True)
-class Made:
+class Provenance:
     """How a posterior was made."""
 
     method: str
@@ -33,7 +33,7 @@ class Made:
     began: float
 
 
-def assemble(problem: Problem, parts: list[Part], made: Made) -> Posterior:
+def assemble(problem: Problem, parts: list[Part], made: Provenance) -> Posterior:
     """Put the outputs together, go from w back to weights, and say how it went."""
     if made.choice is not None:
         everything = np.arange(problem.num_outputs)
@@ -68,7 +68,7 @@ def assemble(problem: Problem, parts: list[Part], made: Made) -> Posterior:
     )
 
 
-def _record(problem: Problem, made: Made) -> dict[str, Any]:
+def _record(problem: Problem, made: Provenance) -> dict[str, Any]:
     """Return the settings that `info` holds: plain values."""
     kinds = Counter(device.device_kind for device in made.devices or jax.devices()[:1])
     config = {k: v for k, v in asdict(made.config).items() if not isinstance(v, np.ndarray)}

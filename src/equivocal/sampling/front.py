@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from equivocal.machine import use_one_blas_thread
-from equivocal.sampling.assembly import Made, assemble
+from equivocal.sampling.assembly import Provenance, assemble
 from equivocal.sampling.diagnostics import diagnose_gaussian, is_far
 from equivocal.sampling.engine.inputs import check_choice
 from equivocal.sampling.engine.placement import (
@@ -185,7 +185,7 @@ def sample_posterior(
             ]
     # what follows is small: every process does all of it, on one device
     with _set_precision(problem):
-        made = Made(
+        made = Provenance(
             method=method,
             gaussian=METHODS[method].gaussian,
             config=config,

@@ -36,7 +36,7 @@ def restore_layer(
     intercept = bool(about["intercept"])
     if "layer" not in about:
         return network, intercept
-    feature_map = TorchFeatures.of_layer(network, str(about["layer"]))
+    feature_map = TorchFeatures.from_layer(network, str(about["layer"]))
     layer, (K, D) = feature_map.layer, shape
     if (layer.out_features, layer.in_features + intercept) != (K, D):
         fail(

@@ -45,7 +45,7 @@ class TorchFeatures:
         return self.module.get_submodule(self.name)
 
     @classmethod
-    def of_layer(cls, module: Any, name: str, batch_size: int = BATCH_SIZE) -> "TorchFeatures":
+    def from_layer(cls, module: Any, name: str, batch_size: int = BATCH_SIZE) -> "TorchFeatures":
         """Return the features of a module whose last layer is known by name."""
         found = cls.__new__(cls)
         found.module, found.name, found.batch_size = module, name, batch_size

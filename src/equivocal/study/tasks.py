@@ -31,7 +31,7 @@ from equivocal.store.store import Store, hash_content
 from equivocal.study.cluster import SCRATCH, Crew, Hire
 from equivocal.world import World
 
-__all__ = ["Done", "Parcel", "Task", "UnfinishedError", "make_scratch_folder", "run_missing"]
+__all__ = ["Parcel", "Task", "TaskResults", "UnfinishedError", "make_scratch_folder", "run_missing"]
 
 
 class UnfinishedError(RuntimeError):
@@ -91,7 +91,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Done:
+class TaskResults:
     """Results by key, in the order of the tasks, and the exceptions of tasks that failed."""
 
     results: dict[str, Any]
@@ -111,7 +111,7 @@ class Done:
 
 def run_missing(
     tasks: Mapping[str, Task], folder: Path, hire: Hire, on_step: Advance | None, what: str = "grid"
-) -> Done:
+) -> TaskResults:
     """Run the tasks whose results are not in the folder yet.
 
     Parameters
@@ -130,7 +130,7 @@ def run_missing(
 
     Returns
     -------
-    Done
+    TaskResults
         All results, those found in the folder included.
     """
     shutil.rmtree(folder / SCRATCH, ignore_errors=True)  # of workers that were killed
@@ -149,7 +149,7 @@ def run_missing(
                 elif key in missing:
                     results[key] = _save_result(store, key, outcome)
                 advance(len(failures) + len(results) + len(missing) - len(tasks), *work.state)
-    return Done({key: results[key] for key in tasks if key in results}, failures)
+    return TaskResults({key: results[key] for key in tasks if key in results}, failures)
 
 
 def _load_result(store: Store, key: str, task: Task) -> Any | None:

@@ -66,7 +66,7 @@ class Terms(NamedTuple):
     log_likelihood: Float[Array, " K"]
 
 
-class Given(NamedTuple):
+class NetworkProblem(NamedTuple):
     """What does not change: the network, what it is asked, and the prior."""
 
     network: Any  # a `jax.tree_util.Partial`
@@ -98,7 +98,7 @@ class Step(NamedTuple):
 
 
 @jax.jit
-def compute_terms(given: Given, ensemble: Ensemble) -> Terms:
+def compute_terms(given: NetworkProblem, ensemble: Ensemble) -> Terms:
     """Return errors, weights and log-likelihood of all rows, by quadrature over each logit."""
 
     def sum_block(block: NetworkRows) -> tuple[Array, Array, Array]:
@@ -114,7 +114,7 @@ def compute_terms(given: Given, ensemble: Ensemble) -> Terms:
 
 @jax.jit
 def sum_part(
-    given: Given, ensemble: Ensemble, index: Int[Array, "B size"], terms: Terms
+    given: NetworkProblem, ensemble: Ensemble, index: Int[Array, "B size"], terms: Terms
 ) -> tuple[Float[Array, "B J J"], Float[Array, "B J"]]:
     """Return ZᵀRZ and Zᵀ(c E[y] − t), maths (23), with only this part spread; B is 1 or K."""
     J, B = len(ensemble.deviations), len(index)
@@ -151,7 +151,7 @@ def _project(
 
 
 @jax.jit
-def measure_bend(given: Given, ensemble: Ensemble) -> Float[Array, ""]:
+def measure_bend(given: NetworkProblem, ensemble: Ensemble) -> Float[Array, ""]:
     """Return how far mean f(θ) is from f(m), in sd of f: 0 for a linear network."""
 
     def sum_block(block: NetworkRows) -> tuple[Array, Array]:
@@ -166,7 +166,7 @@ def measure_bend(given: Given, ensemble: Ensemble) -> Float[Array, ""]:
 
 
 def advance(
-    given: Given,
+    given: NetworkProblem,
     ensemble: Ensemble,
     terms: Terms,
     index: np.ndarray,

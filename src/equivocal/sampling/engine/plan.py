@@ -71,7 +71,7 @@ def make_plan(
     else:
         block, slots = min(GPU_BLOCK_ROWS, num_rows), min(GPU_SLOTS, problem.num_outputs)
 
-    def bytes_for(block: int, slots: int, kept: int = per_row_kept) -> int:
+    def count_bytes(block: int, slots: int, kept: int = per_row_kept) -> int:
         rows = -(-num_rows // block) * block
         in_memory = 2 * D + 1 if problem.in_memory else 0
         return size * (rows * in_memory + slots * (kept * rows + per_output + block * per_row))
@@ -86,15 +86,15 @@ def make_plan(
             return Plan(
                 block_rows=num_rows, slots=many, num_features=own, shared=True, products=formed
             )
-    while bytes_for(block, slots) > limit and slots > 1:
+    while count_bytes(block, slots) > limit and slots > 1:
         slots //= 2
-    while bytes_for(block, slots) > limit and block > 16:
+    while count_bytes(block, slots) > limit and block > 16:
         block //= 2
-    if bytes_for(block, slots) > limit:
+    if count_bytes(block, slots) > limit:
         narrower = "" if size == 4 else "use dtype='float32', "
         fail(
             f"memory_budget of {limit:,} bytes is too small: {num_rows:,} rows × "
-            f"{problem.num_features} features need {bytes_for(block, slots):,} bytes. Raise it, "
+            f"{problem.num_features} features need {count_bytes(block, slots):,} bytes. Raise it, "
             f"{narrower}or give fewer rows."
         )
     return Plan(block_rows=block, slots=slots, num_features=D)

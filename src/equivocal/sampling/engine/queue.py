@@ -36,7 +36,7 @@ from equivocal.sampling.engine.settings import Outcome, Report
 from equivocal.sampling.engine.shapes import Array, Bool, Int
 from equivocal.sampling.engine.squares import Shared, form_products
 from equivocal.sampling.engine.starts import Start, start_near_prior
-from equivocal.sampling.engine.streaming import Streamed, StreamedProblem
+from equivocal.sampling.engine.streaming import StreamedProblem, StreamedRows
 
 SMALLEST_DAMPING = 1e-6  # a line search that ends here has stalled
 PATIENCE = 6  # steps
@@ -65,9 +65,9 @@ def run_flow(
     state = _start(range(slots), K, start_of)
     nodes = None if nodes_of is None else jnp.stack([nodes_of(k % K) for k in range(slots)])
     held = np.array([k if k < K else -1 for k in range(slots)])  # which output each slot works on
-    data: InMemory | Streamed
+    data: InMemory | StreamedRows
     if isinstance(problem, StreamedProblem):
-        data = Streamed(problem, plan, held.copy())
+        data = StreamedRows(problem, plan, held.copy())
     else:
         data = InMemory(problem, plan, slots)
     shared = _share(data, plan)
@@ -112,7 +112,7 @@ def run_flow(
     return outcome
 
 
-def _share(data: InMemory | Streamed, plan: Plan) -> Shared | None:
+def _share(data: InMemory | StreamedRows, plan: Plan) -> Shared | None:
     """Return what all outputs share, if anything."""
     if not (plan.shared and isinstance(data, InMemory)):
         return None

@@ -4,7 +4,7 @@ Features may be a `numpy.memmap`, a zarr or HDF5 array, or anything with `shape`
 and slices that NumPy understands; targets and counts may be such arrays too. They are streamed when
 they would not fit into the memory budget, and then nothing of them is kept but one number or two
 for each row and output in flight. The samplers are the same: inside their compiled sums a block is
-asked for by its number, and the answer comes from `Streamed`.
+asked for by its number, and the answer comes from `StreamedRows`.
 
 One pass over all rows checks them before anything is computed.
 """
@@ -128,7 +128,7 @@ def _forget_pages(array: Any) -> None:
 
 
 @jax.tree_util.register_static
-class Streamed:
+class StreamedRows:
     """Rows of the outputs that slots hold at the moment, as chunks of blocks read from the disk.
 
     Compiled sums ask for a chunk by its number. They do so while they run, so whoever gives slots
@@ -143,7 +143,7 @@ class Streamed:
         self.num_chunks = -(-problem.num_rows // (self.together * plan.block_rows))
 
     @property
-    def rows(self) -> "Streamed":
+    def rows(self) -> "StreamedRows":
         """What the sums are given; see `rows.InMemory`."""
         return self
 
@@ -199,10 +199,10 @@ def iterate_outputs(
     K = problem.num_outputs
     groups = [range(first, min(first + together, K)) for first in range(0, K, together)]
     if isinstance(problem, StreamedProblem):
-        streamed = Streamed(problem, plan, np.array(groups[0]))
+        streamed = StreamedRows(problem, plan, np.array(groups[0]))
         for some in groups:
             if len(some) != len(streamed.outputs):  # only then: a compiled program belongs to one
-                streamed = Streamed(problem, plan, np.array(some))
+                streamed = StreamedRows(problem, plan, np.array(some))
             streamed.outputs[:] = some
             yield some, streamed
         return

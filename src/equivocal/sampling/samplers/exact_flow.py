@@ -78,7 +78,7 @@ def _run_ensemble(problem: Problem, settings: RunSettings) -> Outcome:
         spanned = draw_noise(settings.seed, range(k, k + 1), rank, D)[0] / np.sqrt(rank)
         return np.zeros(D, problem.dtype), spanned.astype(problem.dtype)
 
-    def noise_of(k: int) -> np.ndarray:
+    def make_noise(k: int) -> np.ndarray:
         noise = make_simplex(J) if confined else draw_noise(settings.seed, range(k, k + 1), J, D)[0]
         return noise.astype(problem.dtype)
 
@@ -97,12 +97,12 @@ def _run_ensemble(problem: Problem, settings: RunSettings) -> Outcome:
         tolerance=settings.tolerance,
         num_steps=settings.num_steps or NUM_STEPS,
         report=settings.tell,
-        nodes_of=noise_of,
+        nodes_of=make_noise,
         start_of=start_of if confined else None,
     )
     assert outcome.factor is not None
     outcome.in_subspace = True
-    moved = (factor @ noise_of(k) for k, factor in enumerate(outcome.factor))
+    moved = (factor @ make_noise(k) for k, factor in enumerate(outcome.factor))
     outcome.particles = np.stack([m + d.T for m, d in zip(outcome.mean, moved, strict=True)])
     return outcome
 

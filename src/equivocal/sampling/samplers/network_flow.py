@@ -41,7 +41,7 @@ from jax.tree_util import Partial
 
 from equivocal.sampling.engine import network as engine
 from equivocal.sampling.engine.inputs import check_int, check_positive
-from equivocal.sampling.engine.network import Ensemble, Given
+from equivocal.sampling.engine.network import Ensemble, NetworkProblem
 from equivocal.sampling.samplers.exact_flow import make_simplex
 from equivocal.seeds import Seed, choose_seed
 
@@ -178,7 +178,7 @@ def sample_network(
     rows = engine.check_rows(network, inputs, targets, counts, prior, J, memory_budget)
     engine.check_outputs(network, indices, rows, prior)
     ensemble = _start(choose_seed(seed), J, indices, len(prior.mean))
-    given = Given(network, rows, prior)
+    given = NetworkProblem(network, rows, prior)
     ensemble, record = _run_rounds(given, ensemble, indices, num_steps, tolerance)
     bend = float(engine.measure_bend(given, ensemble))
     weights = np.array([index.shape[1] for index in indices])
@@ -197,7 +197,11 @@ def list_constants() -> dict[str, float]:
 
 
 def _run_rounds(
-    given: Given, ensemble: Ensemble, indices: list[np.ndarray], num_steps: int, tolerance: float
+    given: NetworkProblem,
+    ensemble: Ensemble,
+    indices: list[np.ndarray],
+    num_steps: int,
+    tolerance: float,
 ) -> tuple[Ensemble, dict[str, Any]]:
     """Move the parts in turn, round after round; the record says how it went."""
     J, parts = len(ensemble.deviations), len(indices)
