@@ -23,7 +23,7 @@ from typing import Any
 
 import pandas as pd
 
-from benchmarks.machine import RESULTS, machine_facts
+from benchmarks.machine import RESULTS, describe_machine
 from equivocal.experiments.frontier import FEWEST, MORE_LAYERS, map_frontier
 from equivocal.experiments.learning import ALONG, follow_learning
 from equivocal.experiments.networks import choose_training
@@ -119,7 +119,7 @@ def write_results(folder: Path, tables: Mapping[str, pd.DataFrame], command: str
     write_tables(folder, tables)
     path = folder / "frontier.json"
     known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    facts = {"command": command, "machine": machine_facts()}
+    facts = {"command": command, "machine": describe_machine()}
     known |= {f"{name}.csv": facts for name in tables}
     write_text_atomically(path, json.dumps(known, indent=2) + "\n")
 

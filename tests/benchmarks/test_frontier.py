@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import tomli_w
 from benchmarks.frontier import collect_corpora, write_results
-from benchmarks.machine import machine_facts
+from benchmarks.machine import describe_machine
 from scipy import stats
 
 SETTINGS = {
@@ -63,4 +63,4 @@ def test_the_commit_is_that_of_this_repository() -> None:
         pytest.skip("not a clone")
     command = ["git", "rev-parse", "HEAD"]
     head = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout
-    assert head.startswith(str(machine_facts()["commit"]).removesuffix("-dirty"))
+    assert head.startswith(str(describe_machine()["commit"]).removesuffix("-dirty"))

@@ -4,7 +4,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from benchmarks.machine import machine_facts
+from benchmarks.machine import describe_machine
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -15,6 +15,6 @@ def test_results_name_the_commit() -> None:
     head = subprocess.run(
         ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.strip()
-    commit = str(machine_facts()["commit"]).removesuffix("-dirty")
+    commit = str(describe_machine()["commit"]).removesuffix("-dirty")
     assert len(commit) >= 7
     assert head.startswith(commit)
