@@ -9,8 +9,9 @@ wait for their result, after one that compiles:
     gemm         rates of matrix products: large square ones, and batches shaped like the step's,
                  in float32 ("highest"), with TF32 inside, and as JAX multiplies by default
     step         one `flow_step` and its parts (`propose`, `correct_mean`, `sum_rows`,
-                 `judge_proposal`), with and without mean corrections and for averages over J particles; beside each
-                 the floor: its matrix products' arithmetic over the best float32 rate
+                 `judge_proposal`), with and without mean corrections and for averages over J
+                 particles; beside each the floor: its matrix products' arithmetic over the best
+                 float32 rate
     blocks       `flow_step` for rows cut into blocks of several sizes: what a plan should choose
     step_over_own_products   the step over the time of its products alone, at their own shapes
     end_to_end   `sample_posterior` from arrays in host memory to the posterior, cold and warm
