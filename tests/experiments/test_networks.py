@@ -83,7 +83,7 @@ def test_a_generator_is_a_seed(garden: World) -> None:
         train(garden, TINY, seed=rng).settings.seed != train(garden, TINY, seed=rng).settings.seed
     )
     assert train(garden, TINY, seed=7).settings.seed == 7
-    with pytest.raises(UserError, match="seed must be from 0"):
+    with pytest.raises(UserError, match="seed must be a whole number between 0 and"):
         train(garden, TINY, seed=-1)
     texts = [garden.sample(9, seed=np.random.default_rng(3)).texts, garden.sample(9, seed=3).texts]
     assert texts[0] == texts[1]
