@@ -42,12 +42,12 @@ TOO_FAR = 1 / 8  # of a variance
 # margin was chosen on one of them, and keeps misses and false alarms of each below 5 %.
 CALLED_FAR = 0.95 * TOO_FAR
 SLIGHT = 0.01  # a shift that draws from the Gaussian are enough for
-NUM_CHAINS = 8
-FEWEST, MOST = 4, 192  # transitions
+NUM_DRAWS = 8
+NUM_CHAINS = 4  # the fewest with two halves of pairs; longer chains tell more than many
+FEWEST, MOST = 6, 384  # transitions
 SKIPPED = 1  # of them: the chains are still near their starts
-# rows × outputs × draws to spend: about a second on two cores; with half of it the verdict missed
-# 2 of 33 outputs that are too far, with all of it none
-WORK = 4e7
+PER_FEATURE = 1 / 12  # transitions; the flow's products grow with D as well, and cost thrice these
+WORK = 4e6  # rows × outputs × draws that take no time worth saving
 
 
 def is_far(outcome: Outcome) -> np.ndarray:
@@ -70,7 +70,7 @@ def diagnose_gaussian(
     rule, every = Rule(adapt=True, mirrored=True, joint=joint), np.arange(K)
     shift = np.zeros(K)
     for own, keys, target in _iterate_targets(problem, outcome, settings, every):
-        z, gradient = map(np.asarray, draw_gradients(keys, target, NUM_CHAINS, rule))
+        z, gradient = map(np.asarray, draw_gradients(keys, target, NUM_DRAWS, rule))
         shift[own] = ((z - gradient) ** 2).mean(axis=(1, 2))
     shift = np.full(K, shift.mean()) if joint else shift
     doubtful = np.flatnonzero(~(shift < slight))  # NaN is doubtful, too
@@ -79,7 +79,8 @@ def diagnose_gaussian(
     # streamed rows have their own order, and are read for all outputs alike
     doubtful = doubtful if problem.in_memory and not joint else every
     rows_everywhere = float(find_largest_anywhere(problem.num_rows))
-    number = int(np.clip(WORK / (rows_everywhere * K * NUM_CHAINS), FEWEST, MOST))
+    cheap = WORK / (rows_everywhere * K * NUM_CHAINS)
+    number = int(np.clip(max(D * PER_FEATURE, cheap), FEWEST, MOST))
     for own, keys, target in _iterate_targets(problem, outcome, settings, doubtful):
         chains = start_chains(keys, target, NUM_CHAINS, rule)
         z, gradient = map(np.asarray, run_chains(keys, chains, target, 1, number, rule)[1:])
@@ -99,8 +100,8 @@ def _iterate_targets(
     plan = make_plan(
         problem,
         settings.memory_budget,
-        per_output=4 * D * D + 8 * NUM_CHAINS * D,
-        per_row=4 * NUM_CHAINS,
+        per_output=4 * D * D + 8 * NUM_DRAWS * D,
+        per_row=4 * NUM_DRAWS,
         pad=True,
     )
     together = K if problem.likelihood is Likelihood.SOFTMAX else min(plan.slots, K)

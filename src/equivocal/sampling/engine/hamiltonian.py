@@ -84,46 +84,69 @@ def make_target(
     return Target(rows, filled, linear, jnp.matmul(transposed, factor))
 
 
-def _compute_logits(
-    target: Target, z: Float[Array, "K C D"], block: Block, how: Precision
-) -> Array:
-    """Return the logits of a block, (K, C, rows): one wide product for all chains."""
-    w = jnp.matmul(z, target.factor.swapaxes(1, 2))
+def _compute_logits(w: Float[Array, "K C wide"], block: Block, how: Precision) -> Array:
+    """Return the logits of a block at weights w, (K, C, rows): one wide product for all chains."""
     shift = multiply(w.reshape(-1, w.shape[-1]), block.features.T, how)
-    return shift.reshape(*z.shape[:2], -1) + block.offsets[:, None]
+    return shift.reshape(*w.shape[:2], -1) + block.offsets[:, None]
 
 
-def compute_gradient(target: Target, z: Float[Array, "K C D"], rule: Rule) -> Float[Array, "K C D"]:
-    """Return ∇U, maths (25)."""
-
-    def sum_block(block: Block) -> Float[Array, "K C wide"]:
-        a = _compute_logits(target, z, block, rule.precision)
-        y = jax.nn.softmax(a, axis=0) if rule.joint else jax.nn.sigmoid(a)
-        c = block.counts if block.counts.ndim == 1 else block.counts[:, None]
-        error = c * y - block.targets[:, None]
-        pulled = multiply(error.reshape(-1, error.shape[-1]), block.features, rule.precision)
-        return pulled.reshape(*z.shape[:2], -1)
-
-    pulled = jnp.matmul(sum_over_blocks(sum_block, target.rows), target.factor)
-    return pulled + target.linear[:, None] + jnp.matmul(z, target.quadratic)
+def _pull(a: Float[Array, "K C rows"], block: Block, rule: Rule) -> Float[Array, "K C wide"]:
+    """Return what the rows of a block add to ∇U, in weights."""
+    y = jax.nn.softmax(a, axis=0) if rule.joint else jax.nn.sigmoid(a)
+    c = block.counts if block.counts.ndim == 1 else block.counts[:, None]
+    error = c * y - block.targets[:, None]
+    pulled = multiply(error.reshape(-1, error.shape[-1]), block.features, rule.precision)
+    return pulled.reshape(*a.shape[:2], -1)
 
 
-def compute_potential(target: Target, z: Float[Array, "K C D"], rule: Rule) -> Float[Array, "K C"]:
-    """Return U, maths (25): by row, a difference from its value at m, so that no digit is lost."""
+def _sum_losses(a: Float[Array, "K C rows"], block: Block, rule: Rule) -> Float[Array, "K C"]:
+    """Return what they add to U, row by row a difference from m, so that no digits are lost."""
 
-    def compute(a: Float[Array, "K rows"], block: Block) -> Float[Array, "K rows"]:
+    def compute(a: Float[Array, "K rows"]) -> Float[Array, "K rows"]:
         if rule.joint:
             return block.targets * jax.nn.log_softmax(a, axis=0)
         return compute_log_likelihood(a, jnp.log1p(jnp.exp(-jnp.abs(a))), block)
 
-    def sum_block(block: Block) -> Float[Array, "K C"]:
-        a = _compute_logits(target, z, block, Precision.FULL)
-        moved = jax.vmap(partial(compute, block=block), in_axes=1, out_axes=1)(a)
-        return (compute(block.offsets, block)[:, None] - moved).sum(axis=-1)
+    moved = jax.vmap(compute, in_axes=1, out_axes=1)(a)
+    return (compute(block.offsets)[:, None] - moved).sum(axis=-1)
 
+
+def _add_prior(
+    target: Target, z: Float[Array, "K C D"], pulled: Float[Array, "K C wide"]
+) -> Float[Array, "K C D"]:
+    """Return ∇U, given what the rows add to it in weights."""
+    curved = jnp.matmul(z, target.quadratic)
+    return jnp.matmul(pulled, target.factor) + target.linear[:, None] + curved
+
+
+def compute_gradient(target: Target, z: Float[Array, "K C D"], rule: Rule) -> Float[Array, "K C D"]:
+    """Return ∇U, maths (25)."""
+    w = jnp.matmul(z, target.factor.swapaxes(1, 2))
+
+    def sum_block(block: Block) -> Float[Array, "K C wide"]:
+        return _pull(_compute_logits(w, block, rule.precision), block, rule)
+
+    return _add_prior(target, z, sum_over_blocks(sum_block, target.rows))
+
+
+def evaluate(
+    target: Target, z: Float[Array, "K C D"], rule: Rule
+) -> tuple[Float[Array, "K C"], Float[Array, "K C D"]]:
+    """Return U and ∇U, maths (25), from the same logits unless ∇U takes rounded ones."""
+    w = jnp.matmul(z, target.factor.swapaxes(1, 2))
+
+    def sum_block(block: Block) -> tuple[Float[Array, "K C"], Float[Array, "K C wide"]]:
+        a = _compute_logits(w, block, Precision.FULL)
+        rounded = a
+        if rule.precision is not Precision.FULL:
+            rounded = _compute_logits(w, block, rule.precision)
+        return _sum_losses(a, block, rule), _pull(rounded, block, rule)
+
+    losses, pulled = sum_over_blocks(sum_block, target.rows)
     prior = target.linear[:, None] + 0.5 * jnp.matmul(z, target.quadratic)
-    U = sum_over_blocks(sum_block, target.rows) + (z * prior).sum(axis=-1)
-    return jnp.broadcast_to(U.sum(axis=0), U.shape) if rule.joint else U
+    U = losses + (z * prior).sum(axis=-1)
+    U = jnp.broadcast_to(U.sum(axis=0), U.shape) if rule.joint else U
+    return U, _add_prior(target, z, pulled)
 
 
 @partial(jax.jit, static_argnames=("num_chains", "rule"))
@@ -131,8 +154,7 @@ def start_chains(keys: PRNGKey, target: Target, num_chains: int, rule: Rule) -> 
     """Start at draws from the Gaussian, narrowed to `SPREAD`."""
     z = SPREAD * _draw_normal(keys, target, num_chains, rule)
     K, dtype = len(keys), target.linear.dtype
-    found = compute_potential(target, z, rule), compute_gradient(target, z, rule)
-    return Chains(z, *found, jnp.full(K, FIRST_STEP_SIZE, dtype))
+    return Chains(z, *evaluate(target, z, rule), jnp.full(K, FIRST_STEP_SIZE, dtype))
 
 
 def _draw_normal(keys: PRNGKey, target: Target, number: int, rule: Rule) -> Float[Array, "K C D"]:
@@ -182,29 +204,27 @@ def step(
     leaps = count_leaps(step_size)
     cosine, sine = jnp.cos(epsilon), jnp.sin(epsilon)
 
-    def leap(i: Int[Array, ""], moving: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        z, p, _ = moving
-        moved, turned = cosine * z + sine * p, cosine * p - sine * z
-        gradient = compute_gradient(target, moved, rule)
-        last = (i == leaps - 1)[:, None, None]
-        kick = jnp.where(last, 0.5, 1.0).astype(z.dtype) * epsilon
-        pushed = turned + kick * (moved - gradient)
-        ongoing = (i < leaps)[:, None, None]
-        new = moved, pushed, gradient
-        held: tuple[Array, Array, Array] = jax.tree.map(partial(jnp.where, ongoing), new, moving)
+    def turn(z: Array, p: Array) -> tuple[Array, Array]:
+        return cosine * z + sine * p, cosine * p - sine * z
+
+    def leap(i: Int[Array, ""], moving: tuple[Array, Array]) -> tuple[Array, Array]:
+        moved, p = turn(*moving)
+        new = moved, p + epsilon * (moved - compute_gradient(target, moved, rule))
+        ongoing = (i < leaps - 1)[:, None, None]  # the last is taken by all outputs together
+        held: tuple[Array, Array] = jax.tree.map(partial(jnp.where, ongoing), new, moving)
         return held
 
     half = momentum + 0.5 * epsilon * (z - gradient)
-    z_new, p_new, gradient_new = jax.lax.fori_loop(0, leaps.max(), leap, (z, half, gradient))
-    U_new = compute_potential(target, z_new, rule)
+    z_new, p_new = turn(*jax.lax.fori_loop(0, leaps.max() - 1, leap, (z, half)))
+    U_new, gradient_new = evaluate(target, z_new, rule)
+    p_new = p_new + 0.5 * epsilon * (z_new - gradient_new)
     kinetic = 0.5 * ((momentum**2).sum(axis=-1) - (p_new**2).sum(axis=-1))
     if rule.joint:
         kinetic = jnp.broadcast_to(kinetic.sum(axis=0), (K, C))
     gain = U - U_new + kinetic
     gain = jnp.where(jnp.isfinite(gain), gain, -jnp.inf)
-    return _accept(state, Chains(z_new, U_new, gradient_new, step_size), test < gain), jnp.exp(
-        jnp.minimum(gain, 0)
-    )
+    moved = Chains(z_new, U_new, gradient_new, step_size)
+    return _accept(state, moved, test < gain), jnp.exp(jnp.minimum(gain, 0))
 
 
 def _accept(old: Chains, new: Chains, accepted: Bool[Array, "K C"]) -> Chains:
