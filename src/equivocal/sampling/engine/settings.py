@@ -42,6 +42,7 @@ class RunSettings:
     precision: Precision = Precision.FULL
     refine: bool = False  # sample exactly where a Gaussian is not enough
     evidence: float = 1.0  # b, by which counts and targets were multiplied
+    brief: bool = False  # one fit of many to compare: what converges slowly is left where it is
 
     def tell(self, done: int, total: int) -> None:
         """Tell whoever wants to know how much of the run is done."""
