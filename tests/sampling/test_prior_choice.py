@@ -54,6 +54,18 @@ def test_the_variance_chosen_is_about_the_best_of_all():
     np.testing.assert_allclose(again.mean, found.mean, atol=1e-5)
 
 
+def test_the_grid_goes_on_where_features_have_unlike_scales():
+    """Raw columns from 0.001 to 4,000: the best variance is far beyond the usual ones."""
+    x, y = load_breast_cancer(return_X_y=True)
+    x = np.column_stack([x, np.ones(len(x))])
+    options = {"prior_variance": "auto", "diagnose": False}
+    found = sample_posterior(x, y, **options)
+    assert "(wider than usual: standardise the features)" in found.info.message
+    # seen: 596 and 0.080; the usual grid ends at 0.006, with 0.136
+    assert found.info.settings["prior_variance"] > 1
+    assert found.info.settings["held_out_nll"] < 0.11
+
+
 def test_a_search_keeps_few_fits(monkeypatch):
     """Those of the best, of the one before and of the one at hand; a fit has K D² numbers."""
     made, most = [], []

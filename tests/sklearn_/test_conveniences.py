@@ -7,12 +7,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import csr_array
+from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from equivocal import UserError
 from equivocal.sampling import sample_posterior
+from equivocal.sampling.samplers import mean_field
 from equivocal.sklearn import EnsembleKalmanClassifier, EnsembleKalmanMultilabel, neg_log_loss
 
 RNG = np.random.default_rng(0)
@@ -125,3 +127,46 @@ def test_a_stream_chooses_as_the_whole_does(labelled):
     whole = EnsembleKalmanMultilabel().fit(X, LABELS, sample_weight=repeated)
     np.testing.assert_allclose(stream.coef_, whole.coef_, rtol=1e-9)
     assert stream.prior_variance_ == whole.prior_variance_
+
+
+def test_classes_that_converge_slowly_need_no_compiled_program(monkeypatch):
+    """Wide priors of nearly separable classes take more than forty steps."""
+    monkeypatch.setattr(mean_field, "_run_compiled", None)
+    digits, numbers = load_digits(return_X_y=True)
+    blocks = digits.reshape(-1, 4, 2, 4, 2).mean(axis=(2, 4)).reshape(-1, 16) / 16
+    model = EnsembleKalmanClassifier(prior_variance=1000.0).fit(blocks[:900], numbers[:900])
+    assert model.posterior_.info.converged
+    assert model.n_iter_ > 40
+    EnsembleKalmanClassifier().fit(blocks[:900], numbers[:900])
+
+
+def test_other_rows_may_choose_the_prior(labelled):
+    model = EnsembleKalmanMultilabel().fit(X[:25], LABELS[:25], validation=(X[25:], LABELS[25:]))
+    by_hand = sample_posterior(
+        WITH_ONES[:25],
+        LABELS[:25],
+        prior_mean=0.0,
+        prior_variance="auto",
+        validation=(WITH_ONES[25:], LABELS[25:]),
+        diagnose=False,
+    )
+    assert "by 15 held-out rows" in model.posterior_.info.message
+    np.testing.assert_allclose(model.posterior_.mean, by_hand.mean, atol=1e-5)
+    weight = np.repeat([2.0, 1.0], [5, 10])
+    named = EnsembleKalmanClassifier().fit(X[:25], Y[:25], validation=(X[25:], Y[25:], weight))
+    assert "held-out NLL" in named.posterior_.info.message
+    with pytest.raises(UserError, match=r"validation must be \(X, y\) or .* got ndarray"):
+        EnsembleKalmanMultilabel().fit(X, LABELS, validation=X)
+
+
+def test_standard_deviations_of_probabilities(labelled):
+    expected = labelled.posterior_.predict_sd(WITH_ONES)
+    np.testing.assert_array_equal(labelled.predict_sd(X), expected)
+    two = EnsembleKalmanClassifier(prior_variance=1.0).fit(X, Y).predict_sd(X)
+    assert two.shape == (40, 2)
+    np.testing.assert_array_equal(two[:, 0], two[:, 1])
+
+
+def test_labels_given_to_the_classifier_name_the_other_estimator():
+    with pytest.raises(UserError, match=r"one column.*got \(40, 2\).*EnsembleKalmanMultilabel"):
+        EnsembleKalmanClassifier().fit(X, LABELS)

@@ -150,7 +150,7 @@ def _describe(outcome: Outcome, shape: tuple[int, ...], confined: bool) -> str:
     shift, far = outcome.covariance_shift, is_far(outcome)
     missed = int((~outcome.converged).sum())
     count = int(np.median(outcome.steps))
-    parts = [f"converged in {count} step{'s' * (count != 1)}"]
+    parts = [f"converged in {count} step{'s' * (count != 1)}" if count else "converged at once"]
     if missed:
         which = f"{missed} of {K} outputs" if K > 1 else "it"
         parts = [f"do not trust this yet: {which} did not converge ({outcome.stop_reason})"]

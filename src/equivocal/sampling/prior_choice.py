@@ -22,6 +22,7 @@ from equivocal.sampling.known_rows import FEWEST_ROWS, Surprise, measure_surpris
 from equivocal.sampling.prior_contest import Candidate, Contest, Prior, measure_rows
 from equivocal.sampling.prior_question import Choice, Question
 from equivocal.sampling.prior_search import (
+    DECADES,
     measure_limit,
     search,
     search_about_network,
@@ -102,7 +103,7 @@ def _set_up(
     most = problem.num_outputs if asked.per_output else OUTPUTS
     some, outputs = take_some(problem, most)
     beside = None if asked.validation is None else take_some(asked.validation, most)[0]
-    quiet = replace(settings, report=None, observe=None, num_steps=None)
+    quiet = replace(settings, report=None, observe=None, num_steps=None, brief=True)
     return Contest(
         problem=problem,
         outputs=outputs,
@@ -132,6 +133,8 @@ def _choose_by_rows(contest: Contest, asked: Question) -> Choice:
         )
         return _hold(contest.problem, asked, note, loss=loss, network_loss=loss)
     note = _describe(best.prior, asked.mean is None)
+    if best.prior.size.max() * contest.unit > DECADES[-1]:
+        note += " (wider than usual: standardise the features)"
     note += f", mixed with {best.share:.0%} of the network" if best.share else ""
     choice = _conclude(contest, best, f"{note}, by {contest.rows}; ")
     return replace(choice, network_weights=W)

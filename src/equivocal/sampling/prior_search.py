@@ -1,7 +1,8 @@
 """Search for the best of many priors, on rows that were held out (`prior_contest`).
 
 With q = v · mean|ψ|², the variance of a typical row's logit under the prior, v runs over decades of
-q and then half decades about the best; each fit begins where its narrower neighbour ended.
+q, beyond the last as long as that is better, and then half decades about the best; each fit begins
+where its narrower neighbour ended.
 
 The least loss is best. Where there is a network, fits are mixed with it, and only mixtures take
 part whose loss is below the network's own by `ERRORS` standard errors of the difference, paired by
@@ -20,17 +21,18 @@ from equivocal.sampling.prior_contest import Candidate, Contest, Prior
 from equivocal.sampling.prior_sharing import choose_values
 
 DECADES = [10.0**e for e in range(-3, 5)]  # of q
+MORE_DECADES = [10.0**e for e in range(5, 10)]  # where features have unlike scales
 HALF = 10.0**0.5
 SHARES = (0.0, 0.25, 0.5, 0.75)  # of the network; refined by half of their distance
 ERRORS, MORE_ERRORS = 2.0, 3.0  # standard errors; more where rows are left out in turn
 RISEN, PATIENCE = 1.02, 2  # a path ends after so many losses that far above its best
-TIE = 0.001  # of a loss
+TIE = 0.005  # of a loss: narrower priors converge sooner
 COST = 0.002  # largest relative loss accepted for a wider prior about the network
 
 
 def search(contest: Contest, mean: np.ndarray) -> Candidate:
     """Return the best prior about a mean, with one variance for all outputs."""
-    decades = [contest.make_prior(mean, q / contest.unit) for q in DECADES]
+    decades = [contest.make_prior(mean, q / contest.unit) for q in DECADES + MORE_DECADES]
     tried: list[Candidate] = []
     for found in _climb(contest, decades):
         tried = _drop_worse(contest, tried + _mix(contest, found))
@@ -72,13 +74,17 @@ def measure_limit(contest: Contest, candidate: Candidate) -> float:
 
 
 def _climb(contest: Contest, priors: Iterable[Prior]) -> Iterator[Candidate]:
-    """Fit and score priors, from narrow to wide, until they only get worse."""
+    """Fit and score priors, from narrow to wide, until they only get worse.
+
+    Those beyond `DECADES` must each be better than all before.
+    """
     best, risen = np.inf, 0
-    for found in contest.follow(priors):
+    for number, found in enumerate(contest.follow(priors), start=1):
         yield found
+        better = found.loss < (1 - TIE) * best
         risen = 0 if found.loss <= RISEN * best else risen + 1
         best = min(best, found.loss)
-        if risen >= PATIENCE:
+        if risen >= PATIENCE or (number >= len(DECADES) and not better):
             return
 
 

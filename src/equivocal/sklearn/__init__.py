@@ -9,7 +9,8 @@
     (1, 2)
 
 They stand in pipelines, grid searches and cross-validation as any other classifier does. Names are
-imported when first used: scikit-learn takes more than a second, JAX waits for the first `fit`.
+imported when first used: scikit-learn with an estimator, in less than a second, and JAX with the
+first `fit`.
 """
 
 from typing import TYPE_CHECKING, Any

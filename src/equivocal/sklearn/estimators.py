@@ -55,7 +55,7 @@ class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     max_rows: int | None = None
     random_state: Any = 0
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, validation: Any = None) -> Self:
         """Learn from these rows alone.
 
         Parameters
@@ -66,6 +66,9 @@ class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             Classes, or labels of 0 and 1.
         sample_weight : (N,) or, for labels, (N, K), optional
             A weight of 2 is the same as the row given twice. A label of weight 0 is missing.
+        validation : (X, y) or (X, y, sample_weight), optional
+            Other rows, by which `prior_variance="auto"` chooses; without them parts of the rows are
+            left out in turn.
 
         Returns
         -------
@@ -73,7 +76,8 @@ class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         X, y = self._validate(X, y, reset=True)
         self._start(y, None)
-        return self._learn(self._count(X, y, sample_weight))
+        seen = self._count(X, y, sample_weight)
+        return self._learn(seen, None if validation is None else self._read_validation(validation))
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn from these rows and from all that came since `fit` or the first call.
@@ -162,6 +166,15 @@ class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return low, high
         return np.hstack([1 - high, low]), np.hstack([1 - low, high])
 
+    def predict_sd(self, X: Any) -> np.ndarray:
+        """Return the standard deviation of each probability over the posterior, (N, K).
+
+        With one-vs-rest these are of each class against the rest, before normalising.
+        """
+        psi = self._make_design(X)
+        sd = self.posterior_.predict_sd(psi)
+        return sd if sd.shape[1] > 1 or self._labels else np.hstack([sd, sd])
+
     def entropies(self, X: Any) -> "Entropies":
         """Return total, aleatoric (`expected`) and epistemic (`information`) uncertainty, in nats.
 
@@ -173,6 +186,12 @@ class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return type(found)(*(part[:, 0] if single else part for part in found))
 
     def _validate(self, X: Any, y: Any, *, reset: bool) -> tuple[np.ndarray, np.ndarray]:
+        shape: tuple[int, ...] = getattr(y, "shape", ())
+        if not self._takes_labels and len(shape) == 2 and shape[1] > 1:
+            fail(
+                f"y must be one column of classes, (N,), got {shape}; for labels of 0 and 1 use "
+                "EnsembleKalmanMultilabel."
+            )
         options = {"dtype": FLOATS, "multi_output": self._takes_labels, "accept_sparse": "csr"}
         X, y = validate_data(self, X, y, reset=reset, **options)
         X = _make_dense(X)
@@ -233,7 +252,16 @@ class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         hits = y[:, None] == self.classes_
         return hits[:, 1:] if len(self.classes_) == 2 else hits
 
-    def _learn(self, seen: Seen) -> Self:
+    def _read_validation(self, given: Any) -> Seen:
+        """Return held-out rows with the intercept, as `_count` returns those of the fit."""
+        if not isinstance(given, tuple | list) or len(given) not in (2, 3):
+            fail(f"validation must be (X, y) or (X, y, sample_weight), got {type(given).__name__}.")
+        X, y, *weight = given
+        X, y = self._validate(X, y, reset=False)
+        seen = self._count(X, y, weight[0] if weight else None)
+        return seen._replace(rows=self._add_intercept(seen.rows))
+
+    def _learn(self, seen: Seen, validation: Seen | None = None) -> Self:
         """Sample the posterior of these rows; fold rows beyond the bound into the prior."""
         from equivocal.sampling import sample_posterior  # JAX, which takes half a second
 
@@ -241,6 +269,7 @@ class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self._add_intercept(seen.rows),
             seen.targets,
             counts=seen.counts,
+            validation=validation,
             **self._prior,
             likelihood="softmax" if self._softmax else "bernoulli",
             method=self.method,

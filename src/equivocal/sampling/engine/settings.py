@@ -43,6 +43,7 @@ class RunSettings:
     refine: bool = False  # sample exactly where a Gaussian is not enough
     evidence: float = 1.0  # b, by which counts and targets were multiplied
     compiled: bool = False  # solve small problems, too, by compiled programs
+    brief: bool = False  # one fit of many to compare: what converges slowly is left where it is
 
     def tell(self, done: int, total: int) -> None:
         """Report progress, if a callable was given."""

@@ -27,6 +27,7 @@ __all__ = ["flow_small", "is_small"]
 # K N (D² + AVERAGING); a step then takes a core 30 ms or so, and compiling takes it seconds
 MOST_WORK, AVERAGING = 1 << 29, 1 << 12
 STEPS = 40  # what needs more is left to `flow`
+JOINT_STEPS = 250  # of classes, whose steps are shorter, as long as their means are close
 CORRECTIONS = 8  # of the mean after each step, at most
 SHORT = 0.1  # posterior sd: a correction from here is the last
 LEAST_DAMPING = 0.1
@@ -57,8 +58,13 @@ def is_small(problem: Problem, rule: FlowRule, settings: RunSettings) -> bool:
     return fits and K * N * (D * D + AVERAGING) <= MOST_WORK
 
 
-def flow_small(problem: Problem, rule: FlowRule, tolerance: float, start_of: Start) -> Outcome:
-    """Flow every output to its fixed point; `converged` says which of them reached it."""
+def flow_small(
+    problem: Problem, rule: FlowRule, tolerance: float, start_of: Start, *, brief: bool = False
+) -> Outcome:
+    """Flow every output to its fixed point; `converged` says which of them reached it.
+
+    A `brief` run takes no more than `STEPS` steps.
+    """
     K = problem.num_outputs
     kind = np.dtype(np.float32) if tolerance >= COARSE else problem.dtype
     starts = zip(*(start_of(k) for k in range(K)), strict=True)
@@ -66,7 +72,7 @@ def flow_small(problem: Problem, rule: FlowRule, tolerance: float, start_of: Sta
     state = State(m, G, np.zeros(K, kind), np.zeros_like(G), np.zeros(K), np.zeros(K))
     rows, left = SmallRows.lay_out(problem, rule, kind), np.arange(K)
     outcome = _prepare_outcome(problem)
-    for number in range(STEPS + 1):
+    for number in range(JOINT_STEPS + 1):
         try:
             with np.errstate(all="ignore"):
                 state = _take_step(rows, state)
@@ -81,7 +87,8 @@ def flow_small(problem: Problem, rule: FlowRule, tolerance: float, start_of: Sta
         for name in ("mean", "factor", "mean_residual", "covariance_residual"):
             getattr(outcome, name)[left] = getattr(state, name)
         outcome.converged[left], outcome.steps[left] = ~going, number
-        if not (going.any() and np.isfinite(residual).all()):
+        close = rule.joint and not brief and (state.mean_residual < SHORT).all()
+        if not (going.any() and np.isfinite(residual).all()) or (number >= STEPS and not close):
             break
         left, rows = left[going], rows.select(going)
         state = State(*(part[going] for part in state))
