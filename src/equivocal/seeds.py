@@ -38,7 +38,8 @@ def choose_seed(seed: Any) -> int:
     whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
     if whole and 0 <= (number := int(seed)) <= LARGEST_SEED:
         return number
+    given = "a far larger one" if whole and seed > LARGEST_SEED**2 else f"{seed!r:.60}"
     raise UserError(
         f"seed must be a whole number between 0 and {LARGEST_SEED}, or a numpy.random.Generator, "
-        f"got {seed!r:.60}."
+        f"got {given}."
     )

@@ -1,15 +1,13 @@
 """`prior_variance="auto"`: chosen by rows that were held out, and never worse than the network."""
 
-from weakref import ref
-
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 
 from equivocal.errors import UserError
-from equivocal.sampling import prior_contest, sample_posterior
+from equivocal.sampling import sample_posterior
 from equivocal.sampling.last_layer import from_torch, last_layer_posterior
-from equivocal.sampling.prior_contest import INTERCEPT, fit_weights
+from equivocal.sampling.prior_contest import INTERCEPT
 
 RNG = np.random.default_rng(0)
 D, K = 6, 3
@@ -64,23 +62,6 @@ def test_the_grid_goes_on_where_features_have_unlike_scales():
     # seen: 596 and 0.080; the usual grid ends at 0.006, with 0.136
     assert found.info.settings["prior_variance"] > 1
     assert found.info.settings["held_out_nll"] < 0.11
-
-
-def test_a_search_keeps_few_fits(monkeypatch):
-    """Those of the best, of the one before and of the one at hand; a fit has K D² numbers."""
-    made, most = [], []
-
-    def watch(*arguments):
-        mean, factor = fit_weights(*arguments)
-        made.append(ref(factor))
-        most.append(sum(each() is not None for each in made))
-        return mean, factor
-
-    monkeypatch.setattr(prior_contest, "fit_weights", watch)
-    options = {"prior_variance": "auto", "validation": (X[HELD], T[HELD]), "diagnose": False}
-    sample_posterior(X[FIT], T[FIT], trained=4 * WEIGHTS, **options)
-    assert len(most) >= 8
-    assert max(most) <= 4
 
 
 @pytest.mark.parametrize("likelihood", ["bernoulli", "softmax"])

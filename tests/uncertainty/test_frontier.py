@@ -9,7 +9,6 @@ import pytest
 from safetensors.numpy import save_file
 
 from equivocal.errors import UserError
-from equivocal.experiments import learning, networks
 from equivocal.experiments.frontier import (
     FrontierSettings,
     has_true_reversals,
@@ -332,9 +331,8 @@ def test_gains_that_differ_between_corpora_have_wide_intervals() -> None:
         assert (gains["corpora"] == len(several)).all()
 
 
-def test_several_corpora_are_followed(slips: World, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(learning, "SENTENCES", (300,))
-    monkeypatch.setitem(networks.QUICK, "epochs", 2)
+@pytest.mark.slow
+def test_several_corpora_are_followed(slips: World, tmp_path: Path) -> None:
     result = follow_learning("sentences", slips, tmp_path, quick=True, corpora=2)
     items = result.tables["learning_items"]
     assert set(items["corpus"]) == {0, 1}
@@ -343,6 +341,8 @@ def test_several_corpora_are_followed(slips: World, tmp_path: Path, monkeypatch)
     assert {path.name for path in tmp_path.glob("sentences_*")} == {
         "sentences_300",
         "sentences_300_corpus_1",
+        "sentences_1000",
+        "sentences_1000_corpus_1",
     }
     assert (result.tables["learning"]["corpora"] == 2).all()
     assert "(2 corpora)" in result.summary[0]

@@ -277,8 +277,27 @@ def read_cells(
 
 
 def split_pair(pair: str, option: str, example: str) -> tuple[str, str]:
-    """Split what an option was given as name=value.
+    """Split the value of an option that has the form name=value.
 
+    Parameters
+    ----------
+    pair : str
+        What the user gave.
+    option, example : str
+        The option and a value that it takes, for the message.
+
+    Returns
+    -------
+    name, value : str
+        Both without surrounding spaces.
+
+    Raises
+    ------
+    UserError
+        Where there is no equals sign, or nothing before or after it.
+
+    Examples
+    --------
     >>> split_pair("training.networks = 2", "--set", "training.seed=1")
     ('training.networks', '2')
     """

@@ -355,7 +355,13 @@ class Study:
         return [self.folder / name for name in written]
 
     def collect_evidence(self) -> dict[str, Any]:
-        """Collect what claims rest on beside the activations (see `judge_claims`)."""
+        """Collect what claims rest on apart from the activations.
+
+        Returns
+        -------
+        dict of str to Any
+            As `judge_claims` takes it.
+        """
         scores = self.run.scores
         evidence: dict[str, Any] = {
             "accuracy": scores["unit_accuracy"].tolist(),
