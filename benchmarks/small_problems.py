@@ -3,16 +3,25 @@
     python -m benchmarks.small_problems                       14 labels, float64
     python -m benchmarks.small_problems --dtype float32 --classes
     python -m benchmarks.small_problems --compiled            as if the problem were not small
+    python -m benchmarks.small_problems --yeast --json FILE   Yeast itself, raw and by a network
 
 1,500 rows, 103 features and an intercept; the data of each fit are drawn anew, their shape stays.
 The first fit imports JAX and, with --compiled, compiles: leave JAX_COMPILATION_CACHE_DIR unset.
+--yeast takes the 1,450 training rows of each seed of `benchmarks.peers` (its data come with
+`river`): all 103 features with the estimator, and the 65 of a trained network's last layer with
+its validation rows. The recorded numbers are in `benchmarks/results/small_problems.json`.
 """
 
+import json
+from collections.abc import Iterator
+from pathlib import Path
 from time import process_time
 from typing import Annotated
 
 import numpy as np
 import typer
+
+from equivocal.machine import use_one_blas_thread
 
 ROWS, FEATURES, OUTPUTS = 1_500, 103, 14
 FITS = 4
@@ -44,14 +53,47 @@ def fit(x: np.ndarray, y: np.ndarray, classes: bool, compiled: bool) -> float:
     return float(posterior.info.settings["prior_variance"])
 
 
+def fit_yeast(dtype: str) -> Iterator[tuple[str, float]]:
+    """Yield what is fitted to, and the processor seconds of each fit."""
+    from benchmarks.comparison.data import make_task
+    from benchmarks.comparison.networks import train_networks
+    from benchmarks.comparison.ours import fit_default
+    from benchmarks.comparison.problem import Problem
+    from equivocal.sklearn import EnsembleKalmanMultilabel
+
+    tasks = [make_task("yeast", seed) for seed in range(FITS)]
+    for task in tasks:
+        x, y = task.inputs["train"].astype(dtype), task.targets["train"]
+        began = process_time()
+        EnsembleKalmanMultilabel().fit(x, y)
+        yield "103 features", process_time() - began
+    for task in tasks:
+        problem = Problem(task, train_networks(task)[0])
+        assert len(problem.features)  # computed before the clock starts
+        began = process_time()
+        fit_default(problem)
+        yield "last layer of a network", process_time() - began
+
+
 def main(
     dtype: Annotated[str, typer.Option(help="float32 or float64.")] = "float64",
     classes: Annotated[bool, typer.Option("--classes", help="One of 14 classes.")] = False,
     compiled: Annotated[
         bool, typer.Option("--compiled", help="As if the problem were not small.")
     ] = False,
+    yeast: Annotated[bool, typer.Option("--yeast", help="Fit Yeast itself.")] = False,
+    record: Annotated[Path | None, typer.Option("--json", help="Write --yeast there.")] = None,
 ) -> None:
     """Fit several times and print what each fit took."""
+    if yeast:
+        with use_one_blas_thread():
+            fits = [(name, round(took, 3)) for name, took in fit_yeast(dtype)]
+        for name, took in fits:
+            print(f"{name}: {took:.2f} s")
+        if record is not None:
+            rows = [{"fitted": name, "dtype": dtype, "processor_s": took} for name, took in fits]
+            record.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+        return
     for number in range(FITS):
         x, y = draw(number, dtype, classes)
         began = process_time()
