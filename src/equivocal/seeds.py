@@ -38,7 +38,7 @@ def choose_seed(seed: Any) -> int:
     whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
     if whole and 0 <= (number := int(seed)) <= LARGEST_SEED:
         return number
-    given = "a far larger one" if whole and seed > LARGEST_SEED**2 else f"{seed!r:.60}"
+    given = "one of far more digits" if whole and abs(seed) > LARGEST_SEED**2 else f"{seed!r:.60}"
     raise UserError(
         f"seed must be a whole number between 0 and {LARGEST_SEED}, or a numpy.random.Generator, "
         f"got {given}."

@@ -171,3 +171,13 @@ def test_standard_deviations_of_probabilities(labelled):
 def test_labels_given_to_the_classifier_name_the_other_estimator():
     with pytest.raises(UserError, match=r"one column.*got \(40, 2\).*EnsembleKalmanMultilabel"):
         EnsembleKalmanClassifier().fit(X, LABELS)
+
+
+def test_rows_that_repeat_may_validate_too(recwarn):
+    """Two binary features have four rows: the same rows validate, whatever merged them."""
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 2, (200, 2)).astype(float)
+    y = (rng.uniform(size=200) < 0.2 + 0.6 * x[:, 0]).astype(int)
+    model = EnsembleKalmanClassifier().fit(x[:120], y[:120], validation=(x[120:], y[120:]))
+    assert not [w for w in recwarn if "set aside" in str(w.message)]
+    assert "80 held-out rows" in model.posterior_.info.message

@@ -126,8 +126,9 @@ def _choose_two(beliefs: list["Belief"]) -> list["Belief"]:
     """Return the filler believed most, and the likeliest in truth or else the next in belief."""
     first, *others = sorted(beliefs, key=lambda belief: -belief.bayes)
     likely = max(beliefs, key=lambda belief: belief.truth or 0)
-    other = likely if likely is not first and likely.truth else (others or [first])[0]
-    return [first, other]
+    if likely is not first and likely.truth:
+        return [first, likely]
+    return [first, *others[:1]]
 
 
 def _is_open(two: list["Belief"]) -> bool:

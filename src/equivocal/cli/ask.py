@@ -116,7 +116,7 @@ def _show_answer(answer: "Answer", top: int) -> RenderableType:
 
 
 def _describe_step(step: int | str) -> str:
-    """Say at which step is answered, and what else there is."""
+    """Say which sampler step the answer is from, and how to get another."""
     from equivocal.asking import CONVERGED, PAPER_STEP
 
     if step == CONVERGED:

@@ -279,7 +279,7 @@ def _summarise(
 
 
 def _format_estimate(value: float, low: float, high: float) -> str:
-    """Format a number and its interval; what there is not is a dash."""
+    """Format a number and its interval, with a dash for a missing value."""
     if np.isnan(value):
         return "–"
     return f"{value:.3f} (–)" if np.isnan(low) else f"{value:.3f} ({low:.3f} to {high:.3f})"

@@ -185,6 +185,7 @@ def _describe_settings(
         "particles": PARTICLES,
         "prior_variance": VARIANCE,
         "ensemble_particles": AVERAGED,
+        "ensembles": {name: list(map(float, values)) for name, values in FRONTIER.items()},
         "list_sentences": SENTENCES,
         "seed": training.seed,
         "training": asdict(training) if run else {},

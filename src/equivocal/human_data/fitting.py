@@ -11,7 +11,7 @@ profile that stays below this up to an end of the range leaves that side open; o
 everywhere says that the data do not identify the parameter.
 
 A prediction ranges over all points of the profiles within 3.84 of the minimum (`tabulate_ranges`).
-They are some of the values that the data allow, so the range is the least that it can be.
+They are some of the values that the data allow, so the range is a lower bound.
 """
 
 from collections.abc import Mapping, Sequence

@@ -58,7 +58,7 @@ def tabulate_ranges(
 
 
 def _predict(people: pd.DataFrame, asked: AskedItems, values: Mapping[str, float]) -> pd.Series:
-    """Return what the ideal comprehender of the world with these values says to every number."""
+    """Return what the ideal comprehender of the world with these values predicts."""
     world = World.from_toml(asked.world.text, asked.world.source, values)
     there = replace(asked, world=world)
     beliefs = {IDEAL: believe_ideal(there)}

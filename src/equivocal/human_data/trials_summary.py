@@ -36,8 +36,10 @@ def _describe_measures(comparison: Comparison, response: str) -> str:
     """
     table = comparison.table
     together = table[table["model"] == "together"]
+    if len(together) and not together["converged"].any():  # each alone may have converged
+        together, table = together[:0], table[table["model"] != "together"]
     own = together if len(together) else table
-    lacking = "; ".join(f"{m}, {why}" for m, why in _find_unknown(own).items())
+    lacking = ". ".join(f"{m}, {why}" for m, why in _find_unknown(own).items())
     own = own[own["converged"]]
     if own.empty:
         return f"No estimate: {lacking}."

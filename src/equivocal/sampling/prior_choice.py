@@ -23,6 +23,7 @@ from equivocal.sampling.prior_contest import Candidate, Contest, Prior, measure_
 from equivocal.sampling.prior_question import Choice, Question
 from equivocal.sampling.prior_search import (
     DECADES,
+    HALF,
     measure_limit,
     search,
     search_about_network,
@@ -133,7 +134,7 @@ def _choose_by_rows(contest: Contest, asked: Question) -> Choice:
         )
         return _hold(contest.problem, asked, note, loss=loss, network_loss=loss)
     note = _describe(best.prior, asked.mean is None)
-    if best.prior.size.max() * contest.unit > DECADES[-1]:
+    if best.prior.size.max() * contest.unit > DECADES[-1] * HALF * 1.01:  # round-off
         note += " (wider than usual: standardise the features)"
     note += f", mixed with {best.share:.0%} of the network" if best.share else ""
     choice = _conclude(contest, best, f"{note}, by {contest.rows}; ")
@@ -210,5 +211,5 @@ def _explain_known(seen: Surprise) -> str:
     return (
         f"the network answers these rows better (NLL {seen.loss:.3g}) than its own probabilities "
         f"allow ({seen.expected:.3g}): it was probably trained on them, and they cannot say how "
-        "far to trust it. Pass validation=(inputs, targets), or rows that training has not seen."
+        "far to trust it. As validation=(inputs, targets), pass rows that training has not seen."
     )

@@ -158,8 +158,9 @@ class Request:
         validation = _check_validation(self.validation, problem)
         if not self.automatic and trained is None and validation is None:
             return None
-        warning, merged = "", problem.num_rows < len(self.features)
-        if validation is not None and not merged:  # rows that repeat may be held out, too
+        warning, repeated = "", problem.num_rows < len(self.features)
+        repeated |= self.counts is not None and bool((problem.counts > 1).any())
+        if validation is not None and not repeated:  # rows that repeat may be held out, too
             validation, warning = set_aside_shared(validation, problem)
         given = self.prior_mean is not None or (not self.automatic and trained is not None)
         return Question(
@@ -195,9 +196,9 @@ def _check_validation(validation: Any, problem: Problem) -> Problem | None:
     softmax = problem.likelihood is Likelihood.SOFTMAX
     t = check_numbers(t, "validation targets") if not c else t
     if softmax and np.ndim(t) == 1:
-        t = encode_classes(
-            np.asarray(t), np.asarray(c[0]) if c else np.ones(len(t)), K, "validation targets"
-        )
+        weights = np.asarray(c[0]) if c else np.ones(len(t))
+        known = np.where(weights == 0, 0, t)  # a label that does not count may be missing
+        t = encode_classes(known, weights, K, "validation targets")
     counts = c[0] if c else None
     beside = Problem.build(psi, t, counts, 0.0, 1.0, problem.likelihood, problem.dtype)
     if (beside.num_outputs, beside.num_features) != (K, D):

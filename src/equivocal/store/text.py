@@ -294,7 +294,7 @@ def split_pair(pair: str, option: str, example: str) -> tuple[str, str]:
     Raises
     ------
     UserError
-        Where there is no equals sign, or nothing before or after it.
+        Where there is no equals sign, or nothing before it.
 
     Examples
     --------
@@ -302,6 +302,6 @@ def split_pair(pair: str, option: str, example: str) -> tuple[str, str]:
     ('training.networks', '2')
     """
     name, sign, value = (part.strip() for part in pair.partition("="))
-    if not (sign and name and value):
+    if not (sign and name):
         raise UserError(f"{option} takes name=value, as {example}, got {pair!r}.")
     return name, value

@@ -248,7 +248,7 @@ def summarise_words(table: pd.DataFrame) -> pd.DataFrame:
     -------
     DataFrame
         A row for each kind, setting and word: `words_left`, the number of words that follow (0 at
-        the last), and both errors with their intervals, over the items that are so long.
+        the last), and both errors with their intervals, over items of at least that length.
     """
     most = sum(str(name).startswith("kl_reversal_") for name in table)
     rows = []

@@ -57,7 +57,7 @@ def _list_parts(grammar: Grammar, events: NDArray[np.int32]) -> Iterator[Grammar
     ordered = events[np.argsort(events[:, grammar.action_role], kind="stable")]
     action = ordered[:, grammar.action_role]
     pairs = np.flatnonzero(action[1:] == action[:-1])
-    chosen = pairs[:: max(len(pairs) // PARTS, 1)]
+    chosen = pairs[:: max(-(-len(pairs) // PARTS), 1)]
     by_word = {each.word: each for each in grammar.actions}
     for row in chosen:
         words = np.append(ordered[row : row + 2], NO_FILLER)

@@ -26,7 +26,7 @@ def find_largest_eigenvalue(
     like: Float[Array, "K n"],
     start: Float[Array, "K n"] | None = None,
 ) -> Float[Array, " K"]:
-    """Find the largest modulus of a symmetric operator's eigenvalues, by power iteration.
+    """Find the largest modulus among the (real) eigenvalues of an operator, by power iteration.
 
     The operator takes arrays `like` this one; unless given, `start` is one without symmetry.
     """

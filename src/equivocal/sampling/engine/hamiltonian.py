@@ -100,7 +100,7 @@ def _pull(a: Float[Array, "K C rows"], block: Block, rule: Rule) -> Float[Array,
 
 
 def _sum_losses(a: Float[Array, "K C rows"], block: Block, rule: Rule) -> Float[Array, "K C"]:
-    """Return what they add to U, row by row a difference from m, so that no digits are lost."""
+    """Return the rows' contribution to U, as differences from m, so that no digits are lost."""
 
     def compute(a: Float[Array, "K rows"]) -> Float[Array, "K rows"]:
         if rule.joint:

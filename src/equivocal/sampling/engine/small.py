@@ -63,7 +63,7 @@ def flow_small(
 ) -> Outcome:
     """Flow every output to its fixed point; `converged` says which of them reached it.
 
-    A `brief` run takes no more than `STEPS` steps.
+    Only a softmax that is close to convergence goes on beyond `STEPS` steps, unless `brief`.
     """
     K = problem.num_outputs
     kind = np.dtype(np.float32) if tolerance >= COARSE else problem.dtype

@@ -94,9 +94,9 @@ function describeUndecided({ words, world }, position, best) {
 
 // The filler believed most, and the likeliest in truth or else the next in belief.
 function chooseTwo(beliefs) {
-  const [first, next = first] = [...beliefs].sort((a, b) => b.bayes - a.bayes);
+  const [first, ...others] = [...beliefs].sort((a, b) => b.bayes - a.bayes);
   const likely = beliefs.reduce((a, b) => ((b.truth ?? 0) > (a.truth ?? 0) ? b : a));
-  return [first, likely !== first && likely.truth ? likely : next];
+  return likely !== first && likely.truth ? [first, likely] : [first, ...others.slice(0, 1)];
 }
 
 // How much of the doubt after a word lies in the words, between networks and within each.
