@@ -12,6 +12,8 @@ import pytest
 
 from equivocal.errors import UserError
 from equivocal.sampling import Posterior, sample_posterior
+from equivocal.sampling.posterior import choose_rows
+from equivocal.sampling.predictions import Gaussian
 from tests.faults.damage import flip
 from tests.sampling.problems import SEEDS, small
 
@@ -300,3 +302,9 @@ def test_a_generator_draws_the_seed() -> None:
     generator.integers(2**32)
     other = sample_posterior(*small(), seed=generator, num_particles=20)
     assert not np.array_equal(first.particles, other.particles)
+
+
+def test_rows_of_many_wide_outputs_are_predicted_together() -> None:
+    """Every part of the rows brings all covariances to double precision anew."""
+    covariance = np.broadcast_to(np.float32(1), (500, 513, 513))
+    assert choose_rows(Gaussian(np.zeros((500, 513), np.float32), covariance)) >= 1000

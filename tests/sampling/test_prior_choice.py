@@ -6,8 +6,12 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 
 from equivocal.errors import UserError
 from equivocal.sampling import sample_posterior
+from equivocal.sampling.engine.problem import Likelihood, Problem
+from equivocal.sampling.engine.settings import RunSettings
+from equivocal.sampling.held_out import Fold
 from equivocal.sampling.last_layer import from_torch, last_layer_posterior
-from equivocal.sampling.prior_contest import INTERCEPT
+from equivocal.sampling.prior_contest import INTERCEPT, Contest
+from equivocal.sampling.prior_search import search
 
 RNG = np.random.default_rng(0)
 D, K = 6, 3
@@ -62,6 +66,40 @@ def test_the_grid_goes_on_where_features_have_unlike_scales():
     # seen: 596 and 0.080; the usual grid ends at 0.006, with 0.136
     assert found.info.settings["prior_variance"] > 1
     assert found.info.settings["held_out_nll"] < 0.11
+
+
+class Watched(Contest):
+    """A contest that counts how many of its fits are kept."""
+
+    def follow(self, priors, start=None):
+        """Note how many fits there are with each that is made."""
+        for found in super().follow(priors, start):
+            MADE.append(ref(found.fits[0][1]))
+            KEPT.append(sum(each() is not None for each in MADE))
+            yield found
+
+
+MADE, KEPT = [], []
+
+
+def test_a_search_keeps_few_fits():
+    """Those of the best, of the one before and of the one at hand; a fit has K D² numbers."""
+    fit, held = (
+        Problem.build(X[rows], T[rows], None, 0.0, 1.0, Likelihood.BERNOULLI, None)
+        for rows in (FIT, HELD)
+    )
+    contest = Watched(
+        problem=fit,
+        outputs=np.arange(K),
+        folds=[Fold(fit, held)],
+        settings=RunSettings(
+            num_particles=20, num_steps=None, tolerance=0.02, seed=0, memory_budget=None
+        ),
+        weights=4 * WEIGHTS,
+    )
+    search(contest, np.zeros((1, D)))
+    assert len(KEPT) >= 8
+    assert max(KEPT) <= 4
 
 
 @pytest.mark.parametrize("likelihood", ["bernoulli", "softmax"])

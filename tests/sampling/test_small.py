@@ -5,10 +5,14 @@ import logging
 import jax
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 
 from equivocal.sampling import sample_posterior
 from equivocal.sampling.engine import small, small_rows
 from equivocal.sampling.engine.expectations import compute_moments
+from equivocal.sampling.engine.likelihoods import make_softmax_rule
+from equivocal.sampling.engine.problem import Likelihood, Problem
+from equivocal.sampling.engine.starts import start_near_prior
 from equivocal.sklearn import EnsembleKalmanClassifier, EnsembleKalmanMultilabel
 
 RNG = np.random.default_rng(0)
@@ -98,3 +102,17 @@ def test_moments_are_those_of_the_compiled_program(dtype: type, near: float, lea
     for name, found in small_rows.compute_small_moments(mu, v)._asdict().items():
         lost = 100 if name == "excess" else 1  # a difference of terms that are alike for large |μ|
         np.testing.assert_allclose(found, getattr(expected, name), rtol=lost * near, atol=least)
+
+
+def test_classes_that_converge_slowly_are_left_to_themselves_for_longer() -> None:
+    """Nearly separable under a wide prior: more than forty steps, but not where fits are many."""
+    digits, numbers = load_digits(return_X_y=True)
+    blocks = digits[:900].reshape(-1, 4, 2, 4, 2).mean(axis=(2, 4)).reshape(-1, 16) / 16
+    rows, kind = np.hstack([blocks, np.ones((900, 1))]), Likelihood.SOFTMAX
+    problem = Problem.build(rows, numbers[:900], None, 0.0, 1000.0, kind, None)
+    rule, start = make_softmax_rule(10), start_near_prior(problem, 17)
+    found = small.flow_small(problem, rule, 1e-7, start)
+    assert found.converged.all()
+    assert found.steps.max() > small.STEPS
+    brief = small.flow_small(problem, rule, 1e-7, start, brief=True)
+    assert brief.steps.max() == small.STEPS

@@ -2,13 +2,11 @@
 
 import copy
 
-import jax
 import joblib
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import csr_array
-from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -127,18 +125,6 @@ def test_a_stream_chooses_as_the_whole_does(labelled):
     whole = EnsembleKalmanMultilabel().fit(X, LABELS, sample_weight=repeated)
     np.testing.assert_allclose(stream.coef_, whole.coef_, rtol=1e-9)
     assert stream.prior_variance_ == whole.prior_variance_
-
-
-def test_classes_that_converge_slowly_need_no_compiled_program(caplog):
-    """Wide priors of nearly separable classes take more than forty steps."""
-    digits, numbers = load_digits(return_X_y=True)
-    blocks = digits.reshape(-1, 4, 2, 4, 2).mean(axis=(2, 4)).reshape(-1, 16) / 16
-    with jax.log_compiles(True), caplog.at_level("WARNING", "jax"):
-        model = EnsembleKalmanClassifier(prior_variance=1000.0).fit(blocks[:900], numbers[:900])
-        EnsembleKalmanClassifier().fit(blocks[:900], numbers[:900])
-    assert model.posterior_.info.converged
-    assert model.n_iter_ > 40
-    assert "flow" not in caplog.text  # no program of the compiled flow
 
 
 def test_other_rows_may_choose_the_prior(labelled):

@@ -188,9 +188,7 @@ class Posterior:
         self, psi: np.ndarray, weights: Gaussian | Particles, name: str, *options: Any
     ) -> np.ndarray:
         """Apply a function to some rows at a time."""
-        K, width = weights[0].shape[:2]  # D, or J: of a Gaussian one output after another is read
-        each = 8 * (K + width) if isinstance(weights, Gaussian) else K * width
-        rows = 1 << max(0, (CHUNK // each).bit_length() - 1)
+        rows = choose_rows(weights)
         function = getattr(weights, name)
         with jax.enable_x64(self.mean.dtype == np.float64), jax.default_matmul_precision("highest"):
             parts = [function(psi[i : i + rows], *options) for i in range(0, len(psi), rows)]
@@ -264,6 +262,13 @@ def list_contents(posterior: Posterior) -> Contents:
     """List what a file holds of a posterior, its particles drawn."""
     others = {name: getattr(posterior, name) for name in Contents._fields[1:]}
     return Contents(draws=posterior.particles, **others)
+
+
+def choose_rows(weights: Gaussian | Particles) -> int:
+    """Return how many rows are predicted together: of a Gaussian one output after another."""
+    K, width = weights[0].shape[:2]  # width: D, or J
+    each = 8 * (K + width) if isinstance(weights, Gaussian) else K * width
+    return 1 << max(0, (CHUNK // each).bit_length() - 1)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
