@@ -39,9 +39,10 @@ def p_values(values: np.ndarray) -> np.ndarray:
     return np.array([stats.kstest(column, "uniform").pvalue for column in values.T])
 
 
-def test_exact_flow_ranks_are_nearly_uniform() -> None:
+@pytest.mark.parametrize(("method", "number"), [("exact-flow", 63), ("hmc", 64)])
+def test_ranks_are_nearly_uniform(method: str, number: int) -> None:
     """128 simulations see a gross error (a wrong prior, a lost factor), not the Gaussian's own."""
-    values = ranks("exact-flow", 128, 63)
+    values = ranks(method, 128, number)
     assert (p_values(values) > 1e-4).all()  # 8 quantities: a false alarm in 1,000 runs
 
 

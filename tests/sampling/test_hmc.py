@@ -142,6 +142,17 @@ def test_what_has_not_converged_is_named() -> None:
         assert part in posterior.info.message
 
 
+def test_progress_is_told_every_fifty_transitions() -> None:
+    told = []
+    sample_posterior(
+        *small(), method="hmc", num_particles=3_200, report=lambda *done: told.append(done)
+    )
+    shares = [done / total for done, total in told]
+    assert len(told) >= 3_200 / 8 / 50
+    assert shares == sorted(shares)
+    assert shares[-1] == 1
+
+
 def test_chains_are_kept_for_arviz(exact: Posterior) -> None:
     weights = exact.to_arviz().posterior["weights"]
     assert weights.shape == (8, 1000, 2, 4)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from equivocal.errors import UserError
 from equivocal.sampling import Posterior, sample_posterior
+from equivocal.sampling.info import compute_effective_rank
 from equivocal.sampling.posterior import choose_rows
 from equivocal.sampling.predictions import Gaussian
 from tests.faults.damage import flip
@@ -146,6 +148,15 @@ def test_saved_and_loaded_is_the_same(gaussian: Posterior, tmp_path: Path) -> No
     np.testing.assert_array_equal(loaded.info.r_hat, gaussian.info.r_hat)
     assert repr(loaded) == repr(gaussian)
     assert [path.name for path in tmp_path.iterdir()] == ["posterior.safetensors"]
+
+
+def test_the_effective_rank_is_computed_when_it_is_used(gaussian: Posterior) -> None:
+    """Of 4,000 draws it is the covariance's; it survives a copy for another process."""
+    copied = pickle.loads(pickle.dumps(sample_posterior(*small())))
+    assert "effective_rank" not in vars(copied.info)
+    assert copied.info.effective_rank.shape == (2,)
+    expected = compute_effective_rank(gaussian.particles)
+    np.testing.assert_allclose(gaussian.info.effective_rank, expected, rtol=1e-6)
 
 
 def test_loading_something_else_says_so(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """`prior_variance="auto"`: chosen by rows that were held out, and never worse than the network."""
 
+from weakref import ref
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine

@@ -4,12 +4,15 @@ The words of every verdict are in `_describe`; docs/maths.md, "Diagnostics", say
 mean.
 """
 
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 
+from equivocal.machine import use_one_blas_thread
 from equivocal.sampling.diagnostics import is_far
 from equivocal.sampling.engine.settings import Outcome
 
@@ -32,14 +35,19 @@ class Info:
     time: np.ndarray  # τ reached; NaN where the method has no such time
     mean_residual: np.ndarray  # of the fixed-point equations, in posterior sd
     covariance_residual: np.ndarray  # relative, worst direction
-    effective_rank: np.ndarray  # of the ensemble: exp(entropy of the covariance's spectrum)
     covariance_shift: np.ndarray  # estimated relative error of the Gaussian's variances; NaN: none
     refined: np.ndarray  # outputs that were sampled exactly because a Gaussian is not enough
     r_hat: np.ndarray  # of chains: rank-normalised split-R̂ of the worst weight; NaN: no chains
     ess: np.ndarray  # effective sample size of the worst weight, bulk or tail; likewise
+    rank: "np.ndarray | Callable[[], np.ndarray]"  # `effective_rank`, or how to compute it
     settings: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
+
+    @cached_property
+    def effective_rank(self) -> np.ndarray:
+        """Of the ensemble: exp(entropy of the covariance's spectrum); computed when first used."""
+        return self.rank() if callable(self.rank) else self.rank
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content as plain values, as a file's header needs them.
@@ -49,7 +57,9 @@ class Info:
         dict
             Arrays are lists; `Info.from_dict` reads it back.
         """
-        values = asdict(self)
+        values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        values["effective_rank"] = self.effective_rank
+        del values["rank"]
         return values | {name: values[name].tolist() for name in PER_OUTPUT}
 
     @classmethod
@@ -70,7 +80,9 @@ class Info:
             name: np.array([np.nan if v is None else v for v in values[name]])
             for name in PER_OUTPUT
         }
-        return cls(**(values | arrays))
+        arrays["rank"] = arrays.pop("effective_rank")
+        known = {name: value for name, value in values.items() if name != "effective_rank"}
+        return cls(**(known | arrays))
 
 
 HANDED_ON = (
@@ -85,6 +97,7 @@ HANDED_ON = (
     "ess",
 )
 PER_OUTPUT = [entry.name for entry in fields(Info) if entry.type is np.ndarray]
+PER_OUTPUT += ["effective_rank"]
 
 
 def compute_effective_rank(particles: np.ndarray) -> np.ndarray:
@@ -108,7 +121,8 @@ def compute_rank(covariance: np.ndarray) -> np.ndarray:
 
 def _compute_rank_of(matrices: np.ndarray) -> np.ndarray:
     if jax.default_backend() == "cpu":
-        spectrum = np.linalg.eigvalsh(matrices)
+        with use_one_blas_thread():
+            spectrum = np.linalg.eigvalsh(matrices)
     else:
         with jax.enable_x64(True):
             spectrum = np.asarray(jax.numpy.linalg.eigvalsh(matrices))
@@ -135,12 +149,12 @@ def make_info(
         confined=confined,
         output_converged=outcome.converged,
         **{name: getattr(outcome, name) for name in HANDED_ON},
-        effective_rank=compute_rank(covariance) if gaussian else _compute_rank_of_draws(draws),
+        rank=partial(compute_rank, covariance) if gaussian else partial(_rank_draws, draws),
         **about,
     )
 
 
-def _compute_rank_of_draws(draws: "np.ndarray | Draws") -> np.ndarray:
+def _rank_draws(draws: "np.ndarray | Draws") -> np.ndarray:
     return compute_effective_rank(draws if isinstance(draws, np.ndarray) else draws.make())
 
 

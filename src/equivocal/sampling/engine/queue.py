@@ -39,7 +39,9 @@ from equivocal.sampling.engine.starts import Start, start_near_prior
 from equivocal.sampling.engine.streaming import StreamedProblem, StreamedRows
 
 SMALLEST_DAMPING = 1e-6  # a line search that ends here has stalled
-PATIENCE = 6  # steps
+PATIENCE, GAIN = 6, 0.9  # steps in which rounded products must bring the residual down to this
+# The same where outputs share products, once it is small: other products then go on from there.
+NEAR, SHARED_PATIENCE, SHARED_GAIN = 0.05, 2, 0.7
 CHEAP_TO_COPY = 1 << 26  # bytes of state that go to the host whole
 
 
@@ -73,7 +75,7 @@ def run_flow(
     shared = _share(data, plan)
     queue, steps = iter(range(slots, K)), np.zeros(slots, int)
     outcome = _prepare_outcome(problem, state.factor.shape[-1])
-    patience = _Patience(slots)
+    patience = _choose_patience(slots, rule, shared)
     proposal = state
     while (held >= 0).any():
         if shared is not None and alike and not steps.any():
@@ -83,8 +85,7 @@ def run_flow(
         steps += 1
         proposal, info = propose(state, rule)
         converged, given_up = _find_finished(state, info, steps, tolerance, num_steps, held)
-        if rule.precision is not Precision.FULL:
-            given_up |= patience.find_lost(info)
+        given_up |= patience.find_lost(info)
         finished = (converged | given_up) & (held >= 0)
         if rule.joint and not finished.all():
             continue
@@ -170,22 +171,31 @@ def _find_finished(
 
 
 class _Patience:
-    """Detects slots whose residuals rounded products keep from falling further."""
+    """Detects slots whose residuals are kept from falling further by round-off."""
 
-    def __init__(self, slots: int) -> None:
+    def __init__(self, slots: int, steps: int | float, gain: float, near: float = np.inf) -> None:
+        self._steps, self._gain, self._near = steps, gain, near
         self._least, self._waited = np.full(slots, np.inf), np.zeros(slots, int)
 
     def find_lost(self, info: FlowInfo) -> np.ndarray:
-        """Return the slots whose residual has not fallen by a tenth for `PATIENCE` steps."""
+        """Return the slots that are near, and have not gained enough for so many steps."""
         residual = np.maximum(*jax.device_get(info))
-        better = residual < 0.9 * self._least
+        better = residual < self._gain * self._least
         self._least = np.where(better, residual, self._least)
         self._waited = np.where(better, 0, self._waited + 1)
-        return self._waited >= PATIENCE
+        return (self._waited >= self._steps) & (residual < self._near)
 
     def renew(self, slots: np.ndarray) -> None:
         """Start again for slots that take other outputs."""
         self._least[slots], self._waited[slots] = np.inf, 0
+
+
+def _choose_patience(slots: int, rule: FlowRule, shared: Shared | None) -> _Patience:
+    """Return how long to wait where products are rounded or shared; elsewhere for ever."""
+    if shared is not None:
+        return _Patience(slots, SHARED_PATIENCE, SHARED_GAIN, NEAR)
+    full = rule.precision is Precision.FULL
+    return _Patience(slots, np.inf if full else PATIENCE, GAIN)
 
 
 def _prepare_outcome(problem: Problem, rank: int) -> Outcome:

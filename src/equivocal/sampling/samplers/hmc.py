@@ -194,11 +194,17 @@ def _run_group(
     chains, *_ = run_chains(keys, chains, target, 1, NUM_WARMUP, rule._replace(adapt=True))
     draws: list[tuple[Any, Any]] = []
     lengths, r_hat, ess = np.zeros(K, int), np.full(K, np.inf), np.zeros(K)
+
+    def tell(taken: int) -> None:
+        here = np.where(lengths > 0, most, min(taken, most)).sum()
+        settings.tell(some.start * most + int(here), num_outputs * most)
+
     while not lengths.all():
         while length * len(draws) < wanted:
             first = 1 + NUM_WARMUP + length * len(draws)
-            chains, *drawn = run_chains(keys, chains, target, first, length, rule)
-            draws.append((drawn[0], drawn[1]))
+            chains, z, gradient = run_chains(keys, chains, target, first, length, rule)
+            draws.append((z.block_until_ready(), gradient))
+            tell(length * len(draws))
         taken = length * len(draws)
         ongoing = np.flatnonzero(lengths == 0)
         r_hat[ongoing], ess[ongoing] = _look([z for z, _ in draws], checked, ongoing)
@@ -206,10 +212,9 @@ def _run_group(
         finished = (good.all() if rule.joint else good) | (taken >= most)
         lengths = np.where((lengths == 0) & finished, taken, lengths)
         wanted = int(GROWTH * taken)
-        here = int(np.where(lengths > 0, most, taken).sum())
-        settings.tell(some.start * most + here, num_outputs * most)
-    z, gradient = (np.concatenate(jax.device_get(part)) for part in zip(*draws, strict=True))
-    return z, gradient, lengths, r_hat, ess
+        tell(taken)
+    every, slopes = (np.concatenate(jax.device_get(part)) for part in zip(*draws, strict=True))
+    return every, slopes, lengths, r_hat, ess
 
 
 def _look(
