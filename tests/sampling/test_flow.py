@@ -5,11 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from equivocal.sampling import sample_posterior
-from equivocal.sampling.engine import queue
 from equivocal.sampling.engine.draws import draw_noise
 from equivocal.sampling.engine.flow import FlowInfo, flow_step, start_flow
-from equivocal.sampling.samplers import mean_field
+from equivocal.sampling.engine.queue import Patience
 from equivocal.sampling.samplers.mean_field import RULE
 from tests.sampling.problems import rows_of, sample_compiled, small
 
@@ -239,27 +237,9 @@ def test_surely_wrong_priors_and_large_counts_converge(seed: int, dtype: str) ->
     assert posterior.info.converged, posterior.info.message
 
 
-def test_outputs_that_leave_shared_products_end_where_others_do(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """With no gain called enough they leave as soon as they are near; twice the tolerance."""
-    rows, targets = small(num_rows=300, num_outputs=5, num_features=8)
-    usual = sample_posterior(rows, targets, dtype="float32")
-    monkeypatch.setattr(queue, "SHARED_GAIN", 1e-9)
-    gone, put = [], mean_field._put
-    monkeypatch.setattr(mean_field, "_put", lambda *given: (gone.append(given[1]), put(*given)))
-    left = sample_posterior(rows, targets, dtype="float32")
-    assert left.info.converged
-    assert [list(some) for some in gone] == [[0, 1, 2, 3, 4]]
-    sd = np.sqrt(np.diagonal(usual.covariance, axis1=1, axis2=2))
-    assert np.abs((left.mean - usual.mean) / sd).max() < 1e-3
-    ratio = np.matmul(np.linalg.inv(usual.covariance), left.covariance) - np.eye(8)
-    assert np.linalg.norm(ratio, axis=(1, 2)).max() < 1e-3
-
-
 def test_residuals_that_no_longer_fall_are_noticed() -> None:
     """As on a network's rows: 1e-2, 5e-3, 3e-3, and then round-off; far out all is patience."""
-    patience = queue._Patience(3, 2, 0.7, near=0.05)
+    patience = Patience(3, 2, 0.7, near=0.05)
     falling = [[1e-2, 5.0, 1e-2], [5e-3, 5.0, 5e-3], [3e-3, 5.0, 2e-3], [3e-3, 5.0, 1e-3]]
     for residual in falling:
         info = FlowInfo(np.zeros(3), np.array(residual))

@@ -4,7 +4,7 @@ Outputs need different numbers of steps. A fixed group would wait for its slowes
 has finished takes the next output, so one compiled program is always full. No output's result
 depends on its neighbours. The step itself, docs/maths.md (15), is in `flow`; here is when it stops.
 
-The stopping rule (`_find_finished`, `_Patience` and their constants) may be changed here; the step
+The stopping rule (`_find_finished`, `Patience` and their constants) may be changed here; the step
 itself may not.
 """
 
@@ -170,7 +170,7 @@ def _find_finished(
     return converged, ~converged & (stalled | (steps > num_steps))
 
 
-class _Patience:
+class Patience:
     """Detects slots whose residuals are kept from falling further by round-off."""
 
     def __init__(self, slots: int, steps: int | float, gain: float, near: float = np.inf) -> None:
@@ -190,12 +190,12 @@ class _Patience:
         self._least[slots], self._waited[slots] = np.inf, 0
 
 
-def _choose_patience(slots: int, rule: FlowRule, shared: Shared | None) -> _Patience:
+def _choose_patience(slots: int, rule: FlowRule, shared: Shared | None) -> Patience:
     """Return how long to wait where products are rounded or shared; elsewhere for ever."""
     if shared is not None:
-        return _Patience(slots, SHARED_PATIENCE, SHARED_GAIN, NEAR)
+        return Patience(slots, SHARED_PATIENCE, SHARED_GAIN, NEAR)
     full = rule.precision is Precision.FULL
-    return _Patience(slots, np.inf if full else PATIENCE, GAIN)
+    return Patience(slots, np.inf if full else PATIENCE, GAIN)
 
 
 def _prepare_outcome(problem: Problem, rank: int) -> Outcome:
