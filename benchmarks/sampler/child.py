@@ -6,7 +6,6 @@ import re
 import resource
 import sys
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -44,20 +43,20 @@ def _measure(
     psi, targets = make_plain_rows(rows, outputs, features, seed)
     gc.collect()
     before = _measure_resident()
-    settings = RunSettings(
-        num_particles=num_particles,
-        num_steps=num_steps,
-        tolerance=NEVER,
-        seed=seed,
-        memory_budget=memory_budget,
-    )
-    cold, posterior = measure_time(lambda: sample_posterior(psi, targets, **asdict(settings)))
+    options: dict[str, Any] = {
+        "num_particles": num_particles,
+        "num_steps": num_steps,
+        "tolerance": NEVER,
+        "seed": seed,
+        "memory_budget": memory_budget,
+    }
+    cold, posterior = measure_time(lambda: sample_posterior(psi, targets, **options))
     peak = _measure_peak() - before
     if not (posterior.info.steps == num_steps).all():
         raise RuntimeError(f"outputs took {posterior.info.steps} steps instead of {num_steps}")
     return {
         "seconds_first_call": cold,
-        "seconds_flow": _time_flow(psi, targets, settings),
+        "seconds_flow": _time_flow(psi, targets, RunSettings(**options)),
         "input_bytes": psi.nbytes + targets.nbytes,
         "result_bytes": posterior.particles.nbytes + posterior.covariance.nbytes,
         "peak_bytes": peak,

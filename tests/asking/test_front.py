@@ -158,7 +158,7 @@ def test_a_new_spelling_is_understood_though_the_files_are_the_same(saved_run: P
 
 
 def test_missing_runs_and_double_choices(tmp_path: Path, saved_run: Path) -> None:
-    with pytest.raises(UserError, match=r"is no complete run .* no run\.toml; give a folder"):
+    with pytest.raises(UserError, match=r"is not a complete run .* no run\.toml; give a folder"):
         equivocal.ask("the cat", run=tmp_path)
     with pytest.raises(UserError, match=r"there is no folder .*nowhere"):
         equivocal.ask("the cat", run=tmp_path / "nowhere")
@@ -166,7 +166,7 @@ def test_missing_runs_and_double_choices(tmp_path: Path, saved_run: Path) -> Non
         equivocal.ask("the cat", run=saved_run, world="paper")
     with pytest.raises(UserError, match=r"has no network 7"):
         equivocal.ask("the cat", run=saved_run, network=7)
-    with pytest.raises(UserError, match="needs a run"):
+    with pytest.raises(UserError, match="is one of a run"):
         equivocal.ask("the cat", network=1)
 
 

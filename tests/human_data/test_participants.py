@@ -170,7 +170,7 @@ def test_posteriors_are_sampled_where_none_are_stored(small_run: Run, tmp_path: 
 def test_mistakes(study: Study, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="there is no folder .*nowhere.*`equivocal train"):
         simulate_answers(tmp_path / "nowhere", tmp_path / "out")
-    with pytest.raises(UserError, match="no complete run"):
+    with pytest.raises(UserError, match="not a complete run"):
         simulate_answers(tmp_path, tmp_path / "out")
     with pytest.raises(UserError, match="must be from 2 to 1000, got 1"):
         simulate_answers(study.folder, tmp_path / "out", answers=1)

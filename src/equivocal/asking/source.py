@@ -107,7 +107,7 @@ class Source:
         if run is None:
             if network != 0:
                 raise UserError(
-                    f"network {network!r} needs a run: --run FOLDER, or run= in Python."
+                    f"network {network!r} is one of a run: add --run FOLDER, or run= in Python."
                 )
             if not isinstance(world, World):
                 world = World.load(DEFAULT_WORLD if world is None else world)

@@ -229,7 +229,7 @@ def simulate(
         return
     show_summary(simulate_trials(experiment, folder, **how).summary)
     out.print(
-        f"wrote {folder / 'data.csv'}, measures.csv and truth.toml; analyse it with `equivocal "
+        f"wrote {folder / 'data.csv'}, measures.csv and truth.toml; analyse them with `equivocal "
         f"compare {folder / 'data.csv'} --measures {folder / 'measures.csv'}`",
         soft_wrap=True,
     )
@@ -250,10 +250,17 @@ def _simulate_answers(source: Path, folder: Path, asked: dict[str, Any]) -> None
         for name in dict.fromkeys(table["condition"])
     )
     show_rows(["condition", *heads], rows, title="readings by condition")
+    wrote = f"wrote {folder / 'data.csv'}, measures.csv and readings.csv (with intervals)"
+    if wide["literal"].isin([0, 1]).all():
+        out.print(
+            f"{wrote}; every condition is read in one way, so there is nothing to model: in a "
+            "world with unlikely reversals, such as `both_ways`, readings differ",
+            soft_wrap=True,
+        )
+        return
     out.print(
-        f"wrote {folder / 'data.csv'}, measures.csv and readings.csv (with intervals); analyse it "
-        f"with `equivocal compare {folder / 'data.csv'} --measures {folder / 'measures.csv'} "
-        "--family binomial --response answer=literal`",
+        f"{wrote}; analyse them with `equivocal compare {folder / 'data.csv'} --measures "
+        f"{folder / 'measures.csv'} --family binomial --response answer=literal`",
         soft_wrap=True,
     )
 

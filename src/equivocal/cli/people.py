@@ -77,7 +77,7 @@ def show_tables(tables: "Mapping[str, pd.DataFrame]", networks: int) -> None:
 
 
 def _format(value: float, digits: int = 3) -> str:
-    return "–" if isnan(value) else f"{value:.{digits}f}"
+    return "–" if isnan(value) else f"{round(value, digits) + 0.0:.{digits}f}"  # no -0.000
 
 
 def _break_names(names: Iterable[str]) -> list[str]:

@@ -11,8 +11,8 @@ paper's sampler   a participant is a particle, stopped after 17 steps
 posterior         a participant is a particle of the converged posterior; also with the evidence of
                   a sentence counted once (b)
 deep ensemble     the mean belief of all networks; one
-ensemble, b = …   the mean belief of all networks' posteriors, with the evidence weighed by b: those
-                  of the frontier (`frontier`); one each
+ensemble, b = …   the mean belief of all networks' posteriors, the evidence weighted by b: those of
+                  the frontier (`frontier`); one each
 
 Participants answer by drawing from their beliefs, so that shares, w and b are expectations. What a
 number, a reading or an area is, is defined in `equivocal.human_data`.

@@ -145,7 +145,7 @@ def _describe_list(listed: pd.DataFrame) -> Iterator[str]:
     texts = []
     for learns, rows in own.groupby("learns", sort=False):
         first, last = rows["not_literal"].iloc[0], rows["not_literal"].iloc[-1]
-        texts.append(f"{_percent(first)} to {_percent(last)} if it learns of {learns}")
+        texts.append(f"{_percent(first)} to {_percent(last)} if it learns about {learns}")
     low, high = own["share"].iloc[0], own["share"].iloc[-1]
     yield (
         f"More implausible sentences in the list ({_percent(low, 0)} to {_percent(high, 0)}) make "

@@ -225,7 +225,7 @@ def parse_where(where: Iterable[str], option: str = "--where") -> list[tuple[str
     >>> parse_where(["position = 3", "suite=cloze_probability"])
     [('position', '3'), ('suite', 'cloze_probability')]
     """
-    return [split_pair(condition, option, "position=3") for condition in where]
+    return [split_pair(condition, option, "position=3", empty=True) for condition in where]
 
 
 def check_where(where: Sequence[str], *tables: pd.DataFrame) -> None:

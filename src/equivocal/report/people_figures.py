@@ -157,7 +157,7 @@ def _draw_list(axes: Axes, listed: pd.DataFrame) -> None:
         return
     own = listed[listed["construction"] == "any"]
     for learns, group in own.groupby("learns", sort=False):
-        label = f"learns of {learns}"
+        label = f"learns about {learns}"
         axes.plot(
             group["share"],
             group["not_literal"],

@@ -36,7 +36,7 @@ def refuse_incomplete(directory: Path, *needed: Path) -> None:
     for path in needed:
         if not path.is_file():
             raise UserError(
-                f"{directory} is no complete run of networks: it has no "
+                f"{directory} is not a complete run of networks: it has no "
                 f"{path.relative_to(directory)}; give a folder that `equivocal train` or "
                 "`equivocal reproduce` has finished."
             )

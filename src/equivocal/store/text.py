@@ -276,7 +276,7 @@ def read_cells(
     raise UserError(f"{path} has no rows below its header; add one.")
 
 
-def split_pair(pair: str, option: str, example: str) -> tuple[str, str]:
+def split_pair(pair: str, option: str, example: str, *, empty: bool = False) -> tuple[str, str]:
     """Split the value of an option that has the form name=value.
 
     Parameters
@@ -285,6 +285,8 @@ def split_pair(pair: str, option: str, example: str) -> tuple[str, str]:
         What the user gave.
     option, example : str
         The option and a value that it takes, for the message.
+    empty : bool
+        Whether the value may be empty.
 
     Returns
     -------
@@ -294,7 +296,7 @@ def split_pair(pair: str, option: str, example: str) -> tuple[str, str]:
     Raises
     ------
     UserError
-        Where there is no equals sign, or nothing before it.
+        Where there is no equals sign, no name, or no value where one is needed.
 
     Examples
     --------
@@ -302,6 +304,6 @@ def split_pair(pair: str, option: str, example: str) -> tuple[str, str]:
     ('training.networks', '2')
     """
     name, sign, value = (part.strip() for part in pair.partition("="))
-    if not (sign and name):
+    if not (sign and name and (value or empty)):
         raise UserError(f"{option} takes name=value, as {example}, got {pair!r}.")
     return name, value

@@ -2,7 +2,7 @@
 
     trained            θ^MLE alone
     paper's sampler    the dropout deterministic sampler, stopped after 1, 2, … steps
-    posterior          converged (exact flow), with the evidence weighed by b and a prior variance v
+    posterior          converged (exact flow), the evidence weighted by b and a prior variance v
     MC dropout         a network trained with dropout, one for each rate
 
 Each answers the questions about roles (`divergence`). Beside it stand the quantities from which a

@@ -16,7 +16,9 @@ from equivocal.sampling.engine import likelihoods
 from equivocal.sampling.engine.likelihoods import FlowRule, make_softmax_rule
 from equivocal.sampling.engine.problem import Likelihood, Problem
 from equivocal.sampling.engine.settings import Outcome, RunSettings
-from equivocal.sampling.samplers.mean_field import run_gaussian
+from equivocal.sampling.samplers.mean_field import init, run_gaussian, step
+
+__all__ = ["RULE", "LaplaceConfig", "init", "run", "step"]  # `step` is given `RULE`
 
 RULE = FlowRule(
     likelihoods.compute_variance,
