@@ -6,6 +6,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import jax
+
 from equivocal.machine import collect_versions, count_cores
 
 __all__ = ["machine_facts"]
@@ -18,6 +20,7 @@ def machine_facts() -> dict[str, Any]:
     return {
         "cpu": _cpu_model(),
         "cores": count_cores(),
+        "device": jax.devices()[0].device_kind,
         "system": f"{platform.system()} {platform.machine()}",
         "load_average": _load_average(),
         "versions": collect_versions(*PACKAGES),
@@ -41,7 +44,7 @@ def _cpu_model() -> str:
 
 def _commit() -> str:
     """The commit that was measured, with `-dirty` where files had changed since."""
-    root = Path(__file__).resolve().parents[3]
+    root = Path(__file__).resolve().parents[2]
     if not (root / ".git").exists():  # an installed copy; a repository around it is not ours
         return "unknown"
     command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
