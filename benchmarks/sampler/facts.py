@@ -6,6 +6,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import jax
+
 from equivocal.machine import collect_versions, count_cores
 
 __all__ = ["describe_machine"]
@@ -18,6 +20,7 @@ def describe_machine() -> dict[str, Any]:
     return {
         "cpu": _find_cpu_model(),
         "cores": count_cores(),
+        "device": jax.devices()[0].device_kind,
         "system": f"{platform.system()} {platform.machine()}",
         "load_average": _measure_load(),
         "versions": collect_versions(*PACKAGES),

@@ -31,6 +31,7 @@ __all__ = ["measure"]
 
 REFERENCE = Path(__file__).resolve().parents[3] / "shared" / "reference"
 NETWORKS = 3
+FEW = 2  # outputs whose ranks say nothing
 NOTHING = 0.002  # a difference of variances that nobody needs to know
 WITHIN, RANKED, WRONG, CHEAP = Goal(least=0.9), Goal(least=0.8), Goal(most=0.05), Goal(most=1 / 3)
 
@@ -45,7 +46,7 @@ class Case(NamedTuple):
 
 def measure(bench: Workbench) -> Findings:
     """Compare the estimated shifts of all problems with the true ones."""
-    found, details = [], {}
+    details = {}
     for case in _list_cases(bench):
         bench.say(f"verdict, {case.name}")
         gaussian = sample_posterior(**case.arguments)
@@ -54,27 +55,31 @@ def measure(bench: Workbench) -> Findings:
             exact = sample_posterior(**case.arguments, method="hmc", num_particles=4_000)
             products = np.matmul(np.linalg.inv(gaussian.covariance.astype(float)), exact.covariance)
             true = np.trace(products, axis1=1, axis2=2) / exact.mean.shape[1] - 1
-        estimated = gaussian.info.covariance_shift
-        found.append(np.stack([true, estimated]))
-        details[case.name] = {"true": true, "estimated": estimated}
-    true, estimated = np.concatenate(found, axis=1)
-    cost = _measure_cost(bench)
+        details[case.name] = {"true": true, "estimated": gaussian.info.covariance_shift}
+    return Findings(lines=compare(details, _measure_cost(bench)), details=details)
+
+
+def compare(details: dict[str, dict[str, np.ndarray]], cost: float) -> list[Line]:
+    """Return the lines on all outputs together, and on the ranks within each problem."""
+    pairs = [np.stack([found["true"], found["estimated"]]) for found in details.values()]
+    true, estimated = np.concatenate(pairs, axis=1)
     near = np.abs(estimated - true) < NOTHING
     near |= np.abs(np.log(estimated / np.maximum(true, NOTHING))) < np.log(1.5)
     far, called = true > TOO_FAR, estimated > CALLED_FAR
-    lines = [
+    within = [float(spearmanr(*pair)[0]) for pair in pairs if pair.shape[1] > FEW]
+    what = f"covariance shift of {len(true):,} outputs, limit {TOO_FAR:.1%}"
+    return [
+        Line(what=what, ours=float(np.median(true)), unit=""),
         _make_line("  share within a factor of 1.5 of the true one", near.mean(), WITHIN),
         _make_line("  rank correlation with the true one", spearmanr(true, estimated)[0], RANKED),
+        Line(what="  the same within a problem, least", ours=min(within, default=None), unit=""),
+        Line(what="  the same within a problem, most", ours=max(within, default=None), unit=""),
         _make_line("  false alarms, of outputs below the limit", np.mean(called[~far]), WRONG),
         _make_line(
             "  misses, of outputs above it", np.mean(~called[far]) if far.any() else 0.0, WRONG
         ),
         _make_line("  seconds in those of the flow", cost, CHEAP),
     ]
-    what = f"covariance shift of {len(true):,} outputs, limit {TOO_FAR:.1%}"
-    return Findings(
-        lines=[Line(what=what, ours=float(np.median(true)), unit=""), *lines], details=details
-    )
 
 
 def _make_line(what: str, value: float, goal: Goal) -> Line:

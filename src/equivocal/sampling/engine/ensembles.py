@@ -108,10 +108,12 @@ def run_ensemble(
     )
 
 
-def _fold_in(keys: PRNGKey, step: int) -> PRNGKey:
+@jax.jit
+def _fold_in(keys: PRNGKey, step: int | Int[Array, ""]) -> PRNGKey:
     return jax.vmap(lambda key: jax.random.fold_in(key, step))(keys)
 
 
+@jax.jit
 def _keep_finished(finished: Bool[Array, " K"], state: Any, moved: Any) -> Any:
     """Leave a finished output where it is while its group goes on."""
 

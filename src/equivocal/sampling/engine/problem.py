@@ -95,7 +95,7 @@ class Problem:
         """float32 or float64."""
         return self.prior_scale.dtype
 
-    @property
+    @cached_property
     def radius(self) -> float:
         """A length in w that holds all of the posterior of yes/no outputs, ten times over.
 

@@ -188,6 +188,11 @@ def _measure_change(F: Float[Array, "K J D"], before: Float[Array, "K J D"]) -> 
     return jnp.where(size > 0, difference / jnp.maximum(size, 1e-30), jnp.inf)
 
 
+@jax.jit
+def _split(keys: PRNGKey) -> PRNGKey:
+    return jax.vmap(jax.random.split)(keys)
+
+
 @partial(jax.jit, static_argnames="config")
 def _drop_first(
     keys: PRNGKey, theta: Float[Array, "K J D"], config: DropoutConfig
@@ -235,7 +240,7 @@ def step(
     radius: Float[Array, ""] | float = jnp.inf,
 ) -> tuple[DropoutState, DropoutInfo]:
     """Take both half steps, with fresh dropout in each; compiled in parts, as `flow_step` is."""
-    halves = jax.vmap(jax.random.split)(keys)
+    halves = _split(keys)
     F = _drop_first(halves[:, 0], state.particles, config)
     g, basis_H = _sum_rows(rows, state.particles, F, config)
     return _move(halves[:, 1], state, F, g, basis_H, config, radius)
