@@ -40,7 +40,7 @@ def did_you_mean(name: str, known: Iterable[str], *, most: int = 1) -> str:
     by_fold = {candidate.casefold(): candidate for candidate in known}
     if len(by_fold) > MOST_KNOWN or len(name) > MOST_LETTERS:
         return ""
-    near = difflib.get_close_matches(name.casefold(), by_fold, n=most, cutoff=0.7)
+    near = difflib.get_close_matches(name.casefold(), by_fold, n=most, cutoff=0.6)
     if not near:
         return ""
     return f": did you mean {' or '.join(repr(by_fold[fold]) for fold in near)}?"
