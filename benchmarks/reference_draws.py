@@ -45,7 +45,7 @@ def measure(data: Path, gold: Path) -> Found:
         exact.info.r_hat[0],
         np.abs((exact.mean[0] - answers["mean"]) / sd).max(),
         np.sqrt(shift),
-        np.linalg.norm(off) / np.linalg.norm(answers["cov"]),
+        float(np.linalg.norm(off) / np.linalg.norm(answers["cov"])),
         np.sqrt(D * shift),
     )
 
