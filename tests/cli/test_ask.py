@@ -45,7 +45,7 @@ def test_first_question_trains_and_says_where_it_is_kept(
 ) -> None:
     printed, said = first
     assert "the default networks of world garden are trained once" in said
-    assert "training 3 networks: compiling" in said
+    assert "training 3 networks" in said
     assert "path of the paper's sampler for prior variance 1 is computed once" in said
     assert "cache/garden-" in said
     assert len(list((garden_folder / "cache").iterdir())) == 1
