@@ -18,6 +18,7 @@ says that a Gaussian is not enough.
 
 from collections.abc import Iterator
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -78,7 +79,8 @@ def diagnose_gaussian(
         return shift
     # streamed rows have their own order, and are read for all outputs alike
     doubtful = doubtful if problem.in_memory and not joint else every
-    rows_everywhere = float(find_largest_anywhere(problem.num_rows))
+    # of all processes together, so that the chains are as long however the rows are dealt
+    rows_everywhere = float(find_largest_anywhere(problem.num_rows)) * jax.process_count()
     cheap = WORK / (rows_everywhere * K * NUM_CHAINS)
     number = int(np.clip(max(D * PER_FEATURE, cheap), FEWEST, MOST))
     for own, keys, target in _iterate_targets(problem, outcome, settings, doubtful):

@@ -200,6 +200,7 @@ def test_a_run_that_was_stopped_goes_on(tmp_path: Path) -> None:
     assert "Warning" not in done.stderr
     after = {path: path.stat().st_mtime_ns for path in kept.glob("*.json")}
     assert len(after) == 7  # five prior variances, two shorter corpora
-    assert before.items() <= after.items()
+    # Ctrl-C may fall between a file and its record; then that one is made again
+    assert len(before.items() - after.items()) <= 1
     shares = pd.read_csv(tmp_path / "out" / "tables" / "word_order_shares.csv")
     assert shares["share_network_low"].isna().all()
