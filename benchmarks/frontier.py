@@ -110,7 +110,7 @@ def measure_learning(arguments: argparse.Namespace) -> Tables:
         f"learning_{along}": follow_learning(
             along, out=arguments.out / f"along-{along}", **how
         ).tables["learning"]
-        for along in ALONG
+        for along in arguments.along
     }
 
 
@@ -148,6 +148,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("part", choices=MEASURES)
     parser.add_argument("--corpora", type=int, help="of `corpora`, 5; of `learning`, as usual")
+    parser.add_argument("--along", nargs="+", choices=ALONG, default=ALONG, help="of `learning`")
     parser.add_argument("--seeds", type=int, nargs="+", help="of `corpora`")
     parser.add_argument("--recipe", choices=("fast", "paper"), default="fast", help="of `corpora`")
     parser.add_argument("--found", type=Path, nargs="+", help="folders of finished runs")

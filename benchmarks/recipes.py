@@ -13,7 +13,8 @@ layer) and in other orders of the same sentences. Compared are mean logits at th
 study's eight reversals: of the words that syntax indicates, of those that are plausible, and of
 objects that have no part in the sentence. `equivalent_within` is the smallest margin for which two
 one-sided tests at 5 % call the means equivalent: the farther end of the difference's 90 % interval.
-`seconds_per_epoch` is of all networks side by side for ours, of one for PyTorch.
+`seconds_per_epoch` is of all networks side by side for ours, of one for PyTorch (by the clock: with
+`--workers` several train at once).
 
 `sg2018`: plain gradient descent on the same sentences in the same order. `single`: one at a time,
 rate 1e-5, momentum 0.9. `ten`, the recipe: ten in a step, with ten times the rate over 1 − 0.9 in
@@ -29,7 +30,10 @@ scipy, needs what `equivocal.gestalt` imports, and `torch` for that part.
 
 import argparse
 import json
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -171,30 +175,27 @@ def measure_torch(arguments: argparse.Namespace, changes: Numbers) -> Numbers:
     """Train the same recipe here and in PyTorch, and compare what the networks say."""
     import torch
 
-    from benchmarks.torch_reference import Data, collect_data, convert, fit_recipe, split
-
-    torch.set_num_threads(arguments.threads)
     networks = arguments.networks or 10
     world = World.load("paper")
     settings = TrainingSettings(**changes | {"recipe": "paper", "networks": networks})
     began = perf_counter()
     run = train(world, settings)
     seconds = {"ours": perf_counter() - began}
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    parts = [Data(*(t.to(device) for t in collect_data(part))) for part in split(world, settings)]
-    models, losses, began = [], [], perf_counter()
-    run_epochs = {"ours": int(run.curves["epoch"].nunique()), "torch": 0}
-    for seed in range(networks):
-        network, history = fit_recipe(parts[0], parts[1], settings, seed=seed)
-        models.append(convert(network))
-        losses.append(min(history))
-        run_epochs["torch"] += len(history)
-        print(f"torch, network {seed}: best loss {losses[-1]:.4f}", flush=True)
+    device, began = "cuda" if torch.cuda.is_available() else "cpu", perf_counter()
+    fit = partial(_fit_torch, settings=settings, threads=arguments.threads, device=device)
+    spawn = multiprocessing.get_context("spawn")  # JAX is running: a fork would be unsafe
+    with ProcessPoolExecutor(arguments.workers, mp_context=spawn) as pool:
+        fitted = list(pool.map(fit, range(networks)))
     seconds["torch"] = perf_counter() - began
+    histories = [history for _, history in fitted]
+    run_epochs = {
+        "ours": int(run.curves["epoch"].nunique()),
+        "torch": sum(map(len, histories)),
+    }
     ours = measure_reversals(list(run.models), world)
-    theirs = measure_reversals(models, world)
+    theirs = measure_reversals([model for model, _ in fitted], world)
     ours["held_out_loss"] = run.curves.groupby("network")["test_loss"].min().to_numpy()
-    theirs["held_out_loss"] = np.array(losses)
+    theirs["held_out_loss"] = np.array([min(history) for history in histories])
     compared = {name: compare_means(ours[name], theirs[name]) for name in ours}
     for name, numbers in compared.items():
         print(
@@ -206,6 +207,7 @@ def measure_torch(arguments: argparse.Namespace, changes: Numbers) -> Numbers:
         "networks": networks,
         "settings": asdict(settings),
         "threads": arguments.threads,
+        "workers": arguments.workers,
         "device": device,
         "seconds": seconds,
         "seconds_per_epoch": {who: seconds[who] / run_epochs[who] for who in seconds},
@@ -215,6 +217,22 @@ def measure_torch(arguments: argparse.Namespace, changes: Numbers) -> Numbers:
             for who, each in (("ours", ours), ("torch", theirs))
         },
     }
+
+
+def _fit_torch(
+    seed: int, settings: TrainingSettings, threads: int, device: str
+) -> tuple[SentenceGestalt, list[float]]:
+    """Train one network in PyTorch; returns it as ours, and its held-out losses."""
+    import torch
+
+    from benchmarks.torch_reference import Data, collect_data, convert, fit_recipe, split
+
+    torch.set_num_threads(threads)
+    halves = split(World.load("paper"), settings)
+    parts = [Data(*(t.to(device) for t in collect_data(part))) for part in halves]
+    network, history = fit_recipe(*parts, settings, seed=seed)
+    print(f"torch, network {seed}: best loss {min(history):.4f}", flush=True)
+    return jax.tree.map(np.asarray, convert(network)), history
 
 
 def measure_sg2018(arguments: argparse.Namespace, changes: Numbers) -> Numbers:
@@ -284,6 +302,7 @@ def main() -> None:
     parser.add_argument("--folds", type=int, default=5)
     parser.add_argument("--sentences", type=int, help="heard; of `sg2018`, 20,000 unless given")
     parser.add_argument("--threads", type=int, default=1, help="of PyTorch on a CPU")
+    parser.add_argument("--workers", type=int, default=1, help="processes that train in PyTorch")
     parser.add_argument("--recipe", default="paper", help="of `networks`")
     parser.add_argument("--world", default="paper", help="of `networks`")
     parser.add_argument("--out", type=Path, default=Path("runs/recipes"), help="of `networks`")
