@@ -3,6 +3,7 @@
     python -m benchmarks.frontier corpora --corpora 5 --recipe paper    frontier_corpora_paper.csv
     python -m benchmarks.frontier corpora --recipe paper --found DIR …  the same of finished runs
     python -m benchmarks.frontier full           frontier_summary.csv, _words, _choices, _example
+    python -m benchmarks.frontier choices        frontier_choices.csv alone, of ten networks
     python -m benchmarks.frontier layers         frontier_layers.csv: posteriors over more layers
     python -m benchmarks.frontier learning       learning_sentences.csv, _truth, _heard
     python -m benchmarks.frontier draw           docs/images/frontier.png, of what is recorded
@@ -18,13 +19,14 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from benchmarks.machine import RESULTS, describe_machine
-from equivocal.experiments.frontier import FEWEST, MORE_LAYERS, map_frontier
+from equivocal.experiments.frontier import FEWEST, MORE_LAYERS, FrontierSettings, map_frontier
 from equivocal.experiments.learning import ALONG, follow_learning
 from equivocal.experiments.networks import choose_training
 from equivocal.experiments.result import write_tables
@@ -96,6 +98,16 @@ def measure_full(arguments: argparse.Namespace) -> Tables:
     }
 
 
+def measure_choices(arguments: argparse.Namespace) -> Tables:
+    """Choose strengths without knowing the truth; no MC dropout or ensembles, which have none."""
+    settings = FrontierSettings(rates=(), sizes=())
+    if arguments.quick:
+        settings = replace(settings, evidence=(1.0, 1 / 300), other_variances=(), num_steps=2)
+    training = choose_training(None if arguments.quick else 10, None, quick=arguments.quick)
+    found = map_frontier("slips", arguments.out / "choices", training=training, settings=settings)
+    return {"frontier_choices": found.tables["choices"]}
+
+
 def measure_layers(arguments: argparse.Namespace) -> Tables:
     """Map the frontier with posteriors over more layers, of eight networks."""
     how: dict[str, Any] = {"quick": True} if arguments.quick else {"networks": 8}
@@ -137,6 +149,7 @@ def draw_recorded(arguments: argparse.Namespace) -> Tables:
 MEASURES = {
     "corpora": measure_corpora,
     "full": measure_full,
+    "choices": measure_choices,
     "layers": measure_layers,
     "learning": measure_learning,
     "draw": draw_recorded,
