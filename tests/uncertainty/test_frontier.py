@@ -16,7 +16,7 @@ from equivocal.experiments.frontier import (
 )
 from equivocal.experiments.learning import follow_learning
 from equivocal.gestalt import TrainingSettings
-from equivocal.report.frontier_figures import draw_frontier, draw_learning
+from equivocal.report.uncertainty_figures import draw_frontier, draw_learning
 from equivocal.store import UnreadableError
 from equivocal.study.nearer import judge_nearer_to_truth
 from equivocal.study.verdicts import MissingError

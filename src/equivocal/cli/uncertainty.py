@@ -109,7 +109,7 @@ def doubt(
 def _show_scores(summary: "pd.DataFrame", networks: int) -> None:
     """Print the scores and costs of each kind."""
     from equivocal.experiments.uncertainty import describe_score
-    from equivocal.report.formatting import format_number
+    from equivocal.study.summary import format_number
 
     rows = []
     for _, line in summary.iterrows():
@@ -147,7 +147,7 @@ def _follow(along: str, world: str, folder: Path | None, *, quick: bool, **how: 
 
 def _show_frontier(summary: "pd.DataFrame", networks: int) -> None:
     """Print those on the frontier, the trained network, and the last of each kind."""
-    from equivocal.report.formatting import format_number
+    from equivocal.study.summary import format_number
 
     rows = []
     last = ~summary.duplicated("kind", keep="last") | summary["on_frontier"]

@@ -42,6 +42,7 @@ from equivocal.uncertainty.frontier import (
     SAMPLER,
     TRAINED,
     describe_frontier,
+    summarise_example,
     summarise_frontier,
     summarise_words,
     tabulate_example,
@@ -117,8 +118,10 @@ class FrontierResult(Result):
 
     def draw(self) -> Figures:
         """Draw the frontier, the errors at every word, and one sentence with its reversal."""
-        from equivocal.report.frontier_figures import draw_example, draw_frontier, draw_words
+        from equivocal.report.uncertainty_figures import draw_example, draw_frontier, draw_words
 
+        example = self.tables["example"]
+        spread = summarise_example(example)
         sentences = {
             "reversal": str(self.example.reversal),
             "congruent": str(self.example.congruent),
@@ -126,7 +129,7 @@ class FrontierResult(Result):
         return {
             "frontier": draw_frontier(self.tables["frontier_summary"]),
             "words": draw_words(self.tables["words"]),
-            "example": draw_example(self.tables["example"], sentences, self.example.patient),
+            "example": draw_example(example, spread, sentences, self.example.patient),
         }
 
 

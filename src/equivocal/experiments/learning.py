@@ -83,7 +83,7 @@ class LearningResult(Result):
 
     def draw(self) -> Figures:
         """Draw errors along what is learned."""
-        from equivocal.report.frontier_figures import draw_learning
+        from equivocal.report.uncertainty_figures import draw_learning
 
         return {"learning": draw_learning(self.tables["learning"], self.along)}
 

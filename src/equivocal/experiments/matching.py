@@ -43,7 +43,9 @@ class MatchResult(Result):
         """Draw the map of facts that can be had together, and the shares of variance."""
         from equivocal.report.effect_figures import draw_facts_together, draw_variance_shares
 
-        figures = {"facts_together": draw_facts_together(self.tables["together"])}
+        figures = {
+            "facts_together": draw_facts_together(matching.relate_facts(self.tables["together"]))
+        }
         if len(self.tables["variance"]):
             figures["variance_shares"] = draw_variance_shares(self.tables["variance"])
         return figures

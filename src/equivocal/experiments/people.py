@@ -83,7 +83,7 @@ class PeopleResult(Result):
 
     def draw(self) -> Figures:
         """Draw comprehenders beside people, each against the ideal one, and the fit."""
-        from equivocal.report.people_figures import draw_against_ideal, draw_fit, draw_people
+        from equivocal.report.human_figures import draw_against_ideal, draw_fit, draw_people
 
         tables = self.tables
         drawn = (tables[name] for name in ("people", "readings", "areas", "list"))
@@ -91,7 +91,11 @@ class PeopleResult(Result):
         if len(tables["against_ideal"]):
             figures["against_ideal"] = draw_against_ideal(tables["items"], tables["against_ideal"])
         if "fit" in tables:
-            figures["fit"] = draw_fit(tables["fit"], tables["profiles"], tables["people"])
+            profiles = tables["profiles"]
+            excess = profiles["deviance"] - profiles["deviance"].min()
+            figures["fit"] = draw_fit(
+                tables["fit"], profiles.assign(excess=excess), tables["people"]
+            )
         return figures
 
 

@@ -33,7 +33,7 @@ from equivocal.suites import (
     measure_words,
 )
 from equivocal.suites.measurement import SURPRISE
-from equivocal.suites.noisy_channel import MEASURE_OF, SIGNALS
+from equivocal.suites.noisy_channel import MEASURE_OF, SIGNALS, average_signals
 from equivocal.world import World
 from equivocal.world.silence import remove_noise
 
@@ -53,9 +53,9 @@ class SignalsResult(Result):
 
     def draw(self) -> Figures:
         """Draw the signals word by word."""
-        from equivocal.report.signal_figures import draw_signals
+        from equivocal.report.suite_figures import draw_signals
 
-        return {"signals": draw_signals(self.tables["words"])}
+        return {"signals": draw_signals(average_signals(self.tables["words"]))}
 
 
 def measure_signals(

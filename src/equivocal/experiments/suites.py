@@ -91,7 +91,10 @@ class SuitesResult(Result):
             means = append_means(self.tables["networks"], *keys)
             figures |= draw_suites(self.tables["findings"], means, self.suites)
         for construction in self.constructions:
-            figures |= draw_construction(construction, self._select(construction))
+            tables = self._select(construction)
+            usual = construction_tables.select_usual(tables["readings"])
+            items = construction_tables.tabulate_items(usual)
+            figures |= draw_construction(construction, tables | {"items": items})
         return figures
 
     def write(self, folder: str | Path) -> None:

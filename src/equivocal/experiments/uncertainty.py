@@ -22,7 +22,6 @@ from equivocal.experiments.result import Figures, Result, describe_run
 from equivocal.gestalt import Run
 from equivocal.gestalt.runs import split_corpus
 from equivocal.progress import progress
-from equivocal.report.formatting import format_number
 from equivocal.sampling.samplers import network_flow
 from equivocal.seeds import Seed
 from equivocal.store.files import compute_checksum
@@ -31,6 +30,7 @@ from equivocal.store.overwrite import refuse_foreign_files
 from equivocal.store.runs import locate_network
 from equivocal.store.store import Store, hash_content
 from equivocal.study.statistics import compare_pairs
+from equivocal.study.summary import format_number
 from equivocal.uncertainty import comparison, enumerate_truth, find_reversals, members
 from equivocal.uncertainty.comprehenders import Comprehenders, load_members, save_members
 from equivocal.world import World

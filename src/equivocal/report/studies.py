@@ -1,7 +1,7 @@
 """The figures of a study and its report: what is drawn from which file of the study's folder.
 
-A new figure is a line of `list_figures` and a caption in `templates/captions.toml`, where all texts
-of the report are.
+A new figure is a line of `list_figures` and a caption in `templates/captions.toml`, where the texts
+of the report are; those of its summary are in `study/record/summary.toml`.
 """
 
 from collections.abc import Callable
@@ -12,27 +12,20 @@ from pathlib import Path
 
 import pandas as pd
 import tomli_w
-import xarray as xr
 from matplotlib.figure import Figure
 
 from equivocal.inference import SamplerSettings
 from equivocal.machine import collect_versions, get_package_version
 from equivocal.progress import run_in_stages
-from equivocal.report import (
-    activation_figures,
-    effect_figures,
-    learning_figures,
-    uncertainty_figures,
-)
-from equivocal.report.formatting import format_number
+from equivocal.report import activation_figures, effect_figures
 from equivocal.report.html import TABLE_CAPTIONS, TEXTS, Section, render_report
 from equivocal.report.style import KINDS, NAME_OF, save_figure
-from equivocal.report.summary import describe_stop, describe_truth, summarise_study
 from equivocal.store import read_table
 from equivocal.store.files import write_atomically
-from equivocal.study import Study, summaries, tabulate_fit, trace_beliefs, trace_truth
+from equivocal.study import Study, summaries, tabulate_fit, tabulate_item
 from equivocal.study.comparisons import add_reference_levels
 from equivocal.study.full_runs import load_full_runs
+from equivocal.study.summary import describe_stop, describe_truth, format_number, summarise_study
 from equivocal.study.tables import PRINTED_STUDIES
 
 __all__ = ["list_figures", "list_sections", "write_report"]
@@ -55,10 +48,12 @@ def list_figures(study: Study) -> dict[str, Callable[[], Figure]]:
         return lambda: draw(tabulate(dataset, *which), *which)
 
     figures: dict[str, Callable[[], Figure]] = {
-        "learning": lambda: learning_figures.draw_learning(
-            summaries.append_means(run.curves, "epoch"), run.scores["all_zeros"].mean()
+        "learning": lambda: activation_figures.draw_learning(
+            summaries.append_means(run.curves, "epoch"), study.mean_scores["all_zeros"]
         ),
-        "beliefs": lambda: _draw_beliefs(study),
+        "beliefs": lambda: activation_figures.draw_beliefs(
+            tabulate_item(run, study.stimuli, study.shown_item)
+        ),
     }
     for condition in conditions:
         figures[f"activations_{condition}"] = draw_table(
@@ -69,18 +64,19 @@ def list_figures(study: Study) -> dict[str, Callable[[], Figure]]:
         "tau": lambda: effect_figures.draw_sampler_path(summaries.tabulate_path(path)),
         "prior": draw_table(effect_figures.draw_prior_effects, summaries.tabulate_prior_effects),
         "uncertainty": draw_table(
-            uncertainty_figures.draw_uncertainty, summaries.tabulate_entropies
+            activation_figures.draw_uncertainty, summaries.tabulate_entropies
         ),
     }
     if run.world.is_exact:
-        error = run.scores["belief_error"].mean()
-        figures["calibration"] = lambda: learning_figures.draw_calibration(tabulate_fit(run), error)
-        figures["calibration_posterior"] = lambda: learning_figures.draw_calibration_panels(
+        figures["calibration"] = lambda: activation_figures.draw_calibration(
+            tabulate_fit(run), study.mean_scores["belief_error"]
+        )
+        figures["calibration_posterior"] = lambda: activation_figures.draw_calibration_panels(
             summaries.tabulate_calibration(dataset), estimates
         )
     if study.settings.exact.networks:
         exact = study.read_comparison()
-        figures["exact"] = lambda: uncertainty_figures.draw_exact_comparison(exact)
+        figures["exact"] = lambda: effect_figures.draw_exact_comparison(exact)
     for condition in conditions:
         for estimate in ("mle", "paper", "converged"):
             figures[f"words_{condition}_{estimate}"] = draw_table(
@@ -186,23 +182,6 @@ def _copy_doubt(folder: Path) -> list[str]:
         with write_atomically(folder / "figures" / f"doubt_{name}.{kind}") as temporary:
             temporary.write_bytes((source / f"{name}.{kind}").read_bytes())
     return [f"doubt_{name}" for name in names]
-
-
-def _draw_beliefs(study: Study) -> Figure:
-    """Draw the shown item in every condition, word by word, beside the exact beliefs."""
-    stimuli, run = study.stimuli, study.run
-    item = study.settings.stimuli.shown or stimuli.items[0]
-    rows = {condition: stimuli.rows[condition, item] for condition in stimuli.conditions}
-    probes = list(rows[stimuli.conditions[0]].tracked)
-    units = list(dict.fromkeys(unit for row in rows.values() for unit in row.tracked.values()))
-    traces: dict[str, xr.DataArray] = {}
-    truths: dict[str, xr.DataArray] = {}
-    for condition, row in rows.items():
-        text = str(row.utterance)
-        label = f"{condition}: “{text}”"
-        traces[label] = trace_beliefs(run.networks, text, probes, units)
-        truths[label] = trace_truth(run.world, text, probes, units)
-    return activation_figures.draw_beliefs(summaries.tabulate_traces(traces, truths))
 
 
 def _write_notes(study: Study) -> list[str]:

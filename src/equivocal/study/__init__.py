@@ -3,7 +3,13 @@
 This package draws nothing; `equivocal.experiments.studies` runs a study from end to end.
 """
 
-from equivocal.study.beliefs import tabulate_fit, trace_beliefs, trace_truth
+from equivocal.study.beliefs import (
+    tabulate_fit,
+    tabulate_item,
+    tabulate_traces,
+    trace_beliefs,
+    trace_truth,
+)
 from equivocal.study.settings import StudySettings, load_study
 from equivocal.study.stages import Study, open_study, prepare
 from equivocal.study.stimuli import load_stimuli
@@ -16,6 +22,8 @@ __all__ = [
     "open_study",
     "prepare",
     "tabulate_fit",
+    "tabulate_item",
+    "tabulate_traces",
     "trace_beliefs",
     "trace_truth",
 ]

@@ -106,6 +106,16 @@ class Study:
         """The sentences, checked against the world of the networks."""
         return load_stimuli(self.folder / "stimuli.csv", self.run.world)
 
+    @property
+    def shown_item(self) -> str:
+        """The item that is drawn word by word."""
+        return self.settings.stimuli.shown or self.stimuli.items[0]
+
+    @cached_property
+    def mean_scores(self) -> dict[str, float]:
+        """The scores of the networks, averaged over them."""
+        return {str(name): float(mean) for name, mean in self.run.scores.mean().items()}
+
     @cached_property
     def _units(self) -> list[str]:
         return activations.list_sampled_units(self.run.world, self.stimuli, self.settings)
@@ -365,7 +375,7 @@ class Study:
         scores = self.run.scores
         evidence: dict[str, Any] = {
             "accuracy": scores["unit_accuracy"].tolist(),
-            "all_zeros": float(scores["all_zeros"].mean()),
+            "all_zeros": self.mean_scores["all_zeros"],
             "exact_match": scores["exact_match"].tolist(),
         }
         if self.settings.exact.networks:

@@ -38,6 +38,7 @@ from equivocal.world.meanings import compute_meaning_beliefs
 __all__ = [
     "MEASURE_OF",
     "SIGNALS",
+    "average_signals",
     "compute_literal_divergence",
     "compute_meaning_surprise",
     "judge_ideal",
@@ -206,6 +207,23 @@ def _measure_sentence(world: World, utterance: Utterance) -> Iterator[Word]:
                 "value": float(numbers[at]),
                 "literal": bool(spoken[at]),
             }
+
+
+def average_signals(words: pd.DataFrame) -> pd.DataFrame:
+    """Average signals over items and networks.
+
+    Parameters
+    ----------
+    words : DataFrame
+        The table "words" of `equivocal.experiments.signals`.
+
+    Returns
+    -------
+    DataFrame
+        A row for each suite, signal, comprehender, condition and position.
+    """
+    keys = ["suite", "signal", "comprehender", "condition", "position"]
+    return words.groupby(keys, sort=False)["value"].mean().reset_index()
 
 
 def judge_ideal(words: pd.DataFrame, suites: Sequence[Suite]) -> pd.DataFrame:

@@ -14,7 +14,7 @@ answers about agent and patient, the same for held-out reversals alone, and the 
 of the unweighed data (b = 1), summed over the units. Only Gaussians of full rank have one.
 
 A new kind is a function that returns `Answers`, a `yield` in `AnswerStore._answer_each` of
-`equivocal.experiments.frontier`, and a line of `LOOKS` in `equivocal.report.frontier_figures`.
+`equivocal.experiments.frontier`, and a line of `LOOKS` in `equivocal.report.uncertainty_figures`.
 """
 
 import json

@@ -36,6 +36,7 @@ __all__ = [
     "SAMPLER",
     "TRAINED",
     "describe_frontier",
+    "summarise_example",
     "summarise_frontier",
     "summarise_words",
     "tabulate_example",
@@ -128,6 +129,24 @@ def tabulate_example(
         about = {"kind": ENSEMBLE, "setting": f"{len(every)} networks", "network": "all"}
         rows.append(head | about | {"belief": float(np.mean(every))})
     return pd.DataFrame(rows)
+
+
+def summarise_example(table: pd.DataFrame) -> pd.DataFrame:
+    """Summarise the networks' beliefs about an item.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As `tabulate_example` returns it.
+
+    Returns
+    -------
+    DataFrame
+        By condition and kind: the `mean`, and the middle 90 % (`low`, `high`) of the `networks`.
+    """
+    beliefs = table.groupby(["condition", "kind"], sort=False)["belief"]
+    ends = {"low": beliefs.quantile(0.05), "high": beliefs.quantile(0.95)}
+    return pd.DataFrame({"networks": beliefs.size(), "mean": beliefs.mean(), **ends})
 
 
 def _describe(asked: RoleQuestions, beliefs: Beliefs) -> list[dict[str, float]]:
