@@ -31,7 +31,7 @@ from equivocal.experiments.result import write_tables
 from equivocal.report.uncertainty_figures import draw_frontier
 from equivocal.store import read_table, read_toml
 from equivocal.store.files import write_text_atomically
-from equivocal.study.nearer import select_kinds
+from equivocal.study.claims import select_kinds
 from equivocal.study.statistics import compare_with_zero
 from equivocal.uncertainty.frontier import ENSEMBLE, POOLED, POSTERIOR, summarise_frontier
 

@@ -21,7 +21,7 @@ from equivocal.report.activation_figures import (
 )
 from equivocal.report.style import save_figure
 from equivocal.study import tabulate_fit, tabulate_traces, trace_beliefs, trace_truth
-from equivocal.study.summaries import (
+from equivocal.study.figure_tables import (
     append_means,
     tabulate_calibration,
     tabulate_critical,

@@ -14,7 +14,7 @@ from equivocal.report.effect_figures import (
     draw_specification_curve,
 )
 from equivocal.report.style import save_figure
-from equivocal.study.summaries import tabulate_path, tabulate_prior_effects
+from equivocal.study.figure_tables import tabulate_path, tabulate_prior_effects
 from tests.report.made_up import ITEMS, activations, exact, path, specifications
 
 

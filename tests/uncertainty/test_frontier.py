@@ -18,7 +18,7 @@ from equivocal.experiments.learning import follow_learning
 from equivocal.gestalt import TrainingSettings
 from equivocal.report.uncertainty_figures import draw_frontier, draw_learning
 from equivocal.store import UnreadableError
-from equivocal.study.nearer import judge_nearer_to_truth
+from equivocal.study.claims import judge_nearer_to_truth
 from equivocal.study.verdicts import MissingError
 from equivocal.uncertainty.answers import Answers, Setting
 from equivocal.uncertainty.choices import tabulate_choices

@@ -2,7 +2,7 @@
 
 Both hold their folder, run the points that are missing on the available workers, write tables and
 return them. An interrupted run is resumed by the same call, also on another machine. What is
-computed at a point is decided in `equivocal.study.multiverse` and `equivocal.study.sweep`.
+computed at a point is decided in `equivocal.study.multiverse` and `equivocal.study.multiverse`.
 """
 
 import io
@@ -25,12 +25,13 @@ from equivocal.study.cluster import Hire, work_alone
 from equivocal.study.grids import Grid, load_grid, load_sweep
 from equivocal.study.multiverse import (
     compute_effect_shares,
+    join_tables,
     list_roles,
     make_curve_table,
     make_effect_tasks,
+    make_study_task,
     tabulate_effects,
 )
-from equivocal.study.sweep import join_tables, make_study_task
 from equivocal.study.tasks import run_missing
 
 __all__ = ["MultiverseResult", "SweepResult", "run_multiverse", "run_sweep"]

@@ -34,7 +34,7 @@ from equivocal.store.files import explain_write_errors, write_text_atomically
 from equivocal.store.locks import hold_folder
 from equivocal.store.overwrite import announce_overwrite, refuse_foreign_files
 from equivocal.store.store import Store
-from equivocal.study.summaries import append_means
+from equivocal.study.figure_tables import append_means
 from equivocal.study.word_measures import MEASURES, check_measures
 from equivocal.suites import (
     CONSTRUCTIONS,

@@ -1,7 +1,7 @@
 """What networks learned and what they answer: learning curves, bars of activations, entropies.
 
 Activations are drawn at the critical word, word by word, and against exact beliefs. Tables in,
-figures out; `equivocal.study.summaries` and `equivocal.study.beliefs` say what the columns hold.
+figures out; `equivocal.study.figure_tables` and `equivocal.study.beliefs` say what columns hold.
 """
 
 from typing import Any
@@ -20,7 +20,7 @@ from equivocal.report.style import (
     apply_style,
     draw_networks,
 )
-from equivocal.study.summaries import NON_RELEVANT
+from equivocal.study.figure_tables import NON_RELEVANT
 
 WIDTH = 0.36  # of a bar, where two stand side by side
 THIN = {"lw": 1, "capsize": 2.5}
@@ -34,7 +34,7 @@ def draw_activations(table: pd.DataFrame, condition: str) -> Figure:
     Parameters
     ----------
     table : DataFrame
-        From `equivocal.study.summaries.tabulate_critical`.
+        From `equivocal.study.figure_tables.tabulate_critical`.
     condition : str
         The condition, for the title.
     """
@@ -72,7 +72,7 @@ def draw_word_grid(table: pd.DataFrame, condition: str, estimate: str) -> Figure
     Parameters
     ----------
     table : DataFrame
-        From `equivocal.study.summaries.tabulate_words`.
+        From `equivocal.study.figure_tables.tabulate_words`.
     condition, estimate : str
         For the title; the estimate is `"mle"` or a sampler.
     """
@@ -112,7 +112,7 @@ def draw_beliefs(table: pd.DataFrame) -> Figure:
     Parameters
     ----------
     table : DataFrame
-        From `equivocal.study.summaries.tabulate_traces`; exact beliefs are drawn as dashes.
+        From `equivocal.study.figure_tables.tabulate_traces`; exact beliefs are drawn as dashes.
     """
     sentences, probes = table["sentence"].unique(), table["probe"].unique()
     panels = dict(iter(table.groupby(["sentence", "probe"])))
@@ -148,7 +148,7 @@ def draw_learning(curves: pd.DataFrame, all_zeros: float) -> Figure:
     Parameters
     ----------
     curves : DataFrame
-        The `curves` of a run, with means from `equivocal.study.summaries.append_means`.
+        The `curves` of a run, with means from `equivocal.study.figure_tables.append_means`.
     all_zeros : float
         The accuracy of a model that leaves every output unit off.
     """
@@ -204,7 +204,7 @@ def draw_calibration_panels(table: pd.DataFrame, estimates: list[str]) -> Figure
     Parameters
     ----------
     table : DataFrame
-        From `equivocal.study.summaries.tabulate_calibration`; may be empty.
+        From `equivocal.study.figure_tables.tabulate_calibration`; may be empty.
     estimates : list of str
         `"mle"` and the samplers, in order.
     """
@@ -238,7 +238,7 @@ def draw_uncertainty(table: pd.DataFrame) -> Figure:
     Parameters
     ----------
     table : DataFrame
-        From `equivocal.study.summaries.tabulate_entropies`.
+        From `equivocal.study.figure_tables.tabulate_entropies`.
     """
     samplers, conditions = table["sampler"].unique(), table["condition"].unique()
     panels = dict(iter(table.groupby(["sampler", "condition"])))

@@ -22,7 +22,7 @@ from equivocal.report.style import (
     apply_style,
     draw_networks,
 )
-from equivocal.study.summaries import MEAN
+from equivocal.study.figure_tables import MEAN
 
 __all__ = ["draw_facts_together", "draw_specification_curve", "draw_variance_shares"]
 
@@ -39,7 +39,7 @@ def draw_prior_effects(table: pd.DataFrame) -> Figure:
     Parameters
     ----------
     table : DataFrame
-        From `equivocal.study.summaries.tabulate_prior_effects`.
+        From `equivocal.study.figure_tables.tabulate_prior_effects`.
     """
     conditions, measures = table["condition"].unique(), table["measure"].unique()
     panels = dict(iter(table.groupby(["condition", "measure"])))
@@ -82,8 +82,8 @@ def draw_sampler_path(path: pd.DataFrame) -> Figure:
     Parameters
     ----------
     path : DataFrame
-        From `equivocal.study.summaries.tabulate_path`; its attributes hold where the paper stopped
-        and, where known, the levels of the trained network and of the converged posterior.
+        From `equivocal.study.figure_tables.tabulate_path`; its attributes hold where the paper
+        stopped and, where known, the levels of trained network and converged posterior.
     """
     shown = [name for name in path.columns if name.startswith("indicated_")]
     condition = f"{path.attrs['condition']}: " if "condition" in path.attrs else ""

@@ -22,9 +22,9 @@ from equivocal.report.html import TABLE_CAPTIONS, TEXTS, Section, render_report
 from equivocal.report.style import KINDS, NAME_OF, save_figure
 from equivocal.store import read_table
 from equivocal.store.files import write_atomically
-from equivocal.study import Study, summaries, tabulate_fit, tabulate_item
+from equivocal.study import Study, figure_tables, tabulate_fit, tabulate_item
+from equivocal.study.claims import load_full_runs
 from equivocal.study.comparisons import add_reference_levels
-from equivocal.study.full_runs import load_full_runs
 from equivocal.study.summary import describe_stop, describe_truth, format_number, summarise_study
 from equivocal.study.tables import PRINTED_STUDIES
 
@@ -49,7 +49,7 @@ def list_figures(study: Study) -> dict[str, Callable[[], Figure]]:
 
     figures: dict[str, Callable[[], Figure]] = {
         "learning": lambda: activation_figures.draw_learning(
-            summaries.append_means(run.curves, "epoch"), study.mean_scores["all_zeros"]
+            figure_tables.append_means(run.curves, "epoch"), study.mean_scores["all_zeros"]
         ),
         "beliefs": lambda: activation_figures.draw_beliefs(
             tabulate_item(run, study.stimuli, study.shown_item)
@@ -57,14 +57,16 @@ def list_figures(study: Study) -> dict[str, Callable[[], Figure]]:
     }
     for condition in conditions:
         figures[f"activations_{condition}"] = draw_table(
-            activation_figures.draw_activations, summaries.tabulate_critical, condition
+            activation_figures.draw_activations, figure_tables.tabulate_critical, condition
         )
     path = add_reference_levels(study.read("path.nc"), dataset)
     figures |= {
-        "tau": lambda: effect_figures.draw_sampler_path(summaries.tabulate_path(path)),
-        "prior": draw_table(effect_figures.draw_prior_effects, summaries.tabulate_prior_effects),
+        "tau": lambda: effect_figures.draw_sampler_path(figure_tables.tabulate_path(path)),
+        "prior": draw_table(
+            effect_figures.draw_prior_effects, figure_tables.tabulate_prior_effects
+        ),
         "uncertainty": draw_table(
-            activation_figures.draw_uncertainty, summaries.tabulate_entropies
+            activation_figures.draw_uncertainty, figure_tables.tabulate_entropies
         ),
     }
     if run.world.is_exact:
@@ -72,7 +74,7 @@ def list_figures(study: Study) -> dict[str, Callable[[], Figure]]:
             tabulate_fit(run), study.mean_scores["belief_error"]
         )
         figures["calibration_posterior"] = lambda: activation_figures.draw_calibration_panels(
-            summaries.tabulate_calibration(dataset), estimates
+            figure_tables.tabulate_calibration(dataset), estimates
         )
     if study.settings.exact.networks:
         exact = study.read_comparison()
@@ -80,7 +82,7 @@ def list_figures(study: Study) -> dict[str, Callable[[], Figure]]:
     for condition in conditions:
         for estimate in ("mle", "paper", "converged"):
             figures[f"words_{condition}_{estimate}"] = draw_table(
-                activation_figures.draw_word_grid, summaries.tabulate_words, condition, estimate
+                activation_figures.draw_word_grid, figure_tables.tabulate_words, condition, estimate
             )
     return figures
 

@@ -38,7 +38,7 @@ def draw_suites(
     ----------
     findings, means : DataFrame
         As returned by `tabulate_findings` and `tabulate_networks`, the latter with the means over
-        networks from `equivocal.study.summaries.append_means`.
+        networks from `equivocal.study.figure_tables.append_means`.
     suites : sequence of Suite
         Those that were measured.
     """

@@ -10,8 +10,9 @@ from equivocal.study.beliefs import (
     trace_beliefs,
     trace_truth,
 )
+from equivocal.study.preparation import open_study, prepare
 from equivocal.study.settings import StudySettings, load_study
-from equivocal.study.stages import Study, open_study, prepare
+from equivocal.study.stages import Study
 from equivocal.study.stimuli import load_stimuli
 
 __all__ = [

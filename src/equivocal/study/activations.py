@@ -21,7 +21,6 @@ statistics and figures need these variables. What a new one must look like is ad
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
-from importlib import resources
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -34,9 +33,9 @@ from scipy.special import expit
 from equivocal.errors import UserError, join_names
 from equivocal.gestalt import Network
 from equivocal.sampling import Posterior
-from equivocal.store import check_netcdf, is_plain_name, read_toml
+from equivocal.store import check_netcdf, is_plain_name
 from equivocal.study.beliefs import trace_truth
-from equivocal.study.settings import StudySettings
+from equivocal.study.settings import StudySettings, read_record
 from equivocal.study.stimuli import Stimuli, Stimulus
 from equivocal.world import Utterance, World
 
@@ -46,8 +45,7 @@ HEARD = ("condition", "item", "position", "probe")
 ANSWERED = ("sampler", "prior", "network", *HEARD, "unit")
 NAMES = ("condition", "item", "probe", "unit", "sampler", "question", "role", "non_relevant")
 TEXTS = ("word", "tracked")  # coordinates of several dimensions
-RECORD = resources.files("equivocal.study") / "record"
-LAYOUTS = read_toml(str(RECORD / "datasets.toml"))
+LAYOUTS = read_record("datasets")
 TYPES = {"str": str, "float": float, "int": int}  # of attributes
 
 
@@ -216,7 +214,7 @@ def _arrange(stimuli: Stimuli, value: Callable[[Stimulus], Any]) -> np.ndarray:
 
 def describe_columns(columns: list[str]) -> pd.DataFrame:
     """Describe what each column of `activations.csv.gz` holds."""
-    known = read_toml(str(RECORD / "columns.toml"))
+    known = read_record("columns")
     meanings = dict(known["heard"])
     for column in columns:
         if column not in meanings:

@@ -73,7 +73,7 @@ def trace_truth(
 
 
 def tabulate_item(run: Run, stimuli: Stimuli, item: str) -> pd.DataFrame:
-    """Tabulate the beliefs about an item in every condition, as `tabulate_traces` does.
+    """Tabulate the beliefs about an item, word by word, in every condition.
 
     Parameters
     ----------
@@ -83,6 +83,11 @@ def tabulate_item(run: Run, stimuli: Stimuli, item: str) -> pd.DataFrame:
         The sentences.
     item : str
         One of the items; its tracked roles are asked for, and its tracked units looked at.
+
+    Returns
+    -------
+    DataFrame
+        As `tabulate_traces` returns it; a sentence is named by its condition and its words.
     """
     rows = [stimuli.rows[condition, item] for condition in stimuli.conditions]
     units = list(dict.fromkeys(unit for row in rows for unit in row.tracked.values()))

@@ -5,7 +5,6 @@
 """
 
 from collections.abc import Mapping
-from importlib import resources
 from itertools import combinations
 from typing import Any
 
@@ -13,11 +12,11 @@ import numpy as np
 import pandas as pd
 from scipy.special import logit
 
-from equivocal.store import read_toml
 from equivocal.study.designs import Design
-from equivocal.study.facts import judge_facts, load_facts
 from equivocal.study.grids import CHOICES, TRAINING, Specification
-from equivocal.study.readings import STATE, Reading, list_readings
+from equivocal.study.multiverse import STATE
+from equivocal.study.readings import Reading, judge_facts, list_readings, load_facts
+from equivocal.study.settings import read_record
 
 __all__ = [
     "answer_in_words",
@@ -30,7 +29,6 @@ __all__ = [
 ]
 
 MOST = 5  # examples in a sentence
-WORDS = resources.files("equivocal.study") / "record" / "choices.toml"
 NOTE = "Settings of the nearest specification that are not the study's:"
 CERTAIN = 1e-12  # activations are not taken to be nearer to 0 or 1 than this
 
@@ -246,7 +244,7 @@ def _describe(row: pd.Series, matches: pd.DataFrame) -> str:
     if row["weight_decay"] == 0 and "weight_decay" in apart:
         apart = [name for name in apart if name != "decay"]  # of nothing
     sentences = []
-    for phrases in read_toml(str(WORDS)).values():
+    for phrases in read_record("choices").values():
         said = [_put_in_words(phrases[name], row[name]) for name in phrases if name in apart]
         if said:
             listed = " and ".join([*([", ".join(said[:-1])] if said[1:] else []), said[-1]])

@@ -15,7 +15,6 @@ will be reused wrongly.
 """
 
 import gzip
-import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
@@ -30,16 +29,15 @@ from equivocal.gestalt import Run
 from equivocal.inference import LayerRows, collect_last_layer, infer_posterior
 from equivocal.progress import Advance
 from equivocal.sampling import Posterior
-from equivocal.store import read_table, read_text
-from equivocal.store.files import ensure_writable, write_atomically, write_text_atomically
+from equivocal.store import read_table
+from equivocal.store.files import write_atomically, write_text_atomically
 from equivocal.store.runs import locate_network
 from equivocal.store.store import Store, hash_code, hash_content, hash_files
 from equivocal.study import activations
-from equivocal.study.checks import check_nuts, check_questions, check_samplers
 from equivocal.study.claims import find_impossible_numbers, judge_claims
 from equivocal.study.comparisons import compare_with_exact, compare_with_nuts, trace_effect
-from equivocal.study.settings import StudySettings, load_study
-from equivocal.study.stimuli import MAX_BYTES, Stimuli, load_stimuli
+from equivocal.study.settings import StudySettings
+from equivocal.study.stimuli import Stimuli, load_stimuli
 from equivocal.study.tables import PRINTED_STUDIES, compute_tables
 from equivocal.world import World
 
@@ -390,89 +388,3 @@ class Study:
         if (self.folder / FRONTIER).exists():
             evidence["frontier"] = read_table(self.folder / FRONTIER)
         return evidence
-
-
-def prepare(settings: StudySettings, folder: Path) -> Study:
-    """Check a study before any work, and put its settings and stimuli into its folder.
-
-    Parameters
-    ----------
-    settings : StudySettings
-        What the study is run with.
-    folder : Path
-        Where it will be; made if need be, and held by the caller.
-
-    Returns
-    -------
-    Study
-        The study, of which no stage has run yet.
-
-    Raises
-    ------
-    UserError
-        Where settings, world and stimuli do not fit, NUTS is wanted and not installed, or the
-        folder holds networks with other settings; nothing has been written then.
-    """
-    ensure_writable(folder)
-    source, world = settings.stimuli_path, World.load(settings.world_source)
-    check_questions(world, load_stimuli(source, world), settings)
-    check_samplers(settings)
-    if not (folder / "nuts.nc").exists():
-        check_nuts(settings)
-    with warnings.catch_warnings():  # of damaged networks; training warns of them
-        warnings.simplefilter("ignore")
-        Run.find(folder, world, settings.training_settings)  # refuses before anything is written
-    text = read_text(source, MAX_BYTES)
-    study = Study(settings.change({"stimuli.file": "stimuli.csv"}), folder)
-    study.world = world
-    files = [folder / name for name in ("stimuli.csv", "settings.toml")]
-
-    def write() -> list[Path]:
-        write_text_atomically(files[0], text)
-        study.settings.write(files[1])
-        return files
-
-    study.store.make("prepare", hash_content(study.settings.to_dict(), text), write)
-    return study
-
-
-def open_study(folder: Path) -> Study:
-    """Open a study from its folder.
-
-    Parameters
-    ----------
-    folder : Path
-        A folder that `equivocal reproduce` has written.
-
-    Returns
-    -------
-    Study
-        The study; its stages do only what is not finished yet.
-
-    Raises
-    ------
-    UserError
-        Where the folder holds no study, or its settings cannot be read.
-    """
-    if not folder.exists():
-        raise UserError(
-            f"there is no folder {folder}, so it holds no study; `equivocal reproduce --out "
-            f"{folder}` starts one."
-        )
-    if not (folder / "settings.toml").exists():
-        what = "trained networks alone, and " if (folder / "run.toml").exists() else ""
-        raise UserError(
-            f"{folder} holds {what}no study: it has no settings.toml; give a folder that "
-            "`equivocal reproduce` has written."
-        )
-    try:
-        study = Study(load_study(folder / "settings.toml"), folder)
-    except UserError as error:
-        again = f"`equivocal reproduce --out {folder}` writes it again."
-        raise UserError(f"{str(error).rstrip('.')}; {again}") from None
-    for path in study.store.find_damaged("prepare"):  # perhaps on purpose
-        warnings.warn(
-            f"{path} was changed since `equivocal reproduce` wrote it; it is used as it is.",
-            stacklevel=2,
-        )
-    return study

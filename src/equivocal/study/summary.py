@@ -8,17 +8,15 @@ terminal prints it. Numbers for readers are formatted by `format_number`, here a
 import math
 from collections.abc import Callable, Iterable
 from functools import partial
-from importlib import resources
 from typing import Any
 
 import pandas as pd
 
 from equivocal.errors import join_names
-from equivocal.store import read_toml
-from equivocal.study.full_runs import FullRuns, load_full_runs
-from equivocal.study.nearer import judge_nearer_to_truth, select_kinds
+from equivocal.study.claims import FullRuns, judge_nearer_to_truth, load_full_runs, select_kinds
+from equivocal.study.figure_tables import ALPHA, select_clear_changes, select_largest_change
+from equivocal.study.settings import read_record
 from equivocal.study.stages import Study
-from equivocal.study.summaries import ALPHA, select_clear_changes, select_largest_change
 
 __all__ = [
     "NOTHING",
@@ -31,7 +29,7 @@ __all__ = [
 
 Summary = dict[str, list[str]]  # sentences by heading
 FEW = 5  # networks, below which a test over them can show little
-WORDS = read_toml(str(resources.files("equivocal.study") / "record" / "summary.toml"))
+WORDS = read_record("summary")
 NOTHING = "–"
 DIGITS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
