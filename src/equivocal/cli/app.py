@@ -16,7 +16,6 @@ from equivocal import __version__
 from equivocal.cli import (
     ask,
     doctor,
-    grids,
     human_data,
     page,
     people,
@@ -51,8 +50,8 @@ app.command(epilog=list_examples("reproduce"))(studies.reproduce)
 for stage in (studies.infer, studies.probe, studies.analyse, studies.report):
     app.command(epilog=list_examples("stages"))(stage)
 app.add_typer(studies.app, name="study")
-app.command(epilog=list_examples("multiverse"))(grids.multiverse)
-app.command(epilog=list_examples("sweep"))(grids.sweep)
+app.command(epilog=list_examples("multiverse"))(studies.multiverse)
+app.command(epilog=list_examples("sweep"))(studies.sweep)
 app.command(epilog=list_examples("compare"))(human_data.compare)
 app.command(epilog=list_examples("simulate"))(human_data.simulate)
 app.command(epilog=list_examples("people"))(people.people)

@@ -108,8 +108,8 @@ def doubt(
 
 def _show_scores(summary: "pd.DataFrame", networks: int) -> None:
     """Print the scores and costs of each kind."""
-    from equivocal.experiments.uncertainty import describe_score
     from equivocal.study.summary import format_number
+    from equivocal.uncertainty.comparison import describe_score
 
     rows = []
     for _, line in summary.iterrows():

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from equivocal.errors import UserError
-from equivocal.experiments.trials import TrialsResult, check_folder
+from equivocal.experiments.result import TrialsResult, check_folder
 from equivocal.human_data.answers import (
     Estimate,
     choose_likeliest,

@@ -34,7 +34,6 @@ from equivocal.store.runs import locate_network
 from equivocal.store.store import Store, hash_content
 from equivocal.uncertainty import answers as kinds
 from equivocal.uncertainty.answers import Answers, Setting
-from equivocal.uncertainty.choices import tabulate_choices
 from equivocal.uncertainty.divergence import Beliefs, RoleQuestions, ask_about_roles, pool_members
 from equivocal.uncertainty.frontier import (
     DROPOUT,
@@ -48,6 +47,7 @@ from equivocal.uncertainty.frontier import (
     tabulate_example,
     tabulate_frontier,
 )
+from equivocal.uncertainty.usefulness import tabulate_choices
 from equivocal.world import RoleReversal, World, find_role_reversals
 
 __all__ = ["FrontierResult", "FrontierSettings", "has_true_reversals", "map_frontier"]

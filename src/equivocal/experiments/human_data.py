@@ -1,6 +1,6 @@
 """What `equivocal compare` and `equivocal simulate` do, as three functions.
 
-Which files they write is in `equivocal.experiments.trials`.
+Which files they write is in `equivocal.experiments.result`.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from equivocal.errors import UserError
-from equivocal.experiments.trials import TrialsResult, check_folder, hash_inputs
+from equivocal.experiments.result import TrialsResult, check_folder, hash_inputs
 from equivocal.human_data import (
     Columns,
     Experiment,

@@ -6,7 +6,7 @@
     MC dropout         a network trained with dropout, one for each rate
 
 Each answers the questions about roles (`divergence`). Beside it stand the quantities from which a
-strength could be chosen without knowing the truth (`choices`): the cross-entropy of held-out
+strength could be chosen without knowing the truth (`usefulness`): the cross-entropy of held-out
 answers about agent and patient, the same for held-out reversals alone, and the evidence bound
 
     log p(t) ≥ E_q[log p(t | θ)] − KL(q ‖ prior),                                                (1)
