@@ -149,8 +149,7 @@ def compare_people(
     if parameters and not fit:
         raise UserError("parameters (--parameter) are those to be fitted; add fit (--fit) as well.")
     alone = networks == 0 and training is None
-    if training is None:
-        training = choose_training(None if alone else networks, seed, quick=quick)
+    training = training or choose_training(networks or None, seed, quick=quick)
     world = world if isinstance(world, World) else World.load(world)
     asked, fitted = ask_about_items(world), None
     with hold_folder(out):
@@ -299,6 +298,6 @@ def _tabulate(
         "against_ideal": compare_with_ideal(asked, others, ideal, networks),
     }
     if fitted is not None:
-        tables |= {"fit": fitted.estimates, "fit_shares": fitted.shares}
-        tables |= {"profiles": fitted.profiles}
+        found = {"fit": fitted.estimates, "fit_shares": fitted.shares}
+        tables |= found | {"profiles": fitted.profiles}
     return tables

@@ -23,6 +23,7 @@ from equivocal.errors import UserError
 from equivocal.machine import collect_versions, get_package_version
 from equivocal.progress import progress
 from equivocal.store.files import compute_checksum, write_text_atomically
+from equivocal.store.locks import hold_folder
 from equivocal.store.overwrite import announce_overwrite, refuse_foreign_files
 
 if TYPE_CHECKING:
@@ -41,8 +42,8 @@ WRITTEN = {
     "power": ("power.csv", "figures/power.svg", "figures/power.png"),
     "answers": ("data.csv", "measures.csv", "readings.csv"),
 }
-# where the inputs lie is of no matter, what they hold is
-PLACES = ("data", "measures", "from", "sentences")
+# where the inputs lie is of no matter, what they hold is; nor are versions and time
+UNCOMPARED = ("data", "measures", "from", "sentences", "versions", "seconds")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -129,6 +130,13 @@ class TrialsResult(Result):
             write_text_atomically(folder / name, text)
         self.save_figures(folder)
 
+    def save(self, folder: Path) -> "TrialsResult":
+        """Write into a folder that holds no files of the user's, and return the result."""
+        with hold_folder(folder):
+            check_folder(folder, self.name, self.settings)
+            self.write(folder)
+        return self
+
 
 def hash_inputs(**paths: Path | None) -> dict[str, str]:
     """Return the SHA-256 of each table that is read.
@@ -172,4 +180,4 @@ def check_folder(folder: Path, name: str, settings: dict[str, Any]) -> None:
                 f"{table} is read here and would be overwritten; choose another --out, or copy it "
                 "to another folder and give that."
             )
-    announce_overwrite(mark, settings, [each for each in settings if each not in PLACES])
+    announce_overwrite(mark, settings, [each for each in settings if each not in UNCOMPARED])

@@ -102,8 +102,7 @@ def measure_signals(
     chosen = tuple(map(load_suite, map(Path, suites))) if suites else load_reversals()
     world = _check_suites(chosen)
     alone = networks == 0 and training is None
-    if training is None:
-        training = choose_training(None if alone else networks, seed, quick=quick)
+    training = training or choose_training(networks or None, seed, quick=quick)
     with hold_folder(out):
         if not (out / "signals.toml").exists():
             refuse_foreign_files(out / "networks", ["tables", "figures"])

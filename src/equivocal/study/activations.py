@@ -74,7 +74,7 @@ def compute_activations(
         As described at the top of this module.
     """
     world, inference = networks[0].world, settings.inference
-    units, probes = list_sampled_units(world, stimuli, settings), settings.stimuli.probes
+    units, probes = list(list_sampled_units(world, stimuli, settings)), settings.stimuli.probes
     truth = _fill(
         stimuli,
         (len(probes), len(units)),
@@ -168,11 +168,11 @@ def list_non_relevant(stimuli: Stimuli, settings: StudySettings) -> list[str]:
     return [unit for unit in stimuli.tracked_units if unit not in common]
 
 
-def list_sampled_units(world: World, stimuli: Stimuli, settings: StudySettings) -> list[str]:
+def list_sampled_units(world: World, stimuli: Stimuli, settings: StudySettings) -> tuple[str, ...]:
     """List the units whose posterior is sampled, in the world's order."""
     wanted = {*stimuli.tracked_units, *list_non_relevant(stimuli, settings)}
     everything = settings.inference.units == "all"
-    return [unit for unit in world.units if everything or unit in wanted]
+    return tuple(unit for unit in world.units if everything or unit in wanted)
 
 
 def summarise_answers(posterior: Posterior, psi: np.ndarray) -> dict[str, np.ndarray]:

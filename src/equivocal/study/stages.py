@@ -115,7 +115,8 @@ class Study:
         return {str(name): float(mean) for name, mean in self.run.scores.mean().items()}
 
     @cached_property
-    def _units(self) -> list[str]:
+    def sampled_units(self) -> tuple[str, ...]:
+        """The units that posteriors are of, in their order."""
         return activations.list_sampled_units(self.run.world, self.stimuli, self.settings)
 
     @cached_property
@@ -139,7 +140,7 @@ class Study:
         inference = self.settings.inference
         how = inference.samplers[job.sampler].model_dump()
         seed, network = inference.get_seed(job.network), self.network_keys[job.network]
-        return hash_content(network, how, job.variance, inference.rows, seed, self._units)
+        return hash_content(network, how, job.variance, inference.rows, seed, self.sampled_units)
 
     def infer(self, on_step: Advance) -> None:
         """Sample every posterior that is missing, holding one network's rows at a time.
@@ -159,18 +160,13 @@ class Study:
     def _collect_rows(self, index: int) -> LayerRows:
         units = self.run.world.units
         layer = collect_last_layer(self.run, self.run.networks[index], self.settings.inference.rows)
-        return layer.select([units.index(unit) for unit in self._units])
+        return layer.select([units.index(unit) for unit in self.sampled_units])
 
     def _sample(self, job: _Job, collect: Callable[[int], LayerRows]) -> list[Path]:
         inference, path = self.settings.inference, job.locate(self.folder)
         sampler, seed = inference.samplers[job.sampler], inference.get_seed(job.network)
         infer_posterior(collect(job.network), sampler, job.variance, seed).save(path)
         return [path]
-
-    @property
-    def sampled_units(self) -> tuple[str, ...]:
-        """The units that posteriors are of, in their order."""
-        return tuple(self._units)
 
     def find_posteriors(self) -> dict[tuple[str, float], Callable[[int], Posterior]]:
         """Find the posteriors that are finished for every network.
