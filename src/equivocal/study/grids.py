@@ -28,9 +28,9 @@ from math import prod
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from equivocal.errors import UserError, explain_validation
+from equivocal.errors import UserError, validate
 from equivocal.inference import Positive, RowsOfPosterior, SettingsTable
 from equivocal.sampling.samplers.dropout_deterministic import NUM_STEPS, DropoutConfig
 from equivocal.store import read_toml, resolve_inside, split_pair
@@ -138,10 +138,7 @@ _File = TypeVar("_File", bound=SettingsTable)
 def read_grid_file(path: Path, model: type[_File]) -> tuple[_File, str | Path]:
     """Read a grid, and find the study that it names."""
     content = read_toml(path)
-    try:
-        file = model(**content)
-    except ValidationError as error:
-        raise UserError(f"{path}: {explain_validation(error, model, 'key')}") from None
+    file = validate(model, content, "key", f"{path}: ")
     study = str(content.get("study", "paper"))
     beside = resolve_inside(path.parent, study, "study")
     return file, beside if beside.is_file() or beside.suffix == ".toml" else study
@@ -270,11 +267,8 @@ def check_choices(
     checked = {}
     for name, values in lists.items():
         choices = [own.model_dump() | {name: value} for value in values or [None]]
-        try:
-            checked[name] = [getattr(Specification(**one), name) for one in choices]
-        except ValidationError as error:
-            why = explain_validation(error, Specification, "choice")
-            raise UserError(f"{where}: {why}") from None
+        found = [validate(Specification, one, "choice", f"{where}: ") for one in choices]
+        checked[name] = [getattr(one, name) for one in found]
     return checked
 
 
