@@ -119,29 +119,31 @@ SETTINGS = {  # of the study, for the choices about the posterior
 }
 
 
-class _GridFile(SettingsTable):
+class GridFile(SettingsTable):
+    """What every grid file says: which study is varied."""
+
     study: str = "paper"
+
+
+class _GridFile(GridFile):
     networks: int = Field(default=2, ge=1, le=10_000)
     one_at_a_time: dict[str, list[Any]] = Field(default={})
     factorial: dict[str, list[Any]] = Field(default={})
 
 
-class _SweepFile(SettingsTable):
-    study: str = "paper"
+class _SweepFile(GridFile):
     quick: bool = False
     vary: dict[str, Any] = Field(default={})
 
 
-_File = TypeVar("_File", bound=SettingsTable)
+_File = TypeVar("_File", bound=GridFile)
 
 
 def read_grid_file(path: Path, model: type[_File]) -> tuple[_File, str | Path]:
     """Read a grid, and find the study that it names."""
-    content = read_toml(path)
-    file = validate(model, content, "key", f"{path}: ")
-    study = str(content.get("study", "paper"))
-    beside = resolve_inside(path.parent, study, "study")
-    return file, beside if beside.is_file() or beside.suffix == ".toml" else study
+    file = validate(model, read_toml(path), "key", f"{path}: ")
+    beside = resolve_inside(path.parent, file.study, "study")
+    return file, beside if beside.is_file() or beside.suffix == ".toml" else file.study
 
 
 def _combine(lists: dict[str, list[Any]], where: str) -> Iterator[dict[str, Any]]:

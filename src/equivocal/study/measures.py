@@ -18,6 +18,8 @@ import xarray as xr
 
 from equivocal.errors import UserError, check_known, join_names
 
+__all__ = ["list_conditions"]
+
 Tracked = dict[str, dict[str, dict[str, str]]]  # units by condition, item and role
 KEYS = ["sampler", "prior", "network", "condition", "item", "measure", "probe"]
 
