@@ -1,12 +1,11 @@
 """`equivocal compare` and `equivocal simulate`."""
 
-from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from equivocal.cli.console import out, show_frame, show_rows, show_summary
+from equivocal.cli.console import out, show_frame, show_summary
 from equivocal.cli.training import Folder
 from equivocal.errors import UserError
 
@@ -247,12 +246,9 @@ def _simulate_answers(source: Path, folder: Path, asked: dict[str, Any]) -> None
     show_summary(result.summary)
     table = result.tables["readings"]
     wide = table.pivot(index="condition", columns="measure", values="value")
-    heads = list(dict.fromkeys(table["measure"]))
-    rows = (
-        [name, *("–" if isnan(v) else f"{v:.3f}" for v in wide.loc[name, heads])]
-        for name in dict.fromkeys(table["condition"])
-    )
-    show_rows(["condition", *heads], rows, title="readings by condition")
+    cells = {name: f"{{{name}:.3f}}" for name in table["measure"].unique()}
+    shown = wide.loc[table["condition"].unique()].reset_index()
+    show_frame(shown, {"condition": "{condition}", **cells}, title="readings by condition")
     wrote = f"wrote {folder / 'data.csv'}, measures.csv and readings.csv (with intervals)"
     if wide["literal"].isin([0, 1]).all():
         out.print(

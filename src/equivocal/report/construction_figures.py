@@ -93,13 +93,8 @@ def _draw_bars(axes: Axes, shares: pd.DataFrame, construction: Construction) -> 
         for reading, (colour, hatch) in LOOK.items():
             own = part[part["reading"] == reading].set_index("condition").loc[conditions]
             shown = called[reading] if kind == "trained" else None
-            look: dict[str, Any] = {
-                "color": colour,
-                "hatch": hatch,
-                "edgecolor": "white",
-                "label": shown,
-            }
-            axes.barh(at + shift, own["share"], 0.36, left=left, **look)
+            look: dict[str, Any] = {"color": colour, "hatch": hatch, "label": shown}
+            axes.barh(at + shift, own["share"], 0.36, left=left, edgecolor="white", **look)
             left += own["share"].to_numpy()
             if reading == "rival":
                 lines.append((at + shift, own["share_network_low"], own["share_network_high"]))

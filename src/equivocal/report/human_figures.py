@@ -122,22 +122,20 @@ def draw_people(
 def _draw_numbers(axes: Axes, own: pd.DataFrame, label: str, limits: tuple[Any, Any]) -> None:
     """Draw human numbers as stars, a row for each, and comprehenders as points."""
     keys = ["measure", "construction", "plausibility"]
-    rows = own.drop_duplicates(keys).reset_index(drop=True)
+    own = own.assign(place=own.groupby(keys, sort=False, dropna=False).ngroup())
+    rows = own.drop_duplicates("place")
     names = [f"{r['measure']}\n{r['plausibility']} {r['construction']}" for _, r in rows.iterrows()]
     if label == "area":
         names = [f"{r['plausibility']}\n{r['construction']}" for _, r in rows.iterrows()]
-    place = {tuple(row[key] for key in keys): n for n, row in rows.iterrows()}
     for number, (name, group) in enumerate(own.groupby("comprehender", sort=False)):
         found = group[group["found"].notna()]
-        y = np.array([place[tuple(row[key] for key in keys)] for _, row in found.iterrows()])
-        y = y + 0.5 * _shift(number)
+        y = found["place"] + 0.5 * _shift(number)
         bars = _find_bars(found["found"], found["found_low"], found["found_high"])
         axes.errorbar(found["found"], y, xerr=bars, **_choose_look(str(name)))
-    at = np.arange(len(rows))
-    axes.plot(rows["value"], at, **PEOPLE)
-    known = rows["low"].notna()
-    axes.hlines(at[known], rows["low"][known], rows["high"][known], color=COLOURS[6], lw=1.5)
-    axes.set_yticks(at, names, fontsize=7.5)
+    axes.plot(rows["value"], rows["place"], **PEOPLE)
+    known = rows[rows["low"].notna()]
+    axes.hlines(known["place"], known["low"], known["high"], color=COLOURS[6], lw=1.5)
+    axes.set_yticks(rows["place"], names, fontsize=7.5)
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.set_xlim(*limits)
     axes.set_xlabel(label)
@@ -219,15 +217,8 @@ def _draw_list(axes: Axes, listed: pd.DataFrame) -> None:
         return
     own = listed[listed["construction"] == "any"]
     for learns, group in own.groupby("learns", sort=False):
-        label = f"learns about {learns}"
-        axes.plot(
-            group["share"],
-            group["not_literal"],
-            "o-",
-            ms=3,
-            color=LEARNERS[str(learns)],
-            label=label,
-        )
+        colour, label = LEARNERS[str(learns)], f"learns about {learns}"
+        axes.plot(group["share"], group["not_literal"], "o-", ms=3, color=colour, label=label)
     axes.set(xlabel="unlikely sentences in the list", ylabel="not literal", ylim=(0, None))
     axes.legend(fontsize=7.5)
 
@@ -324,14 +315,7 @@ def _draw_predictions(axes: Axes, people: pd.DataFrame) -> None:
     axes.plot(own["value"], y, **PEOPLE, label="people")
     for fitted, fill, label in ((True, COLOURS[1], "ideal, fitted"), (False, "white", "predicted")):
         part = own["fitted"] == fitted
-        look: dict[str, Any] = {
-            "marker": "o",
-            "ms": 6,
-            "ls": "none",
-            "mec": COLOURS[1],
-            "mfc": fill,
-        }
-        axes.plot(own["found"][part], y[part], label=label, **look)
+        axes.plot(own["found"][part], y[part], "o", ms=6, mec=COLOURS[1], mfc=fill, label=label)
     names = [f"{r['measure']}, {r['plausibility']} {r['construction']}" for _, r in own.iterrows()]
     names = [name.replace(", any any", "") for name in names]
     axes.set_yticks(y, names, fontsize=7.5)
