@@ -11,14 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich import box
 
-from equivocal.cli.console import (
-    out,
-    show_frame,
-    show_note,
-    show_results,
-    show_rows,
-    show_summary,
-)
+from equivocal.cli.console import out, show_frame, show_note, show_results, show_rows, show_summary
 from equivocal.cli.training import Networks, Quick, QuickFolder, Seed
 from equivocal.errors import UserError
 

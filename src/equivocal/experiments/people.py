@@ -40,11 +40,7 @@ from equivocal.human_data.participants import (
     compute_question_features,
     take_particles,
 )
-from equivocal.human_data.people import (
-    compare_with_people,
-    load_people,
-    select_shares,
-)
+from equivocal.human_data.people import compare_with_people, load_people, select_shares
 from equivocal.human_data.people_summary import describe_people, summarise_scores
 from equivocal.human_data.plausibility import AskedItems, ask_about_items, believe_ideal
 from equivocal.human_data.prediction_ranges import tabulate_ranges

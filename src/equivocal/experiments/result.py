@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["TrialsResult", "check_folder", "hash_inputs"]
 
 Figures: TypeAlias = "dict[str, Figure]"  # by name; Matplotlib is imported to draw them, not before
-WRITTEN = {
+WRITTEN = {  # into the folders of results about trials
     "compare": (
         *("compare.csv", "unmatched.csv", "trials.csv", "lme4.R", "brms.R"),
         *("figures/compare.svg", "figures/compare.png"),

@@ -31,12 +31,7 @@ from equivocal.suites import (
     load_suite,
     reading,
 )
-from equivocal.suites.measurement import (
-    ROWS,
-    SAMPLER,
-    VARIANCE,
-    choose_measures,
-)
+from equivocal.suites.measurement import ROWS, SAMPLER, VARIANCE, choose_measures
 
 __all__ = ["SuiteComparison", "compare_suites"]
 

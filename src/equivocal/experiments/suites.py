@@ -51,10 +51,7 @@ from equivocal.suites import (
     load_suite,
     measure_words,
 )
-from equivocal.suites.measurement import (
-    SURPRISE,
-    sample_particles,
-)
+from equivocal.suites.measurement import SURPRISE, sample_particles
 
 if TYPE_CHECKING:
     from equivocal.world import World

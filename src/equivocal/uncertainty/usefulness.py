@@ -37,11 +37,7 @@ import pandas as pd
 from equivocal.mixed_models import RandomPart, fit_mixed
 from equivocal.study.statistics import compare_with_zero
 from equivocal.uncertainty.answers import Answers, Setting
-from equivocal.uncertainty.divergence import (
-    RoleQuestions,
-    compute_divergence,
-    pool_networks,
-)
+from equivocal.uncertainty.divergence import RoleQuestions, compute_divergence, pool_networks
 from equivocal.uncertainty.frontier import ENSEMBLE, ERRORS, POSTERIOR, SAMPLER, TRAINED
 from equivocal.world import Corpus, RoleReversal
 
