@@ -26,8 +26,8 @@ limits of `record/claims.toml`. Confidence intervals are 95 %, over networks.
 
 Otherwise: not replicated. What a rule needs and does not find → not run.
 
-A new kind of claim is a `judge_…` function, a line of `RULES` in `equivocal.study.claims` and an
-entry in `record/claims.toml`.
+A new kind of claim is a `judge_…` function, which is found by its name, and an entry in
+`record/claims.toml`.
 """
 
 from collections.abc import Sequence
