@@ -229,8 +229,9 @@ def _draw_spread(axes: Axes, spread: pd.Series, place: int, colour: str) -> None
     """Draw the interval that holds 90 % of the networks, and their mean."""
     ends = [spread["low"], spread["high"]]
     axes.plot(ends, [place] * 2, lw=13, color=colour, alpha=0.3, solid_capstyle="butt")
-    for width, shade in ((2.4, "white"), (1, colour)):
-        axes.vlines(spread["mean"], place - 0.2, place + 0.2, lw=width, color=shade, zorder=4)
+    mean, across = [spread["mean"]] * 2, [place - 0.2, place + 0.2]
+    axes.plot(mean, across, lw=2.4, color="white", zorder=4)
+    axes.plot(mean, across, lw=1, color=colour, zorder=4)
 
 
 @apply_style()
