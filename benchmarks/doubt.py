@@ -28,8 +28,7 @@ from equivocal.gestalt.runs import split_corpus
 from equivocal.sampling import sample_network, sample_posterior
 from equivocal.store.files import write_text_atomically
 from equivocal.uncertainty import enumerate_truth, find_reversals, sample_comprehenders
-from equivocal.uncertainty.reversals import compute_auroc, sum_uncertainty
-from equivocal.uncertainty.truth import compute_scores
+from equivocal.uncertainty.scores import compute_auroc, compute_scores, sum_uncertainty
 
 N, K, D = 60, 5, 4
 LAYERS = [("last", 1), ("query", 1), ("all", 1), ("query", 4)]  # and cuts

@@ -30,10 +30,10 @@ from equivocal.experiments.frontier import FEWEST, MORE_LAYERS, FrontierSettings
 from equivocal.experiments.learning import ALONG, follow_learning
 from equivocal.experiments.networks import choose_training
 from equivocal.experiments.result import write_tables
-from equivocal.report.frontier_figures import draw_frontier
+from equivocal.report.uncertainty_figures import draw_frontier
 from equivocal.store import read_table, read_toml
 from equivocal.store.files import write_text_atomically
-from equivocal.study.nearer import select_kinds
+from equivocal.study.claims import select_kinds
 from equivocal.study.statistics import compare_with_zero
 from equivocal.uncertainty.frontier import ENSEMBLE, POOLED, POSTERIOR, summarise_frontier
 

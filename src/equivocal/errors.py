@@ -6,10 +6,12 @@ Every other exception is a fault of ours and keeps its traceback.
 
 import difflib
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
+
+    Model = TypeVar("Model", bound=BaseModel)
 
 __all__ = [
     "UserError",
@@ -19,6 +21,7 @@ __all__ = [
     "explain_validation",
     "join_names",
     "locate_mistake",
+    "validate",
 ]
 
 MOST_KNOWN = 20_000  # to look through these takes a fifth of a second
@@ -93,15 +96,42 @@ def explain_missing(what: str, error: ModuleNotFoundError) -> str:
     return f"{what} needs {error.name}: pip install 'equivocal[model]'."
 
 
-def explain_validation(error: "ValidationError", model: "type[BaseModel]", what: str) -> str:
+def validate(model: "type[Model]", content: Any, what: str, where: str = "") -> "Model":
+    """Return the content of a file as a model, or name the first mistake in it.
+
+    Parameters
+    ----------
+    model : type of BaseModel
+        The model that the content must fit.
+    content : Any
+        What was read.
+    what : str
+        What a field is called in the message: "setting", "key", …
+    where : str
+        The file, for the start of the message.
+
+    Raises
+    ------
+    UserError
+        Where the content does not fit the model.
+    """
+    from pydantic import ValidationError
+
+    try:
+        return model.model_validate(content)
+    except ValidationError as error:
+        raise UserError(f"{where}{explain_validation(error, model, what)}") from None
+
+
+def explain_validation(error: "ValidationError", model: "type[BaseModel] | None", what: str) -> str:
     """Put the first mistake that pydantic found in a file or an option into one sentence.
 
     Parameters
     ----------
     error : ValidationError
-        As raised by `model`.
-    model : type of BaseModel
-        The model whose fields are the names that are known.
+        As raised by pydantic.
+    model : type of BaseModel or None
+        The model whose fields are the names that are known; None for a single value.
     what : str
         What a field is called in the message: "setting", "key", …
 
@@ -114,12 +144,13 @@ def explain_validation(error: "ValidationError", model: "type[BaseModel]", what:
     if first["type"] == "missing":
         return f"the {what} {place!r} is missing."
     if first["type"] == "extra_forbidden":
-        known = _find_known_names(model, first["loc"][:-1])
+        known = _find_known_names(model, first["loc"][:-1]) if model else []
         hint = did_you_mean(str(first["loc"][-1]), known) or f"; {what}s are {join_names(known)}."
         return f"unknown {what} {place!r}{hint}"
     if first["type"] == "value_error":
         return f"{place}: {first['ctx']['error']}." if place else f"{first['ctx']['error']}."
-    return f"{place} = {first['input']!r:.60} is wrong: {first['msg'].lower()}."
+    given = f"{place} = {first['input']!r:.60}" if place else f"{first['input']!r:.80}"
+    return f"{given} is wrong: {first['msg'].lower()}."
 
 
 def locate_mistake(error: "ValidationError") -> str:

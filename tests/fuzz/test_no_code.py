@@ -42,7 +42,7 @@ OURS = {
     ("study/activations.py", "xr.load_dataset"): "after check_netcdf",
     ("study/grids.py", "tomllib.loads"): "a value of the command line",
     ("study/settings.py", "tomllib.loads"): "a value of the command line",
-    ("study/sweep.py", "pd.read_csv"): "tables that our own workers wrote",
+    ("study/multiverse.py", "pd.read_csv"): "tables that our own workers wrote",
 }
 
 

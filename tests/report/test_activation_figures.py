@@ -1,13 +1,33 @@
 """Bars are the means of the units and words that their labels name."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import xarray as xr
 from matplotlib.figure import Figure
+from scipy.special import entr
 
 from equivocal.errors import UserError
-from equivocal.report.activation_figures import draw_activations, draw_word_grid
-from equivocal.study.summaries import tabulate_critical, tabulate_words
+from equivocal.gestalt import Run
+from equivocal.report.activation_figures import (
+    draw_activations,
+    draw_beliefs,
+    draw_calibration,
+    draw_calibration_panels,
+    draw_learning,
+    draw_uncertainty,
+    draw_word_grid,
+)
+from equivocal.report.style import save_figure
+from equivocal.study import tabulate_fit, tabulate_traces, trace_beliefs, trace_truth
+from equivocal.study.figure_tables import (
+    append_means,
+    tabulate_calibration,
+    tabulate_critical,
+    tabulate_entropies,
+    tabulate_words,
+)
 from tests.report.made_up import ITEMS, OTHERS, PROBES, activations
 
 
@@ -111,3 +131,106 @@ def test_one_network_and_no_non_relevant_units_are_enough() -> None:
 def test_an_unknown_estimate_is_refused_with_the_known_ones() -> None:
     with pytest.raises(UserError, match="'hmc'; there are mle, paper, converged"):
         draw_words(activations(), "reversal", "hmc")
+
+
+def test_learning_figure_draws_every_network_and_the_mean(small_run: Run) -> None:
+    loss, accuracy = draw_learning(append_means(small_run.curves, "epoch"), all_zeros=0.87).axes
+    assert len(loss.lines) == len(accuracy.lines) - 1 == 2 * (2 + 1)
+    assert set(accuracy.lines[-1].get_ydata()) == {0.87}
+    drawn = loss.lines[2].get_ydata()
+    expected = small_run.curves.groupby("epoch")["train_loss"].mean()
+    np.testing.assert_allclose(drawn, expected)
+
+
+def test_calibration_figure_draws_means_and_ranges(small_run: Run) -> None:
+    table = tabulate_fit(small_run)
+    (axes,) = draw_calibration(table, 0.0123).axes
+    assert axes.get_title().endswith("mean absolute error 0.0123")
+    np.testing.assert_allclose(axes.lines[1].get_ydata(), table["activation"])
+    ends = [segment[:, 1] for segment in axes.collections[0].get_segments()]
+    np.testing.assert_allclose(ends, table[["low", "high"]])
+
+
+def test_belief_figure_has_bars_for_networks_and_ticks_for_the_truth(small_run: Run) -> None:
+    texts = {"one": "the dog chases the cat", "other": "the cat chases the dog"}
+    where = (["agent", "patient"], ["dog", "cat"])
+    figure = draw_beliefs(tabulate_traces(small_run, texts, *where))
+    assert len(figure.axes) == 4
+    heights = [bar.get_height() for bar in figure.axes[0].patches]
+    trace = trace_beliefs(small_run.networks, texts["one"], *where)
+    expected = trace.sel(probe="agent").mean("network")
+    np.testing.assert_allclose(heights, expected.transpose("unit", "word").values.ravel())
+    by_label = {drawn.get_label(): drawn for drawn in figure.axes[3].collections}
+    truth = trace_truth(small_run.world, texts["other"], *where)
+    exact = truth.sel(probe="patient", unit="dog")
+    np.testing.assert_allclose(by_label["exact belief"].get_offsets()[:, 1], exact)
+
+
+@pytest.mark.parametrize("kind", ["svg", "png"])
+def test_saved_figures_are_the_same_each_time(small_run: Run, tmp_path: Path, kind: str) -> None:
+    for name in ("a", "b"):
+        save_figure(draw_learning(append_means(small_run.curves, "epoch"), 0.87), tmp_path, name)
+    first, second = ((tmp_path / f"{name}.{kind}").read_bytes() for name in ("a", "b"))
+    assert len(first) > 5_000
+    assert first == second
+
+
+ESTIMATES = ["mle", "paper", "converged"]
+
+
+def test_entropy_bars_stand_on_each_other_and_add_up_to_the_total() -> None:
+    dataset = activations()
+    figure = draw_uncertainty(tabulate_entropies(dataset))
+    assert [axes.get_title() for axes in figure.axes] == [
+        "congruent: Bayesian, paper's sampler",
+        "reversal: Bayesian, paper's sampler",
+        "congruent: Bayesian, converged",
+        "reversal: Bayesian, converged",
+    ]
+    chosen = dataset.sel(sampler="paper", prior=1.0, condition="reversal")
+    parts = {"total": [], "expected": [], "mle": []}
+    for probe in ("agent", "patient"):
+        for item, unit in ITEMS.items():
+            for name in ("woman", unit):
+                one = chosen.sel(probe=probe, item=item, unit=name)
+                parts["total"].append(entr(one["mean"]) + entr(1 - one["mean"]))
+                parts["mle"].append(entr(one["mle"]) + entr(1 - one["mle"]))
+                parts["expected"].append(one["expected"])
+    total, expected, trained = (np.mean(values, axis=(0, 1)) for values in parts.values())
+    bars = figure.axes[1].patches
+    np.testing.assert_allclose([bar.get_height() for bar in bars[:4]], expected)
+    np.testing.assert_allclose([bar.get_y() for bar in bars[4:]], expected)
+    np.testing.assert_allclose([bar.get_y() + bar.get_height() for bar in bars[4:]], total)
+    marks = figure.axes[1].collections[-1].get_offsets()[:, 1]
+    np.testing.assert_allclose(marks, trained)
+
+
+def test_uncertainty_of_one_network_has_no_error_bars() -> None:
+    for axes in draw_uncertainty(tabulate_entropies(activations(networks=1))).axes:
+        assert axes.containers[-1].errorbar is None
+
+
+def test_calibration_has_a_point_for_each_bin_with_exact_beliefs() -> None:
+    dataset = activations()
+    dataset["truth"] = (dataset["truth"] > 0.1).where(dataset["truth"].notnull()).astype(float)
+    figure = draw_calibration_panels(tabulate_calibration(dataset), ESTIMATES)
+    assert [axes.get_title().split("\n")[0] for axes in figure.axes] == [
+        "trained network (MLE)",
+        "Bayesian, paper's sampler",
+        "Bayesian, converged",
+    ]
+    axes = figure.axes[0]
+    points = np.transpose(axes.lines[1].get_data())
+    one = float(dataset["mle"].where(dataset["truth"] == 1).mean())
+    tracked = [
+        dataset["mle"].where(dataset["truth"] == 0).sel(item=item, unit=["woman", unit]).values
+        for item, unit in ITEMS.items()
+    ]
+    np.testing.assert_allclose(points, [(0, np.nanmean(tracked)), (1, one)])
+
+
+def test_calibration_says_when_there_are_no_exact_beliefs() -> None:
+    dataset = activations()
+    dataset["truth"] = dataset["truth"] * np.nan
+    drawn = draw_calibration_panels(tabulate_calibration(dataset), ESTIMATES)
+    assert "no exact beliefs" in drawn.axes[0].texts[0].get_text()

@@ -8,13 +8,14 @@ import pytest
 from scripts.make_diagrams import DIAGRAMS
 
 from equivocal.report.effect_figures import (
+    draw_exact_comparison,
     draw_prior_effects,
     draw_sampler_path,
     draw_specification_curve,
 )
 from equivocal.report.style import save_figure
-from equivocal.study.summaries import tabulate_path, tabulate_prior_effects
-from tests.report.made_up import ITEMS, activations, path, specifications
+from equivocal.study.figure_tables import tabulate_path, tabulate_prior_effects
+from tests.report.made_up import ITEMS, activations, exact, path, specifications
 
 
 def test_prior_figure_draws_networks_and_their_mean() -> None:
@@ -111,3 +112,40 @@ def test_diagrams_name_their_parts_and_lose_nothing_at_the_edge(name, words, tmp
     shipped = (resources.files("equivocal.report") / "diagrams" / f"{name}.svg").read_text("utf-8")
     drawn = (tmp_path / f"{name}.svg").read_text("utf-8")
     assert re.findall("<!-- .* -->", shipped) == re.findall("<!-- .* -->", drawn)
+
+
+def test_samplers_of_all_networks_stand_against_the_exact_posterior() -> None:
+    data = exact()
+    means, widths, _ = draw_exact_comparison(data).axes
+    assert means.get_xlabel() == widths.get_xlabel() == "HMC, exact"
+    shown = {
+        name: tuple(np.reshape(values, (3, 4)) for values in line.get_data())
+        for name, line in zip(("paper", "converged", "nuts"), means.lines, strict=False)
+    }
+    for name, (x, y) in shown.items():
+        np.testing.assert_allclose(x[:, 1:], data["exact_mean"][:, 1:])
+        np.testing.assert_allclose(y[:, 1:], data[f"{name}_mean"][:, 1:])
+    assert shown["paper"][0][0, 0] > 0  # zero is moved to where a logit axis can show it
+    expected = data["paper_high"] - data["paper_low"]
+    np.testing.assert_allclose(widths.lines[0].get_ydata(), expected.values.ravel())
+
+
+def test_every_question_to_the_first_network_is_named_with_its_intervals() -> None:
+    data = exact()
+    figure = draw_exact_comparison(data)
+    each = figure.axes[2]
+    assert [text.get_text() for text in each.get_yticklabels()] == list(data["question"].values)
+    first = data.isel(network=0)
+    for name, drawn in zip(("exact", "paper", "converged", "nuts"), each.collections, strict=True):
+        ends = [segment[:, 0] for segment in drawn.get_segments()]
+        np.testing.assert_allclose(ends[1:], np.c_[first[f"{name}_low"], first[f"{name}_high"]][1:])
+    assert (
+        figure.legends[0].get_title().get_text().startswith("above: 3 networks; below: the first")
+    )
+
+
+def test_the_exact_posterior_is_drawn_without_nuts() -> None:
+    data = exact().drop_vars(["nuts_low", "nuts_mean", "nuts_high"]).isel(network=[0])
+    figure = draw_exact_comparison(data)
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert labels == ["HMC, exact", "Bayesian, paper's sampler", "Bayesian, converged"]

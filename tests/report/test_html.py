@@ -9,8 +9,14 @@ import pytest
 from scripts.make_diagrams import draw_network_diagram
 
 from equivocal.errors import UserError
-from equivocal.report.formatting import format_cell, format_table
-from equivocal.report.html import CAPTIONS, TABLE_CAPTIONS, Section, render_report
+from equivocal.report.html import (
+    CAPTIONS,
+    TABLE_CAPTIONS,
+    Section,
+    format_cell,
+    format_table,
+    render_report,
+)
 from equivocal.report.style import save_figure
 
 VOID = {"meta", "img", "link", "br", "hr", "input"}

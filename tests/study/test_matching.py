@@ -17,17 +17,15 @@ from equivocal.experiments.matching import (
 )
 from equivocal.gestalt import Run
 from equivocal.inference import NUM_PAIRS, collect_last_layer
-from equivocal.store import read_toml
 from equivocal.study.claims import find_impossible_numbers
 from equivocal.study.designs import load_design, refine_design
-from equivocal.study.facts import RULES, judge_facts, load_facts
 from equivocal.study.grids import READING, SETTINGS, TRAINING, load_grid, make_point
-from equivocal.study.matching import WORDS, answer_in_words, find_nearest, tabulate_together
-from equivocal.study.readings import Reading
-from equivocal.study.settings import load_study
+from equivocal.study.matching import answer_in_words, find_nearest, tabulate_together
+from equivocal.study.readings import RULES, Reading, judge_facts, load_facts
+from equivocal.study.settings import load_study, read_record
+from equivocal.study.statistics import compute_variance_shares
 from equivocal.study.stimuli import load_stimuli, move_critical_word
 from equivocal.study.tables import load_printed_values
-from equivocal.study.variance import compute_variance_shares
 from equivocal.world import World
 from tests.study.test_multiverse import silent, write_grid
 
@@ -206,11 +204,11 @@ def test_nearest_specification_is_described_in_sentences() -> None:
 
 
 def test_every_choice_has_words() -> None:
-    phrases = [set(part) - {"subject"} for part in read_toml(str(WORDS)).values()]
+    phrases = [set(part) - {"subject"} for part in read_record("choices").values()]
     assert [*map(set, (TRAINING, SETTINGS, READING))] == phrases
     design, known = (
         load_design("match"),
-        {k: v for p in read_toml(str(WORDS)).values() for k, v in p.items()},
+        {k: v for p in read_record("choices").values() for k, v in p.items()},
     )
     for name, values in design.levels.items():
         own = known[name]

@@ -8,8 +8,8 @@ from equivocal.asking.source import Source
 from equivocal.errors import UserError
 from equivocal.study import load_study
 from equivocal.study.grids import make_sweep, parse_varied
+from equivocal.study.multiverse import make_study_task
 from equivocal.study.settings import parse_changes, write_example
-from equivocal.study.sweep import make_study_task
 from equivocal.suites import load_suite
 from equivocal.world import World
 from tests.suites.test_suite_files import TOML, write

@@ -16,12 +16,11 @@ from equivocal.experiments.frontier import (
 )
 from equivocal.experiments.learning import follow_learning
 from equivocal.gestalt import TrainingSettings
-from equivocal.report.frontier_figures import draw_frontier, draw_learning
+from equivocal.report.uncertainty_figures import draw_frontier, draw_learning
 from equivocal.store import UnreadableError
-from equivocal.study.nearer import judge_nearer_to_truth
+from equivocal.study.claims import judge_nearer_to_truth
 from equivocal.study.verdicts import MissingError
 from equivocal.uncertainty.answers import Answers, Setting
-from equivocal.uncertainty.choices import tabulate_choices
 from equivocal.uncertainty.divergence import (
     Beliefs,
     RoleQuestions,
@@ -31,7 +30,12 @@ from equivocal.uncertainty.divergence import (
     pool_particles,
 )
 from equivocal.uncertainty.frontier import find_pareto, list_windows
-from equivocal.uncertainty.learning import count_heard, summarise_learning, tabulate_items
+from equivocal.uncertainty.usefulness import (
+    count_heard,
+    summarise_learning,
+    tabulate_choices,
+    tabulate_items,
+)
 from equivocal.world import World, find_role_reversals
 from tests.cli.commands import fails
 from tests.faults.damage import flip

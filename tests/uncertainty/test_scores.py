@@ -6,16 +6,21 @@ import pytest
 from scipy.special import entr
 
 from equivocal.errors import UserError
-from equivocal.experiments.uncertainty import summarise_in_words
 from equivocal.gestalt import Run
 from equivocal.gestalt.scoring import score_beliefs
 from equivocal.report.uncertainty_figures import draw_kinds
 from equivocal.uncertainty import enumerate_truth, find_reversals, make_deep_ensemble
-from equivocal.uncertainty.comparison import KINDS, SCORES, summarise_scores
+from equivocal.uncertainty.comparison import KINDS, SCORES, summarise_in_words, summarise_scores
 from equivocal.uncertainty.comprehenders import PooledBeliefs
 from equivocal.uncertainty.members import LAYERS
-from equivocal.uncertainty.reversals import compute_auroc, find_study_pairs, sum_uncertainty
-from equivocal.uncertainty.truth import Truth, compute_role_scores, compute_scores
+from equivocal.uncertainty.scores import (
+    Truth,
+    compute_auroc,
+    compute_role_scores,
+    compute_scores,
+    find_study_pairs,
+    sum_uncertainty,
+)
 from equivocal.world import ImpossibleSentenceError, World
 
 

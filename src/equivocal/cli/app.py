@@ -16,7 +16,6 @@ from equivocal import __version__
 from equivocal.cli import (
     ask,
     doctor,
-    grids,
     human_data,
     page,
     people,
@@ -27,7 +26,7 @@ from equivocal.cli import (
     worlds,
 )
 from equivocal.cli.console import list_examples, out
-from equivocal.errors import UserError
+from equivocal.errors import UserError, explain_validation
 from equivocal.progress import err
 
 __all__ = ["app", "run"]
@@ -51,8 +50,8 @@ app.command(epilog=list_examples("reproduce"))(studies.reproduce)
 for stage in (studies.infer, studies.probe, studies.analyse, studies.report):
     app.command(epilog=list_examples("stages"))(stage)
 app.add_typer(studies.app, name="study")
-app.command(epilog=list_examples("multiverse"))(grids.multiverse)
-app.command(epilog=list_examples("sweep"))(grids.sweep)
+app.command(epilog=list_examples("multiverse"))(studies.multiverse)
+app.command(epilog=list_examples("sweep"))(studies.sweep)
 app.command(epilog=list_examples("compare"))(human_data.compare)
 app.command(epilog=list_examples("simulate"))(human_data.simulate)
 app.command(epilog=list_examples("people"))(people.people)
@@ -113,11 +112,7 @@ def _explain_usage(error: TyperException) -> str:
     from pydantic import ValidationError
 
     if isinstance(error.__cause__, ValidationError):
-        first = error.__cause__.errors()[0]
-        if first["type"] == "value_error":  # raised by us or by Typer, and complete
-            error.message = str(first["ctx"]["error"]).rstrip(".")
-        else:
-            error.message = f"{first['input']!r:.80} is wrong: {first['msg'].lower()}"
+        error.message = explain_validation(error.__cause__, None, "value").rstrip(".")
     return error.format_message()
 
 

@@ -5,7 +5,9 @@ Everything else, such as progress and warnings, goes to `equivocal.progress.err`
 
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
+from math import isnan
 from pathlib import Path
+from string import Formatter
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -94,6 +96,15 @@ def show_frame(
     frame: "pd.DataFrame", cells: Mapping[str, str], *, left: int = 1, **look: Any
 ) -> None:
     """Print a table of data: `cells` says what each column shows of a row, as `"{power:.3f}"`."""
-    rows = frame.to_dict("records")
-    texts = ([cell.format_map(row) for cell in cells.values()] for row in rows)
+    form = _CellFormatter()
+    rows: Any = frame.to_dict("records")
+    texts = ([form.vformat(cell, (), row) for cell in cells.values()] for row in rows)
     show_rows(cells, texts, left=left, **look)
+
+
+class _CellFormatter(Formatter):
+    """Formats as `str.format` does, with a dash for a number that is missing."""
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        missing = isinstance(value, float) and isnan(value)
+        return "–" if missing else str(super().format_field(value, format_spec))

@@ -1,12 +1,11 @@
 """`equivocal compare` and `equivocal simulate`."""
 
-from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from equivocal.cli.console import out, show_frame, show_rows, show_summary
+from equivocal.cli.console import out, show_frame, show_summary
 from equivocal.cli.training import Folder
 from equivocal.errors import UserError
 
@@ -201,19 +200,22 @@ def simulate(
         idle: dict[str, Any] = {"items": items, "measures": measures, "measure": measure}
         idle["where"] = where
         idle |= {"power": power, "runs": runs, "slopes": slopes, "positions": positions}
-        _refuse_beside("--from", idle | changed)
+        _refuse_idle("with --from; leave one of the two out", idle | changed)
         who = _parse_single(participants, "participants")
         _simulate_answers(source, folder, asked | {"participants": who, "seed": seed})
         return
-    _refuse_idle("--from", source, asked)
+    without = "without {}; add that, or leave {{}} out"
+    _refuse_idle(without.format("--from"), asked)
     counts = (
         _parse_counts(participants or "40", "participants"),
         _parse_counts(items or "24", "items"),
     )
     if not power and max(map(len, counts)) > 1:
         raise UserError("several numbers of participants or items are for --power; give one each.")
-    _refuse_idle("--power", power, {"runs": runs, "slopes": slopes})
-    _refuse_idle("--measures", measures, {"measure": measure, "where": where})
+    if not power:
+        _refuse_idle(without.format("--power"), {"runs": runs, "slopes": slopes})
+    if not measures:
+        _refuse_idle(without.format("--measures"), {"measure": measure, "where": where})
     if positions and measures:
         raise UserError("--positions is for the built-in measures; leave out that or --measures.")
     size = {"participants": counts[0][0], "items": counts[1][0]}
@@ -244,12 +246,9 @@ def _simulate_answers(source: Path, folder: Path, asked: dict[str, Any]) -> None
     show_summary(result.summary)
     table = result.tables["readings"]
     wide = table.pivot(index="condition", columns="measure", values="value")
-    heads = list(dict.fromkeys(table["measure"]))
-    rows = (
-        [name, *("–" if isnan(v) else f"{v:.3f}" for v in wide.loc[name, heads])]
-        for name in dict.fromkeys(table["condition"])
-    )
-    show_rows(["condition", *heads], rows, title="readings by condition")
+    cells = {name: f"{{{name}:.3f}}" for name in table["measure"].unique()}
+    shown = wide.loc[table["condition"].unique()].reset_index()
+    show_frame(shown, {"condition": "{condition}", **cells}, title="readings by condition")
     wrote = f"wrote {folder / 'data.csv'}, measures.csv and readings.csv (with intervals)"
     if wide["literal"].isin([0, 1]).all():
         out.print(
@@ -265,26 +264,12 @@ def _simulate_answers(source: Path, folder: Path, asked: dict[str, Any]) -> None
     )
 
 
-def _refuse_idle(needed: str, there: object, options: dict[str, Any]) -> None:
-    """Refuse options that would do nothing without another, rather than pass them over."""
-    for name, given in options.items():
-        if given and not there:
-            option = _spell_option(name)
-            raise UserError(
-                f"{option} does nothing without {needed}; add that, or leave {option} out."
-            )
-
-
-def _refuse_beside(other: str, options: dict[str, Any]) -> None:
-    """Refuse options that would do nothing beside another."""
+def _refuse_idle(why: str, options: dict[str, Any]) -> None:
+    """Refuse options that would do nothing, rather than pass them over."""
     for name, given in options.items():
         if given:
-            option = _spell_option(name)
-            raise UserError(f"{option} does nothing with {other}; leave one of the two out.")
-
-
-def _spell_option(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
+            option = f"--{name.replace('_', '-')}"
+            raise UserError(f"{option} does nothing {why.format(option)}.")
 
 
 def _parse_single(text: str | None, name: str) -> int | None:

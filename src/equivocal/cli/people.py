@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich import box
 
-from equivocal.cli.console import out, show_note, show_results, show_rows, show_summary
+from equivocal.cli.console import out, show_frame, show_note, show_results, show_rows, show_summary
 from equivocal.cli.training import Quick, QuickFolder, Seed
 
 if TYPE_CHECKING:
@@ -163,17 +163,7 @@ def _show_against_ideal(table: "pd.DataFrame", networks: int) -> None:
 
 def _show_fit(table: "pd.DataFrame") -> None:
     """Print estimates, profile intervals and what is identified."""
-    rows = [
-        [
-            row["parameter"],
-            f"{row['start']:.4g}",
-            f"{row['estimate']:.4g}",
-            *("–" if isnan(row[end]) else f"{row[end]:.3g}" for end in ("low", "high")),
-            f"{row['least']:g} to {row['most']:g}",
-            row["identified"],
-        ]
-        for row in table.to_dict("records")
-    ]
-    heads = ["parameter", "before", "estimate", "low", "high", "range", "identified"]
-    show_rows(heads, rows, box=box.SIMPLE)
+    cells = {"parameter": "{parameter}", "before": "{start:.4g}", "estimate": "{estimate:.4g}"}
+    cells |= {"low": "{low:.3g}", "high": "{high:.3g}", "range": "{least:g} to {most:g}"}
+    show_frame(table, cells | {"identified": "{identified}"}, box=box.SIMPLE)
     show_note("fit")

@@ -11,14 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich import box
 
-from equivocal.cli.console import (
-    out,
-    show_frame,
-    show_note,
-    show_results,
-    show_rows,
-    show_summary,
-)
+from equivocal.cli.console import out, show_frame, show_note, show_results, show_rows, show_summary
 from equivocal.cli.training import Networks, Quick, QuickFolder, Seed
 from equivocal.errors import UserError
 
@@ -108,8 +101,8 @@ def doubt(
 
 def _show_scores(summary: "pd.DataFrame", networks: int) -> None:
     """Print the scores and costs of each kind."""
-    from equivocal.experiments.uncertainty import describe_score
-    from equivocal.report.formatting import format_number
+    from equivocal.study.summary import format_number
+    from equivocal.uncertainty.comparison import describe_score
 
     rows = []
     for _, line in summary.iterrows():
@@ -147,7 +140,7 @@ def _follow(along: str, world: str, folder: Path | None, *, quick: bool, **how: 
 
 def _show_frontier(summary: "pd.DataFrame", networks: int) -> None:
     """Print those on the frontier, the trained network, and the last of each kind."""
-    from equivocal.report.formatting import format_number
+    from equivocal.study.summary import format_number
 
     rows = []
     last = ~summary.duplicated("kind", keep="last") | summary["on_frontier"]

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from equivocal.errors import UserError
-from equivocal.experiments.trials import TrialsResult, check_folder
+from equivocal.experiments.result import TrialsResult
 from equivocal.human_data.answers import (
     Estimate,
     choose_likeliest,
@@ -29,7 +29,6 @@ from equivocal.machine import collect_versions
 from equivocal.progress import progress
 from equivocal.seeds import Seed, choose_seed
 from equivocal.store.files import compute_checksum
-from equivocal.store.locks import hold_folder
 
 __all__ = ["ALL", "READERS", "simulate_answers"]
 
@@ -116,7 +115,7 @@ def simulate_answers(
         "reader": reader,
         "seed": seed,
     }
-    result = TrialsResult(
+    return TrialsResult(
         name="answers",
         tables={
             "data": _tabulate_answers(codes, questions, names),
@@ -125,11 +124,7 @@ def simulate_answers(
         },
         settings=settings | {"versions": collect_versions()},
         summary=_summarise(names, questions, answers, readings, who.source, about),
-    )
-    with hold_folder(out):
-        check_folder(out, "answers", settings)
-        result.write(out)
-    return result
+    ).save(out)
 
 
 def _check_how(reader: str, answers: int) -> None:
@@ -181,31 +176,31 @@ def tabulate_readings(
     rows = []
     for condition in [*conditions, *([ALL] if len(conditions) > 1 else [])]:
         chosen = [n for n, q in enumerate(questions) if condition in (ALL, q.condition)]
-        answered = count_answers(codes[:, chosen], len(READINGS))
-        items = [questions[n].item for n in chosen]
-        sizes = {"participants": len(codes), "items": len(set(items)), "questions": len(chosen)}
-        found = summarise_answers(answered, items, READINGS, groups=networks, seed=seed)
-        found["plausible"] = _estimate_plausible(codes, questions, chosen, seed, networks)
+        defined = [n for n in chosen if questions[n].plausible]
+        items = {questions[n].item for n in chosen}
+        sizes = {"participants": len(codes), "items": len(items), "questions": len(chosen)}
+        found = _estimate_shares(codes, questions, chosen, seed, networks)
+        found["plausible"] = (
+            _estimate_shares(codes, questions, defined, seed, networks)["plausible"]
+            if defined
+            else Estimate(np.nan, np.nan, np.nan)
+        )
         for name, each in found.items():
             rows.append({"condition": condition, "measure": name, **each._asdict(), **sizes})
     return pd.DataFrame(rows)
 
 
-def _estimate_plausible(
+def _estimate_shares(
     codes: np.ndarray,
     questions: Sequence[Question],
     chosen: Sequence[int],
     seed: int,
     networks: Sequence[str] | None,
-) -> Estimate:
-    """Estimate the share of plausible readings where that is another reading than the literal."""
-    defined = [n for n in chosen if questions[n].plausible]
-    if not defined:
-        return Estimate(np.nan, np.nan, np.nan)
-    answered = count_answers(codes[:, defined], len(READINGS))
-    items = [questions[n].item for n in defined]
-    found = summarise_answers(answered, items, READINGS, groups=networks, seed=seed)
-    return found["plausible"]
+) -> dict[str, Estimate]:
+    """Estimate the shares of readings, w, b and w/b from some of the questions."""
+    answered = count_answers(codes[:, chosen], len(READINGS))
+    items = [questions[n].item for n in chosen]
+    return summarise_answers(answered, items, READINGS, groups=networks, seed=seed)
 
 
 def _find_network(participant: str) -> str:

@@ -33,20 +33,10 @@ from equivocal.store.overwrite import refuse_foreign_files
 from equivocal.store.runs import locate_network
 from equivocal.store.store import Store, hash_content
 from equivocal.uncertainty import answers as kinds
+from equivocal.uncertainty import frontier
 from equivocal.uncertainty.answers import Answers, Setting
-from equivocal.uncertainty.choices import tabulate_choices
 from equivocal.uncertainty.divergence import Beliefs, RoleQuestions, ask_about_roles, pool_members
-from equivocal.uncertainty.frontier import (
-    DROPOUT,
-    POSTERIOR,
-    SAMPLER,
-    TRAINED,
-    describe_frontier,
-    summarise_frontier,
-    summarise_words,
-    tabulate_example,
-    tabulate_frontier,
-)
+from equivocal.uncertainty.usefulness import tabulate_choices
 from equivocal.world import RoleReversal, World, find_role_reversals
 
 __all__ = ["FrontierResult", "FrontierSettings", "has_true_reversals", "map_frontier"]
@@ -117,8 +107,10 @@ class FrontierResult(Result):
 
     def draw(self) -> Figures:
         """Draw the frontier, the errors at every word, and one sentence with its reversal."""
-        from equivocal.report.frontier_figures import draw_example, draw_frontier, draw_words
+        from equivocal.report.uncertainty_figures import draw_example, draw_frontier, draw_words
 
+        example = self.tables["example"]
+        spread = frontier.summarise_example(example)
         sentences = {
             "reversal": str(self.example.reversal),
             "congruent": str(self.example.congruent),
@@ -126,7 +118,7 @@ class FrontierResult(Result):
         return {
             "frontier": draw_frontier(self.tables["frontier_summary"]),
             "words": draw_words(self.tables["words"]),
-            "example": draw_example(self.tables["example"], sentences, self.example.patient),
+            "example": draw_example(example, spread, sentences, self.example.patient),
         }
 
 
@@ -208,17 +200,17 @@ def _build_result(
     run, given = asker.run, asker.settings
     weights = map(np.asarray, jax.tree.leaves(run.models[0]))
     one = (count_seconds(run), sum(leaf.nbytes for leaf in weights) / 1e6)
-    table = tabulate_frontier(asker.asked, found, given.sizes, one)
-    summary = summarise_frontier(table)
-    answer, shown = describe_frontier(summary), EXAMPLE % len(items)
+    table = frontier.tabulate_frontier(asker.asked, found, given.sizes, one)
+    summary = frontier.summarise_frontier(table)
+    answer, shown = frontier.describe_frontier(summary), EXAMPLE % len(items)
     return FrontierResult(
         name="frontier",
         tables={
             "frontier": table,
             "frontier_summary": summary,
-            "words": summarise_words(table),
+            "words": frontier.summarise_words(table),
             "choices": tabulate_choices(table),
-            "example": tabulate_example(asker.asked, found, shown),
+            "example": frontier.tabulate_example(asker.asked, found, shown),
         },
         example=items[shown],
         settings=describe_run(
@@ -288,9 +280,9 @@ class AnswerStore:
         how = (given.sampler, given.prior_variance, seed, given.every_step)
         which = (given.strengths, given.tolerance)
         makers: dict[str, tuple[Callable[[], Answers], str]] = {  # with what shapes the answers
-            TRAINED: (lambda: kinds.answer_trained(examine()), ""),
-            SAMPLER: (lambda: kinds.answer_sampler(examine(), *how), str(how)),
-            POSTERIOR: (lambda: kinds.answer_posteriors(examine(), *which), str(which)),
+            frontier.TRAINED: (lambda: kinds.answer_trained(examine()), ""),
+            frontier.SAMPLER: (lambda: kinds.answer_sampler(examine(), *how), str(how)),
+            frontier.POSTERIOR: (lambda: kinds.answer_posteriors(examine(), *which), str(which)),
         }
         for layer in layers:
             posterior = partial(self._answer_layers, layer, index)
@@ -298,7 +290,8 @@ class AnswerStore:
         for kind, (make, decisive) in makers.items():
             yield kind, self._load_or_make(kind, index, make, decisive)
         if given.rates:
-            yield DROPOUT, kinds.join_answers([self._drop(rate, index) for rate in given.rates])
+            every = [self._drop(rate, index) for rate in given.rates]
+            yield frontier.DROPOUT, kinds.join_answers(every)
 
     def _drop(self, rate: float, index: int) -> Answers:
         """Answer with dropout, by the network that was trained with it."""

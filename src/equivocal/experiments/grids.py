@@ -2,7 +2,7 @@
 
 Both hold their folder, run the points that are missing on the available workers, write tables and
 return them. An interrupted run is resumed by the same call, also on another machine. What is
-computed at a point is decided in `equivocal.study.multiverse` and `equivocal.study.sweep`.
+computed at a point is decided in `equivocal.study.multiverse` and `equivocal.study.multiverse`.
 """
 
 import io
@@ -21,16 +21,9 @@ from equivocal.store import TABLE_BYTES, UnreadableError, is_plain_name, read_to
 from equivocal.store.files import write_text_atomically
 from equivocal.store.locks import hold_folder
 from equivocal.store.overwrite import announce_overwrite
+from equivocal.study import multiverse
 from equivocal.study.cluster import Hire, work_alone
 from equivocal.study.grids import Grid, load_grid, load_sweep
-from equivocal.study.multiverse import (
-    compute_effect_shares,
-    list_roles,
-    make_curve_table,
-    make_effect_tasks,
-    tabulate_effects,
-)
-from equivocal.study.sweep import join_tables, make_study_task
 from equivocal.study.tasks import run_missing
 
 __all__ = ["MultiverseResult", "SweepResult", "run_multiverse", "run_sweep"]
@@ -53,9 +46,9 @@ class MultiverseResult(Result):
         table = self.tables["multiverse"]
         return {
             "specification_curve" + (f"_{role}" if number else ""): draw_specification_curve(
-                make_curve_table(table, role)
+                multiverse.make_curve_table(table, role)
             )
-            for number, role in enumerate(list_roles(table))
+            for number, role in enumerate(multiverse.list_roles(table))
         }
 
     def write(self, folder: str | Path) -> None:
@@ -123,7 +116,7 @@ def run_multiverse(
         Where a point failed; the results of the others are saved.
     """
     grid = grid if isinstance(grid, Grid) else load_grid(grid)
-    folder, tasks = Path(out), make_effect_tasks(grid)
+    folder, tasks = Path(out), multiverse.make_effect_tasks(grid)
     with hold_folder(folder):
         done = run_missing(tasks, folder, hire, on_step, "multiverse")
         table = pd.DataFrame([{"key": key, **row} for key, row in done.results.items()])
@@ -135,8 +128,8 @@ def run_multiverse(
             name="multiverse",
             tables={
                 "multiverse": table,
-                "effects": tabulate_effects(table),
-                "variance": compute_effect_shares(table),
+                "effects": multiverse.tabulate_effects(table),
+                "variance": multiverse.compute_effect_shares(table),
             },
             settings=_describe(grid),
             summary=(
@@ -185,7 +178,7 @@ def run_sweep(
     """
     grid = sweep if isinstance(sweep, Grid) else load_sweep(Path(sweep))
     folder, settings = Path(out), _describe(grid)
-    tasks = [make_study_task(point.settings) for point in grid.points]
+    tasks = [multiverse.make_study_task(point.settings) for point in grid.points]
     with hold_folder(folder):
         announce_overwrite(folder / RECORD, settings, list(settings))
         done = run_missing(dict(tasks), folder, hire, on_step, "sweep")
@@ -206,10 +199,11 @@ def run_sweep(
 def _join(found: list[tuple[dict[str, Any], dict[str, Any]]]) -> dict[str, str]:
     """Join the claims and each table of all points; their names may come from anywhere."""
     names = dict.fromkeys(name for _, content in found for name in content["tables"])
-    texts = {"sweep": join_tables((varied, content["claims"]) for varied, content in found)}
+    claims = ((varied, content["claims"]) for varied, content in found)
+    texts = {"sweep": multiverse.join_tables(claims)}
     for name in filter(is_plain_name, names):
         parts = ((varied, content["tables"].get(name, "")) for varied, content in found)
-        texts[name] = join_tables(parts)
+        texts[name] = multiverse.join_tables(parts)
     return texts
 
 

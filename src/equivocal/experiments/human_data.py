@@ -1,6 +1,6 @@
 """What `equivocal compare` and `equivocal simulate` do, as three functions.
 
-Which files they write is in `equivocal.experiments.trials`.
+Which files they write is in `equivocal.experiments.result`.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from equivocal.errors import UserError
-from equivocal.experiments.trials import TrialsResult, check_folder, hash_inputs
+from equivocal.experiments.result import TrialsResult, check_folder, hash_inputs
 from equivocal.human_data import (
     Columns,
     Experiment,
@@ -128,19 +128,15 @@ def compare_trials(
         **how,
         **({} if world is None else {"world": str(world)}),
     }
-    with hold_folder(out):
-        check_folder(out, "compare", settings)
-        trials = joined.trials.rename(columns=name_columns(joined))
-        settings["seconds"] = round(monotonic() - began, 3)
-        result = TrialsResult(
-            name="compare",
-            tables={"compare": comparison.table, "unmatched": joined.unmatched, "trials": trials},
-            settings=_add_versions(settings),
-            summary=describe_comparison(comparison),
-            scripts={name: write_script(comparison, name) for name in SCRIPTS},
-        )
-        result.write(out)
-    return result
+    trials = joined.trials.rename(columns=name_columns(joined))
+    settings["seconds"] = round(monotonic() - began, 3)
+    return TrialsResult(
+        name="compare",
+        tables={"compare": comparison.table, "unmatched": joined.unmatched, "trials": trials},
+        settings=_add_versions(settings),
+        summary=describe_comparison(comparison),
+        scripts={name: write_script(comparison, name) for name in SCRIPTS},
+    ).save(out)
 
 
 def simulate_trials(
@@ -180,16 +176,12 @@ def simulate_trials(
     table, settings = _read_stimuli(measures, where)
     trials, used, name = simulate(experiment, table, measure)
     settings["truth"] = {"measure": name} | asdict(experiment)
-    result = TrialsResult(
+    return TrialsResult(
         name="truth",
         tables={"data": trials, "measures": used},
         settings=_add_versions(settings),
         summary=describe_simulation(trials, experiment, name),
-    )
-    with hold_folder(out):
-        check_folder(out, "truth", settings)
-        result.write(out)
-    return result
+    ).save(out)
 
 
 def simulate_power(

@@ -28,9 +28,8 @@ from equivocal.progress import progress
 from equivocal.seeds import Seed
 from equivocal.store.locks import hold_folder
 from equivocal.store.overwrite import refuse_foreign_files
-from equivocal.uncertainty import learning
+from equivocal.uncertainty import usefulness
 from equivocal.uncertainty.divergence import ask_about_roles
-from equivocal.uncertainty.frontier import TRAINED
 from equivocal.world import World, find_role_reversals
 
 __all__ = ["ALONG", "LearningResult", "follow_learning"]
@@ -83,7 +82,7 @@ class LearningResult(Result):
 
     def draw(self) -> Figures:
         """Draw errors along what is learned."""
-        from equivocal.report.frontier_figures import draw_learning
+        from equivocal.report.uncertainty_figures import draw_learning
 
         return {"learning": draw_learning(self.tables["learning"], self.along)}
 
@@ -140,7 +139,7 @@ def follow_learning(
             _ask(condition, folder / condition.name, along, settings) for condition in conditions
         ]
         items = pd.concat(parts, ignore_index=True)
-        table = learning.summarise_learning(items, along)
+        table = usefulness.summarise_learning(items, along)
         result = LearningResult(
             name="learning",
             along=along,
@@ -152,7 +151,7 @@ def follow_learning(
                 settings=asdict(settings),
                 training=asdict(training),
             ),
-            summary=(describe_learning(table, along),),
+            summary=(usefulness.describe_learning(table, along),),
         )
         result.write(folder)
     return result
@@ -174,8 +173,7 @@ def _list_conditions(
             Condition(f"sentences_{n}", base, replace(training, sentences=n))
             for n in SENTENCES[:number]
         ]
-        return [own for point in points for own in point.repeat(each)]
-    if along == "truth":
+    elif along == "truth":
         points = [
             Condition(
                 f"rare_{rare:g}_slip_{slip:g}",
@@ -184,12 +182,13 @@ def _list_conditions(
             )
             for rare, slip in WORLDS[:number]
         ]
-        return [own for point in points for own in point.repeat(each)]
-    small = training if quick else replace(training, sentences=HEARD)
-    return [
-        Condition(f"corpus_{i}", base, replace(small, seed=training.seed + i), i)
-        for i in range(each)[: None if corpora else number]
-    ]
+    else:
+        small = training if quick else replace(training, sentences=HEARD)
+        return [
+            Condition(f"corpus_{i}", base, replace(small, seed=training.seed + i), i)
+            for i in range(each)[: None if corpora else number]
+        ]
+    return [own for point in points for own in point.repeat(each)]
 
 
 def _ask(
@@ -201,28 +200,12 @@ def _ask(
     asker = AnswerStore(folder, run, {}, ask_about_roles(world, items), settings)
     with progress(condition.name.replace("_", " ")) as advance:
         found = asker.answer_all((), advance)
-    count = learning.count_heard(split_corpus(world, condition.training)[0], items)
+    count = usefulness.count_heard(split_corpus(world, condition.training)[0], items)
     named = ", ".join(f"{name} {value:g}" for name, value in world.parameters.items())
     where = {"world": named or world.name, "corpus": condition.corpus}
-    table = learning.tabulate_items(asker.asked, found, items, count, **where)
+    table = usefulness.tabulate_items(asker.asked, found, items, count, **where)
     if along == "sentences":
         return table.assign(sentences=condition.training.sentences)
     if along == "truth":
-        return table.assign(truth=learning.name_belief(table["literal"]))
-    return table.assign(heard=learning.name_heard(table["count"]))
-
-
-def describe_learning(table: pd.DataFrame, along: str) -> str:
-    """Say where each kind of uncertainty is clearly closer to the truth than the network."""
-    parts = []
-    for kind, own in table[table["kind"] != TRAINED].groupby("kind", sort=False):
-        helps = [str(value) for value in own.loc[own["gain_low"] > 0, along]]
-        harms = [str(value) for value in own.loc[own["gain_high"] < 0, along]]
-        said = [f"nearer at {', '.join(helps)}"] if helps else []
-        said += [f"further away at {', '.join(harms)}"] if harms else []
-        parts.append(f"{kind}: {' and '.join(said) or 'no clear difference anywhere'}")
-    corpora = table["corpora"].max()
-    of = "one corpus each" if corpora == 1 else f"{corpora} corpora"
-    return (
-        f"On reversals, compared with the trained network, by {along} ({of}): {'; '.join(parts)}."
-    )
+        return table.assign(truth=usefulness.name_belief(table["literal"]))
+    return table.assign(heard=usefulness.name_heard(table["count"]))

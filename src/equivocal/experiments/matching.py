@@ -3,7 +3,7 @@
 Trains the networks of a design, samples the posteriors, judges every printed fact, refines the
 design around the best specifications, and summarises the findings. Every result is saved as soon as
 it is computed, and reused by the same call. Specifications are defined in
-`equivocal.study.designs`, facts in `equivocal.study.facts`.
+`equivocal.study.designs`, facts in `equivocal.study.readings`.
 """
 
 from collections.abc import Sequence
@@ -23,8 +23,8 @@ from equivocal.study.cluster import Hire, work_alone
 from equivocal.study.designs import Design, load_design, refine_design
 from equivocal.study.grids import CHOICES, Specification
 from equivocal.study.readings import make_reading_tasks, make_training_tasks
+from equivocal.study.statistics import compute_variance_shares
 from equivocal.study.tasks import run_missing
-from equivocal.study.variance import compute_variance_shares
 
 __all__ = ["MatchResult", "compute_match_shares", "match_paper", "train_design"]
 
@@ -43,7 +43,9 @@ class MatchResult(Result):
         """Draw the map of facts that can be had together, and the shares of variance."""
         from equivocal.report.effect_figures import draw_facts_together, draw_variance_shares
 
-        figures = {"facts_together": draw_facts_together(self.tables["together"])}
+        figures = {
+            "facts_together": draw_facts_together(matching.relate_facts(self.tables["together"]))
+        }
         if len(self.tables["variance"]):
             figures["variance_shares"] = draw_variance_shares(self.tables["variance"])
         return figures
@@ -190,7 +192,7 @@ def compute_match_shares(matches: pd.DataFrame, outcomes: Sequence[str] = OUTCOM
     Returns
     -------
     DataFrame
-        As `equivocal.study.variance.compute_variance_shares` returns it, for every outcome.
+        As `equivocal.study.statistics.compute_variance_shares` returns it, for every outcome.
     """
     free, units = matches[matches["free"]], ("training", "key")
     shares = [compute_variance_shares(free, one, CHOICES, units=units) for one in outcomes]

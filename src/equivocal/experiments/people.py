@@ -40,11 +40,7 @@ from equivocal.human_data.participants import (
     compute_question_features,
     take_particles,
 )
-from equivocal.human_data.people import (
-    compare_with_people,
-    load_people,
-    select_shares,
-)
+from equivocal.human_data.people import compare_with_people, load_people, select_shares
 from equivocal.human_data.people_summary import describe_people, summarise_scores
 from equivocal.human_data.plausibility import AskedItems, ask_about_items, believe_ideal
 from equivocal.human_data.prediction_ranges import tabulate_ranges
@@ -83,7 +79,7 @@ class PeopleResult(Result):
 
     def draw(self) -> Figures:
         """Draw comprehenders beside people, each against the ideal one, and the fit."""
-        from equivocal.report.people_figures import draw_against_ideal, draw_fit, draw_people
+        from equivocal.report.human_figures import draw_against_ideal, draw_fit, draw_people
 
         tables = self.tables
         drawn = (tables[name] for name in ("people", "readings", "areas", "list"))
@@ -91,7 +87,11 @@ class PeopleResult(Result):
         if len(tables["against_ideal"]):
             figures["against_ideal"] = draw_against_ideal(tables["items"], tables["against_ideal"])
         if "fit" in tables:
-            figures["fit"] = draw_fit(tables["fit"], tables["profiles"], tables["people"])
+            profiles = tables["profiles"]
+            excess = profiles["deviance"] - profiles["deviance"].min()
+            figures["fit"] = draw_fit(
+                tables["fit"], profiles.assign(excess=excess), tables["people"]
+            )
         return figures
 
 
@@ -145,8 +145,7 @@ def compare_people(
     if parameters and not fit:
         raise UserError("parameters (--parameter) are those to be fitted; add fit (--fit) as well.")
     alone = networks == 0 and training is None
-    if training is None:
-        training = choose_training(None if alone else networks, seed, quick=quick)
+    training = training or choose_training(networks or None, seed, quick=quick)
     world = world if isinstance(world, World) else World.load(world)
     asked, fitted = ask_about_items(world), None
     with hold_folder(out):
@@ -295,6 +294,6 @@ def _tabulate(
         "against_ideal": compare_with_ideal(asked, others, ideal, networks),
     }
     if fitted is not None:
-        tables |= {"fit": fitted.estimates, "fit_shares": fitted.shares}
-        tables |= {"profiles": fitted.profiles}
+        found = {"fit": fitted.estimates, "fit_shares": fitted.shares}
+        tables |= found | {"profiles": fitted.profiles}
     return tables

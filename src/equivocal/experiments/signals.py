@@ -33,7 +33,7 @@ from equivocal.suites import (
     measure_words,
 )
 from equivocal.suites.measurement import SURPRISE
-from equivocal.suites.noisy_channel import MEASURE_OF, SIGNALS
+from equivocal.suites.noisy_channel import MEASURE_OF, SIGNALS, average_signals
 from equivocal.world import World
 from equivocal.world.silence import remove_noise
 
@@ -53,9 +53,9 @@ class SignalsResult(Result):
 
     def draw(self) -> Figures:
         """Draw the signals word by word."""
-        from equivocal.report.signal_figures import draw_signals
+        from equivocal.report.suite_figures import draw_signals
 
-        return {"signals": draw_signals(self.tables["words"])}
+        return {"signals": draw_signals(average_signals(self.tables["words"]))}
 
 
 def measure_signals(
@@ -102,8 +102,7 @@ def measure_signals(
     chosen = tuple(map(load_suite, map(Path, suites))) if suites else load_reversals()
     world = _check_suites(chosen)
     alone = networks == 0 and training is None
-    if training is None:
-        training = choose_training(None if alone else networks, seed, quick=quick)
+    training = training or choose_training(networks or None, seed, quick=quick)
     with hold_folder(out):
         if not (out / "signals.toml").exists():
             refuse_foreign_files(out / "networks", ["tables", "figures"])

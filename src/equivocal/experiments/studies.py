@@ -247,7 +247,7 @@ def _report(study: Study) -> None:
 
 
 def _collect_result(study: Study) -> StudyResult:
-    from equivocal.report.summary import count_verdicts, summarise_study
+    from equivocal.study.summary import count_verdicts, summarise_study
 
     tables = _read_tables(study)
     done, *found = summarise_study(study, tables).items()  # what was found comes first

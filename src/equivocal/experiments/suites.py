@@ -20,21 +20,24 @@ import tomli_w
 from equivocal.errors import UserError, check_known
 from equivocal.experiments.networks import choose_training, train_or_load
 from equivocal.experiments.result import Figures, Result, describe_run, write_tables
-from equivocal.experiments.suite_settings import (
+from equivocal.experiments.suite_records import (
+    COMPARED,
     describe_construction,
     describe_suites,
     is_from_particles,
     list_posteriors,
+    load_constructions_settings,
+    remove_earlier,
 )
 from equivocal.gestalt import Run, TrainingSettings
-from equivocal.progress import Advance, announce, progress
+from equivocal.progress import Advance, progress
 from equivocal.seeds import Seed
-from equivocal.store import UnreadableError, is_plain_name, read_toml
-from equivocal.store.files import explain_write_errors, write_text_atomically
+from equivocal.store import is_plain_name
+from equivocal.store.files import write_text_atomically
 from equivocal.store.locks import hold_folder
 from equivocal.store.overwrite import announce_overwrite, refuse_foreign_files
 from equivocal.store.store import Store
-from equivocal.study.summaries import append_means
+from equivocal.study.figure_tables import append_means
 from equivocal.study.word_measures import MEASURES, check_measures
 from equivocal.suites import (
     CONSTRUCTIONS,
@@ -48,10 +51,7 @@ from equivocal.suites import (
     load_suite,
     measure_words,
 )
-from equivocal.suites.measurement import (
-    SURPRISE,
-    sample_particles,
-)
+from equivocal.suites.measurement import SURPRISE, sample_particles
 
 if TYPE_CHECKING:
     from equivocal.world import World
@@ -59,8 +59,6 @@ if TYPE_CHECKING:
 __all__ = ["BELIEFS", "SuitesResult", "run_suites"]
 
 BELIEFS = ("trained", "posterior")
-# what makes a run another one; versions and the time it took do not
-COMPARED = ("suites", "measures", "beliefs", "worlds", "networks", "seed", "training", "posterior")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -91,7 +89,10 @@ class SuitesResult(Result):
             means = append_means(self.tables["networks"], *keys)
             figures |= draw_suites(self.tables["findings"], means, self.suites)
         for construction in self.constructions:
-            figures |= draw_construction(construction, self._select(construction))
+            tables = self._select(construction)
+            usual = construction_tables.select_usual(tables["readings"])
+            items = construction_tables.tabulate_items(usual)
+            figures |= draw_construction(construction, tables | {"items": items})
         return figures
 
     def write(self, folder: str | Path) -> None:
@@ -102,11 +103,11 @@ class SuitesResult(Result):
         folder, settings = Path(folder), dict(self.settings)
         if self.suites:
             announce_overwrite(folder / "suites.toml", settings["suites"], COMPARED)
-            _remove_earlier(folder)
+            remove_earlier(folder)
         write_tables(folder / "tables", self.tables)
         self.save_figures(folder)
         if self.constructions:
-            earlier = _load_constructions_settings(folder / "constructions.toml")
+            earlier = load_constructions_settings(folder / "constructions.toml")
             settings["constructions"] = earlier | settings["constructions"]
         for name, content in settings.items():
             write_text_atomically(folder / f"{name}.toml", tomli_w.dumps(content))
@@ -317,28 +318,3 @@ def _run_construction(construction: Construction, trained: _Networks, followed: 
     named = {f"{construction.name}_{what}": table for what, table in tables.items()}
     about = describe_run(began, **settings)
     return Result(name=construction.name, tables=named, settings=about, summary=summary)
-
-
-def _remove_earlier(folder: Path) -> None:
-    """Remove an earlier run of paradigms, its record first, so that no results are ever mixed.
-
-    Figures of a user's own suites stay: they cannot be told from other pictures.
-    """
-    from equivocal.report.style import KINDS
-
-    earlier = [folder / "suites.toml"]
-    earlier += [folder / "tables" / f"{name}.csv" for name in findings.TABLES]
-    earlier += [folder / "figures" / f"{name}.{kind}" for name in PARADIGMS for kind in KINDS]
-    for path in earlier:
-        with explain_write_errors(path):
-            path.unlink(missing_ok=True)
-
-
-def _load_constructions_settings(path: Path) -> dict[str, Any]:
-    """Load what a folder records of constructions that were run before."""
-    try:
-        found = read_toml(path) if path.exists() else {}
-    except UnreadableError:
-        announce(f"{path} cannot be read; its records of other constructions are lost")
-        return {}
-    return {name: table for name, table in found.items() if name in CONSTRUCTIONS}

@@ -13,16 +13,12 @@ from functools import partial
 from pathlib import Path
 from time import perf_counter
 
-import numpy as np
-import pandas as pd
-
 from equivocal.errors import check_known
 from equivocal.experiments.networks import choose_training, train_or_load
 from equivocal.experiments.result import Figures, Result, describe_run
 from equivocal.gestalt import Run
 from equivocal.gestalt.runs import split_corpus
 from equivocal.progress import progress
-from equivocal.report.formatting import format_number
 from equivocal.sampling.samplers import network_flow
 from equivocal.seeds import Seed
 from equivocal.store.files import compute_checksum
@@ -30,20 +26,11 @@ from equivocal.store.locks import hold_folder
 from equivocal.store.overwrite import refuse_foreign_files
 from equivocal.store.runs import locate_network
 from equivocal.store.store import Store, hash_content
-from equivocal.study.statistics import compare_pairs
 from equivocal.uncertainty import comparison, enumerate_truth, find_reversals, members
 from equivocal.uncertainty.comprehenders import Comprehenders, load_members, save_members
 from equivocal.world import World
 
-__all__ = ["UncertaintyResult", "compare_uncertainty", "describe_score"]
-
-# kinds in words, where their short names do not say it
-NAMES = {
-    "trained": "the trained network",
-    "last": "a posterior over the last layer",
-    "query": "a posterior over the query network",
-    "all": "a posterior over all weights",
-}
+__all__ = ["UncertaintyResult", "compare_uncertainty"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +125,7 @@ def compare_uncertainty(
         with progress("kinds of uncertainty") as advance:
             scores, roles = comparison.score_kinds(world, len(run.networks), load, advance, kinds)
         summary = comparison.summarise_scores(scores)
-        answer = summarise_in_words(scores, summary, count_seconds(run))
+        answer = comparison.summarise_in_words(scores, summary, count_seconds(run))
         result = UncertaintyResult(
             name="doubt",
             tables={
@@ -158,20 +145,10 @@ def compare_uncertainty(
                 training=asdict(run.settings),
                 answer=answer,
             ),
-            summary=(answer, *_describe_convergence(scores)),
+            summary=(answer, *comparison.describe_convergence(scores)),
         )
         result.write(out)
     return result
-
-
-def _describe_convergence(scores: pd.DataFrame) -> list[str]:
-    """Say of each kind of posterior how many converged, and the verdict on the first."""
-    sampled = scores.dropna(subset="converged").groupby("kind", sort=False)
-    return [
-        f"{kind}: {int(own['converged'].eq(True).sum())} of {len(own)} converged; the first: "
-        f"{own['message'].iloc[0]}"
-        for kind, own in sampled
-    ]
 
 
 def count_seconds(run: Run) -> float:
@@ -238,91 +215,3 @@ def hash_members(
     decisive.pop("dropout")
     decisive.pop("tolerance" if kind == "last" else "last_tolerance")
     return hash_content(weights, kind, index, decisive, constants)
-
-
-def summarise_in_words(scores: pd.DataFrame, summary: pd.DataFrame, training: float) -> str:
-    """Say which kind of uncertainty is closest to the truth, and at what cost.
-
-    The next kind is *clearly* worse where the 95 % interval of its difference from the best,
-    network by network, lies above zero: networks differ from each other more than kinds do. A deep
-    ensemble has no networks to be paired with; there the two intervals must not overlap, which
-    asks for more. Posteriors that had not converged are marked.
-
-    Parameters
-    ----------
-    scores, summary : DataFrame
-        As `score_kinds` and `summarise_scores` return them.
-    training : float
-        Seconds that one network took to train.
-    """
-    ranked = summary.sort_values("nll_excess", ignore_index=True)
-    best, second = ranked.iloc[0], ranked.iloc[1]
-    clear = "clearly" if _is_clearly_worse(scores, second, best) else "not clearly"
-    trained = summary[summary["kind"] == "trained"].iloc[0]
-    excess = [format_number(kind["nll_excess"]) for kind in (best, trained, second)]
-    return (
-        f"Closest to the truth: {_name_kind(scores, best)}, {excess[0]} nats above it; the trained "
-        f"network alone is {excess[1]} above. Next: {_name_kind(scores, second)}, {excess[2]}, "
-        f"{clear} worse. The best costs {format_number(best['seconds'])} s and "
-        f"{format_number(best['megabytes'])} MB beyond one network, which took "
-        f"{format_number(training)} s to train. Reversals are detected best "
-        f"{_describe_detection(summary)}."
-    )
-
-
-def _name_kind(scores: pd.DataFrame, kind: pd.Series) -> str:
-    """Name a kind of a summary, and say for how many networks it had not converged."""
-    own = scores.loc[scores["kind"] == kind["kind"], "converged"]
-    missed = int(own.eq(False).sum())  # None, where nothing was sampled, does not count
-    name = _name_layers(kind)
-    return f"{name}, not converged for {missed} of {len(own)} networks" if missed else name
-
-
-def _describe_detection(summary: pd.DataFrame) -> str:
-    """Say which kind detects reversals best, from entropy and from epistemic uncertainty.
-
-    The two are different quantities, so kinds are compared within each, and the better comes first.
-    """
-    several = summary[summary["members"] > 1]
-    best = [("entropy", "auroc_entropy", summary.sort_values("auroc_entropy").iloc[-1])]
-    if len(several):
-        best.append(("epistemic uncertainty", "auroc", several.sort_values("auroc").iloc[-1]))
-    best.sort(key=lambda one: -one[2][one[1]])
-    (by, name, kind), *other = best
-    said = f"by {_name_layers(kind)}, from its {by}: AUROC {describe_score(kind, name)}"
-    for by, name, kind in other:
-        said += f"; from {by}, by {_name_layers(kind)}: {describe_score(kind, name)}"
-    return said
-
-
-def _name_layers(kind: pd.Series) -> str:
-    """Name a kind of a summary; posteriors by what they are over."""
-    return NAMES.get(kind["kind"], str(kind["kind"]))
-
-
-def describe_score(kind: pd.Series, name: str) -> str:
-    """Return a score of a row of a summary as text, with its 95 % interval where it has one.
-
-    Parameters
-    ----------
-    kind : Series
-        A row of a summary.
-    name : str
-        The score, a column of it.
-
-    Returns
-    -------
-    str
-        The score, with its 95 % interval if it has one.
-    """
-    low, high = kind[f"{name}_low"], kind[f"{name}_high"]
-    return f"{kind[name]:.3f}" + ("" if np.isnan(low) else f" ({low:.3f} to {high:.3f})")
-
-
-def _is_clearly_worse(scores: pd.DataFrame, worse: pd.Series, better: pd.Series) -> bool:
-    """Compare two rows of a summary by NLL; what has no interval is not clear."""
-    if "deep ensemble" in (worse["kind"], better["kind"]):
-        return bool(worse["nll_excess_low"] > better["nll_excess_high"])
-    by_network = scores.pivot(index="network", columns="kind", values="nll_excess")
-    pair = (by_network[row["kind"]].dropna() for row in (worse, better))
-    return compare_pairs(*pair).ci_low > 0

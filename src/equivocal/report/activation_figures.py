@@ -1,4 +1,8 @@
-"""Bars of activations: at the critical word, word by word, and compared with exact beliefs."""
+"""What networks learned and what they answer: learning curves, bars of activations, entropies.
+
+Activations are drawn at the critical word, word by word, and against exact beliefs. Tables in,
+figures out; `equivocal.study.figure_tables` and `equivocal.study.beliefs` say what columns hold.
+"""
 
 from typing import Any
 
@@ -6,9 +10,17 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
 
-from equivocal.report.style import COLOUR_OF, COLOURS, NAME_OF, add_legend, apply_style
-from equivocal.study.summaries import NON_RELEVANT
+from equivocal.report.style import (
+    COLOUR_OF,
+    COLOURS,
+    NAME_OF,
+    add_legend,
+    apply_style,
+    draw_networks,
+)
+from equivocal.study.figure_tables import NON_RELEVANT
 
 WIDTH = 0.36  # of a bar, where two stand side by side
 THIN = {"lw": 1, "capsize": 2.5}
@@ -22,7 +34,7 @@ def draw_activations(table: pd.DataFrame, condition: str) -> Figure:
     Parameters
     ----------
     table : DataFrame
-        From `equivocal.study.summaries.tabulate_critical`.
+        From `equivocal.study.figure_tables.tabulate_critical`.
     condition : str
         The condition, for the title.
     """
@@ -60,7 +72,7 @@ def draw_word_grid(table: pd.DataFrame, condition: str, estimate: str) -> Figure
     Parameters
     ----------
     table : DataFrame
-        From `equivocal.study.summaries.tabulate_words`.
+        From `equivocal.study.figure_tables.tabulate_words`.
     condition, estimate : str
         For the title; the estimate is `"mle"` or a sampler.
     """
@@ -100,7 +112,7 @@ def draw_beliefs(table: pd.DataFrame) -> Figure:
     Parameters
     ----------
     table : DataFrame
-        From `equivocal.study.summaries.tabulate_traces`; exact beliefs are drawn as dashes.
+        From `equivocal.study.figure_tables.tabulate_traces`; exact beliefs are drawn as dashes.
     """
     sentences, probes = table["sentence"].unique(), table["probe"].unique()
     panels = dict(iter(table.groupby(["sentence", "probe"])))
@@ -127,3 +139,129 @@ def _draw_belief(axes: Axes, panel: pd.DataFrame) -> None:
         axes.scatter(x, part["exact"], 160, "black", marker="_", lw=1.5, zorder=3, label=label)
     axes.set_xticks(range(len(part)), part["word"])
     axes.set_ylim(-0.03, 1.05)  # so that an exact belief of zero is seen
+
+
+@apply_style()
+def draw_learning(curves: pd.DataFrame, all_zeros: float) -> Figure:
+    """Draw loss and unit accuracy per epoch: thin lines are networks, thick ones their mean.
+
+    Parameters
+    ----------
+    curves : DataFrame
+        The `curves` of a run, with means from `equivocal.study.figure_tables.append_means`.
+    all_zeros : float
+        The accuracy of a model that leaves every output unit off.
+    """
+    figure = Figure(figsize=(7, 2.8))
+    left, right = figure.subplots(1, 2)
+    for axes, measure, label in (
+        (left, "loss", "cross-entropy per question (nats)"),
+        (right, "accuracy", "units on the right side of ½"),
+    ):
+        for colour, style, part, name in (
+            (COLOURS[0], "-", "train", "training"),
+            (COLOURS[1], "--", "test", "held out"),
+        ):
+            look = {"color": colour, "ls": style, "label": name}
+            draw_networks(axes, curves, "epoch", f"{part}_{measure}", **look)
+        axes.set(xlabel="epoch", ylabel=label)
+    left.set_yscale("log")
+    left.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    left.yaxis.set_major_formatter("{x:g}")
+    left.minorticks_off()
+    left.legend()
+    right.axhline(all_zeros, color="0.5", lw=1, ls=":", label="all units off")
+    right.legend(loc="center right")
+    return figure
+
+
+@apply_style()
+def draw_calibration(table: pd.DataFrame, belief_error: float) -> Figure:
+    """Draw activations against exact probabilities, with the middle 90 % as lines.
+
+    Parameters
+    ----------
+    table : DataFrame
+        From `equivocal.study.tabulate_fit`.
+    belief_error : float
+        Mean absolute error, for the title.
+    """
+    figure = Figure(figsize=(3.6, 3.4))
+    axes = figure.subplots()
+    _draw_bins(axes, table, COLOURS[0])
+    axes.set(
+        xlabel="exact probability in the world",
+        ylabel="activation of the networks",
+        title=f"points: mean, lines: middle 90 %\nmean absolute error {belief_error:.4f}",
+    )
+    return figure
+
+
+@apply_style()
+def draw_calibration_panels(table: pd.DataFrame, estimates: list[str]) -> Figure:
+    """Draw the calibration of several estimates, a panel for each.
+
+    Parameters
+    ----------
+    table : DataFrame
+        From `equivocal.study.figure_tables.tabulate_calibration`; may be empty.
+    estimates : list of str
+        `"mle"` and the samplers, in order.
+    """
+    figure = Figure(figsize=(2.5 * len(estimates), 3.1))
+    grid = figure.subplots(1, len(estimates), sharey=True, squeeze=False)[0]
+    for axes, estimate in zip(grid, estimates, strict=True):
+        part, title = table[table["estimate"] == estimate], NAME_OF.get(estimate, estimate)
+        _draw_bins(axes, part, COLOUR_OF.get(estimate, COLOURS[3]))
+        if part.empty:
+            axes.text(0.5, 0.5, "no exact beliefs\nfor this study", ha="center", va="center")
+        else:
+            title += f"\nmean absolute error {part['error'].iloc[0]:.4f}"
+        axes.set_title(title, fontsize=9)
+        axes.set_xlabel("exact probability")
+    grid[0].set_ylabel("activation (posterior mean)")
+    figure.supxlabel("points: mean of a bin, lines: its middle 90 %", fontsize=8)
+    return figure
+
+
+def _draw_bins(axes: Axes, table: pd.DataFrame, colour: str) -> None:
+    axes.plot([0, 1], [0, 1], color="0.6", lw=0.8, zorder=0)
+    axes.vlines(table["truth"], table["low"], table["high"], color=colour, lw=1)
+    axes.plot(table["truth"], table["activation"], "o", ms=4, color=colour)
+    axes.set(xlim=(-0.04, 1.04), ylim=(-0.04, 1.04), aspect="equal")
+
+
+@apply_style()
+def draw_uncertainty(table: pd.DataFrame) -> Figure:
+    """Draw entropies after each word, split into two parts: rows are samplers.
+
+    Parameters
+    ----------
+    table : DataFrame
+        From `equivocal.study.figure_tables.tabulate_entropies`.
+    """
+    samplers, conditions = table["sampler"].unique(), table["condition"].unique()
+    panels = dict(iter(table.groupby(["sampler", "condition"])))
+    figure = Figure(figsize=(3.5 * len(conditions), 2.2 * len(samplers) + 0.7))
+    grid = figure.subplots(len(samplers), len(conditions), sharey=True, squeeze=False)
+    for row, sampler in zip(grid, samplers, strict=True):
+        for axes, condition in zip(row, conditions, strict=True):
+            _draw_entropies(axes, panels[sampler, condition])
+            axes.set_title(f"{condition}: {NAME_OF.get(sampler, sampler)}", fontsize=9)
+        row[0].set_ylabel("entropy per unit (nats)")
+    note = "error bars: standard deviation of the total over networks; items averaged"
+    add_legend(figure, grid[0, 0], columns=3, note=note)
+    return figure
+
+
+def _draw_entropies(axes: Axes, part: pd.DataFrame) -> None:
+    x, aleatoric = part["position"], part["expected"]
+    axes.bar(x, aleatoric, 0.6, color=COLOURS[5], label="expected (aleatoric)")
+    look: dict[str, Any] = {"color": COLOURS[1], "hatch": "///", "edgecolor": "white"}
+    look |= {"error_kw": {"lw": 1, "capsize": 2.5}, "label": "epistemic (total − expected)"}
+    spread = None if part["sd"].isna().all() else part["sd"]
+    axes.bar(x, part["total"] - aleatoric, 0.6, bottom=aleatoric, yerr=spread, **look)
+    label = "trained network (MLE), total"
+    axes.scatter(x, part["trained"], 500, "black", marker="_", lw=1.8, zorder=3, label=label)
+    axes.set_xticks(x, [place.replace("critical ", "critical\n") for place in part["place"]])
+    axes.set_xlim(x.min() - 0.5, x.max() + 0.5)

@@ -14,7 +14,6 @@ from matplotlib.ticker import NullLocator, PercentFormatter
 
 from equivocal.report.style import COLOURS, add_legend, apply_style
 from equivocal.suites import Construction
-from equivocal.suites.construction_tables import select_usual, tabulate_items
 from equivocal.suites.measurement import VARIANCE
 
 __all__ = ["draw_construction", "draw_curves", "draw_readings"]
@@ -44,10 +43,10 @@ def draw_construction(
     construction : Construction
         What was read.
     tables : dict of str to DataFrame
-        `readings`, `shares` and perhaps `curves`.
+        `shares`, `items` and perhaps `curves`.
     """
-    name, items = construction.name, tabulate_items(select_usual(tables["readings"]))
-    figures = {name: draw_readings(tables["shares"], items, construction)}
+    name = construction.name
+    figures = {name: draw_readings(tables["shares"], tables["items"], construction)}
     if "curves" in tables:
         figures[f"{name}_curves"] = draw_curves(tables["curves"], construction)
     return figures
@@ -94,13 +93,8 @@ def _draw_bars(axes: Axes, shares: pd.DataFrame, construction: Construction) -> 
         for reading, (colour, hatch) in LOOK.items():
             own = part[part["reading"] == reading].set_index("condition").loc[conditions]
             shown = called[reading] if kind == "trained" else None
-            look: dict[str, Any] = {
-                "color": colour,
-                "hatch": hatch,
-                "edgecolor": "white",
-                "label": shown,
-            }
-            axes.barh(at + shift, own["share"], 0.36, left=left, **look)
+            look: dict[str, Any] = {"color": colour, "hatch": hatch, "label": shown}
+            axes.barh(at + shift, own["share"], 0.36, left=left, edgecolor="white", **look)
             left += own["share"].to_numpy()
             if reading == "rival":
                 lines.append((at + shift, own["share_network_low"], own["share_network_high"]))

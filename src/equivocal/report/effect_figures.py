@@ -1,12 +1,18 @@
 """How the effect depends on choices: the prior, the time the sampler is given, and all others.
 
 For designs of many choices: which facts of the paper can be had together, and what each explains.
+Samplers beside the exact posterior are here too. Tables in, figures out.
 """
+
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import xarray as xr
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter
 
 from equivocal.report.style import (
     COLOUR_OF,
@@ -16,11 +22,14 @@ from equivocal.report.style import (
     apply_style,
     draw_networks,
 )
-from equivocal.study.summaries import MEAN
+from equivocal.study.figure_tables import MEAN
 
 __all__ = ["draw_facts_together", "draw_specification_curve", "draw_variance_shares"]
 
 INTERVAL = ("effect", "low", "high")  # columns of a specification table that are not choices
+FLOOR = 1e-10  # logit axes end here
+TICKS = (1e-9, 1e-7, 1e-5, 1e-3, 0.05, 0.5, 0.95, 0.999)
+MARKERS = {"exact": "s", "paper": "D", "converged": "o", "nuts": "x"}
 
 
 @apply_style()
@@ -30,7 +39,7 @@ def draw_prior_effects(table: pd.DataFrame) -> Figure:
     Parameters
     ----------
     table : DataFrame
-        From `equivocal.study.summaries.tabulate_prior_effects`.
+        From `equivocal.study.figure_tables.tabulate_prior_effects`.
     """
     conditions, measures = table["condition"].unique(), table["measure"].unique()
     panels = dict(iter(table.groupby(["condition", "measure"])))
@@ -73,8 +82,8 @@ def draw_sampler_path(path: pd.DataFrame) -> Figure:
     Parameters
     ----------
     path : DataFrame
-        From `equivocal.study.summaries.tabulate_path`; its attributes hold where the paper stopped
-        and, where known, the levels of the trained network and of the converged posterior.
+        From `equivocal.study.figure_tables.tabulate_path`; its attributes hold where the paper
+        stopped and, where known, the levels of trained network and converged posterior.
     """
     shown = [name for name in path.columns if name.startswith("indicated_")]
     condition = f"{path.attrs['condition']}: " if "condition" in path.attrs else ""
@@ -180,19 +189,14 @@ def draw_facts_together(table: pd.DataFrame) -> Figure:
     Parameters
     ----------
     table : DataFrame
-        From `equivocal.study.matching.tabulate_together`.
+        From `equivocal.study.matching.relate_facts`.
     """
-    names = list(dict.fromkeys(table["first"]))
-    shape = (len(names), len(names))
-    both = table["both"].to_numpy().reshape(shape)
-    of = table["of"].to_numpy().reshape(shape)
-    share = np.divide(both, of, out=np.full(shape, np.nan), where=of > 0)
+    names = list(table["first"].unique())
+    share, apart = (table[name].to_numpy().reshape(2 * [len(names)]) for name in ("share", "apart"))
     side = 3 + 0.14 * len(names)
     figure = Figure(figsize=(side + 0.8, side))
     axes = figure.subplots()
     image = axes.imshow(share, cmap="Blues", vmin=0, vmax=1)
-    alone = np.diag(both) > 0
-    apart = (both == 0) & alone[:, None] & alone[None, :]
     rows, columns = np.nonzero(apart)
     axes.plot(columns, rows, "x", ms=3, mew=0.8, color=COLOURS[1])
     axes.set_title("×: each is met somewhere, but never together", fontsize=8, color=COLOURS[1])
@@ -227,3 +231,70 @@ def draw_variance_shares(table: pd.DataFrame) -> Figure:
         axes.set_xlabel("share of variance")
     panels[0].set_yticks(range(len(order)), [name.replace("_", " ") for name in order])
     return figure
+
+
+@apply_style()
+def draw_exact_comparison(exact: xr.Dataset) -> Figure:
+    """Draw means and widths of 90 % intervals against exact ones; below, those of one network.
+
+    Parameters
+    ----------
+    exact : xarray.Dataset
+        The file `exact.nc` of a study, with NUTS or without: `NAME_mean`, `NAME_low` and
+        `NAME_high` for each sampler, by network and question.
+    """
+    labels = [str(label) for label in exact["question"].values]
+    names = [str(v).removesuffix("_mean") for v in exact.data_vars if str(v).endswith("_mean")]
+    rows = 0.22 * len(labels) + 0.5
+    figure = Figure(figsize=(7, 4 + rows))
+    grid = figure.add_gridspec(2, 2, height_ratios=(3, rows))
+    means, widths = (figure.add_subplot(grid[0, i]) for i in range(2))
+    each = figure.add_subplot(grid[1, :])
+    for number, name in enumerate(names):
+        if name != "exact":
+            _draw_against_exact(means, widths, exact, name)
+        shift = (number - (len(names) - 1) / 2) * 0.72 / len(names)
+        _draw_intervals(each, exact.isel(network=0), name, shift)
+    means.set(xscale="logit", yscale="logit", title="posterior mean")
+    widths.set(xscale="log", yscale="log", title="width of 90 % interval")
+    for axes, here in ((means, 0.5), (widths, 0.1)):
+        axes.set(xlabel=NAME_OF["exact"], ylabel="sampler", box_aspect=1)
+        axes.axline((here, here), (here + 0.1, here + 0.1), color="0.6", lw=0.8, zorder=0)
+    each.set(xscale="logit", xlabel="activation", ylim=(len(labels) - 0.5, -0.5))
+    each.set_yticks(range(len(labels)), labels, fontsize=7.5)
+    for axis in (means.xaxis, means.yaxis, each.xaxis):
+        _set_plain_ticks(axis)
+    means.tick_params(axis="x", labelrotation=45)
+    networks = f"{exact.sizes['network']} network{'s' * (exact.sizes['network'] != 1)}"
+    note = f"above: {networks}; below: the first, points are posterior means, lines 90 % intervals"
+    add_legend(figure, each, columns=len(names), note=note)
+    return figure
+
+
+def _draw_against_exact(means: Axes, widths: Axes, exact: xr.Dataset, name: str) -> None:
+    look: dict[str, Any] = {"color": COLOUR_OF.get(name, COLOURS[3]), "ms": 3.5}
+    look["alpha"] = 1.0 if name == "nuts" else 0.6  # few marks, on top of many
+    marker, pair = MARKERS.get(name, "^"), ("exact", name)
+    means.plot(*(_clip(exact[f"{which}_mean"]).ravel() for which in pair), marker, **look)
+    width = (exact[f"{which}_high"] - exact[f"{which}_low"] for which in pair)
+    widths.plot(*(np.maximum(values.values, FLOOR).ravel() for values in width), marker, **look)
+
+
+def _draw_intervals(axes: Axes, exact: xr.Dataset, name: str, shift: float) -> None:
+    mean, low, high = (_clip(exact[f"{name}_{what}"]) for what in ("mean", "low", "high"))
+    place, colour = np.arange(len(mean)) + shift, COLOUR_OF.get(name, COLOURS[3])
+    axes.hlines(place, low, high, color=colour, lw=1.2)
+    marker = MARKERS.get(name, "^")
+    axes.plot(mean, place, marker, ms=3, color=colour, label=NAME_OF.get(name, name))
+
+
+def _clip(values: xr.DataArray) -> np.ndarray:
+    """Keep values away from 0 and 1, which a logit axis cannot show."""
+    return np.asarray(np.clip(values.values, FLOOR, 1 - FLOOR))
+
+
+def _set_plain_ticks(axis: Axis) -> None:
+    axis.set_major_locator(FixedLocator(TICKS))
+    axis.set_minor_locator(FixedLocator([]))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_tick_params(labelsize=7.5)

@@ -1,24 +1,28 @@
 """The report of a study: one self-contained HTML page, which fetches nothing and needs no script.
 
-The texts below figures and above tables are in `templates/captions.toml`.
+The texts below figures and above tables are in `templates/captions.toml`. Cells of tables have few
+digits, small p-values as bounds and a dash for nothing; the words and signs of verdicts are listed
+in `VERDICTS`.
 """
 
+import math
 from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from equivocal.errors import UserError
-from equivocal.report.formatting import format_table, style_verdict
 from equivocal.report.style import NAME_OF
 from equivocal.store import read_toml
 from equivocal.store.files import write_text_atomically
+from equivocal.study.summary import NOTHING, format_number
 
 TYPES = {".svg": "image/svg+xml", ".png": "image/png"}
 TEXTS = read_toml(str(resources.files("equivocal.report") / "templates" / "captions.toml"))
@@ -26,6 +30,14 @@ CAPTIONS: dict[str, str] = TEXTS["figures"]
 TABLE_CAPTIONS: dict[str, str] = TEXTS["tables"]
 UNSHOWN = ["id", "story", "in_short", "why"]  # columns of claims.csv that are shown elsewhere
 LARGEST_SVG = 1_500_000  # bytes; above that a drawing of many points is smaller as PNG
+SMALLEST_P = 1e-4
+VERDICTS = {  # kind and sign, so that colour is never alone
+    "replicated": ("good", "✓"),
+    "direction only": ("partly", "◐"),
+    "not replicated": ("bad", "✗"),
+    "not testable as printed": ("open", "?"),
+    "not run": ("open", "…"),
+}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -151,3 +163,79 @@ def _make_title(name: str) -> str:
 
 def _make_anchor(name: str) -> str:
     return "".join(letter if letter.isalnum() else "-" for letter in name.lower())
+
+
+class Cell(NamedTuple):
+    """Text and the classes that style it."""
+
+    text: str
+    kind: str  # "number", "text", "long" or "verdict …"
+
+
+class TableRows(NamedTuple):
+    """A table ready for the page."""
+
+    header: list[Cell]
+    rows: list[list[Cell]]
+
+
+def format_p_value(value: float) -> str:
+    """Format a p-value with four decimals, or as a bound.
+
+    >>> format_p_value(0.00113), format_p_value(3e-9)
+    ('0.0011', '< 0.0001')
+    """
+    if math.isnan(value):
+        return NOTHING
+    return f"< {SMALLEST_P:.4f}" if value < SMALLEST_P else f"{value:.4f}"
+
+
+def style_verdict(verdict: str) -> tuple[str, str]:
+    """Return the style and sign of a verdict; an unknown one gets a neutral style."""
+    return VERDICTS.get(verdict.strip().lower(), ("open", "•"))
+
+
+def format_cell(value: Any, column: str) -> Cell:
+    """Format one value by its type and the name of its column."""
+    if value is None or value is pd.NA or value is pd.NaT:
+        return Cell(NOTHING, "text")
+    if isinstance(value, bool | np.bool_):
+        return Cell("yes" if value else "no", "text")
+    if isinstance(value, int | float | np.integer | np.floating):
+        return Cell(_format_in_column(float(value), column), "number")
+    text = str(value)
+    if column.lower().startswith("verdict"):
+        kind, sign = style_verdict(text)
+        return Cell(f"{sign} {text}", f"verdict {kind}")
+    return Cell(text, "long" if len(text) > 45 else "text")
+
+
+def _format_in_column(value: float, column: str) -> str:
+    if _is_p_value(column):
+        return format_p_value(value)
+    if column.lower().startswith("printed") and math.isfinite(value):
+        return f"{value:.10g}".replace("-", "−")  # as it was printed
+    return format_number(value)
+
+
+def format_table(table: pd.DataFrame) -> TableRows:
+    """Format a header and rows; an index with a name is shown as the first columns."""
+    if any(name is not None for name in table.index.names):
+        table = table.reset_index()
+    names = [str(name) for name in table.columns]
+    rows = [
+        [format_cell(value, name) for value, name in zip(row, names, strict=True)]
+        for row in table.itertuples(index=False, name=None)
+    ]
+    numeric = [bool(rows) and all(r[i].kind == "number" for r in rows) for i in range(len(names))]
+    header = [
+        Cell(name.replace("_", " "), "number" if right else "text")
+        for name, right in zip(names, numeric, strict=True)
+    ]
+    return TableRows(header, rows)
+
+
+def _is_p_value(column: str) -> bool:
+    """Return whether a column's name says p: "p", "p_item", "printed p", "p (Holm)"."""
+    words = column.lower().replace("_", " ").replace("-", " ").split()
+    return "p" in words or "pvalue" in words

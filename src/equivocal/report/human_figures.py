@@ -1,15 +1,38 @@
-"""Figures of a comparison of measures and of statistical power; tables in, figure out."""
+"""Figures about human data: measures compared, statistical power, comprehenders beside people.
+
+Tables in, figures out; `equivocal.experiments.people` and `equivocal.experiments.human_data` say
+what the tables hold.
+"""
+
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from equivocal.report.style import COLOURS, apply_style
 
-__all__ = ["draw_comparison", "draw_power"]
+__all__ = ["draw_against_ideal", "draw_comparison", "draw_fit", "draw_people", "draw_power"]
 
-KINDS = {"alone": ("o", COLOURS[0], "added alone"), "together": ("s", COLOURS[1], "beyond others")}
+MODELS = {"alone": ("o", COLOURS[0], "added alone"), "together": ("s", COLOURS[1], "beyond others")}
 MARKERS = "osD^vP*X"
+PEOPLE: dict[str, Any] = {"color": COLOURS[6], "marker": "*", "ms": 11, "ls": "none"}
+LOOKS = {  # colour and marker
+    "ideal": ("0.45", "P"),
+    "trained": (COLOURS[4], "v"),
+    "paper's sampler": (COLOURS[1], "D"),
+    "posterior": (COLOURS[2], "o"),
+    "posterior, b by sentence": (COLOURS[5], "^"),
+    "deep ensemble": (COLOURS[0], "s"),
+    "ensemble, b = 1/10": (COLOURS[3], "<"),
+    "ensemble, b = 1/300": (COLOURS[3], ">"),
+}
+KINDS = {"plausible": COLOURS[2], "unlikely": COLOURS[1], "impossible": COLOURS[0]}
+LEARNERS = {"events": COLOURS[2], "noise": COLOURS[1], "both": COLOURS[0]}
+SHARES = ("not literal", "reversed")
+COLUMNS = 4  # of panels
+LIMIT = 3.84  # deviance at the ends of a 95 % interval
 
 
 @apply_style()
@@ -20,7 +43,7 @@ def draw_comparison(table: pd.DataFrame) -> Figure:
     figure = Figure(figsize=(7, 1.5 + 0.42 * len(names)))
     left, right = figure.subplots(1, 2, sharey=True, width_ratios=(1.25, 1))
     for number, kind in enumerate(kinds):
-        marker, colour, label = KINDS[kind]
+        marker, colour, label = MODELS[kind]
         part = table[table["model"] == kind]
         shift = (number - (len(kinds) - 1) / 2) * 0.28
         y = np.array([names.index(name) for name in part["measure"]]) + shift
@@ -69,3 +92,234 @@ def draw_power(table: pd.DataFrame) -> Figure:
     axes.set_xticks(sorted(table["participants"].unique()))
     axes.legend(title="items")
     return figure
+
+
+@apply_style()
+def draw_people(
+    people: pd.DataFrame, readings: pd.DataFrame, areas: pd.DataFrame, listed: pd.DataFrame
+) -> Figure:
+    """Draw shares, constructions, w against b, areas and the effect of a list, beside people.
+
+    Parameters
+    ----------
+    people, readings, areas, listed : DataFrame
+        The tables "people", "readings", "areas" and "list".
+    """
+    figure = Figure(figsize=(10.4, 6.4))
+    grid = figure.subplots(2, 3)
+    shares = people[people["measure"].isin(SHARES) & (people["comparable"] != "no")]
+    _draw_numbers(grid[0, 0], shares, "share of readings", (0, None))
+    _draw_constructions(grid[0, 1], people, readings)
+    _draw_differences(grid[0, 2], people)
+    _draw_numbers(grid[1, 0], people[people["measure"] == "area"], "area", (0.5, 1.03))
+    _draw_single_answers(grid[1, 0], people, areas)
+    grid[0, 0].set_title("readings, people's numbers", fontsize=9)
+    _draw_list(grid[1, 1], listed)
+    _draw_legend(grid[1, 2], readings)
+    return figure
+
+
+def _draw_numbers(axes: Axes, own: pd.DataFrame, label: str, limits: tuple[Any, Any]) -> None:
+    """Draw human numbers as stars, a row for each, and comprehenders as points."""
+    keys = ["measure", "construction", "plausibility"]
+    own = own.assign(place=own.groupby(keys, sort=False, dropna=False).ngroup())
+    rows = own.drop_duplicates("place")
+    names = [f"{r['measure']}\n{r['plausibility']} {r['construction']}" for _, r in rows.iterrows()]
+    if label == "area":
+        names = [f"{r['plausibility']}\n{r['construction']}" for _, r in rows.iterrows()]
+    for number, (name, group) in enumerate(own.groupby("comprehender", sort=False)):
+        found = group[group["found"].notna()]
+        y = found["place"] + 0.5 * _shift(number)
+        bars = _find_bars(found["found"], found["found_low"], found["found_high"])
+        axes.errorbar(found["found"], y, xerr=bars, **_choose_look(str(name)))
+    axes.plot(rows["value"], rows["place"], **PEOPLE)
+    known = rows[rows["low"].notna()]
+    axes.hlines(known["place"], known["low"], known["high"], color=COLOURS[6], lw=1.5)
+    axes.set_yticks(rows["place"], names, fontsize=7.5)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.set_xlim(*limits)
+    axes.set_xlabel(label)
+
+
+def _draw_single_answers(axes: Axes, people: pd.DataFrame, areas: pd.DataFrame) -> None:
+    """Draw areas of single answers, literal or not, as open points."""
+    axes.set_title("plausible against reversed\n(open: by one answer each)", fontsize=9)
+    rows = people[people["measure"] == "area"].drop_duplicates(["construction", "plausibility"])
+    for place, row in enumerate(rows.to_dict("records")):
+        both = ["construction", "plausibility"]
+        own = areas[(areas[both] == [row[key] for key in both]).all(axis=1)]
+        for number, each in enumerate(own.to_dict("records")):
+            colour, marker = LOOKS[each["comprehender"]]
+            look: dict[str, Any] = {"color": colour, "marker": marker, "mfc": "none", "ms": 5}
+            axes.plot(each["drawn"], place + 0.5 * _shift(number), **look)
+
+
+def _shift(number: int) -> float:
+    """Return where the points of a comprehender stand beside the others, from −½ to ½."""
+    return number / (len(LOOKS) - 1) - 0.5
+
+
+def _choose_look(comprehender: str) -> dict[str, Any]:
+    colour, marker = LOOKS[comprehender]
+    return {"color": colour, "marker": marker, "ms": 5, "ls": "none", "elinewidth": 0.8}
+
+
+def _find_bars(value: pd.Series, low: pd.Series, high: pd.Series) -> np.ndarray:
+    """Return how far an interval reaches below and above, (2, rows); 0 where there is none."""
+    reach = np.maximum(np.array([value - low, high - value], float), 0)
+    return np.asarray(np.nan_to_num(reach))
+
+
+def _draw_constructions(axes: Axes, people: pd.DataFrame, readings: pd.DataFrame) -> None:
+    """Draw how often unlikely sentences are read the other way round, by construction."""
+    own = readings[(readings["plausibility"] == "unlikely") & (readings["measure"] == "reversed")]
+    own = own[own["construction"] != "any"]
+    names = list(dict.fromkeys(own["construction"]))
+    for number, (name, group) in enumerate(own.groupby("comprehender", sort=False)):
+        x = np.array([names.index(each) for each in group["construction"]]) + 0.6 * _shift(number)
+        bars = _find_bars(group["value"], group["low"], group["high"])
+        axes.errorbar(x, group["value"], yerr=bars, **_choose_look(str(name)))
+    human = people[people["measure"] == "reversed"].drop_duplicates("construction")
+    human = human[human["construction"].isin(names)]
+    axes.plot([names.index(each) for each in human["construction"]], human["value"], **PEOPLE)
+    axes.set_xticks(range(len(names)), [name.replace(" ", "\n") for name in names], fontsize=8)
+    axes.set_ylim(bottom=0)
+    axes.set_ylabel("read the other way round")
+    axes.set_title("unlikely sentences", fontsize=9)
+
+
+def _draw_differences(axes: Axes, people: pd.DataFrame) -> None:
+    """Draw w against b; a comprehender that is one is on the diagonal, with its copies."""
+    found = people[people["measure"].isin(["w", "b"])]
+    wide = found.pivot(index="comprehender", columns="measure", values="found")
+    for name, row in wide.iterrows():
+        colour, marker = LOOKS[str(name)]
+        single = np.isnan(row["b"])
+        look: dict[str, Any] = {"color": colour, "marker": marker, "ms": 6, "ls": "none"}
+        axes.plot(
+            row["w"] if single else row["b"], row["w"], mfc="none" if single else colour, **look
+        )
+    value = found.drop_duplicates("measure").set_index("measure")["value"]
+    axes.plot(value["b"], value["w"], **PEOPLE)
+    end = 1.1 * float(np.nanmax([*wide.to_numpy().ravel(), *value]))
+    axes.plot([0, end], [0, end], color="0.7", lw=0.8, zorder=0)
+    axes.plot([0, end], [0, end * value["w"] / value["b"]], color="0.7", lw=0.8, ls=":", zorder=0)
+    axes.set(xlim=(0, end), ylim=(0, end), xlabel="b: two participants differ")
+    axes.set_ylabel("w: one differs from itself")
+    axes.set_title("dotted: w/b of people", fontsize=9)
+
+
+def _draw_list(axes: Axes, listed: pd.DataFrame) -> None:
+    """Draw how the ideal comprehender reads after lists with more unlikely sentences."""
+    axes.set_title("ideal, after a list (people: falls)", fontsize=9)
+    if listed.empty:
+        axes.text(0.5, 0.5, "the world has no parameters", ha="center", fontsize=8)
+        return
+    own = listed[listed["construction"] == "any"]
+    for learns, group in own.groupby("learns", sort=False):
+        colour, label = LEARNERS[str(learns)], f"learns about {learns}"
+        axes.plot(group["share"], group["not_literal"], "o-", ms=3, color=colour, label=label)
+    axes.set(xlabel="unlikely sentences in the list", ylabel="not literal", ylim=(0, None))
+    axes.legend(fontsize=7.5)
+
+
+def _draw_legend(axes: Axes, readings: pd.DataFrame) -> None:
+    """Fill a panel with the legend."""
+    axes.set_axis_off()
+    axes.plot([], [], label="people", **PEOPLE)
+    for name in dict.fromkeys(readings["comprehender"]):
+        colour, marker = LOOKS[name]
+        axes.plot([], [], color=colour, marker=marker, ls="none", label=name)
+    title = (
+        "whiskers: 95 % over networks and items\n(ideal and ensembles: over items);\n"
+        "open in w against b: one comprehender and its copies"
+    )
+    axes.legend(loc="center", title=title, title_fontsize=7.5)
+
+
+@apply_style()
+def draw_against_ideal(items: pd.DataFrame, summary: pd.DataFrame) -> Figure:
+    """Draw the belief in the literal reading of every sentence against the exact one.
+
+    Parameters
+    ----------
+    items, summary : DataFrame
+        The tables "items" and "against_ideal".
+    """
+    names = list(dict.fromkeys(summary["comprehender"]))
+    columns = min(len(names), COLUMNS)
+    rows = -(-len(names) // columns)
+    figure = Figure(figsize=(2.3 * columns, 2.7 * rows + 0.4))
+    panels = figure.subplots(rows, columns, sharey=True, sharex=True, squeeze=False)
+    grid = panels.ravel()
+    for spare in grid[len(names) :]:
+        spare.set_visible(False)
+    rng = np.random.default_rng(0)
+    for axes, name in zip(grid, names, strict=False):
+        own = items[items["comprehender"] == name]
+        for kind, colour in KINDS.items():
+            part = own[own["plausibility"] == kind]
+            x = part["exact"] + rng.uniform(-0.012, 0.012, len(part))  # many are equal
+            axes.scatter(x, part["literal"], 9, color=colour, alpha=0.5, lw=0, label=kind)
+        axes.plot([0, 1], [0, 1], color="0.6", lw=0.8, zorder=0)
+        axes.set_title(f"{name}\n{_describe_nearness(summary, name)}", fontsize=8)
+    figure.supylabel("belief in the literal reading", fontsize=9)
+    figure.supxlabel("exact belief (moved a little at random)", fontsize=9)
+    handles, labels = grid[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=3)
+    return figure
+
+
+def _describe_nearness(summary: pd.DataFrame, name: str) -> str:
+    """Describe how near a comprehender is to the ideal one, in all sentences and unlikely ones."""
+    own = summary[summary["comprehender"] == name].set_index("plausibility")
+    row, r = own.loc["all"], own["correlation"].get("unlikely", np.nan)
+    within = "" if np.isnan(r) else f" (unlikely {r:.2f})"
+    nats = f"slope {row['slope']:.2f}, {row['divergence']:.3f} nats"
+    return f"r {row['correlation']:.3f}{within}\n{nats}"
+
+
+@apply_style()
+def draw_fit(fit: pd.DataFrame, profiles: pd.DataFrame, people: pd.DataFrame) -> Figure:
+    """Draw the profile of every fitted parameter, and what the fitted world predicts.
+
+    Parameters
+    ----------
+    fit, profiles, people : DataFrame
+        The tables of the same names; profiles with `excess`, the deviance above the least.
+    """
+    names = list(dict.fromkeys(profiles["parameter"]))
+    figure = Figure(figsize=(2.2 * len(names) + 3.4, 3.2))
+    grid = figure.subplots(1, len(names) + 1, width_ratios=[1] * len(names) + [1.5])
+    for axes, name in zip(grid, names, strict=False):
+        own = profiles[profiles["parameter"] == name]
+        axes.plot(own["value"], own["excess"], "o-", ms=2.5, lw=1.2)
+        axes.axhline(LIMIT, color="0.6", lw=0.8, ls=":")
+        row = fit[fit["parameter"] == name].iloc[0]
+        axes.axvline(row["estimate"], color=COLOURS[1], lw=1)
+        axes.set(xscale="log", ylim=(-0.3, 8), xlabel=name)
+        said = {"yes": "identified", "no": "not identified"}
+        title = said.get(row["identified"], f"bounded {row['identified']}")
+        axes.set_title(title, fontsize=9)
+    grid[0].set_ylabel("deviance above the least")
+    _draw_predictions(grid[-1], people)
+    return figure
+
+
+def _draw_predictions(axes: Axes, people: pd.DataFrame) -> None:
+    """Draw what the fitted ideal comprehender says to every human number that has one."""
+    own = people[(people["comprehender"] == "ideal") & people["value"].notna()]
+    own = own[own["found"].notna()].reset_index(drop=True)
+    y = np.arange(len(own))
+    axes.hlines(y, own["found_low"], own["found_high"], color=COLOURS[1], lw=1.5, alpha=0.6)
+    axes.plot(own["value"], y, **PEOPLE, label="people")
+    for fitted, fill, label in ((True, COLOURS[1], "ideal, fitted"), (False, "white", "predicted")):
+        part = own["fitted"] == fitted
+        axes.plot(own["found"][part], y[part], "o", ms=6, mec=COLOURS[1], mfc=fill, label=label)
+    names = [f"{r['measure']}, {r['plausibility']} {r['construction']}" for _, r in own.iterrows()]
+    names = [name.replace(", any any", "") for name in names]
+    axes.set_yticks(y, names, fontsize=7.5)
+    axes.set_ylim(len(own) - 0.5, -0.5)
+    axes.set_xlim(-0.04, 1.04)
+    axes.set_title("bars: profile range", fontsize=9)
+    axes.legend(fontsize=7.5, loc="upper center")

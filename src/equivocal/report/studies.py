@@ -1,7 +1,7 @@
 """The figures of a study and its report: what is drawn from which file of the study's folder.
 
-A new figure is a line of `list_figures` and a caption in `templates/captions.toml`, where all texts
-of the report are.
+A new figure is a line of `list_figures` and a caption in `templates/captions.toml`, where the texts
+of the report are; those of its summary are in `study/record/summary.toml`.
 """
 
 from collections.abc import Callable
@@ -12,27 +12,23 @@ from pathlib import Path
 
 import pandas as pd
 import tomli_w
-import xarray as xr
 from matplotlib.figure import Figure
 
 from equivocal.inference import SamplerSettings
 from equivocal.machine import collect_versions, get_package_version
 from equivocal.progress import run_in_stages
-from equivocal.report import (
-    activation_figures,
-    effect_figures,
-    learning_figures,
-    uncertainty_figures,
-)
-from equivocal.report.formatting import format_number
+from equivocal.report import activation_figures as activations
+from equivocal.report import effect_figures as effects
 from equivocal.report.html import TABLE_CAPTIONS, TEXTS, Section, render_report
 from equivocal.report.style import KINDS, NAME_OF, save_figure
-from equivocal.report.summary import describe_stop, describe_truth, summarise_study
 from equivocal.store import read_table
 from equivocal.store.files import write_atomically
-from equivocal.study import Study, summaries, tabulate_fit, trace_beliefs, trace_truth
+from equivocal.study import Study, tabulate_fit, tabulate_item
+from equivocal.study import figure_tables as tables
+from equivocal.study.claims import load_full_runs
 from equivocal.study.comparisons import add_reference_levels
-from equivocal.study.full_runs import load_full_runs
+from equivocal.study.measures import list_conditions
+from equivocal.study.summary import describe_stop, describe_truth, format_number, summarise_study
 from equivocal.study.tables import PRINTED_STUDIES
 
 __all__ = ["list_figures", "list_sections", "write_report"]
@@ -45,47 +41,46 @@ FILES = ("*.nc", "*.csv", "settings.toml", "tables/*.csv", "frontier/tables/*.cs
 
 def list_figures(study: Study) -> dict[str, Callable[[], Figure]]:
     """List what draws each figure of the results, by name and in the order of the report."""
-    dataset, run = study.read("activations.nc"), study.run
-    conditions = [str(name) for name in dataset["condition"].values]
-    estimates = ["mle", *map(str, dataset["sampler"].values)]
+    dataset, run, scores = study.read("activations.nc"), study.run, study.mean_scores
+    path = add_reference_levels(study.read("path.nc"), dataset)
+    conditions, estimates = list_conditions(dataset), ["mle", *map(str, dataset["sampler"].values)]
 
-    def draw_table(
+    def make(
         draw: Callable[..., Figure], tabulate: Callable[..., pd.DataFrame], *which: str
     ) -> Callable[[], Figure]:
         return lambda: draw(tabulate(dataset, *which), *which)
 
     figures: dict[str, Callable[[], Figure]] = {
-        "learning": lambda: learning_figures.draw_learning(
-            summaries.append_means(run.curves, "epoch"), run.scores["all_zeros"].mean()
+        "learning": lambda: activations.draw_learning(
+            tables.append_means(run.curves, "epoch"), scores["all_zeros"]
         ),
-        "beliefs": lambda: _draw_beliefs(study),
-    }
-    for condition in conditions:
-        figures[f"activations_{condition}"] = draw_table(
-            activation_figures.draw_activations, summaries.tabulate_critical, condition
-        )
-    path = add_reference_levels(study.read("path.nc"), dataset)
-    figures |= {
-        "tau": lambda: effect_figures.draw_sampler_path(summaries.tabulate_path(path)),
-        "prior": draw_table(effect_figures.draw_prior_effects, summaries.tabulate_prior_effects),
-        "uncertainty": draw_table(
-            uncertainty_figures.draw_uncertainty, summaries.tabulate_entropies
+        "beliefs": lambda: activations.draw_beliefs(
+            tabulate_item(run, study.stimuli, study.shown_item)
         ),
+        **{
+            f"activations_{name}": make(
+                activations.draw_activations, tables.tabulate_critical, name
+            )
+            for name in conditions
+        },
+        "tau": lambda: effects.draw_sampler_path(tables.tabulate_path(path)),
+        "prior": make(effects.draw_prior_effects, tables.tabulate_prior_effects),
+        "uncertainty": make(activations.draw_uncertainty, tables.tabulate_entropies),
     }
     if run.world.is_exact:
-        error = run.scores["belief_error"].mean()
-        figures["calibration"] = lambda: learning_figures.draw_calibration(tabulate_fit(run), error)
-        figures["calibration_posterior"] = lambda: learning_figures.draw_calibration_panels(
-            summaries.tabulate_calibration(dataset), estimates
-        )
+        figures |= {
+            "calibration": lambda: activations.draw_calibration(
+                tabulate_fit(run), scores["belief_error"]
+            ),
+            "calibration_posterior": lambda: activations.draw_calibration_panels(
+                tables.tabulate_calibration(dataset), estimates
+            ),
+        }
     if study.settings.exact.networks:
-        exact = study.read_comparison()
-        figures["exact"] = lambda: uncertainty_figures.draw_exact_comparison(exact)
-    for condition in conditions:
-        for estimate in ("mle", "paper", "converged"):
-            figures[f"words_{condition}_{estimate}"] = draw_table(
-                activation_figures.draw_word_grid, summaries.tabulate_words, condition, estimate
-            )
+        figures["exact"] = partial(effects.draw_exact_comparison, study.read_comparison())
+    for name, estimate in product(conditions, estimates):
+        drawn = make(activations.draw_word_grid, tables.tabulate_words, name, estimate)
+        figures[f"words_{name}_{estimate}"] = drawn
     return figures
 
 
@@ -103,21 +98,21 @@ def _write(study: Study) -> list[Path]:
 
     run_in_stages("drawing", {name: partial(save, name) for name in figures})
     shown = [*_copy_diagrams(folder / "figures"), *_copy_doubt(folder), *figures]
-    tables = {
+    written = {
         name: read_table(folder / "tables" / f"{name}.csv")
         for name in TABLE_CAPTIONS
         if (folder / "tables" / f"{name}.csv").exists()
     }
     claims = read_table(folder / "claims.csv")
-    sections = list_sections(study, claims, tables["means"], shown)
+    sections = list_sections(study, claims, written["means"], shown)
     placed = {name for section in sections for name in section.figures}
     content = {
         "title": f"Study “{settings.name}”: degrees of belief in the last layer",
         "quick": settings.quick_run,
-        "summary": summarise_study(study, tables | {"claims": claims}),
+        "summary": summarise_study(study, written | {"claims": claims}),
         "sections": sections,
-        "impossible": tables.pop("impossible_numbers", pd.DataFrame()),
-        "tables": tables,
+        "impossible": written.pop("impossible_numbers", pd.DataFrame()),
+        "tables": written,
         "figures": [name for name in shown if name not in placed],
         "methods": _write_methods(study),
         "settings": tomli_w.dumps(settings.to_dict()),
@@ -132,9 +127,9 @@ def list_sections(
     study: Study, claims: pd.DataFrame, means: pd.DataFrame, shown: list[str]
 ) -> list[Section]:
     """List the sections of the results: the truth first, then claims that share a story."""
-    sections, tables = [], study.folder / "frontier" / "tables"
+    sections, place = [], study.folder / "frontier" / "tables"
     if "doubt_example" in shown:
-        read = (read_table(tables / f"{name}.csv") for name in ("frontier", "example"))
+        read = (read_table(place / f"{name}.csv") for name in ("frontier", "example"))
         sentences = describe_truth(*read)
         title = "Doubt, checked against the truth"
         figures = ["doubt_example"]
@@ -186,23 +181,6 @@ def _copy_doubt(folder: Path) -> list[str]:
         with write_atomically(folder / "figures" / f"doubt_{name}.{kind}") as temporary:
             temporary.write_bytes((source / f"{name}.{kind}").read_bytes())
     return [f"doubt_{name}" for name in names]
-
-
-def _draw_beliefs(study: Study) -> Figure:
-    """Draw the shown item in every condition, word by word, beside the exact beliefs."""
-    stimuli, run = study.stimuli, study.run
-    item = study.settings.stimuli.shown or stimuli.items[0]
-    rows = {condition: stimuli.rows[condition, item] for condition in stimuli.conditions}
-    probes = list(rows[stimuli.conditions[0]].tracked)
-    units = list(dict.fromkeys(unit for row in rows.values() for unit in row.tracked.values()))
-    traces: dict[str, xr.DataArray] = {}
-    truths: dict[str, xr.DataArray] = {}
-    for condition, row in rows.items():
-        text = str(row.utterance)
-        label = f"{condition}: “{text}”"
-        traces[label] = trace_beliefs(run.networks, text, probes, units)
-        truths[label] = trace_truth(run.world, text, probes, units)
-    return activation_figures.draw_beliefs(summaries.tabulate_traces(traces, truths))
 
 
 def _write_notes(study: Study) -> list[str]:

@@ -17,7 +17,7 @@ from matplotlib.container import Container
 from matplotlib.figure import Figure
 
 from equivocal.store.files import write_atomically
-from equivocal.study.summaries import MEAN
+from equivocal.study.figure_tables import MEAN
 
 __all__ = ["COLOURS", "KINDS", "add_legend", "apply_style", "save_figure"]
 
@@ -54,7 +54,7 @@ def draw_networks(
     axes : Axes
         Where to draw.
     table : DataFrame
-        With a column `network`, as `equivocal.study.summaries.append_means` returns it.
+        With a column `network`, as `equivocal.study.figure_tables.append_means` returns it.
     x, y : str
         The columns that are drawn.
     label : str, optional

@@ -1,7 +1,7 @@
-"""Figures of paradigms: one for each suite, and an overview of which findings held.
+"""Figures of paradigms: one for each suite, an overview of which findings held, and two signals.
 
-Each function takes tables of `equivocal.suites.findings` and returns a figure. Exploratory measures
-are marked.
+Each function takes tables of `equivocal.suites.findings` or `equivocal.suites.noisy_channel` and
+returns a figure. Exploratory measures are marked.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from equivocal.report.style import COLOURS, add_legend, apply_style, draw_networ
 from equivocal.study.word_measures import MEASURES
 from equivocal.suites import Suite
 
-__all__ = ["draw_comparison", "draw_overview", "draw_suite", "draw_suites"]
+__all__ = ["draw_comparison", "draw_overview", "draw_signals", "draw_suite", "draw_suites"]
 
 OURS, PUBLISHED = COLOURS[0], COLOURS[1]
 LOOK = {  # mark and colour, so that colour is never alone
@@ -25,6 +25,8 @@ LOOK = {  # mark and colour, so that colour is never alone
     "reversed": ("v", COLOURS[3]),
     "not defined": ("_", "0.6"),
 }
+STYLES = {"ideal": "-", "networks": "--"}
+LABELS = {"N400": "N400-like: surprise (nats)", "P600": "P600-like: divergence (nats)"}
 
 
 def draw_suites(
@@ -36,7 +38,7 @@ def draw_suites(
     ----------
     findings, means : DataFrame
         As returned by `tabulate_findings` and `tabulate_networks`, the latter with the means over
-        networks from `equivocal.study.summaries.append_means`.
+        networks from `equivocal.study.figure_tables.append_means`.
     suites : sequence of Suite
         Those that were measured.
     """
@@ -211,3 +213,38 @@ def _draw_verdicts(axes: Axes, findings: pd.DataFrame, measures: Sequence[str]) 
     axes.set_xlim(-0.6, len(measures) - 0.4)
     axes.tick_params(axis="y", length=0, labelleft=False)
     axes.spines["left"].set_visible(False)
+
+
+@apply_style()
+def draw_signals(words: pd.DataFrame) -> Figure:
+    """Draw both signals at every word, a line for each condition and comprehender.
+
+    Parameters
+    ----------
+    words : DataFrame
+        From `equivocal.suites.noisy_channel.average_signals`.
+    """
+    suites = list(dict.fromkeys(words["suite"]))
+    figure = Figure(figsize=(4.2 * len(suites), 5.4))
+    grid = figure.subplots(2, len(suites), squeeze=False)
+    conditions = list(dict.fromkeys(words["condition"]))
+    for column, suite in enumerate(suites):
+        for row, (signal, title) in enumerate(LABELS.items()):
+            axes = grid[row, column]
+            own = words[(words["suite"] == suite) & (words["signal"] == signal)]
+            lines = own.groupby(["comprehender", "condition"], sort=False)
+            for (comprehender, condition), part in lines:
+                colour = COLOURS[conditions.index(condition) % len(COLOURS)]
+                look = {"color": colour, "ls": STYLES[comprehender], "marker": "o", "ms": 3}
+                axes.plot(
+                    part["position"], part["value"], label=f"{condition}, {comprehender}", **look
+                )
+            axes.set_ylabel(title)
+            axes.set_xticks(sorted(own["position"].unique()))
+            if row == 0:
+                axes.set_title(f"{suite.replace('_', ' ')} (exploratory)", fontsize=9)
+            else:
+                axes.set_xlabel("word")
+    every = [grid[0, column] for column in range(len(suites))]
+    add_legend(figure, *every, columns=3)
+    return figure

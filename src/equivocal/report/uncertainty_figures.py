@@ -1,136 +1,275 @@
-"""How sure answers are: after each word, beside the exact posterior, and by kind of uncertainty.
+"""Kinds of uncertainty: their scores side by side, and their frontier on two kinds of sentences.
 
-Tables in, figures out; `equivocal.uncertainty.comparison` says what the columns of kinds hold.
+Tables in, figures out; `equivocal.uncertainty.comparison` and `equivocal.uncertainty.frontier` say
+what the columns hold.
 """
 
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import xarray as xr
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
-from equivocal.report.style import COLOUR_OF, COLOURS, NAME_OF, add_legend, apply_style
+from equivocal.report.style import COLOURS, apply_style
 
-__all__ = ["draw_kinds"]
+__all__ = ["draw_example", "draw_frontier", "draw_kinds", "draw_learning", "draw_words"]
 
-FLOOR = 1e-10  # logit axes end here
-TICKS = (1e-9, 1e-7, 1e-5, 1e-3, 0.05, 0.5, 0.95, 0.999)
-MARKERS = {"exact": "s", "paper": "D", "converged": "o", "nuts": "x"}
-
-
-@apply_style()
-def draw_uncertainty(table: pd.DataFrame) -> Figure:
-    """Draw entropies after each word, split into two parts: rows are samplers.
-
-    Parameters
-    ----------
-    table : DataFrame
-        From `equivocal.study.summaries.tabulate_entropies`.
-    """
-    samplers, conditions = table["sampler"].unique(), table["condition"].unique()
-    panels = dict(iter(table.groupby(["sampler", "condition"])))
-    figure = Figure(figsize=(3.5 * len(conditions), 2.2 * len(samplers) + 0.7))
-    grid = figure.subplots(len(samplers), len(conditions), sharey=True, squeeze=False)
-    for row, sampler in zip(grid, samplers, strict=True):
-        for axes, condition in zip(row, conditions, strict=True):
-            _draw_entropies(axes, panels[sampler, condition])
-            axes.set_title(f"{condition}: {NAME_OF.get(sampler, sampler)}", fontsize=9)
-        row[0].set_ylabel("entropy per unit (nats)")
-    note = "error bars: standard deviation of the total over networks; items averaged"
-    add_legend(figure, grid[0, 0], columns=3, note=note)
-    return figure
-
-
-def _draw_entropies(axes: Axes, part: pd.DataFrame) -> None:
-    x, aleatoric = part["position"], part["expected"]
-    axes.bar(x, aleatoric, 0.6, color=COLOURS[5], label="expected (aleatoric)")
-    look: dict[str, Any] = {"color": COLOURS[1], "hatch": "///", "edgecolor": "white"}
-    look |= {"error_kw": {"lw": 1, "capsize": 2.5}, "label": "epistemic (total − expected)"}
-    spread = None if part["sd"].isna().all() else part["sd"]
-    axes.bar(x, part["total"] - aleatoric, 0.6, bottom=aleatoric, yerr=spread, **look)
-    label = "trained network (MLE), total"
-    axes.scatter(x, part["trained"], 500, "black", marker="_", lw=1.8, zorder=3, label=label)
-    axes.set_xticks(x, [place.replace("critical ", "critical\n") for place in part["place"]])
-    axes.set_xlim(x.min() - 0.5, x.max() + 0.5)
-
-
-@apply_style()
-def draw_exact_comparison(exact: xr.Dataset) -> Figure:
-    """Draw means and widths of 90 % intervals against exact ones; below, those of one network.
-
-    Parameters
-    ----------
-    exact : xarray.Dataset
-        The file `exact.nc` of a study, with NUTS or without: `NAME_mean`, `NAME_low` and
-        `NAME_high` for each sampler, by network and question.
-    """
-    labels = [str(label) for label in exact["question"].values]
-    names = [str(v).removesuffix("_mean") for v in exact.data_vars if str(v).endswith("_mean")]
-    rows = 0.22 * len(labels) + 0.5
-    figure = Figure(figsize=(7, 4 + rows))
-    grid = figure.add_gridspec(2, 2, height_ratios=(3, rows))
-    means, widths = (figure.add_subplot(grid[0, i]) for i in range(2))
-    each = figure.add_subplot(grid[1, :])
-    for number, name in enumerate(names):
-        if name != "exact":
-            _draw_against_exact(means, widths, exact, name)
-        shift = (number - (len(names) - 1) / 2) * 0.72 / len(names)
-        _draw_intervals(each, exact.isel(network=0), name, shift)
-    means.set(xscale="logit", yscale="logit", title="posterior mean")
-    widths.set(xscale="log", yscale="log", title="width of 90 % interval")
-    for axes, here in ((means, 0.5), (widths, 0.1)):
-        axes.set(xlabel=NAME_OF["exact"], ylabel="sampler", box_aspect=1)
-        axes.axline((here, here), (here + 0.1, here + 0.1), color="0.6", lw=0.8, zorder=0)
-    each.set(xscale="logit", xlabel="activation", ylim=(len(labels) - 0.5, -0.5))
-    each.set_yticks(range(len(labels)), labels, fontsize=7.5)
-    for axis in (means.xaxis, means.yaxis, each.xaxis):
-        _set_plain_ticks(axis)
-    means.tick_params(axis="x", labelrotation=45)
-    networks = f"{exact.sizes['network']} network{'s' * (exact.sizes['network'] != 1)}"
-    note = f"above: {networks}; below: the first, points are posterior means, lines 90 % intervals"
-    add_legend(figure, each, columns=len(names), note=note)
-    return figure
-
-
-def _draw_against_exact(means: Axes, widths: Axes, exact: xr.Dataset, name: str) -> None:
-    look: dict[str, Any] = {"color": COLOUR_OF.get(name, COLOURS[3]), "ms": 3.5}
-    look["alpha"] = 1.0 if name == "nuts" else 0.6  # few marks, on top of many
-    marker, pair = MARKERS.get(name, "^"), ("exact", name)
-    means.plot(*(_clip(exact[f"{which}_mean"]).ravel() for which in pair), marker, **look)
-    width = (exact[f"{which}_high"] - exact[f"{which}_low"] for which in pair)
-    widths.plot(*(np.maximum(values.values, FLOOR).ravel() for values in width), marker, **look)
-
-
-def _draw_intervals(axes: Axes, exact: xr.Dataset, name: str, shift: float) -> None:
-    mean, low, high = (_clip(exact[f"{name}_{what}"]) for what in ("mean", "low", "high"))
-    place, colour = np.arange(len(mean)) + shift, COLOUR_OF.get(name, COLOURS[3])
-    axes.hlines(place, low, high, color=colour, lw=1.2)
-    marker = MARKERS.get(name, "^")
-    axes.plot(mean, place, marker, ms=3, color=colour, label=NAME_OF.get(name, name))
-
-
-def _clip(values: xr.DataArray) -> np.ndarray:
-    """Keep values away from 0 and 1, which a logit axis cannot show."""
-    return np.asarray(np.clip(values.values, FLOOR, 1 - FLOOR))
-
-
-def _set_plain_ticks(axis: Axis) -> None:
-    axis.set_major_locator(FixedLocator(TICKS))
-    axis.set_minor_locator(FixedLocator([]))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axis.set_tick_params(labelsize=7.5)
-
-
+# colour, marker, and which way the labels go from their points, for each kind
+LOOKS = {
+    "trained": (COLOURS[6], "*", (9, 3)),
+    "paper's sampler": (COLOURS[1], "D", (4, 6)),
+    "posterior": (COLOURS[2], "o", (5, 5)),
+    "MC dropout": (COLOURS[3], "v", (6, 3)),
+    "deep ensemble": (COLOURS[0], "s", (6, -9)),
+    "ensemble of samplers": (COLOURS[4], "D", (4, -11)),
+    "ensemble of posteriors": (COLOURS[5], "o", (-4, -13)),
+    "query": ("0.5", "P", (5, 5)),
+    "all": ("0.5", "X", (5, 5)),
+}
+NAMES = {"query": "posterior, query network", "all": "posterior, every weight"}  # in the legend
+LABELS = {
+    "sentences": "training sentences",
+    "truth": "probability that the reversal is meant as it is said",
+    "heard": "how often the reversal occurs in training",
+}
+SHOWN = {  # which setting of a kind is followed word by word
+    "trained": 0,
+    "paper's sampler": -1,
+    "posterior": 0,
+    "deep ensemble": -1,
+    "ensemble of posteriors": 0,
+}
+CENTRAL = 1.0  # prior variance of solid lines; other ones are dashed, and drawn for posteriors only
+LEAST = 0.001  # a smaller exact probability is not written out
 PANELS = {
     "nll_excess": "nats above the truth",
     "calibration_error": "calibration error",
     "auroc": "AUROC of reversals",
     "seconds": "seconds beyond one network",
 }
+TICKS = [factor * 10.0**power for power in range(-5, 2) for factor in (1, 2, 5)]
+
+
+@apply_style()
+def draw_frontier(summary: pd.DataFrame) -> Figure:
+    """Draw a curve for each kind along its strength, and the Pareto frontier behind them.
+
+    Parameters
+    ----------
+    summary : DataFrame
+        As `summarise_frontier` returns it.
+    """
+    figure = Figure(figsize=(8.2, 6.2))
+    axes = figure.subplots()
+    axes.set(xscale="log", yscale="log", ylabel="reversals: nats from the truth")
+    axes.set_xlabel("congruent sentences: nats from the truth")
+    variances = summary["prior_variance"].fillna(CENTRAL)
+    drawn = summary[(variances == CENTRAL) | (summary["kind"] == "posterior")]
+    for kind, look in LOOKS.items():
+        own = drawn[drawn["kind"] == kind]
+        for variance in variances[own.index].unique():
+            _draw_curve(axes, kind, own[variances[own.index] == variance], variance, look)
+    _draw_pareto(axes, summary[summary["on_frontier"]])
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(FixedLocator(TICKS))
+        axis.set_minor_locator(NullLocator())
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.grid(lw=0.4, color="0.92")
+    arrow = {"arrowstyle": "->", "color": "0.35"}
+    place: dict[str, Any] = {"xytext": (0.09, 0.07), "xycoords": "axes fraction", "fontsize": 8}
+    text = "nearer to the truth on both"
+    axes.annotate(text, (0.01, 0.012), **place, color="0.35", arrowprops=arrow)
+    note = "grey: the Pareto frontier; whiskers: 95 % over networks; b: weight of the evidence, "
+    note += "v: prior variance (1 unless named)"
+    figure.legend(loc="outside lower center", ncols=4, title=note, title_fontsize=8)
+    return figure
+
+
+def _draw_curve(
+    axes: Axes, kind: str, own: pd.DataFrame, variance: float, look: tuple[Any, ...]
+) -> None:
+    """Draw one kind under one prior variance; its ends and the named setting are labelled."""
+    colour, marker, way = look
+    central = variance == CENTRAL
+    x, y = own["kl_congruent"], own["kl_reversal"]
+    axes.plot(x, y, "-" if central else "--", lw=1.5 if central else 0.8, color=colour, zorder=2)
+    _draw_whiskers(axes, own, colour)
+    size = 170 if kind == "trained" else 26 if central else 12
+    fill, label = (colour, NAMES.get(kind, kind)) if central else ("white", None)
+    axes.scatter(x, y, size, marker=marker, fc=fill, ec=colour, zorder=3, label=label)
+    for place in _choose_labelled(own, kind) if central else [len(own) - 1]:
+        text = _shorten(str(own["setting"].iloc[place])) if central else f"v = {variance:g}"
+        point = (x.iloc[place], y.iloc[place])
+        axes.annotate(text, point, way, textcoords="offset points", fontsize=7, color=colour)
+
+
+def _draw_whiskers(axes: Axes, own: pd.DataFrame, colour: Any) -> None:
+    """Draw the intervals of both errors."""
+    x, y = own["kl_congruent"], own["kl_reversal"]
+    up = (y - own["kl_reversal_low"], own["kl_reversal_high"] - y)
+    across = (x - own["kl_congruent_low"], own["kl_congruent_high"] - x)
+    axes.errorbar(x, y, up, across, fmt="none", lw=0.8, color=colour, alpha=0.4)
+
+
+def _choose_labelled(own: pd.DataFrame, kind: str) -> list[int]:
+    """Return the places of the settings that are named: both ends and, once, the named weight."""
+    named = [i for i, setting in enumerate(own["setting"]) if "sentence" in setting]
+    return sorted({0, len(own) - 1, *(named if kind == "posterior" else [])})
+
+
+def _shorten(setting: str) -> str:
+    """Return what a label says beyond the legend.
+
+    >>> _shorten("10 × b = 1/35, v = 1 (sentence)"), _shorten("10 networks")
+    ('b = 1/35 (sentence)', '10 networks')
+    """
+    setting = setting.partition(" × ")[2] or setting
+    named = " (sentence)" if "sentence" in setting else ""
+    return "" if setting in ("as trained", "v = 1") else setting.partition(", v = ")[0] + named
+
+
+def _draw_pareto(axes: Axes, best: pd.DataFrame) -> None:
+    """Draw the steps left of and below which no kind comes, and their corners."""
+    best = best.sort_values("kl_congruent")
+    for kind, own in best[best["prior_variance"].fillna(CENTRAL) != CENTRAL].groupby("kind"):
+        _draw_whiskers(axes, own, LOOKS.get(str(kind), LOOKS["all"])[0])
+    (low, high), (floor, ceiling) = axes.get_xlim(), axes.get_ylim()
+    x = [best["kl_congruent"].iloc[0], *best["kl_congruent"], high]
+    y = [ceiling, *best["kl_reversal"], best["kl_reversal"].iloc[-1]]
+    axes.plot(x, y, drawstyle="steps-post", color="0.85", lw=6, zorder=0)
+    for _, row in best[best["prior_variance"].fillna(CENTRAL) != CENTRAL].iterrows():
+        colour, marker, way = LOOKS.get(row["kind"], LOOKS["all"])
+        point = (row["kl_congruent"], row["kl_reversal"])
+        axes.scatter(*point, 26, marker=marker, fc="white", ec=colour, zorder=3)
+        text = f"v = {row['prior_variance']:g}"
+        axes.annotate(text, point, way, textcoords="offset points", fontsize=6.5, color=colour)
+    axes.set(xlim=(low, high), ylim=(floor, ceiling))
+
+
+@apply_style()
+def draw_words(table: pd.DataFrame) -> Figure:
+    """Draw the errors of the main kinds at every word.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As `summarise_words` returns it.
+    """
+    figure = Figure(figsize=(7.6, 3.4))
+    panels = figure.subplots(1, 2, sharey=True)
+    places = sorted(table["words_left"].unique(), reverse=True)
+    for axes, name in zip(panels, ("kl_reversal", "kl_congruent"), strict=True):
+        for number, (kind, which) in enumerate(SHOWN.items()):
+            every = table[table["kind"] == kind]
+            if every.empty:
+                continue
+            setting = every["setting"].unique()[which]
+            own = every[every["setting"] == setting]
+            x = [places.index(left) + 0.05 * (number - 2) for left in own["words_left"]]
+            span = (own[name] - own[f"{name}_low"], own[f"{name}_high"] - own[name])
+            colour, marker, _ = LOOKS[kind]
+            label = f"{kind} ({setting})"
+            axes.errorbar(x, own[name], span, fmt=f"{marker}-", ms=5, color=colour, label=label)
+        words = ["last word" if left == 0 else f"{left} before" for left in places]
+        axes.set_xticks(range(len(places)), words)
+        axes.set_title("reversals" if name == "kl_reversal" else "congruent sentences", fontsize=9)
+        axes.set(yscale="log")
+    panels[0].set_ylabel("nats from the truth")
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8)
+    return figure
+
+
+@apply_style()
+def draw_example(
+    table: pd.DataFrame, spread: pd.DataFrame, sentences: dict[str, str], noun: str
+) -> Figure:
+    """Draw what each network believes of one sentence and its reversal, beside the truth.
+
+    Parameters
+    ----------
+    table, spread : DataFrame
+        As `tabulate_example` and `summarise_example` return them.
+    sentences : dict of str to str
+        The sentence of each condition, in words.
+    noun : str
+        The noun whose being the agent is asked about.
+    """
+    kinds = list(table["kind"].unique())
+    first = table.drop_duplicates("kind").itertuples()
+    names = [row.kind if row.kind == "trained" else f"{row.kind}\n({row.setting})" for row in first]
+    figure = Figure(figsize=(8.2, 2.9))
+    grid = figure.subplots(1, 2, sharey=True)
+    for axes, (condition, sentence) in zip(grid, sentences.items(), strict=True):
+        own = table[table["condition"] == condition]
+        for place, kind in enumerate(kinds):
+            beliefs = own.loc[own["kind"] == kind, "belief"]
+            colour, marker, _ = LOOKS[kind]
+            look = {"color": colour, "marker": "o" if kind == "trained" else marker, "alpha": 0.6}
+            if len(beliefs) > 1:
+                _draw_spread(axes, spread.loc[condition, kind], place, colour)
+            axes.scatter(beliefs, [place] * len(beliefs), 26 if len(beliefs) > 1 else 60, **look)
+        truth = float(own["truth"].iloc[0])
+        axes.axvline(truth, color="black", lw=1.2, zorder=0)
+        side = {"ha": "left" if truth < 0.5 else "right", "va": "bottom", "fontsize": 8}
+        shown = f"{truth:.3f}" if truth >= LEAST else f"< {LEAST}"
+        axes.text(truth + 0.015, -0.42, f"exact: {shown}", **side)
+        axes.set(title=f"“{sentence}”", xlim=(-0.03, 1.03))
+        axes.title.set_fontsize(9)
+    grid[0].set_yticks(range(len(kinds)), names)
+    grid[0].set_ylim(len(kinds) - 0.4, -0.6)
+    what = "a dot for each network; bar: 90 % of them; line: their mean"
+    figure.supxlabel(f"belief that the {noun} is the one who acts ({what})", fontsize=9)
+    return figure
+
+
+def _draw_spread(axes: Axes, spread: pd.Series, place: int, colour: str) -> None:
+    """Draw the interval that holds 90 % of the networks, and their mean."""
+    ends = [spread["low"], spread["high"]]
+    axes.plot(ends, [place] * 2, lw=13, color=colour, alpha=0.3, solid_capstyle="butt")
+    mean, across = [spread["mean"]] * 2, [place - 0.2, place + 0.2]
+    axes.plot(mean, across, lw=2.4, color="white", zorder=4)
+    axes.plot(mean, across, lw=1, color=colour, zorder=4)
+
+
+@apply_style()
+def draw_learning(table: pd.DataFrame, along: str) -> Figure:
+    """Draw the errors of each kind along what is learned: reversals, congruent, and the gain.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As `summarise_learning` returns it.
+    along : str
+        The column of the conditions.
+    """
+    figure = Figure(figsize=(9.4, 3.6))
+    grid = figure.subplots(1, 3)
+    titles = {
+        "kl_reversal": "reversals: nats from the truth",
+        "kl_congruent": "congruent sentences: nats",
+        "gain": "reversals: gain over the trained network",
+    }
+    places = {value: place for place, value in enumerate(table[along].unique())}
+    kinds = list(table["kind"].unique())
+    for axes, (name, title) in zip(grid, titles.items(), strict=True):
+        for number, kind in enumerate(kinds):
+            own = table[table["kind"] == kind]
+            x = own[along].map(places) + 0.06 * (number - len(kinds) / 2)
+            span = (own[name] - own[f"{name}_low"], own[f"{name}_high"] - own[name])
+            look: dict[str, Any] = {"color": COLOURS[(6, 1, 2, 5, 4, 0)[number % 6]], "ms": 4}
+            axes.errorbar(x, own[name], span, fmt="o-", lw=1.3, elinewidth=0.8, label=kind, **look)
+        names = [f"{value:,}" if isinstance(value, int) else f"{value}" for value in places]
+        axes.set_xticks(list(places.values()), names, rotation=30)
+        axes.set_title(title, fontsize=9)
+        axes.set(yscale="linear" if name == "gain" else "log")
+    grid[1].set_xlabel(LABELS[along], fontsize=9)
+    grid[2].axhline(0, color="0.5", lw=0.8, ls=":")
+    handles, labels = grid[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8)
+    return figure
 
 
 @apply_style()

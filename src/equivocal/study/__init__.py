@@ -3,9 +3,16 @@
 This package draws nothing; `equivocal.experiments.studies` runs a study from end to end.
 """
 
-from equivocal.study.beliefs import tabulate_fit, trace_beliefs, trace_truth
+from equivocal.study.beliefs import (
+    tabulate_fit,
+    tabulate_item,
+    tabulate_traces,
+    trace_beliefs,
+    trace_truth,
+)
+from equivocal.study.preparation import open_study, prepare
 from equivocal.study.settings import StudySettings, load_study
-from equivocal.study.stages import Study, open_study, prepare
+from equivocal.study.stages import Study
 from equivocal.study.stimuli import load_stimuli
 
 __all__ = [
@@ -16,6 +23,8 @@ __all__ = [
     "open_study",
     "prepare",
     "tabulate_fit",
+    "tabulate_item",
+    "tabulate_traces",
     "trace_beliefs",
     "trace_truth",
 ]

@@ -21,7 +21,6 @@ statistics and figures need these variables. What a new one must look like is ad
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
-from importlib import resources
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -34,9 +33,9 @@ from scipy.special import expit
 from equivocal.errors import UserError, join_names
 from equivocal.gestalt import Network
 from equivocal.sampling import Posterior
-from equivocal.store import check_netcdf, is_plain_name, read_toml
+from equivocal.store import check_netcdf, is_plain_name
 from equivocal.study.beliefs import trace_truth
-from equivocal.study.settings import StudySettings
+from equivocal.study.settings import StudySettings, read_record
 from equivocal.study.stimuli import Stimuli, Stimulus
 from equivocal.world import Utterance, World
 
@@ -46,8 +45,7 @@ HEARD = ("condition", "item", "position", "probe")
 ANSWERED = ("sampler", "prior", "network", *HEARD, "unit")
 NAMES = ("condition", "item", "probe", "unit", "sampler", "question", "role", "non_relevant")
 TEXTS = ("word", "tracked")  # coordinates of several dimensions
-RECORD = resources.files("equivocal.study") / "record"
-LAYOUTS = read_toml(str(RECORD / "datasets.toml"))
+LAYOUTS = read_record("datasets")
 TYPES = {"str": str, "float": float, "int": int}  # of attributes
 
 
@@ -76,7 +74,7 @@ def compute_activations(
         As described at the top of this module.
     """
     world, inference = networks[0].world, settings.inference
-    units, probes = list_sampled_units(world, stimuli, settings), settings.stimuli.probes
+    units, probes = list(list_sampled_units(world, stimuli, settings)), settings.stimuli.probes
     truth = _fill(
         stimuli,
         (len(probes), len(units)),
@@ -170,11 +168,11 @@ def list_non_relevant(stimuli: Stimuli, settings: StudySettings) -> list[str]:
     return [unit for unit in stimuli.tracked_units if unit not in common]
 
 
-def list_sampled_units(world: World, stimuli: Stimuli, settings: StudySettings) -> list[str]:
+def list_sampled_units(world: World, stimuli: Stimuli, settings: StudySettings) -> tuple[str, ...]:
     """List the units whose posterior is sampled, in the world's order."""
     wanted = {*stimuli.tracked_units, *list_non_relevant(stimuli, settings)}
     everything = settings.inference.units == "all"
-    return [unit for unit in world.units if everything or unit in wanted]
+    return tuple(unit for unit in world.units if everything or unit in wanted)
 
 
 def summarise_answers(posterior: Posterior, psi: np.ndarray) -> dict[str, np.ndarray]:
@@ -216,7 +214,7 @@ def _arrange(stimuli: Stimuli, value: Callable[[Stimulus], Any]) -> np.ndarray:
 
 def describe_columns(columns: list[str]) -> pd.DataFrame:
     """Describe what each column of `activations.csv.gz` holds."""
-    known = read_toml(str(RECORD / "columns.toml"))
+    known = read_record("columns")
     meanings = dict(known["heard"])
     for column in columns:
         if column not in meanings:

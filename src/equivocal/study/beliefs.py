@@ -1,6 +1,6 @@
 """The beliefs of networks compared with the exact ones: word by word, and over the whole world."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -9,6 +9,7 @@ from jaxtyping import Float
 
 from equivocal.gestalt import Network, Run
 from equivocal.gestalt.scoring import CERTAIN, compute_activations
+from equivocal.study.stimuli import Stimuli
 from equivocal.world import ImpossibleSentenceError, Utterance, World
 
 
@@ -69,6 +70,58 @@ def trace_truth(
         coords={"word": list(utterance.words), "probe": list(probes), "unit": list(units)},
         name="truth",
     )
+
+
+def tabulate_item(run: Run, stimuli: Stimuli, item: str) -> pd.DataFrame:
+    """Tabulate the beliefs about an item, word by word, in every condition.
+
+    Parameters
+    ----------
+    run : Run
+        The trained networks.
+    stimuli : Stimuli
+        The sentences.
+    item : str
+        One of the items; its tracked roles are asked for, and its tracked units looked at.
+
+    Returns
+    -------
+    DataFrame
+        As `tabulate_traces` returns it; a sentence is named by its condition and its words.
+    """
+    rows = [stimuli.rows[condition, item] for condition in stimuli.conditions]
+    units = list(dict.fromkeys(unit for row in rows for unit in row.tracked.values()))
+    texts = {f"{row.condition}: “{row.utterance}”": str(row.utterance) for row in rows}
+    return tabulate_traces(run, texts, list(rows[0].tracked), units)
+
+
+def tabulate_traces(
+    run: Run, texts: Mapping[str, str], probes: Sequence[str], units: Sequence[str]
+) -> pd.DataFrame:
+    """Tabulate the beliefs about sentences, word by word, beside the exact ones.
+
+    Parameters
+    ----------
+    run : Run
+        The trained networks.
+    texts : mapping of str to str
+        Sentences by name.
+    probes, units : sequence of str
+        The roles that are asked for, and the output units that are looked at.
+
+    Returns
+    -------
+    DataFrame
+        A row for each sentence, word, probe and unit: mean and standard deviation of the
+        activation over networks, and the exact belief.
+    """
+    parts = []
+    for sentence, text in texts.items():
+        trace = trace_beliefs(run.networks, text, probes, units)
+        spread = {"mean": trace.mean("network"), "sd": trace.std("network", ddof=0)}
+        found = xr.Dataset({**spread, "exact": trace_truth(run.world, text, probes, units)})
+        parts.append(found.to_dataframe().reset_index().assign(sentence=sentence))
+    return pd.concat(parts, ignore_index=True)
 
 
 def tabulate_fit(run: Run, bins: int = 20) -> pd.DataFrame:

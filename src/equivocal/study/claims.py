@@ -5,32 +5,51 @@ posterior stand beside them, and are mentioned where the verdict would differ. C
 in `record/claims.toml`, the rules in `equivocal.study.verdicts`. Printed numbers that no data can
 give are found here too, by arithmetic.
 
+In the paper's world no reversal is possible, so nothing there can show whether doubt is right. In
+the world `slips` it can: `tables/frontier.csv` of `equivocal doubt --world slips` says how far each
+network is from the exact beliefs (docs/doubt.md), and `judge_nearer_to_truth` judges a claim from
+it, paired over networks.
+
+Verdicts of full runs are data of the package, `record/full_runs.toml`: a report shows them next to
+its own, and the answer of the match above them, so that a reader sees the effect of the training
+recipe and of the open choices. `python -m scripts.record_runs` writes the file.
+
 A new claim of a known kind is an entry in `record/claims.toml` and needs no code.
 """
 
-import tomllib
-from collections.abc import Callable, Iterator
-from importlib import resources
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import xarray as xr
 from scipy import stats
 
+from equivocal.store import read_toml
 from equivocal.study import verdicts
 from equivocal.study.measures import compute_measures, find_central_prior
-from equivocal.study.nearer import judge_nearer_to_truth
-from equivocal.study.statistics import compute_largest_p
+from equivocal.study.settings import read_record
+from equivocal.study.statistics import compare_pairs, compute_largest_p
 from equivocal.study.tables import PRINTED_STUDIES, load_printed_values
-from equivocal.study.verdicts import NOT_RUN, Entry, Facts, Finding, MissingError
+from equivocal.study.verdicts import NOT_RUN, Entry, Facts, Finding, MissingError, grade_distance
 
-__all__ = ["find_impossible_numbers"]
+__all__ = [
+    "FullRun",
+    "FullRuns",
+    "find_impossible_numbers",
+    "judge_nearer_to_truth",
+    "load_full_runs",
+    "select_kinds",
+]
 
 GIVEN = ("id", "story", "in_short", "claim", "where", "printed")  # in `record/claims.toml`
 COLUMNS = [
     *GIVEN,
     *("at_paper_steps", "at_convergence", "verdict", "verdict_at_convergence", "why"),
 ]
+KINDS = {"paper": "paper's sampler", "converged": "posterior"}  # in `tables/frontier.csv`
 RULES: dict[str, Callable[[Entry, Facts, str], Finding]] = {
     name.removeprefix("judge_"): rule
     for name, rule in vars(verdicts).items()
@@ -67,8 +86,7 @@ def judge_claims(
     """
     if dataset.attrs["study"] not in PRINTED_STUDIES:
         return pd.DataFrame(columns=COLUMNS)
-    path = resources.files("equivocal.study") / "record" / "claims.toml"
-    content = tomllib.loads(path.read_text(encoding="utf-8"))
+    content = read_record("claims")
     rows, central = compute_measures(dataset), find_central_prior(dataset)
     texts = content["limits"], content["reasons"]
     facts = Facts(dataset, rows, central, tables, evidence, *texts)
@@ -160,3 +178,98 @@ def _describe_number(
         "why": texts["why"].format(**facts),
         "arithmetic": texts["arithmetic"].format(**facts),
     }
+
+
+@dataclass(frozen=True)
+class FullRun:
+    """One study, run in full: how, and its verdict on each claim by id."""
+
+    study: str
+    recipe: str
+    networks: int
+    commands: Sequence[str]
+    verdicts: dict[str, str]
+
+
+@dataclass(frozen=True)
+class FullRuns:
+    """All recorded runs; `answer` and `notes` are of the match, empty where it was not run."""
+
+    studies: tuple[FullRun, ...]
+    match_command: str
+    answer: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+    def list_others(self, study: str, *, quick: bool = False) -> tuple[FullRun, ...]:
+        """List the runs that are shown with a study; for a quick one that includes its full run."""
+        return tuple(run for run in self.studies if quick or run.study != study)
+
+
+@cache
+def load_full_runs(path: str | Path | None = None) -> FullRuns:
+    """Load what full runs found.
+
+    Parameters
+    ----------
+    path : str or Path, optional
+        A file of the same form as that of the package, which is read otherwise.
+    """
+    content = read_record("full_runs") if path is None else read_toml(path)
+    studies = tuple(FullRun(name, **run) for name, run in content["studies"].items())
+    match = content["match"]
+    told = (tuple(match.get(name, ())) for name in ("answer", "notes"))
+    return FullRuns(studies, match["command"], *told)
+
+
+def select_kinds(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Select the rows of the trained networks, the paper's sampler at its end, and the posterior.
+
+    Parameters
+    ----------
+    table : DataFrame
+        `tables/frontier.csv`.
+
+    Returns
+    -------
+    dict of str to DataFrame
+        "trained", "paper" and "converged"; without rows where the table has none.
+    """
+    found = {"trained": table[table["kind"] == "trained"]}
+    for sampler, kind in KINDS.items():
+        own = table[(table["kind"] == kind) & (table["prior_variance"] == 1)]
+        found[sampler] = own[own["value"] == (own["value"].max() if sampler == "paper" else 1)]
+    return found
+
+
+def judge_nearer_to_truth(
+    table: pd.DataFrame | None, sampler: str = "paper", alpha: float = 0.05
+) -> Finding:
+    """Judge whether the Bayesian model is closer to the truth on reversals.
+
+    Parameters
+    ----------
+    table : DataFrame or None
+        `tables/frontier.csv`; None where it was not made.
+    sampler : {"paper", "converged"}
+        The paper's sampler at its last step, or the converged posterior with all the evidence.
+    alpha : float
+        The level of the paired test over networks.
+
+    Raises
+    ------
+    MissingError
+        Where there is no table, or it lacks the sampler.
+    """
+    if table is None:
+        raise MissingError("Networks of the world `slips` were not asked in this run.")
+    kinds = select_kinds(table)
+    own, trained = kinds[sampler], kinds["trained"]
+    if own.empty or trained.empty:
+        raise MissingError(f"The table of errors lacks the {KINDS[sampler]} with prior variance 1.")
+    bayes, mle = (rows.set_index("network")["kl_reversal"] for rows in (own, trained))
+    test = compare_pairs(bayes.loc[mle.index], mle)
+    what = "its beliefs are nearer to the exact ones where a reversal has a true answer"
+    congruent = (rows["kl_congruent"].mean() for rows in (own, trained))
+    more = f"; of the trained networks {mle.mean():.3g} nats, all of one corpus"
+    more += "; on congruent sentences {:.3g}, trained {:.3g}".format(*congruent)
+    return grade_distance(test, "divergence from the exact beliefs", what, more, alpha)

@@ -33,6 +33,7 @@ from equivocal.study.grids import (
     READING,
     SETTINGS,
     TRAINING,
+    GridFile,
     Specification,
     change_specification,
     check_choices,
@@ -58,8 +59,7 @@ class DesignSize(SettingsTable):
     changes: int = Field(default=6, ge=1, le=1_000)  # neighbours of each; a third: other trainings
 
 
-class _DesignFile(SettingsTable):
-    study: str = "paper"
+class _DesignFile(GridFile):
     networks: int = Field(default=10, ge=1, le=10_000)
     design: DesignSize
     levels: dict[str, list[Any]]

@@ -28,9 +28,9 @@ from math import prod
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from equivocal.errors import UserError, explain_validation
+from equivocal.errors import UserError, validate
 from equivocal.inference import Positive, RowsOfPosterior, SettingsTable
 from equivocal.sampling.samplers.dropout_deterministic import NUM_STEPS, DropoutConfig
 from equivocal.store import read_toml, resolve_inside, split_pair
@@ -119,32 +119,31 @@ SETTINGS = {  # of the study, for the choices about the posterior
 }
 
 
-class _GridFile(SettingsTable):
+class GridFile(SettingsTable):
+    """What every grid file says: which study is varied."""
+
     study: str = "paper"
+
+
+class _GridFile(GridFile):
     networks: int = Field(default=2, ge=1, le=10_000)
     one_at_a_time: dict[str, list[Any]] = Field(default={})
     factorial: dict[str, list[Any]] = Field(default={})
 
 
-class _SweepFile(SettingsTable):
-    study: str = "paper"
+class _SweepFile(GridFile):
     quick: bool = False
     vary: dict[str, Any] = Field(default={})
 
 
-_File = TypeVar("_File", bound=SettingsTable)
+_File = TypeVar("_File", bound=GridFile)
 
 
 def read_grid_file(path: Path, model: type[_File]) -> tuple[_File, str | Path]:
     """Read a grid, and find the study that it names."""
-    content = read_toml(path)
-    try:
-        file = model(**content)
-    except ValidationError as error:
-        raise UserError(f"{path}: {explain_validation(error, model, 'key')}") from None
-    study = str(content.get("study", "paper"))
-    beside = resolve_inside(path.parent, study, "study")
-    return file, beside if beside.is_file() or beside.suffix == ".toml" else study
+    file = validate(model, read_toml(path), "key", f"{path}: ")
+    beside = resolve_inside(path.parent, file.study, "study")
+    return file, beside if beside.is_file() or beside.suffix == ".toml" else file.study
 
 
 def _combine(lists: dict[str, list[Any]], where: str) -> Iterator[dict[str, Any]]:
@@ -270,11 +269,8 @@ def check_choices(
     checked = {}
     for name, values in lists.items():
         choices = [own.model_dump() | {name: value} for value in values or [None]]
-        try:
-            checked[name] = [getattr(Specification(**one), name) for one in choices]
-        except ValidationError as error:
-            why = explain_validation(error, Specification, "choice")
-            raise UserError(f"{where}: {why}") from None
+        found = [validate(Specification, one, "choice", f"{where}: ") for one in choices]
+        checked[name] = [getattr(one, name) for one in found]
     return checked
 
 

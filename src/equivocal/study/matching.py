@@ -5,30 +5,30 @@
 """
 
 from collections.abc import Mapping
-from importlib import resources
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy.special import logit
 
-from equivocal.store import read_toml
 from equivocal.study.designs import Design
-from equivocal.study.facts import judge_facts, load_facts
 from equivocal.study.grids import CHOICES, TRAINING, Specification
-from equivocal.study.readings import STATE, Reading, list_readings
+from equivocal.study.multiverse import STATE
+from equivocal.study.readings import Reading, judge_facts, list_readings, load_facts
+from equivocal.study.settings import read_record
 
 __all__ = [
     "answer_in_words",
     "find_best",
     "find_nearest",
+    "relate_facts",
     "tabulate_facts",
     "tabulate_matches",
     "tabulate_together",
 ]
 
 MOST = 5  # examples in a sentence
-WORDS = resources.files("equivocal.study") / "record" / "choices.toml"
 NOTE = "Settings of the nearest specification that are not the study's:"
 CERTAIN = 1e-12  # activations are not taken to be nearer to 0 or 1 than this
 
@@ -136,6 +136,26 @@ def tabulate_together(matches: pd.DataFrame) -> pd.DataFrame:
     return counts.rename_axis(["first", "second"]).reset_index()
 
 
+def relate_facts(together: pd.DataFrame) -> pd.DataFrame:
+    """Add the share of specifications that meet both facts of a pair, and which pairs exclude it.
+
+    Parameters
+    ----------
+    together : DataFrame
+        As `tabulate_together` returns it.
+
+    Returns
+    -------
+    DataFrame
+        With `share`, NaN where no specification decides both, and `apart`: whether each fact is
+        met somewhere, but never with the other.
+    """
+    alone = together[together["first"] == together["second"]].set_index("first")["both"]
+    met = [together[name].map(alone) > 0 for name in ("first", "second")]
+    share = together["both"] / together["of"].where(together["of"] > 0)
+    return together.assign(share=share, apart=met[0] & met[1] & (together["both"] == 0))
+
+
 def answer_in_words(matches: pd.DataFrame) -> tuple[str, ...]:
     """Answer whether the paper's results come out under any specification, in plain words.
 
@@ -194,16 +214,13 @@ def _answer_first(
 
 def _find_apart(matches: pd.DataFrame) -> list[tuple[str, str]]:
     """Find pairs of claims that are each met somewhere, but nowhere together."""
-    table = tabulate_together(matches).set_index(["first", "second"])["both"].unstack(sort=False)
-    names = [fact["id"] for fact in load_facts() if fact["kind"] == "claim"]
-    alone = {name: int(table.loc[name, name]) for name in names}
-    pairs = [
-        (one, other)
-        for place, one in enumerate(names)
-        for other in names[place + 1 :]
-        if alone[one] and alone[other] and not table.loc[one, other]
-    ]
-    return sorted(pairs, key=lambda pair: -min(alone[pair[0]], alone[pair[1]]))
+    claims = [fact["id"] for fact in load_facts() if fact["kind"] == "claim"]
+    related = relate_facts(tabulate_together(matches))
+    named = related.loc[related["apart"], ["first", "second"]]
+    apart = set(named.itertuples(index=False, name=None))
+    pairs = [pair for pair in combinations(claims, 2) if pair in apart]
+    met = (matches[claims] == 1).sum()
+    return sorted(pairs, key=lambda pair: -met[list(pair)].min())
 
 
 def _merge_tests(texts: list[str]) -> list[str]:
@@ -227,7 +244,7 @@ def _describe(row: pd.Series, matches: pd.DataFrame) -> str:
     if row["weight_decay"] == 0 and "weight_decay" in apart:
         apart = [name for name in apart if name != "decay"]  # of nothing
     sentences = []
-    for phrases in read_toml(str(WORDS)).values():
+    for phrases in read_record("choices").values():
         said = [_put_in_words(phrases[name], row[name]) for name in phrases if name in apart]
         if said:
             listed = " and ".join([*([", ".join(said[:-1])] if said[1:] else []), said[-1]])

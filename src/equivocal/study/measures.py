@@ -6,8 +6,8 @@ Measures are activations of a few units at the critical word of each sentence.
 - "plausible ROLE": the ROLE in the baseline condition, where it is another unit (woman as agent)
 - "non-relevant agent": average over the units that belong to neither (chess, novel, … as agent)
 
-A new measure is one more `yield` in `list_measures`; `equivocal.study.summaries` makes tables of
-the other selections.
+A new measure is one more `yield` in `list_measures`; `equivocal.study.figure_tables` makes tables
+of the other selections.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,6 +17,8 @@ import pandas as pd
 import xarray as xr
 
 from equivocal.errors import UserError, check_known, join_names
+
+__all__ = ["list_conditions"]
 
 Tracked = dict[str, dict[str, dict[str, str]]]  # units by condition, item and role
 KEYS = ["sampler", "prior", "network", "condition", "item", "measure", "probe"]

@@ -1,4 +1,6 @@
-"""The paper's central effect at every point of a grid: does it depend on an open choice?
+"""What is measured at every point of a grid: the paper's central effect, or a whole study.
+
+A multiverse asks whether the effect depends on an open choice:
 
     effect of ROLE = activation of the indicated ROLE, Bayesian − trained (MLE)
 
@@ -6,9 +8,18 @@ at the critical word of the last condition (reversals), averaged over networks a
 `high` are mean ± 1.96 standard errors over the network × item cells. Cells of one network or item
 are not independent, so with few networks the interval describes and does not test. What is measured
 at a point is decided in `_measure_effect`; which points there are, in `equivocal.study.grids`.
+
+A sweep runs a study at every point, and its tables are joined over the points:
+
+    DIR/sweep.csv           claims: a row per point and claim, the varied settings in front
+    DIR/tables/NAME.csv     each table of the study likewise
+
+Cells are copied as the studies wrote them, and no number is read and printed again, so that an
+interrupted sweep ends with the same bytes. The networks come from `equivocal.study.tasks`.
 """
 
-from collections.abc import Sequence
+import io
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from functools import lru_cache, partial
 from typing import Any
@@ -19,26 +30,34 @@ from scipy.special import expit
 
 from equivocal.gestalt import Run
 from equivocal.inference import LayerRows, collect_last_layer, infer_posterior
+from equivocal.sampling import Posterior
 from equivocal.store.store import hash_content, hash_files
+from equivocal.study.claims import COLUMNS
 from equivocal.study.comparisons import collect_features, list_questions
 from equivocal.study.grids import CHOICES, SETTINGS, TRAINING, Grid, Point
+from equivocal.study.preparation import check_nuts, check_questions, check_samplers, prepare
+from equivocal.study.settings import StudySettings
+from equivocal.study.statistics import compute_variance_shares
 from equivocal.study.stimuli import choose_items, load_stimuli
 from equivocal.study.tasks import Parcel, Task, make_scratch_folder
-from equivocal.study.variance import compute_variance_shares
 from equivocal.world import World
 
 __all__ = [
     "collect_layers",
     "compute_effect_shares",
+    "join_tables",
     "list_roles",
     "load_run",
     "make_curve_table",
     "make_effect_tasks",
+    "make_study_task",
     "tabulate_effects",
 ]
 
 NORMAL_95 = 1.96
 CELLS = ("mle", "bayes", "effect", "low", "high")  # of one role, see `_average_cells`
+STATE = ("time", "converged", "put_back")
+GIVEN = "given.csv"  # the stimuli, beside the study's own copy
 
 
 def make_effect_tasks(grid: Grid) -> dict[str, Task]:
@@ -66,7 +85,7 @@ def _get_reading(point: Point) -> tuple[str, str]:
 
 def _is_effect(choices: dict[str, Any], roles: Sequence[str], row: Any) -> bool:
     """Return whether something is what `_measure_effect` returns for these choices."""
-    numbers = {"networks", "num_items", "time", "converged", "put_back"}
+    numbers = {"networks", "num_items", *STATE}
     numbers |= {f"{name}_{role}" for role in roles for name in CELLS}
     return (
         isinstance(row, dict)
@@ -82,7 +101,7 @@ def _measure_effect(networks: Parcel, point: Point, asked: pd.DataFrame) -> dict
     run, layers = load_run(networks), collect_layers(networks, inference.rows)
     column, units = pd.factorize(asked["unit"])
     units_watched = [run.world.units.index(unit) for unit in units]
-    trained, bayes, infos = [], [], []
+    trained, bayes, posteriors = [], [], []
     for index, network in enumerate(run.networks):
         # units that are not watched would cost time and change nothing
         layer = layers[index].select(units_watched)
@@ -96,16 +115,23 @@ def _measure_effect(networks: Parcel, point: Point, asked: pd.DataFrame) -> dict
         psi = collect_features(network, asked)
         trained.append(expit((psi * layer.trained[column]).sum(axis=1).astype(float)))
         bayes.append(posterior.predict_proba(psi)[np.arange(len(psi)), column].astype(float))
-        infos.append(posterior.info)
-    row = {**point.varied, "networks": len(infos), "num_items": asked["item"].nunique()}
+        posteriors.append(posterior)
+    row = {**point.varied, "networks": len(posteriors), "num_items": asked["item"].nunique()}
     for role in asked["probe"].unique():
         here = (asked["probe"] == role).to_numpy()
         cells = _average_cells(*(np.stack(values)[:, here] for values in (trained, bayes)))
         row |= {f"{name}_{role}": value for name, value in cells.items()}
-    row["time"] = float(np.median([info.time for info in infos]))  # τ reached
-    row["converged"] = bool(all(info.converged for info in infos))
-    row["put_back"] = int(sum(info.repaired for info in infos))  # particles lost on the way
-    return row
+    return row | describe_state(posteriors)
+
+
+def describe_state(posteriors: Sequence[Posterior]) -> dict[str, float]:
+    """Describe how far the samplers of all networks came, by the names of `STATE`."""
+    infos = [posterior.info for posterior in posteriors]
+    return {
+        "time": float(np.median([info.time for info in infos])),  # τ reached
+        "converged": all(info.converged for info in infos),
+        "put_back": int(sum(info.repaired for info in infos)),  # particles lost on the way
+    }
 
 
 @lru_cache(maxsize=1)  # points that share networks follow one another
@@ -157,7 +183,7 @@ def compute_effect_shares(table: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        As `equivocal.study.variance.compute_variance_shares` returns it, for every role.
+        As `equivocal.study.statistics.compute_variance_shares` returns it, for every role.
     """
     units = {"training": TRAINING, "posterior": (*TRAINING, *SETTINGS)}  # what rows share
     numbered = table.assign(
@@ -191,3 +217,81 @@ def tabulate_effects(table: pd.DataFrame) -> pd.DataFrame:
         ends = {"smallest": effect.min(), "median": effect.median(), "largest": effect.max()}
         rows.append({"role": role, **shares, **ends})
     return pd.DataFrame(rows)
+
+
+def make_study_task(settings: StudySettings) -> tuple[str, Task]:
+    """Make the task of one point of a sweep, which needs no file of this machine.
+
+    Parameters
+    ----------
+    settings : StudySettings
+        What the study is run with.
+
+    Returns
+    -------
+    str
+        A hash of all that the result depends on.
+    Task
+        The call.
+    """
+    source, world = settings.stimuli_path, World.load(settings.world_source)
+    check_questions(world, load_stimuli(source, world), settings)
+    training = settings.training_settings
+    # the world comes with the networks
+    changes = {"world": "world.toml", "stimuli.file": GIVEN, "training": asdict(training)}
+    there = settings.change(changes).model_copy(update={"folder": "", "given": ()})
+    stimuli = source.read_text(encoding="utf-8-sig")
+    key = hash_content("study", there.model_dump(mode="json"), stimuli, world.text)
+    check = partial(_check_before_training, there)
+    return key, Task(world, training, _run_study, (there, stimuli), _is_study, check)
+
+
+def _check_before_training(settings: StudySettings) -> None:
+    """Refuse, on a worker, what could not be sampled once the networks are trained."""
+    check_samplers(settings)
+    check_nuts(settings)
+
+
+def _run_study(networks: Parcel, settings: StudySettings, stimuli: str) -> dict[str, Any]:
+    """Run a study on trained networks, on a worker, and return its tables as text."""
+    with make_scratch_folder() as folder:
+        networks.unpack(folder)
+        (folder / GIVEN).write_text(stimuli, encoding="utf-8")
+        study = prepare(settings.model_copy(update={"folder": str(folder)}), folder)
+        study.infer(lambda *_: None)  # a point is one step of the sweep
+        study.probe(lambda *_: None)
+        study.analyse()
+        tables = {
+            path.stem: path.read_text(encoding="utf-8")
+            for path in sorted((folder / "tables").glob("*.csv"))
+        }
+        claims = (folder / "claims.csv").read_text(encoding="utf-8")
+        return {"settings": settings.model_dump(mode="json"), "claims": claims, "tables": tables}
+
+
+def _is_study(content: Any) -> bool:
+    """Return whether something is what `_run_study` returns."""
+    try:
+        tables = [_read_cells(text) for text in content["tables"].values()]
+        return list(_read_cells(content["claims"])) == COLUMNS and len(tables) > 0
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return False
+
+
+def _read_cells(text: str) -> pd.DataFrame:
+    """Read a table, with every cell as the text that it is."""
+    return pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False)
+
+
+def join_tables(parts: Iterable[tuple[dict[str, Any], str]]) -> str:
+    """Join tables, given as text, with the settings of each in front of its rows.
+
+    A table without rows, as the claims of a study that is not the paper's, gives one for its point.
+    """
+    joined = []
+    for varied, text in parts:
+        front = {name: str(value) for name, value in varied.items()}
+        cells = dict(_read_cells(text).items()) if text else {}
+        rows = len(next(iter(cells.values()), ()))
+        joined.append(pd.DataFrame(front | cells if rows else [front]))
+    return pd.concat(joined).to_csv(index=False)

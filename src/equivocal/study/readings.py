@@ -1,14 +1,21 @@
-"""What a specification of a design measures, and how a record of it is read.
+"""What a specification of a design measures, and whether a record of it meets the paper's facts.
 
 A record holds the cells behind the paper's tables and figures: for every reading (items and word),
 every condition and every measure (`equivocal.study.measures`), an array of networks × items for the
 trained network and for the Bayesian model at three priors, 0.01, 1 and 5 times the prior variance
 of the specification (appendix D; 1 is that of the main analysis). Facts are judged from records, so
 a new fact needs no new posterior unless it asks for a measure that is not here.
+
+The facts that the paper prints about its results, their sources and tolerances are data:
+`record/facts.toml`, which also says what each rule means. A new fact of a known rule is an entry
+there; a new rule is a function and a line of `RULES`. A fact is True, False, or NaN where the
+reading cannot decide it: too few networks for a test, differences that do not vary, or a measure
+that was not taken.
 """
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -22,18 +29,28 @@ from equivocal.study.comparisons import collect_features
 from equivocal.study.designs import Design
 from equivocal.study.grids import Point, Specification, make_point
 from equivocal.study.measures import list_measures
-from equivocal.study.multiverse import collect_layers, load_run
+from equivocal.study.multiverse import STATE, collect_layers, describe_state, load_run
+from equivocal.study.settings import read_record
+from equivocal.study.statistics import compare_with_zero
 from equivocal.study.stimuli import Stimuli, choose_items, load_stimuli
 from equivocal.study.tasks import Parcel, Task
 from equivocal.world import World
 
-__all__ = ["Reading", "list_readings", "make_reading_tasks", "make_training_tasks"]
+__all__ = [
+    "Reading",
+    "judge_facts",
+    "list_readings",
+    "load_facts",
+    "make_reading_tasks",
+    "make_training_tasks",
+]
 
 PRIORS = (0.01, 1.0, 5.0)  # appendix D, times the specification's prior variance
 SCORES = ("unit_accuracy", "exact_match")
-STATE = ("time", "converged", "put_back")
 PLACE = ("items", "word", "condition", "measure")  # of an array of cells
 DIGITS = 9  # of a float32
+Fact = dict[str, Any]
+MAIN = "1.0"  # factor of the prior variance in the main analysis
 
 
 def make_reading_tasks(design: Design, points: list[Specification]) -> dict[str, Task]:
@@ -97,7 +114,7 @@ def _measure_cells(networks: Parcel, point: Point, asked: pd.DataFrame) -> dict[
     watched = [run.world.units.index(unit) for unit in names]
     sets = [[names.index(unit) for unit in units] for units in asked["units"]]
     answers: dict[str, list[np.ndarray]] = {name: [] for name in ("mle", *map(str, PRIORS))}
-    infos = []
+    main = []  # posteriors of the main analysis
     for index, rows in enumerate(collect_layers(networks, inference.rows)):
         psi, first = _collect_distinct(run.networks[index], asked)
         layer = rows.select(watched)
@@ -108,16 +125,14 @@ def _measure_cells(networks: Parcel, point: Point, asked: pd.DataFrame) -> dict[
             posterior = infer_posterior(layer, sampler, variance, seed, diagnose=False)
             found[str(factor)] = posterior.predict_proba(psi).astype(float)
             if factor == 1:
-                infos.append(posterior.info)
+                main.append(posterior)
         for name, values in found.items():
             answers[name].append(
                 np.array([values[at, units].mean() for at, units in zip(first, sets, strict=True)])
             )
     return {
         "scores": _score_networks(networks),
-        "time": float(np.median([info.time for info in infos])),  # τ reached
-        "converged": bool(all(info.converged for info in infos)),
-        "put_back": int(sum(info.repaired for info in infos)),
+        **describe_state(main),
         "cells": _arrange(asked, {name: np.stack(values) for name, values in answers.items()}),
     }
 
@@ -183,3 +198,100 @@ def list_readings(record: dict[str, Any]) -> dict[tuple[str, str], Reading]:
             place = (cell["condition"], cell["measure"], name)
             reading.cells[place] = np.asarray(cell[name], float)
     return found
+
+
+@cache
+def load_facts() -> tuple[Fact, ...]:
+    """Load the facts in the order of the paper: id, kind, text, where and what the rule needs."""
+    return tuple(read_record("facts")["facts"])
+
+
+def judge_facts(reading: Reading) -> dict[str, float]:
+    """Judge every fact: 1 where it is met, 0 where not, NaN where that cannot be said."""
+    return {fact["id"]: _judge(fact, reading) for fact in load_facts()}
+
+
+def _judge(fact: Fact, reading: Reading) -> float:
+    try:
+        return RULES[fact["rule"]](fact, reading)
+    except _UnknownError:
+        return np.nan
+
+
+class _UnknownError(Exception):
+    """The reading does not hold what a fact is about."""
+
+
+def _get(reading: Reading, fact: Fact, measure: str, estimate: str) -> np.ndarray:
+    """Get activations (networks, items); "change" is Bayesian − trained at the main prior."""
+    if estimate == "change":
+        return _get_change(reading, fact, measure, MAIN)
+    found = reading.get(fact["condition"], measure, estimate)
+    if not found.size:
+        raise _UnknownError
+    return found
+
+
+def _get_change(reading: Reading, fact: Fact, measure: str, prior: str) -> np.ndarray:
+    bayes, trained = (_get(reading, fact, measure, name) for name in (prior, "mle"))
+    return np.asarray(bayes - trained)
+
+
+def _decide(value: float, above: float = -np.inf, below: float = np.inf) -> float:
+    """Return whether a number lies between two others; unknown where it is NaN."""
+    if np.isnan(value):
+        raise _UnknownError
+    return float(above < value < below)
+
+
+def _judge_score(fact: Fact, reading: Reading) -> float:
+    """Judge an accuracy; the paper does not say what it counts, so either score may meet it."""
+    values = [100 * float(np.mean(reading.scores[name])) for name in fact["scores"]]
+    return float(any(abs(value - fact["percent"]) <= fact["tolerance"] for value in values))
+
+
+def _judge_level(fact: Fact, reading: Reading) -> float:
+    value = float(_get(reading, fact, fact["measure"], fact["estimate"]).mean())
+    return _decide(value, fact.get("above", -np.inf), fact.get("below", np.inf))
+
+
+def _judge_order(fact: Fact, reading: Reading) -> float:
+    means = [_get(reading, fact, name, fact["estimate"]).mean() for name in fact["measures"]]
+    return float(all(np.diff(means) < 0))
+
+
+def _judge_zero(fact: Fact, reading: Reading) -> float:
+    return _judge_test(fact, _get(reading, fact, fact["measure"], fact["estimate"]))
+
+
+def _judge_paired(fact: Fact, reading: Reading) -> float:
+    return _judge_test(fact, _get_change(reading, fact, fact["measure"], fact["prior"]))
+
+
+def _judge_test(fact: Fact, cells: np.ndarray) -> float:
+    """Judge sign, p and t of a test over networks or over items."""
+    test = compare_with_zero(cells.mean(axis=1 if fact["by"] == "networks" else 0))
+    met = _decide(test.p, fact.get("p_above", -np.inf), fact.get("p_below", np.inf))
+    if "sign" in fact:
+        met *= float(np.sign(test.t) == fact["sign"])
+    if "t" in fact:
+        met *= float(abs(test.t - fact["t"]) <= fact["tolerance"])
+    return met
+
+
+def _judge_nearer(fact: Fact, reading: Reading) -> float:
+    small, large = (
+        abs(float(_get_change(reading, fact, fact["measure"], prior).mean()))
+        for prior in fact["priors"]
+    )
+    return _decide(small, below=large)
+
+
+RULES: dict[str, Callable[[Fact, Reading], float]] = {
+    "score": _judge_score,
+    "level": _judge_level,
+    "order": _judge_order,
+    "zero": _judge_zero,
+    "paired": _judge_paired,
+    "nearer": _judge_nearer,
+}

@@ -25,6 +25,7 @@ from equivocal.world import list_shipped_worlds, split_world_name
 __all__ = ["StudySettings", "find_named_file", "load_study", "parse_changes", "write_example"]
 
 _EXAMPLE = resources.files("equivocal.study") / "example"
+_RECORD = resources.files("equivocal.study") / "record"
 _PRESETS = resources.files("equivocal.study") / "presets"
 Count = Annotated[int, Field(ge=1)]
 
@@ -188,6 +189,11 @@ class StudySettings(SettingsTable):
             The TOML file, which `load_study` reads back.
         """
         write_text_atomically(path, tomli_w.dumps(self.to_dict()))
+
+
+def read_record(name: str) -> dict[str, Any]:
+    """Read record/NAME.toml: what the paper prints, what files hold, the words for findings."""
+    return read_toml(str(_RECORD / f"{name}.toml"))
 
 
 def find_named_file(name_or_path: str | Path, folder: Traversable, kind: str) -> Path:

@@ -15,7 +15,6 @@ will be reused wrongly.
 """
 
 import gzip
-import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
@@ -30,16 +29,15 @@ from equivocal.gestalt import Run
 from equivocal.inference import LayerRows, collect_last_layer, infer_posterior
 from equivocal.progress import Advance
 from equivocal.sampling import Posterior
-from equivocal.store import read_table, read_text
-from equivocal.store.files import ensure_writable, write_atomically, write_text_atomically
+from equivocal.store import read_table
+from equivocal.store.files import write_atomically, write_text_atomically
 from equivocal.store.runs import locate_network
 from equivocal.store.store import Store, hash_code, hash_content, hash_files
 from equivocal.study import activations
-from equivocal.study.checks import check_nuts, check_questions, check_samplers
 from equivocal.study.claims import find_impossible_numbers, judge_claims
 from equivocal.study.comparisons import compare_with_exact, compare_with_nuts, trace_effect
-from equivocal.study.settings import StudySettings, load_study
-from equivocal.study.stimuli import MAX_BYTES, Stimuli, load_stimuli
+from equivocal.study.settings import StudySettings
+from equivocal.study.stimuli import Stimuli, load_stimuli
 from equivocal.study.tables import PRINTED_STUDIES, compute_tables
 from equivocal.world import World
 
@@ -106,8 +104,19 @@ class Study:
         """The sentences, checked against the world of the networks."""
         return load_stimuli(self.folder / "stimuli.csv", self.run.world)
 
+    @property
+    def shown_item(self) -> str:
+        """The item that is drawn word by word."""
+        return self.settings.stimuli.shown or self.stimuli.items[0]
+
     @cached_property
-    def _units(self) -> list[str]:
+    def mean_scores(self) -> dict[str, float]:
+        """The scores of the networks, averaged over them."""
+        return {str(name): float(mean) for name, mean in self.run.scores.mean().items()}
+
+    @cached_property
+    def sampled_units(self) -> tuple[str, ...]:
+        """The units that posteriors are of, in their order."""
         return activations.list_sampled_units(self.run.world, self.stimuli, self.settings)
 
     @cached_property
@@ -131,7 +140,7 @@ class Study:
         inference = self.settings.inference
         how = inference.samplers[job.sampler].model_dump()
         seed, network = inference.get_seed(job.network), self.network_keys[job.network]
-        return hash_content(network, how, job.variance, inference.rows, seed, self._units)
+        return hash_content(network, how, job.variance, inference.rows, seed, self.sampled_units)
 
     def infer(self, on_step: Advance) -> None:
         """Sample every posterior that is missing, holding one network's rows at a time.
@@ -151,18 +160,13 @@ class Study:
     def _collect_rows(self, index: int) -> LayerRows:
         units = self.run.world.units
         layer = collect_last_layer(self.run, self.run.networks[index], self.settings.inference.rows)
-        return layer.select([units.index(unit) for unit in self._units])
+        return layer.select([units.index(unit) for unit in self.sampled_units])
 
     def _sample(self, job: _Job, collect: Callable[[int], LayerRows]) -> list[Path]:
         inference, path = self.settings.inference, job.locate(self.folder)
         sampler, seed = inference.samplers[job.sampler], inference.get_seed(job.network)
         infer_posterior(collect(job.network), sampler, job.variance, seed).save(path)
         return [path]
-
-    @property
-    def sampled_units(self) -> tuple[str, ...]:
-        """The units that posteriors are of, in their order."""
-        return tuple(self._units)
 
     def find_posteriors(self) -> dict[tuple[str, float], Callable[[int], Posterior]]:
         """Find the posteriors that are finished for every network.
@@ -365,7 +369,7 @@ class Study:
         scores = self.run.scores
         evidence: dict[str, Any] = {
             "accuracy": scores["unit_accuracy"].tolist(),
-            "all_zeros": float(scores["all_zeros"].mean()),
+            "all_zeros": self.mean_scores["all_zeros"],
             "exact_match": scores["exact_match"].tolist(),
         }
         if self.settings.exact.networks:
@@ -380,89 +384,3 @@ class Study:
         if (self.folder / FRONTIER).exists():
             evidence["frontier"] = read_table(self.folder / FRONTIER)
         return evidence
-
-
-def prepare(settings: StudySettings, folder: Path) -> Study:
-    """Check a study before any work, and put its settings and stimuli into its folder.
-
-    Parameters
-    ----------
-    settings : StudySettings
-        What the study is run with.
-    folder : Path
-        Where it will be; made if need be, and held by the caller.
-
-    Returns
-    -------
-    Study
-        The study, of which no stage has run yet.
-
-    Raises
-    ------
-    UserError
-        Where settings, world and stimuli do not fit, NUTS is wanted and not installed, or the
-        folder holds networks with other settings; nothing has been written then.
-    """
-    ensure_writable(folder)
-    source, world = settings.stimuli_path, World.load(settings.world_source)
-    check_questions(world, load_stimuli(source, world), settings)
-    check_samplers(settings)
-    if not (folder / "nuts.nc").exists():
-        check_nuts(settings)
-    with warnings.catch_warnings():  # of damaged networks; training warns of them
-        warnings.simplefilter("ignore")
-        Run.find(folder, world, settings.training_settings)  # refuses before anything is written
-    text = read_text(source, MAX_BYTES)
-    study = Study(settings.change({"stimuli.file": "stimuli.csv"}), folder)
-    study.world = world
-    files = [folder / name for name in ("stimuli.csv", "settings.toml")]
-
-    def write() -> list[Path]:
-        write_text_atomically(files[0], text)
-        study.settings.write(files[1])
-        return files
-
-    study.store.make("prepare", hash_content(study.settings.to_dict(), text), write)
-    return study
-
-
-def open_study(folder: Path) -> Study:
-    """Open a study from its folder.
-
-    Parameters
-    ----------
-    folder : Path
-        A folder that `equivocal reproduce` has written.
-
-    Returns
-    -------
-    Study
-        The study; its stages do only what is not finished yet.
-
-    Raises
-    ------
-    UserError
-        Where the folder holds no study, or its settings cannot be read.
-    """
-    if not folder.exists():
-        raise UserError(
-            f"there is no folder {folder}, so it holds no study; `equivocal reproduce --out "
-            f"{folder}` starts one."
-        )
-    if not (folder / "settings.toml").exists():
-        what = "trained networks alone, and " if (folder / "run.toml").exists() else ""
-        raise UserError(
-            f"{folder} holds {what}no study: it has no settings.toml; give a folder that "
-            "`equivocal reproduce` has written."
-        )
-    try:
-        study = Study(load_study(folder / "settings.toml"), folder)
-    except UserError as error:
-        again = f"`equivocal reproduce --out {folder}` writes it again."
-        raise UserError(f"{str(error).rstrip('.')}; {again}") from None
-    for path in study.store.find_damaged("prepare"):  # perhaps on purpose
-        warnings.warn(
-            f"{path} was changed since `equivocal reproduce` wrote it; it is used as it is.",
-            stacklevel=2,
-        )
-    return study

@@ -9,15 +9,14 @@ A new table is a line of `makers` in `compute_tables`, with a function that retu
 
 from collections.abc import Callable, Container, Iterator
 from dataclasses import asdict
-from importlib import resources
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
-from equivocal.store import read_toml
 from equivocal.study.measures import arrange_grid, compute_measures, find_central_prior
+from equivocal.study.settings import read_record
 from equivocal.study.statistics import (
     compare_logit_pairs,
     compare_pairs,
@@ -38,7 +37,7 @@ Rows = list[dict[str, Any]]
 
 def load_printed_values() -> dict[str, Any]:
     """Load what the paper prints: `[table][measure][column]` with texts `p` and `t`."""
-    return read_toml(str(resources.files("equivocal.study") / "record" / "printed.toml"))
+    return read_record("printed")
 
 
 def compute_tables(dataset: xr.Dataset, without: Container[str] = ()) -> dict[str, pd.DataFrame]:

@@ -22,12 +22,12 @@ limits of `record/claims.toml`. Confidence intervals are 95 %, over networks.
 - faster: fewer seconds than NUTS → direction only; and like_hmc is replicated → replicated.
 - calibrated: nearer to the world's exact beliefs over networks → direction only; p < α →
   replicated.
-- nearer_to_truth (`nearer`): the same for reversals that have a true answer, in the world `slips`.
+- nearer_to_truth (`claims`): the same for reversals that have a true answer, in the world `slips`.
 
 Otherwise: not replicated. What a rule needs and does not find → not run.
 
-A new kind of claim is a `judge_…` function, a line of `RULES` in `equivocal.study.claims` and an
-entry in `record/claims.toml`.
+A new kind of claim is a `judge_…` function, which is found by its name, and an entry in
+`record/claims.toml`.
 """
 
 from collections.abc import Sequence
@@ -153,6 +153,14 @@ def explain_tests(verdict: str, what: str, missed: list[str], alpha: float) -> s
 def join_intervals(tests: dict[str, TTest], sign: str = "") -> str:
     """Format means and intervals, one after the other."""
     return "; ".join(_format_row(asdict(test), name, sign) for name, test in tests.items())
+
+
+def grade_distance(test: TTest, name: str, what: str, more: str, alpha: float) -> Finding:
+    """Judge whether a distance to the truth is smaller than that of the trained networks."""
+    verdict = grade([test.mean < 0], [test.p < alpha])
+    missed = [f"t = {test.t:.2f}, {format_p(test.p)}"]
+    text = join_intervals({f"{name}, Bayesian − MLE:": test}, "+") + more
+    return Finding(text, verdict, explain_tests(verdict, what, missed, alpha))
 
 
 def judge_high(entry: Entry, facts: Facts, sampler: str) -> Finding:
@@ -377,9 +385,6 @@ def judge_calibrated(entry: Entry, facts: Facts, sampler: str) -> Finding:  # no
         for answer in (bayes, data["mle"])
     )
     test, alpha = compare_pairs(far.values, far_mle.values), facts.limits["alpha"]
-    verdict = grade([test.mean < 0], [test.p < alpha])
-    missed = [f"t = {test.t:.2f}, {format_p(test.p)}"]
     what = "its beliefs are nearer to the exact ones"
-    text = join_intervals({"mean distance to the exact belief, Bayesian − MLE:": test}, "+")
-    text += f"; of the trained networks {far_mle.mean():.3g}, all units, possible beginnings only"
-    return Finding(text, verdict, explain_tests(verdict, what, missed, alpha))
+    more = f"; of the trained networks {far_mle.mean():.3g}, all units, possible beginnings only"
+    return grade_distance(test, "mean distance to the exact belief", what, more, alpha)

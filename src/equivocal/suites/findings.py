@@ -25,8 +25,8 @@ what a word contributes in either condition. Every word is heard in both conditi
 in the mean, but they remain in the variance between items. As far as these contributions are
 additive, the interval is conservative: wider than it need be.
 
-The rule for verdicts is `judge_effect`; a new verdict is added to `VERDICTS` here and in
-`equivocal.report.formatting`.
+The rule for verdicts is `judge_effect`; a new verdict is added to `VERDICTS` here and to
+`LOOK` in `equivocal.report.suite_figures`.
 """
 
 from collections.abc import Hashable, Iterator, Sequence

@@ -19,10 +19,11 @@ about (`signal = "P600"`). There is one ideal comprehender and its beliefs are e
 is judged over items alone: held or reversed where every item has the same sign.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -38,6 +39,7 @@ from equivocal.world.meanings import compute_meaning_beliefs
 __all__ = [
     "MEASURE_OF",
     "SIGNALS",
+    "average_signals",
     "compute_literal_divergence",
     "compute_meaning_surprise",
     "judge_ideal",
@@ -144,40 +146,31 @@ def measure_divergence(
     return pd.concat(parts, ignore_index=True)
 
 
-Word = dict[str, object]  # position, word, measure, value
+Measured = tuple[dict[str, np.ndarray], dict[str, np.ndarray]]  # measures, and more columns
 
 
 def _measure_items(
-    suites: Sequence[Suite], measure: Callable[[World, Utterance], Iterable[Word]]
+    suites: Sequence[Suite], measure: Callable[[World, Utterance], Measured]
 ) -> pd.DataFrame:
     """Return what `measure` says of every word of every item."""
-    return pd.DataFrame(
-        {
-            "suite": suite.name,
-            "condition": condition,
-            "item": item,
-            **word,
-            "critical": word["position"] == row.critical,
-        }
-        for suite in suites
-        for (condition, item), row in suite.rows.items()
-        for word in measure(suite.world, row.utterance)
-    )
+    parts = []
+    for suite in suites:
+        for (condition, item), row in suite.rows.items():
+            position = np.arange(1, len(row.utterance) + 1)
+            head: dict[str, Any] = {"suite": suite.name, "condition": condition, "item": item}
+            head |= {"position": position, "word": row.utterance.words}
+            measures, more = measure(suite.world, row.utterance)
+            for name, value in measures.items():
+                columns = {"measure": name, "value": value, **more}
+                columns["critical"] = position == row.critical
+                parts.append(pd.DataFrame(head | columns))
+    return pd.concat(parts, ignore_index=True)
 
 
-def _compare_networks(
-    pair: tuple[Network, Network], _: World, utterance: Utterance
-) -> Iterator[Word]:
-    """Yield how far the first of two networks departs from the second at each word."""
+def _compare_networks(pair: tuple[Network, Network], _: World, utterance: Utterance) -> Measured:
+    """Return how far the first of two networks departs from the second at each word."""
     beliefs = (np.asarray(network.comprehend(utterance), np.float64) for network in pair)
-    value = _compute_unit_divergence(*beliefs).sum(axis=(1, 2))
-    for at, word in enumerate(utterance.words):
-        yield {
-            "position": at + 1,
-            "word": word,
-            "measure": "literal_divergence",
-            "value": float(value[at]),
-        }
+    return {"literal_divergence": _compute_unit_divergence(*beliefs).sum(axis=(1, 2))}, {}
 
 
 def _compute_unit_divergence(y: np.ndarray, other: np.ndarray) -> np.ndarray:
@@ -187,8 +180,8 @@ def _compute_unit_divergence(y: np.ndarray, other: np.ndarray) -> np.ndarray:
     return np.asarray(sum(parts)) / 2
 
 
-def _measure_sentence(world: World, utterance: Utterance) -> Iterator[Word]:
-    """Yield both measures at each word."""
+def _measure_sentence(world: World, utterance: Utterance) -> Measured:
+    """Return both measures at each word, and whether the words so far can be said."""
     inferred, literal = (
         compute_meaning_beliefs(world, utterance, literal=plain) for plain in (False, True)
     )
@@ -196,16 +189,24 @@ def _measure_sentence(world: World, utterance: Utterance) -> Iterator[Word]:
         "meaning_surprise": compute_meaning_surprise(inferred),
         "literal_divergence": compute_literal_divergence(inferred[1:], literal[1:]),
     }
-    spoken = np.isfinite(literal[1:, 0])
-    for measure, numbers in values.items():
-        for at, word in enumerate(utterance.words):
-            yield {
-                "position": at + 1,
-                "word": word,
-                "measure": measure,
-                "value": float(numbers[at]),
-                "literal": bool(spoken[at]),
-            }
+    return values, {"literal": np.isfinite(literal[1:, 0])}
+
+
+def average_signals(words: pd.DataFrame) -> pd.DataFrame:
+    """Average signals over items and networks.
+
+    Parameters
+    ----------
+    words : DataFrame
+        The table "words" of `equivocal.experiments.signals`.
+
+    Returns
+    -------
+    DataFrame
+        A row for each suite, signal, comprehender, condition and position.
+    """
+    keys = ["suite", "signal", "comprehender", "condition", "position"]
+    return words.groupby(keys, sort=False)["value"].mean().reset_index()
 
 
 def judge_ideal(words: pd.DataFrame, suites: Sequence[Suite]) -> pd.DataFrame:

@@ -41,9 +41,9 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from equivocal.errors import UserError, check_known, explain_validation
+from equivocal.errors import UserError, check_known, validate
 from equivocal.store import is_plain_name, read_table, read_toml, resolve_inside
 from equivocal.study.settings import find_named_file
 from equivocal.study.word_measures import check_measures
@@ -155,10 +155,7 @@ def load_suite(name_or_path: str | Path) -> Suite:
 
 
 def _read_file(path: Path) -> _SuiteFile:
-    try:
-        file = _SuiteFile(**read_toml(path))
-    except ValidationError as error:
-        raise UserError(f"{path}: {explain_validation(error, _SuiteFile, 'key')}") from None
+    file = validate(_SuiteFile, read_toml(path), "key", f"{path}: ")
     if not is_plain_name(path.stem):
         raise UserError(f"{path}: figures are named after it; give it a shorter, plain name.")
     check_measures([file.measure], f"{path}: ")

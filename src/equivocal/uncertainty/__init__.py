@@ -2,20 +2,17 @@
 
 comprehenders  several networks in the place of one, what they believe together, and their files
 members        members sampled from a posterior, by deep ensembles and by MC dropout
-truth          scores against the exact beliefs of the world
-reversals      does uncertainty tell reversed sentences from congruent ones?
+scores         distance from the exact beliefs of the world; are reversed sentences detected?
 comparison     every kind under every score
 divergence     how far beliefs about reversals are from the exact ones, where these have an answer
 answers        what a network answers under each kind, at every strength
 frontier       errors on reversals against errors on congruent sentences
-choices        strengths chosen without knowing the truth
-learning       the same along what was learned
+usefulness     errors along what was learned; strengths chosen without knowing the truth
 """
 
 from equivocal.uncertainty.comprehenders import Comprehenders
 from equivocal.uncertainty.members import make_deep_ensemble, make_mc_dropout, sample_comprehenders
-from equivocal.uncertainty.reversals import find_reversals
-from equivocal.uncertainty.truth import enumerate_truth
+from equivocal.uncertainty.scores import enumerate_truth, find_reversals
 
 __all__ = [
     "Comprehenders",

@@ -6,7 +6,7 @@
     MC dropout         a network trained with dropout, one for each rate
 
 Each answers the questions about roles (`divergence`). Beside it stand the quantities from which a
-strength could be chosen without knowing the truth (`choices`): the cross-entropy of held-out
+strength could be chosen without knowing the truth (`usefulness`): the cross-entropy of held-out
 answers about agent and patient, the same for held-out reversals alone, and the evidence bound
 
     log p(t) ≥ E_q[log p(t | θ)] − KL(q ‖ prior),                                                (1)
@@ -14,7 +14,7 @@ answers about agent and patient, the same for held-out reversals alone, and the 
 of the unweighed data (b = 1), summed over the units. Only Gaussians of full rank have one.
 
 A new kind is a function that returns `Answers`, a `yield` in `AnswerStore._answer_each` of
-`equivocal.experiments.frontier`, and a line of `LOOKS` in `equivocal.report.frontier_figures`.
+`equivocal.experiments.frontier`, and a line of `LOOKS` in `equivocal.report.uncertainty_figures`.
 """
 
 import json

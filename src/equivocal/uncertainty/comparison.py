@@ -14,17 +14,22 @@ import pandas as pd
 from scipy import stats
 
 from equivocal.progress import Advance
-from equivocal.study.statistics import compare_with_zero
+from equivocal.study.statistics import compare_pairs, compare_with_zero
+from equivocal.study.summary import format_number
 from equivocal.uncertainty.comprehenders import Comprehenders
-from equivocal.uncertainty.reversals import (
+from equivocal.uncertainty.scores import (
     Pairs,
     compute_auroc,
+    compute_role_scores,
+    compute_scores,
+    enumerate_truth,
     find_reversals,
     find_study_pairs,
     sum_uncertainty,
 )
-from equivocal.uncertainty.truth import compute_role_scores, compute_scores, enumerate_truth
 from equivocal.world import World
+
+__all__ = ["describe_score"]
 
 KINDS = ("trained", "last", "query", "all", "deep ensemble", "MC dropout")
 SCORES = (
@@ -32,6 +37,13 @@ SCORES = (
     *("auroc", "auroc_entropy", "auroc_study"),
 )
 UNBOUNDED = ("nll", "nll_excess", "brier", "kl_reversal", "kl_congruent")  # above
+# kinds in words, where their short names do not say it
+NAMES = {
+    "trained": "the trained network",
+    "last": "a posterior over the last layer",
+    "query": "a posterior over the query network",
+    "all": "a posterior over all weights",
+}
 COSTS = ("seconds", "passes", "megabytes")
 FindMembers = Callable[[str, int], Comprehenders]  # by kind and network
 
@@ -181,3 +193,101 @@ def _compute_jackknife(value: float, without: np.ndarray) -> tuple[float, float,
         return value, np.nan, np.nan
     half = float(stats.t.ppf(0.975, n - 1) * np.sqrt((n - 1) * without.var()))
     return value, value - half, value + half
+
+
+def describe_convergence(scores: pd.DataFrame) -> list[str]:
+    """Say of each kind of posterior how many converged, and the verdict on the first."""
+    sampled = scores.dropna(subset="converged").groupby("kind", sort=False)
+    return [
+        f"{kind}: {int(own['converged'].eq(True).sum())} of {len(own)} converged; the first: "
+        f"{own['message'].iloc[0]}"
+        for kind, own in sampled
+    ]
+
+
+def summarise_in_words(scores: pd.DataFrame, summary: pd.DataFrame, training: float) -> str:
+    """Say which kind of uncertainty is closest to the truth, and at what cost.
+
+    The next kind is *clearly* worse where the 95 % interval of its difference from the best,
+    network by network, lies above zero: networks differ from each other more than kinds do. A deep
+    ensemble has no networks to be paired with; there the two intervals must not overlap, which
+    asks for more. Posteriors that had not converged are marked.
+
+    Parameters
+    ----------
+    scores, summary : DataFrame
+        As `score_kinds` and `summarise_scores` return them.
+    training : float
+        Seconds that one network took to train.
+    """
+    ranked = summary.sort_values("nll_excess", ignore_index=True)
+    best, second = ranked.iloc[0], ranked.iloc[1]
+    clear = "clearly" if _is_clearly_worse(scores, second, best) else "not clearly"
+    trained = summary[summary["kind"] == "trained"].iloc[0]
+    excess = [format_number(kind["nll_excess"]) for kind in (best, trained, second)]
+    return (
+        f"Closest to the truth: {_name_kind(scores, best)}, {excess[0]} nats above it; the trained "
+        f"network alone is {excess[1]} above. Next: {_name_kind(scores, second)}, {excess[2]}, "
+        f"{clear} worse. The best costs {format_number(best['seconds'])} s and "
+        f"{format_number(best['megabytes'])} MB beyond one network, which took "
+        f"{format_number(training)} s to train. Reversals are detected best "
+        f"{_describe_detection(summary)}."
+    )
+
+
+def _name_kind(scores: pd.DataFrame, kind: pd.Series) -> str:
+    """Name a kind of a summary, and say for how many networks it had not converged."""
+    own = scores.loc[scores["kind"] == kind["kind"], "converged"]
+    missed = int(own.eq(False).sum())  # None, where nothing was sampled, does not count
+    name = _name_layers(kind)
+    return f"{name}, not converged for {missed} of {len(own)} networks" if missed else name
+
+
+def _describe_detection(summary: pd.DataFrame) -> str:
+    """Say which kind detects reversals best, from entropy and from epistemic uncertainty.
+
+    The two are different quantities, so kinds are compared within each, and the better comes first.
+    """
+    several = summary[summary["members"] > 1]
+    best = [("entropy", "auroc_entropy", summary.sort_values("auroc_entropy").iloc[-1])]
+    if len(several):
+        best.append(("epistemic uncertainty", "auroc", several.sort_values("auroc").iloc[-1]))
+    best.sort(key=lambda one: -one[2][one[1]])
+    (by, name, kind), *other = best
+    said = f"by {_name_layers(kind)}, from its {by}: AUROC {describe_score(kind, name)}"
+    for by, name, kind in other:
+        said += f"; from {by}, by {_name_layers(kind)}: {describe_score(kind, name)}"
+    return said
+
+
+def _name_layers(kind: pd.Series) -> str:
+    """Name a kind of a summary; posteriors by what they are over."""
+    return NAMES.get(kind["kind"], str(kind["kind"]))
+
+
+def describe_score(kind: pd.Series, name: str) -> str:
+    """Return a score of a row of a summary as text, with its 95 % interval where it has one.
+
+    Parameters
+    ----------
+    kind : Series
+        A row of a summary.
+    name : str
+        The score, a column of it.
+
+    Returns
+    -------
+    str
+        The score, with its 95 % interval if it has one.
+    """
+    low, high = kind[f"{name}_low"], kind[f"{name}_high"]
+    return f"{kind[name]:.3f}" + ("" if np.isnan(low) else f" ({low:.3f} to {high:.3f})")
+
+
+def _is_clearly_worse(scores: pd.DataFrame, worse: pd.Series, better: pd.Series) -> bool:
+    """Compare two rows of a summary by NLL; what has no interval is not clear."""
+    if "deep ensemble" in (worse["kind"], better["kind"]):
+        return bool(worse["nll_excess_low"] > better["nll_excess_high"])
+    by_network = scores.pivot(index="network", columns="kind", values="nll_excess")
+    pair = (by_network[row["kind"]].dropna() for row in (worse, better))
+    return compare_pairs(*pair).ci_low > 0

@@ -12,7 +12,6 @@ is the jackknife's, from the same with each network left out in turn.
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -36,6 +35,7 @@ __all__ = [
     "SAMPLER",
     "TRAINED",
     "describe_frontier",
+    "summarise_example",
     "summarise_frontier",
     "summarise_words",
     "tabulate_example",
@@ -88,7 +88,7 @@ def tabulate_frontier(
                 Setting(f"{count} × {label}", *rest) for label, *rest in answers[kind][0].settings
             ]
             rows.append(_tabulate_pooled(asked, name, answers[kind], count, one, same))
-    table = pd.DataFrame(list(chain.from_iterable(rows)))
+    table = pd.concat(rows, ignore_index=True)
     first = [*HEAD, *SIGNALS, *COSTS]
     return table[[*first, *(name for name in table.columns if name not in first)]]
 
@@ -130,7 +130,25 @@ def tabulate_example(
     return pd.DataFrame(rows)
 
 
-def _describe(asked: RoleQuestions, beliefs: Beliefs) -> list[dict[str, float]]:
+def summarise_example(table: pd.DataFrame) -> pd.DataFrame:
+    """Summarise the networks' beliefs about an item.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As `tabulate_example` returns it.
+
+    Returns
+    -------
+    DataFrame
+        By condition and kind: the `mean`, and the middle 90 % (`low`, `high`) of the `networks`.
+    """
+    beliefs = table.groupby(["condition", "kind"], sort=False)["belief"]
+    ends = {"low": beliefs.quantile(0.05), "high": beliefs.quantile(0.95)}
+    return pd.DataFrame({"networks": beliefs.size(), "mean": beliefs.mean(), **ends})
+
+
+def _describe(asked: RoleQuestions, beliefs: Beliefs) -> pd.DataFrame:
     """Return the errors of each setting, at the last word and at those before."""
     found = compute_divergence(beliefs, asked.truth)
     columns = {}
@@ -138,20 +156,17 @@ def _describe(asked: RoleQuestions, beliefs: Beliefs) -> list[dict[str, float]]:
         at = f"_{place}_before" if place else ""
         for name in ERRORS:
             columns[name + at] = asked.average(found, name.removeprefix("kl_"), place)
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return pd.DataFrame(columns)
 
 
-def _tabulate_each(
-    asked: RoleQuestions, kind: str, answers: Sequence[Answers]
-) -> list[dict[str, Any]]:
+def _tabulate_each(asked: RoleQuestions, kind: str, answers: Sequence[Answers]) -> pd.DataFrame:
     """Return a row for each network and setting."""
-    rows = []
+    parts = []
     for network, own in enumerate(answers):
-        errors = _describe(asked, own.beliefs)
-        for number, setting in enumerate(own.settings):
-            others = {name: float(getattr(own, name)[number]) for name in (*SIGNALS, *COSTS)}
-            rows.append(_name_row(kind, setting, str(network)) | errors[number] | others)
-    return rows
+        numbers = {name: getattr(own, name) for name in (*SIGNALS, *COSTS)}
+        rows = _describe(asked, own.beliefs).assign(kind=kind, network=str(network), **numbers)
+        parts.append(rows.assign(**_list_settings(own.settings)))
+    return pd.concat(parts)
 
 
 def _tabulate_pooled(
@@ -161,7 +176,7 @@ def _tabulate_pooled(
     size: int,
     one: tuple[float, float],
     settings: Sequence[Setting],
-) -> list[dict[str, Any]]:
+) -> pd.DataFrame:
     """Return rows of ensembles of so many networks, of all and of all but one."""
     every = list(range(len(answers)))
     left = {"all": every} | {
@@ -171,29 +186,30 @@ def _tabulate_pooled(
     settle = min(len(own.settings) for own in answers)  # a sampler may stop early
 
     @cache
-    def describe(members: frozenset[int]) -> list[dict[str, float]]:
+    def describe(members: frozenset[int]) -> pd.DataFrame:
         chosen = [answers[index].beliefs for index in members]
         pooled = pool_networks([Beliefs(*(part[:settle] for part in own)) for own in chosen])
         return _describe(asked, pooled)
 
-    rows = []
+    costs = {}
+    for name, trained in zip(COSTS, one, strict=True):
+        own = np.median([getattr(each, name)[:settle] for each in answers], axis=0)
+        costs[name] = trained * (size - 1) + own * size
+    parts = []
     for name, rest in left.items():
         windows = {frozenset(window) for window in list_windows(rest, size)}
-        for number, setting in enumerate(settings[:settle]):
-            errors = [describe(window)[number] for window in windows]
-            row = _name_row(kind, setting, name)
-            row |= {error: float(np.mean([each[error] for each in errors])) for error in errors[0]}
-            for cost, trained in zip(COSTS, one, strict=True):
-                own = float(np.median([getattr(each, cost)[number] for each in answers]))
-                row[cost] = trained * (size - 1) + own * size
-            rows.append(row)
-    return rows
+        errors = [describe(window) for window in windows]
+        # the last axis, since NumPy adds up single numbers in another order than arrays
+        means = np.stack([each.to_numpy() for each in errors], axis=-1).mean(axis=-1)
+        rows = pd.DataFrame(means, columns=errors[0].columns).assign(kind=kind, network=name)
+        parts.append(rows.assign(**costs, **_list_settings(settings[:settle])))
+    return pd.concat(parts)
 
 
-def _name_row(kind: str, setting: Setting, network: str) -> dict[str, Any]:
-    label, value, variance = setting
-    head = {"kind": kind, "setting": label, "network": network}
-    return head | {"value": value, "prior_variance": variance}
+def _list_settings(settings: Sequence[Setting]) -> dict[str, tuple[Any, ...]]:
+    """Return the columns that say what is compared."""
+    columns = ("setting", "value", "prior_variance")
+    return dict(zip(columns, zip(*settings, strict=True), strict=True))
 
 
 def list_windows(members: Sequence[int], size: int) -> list[tuple[int, ...]]:

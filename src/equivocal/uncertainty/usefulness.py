@@ -1,6 +1,7 @@
-"""When does uncertainty help? Errors on each reversal, along properties of the training corpus.
+"""When does uncertainty help, and can its strength be chosen without knowing the truth?
 
-There is a row for each condition, kind of uncertainty, network and item: how far the beliefs are
+The first is answered by errors on each reversal, along properties of the training corpus: there is
+a row for each condition, kind of uncertainty, network and item: how far the beliefs are
 from the exact ones (`divergence`), how often this reversal occurs in the training corpus, and its
 exact probability. The gain of a kind over the trained network,
 
@@ -9,6 +10,21 @@ exact probability. The gain of a kind over the trained network,
 is estimated by a mixed model with crossed corpora and items, and networks within corpora, by REML.
 Parts with a single level are left out: of one corpus, intervals say nothing about others. A deep
 ensemble has no networks; of one corpus it is tested over items.
+
+For the second, a strength is the number of steps of the paper's sampler, the weight b of the
+evidence, the prior variance v, or b and v together. For each network it is chosen by what a
+modeller has at hand:
+
+    held-out likelihood       of answers about agent and patient in held-out sentences
+    evidence bound            of the data, each answer counted once (`answers`, (1))
+    held-out rare sentences   the same likelihood, on held-out sentences that are reversals
+
+and what is chosen is compared with the best of the same strengths, known from the exact beliefs:
+
+    regret = KL(chosen) − min KL,      KL = ½ (KL on reversals + KL on congruent sentences)      (2)
+
+in nats. The bound is largest at b = 1 for any v, since the posterior maximises it there. Steps have
+none: fewer particles than weights describe a degenerate Gaussian, whose bound is −∞.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,14 +38,28 @@ from equivocal.mixed_models import RandomPart, fit_mixed
 from equivocal.study.statistics import compare_with_zero
 from equivocal.uncertainty.answers import Answers, Setting
 from equivocal.uncertainty.divergence import RoleQuestions, compute_divergence, pool_networks
-from equivocal.uncertainty.frontier import ENSEMBLE, TRAINED
+from equivocal.uncertainty.frontier import ENSEMBLE, ERRORS, POSTERIOR, SAMPLER, TRAINED
 from equivocal.world import Corpus, RoleReversal
 
-__all__ = ["count_heard", "name_belief", "name_heard", "summarise_learning", "tabulate_items"]
+__all__ = [
+    "count_heard",
+    "describe_learning",
+    "name_belief",
+    "name_heard",
+    "summarise_learning",
+    "tabulate_choices",
+    "tabulate_items",
+]
 
 SAME = ("world", "corpus")  # what networks share
 OFTEN = {"never": (0, 0), "once": (1, 1), "2 to 4 times": (2, 4), "5 times or more": (5, np.inf)}
 TRUE = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)  # ends of classes of beliefs
+RULES = {  # by column; the sign makes less better
+    "held-out likelihood": ("held_out", 1),
+    "evidence bound": ("bound", -1),
+    "held-out rare sentences": ("held_out_rare", 1),
+}
+CENTRE = 1.0  # b where v is chosen, and v where b is
 
 
 def count_heard(corpus: Corpus, items: Sequence[RoleReversal]) -> np.ndarray:
@@ -169,3 +199,72 @@ def _estimate_gain(own: pd.DataFrame, trained: pd.DataFrame, kind: str) -> dict[
     fit = fit_mixed(d.to_numpy(), np.ones((len(d), 1)), parts, reml=True)
     low, high = fit.intervals[0]
     return dict(zip(names, (float(fit.coefficients[0]), float(low), float(high)), strict=True))
+
+
+def tabulate_choices(table: pd.DataFrame) -> pd.DataFrame:
+    """Compare what each rule chooses with the best.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As `tabulate_frontier` returns it.
+
+    Returns
+    -------
+    DataFrame
+        A row for each strength and rule: the setting chosen most often and the best one most often,
+        the share of networks in which the two are the same, the mean regret (2) with its 95 %
+        interval over networks, and how much further from the truth than the best of (2) the chosen
+        setting is on reversals and on congruent sentences.
+    """
+    posterior = table[table["kind"] == POSTERIOR]
+    strengths = {
+        "steps": table[table["kind"] == SAMPLER],
+        "b": posterior[posterior["prior_variance"] == CENTRE],
+        "v": posterior[posterior["value"] == CENTRE],
+        "b and v": posterior,
+    }
+    rows = [
+        _judge_rule(own, column, sign, {"strength": strength, "chosen_by": rule})
+        for strength, own in strengths.items()
+        for rule, (column, sign) in RULES.items()
+        if own["setting"].nunique() > 1 and own[column].notna().all()
+    ]
+    return pd.DataFrame(rows)
+
+
+def _judge_rule(own: pd.DataFrame, column: str, sign: int, head: dict[str, Any]) -> dict[str, Any]:
+    """Choose for each network, and compare with its best setting."""
+    own = own.assign(both=own[list(ERRORS)].mean(axis=1), signal=sign * own[column])
+    by_network = own.reset_index(drop=True).groupby("network", sort=False)
+    chosen, best = (own.iloc[by_network[name].idxmin().to_numpy()] for name in ("signal", "both"))
+    regret = compare_with_zero(chosen["both"].to_numpy() - best["both"].to_numpy())
+    more = {
+        f"{name}_more": float(np.mean(chosen[name].to_numpy() - best[name].to_numpy()))
+        for name in ERRORS
+    }
+    return head | {
+        "chosen": chosen["setting"].mode()[0],
+        "best": best["setting"].mode()[0],
+        "same": float(np.mean(chosen["setting"].to_numpy() == best["setting"].to_numpy())),
+        "regret": regret.mean,
+        "regret_low": max(regret.ci_low, 0.0),
+        "regret_high": regret.ci_high,
+        **more,
+    }
+
+
+def describe_learning(table: pd.DataFrame, along: str) -> str:
+    """Say where each kind of uncertainty is clearly closer to the truth than the network."""
+    parts = []
+    for kind, own in table[table["kind"] != TRAINED].groupby("kind", sort=False):
+        helps = [str(value) for value in own.loc[own["gain_low"] > 0, along]]
+        harms = [str(value) for value in own.loc[own["gain_high"] < 0, along]]
+        said = [f"nearer at {', '.join(helps)}"] if helps else []
+        said += [f"further away at {', '.join(harms)}"] if harms else []
+        parts.append(f"{kind}: {' and '.join(said) or 'no clear difference anywhere'}")
+    corpora = table["corpora"].max()
+    of = "one corpus each" if corpora == 1 else f"{corpora} corpora"
+    return (
+        f"On reversals, compared with the trained network, by {along} ({of}): {'; '.join(parts)}."
+    )

@@ -10,13 +10,12 @@ from scripts.record_runs import TARGET, record_runs
 
 from equivocal.errors import UserError
 from equivocal.gestalt import Run
-from equivocal.report.formatting import VERDICTS
+from equivocal.report.html import VERDICTS
 from equivocal.report.studies import list_sections
-from equivocal.report.summary import count_verdicts, describe_truth, summarise_study
 from equivocal.study import Study
-from equivocal.study.claims import judge_claims
-from equivocal.study.full_runs import FullRun, FullRuns, load_full_runs
+from equivocal.study.claims import FullRun, FullRuns, judge_claims, load_full_runs
 from equivocal.study.matching import NOTE, answer_in_words
+from equivocal.study.summary import count_verdicts, describe_truth, summarise_study
 from equivocal.study.tables import compute_tables
 from tests.study.test_claims import EVIDENCE, UNUSED
 from tests.study.test_running import made

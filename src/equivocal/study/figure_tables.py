@@ -29,7 +29,6 @@ __all__ = [
     "tabulate_entropies",
     "tabulate_path",
     "tabulate_prior_effects",
-    "tabulate_traces",
     "tabulate_words",
 ]
 
@@ -203,32 +202,6 @@ def tabulate_path(path: xr.Dataset) -> pd.DataFrame:
     table = pd.concat([table, means.assign(network=MEAN)], ignore_index=True)
     table.attrs = dict(path.attrs)
     return table
-
-
-def tabulate_traces(
-    traces: dict[str, xr.DataArray], truths: dict[str, xr.DataArray]
-) -> pd.DataFrame:
-    """Tabulate beliefs word by word beside the exact ones.
-
-    Parameters
-    ----------
-    traces : dict of str to DataArray
-        Activations (network, word, probe, unit) by sentence, from `trace_beliefs`.
-    truths : dict of str to DataArray
-        Exact beliefs (word, probe, unit) by sentence, from `trace_truth`.
-
-    Returns
-    -------
-    DataFrame
-        A row for each sentence, word, probe and unit: mean and standard deviation of the
-        activation over networks, and the exact belief.
-    """
-    parts = []
-    for sentence, trace in traces.items():
-        spread = {"mean": trace.mean("network"), "sd": trace.std("network", ddof=0)}
-        found = xr.Dataset({**spread, "exact": truths[sentence]})
-        parts.append(found.to_dataframe().reset_index().assign(sentence=sentence))
-    return pd.concat(parts, ignore_index=True)
 
 
 def tabulate_entropies(dataset: xr.Dataset) -> pd.DataFrame:

@@ -1,0 +1,145 @@
+"""A study is begun, or opened again: settings that could only fail hours later are refused first.
+
+A new check belongs here, and is called by `prepare` and, for a sweep, in `multiverse`.
+"""
+
+import warnings
+from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+from equivocal.errors import UserError, check_known, join_names
+from equivocal.gestalt import Run
+from equivocal.sampling.front import check_method
+from equivocal.store import read_text
+from equivocal.store.files import ensure_writable, write_text_atomically
+from equivocal.store.store import hash_content
+from equivocal.study.settings import StudySettings, load_study
+from equivocal.study.stages import Study
+from equivocal.study.stimuli import MAX_BYTES, Stimuli, load_stimuli
+from equivocal.world import World
+
+__all__ = ["open_study", "prepare"]
+
+
+def check_samplers(settings: StudySettings) -> None:
+    """Refuse samplers that `sample_posterior` would refuse, before networks are trained."""
+    for name, sampler in settings.inference.samplers.items():
+        try:
+            check_method(sampler.method, sampler.options)
+        except UserError as error:
+            raise UserError(f"[inference.samplers.{name}]: {error}") from error
+
+
+def check_nuts(settings: StudySettings) -> None:
+    """Refuse a study that wants NUTS where it is not installed, not only after hours of work."""
+    if settings.nuts.networks and find_spec("numpyro") is None:
+        raise UserError(
+            "the study compares its posteriors with NUTS, which needs NumPyro: pip install "
+            "'equivocal[nuts]', or leave it out with --set nuts.networks=0."
+        )
+
+
+def check_questions(world: World, stimuli: Stimuli, settings: StudySettings) -> None:
+    """Refuse a study in which roles are unknown, what is tracked is not asked, and the like."""
+    asked = settings.stimuli
+    named: tuple[tuple[str, Iterable[str], str, Sequence[str]], ...] = (
+        ("probes", asked.probes, "role", world.roles),
+        ("non_relevant", asked.non_relevant, "unit", world.units),
+        ("shown", [asked.shown] if asked.shown else [], "item", stimuli.items),
+    )
+    for setting, names, kind, known in named:
+        for name in names:
+            check_known(name, known, kind, f"stimuli.{setting}: ")
+    tracked = dict.fromkeys(role for row in stimuli.rows.values() for role in row.tracked)
+    if missing := [role for role in tracked if role not in asked.probes]:
+        raise UserError(
+            f"the stimuli track {join_names(missing)}, so stimuli.probes must contain it; add "
+            "it there."
+        )
+
+
+def prepare(settings: StudySettings, folder: Path) -> Study:
+    """Check a study before any work, and put its settings and stimuli into its folder.
+
+    Parameters
+    ----------
+    settings : StudySettings
+        What the study is run with.
+    folder : Path
+        Where it will be; made if need be, and held by the caller.
+
+    Returns
+    -------
+    Study
+        The study, of which no stage has run yet.
+
+    Raises
+    ------
+    UserError
+        Where settings, world and stimuli do not fit, NUTS is wanted and not installed, or the
+        folder holds networks with other settings; nothing has been written then.
+    """
+    ensure_writable(folder)
+    source, world = settings.stimuli_path, World.load(settings.world_source)
+    check_questions(world, load_stimuli(source, world), settings)
+    check_samplers(settings)
+    if not (folder / "nuts.nc").exists():
+        check_nuts(settings)
+    with warnings.catch_warnings():  # of damaged networks; training warns of them
+        warnings.simplefilter("ignore")
+        Run.find(folder, world, settings.training_settings)  # refuses before anything is written
+    text = read_text(source, MAX_BYTES)
+    study = Study(settings.change({"stimuli.file": "stimuli.csv"}), folder)
+    study.world = world
+    files = [folder / name for name in ("stimuli.csv", "settings.toml")]
+
+    def write() -> list[Path]:
+        write_text_atomically(files[0], text)
+        study.settings.write(files[1])
+        return files
+
+    study.store.make("prepare", hash_content(study.settings.to_dict(), text), write)
+    return study
+
+
+def open_study(folder: Path) -> Study:
+    """Open a study from its folder.
+
+    Parameters
+    ----------
+    folder : Path
+        A folder that `equivocal reproduce` has written.
+
+    Returns
+    -------
+    Study
+        The study; its stages do only what is not finished yet.
+
+    Raises
+    ------
+    UserError
+        Where the folder holds no study, or its settings cannot be read.
+    """
+    if not folder.exists():
+        raise UserError(
+            f"there is no folder {folder}, so it holds no study; `equivocal reproduce --out "
+            f"{folder}` starts one."
+        )
+    if not (folder / "settings.toml").exists():
+        what = "trained networks alone, and " if (folder / "run.toml").exists() else ""
+        raise UserError(
+            f"{folder} holds {what}no study: it has no settings.toml; give a folder that "
+            "`equivocal reproduce` has written."
+        )
+    try:
+        study = Study(load_study(folder / "settings.toml"), folder)
+    except UserError as error:
+        again = f"`equivocal reproduce --out {folder}` writes it again."
+        raise UserError(f"{str(error).rstrip('.')}; {again}") from None
+    for path in study.store.find_damaged("prepare"):  # perhaps on purpose
+        warnings.warn(
+            f"{path} was changed since `equivocal reproduce` wrote it; it is used as it is.",
+            stacklevel=2,
+        )
+    return study
