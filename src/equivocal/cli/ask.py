@@ -133,8 +133,8 @@ def _show_word(answer: "Answer", position: int, top: int) -> Table:
         title=Text.assemble(
             (f"{position + 1} {answer.words[position]}", "bold"),
             f"  semantic update {answer.semantic_update[position]:.1f}, "
-            f"uncertainty {answer.uncertainty[position]:.2f} nats, "
-            f"{format_percent(float(answer.epistemic_share[position]))} of it epistemic",
+            f"doubt {answer.uncertainty[position]:.2f} nats "
+            f"({format_percent(float(answer.epistemic_share[position]))} epistemic)",
         ),
         title_justify="left",
         title_style="",

@@ -26,6 +26,7 @@ RULES = {
     "early": summary.EARLY,
     "settled": summary.SETTLED,
     "tried": summary.TRIED,
+    "width": summary.WIDTH,
 }
 
 

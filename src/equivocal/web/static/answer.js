@@ -6,7 +6,7 @@ import { percent, unbroken } from "./format.js";
 import { colours, measure, unit } from "./look.js";
 import { slide } from "./motion.js";
 import { path } from "./path.js";
-import { allNames, allWords, beliefs, course, courseNames, headingOf } from "./picture.js";
+import { allNames, allWords, beliefs, headingOf } from "./picture.js";
 import { drawSlide } from "./slides.js";
 import { describeDoubt } from "./summary.js";
 
@@ -22,14 +22,15 @@ export function createAnswer(index, choose) {
   const behind = html("p", { class: "behind" });
   const doubt = html("p", { class: "behind doubt" });
   const words = html("ol", { class: "words", id: index ? `words-${index}` : "words" });
-  const frame = html("div", { class: "frame" }, words);
-  const below = html("div", { class: "frame below" }); // scrolls with the other
-  const [wide, long] = [frame, below].map((each) => html("div", { class: "rows" }, each)); // with their names
-  frame.addEventListener("scroll", () => { below.scrollLeft = frame.scrollLeft; });
+  const [frame, below] = [html("div", { class: "frame" }, words), html("div", { class: "frame" })];
+  for (const [one, other] of [[frame, below], [below, frame]]) { // they scroll together
+    one.addEventListener("scroll", () => { other.scrollLeft = one.scrollLeft; });
+  }
+  const rows = html("div", { class: "rows" }, below); // with their names
   const numbers = html("div", { class: "unseen" });
   const section = html("section", { class: "answer card", "data-sentence": index,
     "aria-labelledby": title.id },
-    title, html("div", { class: "summary", "aria-live": "polite" }, headline, behind, doubt), wide, long, numbers);
+    title, html("div", { class: "summary", "aria-live": "polite" }, headline, behind, doubt), frame, rows, numbers);
   let drawn = null; // the beliefs after the chosen word
 
   function show(answer, position, common, moving) {
@@ -45,11 +46,10 @@ export function createAnswer(index, choose) {
     words.style.width = `${all}px`;
     words.style.fontSize = `${typeSize(answer.words, all / unit() / answer.words.length)}rem`;
     const look = { colours: colours(), unit: unit(), width, ...common };
-    frame.querySelector("svg")?.remove();
-    frame.append(allWords(answer, at, { ...look, width: all }));
-    wide.replaceChildren(frame, allNames(answer, look));
-    below.replaceChildren(course(answer, at, { ...look, width: all }));
-    long.replaceChildren(below, courseNames(answer, look));
+    below.replaceChildren(allWords(answer, at, { ...look, width: all }));
+    rows.replaceChildren(below, allNames(answer, look));
+    if (all > width) below.tabIndex = 0; // what scrolls must be within reach of the keyboard
+    else below.removeAttribute("tabindex");
     const fresh = beliefs(answer, at, look);
     if (moving) slide(drawn, fresh);
     place(fresh);
@@ -77,7 +77,7 @@ export function createAnswer(index, choose) {
 
   function place(fresh) {
     if (drawn) drawn.replaceWith(fresh);
-    else long.before(fresh);
+    else rows.before(fresh);
     drawn = fresh;
   }
 
@@ -87,7 +87,7 @@ export function createAnswer(index, choose) {
     if (!answers) return;
     const at = Math.min(position, answers[0].words.length - 1);
     const chart = path(answers, at, step, { colours: colours(), unit: unit(), width: frame.clientWidth });
-    if (chart) wide.before(chart);
+    if (chart) frame.before(chart);
   }
 
   return { section, show, showPath, tell };

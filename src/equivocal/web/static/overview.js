@@ -2,14 +2,13 @@
 // fillers believed most: name and Bayesian belief, and below them thin bars of the trained and the
 // Bayesian belief, with a tick at the exact truth.
 //
-// On the page buttons stand where a saved picture has its words (answer.js), and the names of the
-// rows stay in place while a long sentence scrolls.
+// On the page the names of the rows stay in place while a long sentence scrolls.
 
 import { svg } from "./dom.js";
 import { percent } from "./format.js";
 import { fit, measure, wrap } from "./look.js";
 
-const WORDS = 44; // height of the words; style.css gives .words the same
+const WORDS = 44; // height of the words
 const NAME = 15; // height of a role's name
 const LINE = 24; // height of one filler
 const BAR = 2.5; // thick
@@ -29,7 +28,7 @@ export function overview(answer, position, width, look) {
   const node = svg("g", { class: "overview" },
     svg("rect", { x: position * columns.wide, width: columns.wide, height, rx: 6,
       fill: look.colours.chosen }),
-    ...(look.titled ? answer.words : []).map((entry, i) =>
+    ...answer.words.map((entry, i) =>
       word(entry.word, i, position, columns, look.colours)),
     ...rolesOf(answer).flatMap((role, r) => answer.words.flatMap((entry, i) =>
       cell(entry.roles[role], i, WORDS + 6 + r * STEP + NAME, columns, look))),

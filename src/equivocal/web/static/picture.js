@@ -1,7 +1,7 @@
 // picture.js: the picture of one answer at one word, an SVG that stands alone.
 //
-// From above: all words at once (overview.js), the chosen word large, as a panel of bars for each role
-// (panel.js) with the legend, and semantic update and uncertainty (timeline.js). A part is
+// From above: the chosen word large, as a panel of bars for each role (panel.js) with the legend, all
+// words at once (overview.js), and semantic update and uncertainty (timeline.js). A part is
 // { node, height }; `stack` puts parts below each other.
 
 import { svg } from "./dom.js";
@@ -23,9 +23,9 @@ const IMPOSSIBLE = "Impossible in this world, so there is no truth to compare wi
 export function picture(answer, position, look) {
   return draw("picture", answer, position, look, (width) => [
     title(answer, width, look.colours),
-    overview(answer, position, width, { ...look, titled: true }),
     heading(answer, position, width, look),
     panels(answer, position, width, look),
+    overview(answer, position, width, { ...look, titled: true }),
     timeline(answer, position, width, { ...look, titled: true }),
   ]);
 }
@@ -34,17 +34,11 @@ export const beliefs = (answer, position, look) => draw("picture", answer, posit
   [heading(answer, position, width, look), panels(answer, position, width, look)]);
 
 export const allWords = (answer, position, look) => draw("columns", answer, position, look, (width) =>
-  [overview(answer, position, width, look)]);
+  [overview(answer, position, width, look), timeline(answer, position, width, look)]);
 
-export const course = (answer, position, look) => draw("columns", answer, position, look, (width) =>
-  [timeline(answer, position, width, look)]);
-
-// What stays in place beside those two.
-export const allNames = (answer, look) => draw("names", answer, 0, { ...look, clear: true }, (width) =>
-  [rowNames(answer, width, look)]);
-
-export const courseNames = (answer, look) => draw("names", answer, 0, { ...look, clear: true }, (width) =>
-  [lineNames(width, look)]);
+// What stays in place while those scroll.
+export const allNames = (answer, look) => draw("names", answer, 0, { ...look, clear: true }, (width) => [
+  rowNames(answer, width, look), lineNames(width, look)]);
 
 export function draw(name, answer, position, look, partsOf) {
   const margin = look.margin ?? 0;
