@@ -13,8 +13,9 @@ import { describeDoubt } from "./summary.js";
 const NARROWEST_WORD = 82; // below this a long sentence scrolls within its frame
 const WIDEST_WORD = 170;
 const SMALLEST = 0.72; // rem
-const SLIDE = 470; // units that the picture of a story needs in width; with more room it is drawn larger
-const LARGEST = 1.5;
+const SLIDE = 340; // units that the picture of a story needs in width; with more room it is drawn larger
+const LARGEST = 2;
+const BELOW = 44; // units under that picture
 
 export function createAnswer(index, choose) {
   const title = html("h3", { class: "unseen", id: `answer-${index}` });
@@ -57,17 +58,20 @@ export function createAnswer(index, choose) {
     reveal(frame, words.children[at]);
   }
 
-  // The picture of a step of the story; `stops` are the answers at other stops that it needs.
-  function tell(answer, view, stops, common) {
+  // The picture of a step of the story, `larger` than type is elsewhere where there is room; `stops` are
+  // the answers at other stops that it needs. Returns how much larger it may be on this screen.
+  function tell(answer, view, stops, common, larger) {
     name(answer, true);
     section.querySelector(".path:not(.slide)")?.remove();
     const width = title.clientWidth;
-    const larger = Math.max(1, Math.min(LARGEST, width / unit() / SLIDE));
-    const look = { colours: colours(), unit: larger * unit(), width, ...common };
+    const room = innerHeight - title.getBoundingClientRect().bottom - scrollY - BELOW * unit();
+    const most = larger ?? Math.max(1, Math.min(LARGEST, width / unit() / SLIDE));
+    const look = { colours: colours(), unit: most * unit(), width, ...common };
     const fresh = drawSlide(view, answer, stops, look);
     fresh.classList.add("slide");
     place(fresh);
     numbers.replaceChildren(table(answer, answer.words.length - 1));
+    return Math.max(1, most * Math.min(1, room / fresh.getAttribute("height")));
   }
 
   function name(answer, visible) {
@@ -107,7 +111,6 @@ export function shared(answers, level = answers) {
     headings: level.map((answer) => headingOf(answer, answer.words.length - 1)),
     noted: level.some(({ words }) => words.some((entry) => entry.possible === false)),
     rows: rowsOf(level.flatMap(({ words }) => words)),
-    lastRows: rowsOf(level.map(({ words }) => words.at(-1))),
   };
 }
 

@@ -4,7 +4,7 @@
 // stops that the picture needs. `tell` is given { plain, reversed } (answers at the paper's step), `at`
 // (an answer to the reversed sentence, by `at(step)`) and `world`; it returns [headline, text].
 
-import { capital, percent, short } from "./format.js";
+import { capital, percent } from "./format.js";
 import { splitDoubt } from "./summary.js";
 
 export const STORY = {
@@ -14,8 +14,7 @@ export const STORY = {
   position: null,
 };
 const [ROLE, FILLER] = ["agent", "pizza"];
-const RULED_OUT = 0.05; // a trained network that believes less rules it out
-
+const PARTS = { words: "in the words", between: "between networks", within: "within each network" };
 const paperStep = (world) => world.paper_step;
 export const stopsOf = (world) => [...world.steps.map(({ step }) => step), "converged"];
 
@@ -26,17 +25,12 @@ export const CHAPTERS = [
     step: paperStep,
     async tell({ reversed }) {
       const { truth, networks } = lastBelief(reversed);
-      const given = networks.map(({ mle }) => mle);
-      const refused = given.filter((value) => value < RULED_OUT);
-      const number = count(given.length);
-      const who = given.length > 1 ? `${capital(number)} networks, ${number} answers.` : "One network, one answer.";
-      const worst = refused.length ? `${capital(count(refused.length))} rule${refused.length > 1 ? "" : "s"} it out (${
-        list(refused.map((value) => percent(value)))})` : `They say ${list(given.map((value) => percent(value)))}`;
+      const given = list(networks.map(({ mle }) => percent(mle)));
+      const who = networks.length > 1 ? `${capital(count(networks.length))} networks say` : "A network says";
       return [
-        `${who} ${worst}; the truth is ${percent(truth, 1)}.`,
-        `Did the pizza eat the woman? Trained alike, they say ${list(given.map((value) => percent(value)))
-        }, each as if no other number were possible. The triangle is the exact chance: in this world speakers `
-          + "slip, and things act, now and then.",
+        `Did the pizza eat the woman? ${who} ${given}. The truth is ${percent(truth, 1)}.`,
+        `They heard “${STORY.compare}”. Each gives one number (a dot), as if no other were possible. In this `
+          + "small world things act and speakers slip now and then, so the truth is known exactly: the triangle.",
       ];
     },
   },
@@ -45,14 +39,15 @@ export const CHAPTERS = [
     view: "doubt",
     step: paperStep,
     async tell({ plain, reversed }) {
-      const { total, words, between, within } = splitDoubt(reversed, reversed.words.length - 1);
+      const doubt = splitDoubt(reversed, reversed.words.length - 1);
       const usual = splitDoubt(plain, plain.words.length - 1);
+      const [largest] = Object.keys(PARTS).sort((a, b) => doubt[b] - doubt[a]);
       return [
-        `${percent(within)} within each network, ${percent(between)} between networks, ${
-          percent(words)} in the words.`,
-        `A posterior over the last layer says how unsure it is: ${short(total)} nats where the pizza eats, ${
-          short(usual.total)} where the woman does. More data would remove doubt within and between networks; `
-          + "doubt in the words is chance in this world.",
+        `The reversed sentence leaves about ${count(Math.round(doubt.total / usual.total))} times the doubt, ${
+          doubt[largest] > 0.5 ? "most" : "much"} of it ${PARTS[largest]}.`,
+        `Each network now has a posterior: all last layers that fit the data, and how well. ${
+          percent(doubt.words)} of the doubt is in the words: chance, which no data remove. More data would remove `
+          + `the ${percent(doubt.within)} within each network and the ${percent(doubt.between)} between networks.`,
       ];
     },
   },
@@ -65,9 +60,9 @@ export const CHAPTERS = [
       const { low, high } = lastBelief(start);
       return [
         "Before the data, almost anything is possible.",
-        `The prior lets the last layer vary around the trained weights (variance ${
-          start.prior_variance}). Nine in ten of these comprehenders give the pizza as agent `
-          + `between ${percent(low)} and ${percent(high)}: the black lines.`,
+        `A posterior begins with a prior, which lets the last layer vary around the trained weights (variance ${
+          start.prior_variance}). Nine in ten of these last layers give the pizza as agent between ${
+          percent(low)} and ${percent(high)}: the black lines.`,
       ];
     },
   },
@@ -80,10 +75,10 @@ export const CHAPTERS = [
       const [prior, paper, end] = await Promise.all([0, world.paper_step, "converged"].map(at));
       const width = (answer) => percent(lastBelief(answer).high - lastBelief(answer).low);
       return [
-        "The data narrow it down, step by step.",
-        `Along sampler time τ the 90 % interval for the pizza as agent goes from ${width(prior)} wide `
-          + `at the prior to ${width(paper)} at step ${world.paper_step}, where the paper stops, and `
-          + `${width(end)} once converged. The slider moves along τ.`,
+        "Step by step, the data narrow it down.",
+        `The band holds nine in ten last layers. For the pizza as agent it is ${width(prior)} wide at the prior, ${
+          width(paper)} at step ${world.paper_step}, where the paper stops, and ${
+          width(end)} once converged. The slider moves along sampler time τ.`,
       ];
     },
   },
@@ -94,11 +89,14 @@ export const CHAPTERS = [
     stops: (world) => [world.paper_step, "converged"],
     async tell({ at, world }) {
       const rivals = compareWithTruth(await Promise.all([world.paper_step, "converged"].map(at)), ROLE, FILLER);
-      const nearest = rivals.find((rival) => rival.nearest);
+      const { belief, kind, name, value } = rivals.find((rival) => rival.nearest);
+      const nearest = kind === "mle" ? "The trained networks come" : name === "converged"
+        ? "The converged posterior comes" : `The posterior at ${name} comes`;
+      const inside = kind === "bayes" && belief.low <= belief.truth && belief.truth <= belief.high;
       return [
-        `The exact answer is ${percent(nearest.belief.truth, 1)}. ${capital(nearest.name)} comes nearest.`,
-        `The pizza as agent: ${rivals.map(({ name, value }) => `${name} ${percent(value, 1)}`).join(", ")}. `
-          + "One sentence proves little; now ask your own.",
+        `The truth is ${percent(belief.truth, 1)}. ${nearest} nearest, with ${percent(value, 1)}.`,
+        `The pizza as agent: ${rivals.map((rival) => `${rival.name} ${percent(rival.value, 1)}`).join(", ")}. ${
+          inside ? "Its interval, the black line, holds the truth. " : ""}One sentence proves little: now ask your own.`,
       ];
     },
   },

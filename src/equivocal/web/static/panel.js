@@ -19,9 +19,9 @@ const GLOSSES = {
 
 export const panelHeight = (rows) => HEAD + ROW * rows;
 
-// `kinds` are the beliefs that are drawn: "mle", "bayes" or both.
-export function panel(answer, position, role, width, { colours, kinds = BOTH }) {
-  const beliefs = answer.words[position].roles[role];
+// `kinds` are the beliefs that are drawn: "mle", "bayes" or both; `kept` says which fillers have a row.
+export function panel(answer, position, role, width, { colours, kinds = BOTH, kept = () => true }) {
+  const beliefs = answer.words[position].roles[role].filter(kept);
   const names = answer.words.flatMap((entry) => entry.roles[role].map((each) => each.filler));
   const size = width < 260 ? 12 : 13;
   const widest = Math.max(...names.map((name) => measure(name, size, 700)));
@@ -91,8 +91,8 @@ export function dots(belief, name, at, y, colours) {
 }
 
 // A line through both bars under a triangle; the triangle alone where the truth is next to nothing.
-function mark(x, colours, { top = -1, slight = false } = {}) {
-  const height = slight ? 4 : 2 * BAR + 5;
+function mark(x, colours, { top = -1, long = 2 * BAR + 5, slight = false } = {}) {
+  const height = slight ? 4 : long;
   const width = slight ? 0 : 2.2;
   return [
     svg("rect", { x: x - width, y: top, width: 2 * width, height, fill: colours.paper }),
@@ -117,7 +117,7 @@ function keysOf(colours, networks, kinds, line = true) {
     ...kinds.map((name) => [names[name], bar(name)]),
     ...(networks > 1 ? [["each network", [6, 17, 28].map((x) => dot(x, kinds.at(-1)))]] : []),
     ...(kinds.includes("bayes") ? [["90 % interval", interval(2, 32, 10, colours)]] : []),
-    ...(line ? [["exact truth in this world", mark(17, colours, { top: 1 })],
+    ...(line ? [["exact truth in this world", mark(17, colours, { top: 4, long: 15 })],
       ["a word that was heard", [svg("text", { y: 14.5, "font-weight": 700 }, "bold")]]] : []),
   ];
 }

@@ -104,12 +104,12 @@ export function textLines(lines, y, step, attributes) {
   return svg("text", attributes, ...tspans);
 }
 
-// `only` some roles may be wanted, and then the legend stands elsewhere.
+// `only` some roles may be wanted, below each other, and then the legend stands elsewhere.
 export function panels(answer, position, width, look) {
   const { only } = look;
   const roles = Object.keys(answer.words[position].roles).filter((role) => !only || only.includes(role))
     .sort((a, b) => FIRST.includes(b) - FIRST.includes(a));
-  const columns = Math.max(1, Math.min(MOST_COLUMNS, roles.length + (only ? 0 : 1),
+  const columns = only ? 1 : Math.max(1, Math.min(MOST_COLUMNS, roles.length + 1,
     Math.floor((width + GAP) / (NARROWEST + GAP))));
   const room = (width - GAP * (columns - 1)) / columns;
   const cells = [

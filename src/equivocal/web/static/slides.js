@@ -27,6 +27,7 @@ export function drawSlide(view, answer, stops, look) {
   return draw("picture slide", answer, position, look, partsOf);
 }
 
+// Of the agent and the patient, those that were heard: who acts is the question.
 function beliefs(answer, position, width, look) {
   const { roles } = answer.words[position];
   const [kind] = look.kinds.slice(-1);
@@ -34,13 +35,16 @@ function beliefs(answer, position, width, look) {
     all.reduce((a, b) => (b[kind] > a[kind] ? b : a))).map((best) => `${best.filler} ${percent(best[kind])}`);
   const lines = wrap(`Other roles: ${others.join(", ")}.`, width, 12.5);
   const key = keyLine(width, look.colours, roles.agent[0].networks.length, look.kinds);
+  const rows = Object.fromEntries(FIRST.map((role) => [role, roles[role].filter(isHeard).length]));
   return [
-    panels(answer, position, width, { ...look, only: FIRST, rows: look.lastRows }),
+    panels(answer, position, width, { ...look, only: FIRST, kept: isHeard, rows }),
     { node: svg("g", {}, textLines(lines, 14, 17, { "font-size": 12.5, fill: look.colours.muted })),
       height: 17 * lines.length + 8 },
     key,
   ];
 }
+
+const isHeard = ({ said }) => said;
 
 // One bar, as long as the uncertainty: how much of it lies in the words, between networks and within.
 function doubt(answer, position, width, { colours, doubtTop }) {
