@@ -2,12 +2,10 @@
 // table for screen readers.
 
 import { html } from "./dom.js";
-import { percent, unbroken } from "./format.js";
-import { colours, measure, unit } from "./look.js";
-import { slide } from "./motion.js";
-import { path } from "./path.js";
+import { colours, measure, percent, unbroken, unit } from "./look.js";
+import { slide } from "./panel.js";
 import { allNames, allWords, beliefs, headingOf } from "./picture.js";
-import { drawSlide } from "./slides.js";
+import { drawSlide, path } from "./slides.js";
 import { describeDoubt } from "./summary.js";
 
 const NARROWEST_WORD = 82; // below this a long sentence scrolls within its frame

@@ -5,12 +5,10 @@ import { comprehend, loadWorlds } from "./api.js";
 import { setUpSampler, setUpStepping, showSampler, showStepping } from "./controls.js";
 import { byId } from "./dom.js";
 import { nameExports, setUpExport } from "./export.js";
-import { complain, fillFields, setUpForm, showWorld } from "./form.js";
-import { markExample } from "./lexicon.js";
+import { complain, fillFields, markExample, setUpForm, showWorld } from "./form.js";
 import { followWidth, setUpTheme } from "./look.js";
 import { firstExample, knownStep, readState, sentencesOf, writeAddress } from "./state.js";
-import { stopsOf } from "./chapters.js";
-import { chapterOf, setUpStory, showStory } from "./story.js";
+import { chapterOf, setUpStory, showStory, stopsOf } from "./story.js";
 
 let worlds;
 let wanted; // what was asked for last

@@ -1,10 +1,9 @@
-// panel.js: the bars of one role, and the legend.
+// panel.js: the bars of one role, the legend, and how bars slide from one picture to the next.
 //
-// Everything in a row is a <rect>, so that motion.js can slide each from its old place to its new.
+// Everything in a row is a <rect>, so that each can slide from its old place to its new.
 
-import { svg } from "./dom.js";
-import { percent } from "./format.js";
-import { fit, measure } from "./look.js";
+import { reducedMotion, svg } from "./dom.js";
+import { fit, measure, percent } from "./look.js";
 
 const HEAD = 30;
 const ROW = 28;
@@ -148,4 +147,32 @@ export function legend(width, colours, networks) {
   const name = svg("text", { y: 14, "font-size": 14, "font-weight": 700 }, "legend");
   const rule = svg("rect", { y: 21, width, height: 1, fill: colours.line });
   return { node: svg("g", { class: "legend" }, name, rule, ...lines), height: 28 + 23 * entries.length };
+}
+
+const TIMING = { duration: 260, easing: "ease-out" };
+
+export function slide(old, fresh) {
+  if (!old || old.classList.contains("slide") || reducedMotion()) return;
+  const before = new Map([...old.querySelectorAll("g.row")].map((row) => [row.dataset.key, row]));
+  for (const row of fresh.querySelectorAll("g.row")) {
+    const was = before.get(row.dataset.key);
+    if (!was) {
+      row.animate([{ opacity: 0 }, { opacity: 1 }], TIMING);
+      continue;
+    }
+    if (was.dataset.y !== row.dataset.y) {
+      row.animate([was, row].map((each) => ({ transform: `translate(0, ${each.dataset.y}px)` })), TIMING);
+    }
+    const rects = was.querySelectorAll("rect");
+    row.querySelectorAll("rect").forEach((rect, i) => slideRect(rects[i], rect));
+  }
+}
+
+function slideRect(was, rect) {
+  if (!was) return;
+  const place = (each) => ({
+    x: `${each.getAttribute("x")}px`, width: `${each.getAttribute("width")}px`,
+  });
+  const [from, to] = [place(was), place(rect)];
+  if (from.x !== to.x || from.width !== to.width) rect.animate([from, to], TIMING);
 }

@@ -1,15 +1,13 @@
 // picture.js: the picture of one answer at one word, an SVG that stands alone.
 //
 // From above: the chosen word large, as a panel of bars for each role (panel.js) with the legend, all
-// words at once (overview.js), and semantic update and uncertainty (timeline.js). A part is
+// words at once with semantic update and uncertainty (overview.js). A part is
 // { node, height }; `stack` puts parts below each other.
 
 import { svg } from "./dom.js";
-import { percent } from "./format.js";
-import { FONT, measure, wrap } from "./look.js";
-import { overview, rowNames } from "./overview.js";
+import { FONT, measure, percent, wrap } from "./look.js";
+import { lineNames, overview, rowNames, timeline } from "./overview.js";
 import { legend, panel, panelHeight } from "./panel.js";
-import { lineNames, timeline } from "./timeline.js";
 
 const GAP = 24; // between panels
 const NARROWEST = 190; // a panel
