@@ -63,7 +63,7 @@ def ask(
     Three networks each of the worlds `slips` and `paper` come with the package. For another world
     three are trained the first time and kept in your cache folder.
     """
-    from equivocal.asking.examples import PAPER_PAIR
+    from equivocal.asking.vocabulary import PAPER_PAIR
 
     if sentence is None:
         sentence, compare = PAPER_PAIR[0], compare or PAPER_PAIR[1]

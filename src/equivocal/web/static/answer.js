@@ -130,7 +130,7 @@ function reveal(frame, item) {
 }
 
 // The sentences that sum up the beliefs after a word, the reading first.
-export function summaryOf(answer, position) {
+function summaryOf(answer, position) {
   return unbroken(answer.words[position].summary).split(/(?<=[.!?])\s(?=[A-Z“])/);
 }
 

@@ -17,17 +17,16 @@ const NODES = [
 ];
 const DENSITY = 1 / Math.sqrt(2 * Math.PI);
 
-// { bayes, entropy, epistemic } of networks with logits N(mean, sd²), given as [{ mean, sd }, …];
-// `each` has { bayes, expected } of every network alone.
-export function joinBeliefs(moments) {
+// { bayes, entropy, epistemic } of networks with logits N(mean, sd²), given as [{ mean, sd }, …].
+function joinBeliefs(moments) {
   const each = moments.map(({ mean, sd }) => average(mean, sd));
   const bayes = meanOf(each.map((one) => one.bayes));
   const entropy = entr(bayes) + entr(1 - bayes);
-  return { bayes, entropy, epistemic: Math.max(0, entropy - meanOf(each.map((one) => one.expected))), each };
+  return { bayes, entropy, epistemic: Math.max(0, entropy - meanOf(each.map((one) => one.expected))) };
 }
 
 // { low, high } of the same networks. It takes most of the time, and few answers are shown.
-export function findInterval(moments) {
+function findInterval(moments) {
   const [low, high] = [-1, 1].map((sign) => sigmoid(moments.length > 1 ? findQuantile(moments, sign)
     : moments[0].mean + sign * QUANTILE * moments[0].sd));
   return { low, high };
@@ -45,7 +44,7 @@ function average(mean, sd) {
   return { bayes, expected };
 }
 
-export const entr = (p) => (p > 0 ? -p * Math.log(p) : 0);
+const entr = (p) => (p > 0 ? -p * Math.log(p) : 0);
 
 // It lies between the quantiles of the networks, and is found by halving that interval.
 function findQuantile(moments, sign) {
@@ -66,7 +65,7 @@ function findQuantile(moments, sign) {
 const ERFC = [-1.26551223, 1.00002368, 0.37409196, 0.09678418, -0.18628806, 0.27886807, -1.13520398,
   1.48851587, -0.82215223, 0.17087277];
 
-export function normalCdf(x) {
+function normalCdf(x) {
   const z = Math.abs(x) * Math.SQRT1_2;
   const t = 1 / (1 + 0.5 * z);
   const sum = ERFC.reduceRight((total, c) => total * t + c, 0);

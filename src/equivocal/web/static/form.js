@@ -77,7 +77,7 @@ export function complain(index, message) {
   });
 }
 
-export function fillExamples(world, choose) {
+function fillExamples(world, choose) {
   const groups = new Map();
   for (const example of world.examples) {
     const button = html("button", { type: "button", "data-sentence": example.sentence,
@@ -101,13 +101,13 @@ let phrases = []; // every word of the world, as it is said
 
 // `field` gives the input edited last; `changed` is called when a click has changed it. Returns what
 // a click on a word does.
-export function setUpLexicon(field, changed) {
+function setUpLexicon(field, changed) {
   const rewrite = (text) => { field().value = text; changed(); };
   byId("remove-word").addEventListener("click", () => rewrite(shortened(field().value)));
   return (word) => rewrite(appended(field().value, word));
 }
 
-export function fillLexicon(world, append) {
+function fillLexicon(world, append) {
   phrases = Object.values(world.classes).flat();
   fillGroups("lexicon", Object.entries(world.classes).map(([name, words]) => [name,
     words.map((word) => html("button", { type: "button", click: () => append(word) }, word))]));

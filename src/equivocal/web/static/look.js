@@ -18,7 +18,7 @@ const DARK = {
   mleDot: "#c9e9fb", bayesDot: "#fde0cc", words: "#6c7986", between: "#e0a0cb",
 };
 
-export function isDark() {
+function isDark() {
   const chosen = document.documentElement.dataset.theme;
   return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
 }

@@ -8,7 +8,8 @@
 import { svg } from "./dom.js";
 import { fit, measure, percent, short, wrap } from "./look.js";
 
-const WORDS = 44; // height of the words
+const TITLE = 24; // height of the title
+const WORDS = TITLE + 40; // and of the words below it
 const NAME = 15; // height of a role's name
 const LINE = 24; // height of one filler
 const BAR = 2.5; // thick
@@ -26,7 +27,7 @@ export function overview(answer, position, width, look) {
   const columns = { count: answer.words.length, wide: width / answer.words.length };
   const height = heightOf(answer);
   const node = svg("g", { class: "overview" },
-    svg("rect", { x: position * columns.wide, width: columns.wide, height, rx: 6,
+    svg("rect", { x: position * columns.wide, y: TITLE, width: columns.wide, height: height - TITLE, rx: 6,
       fill: look.colours.chosen }),
     ...answer.words.map((entry, i) =>
       word(entry.word, i, position, columns, look.colours)),
@@ -39,8 +40,9 @@ export function overview(answer, position, width, look) {
 // The names of the rows, and in the first of them what the bars are.
 export function rowNames(answer, width, { colours }) {
   const small = { "font-size": 11, fill: colours.muted };
-  const node = svg("g", { class: "names" }, ...rolesOf(answer).map((role, r) =>
-    svg("text", { x: EDGE, y: WORDS + 17 + r * STEP, ...small }, role)));
+  const node = svg("g", { class: "names" },
+    svg("text", { y: 16, "font-size": 14, "font-weight": 600 }, "All words at once"),
+    ...rolesOf(answer).map((role, r) => svg("text", { x: EDGE, y: WORDS + 17 + r * STEP, ...small }, role)));
   let x = width - EDGE;
   for (const [text, name] of [["truth", "ink"], ["Bayesian", "bayes"], ["trained", "mle"]]) {
     x -= measure(text, 11);
@@ -57,7 +59,7 @@ function word(text, i, position, columns, colours) {
   const weight = i === position ? 700 : 400;
   const lines = wrap(text, columns.wide - 6, 14, weight).slice(0, 2);
   const middle = (i + 0.5) * columns.wide;
-  const first = WORDS / 2 + 5 - 8.5 * (lines.length - 1);
+  const first = (TITLE + WORDS) / 2 + 5 - 8.5 * (lines.length - 1);
   return svg("text", { "text-anchor": "middle", "font-size": 14, "font-weight": weight,
     fill: i <= position ? colours.ink : colours.muted },
     ...lines.map((part, k) => svg("tspan", { x: middle, y: first + 17 * k }, part)));

@@ -55,7 +55,7 @@ function check(text, limits) {
 }
 
 // No capitals or punctuation, hyphens as blanks: letters, marks, numbers and apostrophes are kept.
-export function splitWords(text) {
+function splitWords(text) {
   const folded = text.normalize("NFC").toLowerCase().replaceAll("ß", "ss").replaceAll("’", "'");
   return folded.replace(/[^\p{L}\p{M}\p{N}']+/gu, " ").split(" ")
     .map((part) => part.replace(/^'+|'+$/g, "")).filter(Boolean);

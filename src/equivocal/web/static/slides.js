@@ -152,7 +152,7 @@ export function path(answers, position, chosen, look) {
 }
 
 // What is followed: the word that word order makes the agent, as soon as it has been heard.
-export function tracked(answer, position) {
+function tracked(answer, position) {
   const { roles } = answer.words[position];
   const role = "agent" in roles ? "agent" : Object.keys(roles)[0];
   const said = roles[role].find((belief) => belief.said && belief.filler === answer.indicated[role]);

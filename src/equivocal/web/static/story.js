@@ -105,7 +105,7 @@ export const CHAPTERS = [
   },
 ];
 
-export const knowsStory = (worlds) => worlds.some((world) => world.name === STORY.world);
+const knowsStory = (worlds) => worlds.some((world) => world.name === STORY.world);
 
 export const isStory = ({ world, sentence, compare }) =>
   world === STORY.world && sentence === STORY.sentence && compare === STORY.compare;

@@ -154,7 +154,7 @@ function formatBelief(beliefs, exact) {
 }
 
 // A logistic unit is never quite certain, so nothing is 100 %.
-export function formatPercent(value, digits = 0) {
+function formatPercent(value, digits = 0) {
   if (value === 0) return "0 %";
   if (value < 0.0001) return "< 0.01 %";
   if (value > 0.999) return "> 99.9 %";

@@ -65,7 +65,7 @@ const ORDER = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15]
 const LONGEST = 15; // bits of a code
 
 // The `size` bytes that `packed` was made from.
-export function inflate(packed, size) {
+function inflate(packed, size) {
   const out = new Uint8Array(size);
   const input = { data: packed, at: 0, held: 0, count: 0 };
   let written = 0;
