@@ -57,10 +57,12 @@ export function rowNames(answer, width, { colours }) {
 
 function word(text, i, position, columns, colours) {
   const weight = i === position ? 700 : 400;
-  const lines = wrap(text, columns.wide - 6, 14, weight).slice(0, 2);
+  const room = columns.wide - 6;
+  const size = text.split(" ").every((part) => measure(part, 14, weight) <= room) ? 14 : 11.5;
+  const lines = wrap(text, room, size, weight).slice(0, 2);
   const middle = (i + 0.5) * columns.wide;
   const first = (TITLE + WORDS) / 2 + 5 - 8.5 * (lines.length - 1);
-  return svg("text", { "text-anchor": "middle", "font-size": 14, "font-weight": weight,
+  return svg("text", { "text-anchor": "middle", "font-size": size, "font-weight": weight,
     fill: i <= position ? colours.ink : colours.muted },
     ...lines.map((part, k) => svg("tspan", { x: middle, y: first + 17 * k }, part)));
 }
