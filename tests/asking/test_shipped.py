@@ -143,6 +143,8 @@ def test_congruent_sentences_are_understood() -> None:
     first, second = reversed_.summary.split("\n")
     assert "the pizza eats the woman (" in first or "the woman eats the pizza (" in first
     assert ": the reverse (" in first  # the rival
+    assert reversed_.summarise(0).startswith("Expects: ")  # nobody has been named
+    assert reversed_.summarise(1).startswith("Reads")
     assert "47.7 %" in second
     assert "52.3 %" in second
 

@@ -259,19 +259,23 @@ def reach(page: Any, times: int) -> set[str]:
 def test_axe_finds_nothing_and_nothing_overflows(
     browser: Any, file: Path, size: tuple[int, int], theme: str
 ) -> None:
-    """With each step of the story and without it, and with the chart along τ."""
+    """With each step of the story and without it, with the chart along τ, and after a refusal."""
     view = {"width": size[0], "height": size[1]}
     context = browser.new_context(viewport=view, color_scheme=theme, reduced_motion="reduce")
     tab = context.new_page()
     tab.goto(file.as_uri())
     wait_for_chapter(tab, 0)
-    for chapter in range(6):
+    for chapter in range(7):
         if chapter < 5:
             wait_for_chapter(tab, chapter)
-        else:
+        elif chapter == 5:
             tab.wait_for_selector("#story", state="hidden")
             tab.click("#along")
             tab.wait_for_selector("svg.path:not(.slide)")
+        else:
+            tab.fill("#sentence", "the pizza was eaten by the woman")
+            tab.press("#sentence", "Enter")
+            tab.wait_for_selector("#results.stale")
         tab.wait_for_timeout(100)
         found = axe.Axe().run(tab).response["violations"]
         assert [(each["id"], each["nodes"][0]["html"][:120]) for each in found] == []

@@ -2,12 +2,12 @@
 
 First the reading: the action and the participants that are believed most together, different ones
 for different roles. A reading is believed no more than its least believed part, so that part's
-belief is its own. Early in a sentence only what is believed with some strength is part of it. Then
-its rival: what word order says, if that is another reading, or else the
-strongest other filler; where that is another participant, the two exchange their roles. Then what
-is undecided: of the roles that are open, to the networks or in truth, the one whose beliefs are
-furthest from the truth or, where that is unknown, the most uncertain. A line that would not fit
-into a terminal says it more briefly.
+belief is its own. Early in a sentence only what is believed with some strength is part of it, and
+where no word could be part of it yet, it is an expectation. Then its rival: what word order says,
+if that is another reading, or else the strongest other filler; where that is another participant,
+the two exchange their roles. Then what is undecided: of the roles that are open, to the networks or
+in truth, the one whose beliefs are furthest from the truth or, where that is unknown, the most
+uncertain. A line that would not fit into a terminal says it more briefly.
 
 A change of the wording is made in `web/static/summary.js` too, which is given the bounds below.
 """
@@ -36,6 +36,9 @@ def summarise(answer: "Answer", position: int) -> str:
     if reading:
         rivals = _describe_rival(answer, position, reading)
         begin = "Reads" if len(reading) == len(whole) else "Reads so far"
+        said = answer.said[position]
+        if not any(answer.considers(role, word) for role in whole for word in said):
+            begin = "Expects"
         believed = _format_belief(reading, exact=not rivals)
         first = _fit(f"{begin}: {_say(answer, reading)} ({believed}).", rivals)
     else:

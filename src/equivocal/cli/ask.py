@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 BAR = 8  # characters
 WORTH_A_LINE = 0.01  # fillers believed less are left out, unless they were heard or are likely
-NARROWEST, SIDE_BY_SIDE = 76, 166  # columns of the terminal that one and two answers need
+NARROWEST, SIDE_BY_SIDE = 76, 160  # columns of the terminal that one and two answers need
 
 WorldName = Annotated[
     str | None, typer.Option("--world", help="A world's name, or the path of a file [slips].")

@@ -21,7 +21,8 @@ export function createAnswer(index, choose) {
   const behind = html("p", { class: "behind" });
   const doubt = html("p", { class: "behind doubt" });
   const words = html("ol", { class: "words", id: index ? `words-${index}` : "words" });
-  const [frame, below] = [html("div", { class: "frame" }, words), html("div", { class: "frame" })];
+  const [frame, below] = [html("div", { class: "frame" }, words), html("div", { class: "frame", role: "group",
+    "aria-label": "All words at once" })];
   for (const [one, other] of [[frame, below], [below, frame]]) { // they scroll together
     one.addEventListener("scroll", () => { other.scrollLeft = one.scrollLeft; });
   }

@@ -14,7 +14,8 @@ export function summarise(found, position, best) {
   const sure = Object.entries(whole).filter(([, { bayes }]) => bayes >= early);
   const reading = Object.fromEntries(sure);
   const rivals = sure.length ? describeRival(found, position, reading, best) : [];
-  const begin = sure.length === Object.keys(whole).length ? "Reads" : "Reads so far";
+  const begin = !Object.keys(whole).some((role) => found.words[position].roles[role].some(({ said }) => said)) ? "Expects"
+    : sure.length === Object.keys(whole).length ? "Reads" : "Reads so far";
   const first = !sure.length ? "Too early to say who does what."
     : fit(`${begin}: ${say(found, reading)} (${formatBelief(Object.values(reading), !rivals.length)}).`, rivals);
   const second = fit("", describeUndecided(found, position, best));
