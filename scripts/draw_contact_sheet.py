@@ -20,22 +20,28 @@ from equivocal.web.page import build_page
 Theme = Literal["light", "dark"]
 
 SIZES = [(320, 640), (390, 844), (768, 1024), (1024, 768), (1280, 800), (1920, 1080)]
-HEIGHT = 520  # of a picture on the sheet
+HEIGHT = 480  # of a picture on the sheet
 CHAPTERS = 5
 PAIR = (
     "world=slips&sentence=during dinner, the woman eats the pizza"
     "&compare=during dinner, the pizza eats the woman"
 )
 LONG = "newspaper likes the backgammon " * 9
+REFUSED = "the pizza was eaten by the woman"
 
 
-def photograph(browser: Browser, address: str, size: tuple[int, int], theme: Theme) -> Image.Image:
-    """Return the page as it looks in a window of some size, once its answer is there."""
+def photograph(
+    browser: Browser, address: str, size: tuple[int, int], theme: Theme, typed: str | None = None
+) -> Image.Image:
+    """Return the page as it looks in a window of some size, perhaps after a sentence is typed."""
     view = ViewportSize(width=size[0], height=size[1])
     context = browser.new_context(viewport=view, color_scheme=theme, reduced_motion="reduce")
     tab = context.new_page()
     tab.goto(address)
     tab.wait_for_selector("svg.picture, svg.slide")
+    if typed is not None:
+        tab.fill("#sentence", typed)
+        tab.press("#sentence", "Enter")
     tab.wait_for_timeout(300)
     picture = Image.open(BytesIO(tab.screenshot()))
     context.close()
@@ -64,23 +70,29 @@ def main(sheet: str, single: str | None = None) -> None:
         page = Path(folder) / "page.html"
         page.write_text(build_page(), encoding="utf-8")
         browser = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
+            executable_path=shutil.which("chromium"),
+            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
         )
         address = page.as_uri()
-        states = ["", f"#{PAIR}&step=17", f"#world=paper&sentence={LONG}"]
-        themes: tuple[Theme, ...] = ("light", "dark", "light")
-        shots = [
-            photograph(browser, address + state, size, theme)
-            for theme, state in zip(themes, states, strict=True)
-            for size in SIZES
+        free = f"#{PAIR}&step=17"
+        states: list[tuple[str, Theme, str | None]] = [
+            *(
+                (f"#{PAIR}&story={n + 1}", "dark" if n % 2 else "light", None)
+                for n in range(CHAPTERS)
+            ),
+            (free, "light", None),
+            (free, "dark", None),
+            (f"#world=paper&sentence={LONG}", "light", None),
+            (free, "dark", REFUSED),
         ]
-        shots += [
-            photograph(browser, f"{address}#{PAIR}&story={chapter + 1}", SIZES[4], "dark")
-            for chapter in range(CHAPTERS)
+        shots = [
+            photograph(browser, address + state, size, theme, typed)
+            for state, theme, typed in states
+            for size in SIZES
         ]
         arrange(shots, len(SIZES)).save(sheet)
         if single is not None:
-            shown = photograph(browser, f"{address}#{PAIR}&step=17", (1280, 1310), "light")
+            shown = photograph(browser, address + free, (1280, 945), "light")
             shown.convert("RGB").quantize(96).save(single, optimize=True)
         browser.close()
 

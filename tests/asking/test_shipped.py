@@ -122,13 +122,13 @@ def test_every_stop_answers(mind: Comprehender) -> None:
 
 
 def test_summaries_are_two_short_lines(mind: Comprehender) -> None:
-    """120 characters: the reading and its rival, with the longest words of these worlds."""
-    for sentence in mind.world.sentences[::20]:
-        answer = mind.answer(sentence.text)
+    """They fit into a terminal of 80 columns, with the longest words of these worlds."""
+    texts = [sentence.text for sentence in mind.world.sentences[::20]]
+    for text in (*texts, REVERSAL, "the girl looks at the backgammon"):
+        answer = mind.answer(text)
         for position in range(len(answer.words)):
-            first, second = answer.summarise(position).split("\n")
-            assert len(first) <= 120
-            assert len(second) <= 80
+            lines = answer.summarise(position).split("\n")
+            assert [len(line) <= 80 for line in lines] == [True, True], lines
 
 
 def test_congruent_sentences_are_understood() -> None:
@@ -140,10 +140,13 @@ def test_congruent_sentences_are_understood() -> None:
         assert answer.summary.startswith("Reads: the woman eats the pizza (")
     reversed_ = equivocal.ask(REVERSAL)
     assert reversed_.belief(-1, "agent", "pizza").truth == pytest.approx(0.477, abs=5e-4)
-    first, _ = reversed_.summary.split("\n")
-    assert "the pizza eats the woman (" in first
-    assert "the woman eats the pizza (" in first
-    assert "exact: 47.7 %" in first or "exact: 52.3 %" in first  # of the rival
+    first, second = reversed_.summary.split("\n")
+    assert "the pizza eats the woman (" in first or "the woman eats the pizza (" in first
+    assert ": the reverse (" in first  # the rival
+    assert reversed_.summarise(0).startswith("Expects: ")  # nobody has been named
+    assert reversed_.summarise(1).startswith("Reads")
+    assert "47.7 %" in second
+    assert "52.3 %" in second
 
 
 def test_packing_keeps_every_belief(small_run: Run, tmp_path: Path, cache: Path) -> None:

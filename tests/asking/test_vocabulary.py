@@ -2,8 +2,7 @@
 
 import pytest
 
-from equivocal.asking.examples import find_examples
-from equivocal.asking.vocabulary import Vocabulary, find_indicated_roles
+from equivocal.asking.vocabulary import Vocabulary, find_examples, find_indicated_roles
 from equivocal.world import World, read_example
 
 

@@ -263,6 +263,18 @@ def test_two_sentences_stand_side_by_side_on_a_small_laptop(page: Any, server: s
         " row.querySelector('rect').getBBox().width)"
     )
     assert min(tracks) > 75
+    assert lowest_bar(page) <= SIZES["small"][1]
+    opened(page, server)
+    assert lowest_bar(page) <= SIZES["small"][1]
+
+
+def lowest_bar(page: Any) -> float:
+    """Where the bars of agent and patient end, without scrolling."""
+    rows = page.locator("g.row[data-key^='agent '], g.row[data-key^='patient ']")
+    assert rows.count() >= 8
+    return float(
+        rows.evaluate_all("all => Math.max(...all.map(row => row.getBoundingClientRect().bottom))")
+    )
 
 
 def test_slider_is_within_reach_on_a_phone(page: Any, server: str) -> None:

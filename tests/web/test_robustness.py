@@ -12,7 +12,7 @@ from contextlib import ExitStack, closing, suppress
 import pytest
 
 from equivocal.asking import Comprehender
-from equivocal.web.connections import MOST_CONNECTIONS
+from equivocal.web.serving import MOST_CONNECTIONS
 from tests.web.conftest import running
 from tests.web.test_api import get
 

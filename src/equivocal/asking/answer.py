@@ -76,7 +76,7 @@ class Answer:
         return f"<Answer to {self.sentence!r}: {self.summary}>"
 
     def _repr_html_(self) -> str:
-        from equivocal.asking.picture import render_html
+        from equivocal.asking.rendering import render_html
 
         return render_html(self)
 
@@ -332,7 +332,7 @@ class Answer:
         UserError
             Where `top` is not a positive whole number.
         """
-        from equivocal.asking.listing import list_answer
+        from equivocal.asking.rendering import list_answer
 
         if not isinstance(top, int) or top < 1:
             raise UserError(f"top must be a whole number of fillers, 1 or more, got {top!r}.")
@@ -385,6 +385,6 @@ class Answer:
         matplotlib.figure.Figure
             One panel for each word and role; save it with `savefig`.
         """
-        from equivocal.asking.picture import draw_answer
+        from equivocal.asking.rendering import draw_answer
 
         return draw_answer(self)

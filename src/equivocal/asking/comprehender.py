@@ -1,6 +1,6 @@
 """`ask`, and the `Comprehender` behind it: a trained network with its ensembles, ready to answer.
 
-What an answer holds is decided in `Comprehender.answer`; `answer` and `picture` show it.
+What an answer holds is decided in `Comprehender.answer`; `answer` and `rendering` show it.
 """
 
 import unicodedata
@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivocal.asking.answer import Answer
-from equivocal.asking.ensembles import Ensembles
-from equivocal.asking.listening import Heard, listen, spread
+from equivocal.asking.ensembles import Ensembles, Heard, listen, spread
 from equivocal.asking.network import NumpyNetwork
 from equivocal.asking.posteriors import open_own
 from equivocal.asking.shipped import open_shipped

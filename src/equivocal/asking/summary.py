@@ -2,11 +2,12 @@
 
 First the reading: the action and the participants that are believed most together, different ones
 for different roles. A reading is believed no more than its least believed part, so that part's
-belief is its own. Early in a sentence only what is believed with some strength is part of it. Then
-its rival: what word order says, if that is another reading, or else the
-strongest other filler; where that is another participant, the two exchange their roles. Then what
-is undecided: of the roles that are open, to the networks or in truth, the one whose beliefs are
-furthest from the truth or, where that is unknown, the most uncertain.
+belief is its own. Early in a sentence only what is believed with some strength is part of it, and
+where no word could be part of it yet, it is an expectation. Then its rival: what word order says,
+if that is another reading, or else the strongest other filler; where that is another participant,
+the two exchange their roles. Then what is undecided: of the roles that are open, to the networks or
+in truth, the one whose beliefs are furthest from the truth or, where that is unknown, the most
+uncertain. A line that would not fit into a terminal says it more briefly.
 
 A change of the wording is made in `web/static/summary.js` too, which is given the bounds below.
 """
@@ -23,6 +24,7 @@ RIVAL = 0.05  # a filler that is believed less, and less probable, is no rival
 EARLY = 0.2  # a filler that is believed less is no part of a reading yet
 SETTLED = 0.8  # a role whose best filler reaches this is decided
 TRIED = 6  # fillers of each participant among which a reading is sought
+WIDTH = 80  # characters of a line
 
 Reading = dict[str, "Belief"]
 
@@ -32,15 +34,25 @@ def summarise(answer: "Answer", position: int) -> str:
     whole = _find_reading(answer, position)
     reading = {role: belief for role, belief in whole.items() if belief.bayes >= EARLY}
     if reading:
-        rival = _describe_rival(answer, position, reading)
+        rivals = _describe_rival(answer, position, reading)
         begin = "Reads" if len(reading) == len(whole) else "Reads so far"
-        first = f"{begin}: {_say(answer, reading)} ({_format_belief(reading, exact=not rival)})."
+        said = answer.said[position]
+        if not any(answer.considers(role, word) for role in whole for word in said):
+            begin = "Expects"
+        believed = _format_belief(reading, exact=not rivals)
+        first = _fit(f"{begin}: {_say(answer, reading)} ({believed}).", rivals)
     else:
-        first, rival = "Too early to say who does what.", ""
-    second = _describe_undecided(answer, position)
+        first = "Too early to say who does what."
+    second = _fit("", _describe_undecided(answer, position))
     if answer.is_possible(position) is False:
-        second += f" Impossible in the world {answer.world}."
-    return f"{first}{rival}\n{second}"
+        second = _fit(second, [f" Impossible in the world {answer.world}.", " Impossible."])
+    return f"{first}\n{second}"
+
+
+def _fit(begin: str, wordings: list[str]) -> str:
+    """Return the beginning of a line with the first wording that fits, or else with the last."""
+    lines = [begin + wording for wording in wordings] or [begin]
+    return next((line for line in lines if len(line) <= WIDTH), lines[-1])
 
 
 def _find_reading(answer: "Answer", position: int) -> Reading:
@@ -64,8 +76,11 @@ def _find_reading(answer: "Answer", position: int) -> Reading:
     return reading
 
 
-def _describe_rival(answer: "Answer", position: int, reading: Reading) -> str:
-    """Name the reading that word order suggests, if it differs, or the best other filler."""
+def _describe_rival(answer: "Answer", position: int, reading: Reading) -> list[str]:
+    """Name the reading that word order suggests, if it differs, or the best other filler.
+
+    Shorter wordings follow longer ones; there are none where there is no rival.
+    """
     heard = {part.word for part in answer.heard.constituents[: position + 1]}
     indicated = {
         role: answer.belief(position, role, word)
@@ -73,10 +88,17 @@ def _describe_rival(answer: "Answer", position: int, reading: Reading) -> str:
         if role in answer.participants and word in heard and answer.considers(role, word)
     }
     if any(b.filler != reading[role].filler for role, b in indicated.items() if role in reading):
-        said = _say(
-            answer, {role: b for role, b in reading.items() if role == "action"} | indicated
-        )
-        return f" Word order says {said} ({_format_belief(indicated, exact=True)})."
+        action = {role: b for role, b in reading.items() if role == "action"}
+        believed = _format_belief(indicated, exact=False)
+        swapped = {b.filler for b in indicated.values()} == {
+            reading[role].filler for role in indicated if role in reading
+        }
+        return [
+            f" Word order says {_say(answer, action | indicated)} "
+            f"({_format_belief(indicated, exact=True)}).",
+            *([f" Word order: the reverse ({believed})."] if swapped else []),
+            f" Word order differs ({believed}).",
+        ]
     others = [
         (max(belief.bayes, belief.truth or 0), role, belief)
         for role, read in reading.items()
@@ -85,28 +107,32 @@ def _describe_rival(answer: "Answer", position: int, reading: Reading) -> str:
     ]
     strength, role, belief = max(others, key=lambda other: other[0])
     if strength < RIVAL:
-        return ""
+        return []
+    rival, name, brief = {role: belief}, f" {role}: {_name(answer, role, belief)}", belief.filler
     for other, read in reading.items():
         if read.filler == belief.filler and {role, other} <= set(answer.participants):
-            exchanged = {
-                role: belief,
-                other: answer.belief(position, other, reading[role].filler),
-            }
-            said = _say(answer, reading | exchanged)
-            return f" Rival: {said} ({_format_belief(exchanged, exact=True)})."
-    named = _name(answer, role, belief)
-    return f" Rival {role}: {named} ({_format_belief({role: belief}, exact=True)})."
+            rival[other] = answer.belief(position, other, reading[role].filler)
+            name, brief = f": {_say(answer, reading | rival)}", "the reverse"
+    believed = _format_belief(rival, exact=False)
+    return [
+        f" Rival{name} ({_format_belief(rival, exact=True)}).",
+        f" Rival{name} ({believed}).",
+        f" Rival: {brief} ({believed}).",
+    ]
 
 
-def _describe_undecided(answer: "Answer", position: int) -> str:
-    """Name the open role that is furthest from the truth, with its two fillers that matter."""
+def _describe_undecided(answer: "Answer", position: int) -> list[str]:
+    """Name the open role that is furthest from the truth, with its two fillers that matter.
+
+    The wordings differ in the digits of what is exact.
+    """
     open_roles = {
         role: two
         for role in answer.roles
         if _is_open(two := _choose_two(answer.beliefs(position, role)))
     }
     if not open_roles:
-        return "Nothing is undecided."
+        return ["Nothing is undecided."]
 
     def rank(role: str) -> tuple[float, float]:
         r = answer.roles.index(role)
@@ -116,10 +142,14 @@ def _describe_undecided(answer: "Answer", position: int) -> str:
     role = max(open_roles, key=rank)
     two = open_roles[role]
     said = " or ".join(f"{b.filler} {format_percent(b.bayes)}" for b in two)
-    exact = [format_percent(b.truth) for b in two if b.truth is not None]
-    known = f" (exact: {' or '.join(exact)})" if exact else ""
-    begin = "Undecided" if two[0].bayes < SETTLED else "Too sure of the"
-    return f"{begin} {role}: {said}{known}."
+    begin = "Undecided" if two[0].bayes < SETTLED else "Too sure of"
+
+    def word(digits: int) -> str:
+        exact = [format_percent(b.truth, digits) for b in two if b.truth is not None]
+        known = f" (exact: {' or '.join(exact)})" if exact else ""
+        return f"{begin} {role}: {said}{known}."
+
+    return [word(1), word(0)]
 
 
 def _choose_two(beliefs: list["Belief"]) -> list["Belief"]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 BAR = 8  # characters
 WORTH_A_LINE = 0.01  # fillers believed less are left out, unless they were heard or are likely
-NARROWEST, SIDE_BY_SIDE = 76, 156  # columns of the terminal that one and two answers need
+NARROWEST, SIDE_BY_SIDE = 76, 160  # columns of the terminal that one and two answers need
 
 WorldName = Annotated[
     str | None, typer.Option("--world", help="A world's name, or the path of a file [slips].")
@@ -63,7 +63,7 @@ def ask(
     Three networks each of the worlds `slips` and `paper` come with the package. For another world
     three are trained the first time and kept in your cache folder.
     """
-    from equivocal.asking.examples import PAPER_PAIR
+    from equivocal.asking.vocabulary import PAPER_PAIR
 
     if sentence is None:
         sentence, compare = PAPER_PAIR[0], compare or PAPER_PAIR[1]
@@ -133,8 +133,8 @@ def _show_word(answer: "Answer", position: int, top: int) -> Table:
         title=Text.assemble(
             (f"{position + 1} {answer.words[position]}", "bold"),
             f"  semantic update {answer.semantic_update[position]:.1f}, "
-            f"uncertainty {answer.uncertainty[position]:.2f} nats, "
-            f"{format_percent(float(answer.epistemic_share[position]))} of it epistemic",
+            f"doubt {answer.uncertainty[position]:.2f} nats "
+            f"({format_percent(float(answer.epistemic_share[position]))} epistemic)",
         ),
         title_justify="left",
         title_style="",

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from equivocal.asking import Answer
-from equivocal.asking.listing import list_heading, list_words
+from equivocal.asking.rendering import list_heading, list_words
 
 __all__ = ["Writer"]
 

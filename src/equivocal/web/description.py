@@ -11,7 +11,7 @@ from pydantic.json_schema import models_json_schema
 
 from equivocal import __version__
 from equivocal.asking import CONVERGED, PAPER_STEP, Comprehender
-from equivocal.asking.examples import find_examples
+from equivocal.asking.vocabulary import find_examples
 from equivocal.web import schemas as api
 from equivocal.world import World
 from equivocal.world.grammar import NO_FILLER

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, ValidationE
 
 from equivocal.asking import PAPER_STEP
 from equivocal.asking.answer import TOP
-from equivocal.asking.examples import Example
+from equivocal.asking.vocabulary import Example
 from equivocal.errors import UserError, explain_validation, join_names
 
 if TYPE_CHECKING:

@@ -2,19 +2,18 @@
 // table for screen readers.
 
 import { html } from "./dom.js";
-import { percent, unbroken } from "./format.js";
-import { colours, measure, unit } from "./look.js";
-import { slide } from "./motion.js";
-import { path } from "./path.js";
-import { allNames, allWords, beliefs, course, courseNames, headingOf } from "./picture.js";
-import { drawSlide } from "./slides.js";
+import { colours, measure, percent, unbroken, unit } from "./look.js";
+import { slide } from "./panel.js";
+import { allNames, allWords, beliefs, headingOf } from "./picture.js";
+import { drawSlide, path } from "./slides.js";
 import { describeDoubt } from "./summary.js";
 
 const NARROWEST_WORD = 82; // below this a long sentence scrolls within its frame
 const WIDEST_WORD = 170;
 const SMALLEST = 0.72; // rem
-const SLIDE = 470; // units that the picture of a story needs in width; with more room it is drawn larger
-const LARGEST = 1.5;
+const SLIDE = 340; // units that the picture of a story needs in width; with more room it is drawn larger
+const LARGEST = 2;
+const BELOW = 44; // units under that picture
 
 export function createAnswer(index, choose) {
   const title = html("h3", { class: "unseen", id: `answer-${index}` });
@@ -22,14 +21,16 @@ export function createAnswer(index, choose) {
   const behind = html("p", { class: "behind" });
   const doubt = html("p", { class: "behind doubt" });
   const words = html("ol", { class: "words", id: index ? `words-${index}` : "words" });
-  const frame = html("div", { class: "frame" }, words);
-  const below = html("div", { class: "frame below" }); // scrolls with the other
-  const [wide, long] = [frame, below].map((each) => html("div", { class: "rows" }, each)); // with their names
-  frame.addEventListener("scroll", () => { below.scrollLeft = frame.scrollLeft; });
+  const [frame, below] = [html("div", { class: "frame" }, words), html("div", { class: "frame", role: "group",
+    "aria-label": "All words at once" })];
+  for (const [one, other] of [[frame, below], [below, frame]]) { // they scroll together
+    one.addEventListener("scroll", () => { other.scrollLeft = one.scrollLeft; });
+  }
+  const rows = html("div", { class: "rows" }, below); // with their names
   const numbers = html("div", { class: "unseen" });
   const section = html("section", { class: "answer card", "data-sentence": index,
     "aria-labelledby": title.id },
-    title, html("div", { class: "summary", "aria-live": "polite" }, headline, behind, doubt), wide, long, numbers);
+    title, html("div", { class: "summary", "aria-live": "polite" }, headline, behind, doubt), frame, rows, numbers);
   let drawn = null; // the beliefs after the chosen word
 
   function show(answer, position, common, moving) {
@@ -45,11 +46,10 @@ export function createAnswer(index, choose) {
     words.style.width = `${all}px`;
     words.style.fontSize = `${typeSize(answer.words, all / unit() / answer.words.length)}rem`;
     const look = { colours: colours(), unit: unit(), width, ...common };
-    frame.querySelector("svg")?.remove();
-    frame.append(allWords(answer, at, { ...look, width: all }));
-    wide.replaceChildren(frame, allNames(answer, look));
-    below.replaceChildren(course(answer, at, { ...look, width: all }));
-    long.replaceChildren(below, courseNames(answer, look));
+    below.replaceChildren(allWords(answer, at, { ...look, width: all }));
+    rows.replaceChildren(below, allNames(answer, look));
+    if (all > width) below.tabIndex = 0; // what scrolls must be within reach of the keyboard
+    else below.removeAttribute("tabindex");
     const fresh = beliefs(answer, at, look);
     if (moving) slide(drawn, fresh);
     place(fresh);
@@ -57,17 +57,20 @@ export function createAnswer(index, choose) {
     reveal(frame, words.children[at]);
   }
 
-  // The picture of a step of the story; `stops` are the answers at other stops that it needs.
-  function tell(answer, view, stops, common) {
+  // The picture of a step of the story, `larger` than type is elsewhere where there is room; `stops` are
+  // the answers at other stops that it needs. Returns how much larger it may be on this screen.
+  function tell(answer, view, stops, common, larger) {
     name(answer, true);
     section.querySelector(".path:not(.slide)")?.remove();
     const width = title.clientWidth;
-    const larger = Math.max(1, Math.min(LARGEST, width / unit() / SLIDE));
-    const look = { colours: colours(), unit: larger * unit(), width, ...common };
+    const room = innerHeight - title.getBoundingClientRect().bottom - scrollY - BELOW * unit();
+    const most = larger ?? Math.max(1, Math.min(LARGEST, width / unit() / SLIDE));
+    const look = { colours: colours(), unit: most * unit(), width, ...common };
     const fresh = drawSlide(view, answer, stops, look);
     fresh.classList.add("slide");
     place(fresh);
     numbers.replaceChildren(table(answer, answer.words.length - 1));
+    return Math.max(1, most * Math.min(1, room / fresh.getAttribute("height")));
   }
 
   function name(answer, visible) {
@@ -77,7 +80,7 @@ export function createAnswer(index, choose) {
 
   function place(fresh) {
     if (drawn) drawn.replaceWith(fresh);
-    else long.before(fresh);
+    else rows.before(fresh);
     drawn = fresh;
   }
 
@@ -87,7 +90,7 @@ export function createAnswer(index, choose) {
     if (!answers) return;
     const at = Math.min(position, answers[0].words.length - 1);
     const chart = path(answers, at, step, { colours: colours(), unit: unit(), width: frame.clientWidth });
-    if (chart) wide.before(chart);
+    if (chart) frame.before(chart);
   }
 
   return { section, show, showPath, tell };
@@ -107,7 +110,6 @@ export function shared(answers, level = answers) {
     headings: level.map((answer) => headingOf(answer, answer.words.length - 1)),
     noted: level.some(({ words }) => words.some((entry) => entry.possible === false)),
     rows: rowsOf(level.flatMap(({ words }) => words)),
-    lastRows: rowsOf(level.map(({ words }) => words.at(-1))),
   };
 }
 
@@ -129,7 +131,7 @@ function reveal(frame, item) {
 }
 
 // The sentences that sum up the beliefs after a word, the reading first.
-export function summaryOf(answer, position) {
+function summaryOf(answer, position) {
   return unbroken(answer.words[position].summary).split(/(?<=[.!?])\s(?=[A-Z“])/);
 }
 

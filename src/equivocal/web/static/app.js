@@ -5,18 +5,17 @@ import { comprehend, loadWorlds } from "./api.js";
 import { setUpSampler, setUpStepping, showSampler, showStepping } from "./controls.js";
 import { byId } from "./dom.js";
 import { nameExports, setUpExport } from "./export.js";
-import { complain, fillFields, setUpForm, showWorld } from "./form.js";
-import { markExample } from "./lexicon.js";
+import { complain, fillFields, markExample, setUpForm, showWorld } from "./form.js";
 import { followWidth, setUpTheme } from "./look.js";
 import { firstExample, knownStep, readState, sentencesOf, writeAddress } from "./state.js";
-import { stopsOf } from "./chapters.js";
-import { chapterOf, setUpStory, showStory } from "./story.js";
+import { chapterOf, setUpStory, showStory, stopsOf } from "./story.js";
 
 let worlds;
 let wanted; // what was asked for last
 let shown = null; // what is on the page: a state, and its `answers`
 let asking = new AbortController();
 let stepping;
+let telling = null; // what the story says about it, once it is worded
 const sections = [0, 1].map((index) => createAnswer(index, (position) => {
   stepping.stop();
   go(position);
@@ -68,7 +67,7 @@ function accept(next) {
   nameExports(shown.answers);
   showSampler(worldOf(shown), shown);
   const at = (sentence) => (step) => comprehend(sentence, { ...next, step });
-  showStory(shown, worldOf(shown), { plain: at(shown.sentence), at: at(shown.compare) });
+  telling = showStory(shown, worldOf(shown), { plain: at(shown.sentence), at: at(shown.compare) });
   draw(Boolean(same));
 }
 
@@ -105,8 +104,11 @@ async function drawSlides() {
   const state = shown;
   const { view, stops = () => [] } = chapterOf(state);
   const along = await askAlong(state, stops(worldOf(state)));
+  await telling; // its height decides how much room there is
   if (shown !== state) return;
-  state.answers.forEach((answer, i) => sections[i].tell(answer, view, along[i], commonOf(answer)));
+  const tell = (larger) => state.answers.map((answer, i) =>
+    sections[i].tell(answer, view, along[i], commonOf(answer), larger));
+  tell(Math.min(...tell())); // both as large as the screen has room for
 }
 
 // The beliefs along sampler time, where they are wanted: answers at every stop.

@@ -1,9 +1,10 @@
-// beliefs.js: the beliefs of Gaussian ensembles, as equivocal/asking/beliefs.py computes them.
+// beliefs.js: the beliefs of the networks of a world after each word, and of all together, as
+// equivocal/asking computes them (beliefs.py, ensembles.py).
 //
 // The logit of an answer is N(μ, s²) over the last layers of one network; several networks are a
 // mixture with equal weights.
 
-import { sigmoid } from "./network.js";
+import { hear, layersAt, openNetworks, probe, semanticUpdates, sigmoid } from "./network.js";
 
 const LEVEL = 0.9; // of the intervals
 const QUANTILE = 1.6448536269514722; // Φ(1.64…) = (1 + LEVEL) / 2
@@ -16,23 +17,20 @@ const NODES = [
 ];
 const DENSITY = 1 / Math.sqrt(2 * Math.PI);
 
-// { bayes, entropy, epistemic } of networks with logits N(mean, sd²), given as [{ mean, sd }, …];
-// `each` has { bayes, expected } of every network alone.
-export function joinBeliefs(moments) {
+// { bayes, entropy, epistemic } of networks with logits N(mean, sd²), given as [{ mean, sd }, …].
+function joinBeliefs(moments) {
   const each = moments.map(({ mean, sd }) => average(mean, sd));
-  const bayes = meanOf(each, "bayes");
+  const bayes = meanOf(each.map((one) => one.bayes));
   const entropy = entr(bayes) + entr(1 - bayes);
-  return { bayes, entropy, epistemic: Math.max(0, entropy - meanOf(each, "expected")), each };
+  return { bayes, entropy, epistemic: Math.max(0, entropy - meanOf(each.map((one) => one.expected))) };
 }
 
 // { low, high } of the same networks. It takes most of the time, and few answers are shown.
-export function findInterval(moments) {
+function findInterval(moments) {
   const [low, high] = [-1, 1].map((sign) => sigmoid(moments.length > 1 ? findQuantile(moments, sign)
     : moments[0].mean + sign * QUANTILE * moments[0].sd));
   return { low, high };
 }
-
-const meanOf = (all, name) => all.reduce((sum, one) => sum + one[name], 0) / all.length;
 
 // E[y] and E[H(y)] of y = σ(a).
 function average(mean, sd) {
@@ -46,7 +44,7 @@ function average(mean, sd) {
   return { bayes, expected };
 }
 
-export const entr = (p) => (p > 0 ? -p * Math.log(p) : 0);
+const entr = (p) => (p > 0 ? -p * Math.log(p) : 0);
 
 // It lies between the quantiles of the networks, and is found by halving that interval.
 function findQuantile(moments, sign) {
@@ -67,10 +65,56 @@ function findQuantile(moments, sign) {
 const ERFC = [-1.26551223, 1.00002368, 0.37409196, 0.09678418, -0.18628806, 0.27886807, -1.13520398,
   1.48851587, -0.82215223, 0.17087277];
 
-export function normalCdf(x) {
+function normalCdf(x) {
   const z = Math.abs(x) * Math.SQRT1_2;
   const t = 1 / (1 + 0.5 * z);
   const sum = ERFC.reduceRight((total, c) => total * t + c, 0);
   const tail = (t * Math.exp(-z * z + sum)) / 2;
   return x < 0 ? tail : 1 - tail;
 }
+
+// For the constituents `pairs`: [{ all, alone }, …], one entry for each word. `all` is what the
+// networks say together and `alone` what each says: { update, roles, entropy, epistemic }, where
+// `roles` has a belief for every candidate of each role, and the others a number for each role.
+export function believe(world, pairs, step, prior) {
+  world.opened ??= openNetworks(world.tensors);
+  const { candidates, places } = world.vocabulary;
+  const heard = world.opened.map((network) => {
+    const gestalts = hear(network.weights, pairs);
+    return { network, gestalts, updates: semanticUpdates(gestalts),
+      momentsOf: layersAt(network, prior, step) };
+  });
+  return pairs.map((_, t) => {
+    const alone = heard.map(({ network, gestalts, updates, momentsOf }) => {
+      const psi = probe(network.weights, gestalts[t], candidates.length);
+      const roles = candidates.map((fillers, r) => fillers.map((filler) => {
+        const moments = momentsOf(psi[r], places[filler]);
+        return { ...joinBeliefs([moments]), mle: sigmoid(moments.mle), moments: [moments] };
+      }));
+      return sumUp(roles, updates[t]);
+    });
+    return { alone, all: alone.length > 1 ? join(alone) : alone[0] };
+  });
+}
+
+function join(alone) {
+  const roles = alone[0].roles.map((beliefs, r) => beliefs.map((_, c) => {
+    const each = alone.map((one) => one.roles[r][c]);
+    const moments = each.map((belief) => belief.moments[0]);
+    return { ...joinBeliefs(moments), mle: meanOf(each.map(({ mle }) => mle)), moments };
+  }));
+  return sumUp(roles, meanOf(alone.map(({ update }) => update)));
+}
+
+function sumUp(roles, update) {
+  const perRole = (name) => roles.map((beliefs) =>
+    beliefs.reduce((sum, belief) => sum + belief[name], 0));
+  return { roles, update, entropy: perRole("entropy"), epistemic: perRole("epistemic") };
+}
+
+// A belief as an answer lists it: intervals take most of the time, and few are listed.
+export function show({ filler, mle, bayes, moments, truth, said }) {
+  return { filler, mle, bayes, ...findInterval(moments), truth, said };
+}
+
+export const meanOf = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;

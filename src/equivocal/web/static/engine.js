@@ -2,10 +2,9 @@
 //
 // An answer is the object that `equivocal ask --json` prints (equivocal/asking/answer.py).
 
-import { believe, meanOf, show } from "./comprehension.js";
-import { findIndicated, findTruths } from "./events.js";
-import { timeAt } from "./layers.js";
-import { parse } from "./parsing.js";
+import { believe, meanOf, show } from "./beliefs.js";
+import { timeAt } from "./network.js";
+import { findIndicated, findTruths, parse } from "./parsing.js";
 import { summarise } from "./summary.js";
 import { readTensors, unpack } from "./tensors.js";
 

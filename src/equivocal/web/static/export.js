@@ -1,10 +1,9 @@
 // export.js: the picture as SVG or PNG, the numbers as CSV, and the link.
 
+import { columnOf, shared } from "./answer.js";
 import { csvOf } from "./api.js";
 import { byId, html, savedAs, svg } from "./dom.js";
-import { slug } from "./format.js";
-import { colours } from "./look.js";
-import { columnOf, shared } from "./answer.js";
+import { colours, slug } from "./look.js";
 import { picture } from "./picture.js";
 
 const WIDTH = 1000; // a saved picture should not depend on the window it was saved from, but on its words

@@ -1,5 +1,7 @@
-// look.js: colours and type of the pictures. A saved picture has no style sheet, so they are
-// attributes in the SVG; the page's own colours in style.css are the same.
+// look.js: colours and type of the pictures, and numbers and text for people.
+//
+// A saved picture has no style sheet, so colours are attributes in the SVG; the page's own colours in
+// style.css are the same.
 
 export const FONT = "system-ui, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif";
 
@@ -16,7 +18,7 @@ const DARK = {
   mleDot: "#c9e9fb", bayesDot: "#fde0cc", words: "#6c7986", between: "#e0a0cb",
 };
 
-export function isDark() {
+function isDark() {
   const chosen = document.documentElement.dataset.theme;
   return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
 }
@@ -73,3 +75,27 @@ export function wrap(text, room, size, weight = 400) {
   }
   return lines.map((line) => fit(line, room, size, weight));
 }
+
+const SPACE = "\u00a0";
+
+// A probability, never 0 % or 100 % unless it is; `most` is the number of digits of those in between.
+export function percent(value, most = 0) {
+  if (value === 0 || value === 1) return `${100 * value}${SPACE}%`;
+  if (value < 0.001) return `<${SPACE}0.1${SPACE}%`;
+  if (value > 0.999) return `>${SPACE}99.9${SPACE}%`;
+  const digits = value < 0.0095 || value > 0.9905 ? 1 : most;
+  return `${(100 * value).toFixed(digits)}${SPACE}%`;
+}
+
+export function short(value) {
+  return value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toFixed(2);
+}
+
+// Keeps a number and its sign on one line.
+export const unbroken = (text) => text.replace(/([<>\d]) (?=[\d%])/g, `$1${SPACE}`);
+
+export const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+
+// A sentence as part of a file name.
+export const slug = (text) =>
+  text.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-|-$/g, "").slice(0, 60);

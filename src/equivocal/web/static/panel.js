@@ -1,10 +1,9 @@
-// panel.js: the bars of one role, and the legend.
+// panel.js: the bars of one role, the legend, and how bars slide from one picture to the next.
 //
-// Everything in a row is a <rect>, so that motion.js can slide each from its old place to its new.
+// Everything in a row is a <rect>, so that each can slide from its old place to its new.
 
-import { svg } from "./dom.js";
-import { percent } from "./format.js";
-import { fit, measure } from "./look.js";
+import { reducedMotion, svg } from "./dom.js";
+import { fit, measure, percent } from "./look.js";
 
 const HEAD = 30;
 const ROW = 28;
@@ -19,9 +18,9 @@ const GLOSSES = {
 
 export const panelHeight = (rows) => HEAD + ROW * rows;
 
-// `kinds` are the beliefs that are drawn: "mle", "bayes" or both.
-export function panel(answer, position, role, width, { colours, kinds = BOTH }) {
-  const beliefs = answer.words[position].roles[role];
+// `kinds` are the beliefs that are drawn: "mle", "bayes" or both; `kept` says which fillers have a row.
+export function panel(answer, position, role, width, { colours, kinds = BOTH, kept = () => true }) {
+  const beliefs = answer.words[position].roles[role].filter(kept);
   const names = answer.words.flatMap((entry) => entry.roles[role].map((each) => each.filler));
   const size = width < 260 ? 12 : 13;
   const widest = Math.max(...names.map((name) => measure(name, size, 700)));
@@ -91,8 +90,8 @@ export function dots(belief, name, at, y, colours) {
 }
 
 // A line through both bars under a triangle; the triangle alone where the truth is next to nothing.
-function mark(x, colours, { top = -1, slight = false } = {}) {
-  const height = slight ? 4 : 2 * BAR + 5;
+function mark(x, colours, { top = -1, long = 2 * BAR + 5, slight = false } = {}) {
+  const height = slight ? 4 : long;
   const width = slight ? 0 : 2.2;
   return [
     svg("rect", { x: x - width, y: top, width: 2 * width, height, fill: colours.paper }),
@@ -117,7 +116,7 @@ function keysOf(colours, networks, kinds, line = true) {
     ...kinds.map((name) => [names[name], bar(name)]),
     ...(networks > 1 ? [["each network", [6, 17, 28].map((x) => dot(x, kinds.at(-1)))]] : []),
     ...(kinds.includes("bayes") ? [["90 % interval", interval(2, 32, 10, colours)]] : []),
-    ...(line ? [["exact truth in this world", mark(17, colours, { top: 1 })],
+    ...(line ? [["exact truth in this world", mark(17, colours, { top: 4, long: 15 })],
       ["a word that was heard", [svg("text", { y: 14.5, "font-weight": 700 }, "bold")]]] : []),
   ];
 }
@@ -148,4 +147,32 @@ export function legend(width, colours, networks) {
   const name = svg("text", { y: 14, "font-size": 14, "font-weight": 700 }, "legend");
   const rule = svg("rect", { y: 21, width, height: 1, fill: colours.line });
   return { node: svg("g", { class: "legend" }, name, rule, ...lines), height: 28 + 23 * entries.length };
+}
+
+const TIMING = { duration: 260, easing: "ease-out" };
+
+export function slide(old, fresh) {
+  if (!old || old.classList.contains("slide") || reducedMotion()) return;
+  const before = new Map([...old.querySelectorAll("g.row")].map((row) => [row.dataset.key, row]));
+  for (const row of fresh.querySelectorAll("g.row")) {
+    const was = before.get(row.dataset.key);
+    if (!was) {
+      row.animate([{ opacity: 0 }, { opacity: 1 }], TIMING);
+      continue;
+    }
+    if (was.dataset.y !== row.dataset.y) {
+      row.animate([was, row].map((each) => ({ transform: `translate(0, ${each.dataset.y}px)` })), TIMING);
+    }
+    const rects = was.querySelectorAll("rect");
+    row.querySelectorAll("rect").forEach((rect, i) => slideRect(rects[i], rect));
+  }
+}
+
+function slideRect(was, rect) {
+  if (!was) return;
+  const place = (each) => ({
+    x: `${each.getAttribute("x")}px`, width: `${each.getAttribute("width")}px`,
+  });
+  const [from, to] = [place(was), place(rect)];
+  if (from.x !== to.x || from.width !== to.width) rect.animate([from, to], TIMING);
 }

@@ -1,9 +1,10 @@
-// parsing.js: running text to constituents, as equivocal/world/parsing.py reads it.
+// parsing.js: running text to constituents, as equivocal/world/parsing.py reads it; the roles that word
+// order gives them, and the exact truth about them.
 //
 // A world's `grammar` holds { tokens, spellings, markers, usual, limits }: spellings of words and of
-// markers, and the words that usually follow a marker. Any order of known words is accepted.
-
-import { closest } from "./spelling.js";
+// markers, and the words that usually follow a marker. Any order of known words is accepted. `truth` is
+// the tree of all beginnings: `next` maps "node word marker" to a node (-1 is silence), and
+// `beliefs[node]` maps a role's number to [filler, probability, filler, probability, …].
 
 const SKIPPED = new Set(("a an the this that these those some my your his her its our their").split(" "));
 const PASSIVE = new Set("am are be been being by is was were".split(" "));
@@ -54,7 +55,7 @@ function check(text, limits) {
 }
 
 // No capitals or punctuation, hyphens as blanks: letters, marks, numbers and apostrophes are kept.
-export function splitWords(text) {
+function splitWords(text) {
   const folded = text.normalize("NFC").toLowerCase().replaceAll("ß", "ss").replaceAll("’", "'");
   return folded.replace(/[^\p{L}\p{M}\p{N}']+/gu, " ").split(" ")
     .map((part) => part.replace(/^'+|'+$/g, "")).filter(Boolean);
@@ -89,4 +90,89 @@ function explainUnknown(word, { spellings, markers, name }) {
 export function explainPassive(word, name) {
   return `Unknown word “${word}”: the world ${name} has active sentences only. For passives, run `
     + "“equivocal serve --world sg2018”.";
+}
+
+const CUTOFF = 0.6; // of likeness, as Python's difflib has it
+const MOST_LETTERS = 200;
+
+// The `most` words of `known` that are most alike, best first.
+export function closest(word, known, most) {
+  if (word.length > MOST_LETTERS) return [];
+  return known.map((each) => [each, likeness(each.toLowerCase(), word)])
+    .filter(([, like]) => like >= CUTOFF)
+    .sort(([first, a], [second, b]) => b - a || (first < second ? 1 : -1))
+    .slice(0, most).map(([each]) => each);
+}
+
+// Ratcliff and Obershelp: twice the letters in common blocks, over all letters.
+const likeness = (a, b) => (2 * matching(a, b)) / (a.length + b.length);
+
+function matching(a, b) {
+  const [i, j, size] = longestBlock(a, b);
+  if (size === 0) return 0;
+  return size + matching(a.slice(0, i), b.slice(0, j)) + matching(a.slice(i + size), b.slice(j + size));
+}
+
+function longestBlock(a, b) {
+  let best = [0, 0, 0];
+  let before = new Array(b.length + 1).fill(0); // of blocks that end at a's last letter
+  for (let i = 0; i < a.length; i += 1) {
+    const here = new Array(b.length + 1).fill(0);
+    for (let j = 0; j < b.length; j += 1) {
+      if (a[i] !== b[j]) continue;
+      here[j + 1] = before[j] + 1;
+      if (here[j + 1] > best[2]) best = [i + 1 - here[j + 1], j + 1 - here[j + 1], here[j + 1]];
+    }
+    before = here;
+  }
+  return best;
+}
+
+// One entry per constituent: { role number: Map(filler number → probability) }, or null from where
+// on the words are impossible. Undefined in a world that is too large to be enumerated.
+export function findTruths(pairs, truth) {
+  if (!truth) return undefined;
+  let node = -1;
+  return pairs.map(([word, marker]) => {
+    if (node !== undefined) node = truth.next[`${node} ${word} ${marker}`];
+    return node === undefined ? null : readBeliefs(truth.beliefs[node]);
+  });
+}
+
+function readBeliefs(listed) {
+  const roles = {};
+  for (const [role, flat] of Object.entries(listed)) {
+    roles[role] = new Map();
+    for (let i = 0; i < flat.length; i += 2) roles[role].set(flat[i], flat[i + 1]);
+  }
+  return roles;
+}
+
+// { role: word } by word order and markers alone; plausibility does not count.
+export function findIndicated(constituents, pairs, world) {
+  for (const construction of world.grammar.constructions) {
+    const places = placeRoles(construction, pairs, world.grammar.actions);
+    if (places) {
+      return Object.fromEntries(places.map((role, i) => [world.roles[role], constituents[i].word]));
+    }
+  }
+  return {};
+}
+
+function placeRoles({ order, required, markers, action }, pairs, actions) {
+  const fits = (role, [word, marker]) =>
+    marker === markers[role][word] && actions.includes(word) === (role === action);
+
+  function place(index, rest) {
+    if (index === pairs.length) return [];
+    for (let at = 0; at < rest.length; at += 1) {
+      if (fits(rest[at], pairs[index])) {
+        const after = place(index + 1, rest.slice(at + 1));
+        if (after) return [rest[at], ...after];
+      }
+      if (required[rest[at]]) return null; // may not be left out
+    }
+    return null;
+  }
+  return place(0, order);
 }

@@ -1,15 +1,13 @@
 // picture.js: the picture of one answer at one word, an SVG that stands alone.
 //
-// From above: all words at once (overview.js), the chosen word large, as a panel of bars for each role
-// (panel.js) with the legend, and semantic update and uncertainty (timeline.js). A part is
+// From above: the chosen word large, as a panel of bars for each role (panel.js) with the legend, all
+// words at once with semantic update and uncertainty (overview.js). A part is
 // { node, height }; `stack` puts parts below each other.
 
 import { svg } from "./dom.js";
-import { percent } from "./format.js";
-import { FONT, measure, wrap } from "./look.js";
-import { overview, rowNames } from "./overview.js";
+import { FONT, measure, percent, wrap } from "./look.js";
+import { lineNames, overview, rowNames, timeline } from "./overview.js";
 import { legend, panel, panelHeight } from "./panel.js";
-import { lineNames, timeline } from "./timeline.js";
 
 const GAP = 24; // between panels
 const NARROWEST = 190; // a panel
@@ -23,9 +21,9 @@ const IMPOSSIBLE = "Impossible in this world, so there is no truth to compare wi
 export function picture(answer, position, look) {
   return draw("picture", answer, position, look, (width) => [
     title(answer, width, look.colours),
-    overview(answer, position, width, { ...look, titled: true }),
     heading(answer, position, width, look),
     panels(answer, position, width, look),
+    overview(answer, position, width, { ...look, titled: true }),
     timeline(answer, position, width, { ...look, titled: true }),
   ]);
 }
@@ -34,17 +32,11 @@ export const beliefs = (answer, position, look) => draw("picture", answer, posit
   [heading(answer, position, width, look), panels(answer, position, width, look)]);
 
 export const allWords = (answer, position, look) => draw("columns", answer, position, look, (width) =>
-  [overview(answer, position, width, look)]);
+  [overview(answer, position, width, look), timeline(answer, position, width, look)]);
 
-export const course = (answer, position, look) => draw("columns", answer, position, look, (width) =>
-  [timeline(answer, position, width, look)]);
-
-// What stays in place beside those two.
-export const allNames = (answer, look) => draw("names", answer, 0, { ...look, clear: true }, (width) =>
-  [rowNames(answer, width, look)]);
-
-export const courseNames = (answer, look) => draw("names", answer, 0, { ...look, clear: true }, (width) =>
-  [lineNames(width, look)]);
+// What stays in place while those scroll.
+export const allNames = (answer, look) => draw("names", answer, 0, { ...look, clear: true }, (width) => [
+  rowNames(answer, width, look), lineNames(width, look)]);
 
 export function draw(name, answer, position, look, partsOf) {
   const margin = look.margin ?? 0;
@@ -110,12 +102,12 @@ export function textLines(lines, y, step, attributes) {
   return svg("text", attributes, ...tspans);
 }
 
-// `only` some roles may be wanted, and then the legend stands elsewhere.
+// `only` some roles may be wanted, below each other, and then the legend stands elsewhere.
 export function panels(answer, position, width, look) {
   const { only } = look;
   const roles = Object.keys(answer.words[position].roles).filter((role) => !only || only.includes(role))
     .sort((a, b) => FIRST.includes(b) - FIRST.includes(a));
-  const columns = Math.max(1, Math.min(MOST_COLUMNS, roles.length + (only ? 0 : 1),
+  const columns = only ? 1 : Math.max(1, Math.min(MOST_COLUMNS, roles.length + 1,
     Math.floor((width + GAP) / (NARROWEST + GAP))));
   const room = (width - GAP * (columns - 1)) / columns;
   const cells = [

@@ -4,7 +4,7 @@
 // is null without a second sentence, `position` counts words from 0 and null means the last, `step`
 // may be "converged", and `chapter` is the step of the story, from 0, or null in free play.
 
-import { CHAPTERS, STORY, isStory } from "./chapters.js";
+import { CHAPTERS, isStory, STORY } from "./story.js";
 
 // A file has no query of its own to change, so its state lives behind the #.
 const inHash = () => location.protocol === "file:";

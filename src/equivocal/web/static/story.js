@@ -1,8 +1,137 @@
-// story.js: the bar of the story: five steps, a headline, and the keys that turn them. While it is
-// told, the page shows little else (style.css, by the `data-view` of the body).
+// story.js: the five steps of the story: what each shows, what it says from the same numbers, and the
+// bar that turns them. While it is told, the page shows little else (style.css, by the `data-view` of
+// the body).
+//
+// `view` names the picture (slides.js); `step` is where the answers are taken, and `stops` are further
+// stops that the picture needs. `tell` is given { plain, reversed } (answers at the paper's step), `at`
+// (an answer to the reversed sentence, by `at(step)`) and `world`; it returns [headline, text].
 
-import { CHAPTERS, STORY, knowsStory } from "./chapters.js";
 import { byId, html } from "./dom.js";
+import { capital, percent } from "./look.js";
+import { splitDoubt } from "./summary.js";
+
+export const STORY = {
+  world: "slips",
+  sentence: "during dinner, the woman eats the pizza",
+  compare: "during dinner, the pizza eats the woman",
+  position: null,
+};
+const [ROLE, FILLER] = ["agent", "pizza"];
+const PARTS = { words: "in the words", between: "between networks", within: "within each network" };
+const paperStep = (world) => world.paper_step;
+export const stopsOf = (world) => [...world.steps.map(({ step }) => step), "converged"];
+
+export const CHAPTERS = [
+  {
+    name: "False certainty",
+    view: "certainty",
+    step: paperStep,
+    async tell({ reversed }) {
+      const { truth, networks } = lastBelief(reversed);
+      const given = list(networks.map(({ mle }) => percent(mle)));
+      const who = networks.length > 1 ? `${capital(count(networks.length))} networks say` : "A network says";
+      return [
+        `Did the pizza eat the woman? ${who} ${given}. The truth is ${percent(truth, 1)}.`,
+        `They heard “${STORY.compare}”. Each gives one number (a dot), as if no other were possible. In this `
+          + "small world things act and speakers slip now and then, so the truth is known exactly: the triangle.",
+      ];
+    },
+  },
+  {
+    name: "Where is the doubt?",
+    view: "doubt",
+    step: paperStep,
+    async tell({ plain, reversed }) {
+      const doubt = splitDoubt(reversed, reversed.words.length - 1);
+      const usual = splitDoubt(plain, plain.words.length - 1);
+      const [largest] = Object.keys(PARTS).sort((a, b) => doubt[b] - doubt[a]);
+      return [
+        `The reversed sentence leaves about ${count(Math.round(doubt.total / usual.total))} times the doubt, ${
+          doubt[largest] > 0.5 ? "most" : "much"} of it ${PARTS[largest]}.`,
+        `Each network now has a posterior: all last layers that fit the data, and how well. ${
+          percent(doubt.words)} of the doubt is in the words: chance, which no data remove. More data would remove `
+          + `the ${percent(doubt.within)} within each network and the ${percent(doubt.between)} between networks.`,
+      ];
+    },
+  },
+  {
+    name: "The prior",
+    view: "prior",
+    step: () => 0,
+    async tell({ at }) {
+      const start = await at(0);
+      const { low, high } = lastBelief(start);
+      return [
+        "Before the data, almost anything is possible.",
+        `A posterior begins with a prior, which lets the last layer vary around the trained weights (variance ${
+          start.prior_variance}). Nine in ten of these last layers give the pizza as agent between ${
+          percent(low)} and ${percent(high)}: the black lines.`,
+      ];
+    },
+  },
+  {
+    name: "Along τ",
+    view: "along",
+    step: () => "converged",
+    stops: stopsOf,
+    async tell({ at, world }) {
+      const [prior, paper, end] = await Promise.all([0, world.paper_step, "converged"].map(at));
+      const width = (answer) => percent(lastBelief(answer).high - lastBelief(answer).low);
+      return [
+        "Step by step, the data narrow it down.",
+        `The band holds nine in ten last layers. For the pizza as agent it is ${width(prior)} wide at the prior, ${
+          width(paper)} at step ${world.paper_step}, where the paper stops, and ${
+          width(end)} once converged. The slider moves along sampler time τ.`,
+      ];
+    },
+  },
+  {
+    name: "The truth",
+    view: "truth",
+    step: paperStep,
+    stops: (world) => [world.paper_step, "converged"],
+    async tell({ at, world }) {
+      const rivals = compareWithTruth(await Promise.all([world.paper_step, "converged"].map(at)), ROLE, FILLER);
+      const { belief, kind, name, value } = rivals.find((rival) => rival.nearest);
+      const nearest = kind === "mle" ? "The trained networks come" : name === "converged"
+        ? "The converged posterior comes" : `The posterior at ${name} comes`;
+      const inside = kind === "bayes" && belief.low <= belief.truth && belief.truth <= belief.high;
+      return [
+        `The truth is ${percent(belief.truth, 1)}. ${nearest} nearest, with ${percent(value, 1)}.`,
+        `The pizza as agent: ${rivals.map((rival) => `${rival.name} ${percent(rival.value, 1)}`).join(", ")}. ${
+          inside ? "Its interval, the black line, holds the truth. " : ""}One sentence proves little: now ask your own.`,
+      ];
+    },
+  },
+];
+
+const knowsStory = (worlds) => worlds.some((world) => world.name === STORY.world);
+
+export const isStory = ({ world, sentence, compare }) =>
+  world === STORY.world && sentence === STORY.sentence && compare === STORY.compare;
+
+// The trained belief and those at some stops, as [{ name, kind, belief, value, nearest }, …].
+export function compareWithTruth(answers, role, filler) {
+  const beliefs = answers.map((answer) => findBelief(answer, role, filler));
+  const rivals = [
+    { name: "trained", kind: "mle", belief: beliefs[0] },
+    ...beliefs.map((belief, i) => ({ belief, kind: "bayes",
+      name: answers[i].step === "converged" ? "converged" : `step ${answers[i].step}` })),
+  ].map((rival) => ({ ...rival, value: rival.belief[rival.kind] }));
+  const distance = ({ value, belief }) => Math.abs(value - belief.truth);
+  const least = Math.min(...rivals.map(distance));
+  return rivals.map((rival) => ({ ...rival, nearest: distance(rival) === least }));
+}
+
+const findBelief = (answer, role, filler) =>
+  answer.words.at(-1).roles[role].find((belief) => belief.filler === filler);
+
+const lastBelief = (answer) => findBelief(answer, ROLE, FILLER);
+
+const count = (number) => ["no", "one", "two", "three", "four", "five"][number] ?? String(number);
+
+const list = (parts) => (parts.length < 2 ? parts.join("")
+  : `${parts.slice(0, -1).join(", ")} and ${parts.at(-1)}`);
 
 const KEYS = { ArrowLeft: -1, ArrowRight: 1, PageUp: -1, PageDown: 1 }; // the latter of remote controls
 

@@ -5,16 +5,23 @@ const ACTION = "action";
 // `found` is what engine.js knows about a sentence; `best(position, role, most)` lists beliefs. The bounds
 // in `found.world.rules` are those of summary.py.
 export function summarise(found, position, best) {
+  const { early, width } = found.world.rules;
+  const fit = (begin, wordings) => {
+    const lines = wordings.length ? wordings.map((wording) => begin + wording) : [begin];
+    return lines.find((line) => line.length <= width) ?? lines.at(-1);
+  };
   const whole = findReading(found, position, best);
-  const sure = Object.entries(whole).filter(([, { bayes }]) => bayes >= found.world.rules.early);
+  const sure = Object.entries(whole).filter(([, { bayes }]) => bayes >= early);
   const reading = Object.fromEntries(sure);
-  const rival = sure.length ? describeRival(found, position, reading, best) : "";
-  const begin = sure.length === Object.keys(whole).length ? "Reads" : "Reads so far";
+  const rivals = sure.length ? describeRival(found, position, reading, best) : [];
+  const begin = !Object.keys(whole).some((role) => found.words[position].roles[role].some(({ said }) => said)) ? "Expects"
+    : sure.length === Object.keys(whole).length ? "Reads" : "Reads so far";
   const first = !sure.length ? "Too early to say who does what."
-    : `${begin}: ${say(found, reading)} (${formatBelief(Object.values(reading), !rival)}).`;
-  const impossible = found.words[position].possible !== false ? ""
-    : ` Impossible in the world ${found.world.description.name}.`;
-  return `${first}${rival}\n${describeUndecided(found, position, best)}${impossible}`;
+    : fit(`${begin}: ${say(found, reading)} (${formatBelief(Object.values(reading), !rivals.length)}).`, rivals);
+  const second = fit("", describeUndecided(found, position, best));
+  const impossible = found.words[position].possible !== false ? []
+    : [` Impossible in the world ${found.world.description.name}.`, " Impossible."];
+  return `${first}\n${fit(second, impossible)}`;
 }
 
 // { role: belief }: the fillers of action and participants that are believed most together. A reading
@@ -38,7 +45,7 @@ function findReading({ world }, position, best) {
 
 const leastOf = (beliefs, name) => Math.min(...beliefs.map((belief) => belief[name]));
 
-// What word order says where it says something else, or the best other filler.
+// What word order says where it says something else, or the best other filler: longer wordings first.
 function describeRival(found, position, reading, best) {
   const { words, world, heard, indicated } = found;
   const said = new Set(heard.slice(0, position + 1).map(({ word }) => word));
@@ -47,21 +54,27 @@ function describeRival(found, position, reading, best) {
     const belief = words[position].roles[role].find(({ filler }) => filler === word);
     if (world.vocabulary.participants.includes(role) && said.has(word) && belief) ordered[role] = belief;
   }
-  if (Object.entries(ordered).some(([role, { filler }]) => role in reading && filler !== reading[role].filler)) {
+  const both = Object.keys(ordered).filter((role) => role in reading);
+  if (both.some((role) => ordered[role].filler !== reading[role].filler)) {
     const whole = ACTION in reading ? { [ACTION]: reading[ACTION], ...ordered } : ordered;
-    return ` Word order says ${say(found, whole)} (${formatBelief(Object.values(ordered), true)}).`;
+    const believed = formatBelief(Object.values(ordered), false);
+    const names = (beliefs) => [...new Set(beliefs.map(({ filler }) => filler))].sort().join("\n");
+    const swapped = names(Object.values(ordered)) === names(both.map((role) => reading[role]));
+    return [` Word order says ${say(found, whole)} (${formatBelief(Object.values(ordered), true)}).`,
+      ...(swapped ? [` Word order: the reverse (${believed}).`] : []), ` Word order differs (${believed}).`];
   }
   const others = Object.entries(reading).flatMap(([role, read]) => best(position, role, world.rules.top)
     .filter(({ filler }) => filler !== read.filler)
     .map((belief) => ({ role, belief, strength: Math.max(belief.bayes, belief.truth ?? 0) })));
   const { role, belief, strength } = others.reduce((a, b) => (b.strength > a.strength ? b : a));
-  if (strength < world.rules.rival) return "";
+  if (strength < world.rules.rival) return [];
   const exchanged = exchange(found, position, reading, role, belief);
-  if (exchanged) {
-    return ` Rival: ${say(found, { ...reading, ...exchanged })} (${
-      formatBelief(Object.values(exchanged), true)}).`;
-  }
-  return ` Rival ${role}: ${nameOf(found, role, belief)} (${formatBelief([belief], true)}).`;
+  const [name, brief] = exchanged ? [`: ${say(found, { ...reading, ...exchanged })}`, "the reverse"]
+    : [` ${role}: ${nameOf(found, role, belief)}`, belief.filler];
+  const rival = exchanged ? Object.values(exchanged) : [belief];
+  const believed = formatBelief(rival, false);
+  return [` Rival${name} (${formatBelief(rival, true)}).`, ` Rival${name} (${believed}).`,
+    ` Rival: ${brief} (${believed}).`];
 }
 
 // Where the rival is another participant of the reading, both exchange their roles.
@@ -74,7 +87,8 @@ function exchange({ words, world }, position, reading, role, belief) {
     [other]: roles[other].find(({ filler }) => filler === reading[role].filler) };
 }
 
-// Of the roles that are open, to the networks or in truth, the one that is furthest from the truth.
+// Of the roles that are open, to the networks or in truth, the one that is furthest from the truth;
+// with more digits of what is exact, and fewer.
 function describeUndecided({ words, world }, position, best) {
   const { settled, top } = world.rules;
   let [role, chosen, rank] = [null, null, [-1, -1]];
@@ -85,11 +99,14 @@ function describeUndecided({ words, world }, position, best) {
     const next = [gap, words[position].entropy[r]];
     if (next[0] > rank[0] || (next[0] === rank[0] && next[1] > rank[1])) [role, chosen, rank] = [each, two, next];
   });
-  if (!chosen) return "Nothing is undecided.";
+  if (!chosen) return ["Nothing is undecided."];
   const said = chosen.map(({ filler, bayes }) => `${filler} ${formatPercent(bayes)}`).join(" or ");
-  const exact = chosen.filter(({ truth }) => truth !== null).map(({ truth }) => formatPercent(truth));
-  const known = exact.length ? ` (exact: ${exact.join(" or ")})` : "";
-  return `${chosen[0].bayes < settled ? "Undecided" : "Too sure of the"} ${role}: ${said}${known}.`;
+  const known = chosen.filter(({ truth }) => truth !== null);
+  return [1, 0].map((digits) => {
+    const exact = known.map(({ truth }) => formatPercent(truth, digits)).join(" or ");
+    return `${chosen[0].bayes < settled ? "Undecided" : "Too sure of"} ${role}: ${said}${
+      exact && ` (exact: ${exact})`}.`;
+  });
 }
 
 // The filler believed most, and the likeliest in truth or else the next in belief.
@@ -138,7 +155,7 @@ function formatBelief(beliefs, exact) {
 }
 
 // A logistic unit is never quite certain, so nothing is 100 %.
-export function formatPercent(value, digits = 0) {
+function formatPercent(value, digits = 0) {
   if (value === 0) return "0 %";
   if (value < 0.0001) return "< 0.01 %";
   if (value > 0.999) return "> 99.9 %";
