@@ -16,7 +16,7 @@ from equivocal.human_data.plausibility import ask_about_items, believe_ideal
 from equivocal.suites import load_reversals, measure_ideal
 from equivocal.suites.noisy_channel import DATA
 from equivocal.world import World
-from equivocal.world.silence import remove_noise
+from equivocal.world.reweighting import remove_noise
 from tests.cli.commands import fails, run
 from tests.conftest import SMALL
 

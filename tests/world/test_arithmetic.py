@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equivocal.world import World, WorldError, read_example
-from equivocal.world.arithmetic import MOST_LETTERS, Scope, evaluate
+from equivocal.world.parameters import MOST_LETTERS, Scope, evaluate
 
 VALUES = {"rare": 0.01, "slip_2": 0.1}
 

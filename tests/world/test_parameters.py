@@ -137,7 +137,11 @@ def test_a_value_given_twice_is_refused() -> None:
         ("most = 0.9", "moost = 0.9", "[parameters.lazy]: unknown key 'moost': did you mean"),
         ("lazy = {", "lambda = {", "[parameters.lambda]: the name of a parameter"),
         ("spare = {", "'s p' = {", "[parameters.s p]: the name of a parameter"),
-        ("spare = {", "more = 1\nspare = {", "[parameters.more]: this should be a table, got 1"),
+        (
+            "spare = {",
+            "more = 1\nspare = {",
+            "[parameters.more]: 1 is wrong: this should be",
+        ),
         ("spare = {", "idle = { default = 0 }\nspare = {", "nothing uses the parameter 'idle'"),
         ("[parameters]", "[parametres]", "unknown key 'parametres': did you mean 'parameters'?"),
         ('"2*spare"', '"5*spare"', "is at most 1, got 1.25; lower it"),

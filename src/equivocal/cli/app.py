@@ -27,7 +27,7 @@ from equivocal.cli import (
     worlds,
 )
 from equivocal.cli.console import list_examples, out
-from equivocal.errors import UserError
+from equivocal.errors import UserError, explain_mistake
 from equivocal.progress import err
 
 __all__ = ["app", "run"]
@@ -113,11 +113,7 @@ def _explain_usage(error: TyperException) -> str:
     from pydantic import ValidationError
 
     if isinstance(error.__cause__, ValidationError):
-        first = error.__cause__.errors()[0]
-        if first["type"] == "value_error":  # raised by us or by Typer, and complete
-            error.message = str(first["ctx"]["error"]).rstrip(".")
-        else:
-            error.message = f"{first['input']!r:.80} is wrong: {first['msg'].lower()}"
+        error.message = explain_mistake(error.__cause__.errors()[0], None, "value", "").rstrip(".")
     return error.format_message()
 
 

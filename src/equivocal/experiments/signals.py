@@ -35,7 +35,7 @@ from equivocal.suites import (
 from equivocal.suites.measurement import SURPRISE
 from equivocal.suites.noisy_channel import MEASURE_OF, SIGNALS
 from equivocal.world import World
-from equivocal.world.silence import remove_noise
+from equivocal.world.reweighting import remove_noise
 
 __all__ = ["IDEAL", "NETWORKS", "SignalsResult", "measure_signals"]
 

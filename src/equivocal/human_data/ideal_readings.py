@@ -27,8 +27,7 @@ class IdealReadings:
     def __init__(self, world: World, asked: AskedItems) -> None:
         everything = world.all_derivations
         agent = everything.derivations.fillers[:, world.roles.index("agent")]
-        tokens = [world.encode(item.sentence).tolist() for item in asked.items]
-        nodes = [everything.tree.find([tuple(pair) for pair in each]) for each in tokens]
+        nodes = [everything.tree.find(world.encode(item.sentence)) for item in asked.items]
         heard = np.array([(everything.tree.node_of == node).any(axis=1) for node in nodes])
         heard[np.array(nodes) == NO_NODE] = False
         last = everything.tree.node_of.max(axis=1)  # nodes are numbered by depth

@@ -30,7 +30,7 @@ from equivocal.gestalt.questions import Questions, collect_questions
 from equivocal.metrics import calibration_error
 from equivocal.uncertainty.comprehenders import PooledBeliefs
 from equivocal.world import World
-from equivocal.world.requirements import require_exact
+from equivocal.world.errors import require_exact
 
 BINS = 20
 

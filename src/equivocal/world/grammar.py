@@ -13,8 +13,7 @@ from graphlib import TopologicalSorter
 import numpy as np
 from numpy.typing import NDArray
 
-from equivocal.world.lexicon import Lexicon
-from equivocal.world.names import Names
+from equivocal.world.lexicon import Lexicon, Names
 from equivocal.world.schema import (
     ABSENT,
     ActionSpec,
@@ -128,8 +127,7 @@ class _Builder:
 
     def __init__(self, file: WorldFile, lexicon: Lexicon) -> None:
         self.file, self.lexicon, self.names = file, lexicon, Names(file)
-        self.role = {role: index for index, role in enumerate(lexicon.roles)}
-        self.token = {token: index for index, token in enumerate(lexicon.tokens)}
+        self.role, self.token = lexicon.role_numbers, lexicon.token_numbers
         self.added: list[tuple[str, ...]] = [()]  # sets of features that constructions add
 
     def build(self) -> Grammar:

@@ -1,10 +1,12 @@
-"""The inputs and outputs of a world: tokens of sentences, and units of answers.
+"""The names of a world: tokens of sentences, units of answers, and what else its file names.
 
 Tokens are the words followed by the markers. Units are the roles (`role:agent`, …) followed by the
-features. A word's meaning is a row of `features`: which units its filler switches on.
+features. A word's meaning is a row of `features`: which units its filler switches on. In a world
+file a name is that of a word, of a class of words, or of a group of either (`Names`).
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +47,16 @@ class Lexicon:
         """Input tokens: words, then markers."""
         return (*self.words, *self.markers)
 
+    @cached_property
+    def role_numbers(self) -> dict[str, int]:
+        """The number of each role."""
+        return {role: number for number, role in enumerate(self.roles)}
+
+    @cached_property
+    def token_numbers(self) -> dict[str, int]:
+        """The number of each input token."""
+        return {token: number for number, token in enumerate(self.tokens)}
+
     def mark_units(self, names: tuple[str, ...]) -> NDArray[np.bool_]:
         """Return (units,): which units have these names."""
         return np.isin(self.units, names)
@@ -62,3 +74,42 @@ def build_lexicon(file: WorldFile) -> Lexicon:
     for row, feats in enumerate(meanings.values()):
         table[row, [position[feature] for feature in feats]] = True
     return Lexicon(tuple(meanings), tuple(file.markers), file.roles, units, table)
+
+
+class Names:
+    """Every name of a world file and the words it stands for.
+
+    Parameters
+    ----------
+    file : WorldFile
+        Need not have been checked: unknown names stand for themselves, circles of groups for
+        their words.
+    """
+
+    def __init__(self, file: WorldFile) -> None:
+        # dicts, in order: worlds of thousands of words ask `in` all the time
+        self.words = dict.fromkeys(word for words in file.words.values() for word in words)
+        self.collections = {name: tuple(words) for name, words in file.words.items()} | file.groups
+        self.distributions = file.distributions
+        self.known = {**self.words, **self.collections}
+
+    def find_inserted(
+        self, words: str | tuple[str, ...] | dict[str, float] | None
+    ) -> tuple[str, ...] | dict[str, float]:
+        """Return the names that noise inserts: those of a distribution, where one is named."""
+        if isinstance(words, str):
+            return self.distributions.get(words, (words,))
+        return words or ()
+
+    def expand(self, name: str) -> tuple[str, ...]:
+        """Return the words that a word, class or group stands for, each once."""
+        words: dict[str, None] = {}
+        seen, waiting = set[str](), [name]
+        while waiting:
+            part = waiting.pop()
+            if part in self.words or part not in self.collections:
+                words[part] = None
+            elif part not in seen:
+                seen.add(part)
+                waiting += reversed(self.collections[part])
+        return tuple(words)

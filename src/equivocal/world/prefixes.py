@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from equivocal.world.derivations import Derivations
 from equivocal.world.grammar import NO_FILLER, Grammar
@@ -50,12 +50,12 @@ class PrefixTree:
     depth: NDArray[np.int32]  # (nodes,): number of constituents
     node_of: NDArray[np.int32]  # (rows, positions): node after each constituent, or NO_NODE
 
-    def find(self, constituents: list[tuple[int, int]]) -> int:
+    def find(self, constituents: ArrayLike) -> int:
         """Find the node of a sentence prefix.
 
         Parameters
         ----------
-        constituents : list of (int, int)
+        constituents : array-like (constituents, 2)
             Word and marker of each constituent, as `World.encode` numbers them.
 
         Returns
@@ -64,11 +64,10 @@ class PrefixTree:
             The node, or NO_NODE where no sentence has this prefix.
         """
         node = NO_NODE
-        for word, marker in constituents:
-            following = self._following.get((node, word, marker))
-            if following is None:
-                return NO_NODE
-            node = following
+        for word, marker in np.asarray(constituents).tolist():
+            node = self._following.get((node, word, marker), NO_NODE)
+            if node == NO_NODE:
+                break
         return node
 
     @cached_property

@@ -18,7 +18,12 @@ from numpy.typing import NDArray
 from equivocal.errors import UserError, check_known, did_you_mean, join_names
 from equivocal.world.beliefs import compute_beliefs
 from equivocal.world.corpus import Corpus
-from equivocal.world.coverage import find_unused_parts, name_uncovered_events
+from equivocal.world.coverage import (
+    check_large_world,
+    find_unused_parts,
+    name_uncovered_events,
+    refuse_indistinct,
+)
 from equivocal.world.derivations import (
     Derivations,
     bound_derivations,
@@ -29,11 +34,9 @@ from equivocal.world.derivations import (
 )
 from equivocal.world.errors import UnknownWordError, WorldError, WorldSizeWarning
 from equivocal.world.grammar import NO_FILLER, Grammar, build_grammar, map_markers_to_words
-from equivocal.world.large_worlds import check_large_world
 from equivocal.world.lexicon import Lexicon, build_lexicon, name_role_unit
 from equivocal.world.loading import find_world, parse_world_file
 from equivocal.world.noise import add_noise
-from equivocal.world.noise_checks import refuse_indistinct
 from equivocal.world.parsing import Parser, Spellings, Utterance
 from equivocal.world.queries import PLUS
 from equivocal.world.schema import WorldFile
@@ -383,7 +386,7 @@ class World:
         UnknownWordError
             For a word that the world does not have.
         """
-        number = {token: index for index, token in enumerate(self.tokens)}
+        number = self.lexicon.token_numbers
         return np.array(
             [
                 [number[part.word], number[part.marker] if part.marker else NO_FILLER]
