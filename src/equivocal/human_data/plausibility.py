@@ -5,12 +5,18 @@ reading is literal (what the syntax says), reversed (the two nouns the other way
 
     plausible, unlikely, impossible    the sentences of that kind
     any                                pairs of a plausible and an unlikely sentence, half of each
+
+`believe_ideal` answers as the ideal comprehender of the world does, `IdealReadings` as it would
+with other values of the world's parameters.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from equivocal.human_data.answers import share_beliefs
 from equivocal.human_data.questions import PROBES, Question
@@ -21,8 +27,9 @@ from equivocal.world import (
     find_plausibility_items,
     find_word_unit,
 )
+from equivocal.world.prefixes import NO_NODE
 
-__all__ = ["ANY", "READINGS", "AskedItems", "ask_about_items", "believe_ideal"]
+__all__ = ["AskedItems", "ask_about_items", "believe_ideal"]
 
 READINGS = ("literal", "reversed", "other")
 ANY = "any"
@@ -109,3 +116,47 @@ def believe_ideal(asked: AskedItems) -> np.ndarray:
             continue
         found[0, n] = share_beliefs(*(np.array(beliefs[unit]) for unit in question.units))
     return found
+
+
+class IdealReadings:
+    """What the noisy-channel comprehender reads if derivations have other weights.
+
+    Parameters
+    ----------
+    world : World
+        The world whose derivations are weighed, as by `Reweighting.compute_weights`.
+    asked : AskedItems
+        The sentences.
+    """
+
+    def __init__(self, world: World, asked: AskedItems) -> None:
+        everything = world.all_derivations
+        agent = everything.derivations.fillers[:, world.roles.index("agent")]
+        nodes = [everything.tree.find(world.encode(item.sentence)) for item in asked.items]
+        heard = np.array([(everything.tree.node_of == node).any(axis=1) for node in nodes])
+        heard[np.array(nodes) == NO_NODE] = False
+        last = everything.tree.node_of.max(axis=1)  # nodes are numbered by depth
+        word = world.lexicon.words.index
+        self._heard = csr_array(heard.astype(float))
+        self._whole = csr_array((heard & (last == np.array(nodes)[:, None])).astype(float))
+        self._literal, self._reversed = (
+            _select(heard, agent, [word(name) for name in names])
+            for names in zip(*((item.agent, item.patient) for item in asked.items), strict=True)
+        )
+
+    def read(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return (items, 3): probabilities of the readings; NaN where a sentence is never heard."""
+        total = self._heard @ weights
+        total[total == 0] = np.nan
+        literal, reversed_ = (acts @ weights / total for acts in (self._literal, self._reversed))
+        other = np.maximum(1 - literal - reversed_, 0)
+        return np.stack([literal, reversed_, other], axis=1)
+
+    def hear(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return (items,): how probable each sentence is, whoever acts."""
+        return np.asarray(self._whole @ weights)
+
+
+def _select(heard: np.ndarray, agent: np.ndarray, words: Sequence[int]) -> csr_array:
+    """Return (items, derivations): whether a sentence is heard and the item's word acts."""
+    return csr_array((heard & (agent == np.array(words)[:, None])).astype(float))
