@@ -11,7 +11,7 @@ from equivocal.human_data.people import (
     select_shares,
     summarise_scores,
 )
-from equivocal.human_data.plausibility import AskedItems, ask_about_items, believe_ideal
+from equivocal.human_data.questions import AskedItems, ask_about_items, believe_ideal
 from equivocal.human_data.reading_tables import (
     compare_with_ideal,
     tabulate_areas,

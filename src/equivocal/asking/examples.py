@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from equivocal.asking.vocabulary import Vocabulary, find_indicated_roles
 from equivocal.world import Constituent, World
-from equivocal.world.prefixes import NO_NODE
+from equivocal.world.queries import NO_NODE
 
 __all__ = ["PAPER_PAIR", "Example", "find_examples"]
 

@@ -51,7 +51,7 @@ from equivocal.human_data.people import (
     select_shares,
     summarise_scores,
 )
-from equivocal.human_data.plausibility import AskedItems, ask_about_items, believe_ideal
+from equivocal.human_data.questions import AskedItems, ask_about_items, believe_ideal
 from equivocal.human_data.reading_tables import (
     compare_with_ideal,
     tabulate_areas,
@@ -61,8 +61,8 @@ from equivocal.human_data.reading_tables import (
 from equivocal.inference import SamplerSettings, collect_last_layer, infer_posterior
 from equivocal.progress import Advance, progress
 from equivocal.seeds import Seed
+from equivocal.store.folders import announce_overwrite, refuse_foreign_files
 from equivocal.store.locks import hold_folder
-from equivocal.store.overwrite import announce_overwrite, refuse_foreign_files
 from equivocal.world import World
 
 __all__ = ["IDEAL", "PeopleResult", "compare_people"]

@@ -31,8 +31,8 @@ from equivocal.progress import Advance, announce, progress
 from equivocal.seeds import Seed
 from equivocal.store import UnreadableError, is_plain_name, read_toml
 from equivocal.store.files import explain_write_errors, write_text_atomically
+from equivocal.store.folders import announce_overwrite, refuse_foreign_files
 from equivocal.store.locks import hold_folder
-from equivocal.store.overwrite import announce_overwrite, refuse_foreign_files
 from equivocal.store.store import Store
 from equivocal.study.summaries import append_means
 from equivocal.study.word_measures import MEASURES, check_measures

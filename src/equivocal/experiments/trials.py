@@ -18,7 +18,7 @@ import tomli_w
 from equivocal.errors import UserError
 from equivocal.experiments.result import Result
 from equivocal.store.files import compute_checksum, write_text_atomically
-from equivocal.store.overwrite import announce_overwrite, refuse_foreign_files
+from equivocal.store.folders import announce_overwrite, refuse_foreign_files
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,13 +6,12 @@ words       measures of previous words; length and frequency
 responses   which responses linear and logistic models can take
 comparison  fixed and random effects; models with and without each measure
 answers     answers drawn from beliefs: shares, and how often two answers differ
-questions   who did what, asked after a sentence
+questions   who did what, asked after a sentence: plausible, unlikely or impossible; exact answers
 participants  networks and particles that answer them
 simulation  experiments with known answers, and how often they find the effect
 trials_summary  what was found in trials, in plain words; the same models for lme4 and brms
 
-plausibility    questions about plausible, unlikely and impossible sentences, and exact answers
-reading_tables  how comprehenders read them, also compared with the ideal one
+reading_tables  how comprehenders read plausible, unlikely and impossible sentences
 people          published numbers about people (`data/people.csv`), compared with comprehenders
 adaptation      how a list of sentences changes the readings of the ideal comprehender
 fitting         parameters of a world fitted to people's shares of readings

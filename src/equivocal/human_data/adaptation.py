@@ -28,7 +28,7 @@ import pandas as pd
 from scipy.special import expit, logit, logsumexp
 
 from equivocal.human_data.people import compare_with_people
-from equivocal.human_data.plausibility import ANY, AskedItems, IdealReadings, believe_ideal
+from equivocal.human_data.questions import ANY, AskedItems, IdealReadings, believe_ideal
 from equivocal.human_data.reading_tables import tabulate_areas, tabulate_readings
 from equivocal.progress import Advance
 from equivocal.world import Reweighting, World

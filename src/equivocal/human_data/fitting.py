@@ -28,7 +28,7 @@ from scipy.special import expit, logit
 
 from equivocal.errors import UserError, check_known, join_names
 from equivocal.human_data.people import compute_deviance
-from equivocal.human_data.plausibility import AskedItems, IdealReadings
+from equivocal.human_data.questions import AskedItems, IdealReadings
 from equivocal.progress import Advance
 from equivocal.world import Reweighting
 

@@ -26,7 +26,7 @@ from equivocal.human_data.answers import (
     expect_answers,
     summarise_answers,
 )
-from equivocal.human_data.plausibility import ANY, READINGS, AskedItems
+from equivocal.human_data.questions import ANY, ITEM_READINGS, AskedItems
 from equivocal.study.statistics import compare_with_zero
 from equivocal.world import PLAUSIBILITY
 
@@ -60,7 +60,7 @@ def tabulate_readings(
     asked : AskedItems
         What was asked.
     beliefs : mapping of str to ndarray of shape (participants, questions, 3)
-        By comprehender: probabilities of `READINGS`; NaN where there is no belief.
+        By comprehender: probabilities of `ITEM_READINGS`; NaN where there is no belief.
     networks : mapping of str to ndarray of shape (participants,), optional
         The network of each participant. A comprehender that is missing here is no sample.
     draws : int
@@ -71,8 +71,8 @@ def tabulate_readings(
     Returns
     -------
     DataFrame
-        comprehender, construction, plausibility, measure ("not literal", `READINGS`, w, b, w/b),
-        value, low, high (95 %; NaN of a single network), participants, items.
+        comprehender, construction, plausibility, measure ("not literal", `ITEM_READINGS`, w, b,
+        w/b), value, low, high (95 %; NaN of a single network), participants, items.
     """
     rows = []
     for name, believed in beliefs.items():
@@ -90,7 +90,7 @@ def tabulate_readings(
                 found = summarise_answers(
                     expect_answers(own),
                     names,
-                    READINGS,
+                    ITEM_READINGS,
                     groups=own_networks,
                     only_items=own_networks is None,
                     draws=draws,

@@ -32,7 +32,7 @@ from equivocal.progress import Advance
 from equivocal.sampling import Posterior
 from equivocal.store import read_table, read_text
 from equivocal.store.files import ensure_writable, write_atomically, write_text_atomically
-from equivocal.store.runs import locate_network
+from equivocal.store.folders import locate_network
 from equivocal.store.store import Store, hash_code, hash_content, hash_files
 from equivocal.study import activations
 from equivocal.study.checks import check_nuts, check_questions, check_samplers

@@ -23,7 +23,7 @@ from equivocal.study.stimuli import load_stimuli
 from equivocal.uncertainty.comprehenders import Comprehenders, build_role_questions
 from equivocal.world import Utterance, World
 from equivocal.world.errors import require_roles
-from equivocal.world.prefixes import NO_NODE
+from equivocal.world.queries import NO_NODE
 from equivocal.world.reversals import find_heard, spell_reversed
 
 

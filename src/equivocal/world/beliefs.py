@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from equivocal.errors import UserError, check_known, join_names
 from equivocal.world.corpus import Corpus
 from equivocal.world.errors import ImpossibleSentenceError, require_exact
-from equivocal.world.parsing import Utterance
-from equivocal.world.prefixes import NO_NODE
-from equivocal.world.queries import Queries
+from equivocal.world.queries import NO_NODE, Queries
+from equivocal.world.spelling import Utterance
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,7 +14,7 @@ from itertools import chain, islice
 from equivocal.errors import did_you_mean, join_names
 from equivocal.world.coverage import make_unused
 from equivocal.world.errors import Problem, find_unknown
-from equivocal.world.lexicon import ROLE_PREFIX, Names
+from equivocal.world.grammar import ROLE_PREFIX, Names
 from equivocal.world.noise import count_changes, find_noise_problems
 from equivocal.world.queries import PLUS
 from equivocal.world.schema import ABSENT, ActionSpec, Rule, WorldFile, list_asked_roles

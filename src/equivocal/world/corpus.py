@@ -10,8 +10,13 @@ from numpy.typing import NDArray
 
 from equivocal.store.files import write_text_atomically
 from equivocal.world.derivations import Derivations, collapse
-from equivocal.world.prefixes import PrefixTree, build_prefix_tree, list_constituents
-from equivocal.world.queries import Queries, build_queries
+from equivocal.world.queries import (
+    PrefixTree,
+    Queries,
+    build_prefix_tree,
+    build_queries,
+    list_constituents,
+)
 
 if TYPE_CHECKING:
     import pandas as pd

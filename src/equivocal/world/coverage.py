@@ -27,8 +27,14 @@ from equivocal.world.derivations import (
     enumerate_derivations,
 )
 from equivocal.world.errors import Problem, WorldError, WorldSizeWarning
-from equivocal.world.grammar import NO_FILLER, Action, Choice, Grammar, map_markers_to_words
-from equivocal.world.lexicon import Lexicon
+from equivocal.world.grammar import (
+    NO_FILLER,
+    Action,
+    Choice,
+    Grammar,
+    Lexicon,
+    map_markers_to_words,
+)
 from equivocal.world.schema import WorldFile
 
 if TYPE_CHECKING:

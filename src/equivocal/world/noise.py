@@ -27,8 +27,7 @@ from numpy.typing import NDArray
 
 from equivocal.errors import join_names
 from equivocal.world.errors import Problem, find_unknown
-from equivocal.world.grammar import NO_FILLER, Construction, Disturbance, Grammar
-from equivocal.world.lexicon import Lexicon, Names
+from equivocal.world.grammar import NO_FILLER, Construction, Disturbance, Grammar, Lexicon, Names
 from equivocal.world.schema import NoiseSpec, WorldFile
 
 __all__ = ["Change", "add_noise", "count_changes", "find_noise_problems", "list_changes"]

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from equivocal.errors import UserError
 from equivocal.world.derivations import Derivations
 from equivocal.world.errors import require_exact, require_roles
-from equivocal.world.parsing import Utterance
-from equivocal.world.prefixes import NO_NODE
+from equivocal.world.queries import NO_NODE
+from equivocal.world.spelling import Utterance
 from equivocal.world.world import World
 
 __all__ = [

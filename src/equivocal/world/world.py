@@ -33,14 +33,20 @@ from equivocal.world.derivations import (
     sum_by_group,
 )
 from equivocal.world.errors import UnknownWordError, WorldError, WorldSizeWarning
-from equivocal.world.grammar import NO_FILLER, Grammar, build_grammar, map_markers_to_words
-from equivocal.world.lexicon import Lexicon, build_lexicon, name_role_unit
+from equivocal.world.grammar import (
+    NO_FILLER,
+    Grammar,
+    Lexicon,
+    build_grammar,
+    build_lexicon,
+    map_markers_to_words,
+    name_role_unit,
+)
 from equivocal.world.loading import find_world, parse_world_file
 from equivocal.world.noise import add_noise
-from equivocal.world.parsing import Parser, Spellings, Utterance
 from equivocal.world.queries import PLUS
 from equivocal.world.schema import WorldFile
-from equivocal.world.spelling import spell_sentences
+from equivocal.world.spelling import Parser, Spellings, Utterance, spell_sentences
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,4 +1,4 @@
-// parsing.js: running text to constituents, as equivocal/world/parsing.py reads it.
+// parsing.js: running text to constituents, as equivocal/world/spelling.py reads it.
 //
 // A world's `grammar` holds { tokens, spellings, markers, usual, limits }: spellings of words and of
 // markers, and the words that usually follow a marker. Any order of known words is accepted.
