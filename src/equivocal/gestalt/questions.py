@@ -178,15 +178,6 @@ class Batch(NamedTuple):
     sentences: Float[Array, "*steps"]  # how many; the last batch of a pass may be smaller
 
 
-def compute_batch_features(
-    network: SentenceGestalt, batch: Batch, probes: Float[Array, "probes units"], through_time: bool
-) -> Float[Array, "questions hidden"]:
-    """Compute ψ for the questions of a batch."""
-    gestalts = network.listen(batch.tokens, through_time=through_time)
-    gestalts = gestalts.reshape(-1, gestalts.shape[-1])
-    return network.query.features(gestalts, probes, batch.place, batch.probe)
-
-
 def add_answers(
     batch: Batch, probes: Float[Array, "probes units"]
 ) -> Float[Array, "questions units"]:
@@ -304,7 +295,9 @@ def compute_batch_loss(
     settings: TrainingSettings,
 ) -> Float[Array, ""]:
     """Compute the loss of a batch of sentences from its distinct questions."""
-    psi = compute_batch_features(network, batch, probes, through_time=settings.through_time)
+    gestalts = network.listen(batch.tokens, through_time=settings.through_time)
+    gestalts = gestalts.reshape(-1, gestalts.shape[-1])
+    psi = network.query.features(gestalts, probes, batch.place, batch.probe)
     logits = network.query.logits(psi if kept is None else psi * kept)
     total = batch.times @ jax.nn.softplus(logits).sum(axis=1) - (answers * logits).sum()
     units = answers.shape[1] if settings.loss == "mean" else 1

@@ -216,13 +216,11 @@ class AskedItems:
         """Return the numbers of the questions about one kind of sentences; ANY is defined above."""
         chosen = [
             (construction in (ANY, item.construction))
-            and (item.plausibility == plausibility or (plausibility == ANY and self._is_pair(item)))
+            and (plausibility == item.plausibility or (plausibility == ANY and key in self._pairs))
             for item in self.items
+            for key in [(item.item, item.construction)]
         ]
         return np.flatnonzero(np.array(chosen)[self.number])
-
-    def _is_pair(self, item: PlausibilityItem) -> bool:
-        return (item.item, item.construction) in self._pairs
 
     @cached_property
     def _pairs(self) -> set[tuple[str, str]]:
@@ -303,10 +301,10 @@ class IdealReadings:
         nodes = [everything.tree.find(world.encode(item.sentence)) for item in asked.items]
         heard = np.array([(everything.tree.node_of == node).any(axis=1) for node in nodes])
         heard[np.array(nodes) == NO_NODE] = False
-        last = everything.tree.node_of.max(axis=1)  # nodes are numbered by depth
         word = world.lexicon.words.index
         self._heard = csr_array(heard.astype(float))
-        self._whole = csr_array((heard & (last == np.array(nodes)[:, None])).astype(float))
+        ends = everything.tree.ends == np.array(nodes)[:, None]
+        self._whole = csr_array((heard & ends).astype(float))
         self._literal, self._reversed = (
             _select(heard, agent, [word(name) for name in names])
             for names in zip(*((item.agent, item.patient) for item in asked.items), strict=True)

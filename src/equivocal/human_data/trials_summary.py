@@ -63,7 +63,8 @@ def _describe_measures(comparison: Comparison, response: str) -> str:
     if len(together) and not together["converged"].any():  # each alone may have converged
         together, table = together[:0], table[table["model"] != "together"]
     own = together if len(together) else table
-    lacking = ". ".join(f"{m}, {why}" for m, why in _find_unknown(own).items())
+    failed = own[~own["converged"]].to_dict("records")
+    lacking = ". ".join(f"{row['measure']}, {row['note']}" for row in failed)
     own = own[own["converged"]]
     if own.empty:
         return f"No estimate: {lacking}."
@@ -76,12 +77,6 @@ def _describe_measures(comparison: Comparison, response: str) -> str:
         return f"Nothing clearly predicts {response}{beyond}: {'; '.join(others)}.{unknown}"
     text = f"What predicts {response}{beyond}: {'; '.join(found)}."
     return text + (f" Not clearly: {'; '.join(others)}." if others else "") + unknown
-
-
-def _find_unknown(rows: pd.DataFrame) -> dict[str, str]:
-    """Return the measures without an estimate, and why."""
-    failed = rows[~rows["converged"]].to_dict("records")
-    return {str(row["measure"]): str(row["note"]) for row in failed}
 
 
 def _list_measures(rows: pd.DataFrame, unit: str) -> list[str]:

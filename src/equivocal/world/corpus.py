@@ -70,10 +70,7 @@ class Corpus:
             The two parts.
         """
         kept, other = (
-            Corpus(
-                self.world,
-                collapse(self.derivations.reweight(self.derivations.weight * part)),
-            )
+            Corpus(self.world, collapse(self.derivations.reweight(self.weight * part)))
             for part in (~held_out, held_out)
         )
         return kept, other

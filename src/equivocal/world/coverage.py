@@ -90,11 +90,8 @@ def name_uncovered_events(lexicon: Lexicon, source: str) -> Iterator[None]:
     try:
         yield
     except UncoveredEventError as error:
-        event = ", ".join(
-            f"{role} = {lexicon.words[word]!r}"
-            for role, word in zip(lexicon.roles, error.fillers, strict=True)
-            if word != NO_FILLER
-        )
+        named = lexicon.name_event(error.fillers)
+        event = ", ".join(f"{role} = {word!r}" for role, word in named.items())
         role = lexicon.roles[error.role]
         ways_out = "add a last rule without `when` (`{ then = 'absent' }` for none)"
         message = f"no rule for {role!r} fits {event}; {ways_out}."
@@ -105,20 +102,7 @@ def name_uncovered_events(lexicon: Lexicon, source: str) -> Iterator[None]:
 
 
 def refuse_indistinct(heard: Corpus, meant: Corpus) -> None:
-    """Refuse noise that makes two meanings indistinguishable; see `describe_indistinct`."""
-    alike = describe_indistinct(heard, meant)
-    if alike:
-        world = heard.world
-        chances = ", ".join(f"{n} {spec.probability:g}" for n, spec in world.file.noise.items())
-        message = (
-            f"{chances} leaves no listener a way to tell {alike} apart: every sentence is as "
-            "probable of the one as of the other; lower a probability, or limit where it strikes."
-        )
-        raise WorldError(world.source, [Problem("[noise]", message)])
-
-
-def describe_indistinct(heard: Corpus, meant: Corpus) -> str | None:
-    """Describe two meanings that noise has made indistinguishable; None where there are none.
+    """Refuse noise that makes two meanings indistinguishable.
 
     Two events are indistinguishable where each sentence is as probable of the one as of the other,
     though without noise they are told differently.
@@ -128,30 +112,26 @@ def describe_indistinct(heard: Corpus, meant: Corpus) -> str | None:
     heard, meant : Corpus
         Everything that is said in a world, with noise and without.
     """
-    events, group = _number_events(heard, meant)
-    cut = len(heard)
-    with_noise = _summarise_sentences(heard, group[:cut], len(events))
-    without = _summarise_sentences(meant, group[cut:], len(events))
+    fillers = np.concatenate([heard.derivations.fillers, meant.derivations.fillers])
+    events, group = np.unique(fillers, axis=0, return_inverse=True)
+    event_heard, event_meant = np.split(group.ravel(), [len(heard)])
+    with_noise = _summarise_sentences(heard, event_heard, len(events))
+    without = _summarise_sentences(meant, event_meant, len(events))
     order = np.lexsort(with_noise.T)
     alike = (np.abs(np.diff(with_noise[order], axis=0)) < TOLERANCE).all(axis=1)
     told_apart = (np.abs(np.diff(without[order], axis=0)) > TOLERANCE).any(axis=1)
     pairs = np.flatnonzero(alike & told_apart)
-    if not len(pairs):
-        return None
-    lexicon, roles = heard.world.lexicon, heard.world.roles
-    both = events[order[pairs[0]]], events[order[pairs[0] + 1]]
-    names = [
-        " ".join(f"{r}={lexicon.words[w]}" for r, w in zip(roles, e, strict=True) if w != NO_FILLER)
-        for e in both
-    ]
-    return f"{names[0]!r} and {names[1]!r}"
-
-
-def _number_events(heard: Corpus, meant: Corpus) -> tuple[NDArray[np.int32], NDArray[np.intp]]:
-    """Return distinct events, and the number of the event of each row of both."""
-    fillers = np.concatenate([heard.derivations.fillers, meant.derivations.fillers])
-    events, group = np.unique(fillers, axis=0, return_inverse=True)
-    return events, group.ravel()
+    if len(pairs):
+        world, two = heard.world, events[order[[pairs[0], pairs[0] + 1]]]
+        named = (world.lexicon.name_event(event).items() for event in two)
+        one, other = (" ".join(map("=".join, event)) for event in named)
+        chances = ", ".join(f"{n} {spec.probability:g}" for n, spec in world.file.noise.items())
+        message = (
+            f"{chances} leaves no listener a way to tell {one!r} and {other!r} apart: every "
+            "sentence is as probable of the one as of the other; lower a probability, or limit "
+            "where it strikes."
+        )
+        raise WorldError(world.source, [Problem("[noise]", message)])
 
 
 def _summarise_sentences(corpus: Corpus, event: NDArray[np.intp], size: int) -> NDArray[np.float64]:
@@ -159,8 +139,8 @@ def _summarise_sentences(corpus: Corpus, event: NDArray[np.intp], size: int) -> 
 
     Two different distributions have the same sums with probability zero.
     """
-    last = corpus.tree.node_of.max(axis=1)  # nodes are numbered by depth
-    values = np.random.default_rng(0).random((int(last.max()) + 1, 3))[last]
+    ends = corpus.tree.ends
+    values = np.random.default_rng(0).random((int(ends.max()) + 1, 3))[ends]
     total = np.bincount(event, corpus.weight, size)
     sums = [np.bincount(event, corpus.weight * column, size) for column in values.T]
     return np.stack(sums, axis=1) / np.maximum(total, np.finfo(float).tiny)[:, None]

@@ -75,6 +75,11 @@ class Lexicon:
         """The number of each input token."""
         return {token: number for number, token in enumerate(self.tokens)}
 
+    def name_event(self, fillers: NDArray[np.int32]) -> dict[str, str]:
+        """Return the word in each role that an event has."""
+        both = zip(self.roles, fillers.tolist(), strict=True)
+        return {role: self.words[word] for role, word in both if word != NO_FILLER}
+
     def mark_units(self, names: tuple[str, ...]) -> NDArray[np.bool_]:
         """Return (units,): which units have these names."""
         return np.isin(self.units, names)

@@ -61,6 +61,11 @@ class PrefixTree:
     depth: NDArray[np.int32]  # (nodes,): number of constituents
     node_of: NDArray[np.int32]  # (rows, positions): node after each constituent, or NO_NODE
 
+    @cached_property
+    def ends(self) -> NDArray[np.int32]:
+        """The node of each whole sentence: its last, as nodes are numbered by depth."""
+        return np.asarray(self.node_of.max(axis=1))
+
     def find(self, constituents: ArrayLike) -> int:
         """Find the node of a sentence prefix.
 

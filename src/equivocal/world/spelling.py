@@ -255,23 +255,17 @@ class Spellings:
 
 
 class Parser:
-    """Text to `Utterance` for one world."""
+    """Text to `Utterance` for one world; `spellings` is all that is needed to parse elsewhere."""
 
     def __init__(self, file: WorldFile, usual_words: dict[str, set[str]], source: str) -> None:
         """`usual_words`: marker → words that the world's constructions put behind it."""
         self._source = source
-        self._spellings = collect_spellings(file)
-        self._markers: dict[str, list[str]] = {}  # spelling: markers written so
+        words, markers = collect_spellings(file), dict[str, list[str]]()
         for marker, spellings in file.markers.items():
             for spelling in {fold(marker), *map(fold, spellings)}:
-                self._markers.setdefault(spelling, []).append(marker)
-        self._usual_words = usual_words
-        phrases = [*self._spellings, *self._markers]
-        self._longest = max(len(phrase.split()) for phrase in phrases)
-
-    def list_spellings(self) -> Spellings:
-        """Return all that is needed to parse elsewhere as `parse` does."""
-        return Spellings(self._spellings, self._markers, self._usual_words, self._longest)
+                markers.setdefault(spelling, []).append(marker)
+        longest = max(len(phrase.split()) for phrase in (*words, *markers))
+        self.spellings = Spellings(words, markers, usual_words, longest)
 
     def parse(self, text: str) -> Utterance:
         """Parse a text; `UnknownWordError` names the nearest known words."""
@@ -292,7 +286,7 @@ class Parser:
                 heard = heard[1:]
                 continue
             phrase, heard = " ".join(heard[:size]), heard[size:]
-            if phrase in self._spellings:
+            if phrase in self.spellings.words:
                 constituents.append(self._build_constituent(phrase, waiting))
                 waiting = None
             elif waiting is not None:
@@ -309,24 +303,25 @@ class Parser:
 
     def _match_phrase(self, heard: list[str]) -> int:
         """Return how many words the longest known phrase at the start has; 0 for none."""
-        for size in range(min(self._longest, len(heard)), 0, -1):
+        for size in range(min(self.spellings.longest, len(heard)), 0, -1):
             phrase = " ".join(heard[:size])
-            if phrase in self._spellings or phrase in self._markers:
+            if phrase in self.spellings.words or phrase in self.spellings.markers:
                 return size
         return 0
 
     def _build_constituent(self, phrase: str, waiting: str | None) -> Constituent:
-        word = self._spellings[phrase]
+        word = self.spellings.words[phrase]
         if waiting is None:
             return Constituent(phrase, word)
-        candidates = self._markers[waiting]
+        candidates = self.spellings.markers[waiting]
         # "at" may stand before a time or a place; the word that follows decides
-        usual = [m for m in candidates if word in self._usual_words.get(m, ())]
+        usual = [m for m in candidates if word in self.spellings.usual_words.get(m, ())]
         return Constituent(f"{waiting} {phrase}", word, (usual or candidates)[0])
 
     def _explain_unknown(self, word: str) -> UnknownWordError:
-        known = [*dict.fromkeys(self._spellings.values()), *self._markers]
-        if word in _PASSIVE and _PASSIVE.isdisjoint((*self._spellings, *self._markers)):
+        words, markers = self.spellings.words, self.spellings.markers
+        known = [*dict.fromkeys(words.values()), *markers]
+        if word in _PASSIVE and _PASSIVE.isdisjoint((*words, *markers)):
             return UnknownWordError(
                 f"unknown word {word!r}: this world has active sentences only; for passives, ask "
                 "another one, such as --world sg2018."

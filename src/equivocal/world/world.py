@@ -264,24 +264,14 @@ class World:
         derivations = self.all_derivations.derivations
         rows, group = np.unique(derivations.fillers, axis=0, return_inverse=True)
         weight = sum_by_group(group, derivations.weight)
-        return tuple(
-            Event(
-                {
-                    role: self.lexicon.words[word]
-                    for role, word in zip(self.roles, row, strict=True)
-                    if word != NO_FILLER
-                },
-                float(probability),
-            )
-            for row, probability in zip(rows, weight, strict=True)
-        )
+        return tuple(map(Event, map(self.lexicon.name_event, rows), weight.tolist()))
 
     @cached_property
     def sentences(self) -> tuple[Sentence, ...]:
         """Every distinct sentence with its probability, most probable first."""
         everything = self.all_derivations
-        last = everything.tree.node_of.max(axis=1)  # nodes are numbered by depth
-        _, first, group = np.unique(last, return_index=True, return_inverse=True)
+        ends = everything.tree.ends
+        _, first, group = np.unique(ends, return_index=True, return_inverse=True)
         weight = sum_by_group(group, everything.derivations.weight)
         order = np.argsort(-weight, kind="stable")
         texts = everything.take(first[order]).texts
@@ -352,7 +342,7 @@ class World:
         Spellings
             Spellings of words and markers.
         """
-        return self._parser.list_spellings()
+        return self._parser.spellings
 
     def parse(self, text: str | Utterance) -> Utterance:
         """Parse a sentence or a prefix of one, in any order of words.
