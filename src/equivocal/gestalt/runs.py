@@ -33,16 +33,7 @@ from equivocal.store.files import ensure_writable, write_text_atomically
 from equivocal.store.folders import find_damaged
 from equivocal.world import Corpus, World
 
-__all__ = [
-    "STRENGTHS",
-    "DecayChoice",
-    "choose_decay",
-    "cross_validate",
-    "prepare_training",
-    "shuffle_ranks",
-    "split_corpus",
-    "tabulate_reports",
-]
+__all__ = ["split_corpus"]
 
 # for a loss averaged over output units; a loss summed over 176 of them takes 176 times as much
 STRENGTHS = (0.0, 1e-7, 3e-7, 1e-6, 3e-6, 1e-5, 1e-4, 1e-3)

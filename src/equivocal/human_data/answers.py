@@ -36,16 +36,7 @@ from scipy import stats
 
 from equivocal.errors import UserError
 
-__all__ = [
-    "Answered",
-    "Estimate",
-    "choose_likeliest",
-    "count_answers",
-    "draw_answers",
-    "expect_answers",
-    "share_beliefs",
-    "summarise_answers",
-]
+__all__ = ["Estimate", "choose_likeliest", "count_answers", "draw_answers", "summarise_answers"]
 
 DRAWS = 1_000  # of the bootstrap
 LEVEL = 0.95

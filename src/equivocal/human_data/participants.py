@@ -29,7 +29,6 @@ from equivocal.suites.measurement import ROWS, SAMPLER, VARIANCE
 from equivocal.world.items import Item
 
 __all__ = [
-    "Comprehenders",
     "answer_questions",
     "believe_answers",
     "compute_question_features",

@@ -25,9 +25,7 @@ from equivocal.errors import join_names
 from equivocal.world import World
 
 __all__ = [
-    "SHARES",
     "compare_with_people",
-    "compute_deviance",
     "describe_people",
     "load_people",
     "select_shares",

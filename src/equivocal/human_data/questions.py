@@ -52,9 +52,7 @@ __all__ = [
     "Question",
     "ask_about_items",
     "believe_ideal",
-    "find_sentences",
     "list_questions",
-    "load_sentences",
 ]
 
 READINGS = ("literal", "plausible", "other")

@@ -13,8 +13,6 @@ import pandas as pd
 from equivocal.errors import UserError, join_names
 from equivocal.mixed_models import find_separation
 
-__all__ = ["FAMILIES", "Response", "check_groups", "check_separation", "prepare_response"]
-
 FAMILIES = ("gaussian", "binomial")
 ROUNDED = 0.05  # how far a proportion times its count may be from a whole number
 

@@ -40,8 +40,6 @@ from equivocal.mixed_models.linear import (
     limit_threads,
 )
 
-__all__ = ["LogisticFit", "find_separation", "fit_logistic"]
-
 FLAT = 1e-3  # a standard deviation of log odds below this is none
 ENDLESS = 30.0  # a standard deviation or coefficient (per sd) of log odds above this has no end
 SUSPICIOUS = 12.0  # log odds of a regression without random effects that ask for a closer look

@@ -30,9 +30,6 @@ from equivocal.world.errors import Problem, find_unknown
 from equivocal.world.grammar import NO_FILLER, Construction, Disturbance, Grammar, Lexicon, Names
 from equivocal.world.schema import NoiseSpec, WorldFile
 
-__all__ = ["Change", "add_noise", "count_changes", "find_noise_problems", "list_changes"]
-
-
 Words = NDArray[np.bool_]  # (words,)
 
 

@@ -28,7 +28,6 @@ from equivocal.errors import UserError, check_known, did_you_mean, join_names
 if TYPE_CHECKING:
     from equivocal.world.schema import ParameterSpec
 
-__all__ = ["Scope", "evaluate", "parse_number", "parse_values", "put_values", "split_world_name"]
 
 _VALUES = re.compile(r":[^:=/\\]+=[^:]*\Z")  # at the end of a name
 MOST_LETTERS = 200

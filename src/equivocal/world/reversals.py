@@ -26,16 +26,7 @@ from equivocal.world.queries import NO_NODE
 from equivocal.world.spelling import Utterance
 from equivocal.world.world import World
 
-__all__ = [
-    "PLAUSIBILITY",
-    "PlausibilityItem",
-    "RoleReversal",
-    "find_heard",
-    "find_plausibility_items",
-    "find_role_reversals",
-    "find_word_unit",
-    "spell_reversed",
-]
+__all__ = ["find_heard", "spell_reversed"]
 
 
 PLAUSIBILITY = ("plausible", "unlikely", "impossible")

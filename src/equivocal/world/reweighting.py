@@ -21,7 +21,7 @@ from equivocal.world.noise import add_noise
 from equivocal.world.schema import WorldFile
 from equivocal.world.world import World
 
-__all__ = ["Reweighting", "remove_noise"]
+__all__ = ["remove_noise"]
 
 
 INSIDE = 1e-9  # distance kept from the ends of a range, at which derivations would vanish
