@@ -192,24 +192,17 @@ def tabulate_items(
     ideal : ndarray of shape (1, questions, 3)
         From `believe_ideal`.
     """
-    rows = []
-    for name, believed in beliefs.items():
-        mean = believed[:, :, 0].mean(axis=0)
-        for n, question in enumerate(asked.questions):
-            item = asked.items[asked.number[n]]
-            rows.append(
-                {
-                    "comprehender": name,
-                    "item": item.item,
-                    "construction": item.construction,
-                    "plausibility": item.plausibility,
-                    "sentence": str(item.sentence),
-                    "question": question.probe,
-                    "literal": float(mean[n]),
-                    "exact": float(ideal[0, n, 0]),
-                }
-            )
-    return pd.DataFrame(rows)
+    items = pd.DataFrame([asked.items[number]._asdict() for number in asked.number])
+    about = items[["item", "construction", "plausibility"]].assign(
+        sentence=[str(question.utterance) for question in asked.questions],
+        question=[question.probe for question in asked.questions],
+    )
+    means = {name: believed[:, :, 0].mean(axis=0) for name, believed in beliefs.items()}
+    tables = {
+        name: about.assign(literal=mean.astype(float), exact=ideal[0, :, 0].astype(float))
+        for name, mean in means.items()
+    }
+    return pd.concat(tables, names=["comprehender"]).reset_index(0).reset_index(drop=True)
 
 
 def compare_with_ideal(
