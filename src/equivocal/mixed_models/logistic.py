@@ -108,13 +108,7 @@ def _fit(problem: "LogisticProblem", names: list[str]) -> LogisticFit:
         return problem.compute_criterion(start + scale @ x, scale)
 
     origin: np.ndarray = np.zeros(len(start))
-    found = optimize.minimize(
-        compute,
-        origin,
-        jac=True,
-        method="BFGS",
-        options={"gtol": 1e-4},
-    )
+    found = optimize.minimize(compute, origin, jac=True, method="BFGS", options={"gtol": 1e-4})
     at, H, distance = _polish(problem, start + scale @ found.x, scale)
     value = problem.compute_criterion(at)[0]
     sds = dict(zip(names, map(float, np.abs(at[p:])), strict=True))

@@ -410,9 +410,8 @@ class World:
         UserError
             Where this is not a single word of the world, or a feature is unknown.
         """
-        if not isinstance(filler, str):
-            raise UserError(f"a filler is one word of the world, got {filler!r}.")
-        word, *added = (part.strip() for part in filler.split(PLUS.strip()))
+        split = filler.split(PLUS.strip()) if isinstance(filler, str) else [""]
+        word, *added = (part.strip() for part in split)
         parts = self.parse(word).constituents if word else ()
         if len(parts) != 1 or parts[0].marker is not None:
             raise UserError(f"a filler is one word of the world, got {filler!r}.")
