@@ -229,8 +229,8 @@ def _fit_torch(
 
     torch.set_num_threads(threads)
     halves = split(World.load("paper"), settings)
-    parts = [Data(*(t.to(device) for t in collect_data(part))) for part in halves]
-    network, history = fit_recipe(*parts, settings, seed=seed)
+    kept, held_out = (Data(*(t.to(device) for t in collect_data(part))) for part in halves)
+    network, history = fit_recipe(kept, held_out, settings, seed=seed)
     print(f"torch, network {seed}: best loss {min(history):.4f}", flush=True)
     return jax.tree.map(np.asarray, convert(network)), history
 

@@ -29,7 +29,7 @@ from torch import Tensor, nn
 from equivocal.gestalt import QueryNetwork, SentenceGestalt, TrainingSettings, UpdateNetwork
 from equivocal.world import Corpus, World
 from equivocal.world.grammar import NO_FILLER
-from equivocal.world.prefixes import list_constituents
+from equivocal.world.queries import list_constituents
 
 __all__ = [
     "Data",

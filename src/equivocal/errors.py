@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
+    from pydantic_core import ErrorDetails
 
     Model = TypeVar("Model", bound=BaseModel)
 
@@ -18,6 +19,7 @@ __all__ = [
     "check_known",
     "did_you_mean",
     "explain_missing",
+    "explain_mistake",
     "explain_validation",
     "join_names",
     "locate_mistake",
@@ -26,6 +28,16 @@ __all__ = [
 
 MOST_KNOWN = 20_000  # to look through these takes a fifth of a second
 MOST_LETTERS = 200
+RULES = {  # by pydantic's type of error, in the words of whoever writes TOML
+    "tuple_type": "this should be a list",
+    "dict_type": "this should be a table",
+    "model_type": "this should be a table",
+    "model_attributes_type": "this should be a table",
+    "string_type": "this should be text",
+    "string_pattern_mismatch": "this should not be empty",
+    "float_type": "this should be a number",
+    "too_short": "name at least one here",
+}
 
 
 class UserError(ValueError):
@@ -140,17 +152,36 @@ def explain_validation(error: "ValidationError", model: "type[BaseModel] | None"
     str
         Names the place, the value received and the rule; for an unknown name, the nearest one.
     """
-    first, place = error.errors()[0], locate_mistake(error)
-    if first["type"] == "missing":
-        return f"the {what} {place!r} is missing."
-    if first["type"] == "extra_forbidden":
-        known = _find_known_names(model, first["loc"][:-1]) if model else []
-        hint = did_you_mean(str(first["loc"][-1]), known) or f"; {what}s are {join_names(known)}."
+    return explain_mistake(error.errors()[0], model, what, locate_mistake(error))
+
+
+def explain_mistake(
+    mistake: "ErrorDetails", model: "type[BaseModel] | None", what: str, place: str
+) -> str:
+    """Put one mistake that pydantic found into a sentence; see `explain_validation`.
+
+    Parameters
+    ----------
+    mistake : ErrorDetails
+        One of the `errors()` of a `ValidationError`.
+    model : type of BaseModel or None
+        None where a name cannot be unknown.
+    what : str
+        What a field is called in the message.
+    place : str
+        What this field is called; "" where the message stands behind its name anyway.
+    """
+    if mistake["type"] == "missing":
+        return f"the {what} {place!r} is missing; add it."
+    if mistake["type"] == "extra_forbidden" and model is not None:
+        known = _find_known_names(model, mistake["loc"][:-1])
+        name = str(mistake["loc"][-1])
+        hint = did_you_mean(name, known) or f"; {what}s are {join_names(known)}."
         return f"unknown {what} {place!r}{hint}"
-    if first["type"] == "value_error":
-        return f"{place}: {first['ctx']['error']}." if place else f"{first['ctx']['error']}."
-    given = f"{place} = {first['input']!r:.60}" if place else f"{first['input']!r:.80}"
-    return f"{given} is wrong: {first['msg'].lower()}."
+    if mistake["type"] == "value_error":  # one of ours, and complete
+        return f"{place}: {mistake['ctx']['error']}." if place else f"{mistake['ctx']['error']}."
+    rule = RULES.get(mistake["type"], mistake["msg"].lower())
+    return f"{place and f'{place} = '}{mistake['input']!r:.60} is wrong: {rule}."
 
 
 def locate_mistake(error: "ValidationError") -> str:

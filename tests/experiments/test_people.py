@@ -12,11 +12,11 @@ from equivocal.cli.people import show_tables
 from equivocal.errors import UserError
 from equivocal.experiments.people import PeopleResult, compare_people
 from equivocal.experiments.signals import measure_signals
-from equivocal.human_data.plausibility import ask_about_items, believe_ideal
+from equivocal.human_data.questions import ask_about_items, believe_ideal
 from equivocal.suites import load_reversals, measure_ideal
 from equivocal.suites.noisy_channel import DATA
 from equivocal.world import World
-from equivocal.world.silence import remove_noise
+from equivocal.world.reweighting import remove_noise
 from tests.cli.commands import fails, run
 from tests.conftest import SMALL
 

@@ -9,10 +9,14 @@ import pytest
 
 from equivocal.gestalt import Network, Run
 from equivocal.gestalt.network import create_network
-from equivocal.gestalt.questions import collect_answers, collect_questions, compute_gestalts
-from equivocal.gestalt.training import compute_cross_entropy
+from equivocal.gestalt.questions import (
+    collect_answers,
+    collect_questions,
+    compute_cross_entropy,
+    compute_gestalts,
+)
 from equivocal.world import World
-from equivocal.world.prefixes import list_constituents
+from equivocal.world.queries import list_constituents
 
 
 @pytest.fixture(autouse=True)

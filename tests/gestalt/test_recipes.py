@@ -14,18 +14,22 @@ from numpy.typing import NDArray
 
 from equivocal.errors import UserError
 from equivocal.gestalt import RECIPES, Run, TrainingSettings, train
-from equivocal.gestalt.batches import Batch, BatchPlan, add_answers
 from equivocal.gestalt.network import SentenceGestalt, create_network
-from equivocal.gestalt.optimisers import build_optimiser
-from equivocal.gestalt.questions import collect_questions
+from equivocal.gestalt.questions import (
+    Batch,
+    BatchPlan,
+    add_answers,
+    collect_questions,
+    compute_batch_loss,
+)
 from equivocal.gestalt.runs import split_corpus
 from equivocal.gestalt.storage import ADDED, name_arrays
-from equivocal.gestalt.training import compute_batch_loss
+from equivocal.gestalt.training import build_optimiser
 from equivocal.store import read_toml
 from equivocal.store.files import add_checksum
 from equivocal.world import Corpus, World
 from equivocal.world.grammar import NO_FILLER
-from equivocal.world.prefixes import list_constituents
+from equivocal.world.queries import list_constituents
 
 TINY = {"networks": 1, "sentences": 30, "hidden": 6, "gestalt": 5, "patience": 0}
 PAPER = TrainingSettings(recipe="paper", batch=8, epochs=2, weight_decay=0.01, **TINY)

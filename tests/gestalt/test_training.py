@@ -14,14 +14,14 @@ import pytest
 from equivocal.errors import UserError
 from equivocal.gestalt import Run, TrainingSettings, choose_decay, cross_validate, train
 from equivocal.gestalt.network import SentenceGestalt, create_network
-from equivocal.gestalt.questions import collect_answers, collect_questions, compute_features
-from equivocal.gestalt.training import (
-    TrainingState,
+from equivocal.gestalt.questions import (
+    collect_answers,
+    collect_questions,
     compute_cross_entropy,
+    compute_features,
     draw_rows,
-    keep_best,
-    take_steps,
 )
+from equivocal.gestalt.training import TrainingState, keep_best, take_steps
 from equivocal.world import World
 from tests.conftest import SMALL
 

@@ -11,7 +11,7 @@ from equivocal.errors import UserError
 from equivocal.human_data import Experiment, compare, estimate_power, simulate
 from equivocal.human_data.comparison import Model, check_size
 from equivocal.human_data.joins import join
-from equivocal.human_data.r_scripts import (
+from equivocal.human_data.trials_summary import (
     choose_r_names,
     name_columns,
     write_formula,

@@ -7,7 +7,7 @@ import pytest
 from equivocal.errors import UserError
 from equivocal.human_data.fitting import WorldFit, fit_world
 from equivocal.human_data.people import load_people, select_shares
-from equivocal.human_data.plausibility import AskedItems, ask_about_items, believe_ideal
+from equivocal.human_data.questions import AskedItems, ask_about_items, believe_ideal
 from equivocal.world import World
 
 TRUTH = {"rare": 0.2, "exchange": 0.05}

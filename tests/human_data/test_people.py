@@ -5,15 +5,19 @@ import pandas as pd
 import pytest
 
 from equivocal.human_data.adaptation import adapt_to_list
-from equivocal.human_data.ideal_comparison import compare_with_ideal, tabulate_items
 from equivocal.human_data.people import (
     compare_with_people,
     load_people,
     select_shares,
+    summarise_scores,
 )
-from equivocal.human_data.people_summary import summarise_scores
-from equivocal.human_data.plausibility import AskedItems, ask_about_items, believe_ideal
-from equivocal.human_data.reading_tables import tabulate_areas, tabulate_readings
+from equivocal.human_data.questions import AskedItems, ask_about_items, believe_ideal
+from equivocal.human_data.reading_tables import (
+    compare_with_ideal,
+    tabulate_areas,
+    tabulate_items,
+    tabulate_readings,
+)
 from equivocal.world import World
 
 RATES = 2 * [0.1] + 3 * [0.05] + 3 * [0.18]  # of unusual directions in `both_ways`, by pair

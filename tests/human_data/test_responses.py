@@ -9,7 +9,7 @@ import pytest
 from equivocal.errors import UserError
 from equivocal.human_data import Experiment, compare, simulate
 from equivocal.human_data.joins import join
-from equivocal.human_data.r_scripts import write_script
+from equivocal.human_data.trials_summary import write_script
 from tests.cli.commands import fails, run
 
 BETA = 1.2

@@ -21,7 +21,7 @@ from equivocal.experiments.suite_records import describe_suites
 from equivocal.experiments.suites import COMPARED, SuitesResult, run_suites
 from equivocal.gestalt import TrainingSettings
 from equivocal.report.suite_figures import draw_overview, draw_suite
-from equivocal.store.overwrite import announce_overwrite
+from equivocal.store.folders import announce_overwrite
 from equivocal.study.figure_tables import append_means
 from equivocal.suites import PARADIGMS, Suite, load_suite, tabulate_findings
 from equivocal.suites.findings import summarise_findings, tabulate_networks

@@ -217,12 +217,12 @@ def problems_of(text: str) -> list[str]:
             '"barks", "role:dog"]',
             "my.toml [words.animals] dog: … 'role:dog' … rename it",
         ),
-        ('name = "garden"', 'name = " "', "my.toml [name]: … empty, got ' '"),
+        ('name = "garden"', 'name = " "', "my.toml [name]: ' ' … empty"),
         ("weight = 2", "weight = true", "my.toml [actions.chase] weight: a weight is a number"),
         (
             'roles = ["agent", "action", "patient", "place"]',
             'roles = "agent"',
-            "my.toml [roles]: this should be a list, got 'agent'.",
+            "my.toml [roles]: 'agent' is wrong: this should be a list.",
         ),
         ("[[constructions]]", "[constructions]", "write each construction under [[constructions]]"),
         (
@@ -255,7 +255,7 @@ def problems_of(text: str) -> list[str]:
         (
             'when = { agent = "cat" }',
             "when = { agent = [] }",
-            "[actions.chase] patient when agent: name at least one here, got []",
+            "[actions.chase] patient when agent: [] is wrong: name at least one here",
         ),
     ],
 )

@@ -28,7 +28,7 @@ def test_each_class_has_its_own_marker_and_others_have_none() -> None:
         ("cat",),
         ("mouse",),
     }
-    assert world.sample(200, seed=3).tree.find([tuple(world.encode("by dog")[0])]) >= 0
+    assert world.sample(200, seed=3).tree.find(world.encode("by dog")) >= 0
 
 
 def test_every_sentence_is_read_back_as_it_is_enumerated() -> None:
@@ -36,7 +36,7 @@ def test_every_sentence_is_read_back_as_it_is_enumerated() -> None:
     world = World.from_toml(GARDEN)
     tree = world.all_derivations.tree
     for sentence in world.sentences:
-        assert tree.find([tuple(pair) for pair in world.encode(sentence.text).tolist()]) >= 0
+        assert tree.find(world.encode(sentence.text)) >= 0
     assert sum(sentence.probability for sentence in world.sentences) == pytest.approx(1)
 
 

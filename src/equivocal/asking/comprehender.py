@@ -22,7 +22,7 @@ from equivocal.asking.source import CONVERGED, PAPER_STEP, Source
 from equivocal.asking.vocabulary import Vocabulary, find_indicated_roles
 from equivocal.errors import UserError, join_names
 from equivocal.world import Utterance, World
-from equivocal.world.prefixes import NO_NODE
+from equivocal.world.queries import NO_NODE
 
 __all__ = ["MOST_WORDS", "Comprehender", "ask", "parse_sentence"]
 

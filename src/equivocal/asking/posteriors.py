@@ -26,8 +26,8 @@ from equivocal.asking.vocabulary import Vocabulary
 from equivocal.errors import UserError
 from equivocal.progress import announce, progress, report_part
 from equivocal.store import UnreadableError, read_tensors
+from equivocal.store.folders import find_damaged
 from equivocal.store.locks import hold_folder
-from equivocal.store.runs import find_damaged
 from equivocal.store.store import Store
 from equivocal.world import name_role_unit
 

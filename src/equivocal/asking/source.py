@@ -16,7 +16,7 @@ from equivocal.errors import UserError
 from equivocal.machine import find_cache_folder
 from equivocal.store import read_toml
 from equivocal.store.files import compute_checksum
-from equivocal.store.runs import find_damaged, locate_network, refuse_incomplete
+from equivocal.store.folders import find_damaged, locate_network, refuse_incomplete
 from equivocal.store.store import hash_content
 from equivocal.world import World
 

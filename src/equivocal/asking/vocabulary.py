@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from equivocal.world import Constituent, Utterance, World, find_word_unit
 from equivocal.world.grammar import NO_FILLER, Construction
-from equivocal.world.prefixes import NO_NODE
+from equivocal.world.queries import NO_NODE
 from equivocal.world.spelling import inflect_verb
 
 __all__ = ["PAPER_PAIR", "Example", "Vocabulary", "find_examples", "find_indicated_roles"]

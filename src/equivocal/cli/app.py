@@ -26,7 +26,7 @@ from equivocal.cli import (
     worlds,
 )
 from equivocal.cli.console import list_examples, out
-from equivocal.errors import UserError, explain_validation
+from equivocal.errors import UserError, explain_mistake
 from equivocal.progress import err
 
 __all__ = ["app", "run"]
@@ -112,7 +112,7 @@ def _explain_usage(error: TyperException) -> str:
     from pydantic import ValidationError
 
     if isinstance(error.__cause__, ValidationError):
-        error.message = explain_validation(error.__cause__, None, "value").rstrip(".")
+        error.message = explain_mistake(error.__cause__.errors()[0], None, "value", "").rstrip(".")
     return error.format_message()
 
 

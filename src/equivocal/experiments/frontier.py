@@ -28,9 +28,8 @@ from equivocal.inference import SamplerSettings
 from equivocal.progress import Advance, progress
 from equivocal.seeds import Seed
 from equivocal.store.files import compute_checksum
+from equivocal.store.folders import locate_network, refuse_foreign_files
 from equivocal.store.locks import hold_folder
-from equivocal.store.overwrite import refuse_foreign_files
-from equivocal.store.runs import locate_network
 from equivocal.store.store import Store, hash_content
 from equivocal.uncertainty import answers as kinds
 from equivocal.uncertainty import frontier

@@ -19,8 +19,8 @@ from equivocal.machine import collect_versions
 from equivocal.progress import Advance
 from equivocal.store import TABLE_BYTES, UnreadableError, is_plain_name, read_toml
 from equivocal.store.files import write_text_atomically
+from equivocal.store.folders import announce_overwrite
 from equivocal.store.locks import hold_folder
-from equivocal.store.overwrite import announce_overwrite
 from equivocal.study import multiverse
 from equivocal.study.cluster import Hire, work_alone
 from equivocal.study.grids import Grid, load_grid, load_sweep

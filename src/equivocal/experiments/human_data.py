@@ -24,12 +24,14 @@ from equivocal.human_data import (
     read_measures,
     simulate,
 )
-from equivocal.human_data.r_scripts import SCRIPTS, name_columns, write_script
 from equivocal.human_data.simulation import check_counts
 from equivocal.human_data.trials_summary import (
+    SCRIPTS,
     describe_comparison,
     describe_power,
     describe_simulation,
+    name_columns,
+    write_script,
 )
 from equivocal.machine import collect_versions
 from equivocal.progress import progress

@@ -26,8 +26,8 @@ from equivocal.gestalt import TrainingSettings
 from equivocal.gestalt.runs import split_corpus
 from equivocal.progress import progress
 from equivocal.seeds import Seed
+from equivocal.store.folders import refuse_foreign_files
 from equivocal.store.locks import hold_folder
-from equivocal.store.overwrite import refuse_foreign_files
 from equivocal.uncertainty import usefulness
 from equivocal.uncertainty.divergence import ask_about_roles
 from equivocal.world import World, find_role_reversals

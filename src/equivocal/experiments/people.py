@@ -32,24 +32,37 @@ from equivocal.experiments.frontier import FrontierSettings
 from equivocal.experiments.networks import choose_training, train_or_load
 from equivocal.experiments.result import Figures, Result, describe_run
 from equivocal.gestalt import Run, TrainingSettings
-from equivocal.human_data.adaptation import SENTENCES, adapt_to_list, select_learner
+from equivocal.human_data.adaptation import (
+    SENTENCES,
+    adapt_to_list,
+    select_learner,
+    tabulate_ranges,
+)
 from equivocal.human_data.fitting import POINTS, WorldFit, fit_world
-from equivocal.human_data.ideal_comparison import compare_with_ideal, tabulate_items
 from equivocal.human_data.participants import (
     answer_questions,
     compute_question_features,
     take_particles,
 )
-from equivocal.human_data.people import compare_with_people, load_people, select_shares
-from equivocal.human_data.people_summary import describe_people, summarise_scores
-from equivocal.human_data.plausibility import AskedItems, ask_about_items, believe_ideal
-from equivocal.human_data.prediction_ranges import tabulate_ranges
-from equivocal.human_data.reading_tables import tabulate_areas, tabulate_readings
+from equivocal.human_data.people import (
+    compare_with_people,
+    describe_people,
+    load_people,
+    select_shares,
+    summarise_scores,
+)
+from equivocal.human_data.questions import AskedItems, ask_about_items, believe_ideal
+from equivocal.human_data.reading_tables import (
+    compare_with_ideal,
+    tabulate_areas,
+    tabulate_items,
+    tabulate_readings,
+)
 from equivocal.inference import SamplerSettings, collect_last_layer, infer_posterior
 from equivocal.progress import Advance, progress
 from equivocal.seeds import Seed
+from equivocal.store.folders import announce_overwrite, refuse_foreign_files
 from equivocal.store.locks import hold_folder
-from equivocal.store.overwrite import announce_overwrite, refuse_foreign_files
 from equivocal.world import World
 
 __all__ = ["IDEAL", "PeopleResult", "compare_people"]

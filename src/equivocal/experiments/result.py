@@ -23,8 +23,8 @@ from equivocal.errors import UserError
 from equivocal.machine import collect_versions, get_package_version
 from equivocal.progress import progress
 from equivocal.store.files import compute_checksum, write_text_atomically
+from equivocal.store.folders import announce_overwrite, refuse_foreign_files
 from equivocal.store.locks import hold_folder
-from equivocal.store.overwrite import announce_overwrite, refuse_foreign_files
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -21,8 +21,8 @@ from equivocal.experiments.networks import choose_training, train_or_load
 from equivocal.experiments.result import Figures, Result, describe_run
 from equivocal.gestalt import TrainingSettings
 from equivocal.seeds import Seed
+from equivocal.store.folders import refuse_foreign_files
 from equivocal.store.locks import hold_folder
-from equivocal.store.overwrite import refuse_foreign_files
 from equivocal.suites import (
     Suite,
     judge_ideal,
@@ -35,7 +35,7 @@ from equivocal.suites import (
 from equivocal.suites.measurement import SURPRISE
 from equivocal.suites.noisy_channel import MEASURE_OF, SIGNALS, average_signals
 from equivocal.world import World
-from equivocal.world.silence import remove_noise
+from equivocal.world.reweighting import remove_noise
 
 __all__ = ["IDEAL", "NETWORKS", "SignalsResult", "measure_signals"]
 

@@ -17,8 +17,8 @@ from equivocal.experiments.result import Figures, Result
 from equivocal.machine import describe_device
 from equivocal.progress import announce, progress
 from equivocal.store import read_table
+from equivocal.store.folders import refuse_foreign_files
 from equivocal.store.locks import hold_folder
-from equivocal.store.overwrite import refuse_foreign_files
 from equivocal.study import Study, StudySettings, load_study, open_study, prepare
 from equivocal.study.tables import PRINTED_STUDIES
 

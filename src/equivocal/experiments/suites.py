@@ -34,8 +34,8 @@ from equivocal.progress import Advance, progress
 from equivocal.seeds import Seed
 from equivocal.store import is_plain_name
 from equivocal.store.files import write_text_atomically
+from equivocal.store.folders import announce_overwrite, refuse_foreign_files
 from equivocal.store.locks import hold_folder
-from equivocal.store.overwrite import announce_overwrite, refuse_foreign_files
 from equivocal.store.store import Store
 from equivocal.study.figure_tables import append_means
 from equivocal.study.word_measures import MEASURES, check_measures

@@ -22,9 +22,8 @@ from equivocal.progress import progress
 from equivocal.sampling.samplers import network_flow
 from equivocal.seeds import Seed
 from equivocal.store.files import compute_checksum
+from equivocal.store.folders import locate_network, refuse_foreign_files
 from equivocal.store.locks import hold_folder
-from equivocal.store.overwrite import refuse_foreign_files
-from equivocal.store.runs import locate_network
 from equivocal.store.store import Store, hash_content
 from equivocal.uncertainty import comparison, enumerate_truth, find_reversals, members
 from equivocal.uncertainty.comprehenders import Comprehenders, load_members, save_members

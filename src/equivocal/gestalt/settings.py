@@ -17,7 +17,7 @@ from equivocal.errors import UserError, check_known, join_names
 from equivocal.store import read_toml, split_pair
 from equivocal.world import MAX_SAMPLE
 
-__all__ = ["RECIPES", "TrainingSettings"]
+__all__ = ["RECIPES"]
 
 _FILE = read_toml(str(resources.files("equivocal.gestalt") / "recipes.toml"))
 _FAST: dict[str, Any] = _FILE["fast"]

@@ -33,7 +33,7 @@ from equivocal.store.files import (
     write_atomically,
     write_text_atomically,
 )
-from equivocal.store.runs import find_damaged, locate_network, refuse_incomplete
+from equivocal.store.folders import find_damaged, locate_network, refuse_incomplete
 from equivocal.world import World
 
 __all__ = ["name_arrays", "write_settings"]

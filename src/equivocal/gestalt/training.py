@@ -11,11 +11,18 @@ number of units, as the common frameworks average; "total" is summed over units 
 averaged over sentences only.
 
 With `settings.batch`, an epoch is a shuffled pass over the corpus and a step sees every question
-about so many sentences (`equivocal.gestalt.batches`). With `batch = 0`, a step takes `questions` of
-the distinct q by systematic sampling, each with probability proportional to n_q and equal weight,
-which is an unbiased estimate of the same gradient; questions are sorted by prefix, so a step
-sees all kinds of prefixes. An epoch is then a fixed number of steps. After an epoch both parts of
+about so many sentences (`BatchPlan`). With `batch = 0`, a step takes `questions` of the distinct q
+by systematic sampling, each with probability proportional to n_q and equal weight, which is an
+unbiased estimate of the same gradient; questions are sorted by prefix, so a step sees all kinds of
+prefixes. An epoch is then a fixed number of steps. After an epoch both parts of
 the corpus are scored.
+
+The optimiser is Adam or gradient descent, with weight decay λ in one of two places, of weights and
+biases alike; η is the learning rate:
+
+    g ← ∇L(w) + λw                 coupled: decay is part of the gradient, as in `torch.optim.Adam`
+    u = m̂ / (√v̂ + ε)  or  u = m    Adam, or momentum
+    w ← w − η (u + λw)             decoupled: decay is apart, as in AdamW (Loshchilov & Hutter 2019)
 
 The networks differ in their initial weights alone; they share corpus, held-out part and order, so
 one batched product serves them all.
@@ -34,15 +41,20 @@ import optax
 from jaxtyping import Array, Float, Int, Key
 
 from equivocal.errors import UserError
-from equivocal.gestalt.batches import Batch, BatchPlan, add_answers, compute_batch_features
 from equivocal.gestalt.network import SentenceGestalt, create_network
-from equivocal.gestalt.optimisers import build_optimiser
 from equivocal.gestalt.questions import (
     Answers,
+    Batch,
+    BatchPlan,
     Questions,
+    add_answers,
     collect_answers,
     collect_questions,
+    compute_batch_loss,
     compute_features,
+    draw_rows,
+    estimate_loss,
+    score_answers,
 )
 from equivocal.gestalt.settings import TrainingSettings
 from equivocal.machine import count_cores
@@ -72,67 +84,6 @@ class TrainingState(NamedTuple):
     best: SentenceGestalt
     best_loss: Float[Array, " networks"]
     waited: Int[Array, " networks"]  # epochs since best_loss
-
-
-def _score(
-    logits: Float[Array, "pairs units"], answers: Answers
-) -> tuple[Float[Array, ""], Float[Array, ""]]:
-    """Return L(w), and the share of units on the right side of ½, over all questions.
-
-    With a mean answer t, an output above ½ is right in a share t of the cases, one below in 1−t.
-    """
-    loss = compute_cross_entropy(logits, answers.target)
-    right = jnp.where(logits > 0, answers.target, 1 - answers.target).mean(axis=1)
-    return answers.weight @ loss, answers.weight @ right
-
-
-def compute_cross_entropy(
-    logits: Float[Array, "rows units"], target: Float[Array, "rows units"]
-) -> Float[Array, " rows"]:
-    """Return the cross-entropy of each row, summed over units."""
-    return (jax.nn.softplus(logits) - target * logits).sum(axis=1)
-
-
-def _estimate_loss(
-    network: SentenceGestalt,
-    batch: Questions,
-    target: Float[Array, "batch units"],
-    kept: Float[Array, "batch hidden"] | None,
-    settings: TrainingSettings,
-) -> Float[Array, ""]:
-    """Estimate L(w) from questions drawn in proportion to their weight.
-
-    `kept` scales ψ: 0 where a unit is dropped, 1/(1−ρ) elsewhere.
-    """
-    psi = compute_features(network, batch)
-    loss = compute_cross_entropy(
-        network.query.logits(psi if kept is None else psi * kept), target
-    ).mean()
-    return loss / target.shape[1] if settings.loss == "mean" else loss
-
-
-def compute_batch_loss(
-    network: SentenceGestalt,
-    batch: Batch,
-    probes: Float[Array, "probes units"],
-    answers: Float[Array, "questions units"],
-    kept: Float[Array, "questions hidden"] | None,
-    settings: TrainingSettings,
-) -> Float[Array, ""]:
-    """Compute the loss of a batch of sentences from its distinct questions."""
-    psi = compute_batch_features(network, batch, probes, through_time=settings.through_time)
-    logits = network.query.logits(psi if kept is None else psi * kept)
-    total = batch.times @ jax.nn.softplus(logits).sum(axis=1) - (answers * logits).sum()
-    units = answers.shape[1] if settings.loss == "mean" else 1
-    return total / (batch.sentences if settings.loss == "total" else batch.times.sum() * units)
-
-
-def draw_rows(
-    key: Key[Array, ""], cumulative: Float[Array, " pairs"], size: int
-) -> Int[Array, " batch"]:
-    """Draw rows by systematic sampling: `size` evenly spaced points with one random offset."""
-    points = (jnp.arange(size, dtype=jnp.float32) + jax.random.uniform(key)) / size
-    return jnp.searchsorted(cumulative, points * cumulative[-1])
 
 
 def _draw_dropout(
@@ -288,9 +239,7 @@ def take_steps(
             rows = draw_rows(key, cumulative, settings.questions)
             kept = _draw_dropout(key, dropout, (len(rows), settings.hidden))
             asked = questions._replace(node=questions.node[rows], probe=questions.probe[rows])
-            return lambda network: _estimate_loss(
-                network, asked, train.target[rows], kept, settings
-            )
+            return lambda network: estimate_loss(network, asked, train.target[rows], kept, settings)
         answers = add_answers(batch, questions.probes)
         kept = _draw_dropout(key, dropout, (len(answers), settings.hidden))
         return lambda network: compute_batch_loss(
@@ -327,7 +276,7 @@ def _finish_epoch(
     logits = jax.vmap(lambda each: each.query.logits(compute_features(each, questions)))(
         state.network
     )
-    score = jax.vmap(_score, in_axes=(0, None))
+    score = jax.vmap(score_answers, in_axes=(0, None))
     train_loss, train_accuracy = score(logits, train)
     test_loss, test_accuracy = score(logits, test)
     scores = (train_loss, test_loss, train_accuracy, test_accuracy)
@@ -352,3 +301,28 @@ def keep_best(
         best_loss=jnp.where(better, test_loss, state.best_loss),
         waited=jnp.where(better, 0, state.waited + 1),
     )
+
+
+def build_optimiser(
+    settings: TrainingSettings, num_steps: int, weight_decay: float | Float[Array, ""]
+) -> optax.GradientTransformation:
+    """Build the optimiser for `num_steps` steps in all.
+
+    The strength of the decay may be traced, so that networks of several strengths train together.
+    """
+    decay = optax.add_decayed_weights(weight_decay)
+    if settings.optimiser == "adam":
+        scale = optax.scale_by_adam(b1=settings.momentum, b2=settings.second_moment)
+    else:
+        scale = optax.trace(settings.momentum)
+    order = [decay, scale] if settings.decay == "coupled" else [scale, decay]
+    rate = optax.scale_by_learning_rate(_schedule_rate(settings, num_steps))
+    return optax.chain(*order, rate)
+
+
+def _schedule_rate(settings: TrainingSettings, num_steps: int) -> optax.Schedule:
+    """Keep the learning rate constant at first; from `decay_from` on it falls to zero."""
+    constant = round(settings.decay_from * num_steps)
+    flat = optax.constant_schedule(settings.learning_rate)
+    falling = optax.cosine_decay_schedule(settings.learning_rate, max(1, num_steps - constant))
+    return optax.join_schedules([flat, falling], [constant])

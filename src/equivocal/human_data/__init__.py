@@ -5,20 +5,16 @@ joins       measures joined to trials, by item and word
 words       measures of previous words; length and frequency
 responses   which responses linear and logistic models can take
 comparison  fixed and random effects; models with and without each measure
-r_scripts   the same models for lme4 and brms
 answers     answers drawn from beliefs: shares, and how often two answers differ
-questions   who did what, asked after a sentence
+questions   who did what, asked after a sentence: plausible, unlikely or impossible; exact answers
 participants  networks and particles that answer them
 simulation  experiments with known answers, and how often they find the effect
-trials_summary  what was found in trials, in plain words
+trials_summary  what was found in trials, in plain words; the same models for lme4 and brms
 
-plausibility      questions about plausible, unlikely and impossible sentences
-people            published numbers about people (`data/people.csv`), compared with comprehenders
-ideal_comparison  comprehenders compared with the ideal one, sentence by sentence
-ideal_readings    readings of the ideal comprehender as its world's parameters vary
-adaptation        how a list of sentences changes its readings
-fitting, share_model  parameters of a world fitted to people's shares of readings
-people_summary    a summary of these comparisons
+reading_tables  how comprehenders read plausible, unlikely and impossible sentences
+people          published numbers about people (`data/people.csv`), compared with comprehenders
+adaptation      how a list of sentences changes the readings of the ideal comprehender
+fitting         parameters of a world fitted to people's shares of readings
 
 The fit itself is `equivocal.mixed_models`.
 """

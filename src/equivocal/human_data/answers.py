@@ -10,35 +10,36 @@ A reader who always gives the likeliest answer has w = 0. From R answers each, c
 unbiased estimates have (Σ_k c² − R) / R(R−1) in place of Σ_k q² and c/R in place of q.
 
 Participants of one group, such as particles of one network, resemble each other. Intervals draw
-groups and items anew (`resampling`). No participant is compared with a copy of herself, and pairs
-within groups keep the share that they have of all pairs:
+groups and items anew (the pigeonhole bootstrap): participants and items are both samples, and both
+are drawn with replacement, at once (Owen 2007, Annals of Applied Statistics 1, 386–411); this is
+somewhat conservative. What belongs together is drawn together: all questions of an item, and all
+particles of a network, which share its features. No participant is compared with a copy of herself,
+and pairs within groups keep the share that they have of all pairs:
 
     b = α b_within + (1 − α) b_between,   α = pairs within groups / all pairs                    (3)
+
+Percentiles of few networks or items are too narrow. With n the smaller of the two numbers, they are
+taken at Φ(± t √(n/(n − 1))), t the quantile of Student's distribution with n − 1 degrees of
+freedom, which makes the interval of a mean about as wide as the t interval (Hesterberg 2015, The
+American Statistician 69, 371–386, "expanded percentiles"). With fewer than five the draws
+themselves end before that: the interval is then their whole range, and too narrow.
 
 Beliefs are arrays; whose they are is of no concern here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from scipy import stats
 
 from equivocal.errors import UserError
-from equivocal.human_data.resampling import compute_intervals, draw_copies
 
-__all__ = [
-    "Answered",
-    "Estimate",
-    "choose_likeliest",
-    "count_answers",
-    "draw_answers",
-    "expect_answers",
-    "share_beliefs",
-    "summarise_answers",
-]
+__all__ = ["Estimate", "choose_likeliest", "count_answers", "draw_answers", "summarise_answers"]
 
 DRAWS = 1_000  # of the bootstrap
+LEVEL = 0.95
 
 
 class Estimate(NamedTuple):
@@ -230,3 +231,45 @@ def _compute_agreement(
         if part > 0:
             found += part / every * agree / count if count > 0 else np.nan
     return float(found) if every > 0 else np.nan
+
+
+def draw_copies(
+    groups: int, items: int, draws: int, seed: int, *, only_items: bool = False
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Draw how many copies of each group of participants, and of each item, there are.
+
+    Parameters
+    ----------
+    groups, items : int
+        How many there are. Nothing is drawn where there is one of either.
+    draws : int
+        How often.
+    seed : int
+        The same seed gives the same copies.
+    only_items : bool
+        Draw items alone, for comprehenders that are no sample, such as the ideal one.
+    """
+    rng = np.random.default_rng(seed)
+    enough = items > 1 and (only_items or groups > 1)
+    for _ in range(draws if enough else 0):
+        people, each = (rng.multinomial(n, np.full(n, 1 / n)) for n in (groups, items))
+        yield (np.ones(groups, int) if only_items else people), each
+
+
+def compute_intervals(drawn: np.ndarray, size: int) -> np.ndarray:
+    """Compute (2, columns): the 95 % interval of each column, apart from NaN.
+
+    Parameters
+    ----------
+    drawn : ndarray of shape (draws, columns)
+        What was computed of each draw.
+    size : int
+        How many networks or items were drawn, whichever is less.
+    """
+    ends = np.full((2, drawn.shape[1]), np.nan)
+    if not len(drawn):
+        return ends
+    known = ~np.isnan(drawn).all(axis=0)
+    far = stats.t.ppf((1 + LEVEL) / 2, size - 1) * np.sqrt(size / (size - 1))
+    ends[:, known] = np.nanquantile(drawn[:, known], stats.norm.cdf([-far, far]), axis=0)
+    return ends

@@ -11,7 +11,7 @@ likelihood, coefficients are in log odds, and intervals are Wald's. Measures and
 standard deviations over the trials; coefficients are given in those, and per unit. Data that no
 model can take are refused with the reason (`equivocal.human_data.responses`).
 
-If the models change, change the R scripts (`equivocal.human_data.r_scripts`) in the same way.
+If the models change, change the R scripts (`equivocal.human_data.trials_summary`) in the same way.
 """
 
 from collections.abc import Sequence

@@ -23,13 +23,12 @@ from equivocal.human_data.questions import Question, find_sentences, load_senten
 from equivocal.inference import collect_last_layer, infer_posterior
 from equivocal.progress import Advance
 from equivocal.sampling import Posterior
-from equivocal.store.runs import refuse_incomplete
+from equivocal.store.folders import refuse_incomplete
 from equivocal.study import Study, open_study
 from equivocal.suites.measurement import ROWS, SAMPLER, VARIANCE
 from equivocal.world.items import Item
 
 __all__ = [
-    "Comprehenders",
     "answer_questions",
     "believe_answers",
     "compute_question_features",

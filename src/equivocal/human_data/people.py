@@ -8,22 +8,28 @@ direction is known; "no". A share y of n people has the deviance
 
 from a comprehender who predicts p. How many answers are behind a share is not known, so n counts
 people, the smallest number it can be. Whoever predicts the true p has D = 1 on average: the floor.
+
+`describe_people` says in sentences what a comparison found.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from importlib import resources
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy.special import rel_entr
+from scipy.stats import chi2
+
+from equivocal.errors import join_names
+from equivocal.world import World
 
 __all__ = [
-    "SHARES",
     "compare_with_people",
-    "compute_deviance",
+    "describe_people",
     "load_people",
     "select_shares",
+    "summarise_scores",
 ]
 
 SHARES = ("not literal", "reversed")
@@ -104,21 +110,21 @@ def _find_counterpart(
     if measure == "list effect":
         return nothing | _find_list_effect(name, listed)
     if measure == "area":
-        return nothing | _find_area(human, name, areas)
+        return nothing | _find_value(human, name, areas, "area")
     if measure in (*SHARES, *DIFFERENCES):
-        return nothing | _find_reading(human, name, readings)
+        return nothing | _find_value(human, name, readings, "value", measure=measure)
     return nothing
 
 
 def _find_order(human: Mapping[Hashable, Any], name: str, readings: pd.DataFrame) -> dict[str, Any]:
     """Find by how much one construction is read less literally than another."""
-    values = [
-        _pick(readings, name, construction, human["plausibility"], "not literal")
+    about = {"plausibility": human["plausibility"], "measure": "not literal"}
+    more, less = (
+        _pick(readings, comprehender=name, construction=construction, **about)
         for construction in human["construction"].split(" > ")
-    ]
-    if any(value is None for value in values):
+    )
+    if more is None or less is None:
         return {}
-    more, less = values
     found = more["value"] - less["value"]
     return {"found": found, "agrees": bool(found > 0)}
 
@@ -132,42 +138,215 @@ def _find_list_effect(name: str, listed: pd.DataFrame) -> dict[str, Any]:
     return {"found": found, "agrees": bool(found < 0)}
 
 
-def _find_area(human: Mapping[Hashable, Any], name: str, areas: pd.DataFrame) -> dict[str, Any]:
-    """Find how well plausible sentences are told from their reversals."""
-    own = areas[
-        (areas["comprehender"] == name)
-        & (areas["construction"] == human["construction"])
-        & (areas["plausibility"] == human["plausibility"])
-    ]
-    if own.empty:
-        return {}
-    row = own.iloc[0]
-    return {"found": row["area"], "found_low": row["low"], "found_high": row["high"]}
-
-
-def _find_reading(
-    human: Mapping[Hashable, Any], name: str, readings: pd.DataFrame
+def _find_value(
+    human: Mapping[Hashable, Any], name: str, table: pd.DataFrame, column: str, **more: str
 ) -> dict[str, Any]:
-    """Find a share of readings with its deviance, or how often answers differ."""
-    measure = human["measure"]
-    row = _pick(readings, name, human["construction"], human["plausibility"], measure)
+    """Find a number of a table with its interval and, of a share of readings, its deviance."""
+    about = {key: human[key] for key in ("construction", "plausibility")}
+    row = _pick(table, comprehender=name, **about, **more)
     if row is None:
         return {}
-    found = {"found": row["value"], "found_low": row["low"], "found_high": row["high"]}
-    if measure in SHARES:
-        deviance = compute_deviance(human["value"], row["value"], human["participants"])
+    found = {"found": row[column], "found_low": row["low"], "found_high": row["high"]}
+    if human["measure"] in SHARES:
+        deviance = compute_deviance(human["value"], row[column], human["participants"])
         found |= {"deviance": float(deviance), "floor": FLOOR}
     return found
 
 
-def _pick(
-    readings: pd.DataFrame, name: str, construction: str, plausibility: str, measure: str
-) -> Any:
-    """Pick one row of readings; None where there is none."""
-    own = readings[
-        (readings["comprehender"] == name)
-        & (readings["construction"] == construction)
-        & (readings["plausibility"] == plausibility)
-        & (readings["measure"] == measure)
-    ]
+def _pick(table: pd.DataFrame, **wanted: str) -> Any:
+    """Pick the first row that has these values; None where there is none."""
+    own = table[(table[list(wanted)] == pd.Series(wanted)).all(axis=1)]
     return own.iloc[0] if len(own) else None
+
+
+def summarise_scores(people: pd.DataFrame) -> pd.DataFrame:
+    """Sum deviances and floors, and count the directions that agree, for each comprehender.
+
+    Returns
+    -------
+    DataFrame
+        comprehender, deviance and floor (over `shares` of readings; the floor is NaN where it is
+        not known), p (how often the true shares would have so large a deviance), agree and orders
+        (how many of the known directions).
+    """
+    rows = []
+    for name, own in people.groupby("comprehender", sort=False):
+        scored, ordered = own[own["deviance"].notna()], own[own["agrees"].notna()]
+        deviance = float(scored["deviance"].sum()) if len(scored) else np.nan
+        floor = float(scored["floor"].sum(skipna=False)) if len(scored) else np.nan
+        rows.append(
+            {
+                "comprehender": name,
+                "deviance": deviance,
+                "floor": floor,
+                "p": np.nan if np.isnan(floor) else float(chi2.sf(deviance, len(scored))),
+                "shares": len(scored),
+                "agree": int(ordered["agrees"].astype(bool).sum()),
+                "orders": len(ordered),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def describe_people(tables: Mapping[str, pd.DataFrame], world: World) -> tuple[str, ...]:
+    """Describe the tables of `compare_people`, the answer first."""
+    people, scores = tables["people"], tables["scores"]
+    parts = (
+        _describe_prediction(tables, world) if "fit" in tables else (),
+        _describe_readings(people, scores, world),
+        _describe_fit(tables, world) if "fit" in tables else (),
+        _describe_ranges(people) if "fit" in tables else (),
+        _describe_differences(people),
+        _describe_areas(people),
+        _describe_orders(people),
+        _describe_list(tables["list"]),
+        _describe_others(people),
+    )
+    return tuple(line for part in parts for line in part)
+
+
+def _select_found(people: pd.DataFrame, measure: str) -> pd.DataFrame:
+    """Select the rows of a measure to which comprehenders have a counterpart."""
+    return people[(people["measure"] == measure) & people["found"].notna()]
+
+
+def _percent(share: float, digits: int = 1) -> str:
+    return f"{100 * share:.{digits}f} %"
+
+
+def _describe_prediction(tables: Mapping[str, pd.DataFrame], world: World) -> Iterator[str]:
+    """Say how well the fitted world predicts the shares it was fitted to, and the others."""
+    fit, shares = tables["fit"], tables["fit_shares"]
+    columns = (shares[name].to_numpy(float) for name in ("value", "before", "participants"))
+    before = compute_deviance(*columns)
+    fitted = fit[fit["identified"] != "not fitted"]
+    bounded = [row["parameter"] for _, row in fitted.iterrows() if row["identified"] != "no"]
+    ideal = tables["scores"].iloc[0]
+    yield (
+        f"Fitted to {len(shares)} shares of people's readings, the ideal comprehender of "
+        f"{world.name} has a deviance of {shares['deviance'].sum():.1f} instead of "
+        f"{before.sum():.1f}, and then predicts {ideal['agree']} of {ideal['orders']} directions "
+        f"that are known; of {len(fitted)} parameters the shares bound "
+        f"{join_names(bounded) if bounded else 'none'}."
+    )
+
+
+def _describe_readings(people: pd.DataFrame, scores: pd.DataFrame, world: World) -> Iterator[str]:
+    """Say how often unlikely passives are misread, and by whom as often as by people."""
+    own = _select_found(people, "reversed")
+    if own.empty:
+        yield (
+            f"World {world.name!r} has no unlikely passives, so no comprehender can be compared "
+            "with people's share of readings the other way round."
+        )
+        return
+    texts = [f"{row['comprehender']} {_percent(row['found'])}" for row in own.to_dict("records")]
+    best = scores.sort_values("deviance").iloc[0]
+    near = scores[scores["p"] > 0.05]["comprehender"]
+    left = join_names(near) if len(near) else "none of them"
+    line = (
+        f"Of unlikely passives people read about {_percent(own['value'].iloc[0], 0)} the other way "
+        f"round, and comprehenders of {world.name} read: {', '.join(texts)}."
+    )
+    if not np.isnan(best["floor"]):
+        line += (
+            f" Nearest to people in all {best['shares']} shares: {best['comprehender']}, deviance "
+            f"{best['deviance']:.1f}, where the true shares would have {best['floor']:.0f} on "
+            f"average. Their shares agree with {left} (5 % level)."
+        )
+    yield line
+
+
+def _describe_differences(people: pd.DataFrame) -> Iterator[str]:
+    """Say what share of disagreement is within participants."""
+    own = _select_found(people, "w/b")
+    if len(own):
+        texts = [f"{row['comprehender']} {row['found']:.2f}" for row in own.to_dict("records")]
+        yield (
+            "About half of people's disagreement is between answers of the same person (w/b "
+            f"{own['value'].iloc[0]}); {', '.join(texts)}. Identical comprehenders would have 1."
+        )
+
+
+def _describe_areas(people: pd.DataFrame) -> Iterator[str]:
+    own = _select_found(people, "area")
+    if len(own) and (own["found"] > own["value"]).all():
+        yield (
+            "All comprehenders separate plausible sentences from their reversals better than "
+            "people's ratings do; beliefs contain no rating noise."
+        )
+
+
+def _describe_orders(people: pd.DataFrame) -> Iterator[str]:
+    """Say whether constructions are ordered as they are for people."""
+    own = people[(people["measure"] == "order of not literal") & people["agrees"].notna()]
+    for order, rows in own.groupby("construction", sort=False):
+        agree = rows[rows["agrees"].astype(bool)]["comprehender"]
+        lost = rows[~rows["agrees"].astype(bool)]["comprehender"]
+        said = "all" if lost.empty else ", ".join(agree) if len(agree) else "none"
+        yield f"More non-literal readings of {order}, as for people: {said}."
+
+
+def _describe_list(listed: pd.DataFrame) -> Iterator[str]:
+    """Say what a list of sentences teaches the ideal comprehender."""
+    if listed.empty:
+        yield "The world has no parameters, so what a list of sentences teaches is not computed."
+        return
+    own = listed[listed["construction"] == "any"]
+    texts = []
+    for learns, rows in own.groupby("learns", sort=False):
+        first, last = rows["not_literal"].iloc[0], rows["not_literal"].iloc[-1]
+        texts.append(f"{_percent(first)} to {_percent(last)} if it learns about {learns}")
+    low, high = own["share"].iloc[0], own["share"].iloc[-1]
+    yield (
+        f"More implausible sentences in the list ({_percent(low, 0)} to {_percent(high, 0)}) make "
+        "people read more literally; the ideal comprehender's non-literal readings go from "
+        f"{', '.join(texts)}. Networks do not learn while they listen: for them the list makes "
+        "no difference."
+    )
+
+
+def _describe_fit(tables: Mapping[str, pd.DataFrame], world: World) -> Iterator[str]:
+    """Say which values are likeliest, and which of them the human table determines."""
+    fit = tables["fit"][tables["fit"]["identified"] != "not fitted"]
+    values = ",".join(f"{name}={world.parameters[name]:g}" for name in fit["parameter"])
+    yield f"Likeliest values given these shares: {world.name}:{values}."
+    said, profiles = [], tables["profiles"]
+    tried = {
+        name: (own["value"].min(), own["value"].max())
+        for name, own in profiles.groupby("parameter")
+    }
+    for row in fit.to_dict("records"):
+        low, high = row["low"], row["high"]
+        bounds = {
+            "yes": f"{low:.3g} to {high:.3g}",
+            "from above": f"at most {high:.3g}",
+            "from below": f"at least {low:.3g}",
+            "no": "not identified, no value from {:.2g} to {:.2g} is excluded".format(
+                *tried[row["parameter"]]
+            ),
+        }
+        said.append(f"{row['parameter']} {bounds[row['identified']]}")
+    few = f"{len(fit)} parameters, {len(tables['fit_shares'])} shares"
+    yield f"What the shares determine of them (95 %, {few}): {'; '.join(said)}."
+
+
+def _describe_ranges(people: pd.DataFrame) -> Iterator[str]:
+    """Say how far predictions range over the values that a fit allows."""
+    own = people[(people["found_interval"] == "profile range") & ~people["fitted"]]
+    own = own.drop_duplicates(["measure", "construction", "plausibility"])
+    texts = []
+    for row in own.to_dict("records"):
+        about = [row[key] for key in ("plausibility", "construction") if row[key] != "any"]
+        known = "a direction" if np.isnan(row["value"]) else f"{row['value']:g}"
+        span = f"{row['found_low']:.3f} to {row['found_high']:.3f}"
+        texts.append(f"{' '.join([row['measure'], *about])} {span} (people: {known})")
+    if texts:
+        yield f"Over the values that the shares allow, predictions range: {'; '.join(texts)}."
+
+
+def _describe_others(people: pd.DataFrame) -> Iterator[str]:
+    """Say what is not comparable, and why."""
+    own = people[people["comparable"] == "no"].drop_duplicates(["source", "measure"])
+    texts = [f"{row['measure']} ({row['source']}: {row['note']})" for row in own.to_dict("records")]
+    yield f"Not comparable: {'; '.join(texts)}."

@@ -9,19 +9,34 @@ The rival is called *plausible* where the world is likelier to bring about its m
 literal one, given the words alone in whatever order: after "the egg eats the man", that the man
 eats the egg. Of a plausible sentence the literal reading is also the plausible one; it is called
 literal, and any other answer is other.
+
+Items of `find_plausibility_items` are asked about twice, for the agent and for the patient
+(`AskedItems`). A reading of them is literal, reversed (the two nouns the other way round) or other:
+
+    plausible, unlikely, impossible    the sentences of that kind
+    any                                pairs of a plausible and an unlikely sentence, half of each
+
+`believe_ideal` answers as the ideal comprehender of the world does, `IdealReadings` as it would
+with other values of the world's parameters.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from equivocal.errors import UserError
+from equivocal.human_data.answers import share_beliefs
 from equivocal.study.settings import load_study
 from equivocal.suites import CONSTRUCTIONS, load_construction
 from equivocal.world import (
     Corpus,
+    ImpossibleSentenceError,
+    PlausibilityItem,
     Utterance,
     World,
     find_plausibility_items,
@@ -29,10 +44,20 @@ from equivocal.world import (
     name_role_unit,
 )
 from equivocal.world.items import Item, load_items
+from equivocal.world.queries import NO_NODE
 
-__all__ = ["READINGS", "Question", "find_sentences", "list_questions", "load_sentences"]
+__all__ = [
+    "READINGS",
+    "AskedItems",
+    "Question",
+    "ask_about_items",
+    "believe_ideal",
+    "list_questions",
+]
 
 READINGS = ("literal", "plausible", "other")
+ITEM_READINGS = ("literal", "reversed", "other")  # of `AskedItems`
+ANY = "any"
 PROBES = ("agent", "patient")
 SAMPLED = 20_000  # sentences, where a world is too large to enumerate
 SHIPPED_STUDY = "paper"  # whose stimuli are asked of networks of its world
@@ -174,3 +199,128 @@ def _list_reversals(world: World) -> Iterator[Item]:
             tracked=dict(zip(PROBES, nouns, strict=True)),
             rivals=dict(zip(PROBES, reversed(nouns), strict=True)),
         )
+
+
+@dataclass(frozen=True, eq=False)
+class AskedItems:
+    """Sentences and the questions about them; arrays have an entry for each question."""
+
+    world: World
+    items: tuple[PlausibilityItem, ...]
+    questions: tuple[Question, ...]
+    number: np.ndarray  # of the item
+
+    def select(self, construction: str = ANY, plausibility: str = ANY) -> np.ndarray:
+        """Return the numbers of the questions about one kind of sentences; ANY is defined above."""
+        chosen = [
+            (construction in (ANY, item.construction))
+            and (plausibility == item.plausibility or (plausibility == ANY and key in self._pairs))
+            for item in self.items
+            for key in [(item.item, item.construction)]
+        ]
+        return np.flatnonzero(np.array(chosen)[self.number])
+
+    @cached_property
+    def _pairs(self) -> set[tuple[str, str]]:
+        return {(i.item, i.construction) for i in self.items if i.plausibility == "unlikely"}
+
+    @property
+    def constructions(self) -> tuple[str, ...]:
+        """The constructions, in the order of the world."""
+        return tuple(dict.fromkeys(item.construction for item in self.items))
+
+    @property
+    def names(self) -> np.ndarray:
+        """The item of each question, by name, the same in both directions."""
+        return np.array([self.items[n].item for n in self.number])
+
+
+def ask_about_items(world: World) -> AskedItems:
+    """Build the questions about every item of a world, in both directions.
+
+    Parameters
+    ----------
+    world : World
+        As `find_plausibility_items` takes it.
+    """
+    items = find_plausibility_items(world)
+    questions = [
+        Question(
+            condition=f"{item.plausibility} {item.construction}",
+            item=item.item,
+            probe=probe,
+            utterance=item.sentence,
+            literal=world.units[find_word_unit(world, literal)],
+            rival=world.units[find_word_unit(world, rival)],
+            plausible=item.plausibility != "plausible",
+        )
+        for item in items
+        for probe, literal, rival in zip(
+            PROBES, (item.agent, item.patient), (item.patient, item.agent), strict=True
+        )
+    ]
+    number = np.repeat(np.arange(len(items)), len(PROBES))
+    return AskedItems(world, items, tuple(questions), number)
+
+
+def believe_ideal(asked: AskedItems) -> np.ndarray:
+    """Compute the exact beliefs of the noisy-channel comprehender.
+
+    Returns
+    -------
+    ndarray of shape (1, questions, 3)
+        Probabilities of `ITEM_READINGS`; NaN where a sentence is never heard, so that nothing is
+        true of it.
+    """
+    found = np.full((1, len(asked.questions), len(ITEM_READINGS)), np.nan)
+    for n, question in enumerate(asked.questions):
+        try:
+            beliefs = asked.world.true_beliefs(question.utterance, question.probe)
+        except ImpossibleSentenceError:
+            continue
+        found[0, n] = share_beliefs(*(np.array(beliefs[unit]) for unit in question.units))
+    return found
+
+
+class IdealReadings:
+    """What the noisy-channel comprehender reads if derivations have other weights.
+
+    Parameters
+    ----------
+    world : World
+        The world whose derivations are weighed, as by `Reweighting.compute_weights`.
+    asked : AskedItems
+        The sentences.
+    """
+
+    def __init__(self, world: World, asked: AskedItems) -> None:
+        everything = world.all_derivations
+        agent = everything.derivations.fillers[:, world.roles.index("agent")]
+        nodes = [everything.tree.find(world.encode(item.sentence)) for item in asked.items]
+        heard = np.array([(everything.tree.node_of == node).any(axis=1) for node in nodes])
+        heard[np.array(nodes) == NO_NODE] = False
+        word = world.lexicon.words.index
+        self._heard = csr_array(heard.astype(float))
+        ends = everything.tree.ends == np.array(nodes)[:, None]
+        self._whole = csr_array((heard & ends).astype(float))
+        self._literal, self._reversed = (
+            _select(heard, agent, [word(name) for name in names])
+            for names in zip(*((item.agent, item.patient) for item in asked.items), strict=True)
+        )
+
+    def read(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return (items, 3): probabilities of the readings; NaN where a sentence is never heard."""
+        total = self._heard @ weights
+        total[total == 0] = np.nan
+        literal, reversed_ = (acts @ weights / total for acts in (self._literal, self._reversed))
+        other = np.maximum(1 - literal - reversed_, 0)
+        return np.stack([literal, reversed_, other], axis=1)
+
+    def hear(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return (items,): how probable each sentence is, whoever acts."""
+        return np.asarray(self._whole @ weights)
+
+
+def _select(heard: np.ndarray, agent: np.ndarray, words: Sequence[int]) -> csr_array:
+    """Return (items, derivations): whether a sentence is heard and the item's word acts."""
+    return csr_array((heard & (agent == np.array(words)[:, None])).astype(float))

@@ -13,8 +13,6 @@ import pandas as pd
 from equivocal.errors import UserError, join_names
 from equivocal.mixed_models import find_separation
 
-__all__ = ["FAMILIES", "Response", "check_groups", "check_separation", "prepare_response"]
-
 FAMILIES = ("gaussian", "binomial")
 ROUNDED = 0.05  # how far a proportion times its count may be from a whole number
 
@@ -77,39 +75,34 @@ def _prepare_answers(trials: pd.DataFrame, log: bool) -> Response:
         )
     values = trials["response"].to_numpy(float)
     if "counts" not in trials:
-        bad = ~np.isin(values, (0, 1))
-        if bad.any():
-            raise UserError(
-                f"{_name_first(trials, bad, 'response')}, and --family binomial needs 0 or 1; name "
-                "another column with --response, or the value to be counted as 1 with --response "
-                "COLUMN=VALUE, give proportions with --counts, or leave out --family for numbers."
-            )
+        _refuse_first(
+            trials[~np.isin(values, (0, 1))],
+            "the response is {response:g} in line {row}, and --family binomial needs 0 or 1; name "
+            "another column with --response, or the value to be counted as 1 with --response "
+            "COLUMN=VALUE, give proportions with --counts, or leave out --family for numbers.",
+        )
         _check_variance(trials, values)
         return Response(values, binomial=True)
     counts = trials["counts"].to_numpy(float)
-    bad = ~((counts >= 1) & (counts % 1 == 0))
-    if bad.any():
-        raise UserError(
-            f"{_name_first(trials, bad, 'counts')}, and the number of answers must be a whole "
-            "number from 1 on; correct it, or remove that trial."
-        )
+    _refuse_first(
+        trials[~((counts >= 1) & (counts % 1 == 0))],
+        "the number of answers is {counts:g} in line {row}, and the number of answers must be a "
+        "whole number from 1 on; correct it, or remove that trial.",
+    )
     ones = np.round(values * counts)
-    bad = (values < 0) | (values > 1) | (np.abs(values * counts - ones) > ROUNDED)
-    if bad.any():
-        k = int(np.flatnonzero(bad)[0])
-        raise UserError(
-            f"{_name_first(trials, bad, 'response')}, which is no proportion of {counts[k]:g} "
-            "answers; give the number of ones divided by the number of answers."
-        )
+    _refuse_first(
+        trials[(values < 0) | (values > 1) | (np.abs(values * counts - ones) > ROUNDED)],
+        "the response is {response:g} in line {row}, which is no proportion of {counts:g} answers; "
+        "give the number of ones divided by the number of answers.",
+    )
     _check_variance(trials, ones / counts)
     return Response(ones / counts, counts, binomial=True)
 
 
-def _name_first(trials: pd.DataFrame, bad: np.ndarray, column: str) -> str:
-    """Say which value is wrong, and where it stands."""
-    first = trials[bad].iloc[0]
-    what = "the response" if column == "response" else "the number of answers"
-    return f"{what} is {first[column]:g} in line {first['row']}"
+def _refuse_first(wrong: pd.DataFrame, message: str) -> None:
+    """Refuse the first of the trials that are wrong, if there is one."""
+    for _, first in wrong.iterrows():
+        raise UserError(message.format(**first))
 
 
 def _check_variance(trials: pd.DataFrame, values: np.ndarray) -> None:

@@ -36,13 +36,7 @@ OTHER_NAMES = {
 }
 NETWORK = "network"  # measures are averaged over it
 WHOLE = 2**53  # beyond that floating point skips whole numbers
-RESERVED = (
-    "row",
-    "participant",
-    "response",
-    "counts",
-    "found",
-)  # names of ours in the joined table
+RESERVED = ("row", "participant", "response", "counts", "found")  # ours, in the joined table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -306,16 +300,13 @@ def find_columns(path: Path, present: Sequence[str], columns: Columns) -> dict[s
 
 def _choose_response(path: Path, present: Sequence[str]) -> str:
     """Choose `rt`, `response` or `answer`; the second may be a button beside the `RT` of it."""
-    if "rt" in present or not {"response", "answer"} & {*present}:
-        return "rt"
-    if "response" not in present:
-        return "answer"
+    chosen = next((name for name in ("rt", "response", "answer") if name in present), "rt")
     likely = _guess_columns("response", present)
-    if len(likely) > 1:
+    if chosen == "response" and len(likely) > 1:
         raise UserError(
             f"{path} has {join_names(likely)}, and either may be meant; choose with --response."
         )
-    return "response"
+    return chosen
 
 
 def _guess_columns(role: str, present: Sequence[str]) -> list[str]:

@@ -1,14 +1,38 @@
-"""What was found in trials, or put into simulated ones, in plain words and the answer first."""
+"""What was found in trials, or put into simulated ones: in plain words, and as scripts for R.
+
+Sentences give the answer first. The scripts fit the same models by lme4, and by brms where a
+posterior is wanted. Both are filled-in templates (`templates/*.R.j2`), and read `trials.csv` beside
+them, which has the names used here. Neither is needed by us, and neither package is a part of this
+one.
+"""
+
+import re
+from collections.abc import Iterable
 
 import pandas as pd
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from equivocal.human_data.comparison import Comparison
+from equivocal.human_data.comparison import Comparison, Model, is_numeric
+from equivocal.human_data.joins import REPEATED, Joined
 from equivocal.human_data.simulation import Experiment
+from equivocal.human_data.tables import PLACES
+from equivocal.human_data.tables import RESERVED as TAKEN
 
-__all__ = ["describe_comparison", "describe_power", "describe_simulation"]
+__all__ = [
+    "SCRIPTS",
+    "describe_comparison",
+    "describe_power",
+    "describe_simulation",
+    "name_columns",
+    "write_script",
+]
 
+SCRIPTS = ("lme4.R", "brms.R")
 NAMES = {"gaussian": "normal", "binomial": "binomial"}  # of families
 WANTED = 0.8  # the power that experiments are usually planned for
+RESERVED = {"if", "else", "repeat", "while", "function", "for", "next", "break", "in"}
+RESERVED |= {"TRUE", "FALSE", "NULL", "Inf", "NaN", "NA"}
+OURS = {*PLACES, *TAKEN, *REPEATED}  # columns of trials.csv beside measures and controls
 
 
 def describe_comparison(comparison: Comparison) -> tuple[str, ...]:
@@ -39,7 +63,8 @@ def _describe_measures(comparison: Comparison, response: str) -> str:
     if len(together) and not together["converged"].any():  # each alone may have converged
         together, table = together[:0], table[table["model"] != "together"]
     own = together if len(together) else table
-    lacking = ". ".join(f"{m}, {why}" for m, why in _find_unknown(own).items())
+    failed = own[~own["converged"]].to_dict("records")
+    lacking = ". ".join(f"{row['measure']}, {row['note']}" for row in failed)
     own = own[own["converged"]]
     if own.empty:
         return f"No estimate: {lacking}."
@@ -52,12 +77,6 @@ def _describe_measures(comparison: Comparison, response: str) -> str:
         return f"Nothing clearly predicts {response}{beyond}: {'; '.join(others)}.{unknown}"
     text = f"What predicts {response}{beyond}: {'; '.join(found)}."
     return text + (f" Not clearly: {'; '.join(others)}." if others else "") + unknown
-
-
-def _find_unknown(rows: pd.DataFrame) -> dict[str, str]:
-    """Return the measures without an estimate, and why."""
-    failed = rows[~rows["converged"]].to_dict("records")
-    return {str(row["measure"]): str(row["note"]) for row in failed}
 
 
 def _list_measures(rows: pd.DataFrame, unit: str) -> list[str]:
@@ -96,3 +115,71 @@ def describe_power(table: pd.DataFrame, beta: float) -> str:
     if not enough:
         return f"None of these experiments reaches a power of {100 * WANTED:.0f} %: {text}."
     return f"{text}: the smallest of these experiments with a power of {100 * WANTED:.0f} %."
+
+
+def choose_r_names(names: Iterable[str]) -> dict[str, str]:
+    """Choose names that R takes as they are, each different, and none beginning with `z_`.
+
+    brms refuses `__` anywhere and `_` at the end.
+
+    >>> choose_r_names(["semantic_update", "0.5 share", "0,5 share", "if"])
+    {'semantic_update': 'semantic_update', '0.5 share': 'x0.5_share', '0,5 share': 'x0_5_share', 'if': 'x_if'}
+    """  # noqa: E501
+    found: dict[str, str] = {}
+    for name in names:
+        plain = re.sub(r"[^A-Za-z0-9.]+", "_", name).strip("_")
+        if not re.match(r"[A-Za-z]", plain):
+            plain = f"x{plain}"
+        if plain in RESERVED or plain.startswith("z_"):  # z_NAME is NAME in standard deviations
+            plain = f"x_{plain}"
+        unused, number = plain, 2
+        while unused in found.values() or (unused in OURS and unused != name):
+            unused, number = f"{plain}_{number}", number + 1
+        found[name] = unused
+    return found
+
+
+def name_columns(joined: Joined) -> dict[str, str]:
+    """Return the names in R of all controls and measures."""
+    return choose_r_names([*joined.controls, *joined.measures])
+
+
+def write_formula(comparison: Comparison, model: Model, *, counted: bool = False) -> str:
+    """Write a model as lme4 and brms read it; `z_NAME` is NAME in standard deviations.
+
+    `counted`: with proportions as brms has them.
+    """
+    names = name_columns(comparison.joined)
+    fixed = ["1", *(names[name] for name in comparison.joined.controls)]
+    fixed += [f"z_{names[name]}" for name in model.measures]
+    slopes = [f"(0 + z_{names[name]} | participant)" for name in model.slopes]
+    random = ["(1 | participant)", "(1 | item)", *slopes]
+    response = "log(response)" if comparison.log else "response"
+    if counted:
+        response = "ones | trials(counts)"
+    return f"{response} ~ {' + '.join([*fixed, *random])}"
+
+
+def write_script(comparison: Comparison, name: str) -> str:
+    """Write lme4.R or brms.R: every model that was fitted, and the pairs that are compared."""
+    joined, names = comparison.joined, name_columns(comparison.joined)
+    labels = [names[name] for name in joined.controls if not is_numeric(joined.trials[name])]
+    used = dict.fromkeys(measure for model in comparison.fits for measure in model.measures)
+    models, proportions = list(comparison.fits), "counts" in joined.trials
+    environment = Environment(
+        loader=PackageLoader("equivocal.human_data"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+    )
+    return environment.get_template(f"{name}.j2").render(
+        factors=["participant", "item", *labels],
+        measures=[names[measure] for measure in used],
+        fits=[
+            (write_formula(comparison, model, counted=proportions and name == "brms.R"), fit)
+            for model, fit in comparison.fits.items()
+        ],
+        binomial=comparison.family == "binomial",
+        proportions=proportions,
+        pairs=[(p, models.index(p.full), models.index(p.without)) for p in comparison.pairs],
+    )

@@ -19,8 +19,6 @@ from equivocal.world import World
 from equivocal.world.grammar import NO_FILLER
 from equivocal.world.spelling import fold
 
-__all__ = ["add_previous_words", "add_word_controls", "count_words", "name_with_previous"]
-
 MOST_PREVIOUS = 5
 SAMPLED = 20_000  # sentences, where a world is too large to enumerate
 

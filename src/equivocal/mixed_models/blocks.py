@@ -18,8 +18,6 @@ from scipy import linalg
 
 from equivocal.mixed_models.linear import RandomPart
 
-__all__ = ["Curvature", "Layout"]
-
 
 class Layout:
     """Which columns of Z are which: parts in the order of H, and rows gathered by their levels."""

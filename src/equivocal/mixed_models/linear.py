@@ -31,8 +31,6 @@ from threadpoolctl import ThreadpoolController
 
 from equivocal.errors import UserError
 
-__all__ = ["LEVEL", "MixedFit", "RandomPart", "check_trials", "fit_mixed", "limit_threads"]
-
 LEVEL = 0.95  # of intervals
 SMALL = 400  # columns of Z; threads do more harm than good to matrices of this size (on a busy
 # machine of two cores fits with 13 to 32 columns took 13 ms with one thread and 180 ms with two)

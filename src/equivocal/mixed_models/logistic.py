@@ -40,8 +40,6 @@ from equivocal.mixed_models.linear import (
     limit_threads,
 )
 
-__all__ = ["LogisticFit", "find_separation", "fit_logistic"]
-
 FLAT = 1e-3  # a standard deviation of log odds below this is none
 ENDLESS = 30.0  # a standard deviation or coefficient (per sd) of log odds above this has no end
 SUSPICIOUS = 12.0  # log odds of a regression without random effects that ask for a closer look
@@ -110,13 +108,7 @@ def _fit(problem: "LogisticProblem", names: list[str]) -> LogisticFit:
         return problem.compute_criterion(start + scale @ x, scale)
 
     origin: np.ndarray = np.zeros(len(start))
-    found = optimize.minimize(
-        compute,
-        origin,
-        jac=True,
-        method="BFGS",
-        options={"gtol": 1e-4},
-    )
+    found = optimize.minimize(compute, origin, jac=True, method="BFGS", options={"gtol": 1e-4})
     at, H, distance = _polish(problem, start + scale @ found.x, scale)
     value = problem.compute_criterion(at)[0]
     sds = dict(zip(names, map(float, np.abs(at[p:])), strict=True))

@@ -1,12 +1,11 @@
 """Results on disk: found, checked, saved, locked and resumed; and readers of untrusted files.
 
     store       a store for everything a run produces: find, verify, recompute, save, resume
-    files       files that are written whole or not at all, and checksums
+    files       files that are written whole or not at all, checksums, the first look at a file
     locks       one run at a time in a folder
-    overwrite   what a folder holds already
+    folders     what a folder holds already
     text        TOML, JSON and CSV, within a size and a depth
     arrays      safetensors and netCDF-3, headers first
-    untrusted   the first look at a file, and names that must not lead out of a folder
 
 Nothing here runs what it reads. A file that is refused is refused with an `UnreadableError`.
 """
@@ -18,6 +17,7 @@ from equivocal.store.arrays import (
     read_tensors,
     refuse_mistakes,
 )
+from equivocal.store.files import UnreadableError, format_size, is_plain_name, resolve_inside
 from equivocal.store.store import Store, hash_content, hash_files
 from equivocal.store.text import (
     TABLE_BYTES,
@@ -30,7 +30,6 @@ from equivocal.store.text import (
     read_toml,
     split_pair,
 )
-from equivocal.store.untrusted import UnreadableError, format_size, is_plain_name, resolve_inside
 
 __all__ = [
     "TABLE_BYTES",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from equivocal.errors import UserError
 from equivocal.machine import measure_memory
-from equivocal.store.untrusted import UnreadableError, format_size, open_limited
+from equivocal.store.files import UnreadableError, format_size, open_limited
 
 if TYPE_CHECKING:
     import numpy as np

@@ -29,11 +29,11 @@ from equivocal.store.files import (
     compute_checksum,
     compute_checksums,
     find_mismatches,
+    resolve_inside,
     write_atomically,
     write_text_atomically,
 )
 from equivocal.store.text import read_json
-from equivocal.store.untrusted import resolve_inside
 
 __all__ = ["Store", "hash_code", "hash_content", "hash_files"]
 

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from equivocal.errors import UserError, join_names
-from equivocal.store.files import has_checksum_mismatch
-from equivocal.store.untrusted import UnreadableError, open_limited
+from equivocal.store.files import UnreadableError, has_checksum_mismatch, open_limited
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -31,7 +31,7 @@ from equivocal.progress import Advance
 from equivocal.sampling import Posterior
 from equivocal.store import read_table
 from equivocal.store.files import write_atomically, write_text_atomically
-from equivocal.store.runs import locate_network
+from equivocal.store.folders import locate_network
 from equivocal.store.store import Store, hash_code, hash_content, hash_files
 from equivocal.study import activations
 from equivocal.study.claims import find_impossible_numbers, judge_claims

@@ -45,8 +45,8 @@ from equivocal.study.settings import load_study
 from equivocal.study.stimuli import load_stimuli
 from equivocal.uncertainty.comprehenders import Comprehenders, PooledBeliefs, build_role_questions
 from equivocal.world import Utterance, World
-from equivocal.world.prefixes import NO_NODE
-from equivocal.world.requirements import require_exact, require_roles
+from equivocal.world.errors import require_exact, require_roles
+from equivocal.world.queries import NO_NODE
 from equivocal.world.reversals import find_heard, spell_reversed
 
 BINS = 20

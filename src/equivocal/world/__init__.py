@@ -12,15 +12,20 @@ from equivocal.world.errors import (
     WorldError,
     WorldSizeWarning,
 )
-from equivocal.world.lexicon import name_role_unit
+from equivocal.world.grammar import name_role_unit
 from equivocal.world.loading import list_shipped_worlds, read_example
 from equivocal.world.parameters import split_world_name
-from equivocal.world.parsing import Constituent, Utterance
-from equivocal.world.plausibility import PLAUSIBILITY, PlausibilityItem, find_plausibility_items
-from equivocal.world.prefixes import PrefixTree
-from equivocal.world.queries import Queries
-from equivocal.world.reversals import RoleReversal, find_role_reversals, find_word_unit
+from equivocal.world.queries import PrefixTree, Queries
+from equivocal.world.reversals import (
+    PLAUSIBILITY,
+    PlausibilityItem,
+    RoleReversal,
+    find_plausibility_items,
+    find_role_reversals,
+    find_word_unit,
+)
 from equivocal.world.reweighting import Reweighting
+from equivocal.world.spelling import Constituent, Utterance
 from equivocal.world.world import MAX_SAMPLE, Event, Sentence, World
 
 __all__ = [

@@ -1,26 +1,26 @@
-"""Exact beliefs about one unit after another, given the words so far and a probe.
+"""Exact beliefs given the words so far: about units of answers to a probe, and about whole events.
 
-`World.true_beliefs` and `World.literal_beliefs` are these, of a listener who expects noise and of
-one who does not.
+`World.true_beliefs` and `World.literal_beliefs` are the first, of a listener who expects noise and
+of one who does not.
 """
 
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from equivocal.errors import UserError, check_known, join_names
 from equivocal.world.corpus import Corpus
-from equivocal.world.errors import ImpossibleSentenceError
-from equivocal.world.parsing import Utterance
-from equivocal.world.prefixes import NO_NODE
-from equivocal.world.queries import Queries
+from equivocal.world.errors import ImpossibleSentenceError, require_exact
+from equivocal.world.queries import NO_NODE, Queries
+from equivocal.world.spelling import Utterance
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from equivocal.world.world import World
 
-__all__ = ["compute_beliefs"]
+__all__ = ["compute_meaning_beliefs"]
 
 
 def compute_beliefs(
@@ -43,7 +43,7 @@ def compute_beliefs(
 
     world = everything.world
     utterance = world.parse(text)
-    node = everything.tree.find([tuple(pair) for pair in world.encode(utterance).tolist()])
+    node = everything.tree.find(world.encode(utterance))
     if node == NO_NODE:
         literal = everything is not world.all_derivations
         raise ImpossibleSentenceError(_explain_unheard(world.name, utterance, exact, literal))
@@ -87,3 +87,44 @@ def _find_probe(world: "World", queries: Queries, role: str | None, filler: str 
         return int(np.argmax(fits)) if fits.any() else -1
     check_known(role, world.roles, "role", f"world {world.name!r}: ")
     return world.roles.index(role)
+
+
+def compute_meaning_beliefs(
+    world: "World", text: str | Utterance, *, literal: bool = False
+) -> NDArray[np.float64]:
+    """Compute the exact probability of every event before the first word and after each word.
+
+    Parameters
+    ----------
+    world : World
+        What can happen and how it is said.
+    text : str or Utterance
+        The words.
+    literal : bool
+        Whether the listener takes every sentence as it was meant, and knows of no noise.
+
+    Returns
+    -------
+    array (words + 1, events)
+        In the order of `World.events`, row 0 before the first word. NaN from the word on at which
+        no sentence begins like this.
+
+    Raises
+    ------
+    UserError
+        Where the world is too large to enumerate.
+    """
+    require_exact(world, "beliefs about its events are not known exactly")
+    everything = world.literal_derivations if literal else world.all_derivations
+    utterance, rows = world.parse(text), everything.derivations
+    events, event = np.unique(rows.fillers, axis=0, return_inverse=True)
+    beliefs = np.full((len(utterance) + 1, len(events)), np.nan)
+    pairs = world.encode(utterance)
+    for size in range(len(pairs) + 1):
+        node = everything.tree.find(pairs[:size])
+        if size and node == NO_NODE:
+            break
+        fits = everything.tree.node_of[:, size - 1] == node if size else np.ones(len(rows), bool)
+        weight = np.bincount(event.ravel()[fits], rows.weight[fits], len(events))
+        beliefs[size] = weight / weight.sum()
+    return beliefs

@@ -7,16 +7,15 @@ show is in `coverage`.
 
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from graphlib import CycleError, TopologicalSorter
 from itertools import chain, islice
 
 from equivocal.errors import did_you_mean, join_names
 from equivocal.world.coverage import make_unused
-from equivocal.world.errors import Problem
-from equivocal.world.lexicon import ROLE_PREFIX
-from equivocal.world.names import Names
-from equivocal.world.noise_checks import count_changes, find_noise_problems
+from equivocal.world.errors import Problem, find_unknown
+from equivocal.world.grammar import ROLE_PREFIX, Names
+from equivocal.world.noise import count_changes, find_noise_problems
 from equivocal.world.queries import PLUS
 from equivocal.world.schema import ABSENT, ActionSpec, Rule, WorldFile, list_asked_roles
 from equivocal.world.spelling import collect_spellings, fold, inflect_verb, list_declared_spellings
@@ -115,7 +114,7 @@ def _check_repetitions(file: WorldFile) -> Iterator[Problem]:
 def _check_references(file: WorldFile, names: Names) -> Iterator[Problem]:
     """Check that every name that is used is in the table it must come from."""
     no_word, roles = "add it to a [words] table.", f"roles are {join_names(file.roles)}."
-    references: list[tuple[str, str, Iterable[str], Iterable[str], str]] = [
+    references: list[tuple[str, str, Iterable[str], Collection[str], str]] = [
         ("[verbs]", "word", file.verbs, names.words, no_word),
         ("[forms]", "word", file.forms, names.words, no_word),
     ]
@@ -138,11 +137,8 @@ def _check_references(file: WorldFile, names: Names) -> Iterator[Problem]:
             (place, "marker", markers, file.markers, "add it to [markers]."),
             (place, "action", spec.actions or (), file.actions, "add an [actions] table for it."),
         ]
-    for place, what, wanted, known, advice in references:
-        for name in dict.fromkeys(wanted):
-            if name not in known:
-                hint = did_you_mean(name, known) or f"; {advice}"
-                yield Problem(place, f"unknown {what} {name!r}{hint}")
+    for reference in references:
+        yield from find_unknown(*reference)
 
 
 def _check_roles(file: WorldFile) -> Iterator[Problem]:
@@ -271,8 +267,8 @@ def _check_names(names: Names, place: str, wanted: Iterable[str]) -> Iterator[Pr
         if name in names.distributions:
             yield Problem(place, f"{name!r} is a distribution; use it on its own.")
         elif name not in names.known and name != ABSENT:
-            hint = did_you_mean(name, names.known)
-            yield Problem(place, f"unknown word {name!r}{hint or '; add it to a [words] table.'}")
+            advice = "add it to a [words] table."
+            yield from find_unknown(place, "word", [name], names.known, advice)
         elif not names.expand(name):
             yield Problem(place, f"{name!r} stands for no word; give it one.")
 

@@ -10,8 +10,13 @@ from numpy.typing import NDArray
 
 from equivocal.store.files import write_text_atomically
 from equivocal.world.derivations import Derivations, collapse
-from equivocal.world.prefixes import PrefixTree, build_prefix_tree, list_constituents
-from equivocal.world.queries import Queries, build_queries
+from equivocal.world.queries import (
+    PrefixTree,
+    Queries,
+    build_prefix_tree,
+    build_queries,
+    list_constituents,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,10 +70,7 @@ class Corpus:
             The two parts.
         """
         kept, other = (
-            Corpus(
-                self.world,
-                collapse(self.derivations.reweight(self.derivations.weight * part)),
-            )
+            Corpus(self.world, collapse(self.derivations.reweight(self.weight * part)))
             for part in (~held_out, held_out)
         )
         return kept, other

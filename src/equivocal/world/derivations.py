@@ -6,7 +6,7 @@ rules, whole columns at a time; no row is handled by itself.
 """
 
 from collections import Counter
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,9 +31,7 @@ class Derivations:
 
     def take(self, rows: NDArray[np.intp]) -> "Derivations":
         """Return the chosen rows, in the order given."""
-        return Derivations(
-            self.fillers[rows], self.construction[rows], self.said[rows], self.weight[rows]
-        )
+        return Derivations(*(column[rows] for column in vars(self).values()))
 
     def reweight(self, weight: NDArray[np.float64]) -> "Derivations":
         """Return the same rows with other weights; zero keeps a row's place without counting it."""
@@ -258,9 +256,5 @@ def sum_by_group(group: NDArray[np.intp], weight: NDArray[np.float64]) -> NDArra
 
 
 def _concatenate(parts: list[Derivations]) -> Derivations:
-    return Derivations(
-        *(
-            np.concatenate([getattr(part, field.name) for part in parts])
-            for field in fields(Derivations)
-        )
-    )
+    columns = zip(*(vars(part).values() for part in parts), strict=True)
+    return Derivations(*map(np.concatenate, columns))

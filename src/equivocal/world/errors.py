@@ -1,9 +1,14 @@
-"""Errors about worlds and about sentences that do not belong to one."""
+"""Errors about worlds and about sentences that do not belong to one, and what analyses require."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-from equivocal.errors import UserError
+from equivocal.errors import UserError, did_you_mean
+
+if TYPE_CHECKING:
+    from equivocal.world.world import World
+
+__all__ = ["require_exact", "require_roles"]
 
 
 class Problem(NamedTuple):
@@ -25,6 +30,16 @@ class WorldError(UserError):
         return f"{self.source} {problem.table}" if problem.table else self.source
 
 
+def find_unknown(
+    table: str, what: str, wanted: Iterable[str], known: Collection[str], advice: str
+) -> Iterator[Problem]:
+    """Yield a problem for each name that is not known, with the nearest one or else advice."""
+    for name in dict.fromkeys(wanted):
+        if name not in known:
+            hint = did_you_mean(name, known) or f"; {advice}"
+            yield Problem(table, f"unknown {what} {name!r:.60}{hint}")
+
+
 class UnknownWordError(UserError):
     """Text that uses a word the world does not know."""
 
@@ -35,3 +50,21 @@ class ImpossibleSentenceError(UserError):
 
 class WorldSizeWarning(UserWarning):
     """The world is too large to enumerate; what follows is estimated from sampled sentences."""
+
+
+def require_exact(world: "World", consequence: str) -> None:
+    """Refuse a world that is too large to enumerate; `consequence` says what is not known then."""
+    if not world.is_exact:
+        raise UserError(
+            f"world {world.name!r} is too large to enumerate, so {consequence}; use a smaller one."
+        )
+
+
+def require_roles(world: "World", roles: Sequence[str], why: str) -> None:
+    """Refuse a world that lacks one of two or more roles; `why` says what they are needed for."""
+    if lacking := [role for role in roles if role not in world.roles]:
+        all_of_them = "both" if len(roles) == 2 else "all of them"
+        raise UserError(
+            f"{why}, and world {world.name!r} has no role {' and no role '.join(lacking)}; use a "
+            f"world that has {all_of_them}."
+        )

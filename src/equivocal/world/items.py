@@ -20,7 +20,7 @@ from pathlib import Path
 
 from equivocal.errors import UserError, check_known, join_names
 from equivocal.store import is_plain_name, read_cells
-from equivocal.world.parsing import Utterance
+from equivocal.world.spelling import Utterance
 from equivocal.world.world import World
 
 __all__ = ["MAX_BYTES", "Item", "Items", "load_items"]

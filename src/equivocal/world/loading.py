@@ -1,51 +1,88 @@
 """From a name or a path to a checked world file. Every way to fail ends in a `UserError`.
 
-Worlds of the package lie in `data/`; a file put there is listed and loaded by its name.
+Worlds of the package lie in `data/`; a file put there is listed and loaded by its name. A file may
+build on one of them: `extends = "paper"`. Tables are then merged, entry by entry; anything else
+(text, numbers, lists, the [[constructions]]) takes the place of what the extended file has. A world
+that is kept with a run must not depend on a file that may change, so it is written out as a whole,
+by `format_world`.
 """
 
+import json
 import os
+import re
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
-from equivocal.errors import UserError, did_you_mean, join_names
+from equivocal.errors import UserError, did_you_mean, explain_mistake, join_names
 from equivocal.store import parse_toml, read_text
-from equivocal.world.arithmetic import Scope
 from equivocal.world.checks import find_oversize, find_problems
 from equivocal.world.errors import Problem, WorldError
-from equivocal.world.extending import format_world, merge_tables
-from equivocal.world.parameters import parse_values, put_values, split_world_name
-from equivocal.world.schema import (
-    ConstructionSpec,
-    NoiseSpec,
-    ParameterSpec,
-    ParameterTable,
-    Rule,
-    VerbForms,
-    WorldFile,
+from equivocal.world.parameters import (
+    Scope,
     parse_number,
+    parse_values,
+    put_values,
+    split_world_name,
 )
+from equivocal.world.schema import ParameterTable, WorldFile
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def merge_tables(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """Merge the tables of a file into those of the file that it extends."""
+    merged = dict(base)
+    for key, value in own.items():
+        both = isinstance(value, dict) and isinstance(base.get(key), dict)
+        merged[key] = merge_tables(base[key], value) if both else value
+    return merged
+
+
+def format_world(raw: dict[str, Any]) -> str:
+    """Format a world file as TOML, its tables in their order, on which fingerprints depend.
+
+    `tomli_w` would move the roles of an action that are text before those that are tables.
+    """
+    tables = {key: value for key, value in raw.items() if isinstance(value, dict)}
+    constructions = raw["constructions"]
+    plain = {key: value for key, value in raw.items() if key not in {*tables, "constructions"}}
+    parts = [_format_lines(plain)]
+    for key, table in tables.items():
+        if all(isinstance(entry, dict) for entry in table.values()):
+            for name, entries in table.items():
+                parts.append(f"[{key}.{_quote(name)}]\n{_format_lines(entries)}")
+        else:
+            parts.append(f"[{key}]\n{_format_lines(table)}")
+    parts += [f"[[constructions]]\n{_format_lines(table)}" for table in constructions]
+    return "\n".join(parts)
+
+
+def _format_lines(table: dict[str, Any]) -> str:
+    return "".join(f"{_quote(key)} = {_format_value(value)}\n" for key, value in table.items())
+
+
+def _quote(key: str) -> str:
+    return key if _BARE.fullmatch(key) else _format_value(key)
+
+
+def _format_value(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{_quote(k)} = {_format_value(v)}' for k, v in value.items())} }}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_format_value, value))}]"
+    return json.dumps(value, ensure_ascii=False)
 
 
 _DATA = resources.files("equivocal.world") / "data"
 _EXAMPLE = "example"  # the text behind `equivocal world new`, not a world to study
 HIDDEN = ("roles", "then")  # keys of ours that the file does not have, or need not
-RULES = {  # by pydantic's type of error
-    "tuple_type": "this should be a list",
-    "dict_type": "this should be a table",
-    "model_type": "this should be a table",
-    "model_attributes_type": "this should be a table",
-    "string_type": "this should be text",
-    "string_pattern_mismatch": "this should not be empty",
-    "float_type": "this should be a number",
-    "too_short": "name at least one here",
-}
 MAX_BYTES = 64 * 2**20  # a world of 100,000 words has about 16 MB
 
 
@@ -192,31 +229,14 @@ def _extend(raw: dict[str, Any], source: str) -> dict[str, Any]:
 def _explain(error: "ErrorDetails") -> Problem:
     """Put an error of pydantic into a problem with its table."""
     *place, last = error["loc"]
-    if error["type"] == "extra_forbidden":
-        return Problem(_name_table(place), f"unknown key {last!r}{_suggest_key(place, str(last))}")
-    if error["type"] == "missing":
-        return Problem(_name_table(place), f"the key {last!r} is missing; add it.")
-    rule = RULES.get(error["type"], error["msg"])
-    if error["loc"] == ("constructions",):
+    named = error["type"] in ("extra_forbidden", "missing")
+    message = explain_mistake(error, WorldFile, "key", str(last) if named else "")
+    if named and place and last in WorldFile.model_fields:
+        message = f"unknown key {last!r}; it belongs at the top of the file, above the first table."
+    if error["loc"] == ("constructions",) and not named:
         rule = "write each construction under [[constructions]], with two brackets"
-    message = f"{rule[0].lower()}{rule[1:]}, got {error['input']!r:.60}."
-    if error["type"] == "value_error":  # one of ours
-        message = f"{error['ctx']['error']}."
-    return Problem(_name_table([*place, last]), message)
-
-
-def _suggest_key(place: list[Any], key: str) -> str:
-    """Suggest the nearest key of the same table, or the place where the key belongs."""
-    models: dict[str, type[BaseModel]] = {
-        "constructions": ConstructionSpec,
-        "noise": NoiseSpec,
-        "parameters": ParameterSpec,
-        "verbs": VerbForms,
-    }
-    model = models.get(str(place[0]), Rule) if place else WorldFile
-    if place and key in WorldFile.model_fields:
-        return "; it belongs at the top of the file, above the first table."
-    return did_you_mean(key, model.model_fields) or "; remove it."
+        message = f"{rule}, got {error['input']!r:.60}."
+    return Problem(_name_table(place if named else [*place, last]), message)
 
 
 def _name_table(place: list[Any]) -> str:

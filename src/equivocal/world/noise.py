@@ -13,22 +13,22 @@ remaining probability it is heard as it was meant. (1) is the noisy-channel comp
 (2008, EMNLP, 234–243) and of Gibson, Bergen & Piantadosi (2013, PNAS 110, 8051–8056).
 
 A new kind of noise is a key of `NoiseSpec` and a method of `_Changer`, called in `list_changes`.
+What can be wrong with the [noise] of a file is found by `find_noise_problems`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from itertools import product
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from equivocal.world.grammar import NO_FILLER, Construction, Disturbance, Grammar
-from equivocal.world.lexicon import Lexicon
-from equivocal.world.names import Names
+from equivocal.errors import join_names
+from equivocal.world.errors import Problem, find_unknown
+from equivocal.world.grammar import NO_FILLER, Construction, Disturbance, Grammar, Lexicon, Names
 from equivocal.world.schema import NoiseSpec, WorldFile
-
-__all__ = ["Change", "add_noise", "list_changes"]
 
 Words = NDArray[np.bool_]  # (words,)
 
@@ -86,15 +86,11 @@ class _Changer:
         self, spec: NoiseSpec, construction: Construction, file: WorldFile, lexicon: Lexicon
     ) -> None:
         self.spec, self.construction, self.file, self.lexicon = spec, construction, file, lexicon
-        self.role = {role: index for index, role in enumerate(lexicon.roles)}
-        self.token = {token: index for index, token in enumerate(lexicon.tokens)}
+        self.role, self.token = lexicon.role_numbers, lexicon.token_numbers
         self.names = Names(file)
-        struck = (
-            lexicon.words
-            if spec.words is None
-            else [w for n in spec.words for w in self.names.expand(n)]
-        )
-        self.words: Words = np.isin(lexicon.words, struck)
+        struck = spec.words if spec.words is not None else lexicon.words
+        every = [word for name in struck for word in self.names.expand(name)]
+        self.words: Words = np.isin(lexicon.words, every)
 
     def exchange_words(self) -> Iterator[Change]:
         """Exchange the fillers of two roles; function words stay where they are."""
@@ -198,3 +194,68 @@ def _put_marker(construction: Construction, role: int, where: Words, token: int)
     else:
         by_filler[role] = column
     return replace(construction, markers=markers, by_filler=by_filler)
+
+
+def count_changes(file: WorldFile, names: Names) -> int:
+    """Bound the number of ways in which noise changes constructions."""
+    total = 0
+    for spec in file.noise.values():
+        struck = (*(spec.exchange or ()), *(spec.delete or ()))
+        places = prod(1 if name in file.roles else len(file.roles) for name in struck)
+        if spec.insert is not None:
+            words = names.find_inserted(spec.insert)
+            places *= len(spec.before + spec.after) * sum(len(names.expand(w)) for w in words)
+        total += places * len(file.constructions)
+    return total
+
+
+def find_noise_problems(file: WorldFile, names: Names) -> Iterator[Problem]:
+    """Find names that do not exist, and noise that cannot occur where it is meant to."""
+    for name, spec in file.noise.items():
+        place = f"[noise.{name}]"
+        yield from _check_names(place, spec, file, names)
+        yield from (Problem(place, message) for message in _check_kind(spec, file))
+
+
+def _check_names(place: str, spec: NoiseSpec, file: WorldFile, names: Names) -> Iterator[Problem]:
+    """Check that whatever is named exists."""
+    roles, added = f"roles are {join_names(file.roles)}.", spec.insert_markers or {}
+    told = [construction.name for construction in file.constructions]
+    named = (*(spec.roles or ()), *spec.before, *spec.after, *added)
+    struck, either = (*(spec.exchange or ()), *(spec.delete or ())), [*file.roles, *file.markers]
+    references: list[tuple[str, Iterable[str], Collection[str], str]] = [
+        ("construction", spec.constructions or (), told, f"{join_names(told)}."),
+        ("role", named, file.roles, roles),
+        ("role or marker", struck, either, roles),
+        ("marker", added.values(), file.markers, "add it to [markers]."),
+        ("word", spec.words or (), names.known, "add it to a [words] table."),
+    ]
+    for reference in references:
+        yield from find_unknown(place, *reference)
+
+
+def _check_kind(spec: NoiseSpec, file: WorldFile) -> Iterator[str]:
+    """Check what a noise exchanges, deletes or inserts."""
+    exchange, delete = spec.exchange or (), spec.delete or ()
+    kinds = {name in file.roles for name in exchange}
+    if spec.exchange is not None and (len(set(exchange)) != 2 or len(exchange) != 2):
+        yield f"`exchange` names two different roles or markers, got {join_names(exchange)}."
+    elif len(kinds) == 2 and set(exchange) <= {*file.roles, *file.markers}:
+        yield f"`exchange` has a role and a marker, {join_names(exchange)}; name two of a kind."
+    if spec.delete is not None and (not delete or len(set(delete)) < len(delete)):
+        yield f"`delete` names what is lost, each once, got {join_names(delete)}."
+    if spec.insert_markers is not None and not spec.insert_markers:
+        yield "`insert_markers` is empty; name a role and its function word."
+    if "action" in (*exchange, *delete):
+        yield "the action stays in its place; exchange or delete another role."
+    if spec.roles is not None and not {*exchange, *delete} & set(file.markers):
+        yield "`roles` says where function words are struck; leave it out, or use `words`."
+    for name in {*exchange, *delete} & set(file.roles) & set(file.markers):
+        yield f"{name!r} is a role and a marker; rename one of them."
+    lost = set(delete) & set(file.roles)
+    for construction in file.constructions:
+        strikes = spec.constructions is None or construction.name in spec.constructions
+        stays = "action" in construction.order and construction.mentioned.get("action", 1) == 1
+        if strikes and lost & set(construction.order) and not stays:
+            what = f"it may leave nothing of a sentence of construction {construction.name!r}"
+            yield f"{what}; say the action there, always, or limit it by `constructions`."

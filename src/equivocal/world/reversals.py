@@ -1,11 +1,18 @@
-"""Role reversals that can be said in a world, so that what is true of them is known.
+"""Sentences about the same two nouns in both directions, and how often each direction happens.
 
+Role reversals are those that can be said in a world, so that what is true of them is known.
 Congruent sentences are those of the file's first construction in which the noun acts that is the
 more frequent agent in the world as a whole: "during dinner, the woman eats the pizza". The reversal
 exchanges the two nouns. Sentences are cut after both have been heard. In the world `slips` a
 reversal may be said of a rare event or be a slip of the tongue; in `paper` it cannot be said.
+
+Items of plausibility are actions with two nouns, such as "dog", "bite", "man", in every
+construction and both directions. One direction is plausible if it happens at least as often as the
+other, unlikely if it happens less often, and impossible if it never happens: "the pizza ate the
+man". Whatever else a sentence says, such as where, does not count.
 """
 
+from collections import Counter
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -14,19 +21,17 @@ from numpy.typing import NDArray
 
 from equivocal.errors import UserError
 from equivocal.world.derivations import Derivations
-from equivocal.world.parsing import Utterance
-from equivocal.world.prefixes import NO_NODE
-from equivocal.world.requirements import require_exact, require_roles
+from equivocal.world.errors import require_exact, require_roles
+from equivocal.world.queries import NO_NODE
+from equivocal.world.spelling import Utterance
 from equivocal.world.world import World
 
-__all__ = [
-    "RoleReversal",
-    "compute_agency",
-    "find_heard",
-    "find_role_reversals",
-    "find_word_unit",
-    "spell_reversed",
-]
+__all__ = ["find_heard", "spell_reversed"]
+
+
+PLAUSIBILITY = ("plausible", "unlikely", "impossible")
+ROLES = ("agent", "action", "patient")
+Triple = tuple[int, int, int]  # the words of `ROLES`
 
 
 class RoleReversal(NamedTuple):
@@ -97,15 +102,19 @@ def find_role_reversals(world: World, *, ambiguous: bool = True) -> tuple[RoleRe
 
 def spell_reversed(world: World, told: Derivations) -> tuple[str, ...]:
     """Spell sentences with agent and patient exchanged: anew, as a case marker has its role."""
+    return world.spell(_exchange_nouns(world, told))
+
+
+def _exchange_nouns(world: World, told: Derivations) -> Derivations:
     both = [world.roles.index(role) for role in ("agent", "patient")]
     exchanged = told.fillers.copy()
     exchanged[:, both] = told.fillers[:, both[::-1]]
-    return world.spell(replace(told, fillers=exchanged))
+    return replace(told, fillers=exchanged)
 
 
 def find_heard(world: World, heard: Utterance) -> int:
     """Find the node of what is heard in the tree of all sentences; `NO_NODE` if it cannot be."""
-    return world.all_derivations.tree.find([tuple(pair) for pair in world.encode(heard).tolist()])
+    return world.all_derivations.tree.find(world.encode(heard))
 
 
 def _build_item(world: World, text: str, back: str, fillers: NDArray[np.int32]) -> RoleReversal:
@@ -170,3 +179,113 @@ def find_word_unit(world: World, word: str) -> int:
         return named
     shared = features.sum(axis=0)
     return int(np.argmin(np.where(features[row], shared, shared.max() + 1)))
+
+
+class PlausibilityItem(NamedTuple):
+    """One direction of an item in one construction.
+
+    Attributes
+    ----------
+    item : str
+        The same in both directions: "dog bite man", the plausible one.
+    construction : str
+        The name of the construction.
+    plausibility : str
+        One of `PLAUSIBILITY`.
+    sentence : Utterance
+        The whole sentence.
+    agent, action, patient : str
+        Who does what to whom if the sentence is taken literally.
+    probability : float
+        How often this happens in the world, among all events.
+    literal : float
+        The exact probability that the sentence means what it says, P(`agent` acts | heard): below 1
+        where noise could have made it from another. NaN where it is never heard.
+    """
+
+    item: str
+    construction: str
+    plausibility: str
+    sentence: Utterance
+    agent: str
+    action: str
+    patient: str
+    probability: float
+    literal: float
+
+
+def find_plausibility_items(world: World) -> tuple[PlausibilityItem, ...]:
+    """List every item of a world in every construction that names agent and patient.
+
+    Parameters
+    ----------
+    world : World
+        Must have the roles agent and patient, and be small enough to enumerate.
+
+    Returns
+    -------
+    tuple of PlausibilityItem
+        Where a construction leaves roles unsaid now and then, each wording is listed.
+
+    Raises
+    ------
+    UserError
+        Where the world lacks the roles, is too large, or never names an agent and a patient.
+    """
+    require_roles(world, ROLES, "items have an agent and a patient")
+    require_exact(world, "what is plausible in it is not known")
+    columns = [world.roles.index(role) for role in ROLES]
+    told = world.literal_derivations.derivations
+    rows = _find_named(world, told)
+    chances = _count_triples(told.fillers[:, columns], told.weight)
+    found: dict[tuple[str, tuple[tuple[str, ...], ...]], PlausibilityItem] = {}
+    for version in (rows, _exchange_nouns(world, rows)):
+        # spelled anew, since a case marker belongs to its role
+        texts, words = world.spell(version), version.fillers[:, columns].tolist()
+        for text, triple, number in zip(texts, words, version.construction, strict=True):
+            construction = world.grammar.constructions[number].name
+            sentence = world.parse(text)
+            if (construction, sentence.tokens) not in found:
+                item = _build_direction(world, construction, sentence, tuple(triple), chances)
+                found[construction, sentence.tokens] = item
+    return tuple(found.values())
+
+
+def _find_named(world: World, told: Derivations) -> Derivations:
+    """Find the derivations that name two different nouns as agent and patient."""
+    agent, _, patient = (world.roles.index(role) for role in ROLES)
+    named = told.said[:, agent] & told.said[:, patient]
+    rows = told.take(np.flatnonzero(named & (told.fillers[:, agent] != told.fillers[:, patient])))
+    if not len(rows):
+        raise UserError(
+            f"no sentence of world {world.name!r} names an agent and a patient; use another world."
+        )
+    return rows
+
+
+def _count_triples(words: NDArray[np.int32], weight: NDArray[np.float64]) -> Counter[Triple]:
+    """Return how often each (agent, action, patient) happens."""
+    chances: Counter[Triple] = Counter()
+    for triple, chance in zip(words.tolist(), weight.tolist(), strict=True):
+        chances[tuple(triple)] += chance
+    return chances
+
+
+def _build_direction(
+    world: World, construction: str, sentence: Utterance, triple: Triple, chances: Counter[Triple]
+) -> PlausibilityItem:
+    here, there = chances[triple], chances[triple[::-1]]
+    usual = max((here, triple), (there, triple[::-1]))[1]  # one of two that are equally frequent
+    plausibility = "plausible" if here >= there else "unlikely" if here > 0 else "impossible"
+    agent, action, patient = (world.lexicon.words[word] for word in triple)
+    return PlausibilityItem(
+        item=" ".join(world.lexicon.words[word] for word in usual),
+        construction=construction,
+        plausibility=plausibility,
+        sentence=sentence,
+        agent=agent,
+        action=action,
+        patient=patient,
+        probability=float(here),
+        literal=compute_agency(world, sentence, triple[0]),
+    )

@@ -1,8 +1,9 @@
-"""How probable each derivation of a world is, as a function of the world's parameters.
+"""The same world with other probabilities: other values of its parameters, or no noise.
 
 Other values of parameters change how often something happens or is misheard, but not what can. So a
 world is enumerated once, and only its weights are computed anew: in a few milliseconds, for fits
-and for listeners who do not know the values.
+and for listeners who do not know the values. Networks of listeners who take every sentence as it
+was meant are trained in the world that `remove_noise` returns.
 """
 
 from collections.abc import Mapping
@@ -13,14 +14,15 @@ from numpy.typing import NDArray
 
 from equivocal.errors import UserError
 from equivocal.world.derivations import Derivations, enumerate_derivations
+from equivocal.world.errors import require_exact
 from equivocal.world.grammar import build_grammar
-from equivocal.world.loading import parse_whole_world, validate_world
+from equivocal.world.loading import format_world, parse_whole_world, validate_world
 from equivocal.world.noise import add_noise
-from equivocal.world.requirements import require_exact
 from equivocal.world.schema import WorldFile
 from equivocal.world.world import World
 
-__all__ = ["Reweighting"]
+__all__ = ["remove_noise"]
+
 
 INSIDE = 1e-9  # distance kept from the ends of a range, at which derivations would vanish
 
@@ -110,3 +112,22 @@ def _are_alike(one: Derivations, other: Derivations) -> bool:
         np.array_equal(getattr(one, name), getattr(other, name))
         for name in ("fillers", "construction", "said")
     )
+
+
+def remove_noise(world: World) -> World:
+    """Return a world in which every noise has the probability 0.
+
+    Words and units are the same, so networks of the two can be compared unit by unit.
+
+    >>> remove_noise(World.load("both_ways")).has_noise
+    False
+    """
+    if not world.has_noise:
+        return world
+    raw = parse_whole_world(world.text, world.source)
+    # a product, because a parameter that nothing uses would be an error
+    noise = {
+        name: {**table, "probability": f"0 * ({table['probability']})"}
+        for name, table in raw["noise"].items()
+    }
+    return World.from_toml(format_world({**raw, "noise": noise}), world.source)

@@ -5,8 +5,6 @@ A new key of the file format is added here first, then in `docs/worlds.md`.
 """
 
 from keyword import iskeyword
-from math import inf, isfinite, nan
-from numbers import Real
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -20,41 +18,11 @@ from pydantic import (
     model_validator,
 )
 
-from equivocal.world.arithmetic import Scope, evaluate
+from equivocal.world.parameters import parse_number
 
 ABSENT = "absent"  # reserved filler: "this event has no such role"
 
 VerbForm = Literal["third", "past", "participle", "progressive", "plain"]
-
-
-def parse_number(
-    value: Any,
-    scope: Scope | None = None,
-    *,
-    rule: str = "this should be a number such as 0.25 or '1/4', and finite",
-    least: float = -inf,
-) -> float:
-    """Read a number, or arithmetic in quotes, so that a third can be written exactly: "1/3".
-
-    Raises
-    ------
-    ValueError
-        With the rule and the reason, where the value is no finite number or less than `least`.
-    """
-    number, reason = nan, ""
-    try:
-        if isinstance(value, str):
-            number = float(evaluate(value, scope or Scope()))
-            reason = f" ({number:g})"
-        elif not isinstance(value, bool) and isinstance(value, Real):
-            number = float(value)
-    except OverflowError:
-        number = inf
-    except ValueError as error:
-        reason = f" ({error})"
-    if not (isfinite(number) and number >= least):
-        raise ValueError(f"{rule}, got {value!r:.60}{reason}")
-    return number
 
 
 def _parse_probability(value: Any, info: ValidationInfo, what: str = "probability") -> float:

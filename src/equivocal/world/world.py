@@ -18,7 +18,12 @@ from numpy.typing import NDArray
 from equivocal.errors import UserError, check_known, did_you_mean, join_names
 from equivocal.world.beliefs import compute_beliefs
 from equivocal.world.corpus import Corpus
-from equivocal.world.coverage import find_unused_parts, name_uncovered_events
+from equivocal.world.coverage import (
+    check_large_world,
+    find_unused_parts,
+    name_uncovered_events,
+    refuse_indistinct,
+)
 from equivocal.world.derivations import (
     Derivations,
     bound_derivations,
@@ -28,16 +33,20 @@ from equivocal.world.derivations import (
     sum_by_group,
 )
 from equivocal.world.errors import UnknownWordError, WorldError, WorldSizeWarning
-from equivocal.world.grammar import NO_FILLER, Grammar, build_grammar, map_markers_to_words
-from equivocal.world.large_worlds import check_large_world
-from equivocal.world.lexicon import Lexicon, build_lexicon, name_role_unit
+from equivocal.world.grammar import (
+    NO_FILLER,
+    Grammar,
+    Lexicon,
+    build_grammar,
+    build_lexicon,
+    map_markers_to_words,
+    name_role_unit,
+)
 from equivocal.world.loading import find_world, parse_world_file
 from equivocal.world.noise import add_noise
-from equivocal.world.noise_checks import refuse_indistinct
-from equivocal.world.parsing import Parser, Spellings, Utterance
 from equivocal.world.queries import PLUS
 from equivocal.world.schema import WorldFile
-from equivocal.world.spelling import spell_sentences
+from equivocal.world.spelling import Parser, Spellings, Utterance, spell_sentences
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -255,24 +264,14 @@ class World:
         derivations = self.all_derivations.derivations
         rows, group = np.unique(derivations.fillers, axis=0, return_inverse=True)
         weight = sum_by_group(group, derivations.weight)
-        return tuple(
-            Event(
-                {
-                    role: self.lexicon.words[word]
-                    for role, word in zip(self.roles, row, strict=True)
-                    if word != NO_FILLER
-                },
-                float(probability),
-            )
-            for row, probability in zip(rows, weight, strict=True)
-        )
+        return tuple(map(Event, map(self.lexicon.name_event, rows), weight.tolist()))
 
     @cached_property
     def sentences(self) -> tuple[Sentence, ...]:
         """Every distinct sentence with its probability, most probable first."""
         everything = self.all_derivations
-        last = everything.tree.node_of.max(axis=1)  # nodes are numbered by depth
-        _, first, group = np.unique(last, return_index=True, return_inverse=True)
+        ends = everything.tree.ends
+        _, first, group = np.unique(ends, return_index=True, return_inverse=True)
         weight = sum_by_group(group, everything.derivations.weight)
         order = np.argsort(-weight, kind="stable")
         texts = everything.take(first[order]).texts
@@ -343,7 +342,7 @@ class World:
         Spellings
             Spellings of words and markers.
         """
-        return self._parser.list_spellings()
+        return self._parser.spellings
 
     def parse(self, text: str | Utterance) -> Utterance:
         """Parse a sentence or a prefix of one, in any order of words.
@@ -383,7 +382,7 @@ class World:
         UnknownWordError
             For a word that the world does not have.
         """
-        number = {token: index for index, token in enumerate(self.tokens)}
+        number = self.lexicon.token_numbers
         return np.array(
             [
                 [number[part.word], number[part.marker] if part.marker else NO_FILLER]
@@ -411,9 +410,8 @@ class World:
         UserError
             Where this is not a single word of the world, or a feature is unknown.
         """
-        if not isinstance(filler, str):
-            raise UserError(f"a filler is one word of the world, got {filler!r}.")
-        word, *added = (part.strip() for part in filler.split(PLUS.strip()))
+        split = filler.split(PLUS.strip()) if isinstance(filler, str) else [""]
+        word, *added = (part.strip() for part in split)
         parts = self.parse(word).constituents if word else ()
         if len(parts) != 1 or parts[0].marker is not None:
             raise UserError(f"a filler is one word of the world, got {filler!r}.")

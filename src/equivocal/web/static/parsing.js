@@ -1,4 +1,4 @@
-// parsing.js: running text to constituents, as equivocal/world/parsing.py reads it; the roles that word
+// parsing.js: running text to constituents, as equivocal/world/spelling.py reads it; the roles that word
 // order gives them, and the exact truth about them.
 //
 // A world's `grammar` holds { tokens, spellings, markers, usual, limits }: spellings of words and of

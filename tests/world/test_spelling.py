@@ -92,7 +92,7 @@ def test_every_sentence_of_a_world_is_read_back(paper: World, sg2018: World, gar
     for world in (paper, sg2018, garden):
         tree = world.all_derivations.tree
         for sentence in world.sentences:
-            node = tree.find([tuple(pair) for pair in world.encode(sentence.text).tolist()])
+            node = tree.find(world.encode(sentence.text))
             assert node >= 0, sentence.text
 
 
