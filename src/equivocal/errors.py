@@ -36,7 +36,7 @@ RULES = {  # by pydantic's type of error, in the words of whoever writes TOML
     "string_type": "this should be text",
     "string_pattern_mismatch": "this should not be empty",
     "float_type": "this should be a number",
-    "too_short": "name at least one here",
+    "too_short": "name at least one here",  # unless it is several
 }
 
 
@@ -180,7 +180,8 @@ def explain_mistake(
         return f"unknown {what} {place!r}{hint}"
     if mistake["type"] == "value_error":  # one of ours, and complete
         return f"{place}: {mistake['ctx']['error']}." if place else f"{mistake['ctx']['error']}."
-    rule = RULES.get(mistake["type"], mistake["msg"].lower())
+    several = mistake.get("ctx", {}).get("min_length", 1) > 1
+    rule = mistake["msg"].lower() if several else RULES.get(mistake["type"], mistake["msg"].lower())
     return f"{place and f'{place} = '}{mistake['input']!r:.60} is wrong: {rule}."
 
 

@@ -29,7 +29,7 @@ from equivocal.gestalt.network import SentenceGestalt
 from equivocal.gestalt.settings import TrainingSettings
 from equivocal.world import Corpus, PrefixTree
 from equivocal.world.grammar import NO_FILLER
-from equivocal.world.queries import NO_NODE, list_constituents
+from equivocal.world.queries import NO_NODE, list_constituents, number_fillers
 
 __all__ = ["Level", "Questions", "collect_questions", "compute_features", "compute_gestalts"]
 
@@ -213,10 +213,8 @@ class BatchPlan:
 
     def _list_questions(self, corpus: Corpus) -> None:
         """List what is asked about each row: position, node, probe, and the answer's two probes."""
-        rows, grammar = corpus.derivations, corpus.world.grammar
-        adds = np.stack([construction.adds for construction in grammar.constructions])
-        pattern = rows.fillers * len(grammar.added_features) + adds[rows.construction]
-        has = rows.fillers != NO_FILLER
+        rows = corpus.derivations
+        pattern, has = number_fillers(rows, corpus.world.grammar), rows.fillers != NO_FILLER
         num_roles = has.shape[1]
         # numbered as the probes of `corpus.queries`: roles, then what fills them, sorted
         filler = np.zeros_like(pattern)

@@ -226,10 +226,8 @@ class WorldFit:
     def list_likely_values(self) -> list[dict[str, float]]:
         """List the values of all parameters at the estimates, and at points within the limit."""
         near = self.profiles[self.profiles["deviance"] <= self.deviance + LIMIT]
-        points = [
-            {name: float(row[f"at_{name}"]) for name in self.values} for _, row in near.iterrows()
-        ]
-        return [self.values, *points]
+        values = near[[f"at_{name}" for name in self.values]].to_numpy(float).tolist()
+        return [self.values, *(dict(zip(self.values, row, strict=True)) for row in values)]
 
 
 def fit_world(

@@ -167,15 +167,13 @@ def parse_json(text: str) -> Any:
         raise ValueError("it is nested too deeply") from None
 
 
-def read_json(path: str | Path, most: int = TABLE_BYTES) -> Any:
+def read_json(path: str | Path) -> Any:
     """Read a JSON file.
 
     Parameters
     ----------
     path : str or Path
-        The file.
-    most : int
-        How many bytes the file may have.
+        The file, of at most `TABLE_BYTES`.
 
     Returns
     -------
@@ -187,7 +185,7 @@ def read_json(path: str | Path, most: int = TABLE_BYTES) -> Any:
     UnreadableError
         Where the file is missing, too long or not JSON.
     """
-    text = read_text(path, most)
+    text = read_text(path, TABLE_BYTES)
     try:
         return parse_json(text)
     except ValueError as error:

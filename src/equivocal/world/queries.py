@@ -22,7 +22,7 @@ from scipy.sparse import csr_array
 from equivocal.world.derivations import Derivations, sum_by_group
 from equivocal.world.grammar import NO_FILLER, Grammar, Lexicon
 
-__all__ = ["NO_NODE", "list_constituents"]
+__all__ = ["NO_NODE", "list_constituents", "number_fillers"]
 
 
 NO_NODE = -1
@@ -212,10 +212,7 @@ def build_queries(
     derivations: Derivations, tree: PrefixTree, grammar: Grammar, lexicon: Lexicon
 ) -> Queries:
     """Build the questions to all sentences, weighted by the rows' weights."""
-    sets = len(grammar.added_features)
-    adds = np.stack([construction.adds for construction in grammar.constructions])
-    # A filler is its word plus what the construction adds (a passive's agent): one number for both.
-    filler = derivations.fillers * sets + adds[derivations.construction]
+    sets, filler = len(grammar.added_features), number_fillers(derivations, grammar)
     nodes, roles, fillers, weights = _list_questions(derivations, tree, filler)
     patterns, pattern = np.unique(fillers, return_inverse=True)
     num_roles, num_patterns = len(lexicon.roles), len(patterns)
@@ -245,6 +242,15 @@ def build_queries(
         triple_weight=triple_weight,
         num_roles=num_roles,
     )
+
+
+def number_fillers(derivations: Derivations, grammar: Grammar) -> Ints:
+    """Return (rows, roles): one number for a word and what the construction adds to it, if any.
+
+    A passive adds a feature to its agent. Where the event lacks a role, the number means nothing.
+    """
+    adds = np.stack([construction.adds for construction in grammar.constructions])
+    return derivations.fillers * len(grammar.added_features) + adds[derivations.construction]
 
 
 def _name_fillers(patterns: Ints, grammar: Grammar, lexicon: Lexicon) -> Iterator[str]:

@@ -56,14 +56,13 @@ class Reweighting:
     @cached_property
     def noise_parameters(self) -> tuple[str, ...]:
         """The parameters of noise; the others determine how often events happen."""
-        before = self.world.file.noise
-        changed = {}
+        before, found = self.world.file.noise, list[str]()
         for name, value in self.world.parameters.items():
             spec = self._specs[name]
             end = spec.least if value - spec.least > spec.most - value else spec.most
-            other = (value + end) / 2
-            changed[name] = self._read({name: other}).noise != before
-        return tuple(name for name, differs in changed.items() if differs)
+            if self._read({name: (value + end) / 2}).noise != before:
+                found.append(name)
+        return tuple(found)
 
     def compute_weights(self, parameters: Mapping[str, float]) -> NDArray[np.float64]:
         """Compute the probability of every derivation of `world` under other values.
