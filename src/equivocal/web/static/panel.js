@@ -85,8 +85,9 @@ export function interval(low, high, y, colours) {
 
 // One dot for each network, so that agreement is seen.
 export function dots(belief, name, at, y, colours) {
-  return (belief.networks.length > 1 ? belief.networks : []).map((each) => svg("circle", { class: "network", cx: at(each[name]),
-    cy: y, r: 3.1, fill: colours[`${name}Dot`], stroke: colours.paper, "stroke-width": 1.2 }));
+  const each = belief.networks.length > 1 ? belief.networks : [];
+  return each.map((one) => svg("circle", { class: "network", cx: at(one[name]), cy: y, r: 3.1,
+    fill: colours[`${name}Dot`], stroke: colours.paper, "stroke-width": 1.2 }));
 }
 
 // A line through both bars under a triangle; the triangle alone where the truth is next to nothing.

@@ -99,7 +99,8 @@ export const CHAPTERS = [
       return [
         `The truth is ${percent(belief.truth, 1)}. ${nearest} nearest, with ${percent(value, 1)}.`,
         `The pizza as agent: ${rivals.map((rival) => `${rival.name} ${percent(rival.value, 1)}`).join(", ")}. ${
-          inside ? "Its interval, the black line, holds the truth. " : ""}One sentence proves little: now ask your own.`,
+          inside ? "Its interval, the black line, holds the truth. " : ""
+        }One sentence proves little: now ask your own.`,
       ];
     },
   },

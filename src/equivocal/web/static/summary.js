@@ -14,8 +14,9 @@ export function summarise(found, position, best) {
   const sure = Object.entries(whole).filter(([, { bayes }]) => bayes >= early);
   const reading = Object.fromEntries(sure);
   const rivals = sure.length ? describeRival(found, position, reading, best) : [];
-  const begin = !Object.keys(whole).some((role) => found.words[position].roles[role].some(({ said }) => said)) ? "Expects"
-    : sure.length === Object.keys(whole).length ? "Reads" : "Reads so far";
+  const { roles } = found.words[position];
+  const heard = Object.keys(whole).some((role) => roles[role].some(({ said }) => said));
+  const begin = !heard ? "Expects" : sure.length === Object.keys(whole).length ? "Reads" : "Reads so far";
   const first = !sure.length ? "Too early to say who does what."
     : fit(`${begin}: ${say(found, reading)} (${formatBelief(Object.values(reading), !rivals.length)}).`, rivals);
   const second = fit("", describeUndecided(found, position, best));
