@@ -149,7 +149,7 @@ def test_typing_and_mistakes(page: Any, server: str) -> None:
     page.fill("#sentence", "the woman eats the piza")
     page.click("#ask")
     page.wait_for_selector("#error:has-text('did you mean')")
-    assert "'pizza'" in page.inner_text("#error")
+    assert "“pizza”" in page.inner_text("#error")
     assert page.input_value("#sentence") == "the woman eats the piza"  # nothing typed is lost
     page.fill("#sentence", "the woman eats the soup")
     page.click("#ask")

@@ -80,5 +80,5 @@ function forReaders(error) {
   return error.replace(/; `equivocal world show [^`]*` lists the words\.$/,
     ". “Build a sentence from words” lists those it knows.")
     .replace(/ \/api\/openapi\.json describes all parameters\.$/, "")
-    .replace(/^./, (first) => first.toUpperCase());
+    .replace(/'([^']*)'/g, "“$1”").replace(/^./, (first) => first.toUpperCase());
 }
