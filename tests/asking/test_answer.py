@@ -116,7 +116,7 @@ def test_summary_names_reading_rival_and_what_is_undecided(answer: Answer) -> No
         action_chase=0.99,
     )
     first, second = torn.summary.split("\n")
-    assert first == ("Reads: the cat chases the mouse (40 %). Word order: the reverse (30 %).")
+    assert first == ("Reads: the cat chases the mouse (40 %). Word order: mouse chases cat (30 %).")
     assert second == ("Undecided patient: cat 45 % or mouse 40 %. Impossible in the world garden.")
 
 

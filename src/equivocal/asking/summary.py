@@ -12,6 +12,7 @@ uncertain. A line that would not fit into a terminal says it more briefly.
 A change of the wording is made in `web/static/summary.js` too, which is given the bounds below.
 """
 
+import re
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -89,13 +90,15 @@ def _describe_rival(answer: "Answer", position: int, reading: Reading) -> list[s
     }
     if any(b.filler != reading[role].filler for role, b in indicated.items() if role in reading):
         action = {role: b for role, b in reading.items() if role == "action"}
+        said = _say(answer, action | indicated)
+        bare = re.sub(r"\bthe ", "", said)
         believed = _format_belief(indicated, exact=False)
         swapped = {b.filler for b in indicated.values()} == {
             reading[role].filler for role in indicated if role in reading
         }
         return [
-            f" Word order says {_say(answer, action | indicated)} "
-            f"({_format_belief(indicated, exact=True)}).",
+            f" Word order says {said} ({_format_belief(indicated, exact=True)}).",
+            f" Word order: {bare} ({believed}).",
             *([f" Word order: the reverse ({believed})."] if swapped else []),
             f" Word order differs ({believed}).",
         ]

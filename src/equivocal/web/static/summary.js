@@ -61,7 +61,9 @@ function describeRival(found, position, reading, best) {
     const believed = formatBelief(Object.values(ordered), false);
     const names = (beliefs) => [...new Set(beliefs.map(({ filler }) => filler))].sort().join("\n");
     const swapped = names(Object.values(ordered)) === names(both.map((role) => reading[role]));
-    return [` Word order says ${say(found, whole)} (${formatBelief(Object.values(ordered), true)}).`,
+    const said = say(found, whole);
+    return [` Word order says ${said} (${formatBelief(Object.values(ordered), true)}).`,
+      ` Word order: ${said.replace(/\bthe /g, "")} (${believed}).`,
       ...(swapped ? [` Word order: the reverse (${believed}).`] : []), ` Word order differs (${believed}).`];
   }
   const others = Object.entries(reading).flatMap(([role, read]) => best(position, role, world.rules.top)
