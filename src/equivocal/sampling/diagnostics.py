@@ -31,7 +31,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from equivocal.sampling.engine.hamiltonian import (
@@ -39,30 +38,30 @@ from equivocal.sampling.engine.hamiltonian import (
     Rule,
     Target,
     centre,
-    draw_gradients,
+    draw_and_start,
     make_target,
-    start_chains,
     watch_chains,
 )
 from equivocal.sampling.engine.placement import find_largest_anywhere
 from equivocal.sampling.engine.plan import make_plan
 from equivocal.sampling.engine.problem import Likelihood, Problem
 from equivocal.sampling.engine.settings import Outcome, RunSettings, make_keys
-from equivocal.sampling.engine.shapes import PRNGKey
 from equivocal.sampling.engine.streaming import iterate_outputs
 
 TOO_FAR = 1 / 8  # of a variance
 CALLED_FAR = 0.95 * TOO_FAR  # a miss is worse than a false alarm, and far outputs are fewer
+NOISE = 0.75  # of one trajectory, relative variance: 0.5 to 0.9 on three networks
+FEWEST_ALIKE, TINY = 8, 1e-3
 SLIGHT = 0.01  # a shift that draws from the Gaussian are enough for
 NUM_DRAWS = 8
+GROUP = 48  # outputs together on a CPU, where those with as many leaps should not wait for others
 NUM_CHAINS = 4  # the fewest with two halves of pairs; longer chains tell more than many
 FEWEST, MOST = 6, 384  # transitions
 SKIPPED = 2  # of them: the chains are still near their starts
 PER_FEATURE = 1 / 12  # transitions; the flow's products grow with D as well, and cost thrice these
 WORK = 4e6  # rows × outputs × draws that take no time worth saving
 # Transitions of the looks, as shares of all; a factor from the limit that asks for the next look.
-LOOKS, NEAR = (3 / 8, 1 / 4, 1 / 4), (1.5, 1.25)
-FEWEST_SEEN = 3  # transitions of the first look
+LOOKS, NEAR = (3 / 8, 1 / 8, 1 / 8, 1 / 8), (1.8, 1.4, 1.2)
 
 
 def is_far(outcome: Outcome) -> np.ndarray:
@@ -83,25 +82,25 @@ def diagnose_gaussian(
         return np.full(K, np.nan)
     joint = problem.likelihood is Likelihood.SOFTMAX
     rule, every = Rule(adapt=True, mirrored=True, watched=True, joint=joint), np.arange(K)
-    shift = np.zeros(K)
+    shift, tally = np.zeros(K), Tally(np.zeros(K), np.zeros((K, 2, D)), np.zeros(K, int))
     for own, target in _iterate_targets(problem, outcome, settings, every):
         keys = make_keys(settings.seed + 1, own)  # other draws than the particles
-        z, gradient = map(np.asarray, draw_gradients(keys, target, NUM_DRAWS, rule))
-        shift[own] = ((z - gradient) ** 2).mean(axis=(1, 2))
+        bend, chains = draw_and_start(keys, target, NUM_DRAWS, NUM_CHAINS, rule)
+        shift[own] = (np.asarray(bend) ** 2).mean(axis=(1, 2))
+        tally.keep(own, chains)
     shift = np.full(K, shift.mean()) if joint else shift
     doubtful = near = np.flatnonzero(~(shift < slight))  # NaN is doubtful, too
-    tally = Tally(np.zeros(K), np.zeros((K, 2, D)), np.zeros(K, int))
-    first = 1 + SKIPPED
+    first = 1
     for number, factor in zip(_count_transitions(problem), (*NEAR, 1.0), strict=True):
         if not len(near):
             break
         # streamed rows have their own order, and are read for all outputs alike
         near = near if problem.in_memory and not joint else every
         # as many chains as at the first look, dealt evenly to those that are left
-        slots = np.tile(near, max(len(doubtful) // len(near), 1))
-        _watch(problem, outcome, settings, rule, slots, tally, first, number)
+        copies = max(len(doubtful) // len(near), 1)
+        _watch(problem, outcome, settings, rule, near, copies, tally, first, number)
         first += number
-        shift[near] = estimate_shift(tally, near, joint)
+        shift[doubtful] = estimate_shift(tally, doubtful, joint)
         with np.errstate(divide="ignore"):
             near = near[np.abs(np.log(shift[near] / CALLED_FAR)) < np.log(factor)]
     return shift
@@ -114,24 +113,29 @@ class Tally:
     inward: np.ndarray  # (K,), sums of z·∇u over chains and transitions
     bend: np.ndarray  # (K, 2, D), sums of ∇u over either half of the pairs
     number: np.ndarray  # (K,), chains × transitions
-    chains: Chains | None = None  # where they ended, (K, …)
+    chains: Chains | None = None  # where they are, (K, …), on the host
 
-    def keep(self, outputs: np.ndarray, which: np.ndarray, ended: Chains) -> None:
-        """Keep where chains of some outputs ended, one set for each of them."""
+    def keep(self, outputs: np.ndarray, chains: Chains) -> None:
+        """Keep where the chains of some outputs are."""
+        here, K = jax.device_get(chains), len(self.number)
         if self.chains is None:
-            K = len(self.number)
-            self.chains = Chains(*(np.zeros((K, *part.shape[1:]), part.dtype) for part in ended))
-        for kept, part in zip(self.chains, ended, strict=True):
-            np.asarray(kept)[outputs[which]] = part[which]
+            self.chains = Chains(*(np.zeros((K, *part.shape[1:]), part.dtype) for part in here))
+        for kept, part in zip(self.chains, here, strict=True):
+            np.asarray(kept)[outputs] = part
+
+    def take(self, outputs: np.ndarray) -> Chains:
+        """Return the chains of some outputs, on the device."""
+        assert self.chains is not None, "chains are started first"
+        return Chains(*(jax.device_put(part[outputs]) for part in self.chains))
 
 
 def _count_transitions(problem: Problem) -> list[int]:
     """Return how many transitions each look takes, alike however the rows are dealt."""
     rows_everywhere = float(find_largest_anywhere(problem.num_rows)) * jax.process_count()
     cheap = WORK / (rows_everywhere * problem.num_outputs * NUM_CHAINS)
-    number = np.clip(max(problem.num_features * PER_FEATURE, cheap), FEWEST, MOST)
-    first, *others = (int(share * int(number)) for share in LOOKS)
-    return [max(first, FEWEST_SEEN), *others]
+    number = int(np.clip(max(problem.num_features * PER_FEATURE, cheap), FEWEST, MOST))
+    first, *others = (int(share * number) for share in LOOKS)
+    return [SKIPPED + first, *others]
 
 
 def _watch(
@@ -139,35 +143,36 @@ def _watch(
     outcome: Outcome,
     settings: RunSettings,
     rule: Rule,
-    slots: np.ndarray,
+    outputs: np.ndarray,
+    copies: int,
     tally: Tally,
     first: int,
     number: int,
 ) -> None:
-    """Run the chains of some outputs, each as often as it is listed, and add to the tally."""
+    """Run some copies of the chains of some outputs, and add what they tell to the tally."""
     K, D = outcome.mean.shape
-    copies = np.zeros(len(slots), int)
-    for k in np.unique(slots):
-        own = slots == k
-        copies[own] = np.arange(own.sum())
-    inward, bend = np.zeros(len(slots)), np.zeros((len(slots), 2, D))
-    ended = tally.chains
-    for some, target in _iterate_targets(problem, outcome, settings, slots):
-        own = slots[some]
-        keys = make_keys(settings.seed + 1, own + K * copies[some])
-        if ended is None:
-            chains = start_chains(keys, target, NUM_CHAINS, rule)
-            chains, _ = watch_chains(keys, chains, target, 1, SKIPPED, rule)
-        else:
-            chains = Chains(*(jnp.asarray(part[own]) for part in ended))
-        chains, path = watch_chains(keys, chains, target, first, number, rule)
+    assert tally.chains is not None, "chains are started first"
+    which = np.repeat(np.arange(copies), len(outputs))
+    outputs = np.tile(outputs, copies)
+    if problem.in_memory and not rule.joint:  # neighbours then take about as many leaps
+        order = np.argsort(-np.asarray(tally.chains.step_size)[outputs], kind="stable")
+        outputs, which = outputs[order], which[order]
+    inward, bend = np.zeros(len(outputs)), np.zeros((len(outputs), 2, D))
+    ended = []
+    for some, target in _iterate_targets(problem, outcome, settings, outputs):
+        own = outputs[some]
+        keys = make_keys(settings.seed + 1, own + K * which[some])
+        chains, path = watch_chains(keys, tally.take(own), target, first, number, SKIPPED, rule)
+        kept = np.flatnonzero(which[some] == 0)
+        ended.append((own[kept], Chains(*(part[kept] for part in jax.device_get(chains)))))
         inward[some] = np.asarray(path.inward, float).sum(axis=(1, 2))
         pairs = np.asarray(path.bend, float).reshape(len(own), 2, 2, NUM_CHAINS // 4, D)
         bend[some] = pairs.sum(axis=(1, 3))  # chains c and c + C/2 are a pair
-        tally.keep(own, copies[some] == 0, jax.device_get(chains))
-    np.add.at(tally.inward, slots, inward)
-    np.add.at(tally.bend, slots, bend)
-    np.add.at(tally.number, slots, NUM_CHAINS * number)
+    for own, chains in ended:  # only now: all copies start where the last look ended
+        tally.keep(own, chains)
+    np.add.at(tally.inward, outputs, inward)
+    np.add.at(tally.bend, outputs, bend)
+    np.add.at(tally.number, outputs, NUM_CHAINS * (number - max(SKIPPED + 1 - first, 0)))
 
 
 def _iterate_targets(
@@ -182,11 +187,15 @@ def _iterate_targets(
     plan = make_plan(
         problem,
         settings.memory_budget,
-        per_output=4 * D * D + 8 * NUM_DRAWS * D,
-        per_row=4 * NUM_DRAWS,
+        per_output=4 * D * D + 8 * (NUM_DRAWS + NUM_CHAINS) * D,
+        per_row=4 * (NUM_DRAWS + NUM_CHAINS),
         pad=True,
     )
-    together = K if problem.likelihood is Likelihood.SOFTMAX else min(plan.slots, K)
+    together = K
+    if problem.likelihood is not Likelihood.SOFTMAX:
+        small = problem.in_memory and jax.default_backend() == "cpu"
+        parts = max(-(-K // plan.slots), -(-K // GROUP) if small else 1)
+        together = -(-K // parts)
     centred, places = centre(problem, outcome.mean), np.arange(K)
     if not np.array_equal(outputs, places):
         places = np.resize(np.arange(len(outputs)), -(-len(outputs) // together) * together)
@@ -194,7 +203,7 @@ def _iterate_targets(
     for some, rows in iterate_outputs(centred, plan, together):
         here = places[some.start : some.stop]
         own = outputs[here]
-        mean, factor = jnp.asarray(outcome.mean[own]), jnp.asarray(outcome.factor[own])
+        mean, factor = map(jax.device_put, (outcome.mean[own], outcome.factor[own]))
         yield here, make_target(rows, mean, factor, plan.num_features)
 
 
@@ -205,4 +214,21 @@ def estimate_shift(tally: Tally, outputs: np.ndarray, joint: bool) -> np.ndarray
     found = tally.inward[outputs] / number - (halves[:, 0] * halves[:, 1]).sum(axis=-1)
     if joint:
         found = np.full(len(found), found.mean())
-    return np.abs(found) / D
+    return np.abs(found) / D if joint else draw_together(np.abs(found) / D, number)
+
+
+def draw_together(shift: np.ndarray, number: np.ndarray) -> np.ndarray:
+    """Draw the estimates of one problem towards their mean, by as much as their noise warrants.
+
+    Empirical Bayes on the logarithm (Efron and Morris 1973, JASA 68:117): outputs that share their
+    features have similar shifts, and one that stands out does so by its noise as well. `number` is
+    how many trajectories each is an average of. A few outputs say nothing of each other.
+    """
+    if len(shift) < FEWEST_ALIKE:
+        return shift
+    noise = NOISE / number
+    y = np.log(np.maximum(shift, TINY)) + noise / 2  # the logarithm of what is noisy is too low
+    spread = max(np.var(y, ddof=1) - noise.mean(), 0.0)
+    weight = 1 / (spread + noise)
+    mean = (weight * y).sum() / weight.sum()
+    return np.asarray(np.exp(weight * (spread * y + noise * mean)))

@@ -29,6 +29,7 @@ import numpy as np
 from equivocal.sampling.engine.likelihoods import compute_log_likelihood
 from equivocal.sampling.engine.problem import Problem
 from equivocal.sampling.engine.products import Precision, multiply
+from equivocal.sampling.engine.programs import compile_on_call
 from equivocal.sampling.engine.rows import Block, Blocks, Rows, sum_over_blocks
 from equivocal.sampling.engine.shapes import Array, Bool, Float, Int, PRNGKey
 
@@ -88,7 +89,7 @@ def centre(problem: Problem, mean: np.ndarray) -> Problem:
     return replace(problem, prior_mean=problem.to_weights(mean))
 
 
-@partial(jax.jit, static_argnames="wide")
+@compile_on_call(static_argnames="wide")
 def make_target(
     rows: Rows | Blocks, mean: Float[Array, "K D"], factor: Float[Array, "K D D"], wide: int
 ) -> Target:
@@ -164,7 +165,7 @@ def evaluate(
     return U, _add_prior(target, z, pulled)
 
 
-@partial(jax.jit, static_argnames=("num_chains", "rule"))
+@compile_on_call(static_argnames=("num_chains", "rule"))
 def start_chains(keys: PRNGKey, target: Target, num_chains: int, rule: Rule) -> Chains:
     """Start at draws from the Gaussian, narrowed to `SPREAD`."""
     z = SPREAD * _draw_normal(keys, target, num_chains, rule)
@@ -180,13 +181,18 @@ def _draw_normal(keys: PRNGKey, target: Target, number: int, rule: Rule) -> Floa
     return jnp.concatenate([drawn, -drawn], axis=1) if rule.mirrored else drawn
 
 
-@partial(jax.jit, static_argnames=("number", "rule"))
-def draw_gradients(
-    keys: PRNGKey, target: Target, number: int, rule: Rule
-) -> tuple[Float[Array, "K C D"], Float[Array, "K C D"]]:
-    """Return draws z from the Gaussian, and ∇U there."""
-    z = _draw_normal(keys, target, number, rule)
-    return z, compute_gradient(target, z, rule)
+@compile_on_call(static_argnames=("number", "num_chains", "rule"))
+def draw_and_start(
+    keys: PRNGKey, target: Target, number: int, num_chains: int, rule: Rule
+) -> tuple[Float[Array, "K C D"], Chains]:
+    """Return ∇u at draws from the Gaussian, and chains that start at other such draws."""
+    others = jax.vmap(lambda key: jax.random.fold_in(key, 0))(keys)  # transitions begin with 1
+    starts = SPREAD * _draw_normal(others, target, num_chains, rule)
+    z = jnp.concatenate([_draw_normal(keys, target, number, rule), starts], axis=1)
+    U, gradient = evaluate(target, z, rule)
+    size = jnp.full(len(keys), FIRST_STEP_SIZE, z.dtype)
+    started = Chains(z[:, number:], U[:, number:], gradient[:, number:], size)
+    return (z - gradient)[:, :number], started
 
 
 def count_leaps(step_size: Float[Array, " K"]) -> Int[Array, " K"]:
@@ -200,9 +206,7 @@ def _spread(uniform: Float[Array, "K C"]) -> Float[Array, "K C"]:
     return jnp.where(uniform < SHORT, 0.1 + 0.5 * uniform / SHORT, long)
 
 
-def step(
-    keys: PRNGKey, state: Chains, target: Target, rule: Rule
-) -> tuple[Chains, Passage]:
+def step(keys: PRNGKey, state: Chains, target: Target, rule: Rule) -> tuple[Chains, Passage]:
     """Run one trajectory of every chain and test it."""
     z, U, gradient, step_size = state
     K, C, _ = z.shape
@@ -302,7 +306,7 @@ def _transit(
     return chains, path
 
 
-@partial(jax.jit, static_argnames=("number", "rule"))
+@compile_on_call(static_argnames=("number", "rule"))
 def run_chains(
     keys: PRNGKey, chains: Chains, target: Target, first: Any, number: int, rule: Rule
 ) -> tuple[Chains, Float[Array, "T K C D"], Float[Array, "T K C D"]]:
@@ -316,16 +320,32 @@ def run_chains(
     return chains, z, gradient
 
 
-@partial(jax.jit, static_argnames="rule")
+@compile_on_call(static_argnames="rule")
 def watch_chains(
-    keys: PRNGKey, chains: Chains, target: Target, first: Any, number: Any, rule: Rule
+    keys: PRNGKey,
+    chains: Chains,
+    target: Target,
+    first: Any,
+    number: Any,
+    skipped: Any,
+    rule: Rule,
 ) -> tuple[Chains, Path]:
-    """Run as many transitions; returns the chains, and sums over the averages of each path."""
+    """Run as many transitions; returns the chains, and sums over the averages of each path.
+
+    Transitions up to number `skipped` do not count.
+    """
 
     def transit(i: Int[Array, ""], held: tuple[Chains, Path]) -> tuple[Chains, Path]:
         chains, path = _transit(keys, held[0], target, i, rule)
-        return chains, jax.tree.map(jnp.add, held[1], path)
+
+        def add(total: Array, new: Array) -> Array:
+            return jnp.where(i > skipped, total + new, total)
+
+        return chains, jax.tree.map(add, held[1], path)
 
     z = chains.position
     nothing = Path(jnp.zeros_like(z[..., :1]), jnp.zeros_like(z))
-    return jax.lax.fori_loop(first, first + number, transit, (chains, nothing))
+    found: tuple[Chains, Path] = jax.lax.fori_loop(
+        first, first + number, transit, (chains, nothing)
+    )
+    return found
