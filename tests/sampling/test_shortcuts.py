@@ -9,7 +9,7 @@ from equivocal.sampling.engine.flow import evaluate_proposal, evaluate_start, pr
 from equivocal.sampling.engine.problem import Likelihood, Problem
 from equivocal.sampling.engine.rows import lay_out
 from equivocal.sampling.engine.settings import RunSettings
-from equivocal.sampling.engine.squares import Shared, form_products
+from equivocal.sampling.engine.squares import share_rows
 from equivocal.sampling.samplers.mean_field import RULE, run_gaussian
 from tests.sampling.problems import sample_compiled
 
@@ -28,7 +28,7 @@ def test_one_sum_starts_all_outputs(own_priors: bool) -> None:
     m0 = RNG.standard_normal((K, D)) if own_priors else 0.0
     problem = Problem.build(PSI, TARGETS, None, m0, 1.0, Likelihood.BERNOULLI, np.float32)
     rows = lay_out(problem, slice(0, K), N)
-    shared = Shared(rows.features[0], form_products(rows.features[0]))
+    shared = share_rows(rows.features, products=True)
     factor = jnp.broadcast_to(jnp.diag(jnp.linspace(0.5, 1, D)), (K, D, D))
     start = start_flow(jnp.zeros((K, D)), factor)
     quick = evaluate_start(start, rows, RULE, shared)

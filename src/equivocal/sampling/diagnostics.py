@@ -133,9 +133,9 @@ def _count_transitions(problem: Problem) -> list[int]:
     """Return how many transitions each look takes, alike however the rows are dealt."""
     rows_everywhere = float(find_largest_anywhere(problem.num_rows)) * jax.process_count()
     cheap = WORK / (rows_everywhere * problem.num_outputs * NUM_CHAINS)
-    number = int(np.clip(max(problem.num_features * PER_FEATURE, cheap), FEWEST, MOST))
-    first, *others = (int(share * number) for share in LOOKS)
-    return [SKIPPED + first, *others]
+    number = np.clip(max(problem.num_features * PER_FEATURE, cheap), FEWEST, MOST)
+    first, *others = (int(share * int(number)) for share in LOOKS)
+    return [SKIPPED + max(first, min(int(cheap), MOST)), *(max(other, 1) for other in others)]
 
 
 def _watch(
