@@ -266,9 +266,9 @@ def measure_first_call(rows: Path, options: Numbers, repeats: int = 5) -> Number
     GPU_OPTIONS.update(options)
     compiled: list[float] = []
 
-    def listen(event: str, seconds: float, **_: Any) -> None:
+    def listen(event: str, duration_secs: float, **_: Any) -> None:
         if event == "/jax/core/compile/backend_compile_duration":
-            compiled.append(seconds)
+            compiled.append(duration_secs)
 
     jax.monitoring.register_event_duration_secs_listener(listen)
     with np.load(rows) as data:

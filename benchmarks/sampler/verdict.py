@@ -76,8 +76,15 @@ def _has_rows(bench: Workbench) -> bool:
 def _estimate(case: Case) -> list[np.ndarray]:
     """Return the shifts by each seed."""
     given = {"counts": None, "prior_mean": 0.0, **case.arguments}
-    names = ("features", "targets", "counts", "prior_mean", "prior_variance")
-    built = Problem.build(*(given[name] for name in names), Likelihood.BERNOULLI, None)
+    built = Problem.build(
+        given["features"],
+        given["targets"],
+        given["counts"],
+        given["prior_mean"],
+        given["prior_variance"],
+        Likelihood.BERNOULLI,
+        None,
+    )
     problem, double = collapse(built), built.dtype == np.float64
     settings = RunSettings(
         num_particles=200,

@@ -29,6 +29,7 @@ says that a Gaussian is not enough.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import numpy as np
@@ -119,7 +120,8 @@ class Tally:
         """Keep where the chains of some outputs are."""
         here, K = jax.device_get(chains), len(self.number)
         if self.chains is None:
-            self.chains = Chains(*(np.zeros((K, *part.shape[1:]), part.dtype) for part in here))
+            blank: Any = (np.zeros((K, *part.shape[1:]), part.dtype) for part in here)
+            self.chains = Chains(*blank)
         for kept, part in zip(self.chains, here, strict=True):
             np.asarray(kept)[outputs] = part
 

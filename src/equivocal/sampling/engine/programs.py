@@ -7,7 +7,7 @@ they affect how long it takes, and rounding.
 
 from collections.abc import Callable
 from functools import cache, wraps
-from typing import Any, TypeVar
+from typing import Any
 
 import jax
 
@@ -17,7 +17,7 @@ GPU_OPTIONS: dict[str, bool | int] = {
     "xla_gpu_autotune_level": 0,
     "xla_gpu_enable_triton_gemm": False,
 }
-F = TypeVar("F", bound=Callable[..., Any])
+Program = Callable[..., Any]  # as `jax.jit` has it: NumPy arrays may be handed over
 
 
 @cache
@@ -32,10 +32,10 @@ def choose_options() -> dict[str, bool | int] | None:
     return GPU_OPTIONS
 
 
-def compile_on_call(**how: Any) -> Callable[[F], F]:
+def compile_on_call(**how: Any) -> Callable[[Program], Program]:
     """Return a decorator like `jax.jit`, whose arguments it takes."""
 
-    def decorate(function: F) -> F:
+    def decorate(function: Program) -> Program:
         plain = jax.jit(function, **how)
         tuned: list[Any] = []  # made when a device has been chosen: importing must start none
 
@@ -49,7 +49,7 @@ def compile_on_call(**how: Any) -> Callable[[F], F]:
                 tuned.append(jax.jit(function, compiler_options=options, **how))
             return tuned[0](*args, **kwargs)
 
-        return call  # type: ignore[return-value]
+        return call
 
     return decorate
 
