@@ -3,6 +3,7 @@
     python -m benchmarks.gpu --rows runs/paper --save-rows ROWS.npz       rows of a trained network
     python -m benchmarks.gpu ROWS.npz --out cpu.json --only posterior training
     PYTHONPATH=src:. python3 benchmarks/gpu.py ROWS.npz --out gpu.json    on the GPU's machine
+    PYTHONPATH=src:. python3 benchmarks/gpu.py ROWS.npz --cold --out cold.json   first calls there
     python -m benchmarks.gpu --compare cpu.json gpu.json --out benchmarks/results/gpu.json
 
 Parts, each written to the file as soon as it is measured; all but `training` need jax and numpy
@@ -17,11 +18,17 @@ alone:
                 beside the rates of such products alone
     large       N = 10⁶, D = 512, K = 1,000 from arrays in host memory to the posterior
     training    ten networks of the preset `paper`
+
+`--cold` measures first calls instead, each in a process of its own, with the compiler options of
+`equivocal.sampling.engine.programs` and without: seconds of the first and of later calls, how many
+programs were compiled, and for how long. Rows may have `counts`.
 """
 
 import argparse
 import json
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -38,6 +45,7 @@ from equivocal.sampling import Posterior, sample_posterior
 from equivocal.sampling.engine import flow, likelihoods
 from equivocal.sampling.engine.likelihoods import FlowRule
 from equivocal.sampling.engine.products import Precision, multiply
+from equivocal.sampling.engine.programs import GPU_OPTIONS
 from equivocal.sampling.engine.rows import Rows
 from equivocal.sampling.samplers.mean_field import init
 
@@ -232,6 +240,59 @@ def measure(arguments: argparse.Namespace) -> None:
         arguments.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
+VARIANTS: dict[str, Numbers] = {
+    "ours": dict(GPU_OPTIONS),
+    "none": {},
+    "no triton": {"xla_gpu_enable_triton_gemm": False},
+    "no autotuning": {"xla_gpu_autotune_level": 0},
+}
+
+
+def measure_cold(rows: Path, out: Path) -> None:
+    """First and later calls with each set of options; this process leaves the device alone."""
+    found = {}
+    for name, options in VARIANTS.items():
+        command = [sys.executable, __file__, str(rows), "--options", json.dumps(options)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        last = done.stdout.splitlines()[-1] if done.returncode == 0 else "null"
+        found[name] = json.loads(last) or {"failed": done.stderr[-500:]}
+        print(name, json.dumps(found[name]), flush=True)
+        out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+def measure_first_call(rows: Path, options: Numbers, repeats: int = 5) -> Numbers:
+    """One first call and some later ones, with and without the verdict, in this process."""
+    GPU_OPTIONS.clear()
+    GPU_OPTIONS.update(options)
+    compiled: list[float] = []
+
+    def listen(event: str, duration_secs: float, **_: Any) -> None:
+        if event == "/jax/core/compile/backend_compile_duration":
+            compiled.append(duration_secs)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    with np.load(rows) as data:
+        given = {name: data[name] for name in ("features", "targets", "counts") if name in data}
+    started, _ = measure_time(lambda: jax.device_put(np.zeros(1)))
+    first, found = measure_time(lambda: sample_posterior(**given).info)
+    number, seconds = len(compiled), sum(compiled)
+    warm = [measure_time(partial(sample_posterior, **given))[0] for _ in range(repeats)]
+    plain = partial(sample_posterior, **given, diagnose=False)
+    without = [measure_time(plain)[0] for _ in range(repeats)]
+    return {
+        "device": jax.devices()[0].device_kind,
+        "options": options,
+        "seconds_starting_device": started,
+        "seconds_first_call": first,
+        "programs": number,
+        "seconds_compiling": seconds,
+        "seconds_later_call": median(warm),
+        "seconds_later_without_verdict": median(without),
+        "programs_later": len(compiled) - number,
+        "message": found.message,
+    }
+
+
 def save_rows(run: Path, out: Path) -> None:
     """The rows that `benchmarks.sampling` measures on."""
     from benchmarks.sampler.problems import collect_run_rows
@@ -262,10 +323,16 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("gpu.json"))
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--small", action="store_true", help="does it still work?")
+    parser.add_argument("--cold", action="store_true", help="measure first calls, with options")
+    parser.add_argument("--options", type=json.loads, help="measure one first call in this process")
     parser.add_argument("--compare", type=Path, nargs=2)
     arguments = parser.parse_args()
     if arguments.compare:
         compare(arguments.compare, arguments.out)
+    elif arguments.cold:
+        measure_cold(arguments.data, arguments.out)
+    elif arguments.options is not None:
+        print(json.dumps(measure_first_call(arguments.data, arguments.options)))
     elif arguments.save_rows:
         save_rows(arguments.rows, arguments.save_rows)
     else:

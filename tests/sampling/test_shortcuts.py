@@ -4,12 +4,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from equivocal.sampling.diagnostics import SLIGHT, diagnose_gaussian
+from equivocal.sampling.diagnostics import (
+    CALLED_FAR,
+    NEAR,
+    SLIGHT,
+    diagnose_gaussian,
+    draw_together,
+)
 from equivocal.sampling.engine.flow import evaluate_proposal, evaluate_start, propose, start_flow
 from equivocal.sampling.engine.problem import Likelihood, Problem
 from equivocal.sampling.engine.rows import lay_out
 from equivocal.sampling.engine.settings import RunSettings
-from equivocal.sampling.engine.squares import Shared, form_products
+from equivocal.sampling.engine.squares import share_rows
 from equivocal.sampling.samplers.mean_field import RULE, run_gaussian
 from tests.sampling.problems import sample_compiled
 
@@ -28,7 +34,7 @@ def test_one_sum_starts_all_outputs(own_priors: bool) -> None:
     m0 = RNG.standard_normal((K, D)) if own_priors else 0.0
     problem = Problem.build(PSI, TARGETS, None, m0, 1.0, Likelihood.BERNOULLI, np.float32)
     rows = lay_out(problem, slice(0, K), N)
-    shared = Shared(rows.features[0], form_products(rows.features[0]))
+    shared = share_rows(rows.features, products=True)
     factor = jnp.broadcast_to(jnp.diag(jnp.linspace(0.5, 1, D)), (K, D, D))
     start = start_flow(jnp.zeros((K, D)), factor)
     quick = evaluate_start(start, rows, RULE, shared)
@@ -73,9 +79,27 @@ def test_draws_tell_a_slight_shift_as_chains_do(variance: float) -> None:
 
 
 def test_doubtful_outputs_alone_get_chains() -> None:
-    """Their shifts are those that they have where all outputs get chains."""
+    """Their shifts are those that they have where all outputs get chains.
+
+    An output next to the limit gets as many chains as others leave it, and hence another estimate:
+    some thousand trajectories of relative variance 0.75 make a standard error below 3 %.
+    """
     wide = 3 * PSI[:30], np.column_stack([TARGETS[:30], np.full(30, 0.5)]), 9.0
     some, every = _find_shifts(*wide), _find_shifts(*wide, slight=0.0)
     doubtful = some >= SLIGHT
     assert 0 < doubtful.sum() < len(some)
-    np.testing.assert_allclose(some[doubtful], every[doubtful], rtol=1e-3)
+    decided = doubtful & (np.abs(np.log(every / CALLED_FAR)) > np.log(NEAR[0]))
+    assert 0 < decided.sum() < doubtful.sum()
+    np.testing.assert_allclose(some[decided], every[decided], rtol=1e-3)
+    np.testing.assert_allclose(some[doubtful], every[doubtful], rtol=0.1)
+
+
+def test_estimates_are_drawn_together_by_their_noise_alone() -> None:
+    """Equal shifts with noise become nearly equal; what differs by more than noise hardly moves."""
+    noise = np.exp(0.2 * RNG.standard_normal(200))
+    few = np.full(200, 18)  # trajectories: a relative variance of 0.75 / 18 = 0.2²
+    drawn = draw_together(0.1 * noise, few)
+    assert np.abs(np.log(drawn / 0.1)).max() < 0.15 < np.abs(np.log(noise)).max()
+    apart = np.geomspace(0.01, 1.0, 200)
+    np.testing.assert_allclose(draw_together(apart, few), apart, rtol=0.1)
+    np.testing.assert_array_equal(draw_together(apart[:2], few[:2]), apart[:2])

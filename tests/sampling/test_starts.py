@@ -12,7 +12,7 @@ from equivocal.sampling.engine.plan import make_plan
 from equivocal.sampling.engine.problem import Likelihood, Problem
 from equivocal.sampling.engine.queue import run_flow
 from equivocal.sampling.engine.settings import Outcome, RunSettings
-from equivocal.sampling.engine.squares import Shared, form_products, rotate
+from equivocal.sampling.engine.squares import rotate, share_rows
 from equivocal.sampling.samplers import laplace
 from equivocal.sampling.samplers.mean_field import RULE, run_gaussian
 
@@ -115,7 +115,7 @@ def test_products_give_variances_and_curvatures(formed: bool) -> None:
     psi, G, w = rng.normal(size=(40, 5)), rng.normal(size=(3, 5, 5)), rng.random((3, 40))
     with jax.enable_x64(True):
         rows = jnp.asarray(psi)
-        shared = Shared(rows, form_products(rows) if formed else None)
+        shared = share_rows(rows[None], formed)
         v = shared.compute_variances(jnp.asarray(G))
         H = shared.compute_curvatures(jnp.asarray(w))
     P = G @ G.swapaxes(1, 2)

@@ -7,49 +7,62 @@ exceeds it, on the average over the D directions, by docs/maths.md (27),
 
 where u is constant if the posterior is the Gaussian. Where u varies little, the shift is E|∇u|²/D
 under the Gaussian, which a few draws from it tell. Outputs for which that is not small (`SLIGHT`)
-get a few short chains of the exact posterior (`engine.hamiltonian`). Their estimate has little
-noise where u is small, other than |z|²/D − 1 has. Chains run in pairs with opposite momenta, whose
-odd parts cancel; |E[∇u]|² is a product of averages over two halves of the pairs, so that their
-noise does not add to it.
+get a few short chains of the exact posterior (`engine.hamiltonian`). Four things keep the noise of
+their estimate down:
+
+- z·∇u has little of it where u is small, other than |z|² − D has.
+- Chains run in pairs with opposite momenta, whose odd parts cancel; |E[∇u]|² is a product of
+  averages over two halves of the pairs, so that their noise does not add to it.
+- Every point of a trajectory counts, weighed by how likely the trajectory is to pass its test
+  (`hamiltonian._weigh_path`): two fifths of the variance less, with the same gradients.
+- Effort goes where it decides: outputs whose estimate lies near the limit share all chains of a
+  second look, and those still near it the chains of a third. Their new chains go on from where
+  those before ended, and need no warm-up.
+
+The same functions of a chain of the Gaussian with the same momenta would be control variates with
+known means. They do not help: the Gaussian reaches where rows are no longer saturated and ∇u is
+large, and the posterior does not.
 
 `benchmarks/sampler/verdict.py` compares the estimate with long chains. Above `TOO_FAR` the verdict
 says that a Gaussian is not enough.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from equivocal.sampling.engine.hamiltonian import (
+    Chains,
     Rule,
     Target,
     centre,
-    draw_gradients,
+    draw_and_start,
     make_target,
-    run_chains,
-    start_chains,
+    watch_chains,
 )
 from equivocal.sampling.engine.placement import find_largest_anywhere
 from equivocal.sampling.engine.plan import make_plan
 from equivocal.sampling.engine.problem import Likelihood, Problem
 from equivocal.sampling.engine.settings import Outcome, RunSettings, make_keys
-from equivocal.sampling.engine.shapes import PRNGKey
 from equivocal.sampling.engine.streaming import iterate_outputs
 
 TOO_FAR = 1 / 8  # of a variance
-# Short chains underestimate shifts near the limit, by 2 % in the median of three networks. The
-# margin was chosen on one of them, and keeps misses and false alarms of each below 5 %; on two
-# other networks misses are 13 % (docs/speed.md).
-CALLED_FAR = 0.95 * TOO_FAR
+CALLED_FAR = 0.95 * TOO_FAR  # a miss is worse than a false alarm, and far outputs are fewer
+NOISE = 0.75  # of one trajectory, relative variance: 0.5 to 0.9 on three networks
+FEWEST_ALIKE, TINY = 8, 1e-3
 SLIGHT = 0.01  # a shift that draws from the Gaussian are enough for
 NUM_DRAWS = 8
+GROUP = 48  # outputs together on a CPU, where those with as many leaps should not wait for others
 NUM_CHAINS = 4  # the fewest with two halves of pairs; longer chains tell more than many
 FEWEST, MOST = 6, 384  # transitions
-SKIPPED = 1  # of them: the chains are still near their starts
+SKIPPED = 2  # of them: the chains are still near their starts
 PER_FEATURE = 1 / 12  # transitions; the flow's products grow with D as well, and cost thrice these
 WORK = 4e6  # rows × outputs × draws that take no time worth saving
+# Transitions of the looks, as shares of all; a factor from the limit that asks for the next look.
+LOOKS, NEAR = (3 / 8, 1 / 8, 1 / 8, 1 / 8), (1.8, 1.4, 1.2)
 
 
 def is_far(outcome: Outcome) -> np.ndarray:
@@ -69,64 +82,155 @@ def diagnose_gaussian(
     if outcome.factor is None or outcome.factor.shape[-1] < D:
         return np.full(K, np.nan)
     joint = problem.likelihood is Likelihood.SOFTMAX
-    rule, every = Rule(adapt=True, mirrored=True, joint=joint), np.arange(K)
-    shift = np.zeros(K)
-    for own, keys, target in _iterate_targets(problem, outcome, settings, every):
-        z, gradient = map(np.asarray, draw_gradients(keys, target, NUM_DRAWS, rule))
-        shift[own] = ((z - gradient) ** 2).mean(axis=(1, 2))
+    rule, every = Rule(adapt=True, mirrored=True, watched=True, joint=joint), np.arange(K)
+    shift, tally = np.zeros(K), Tally(np.zeros(K), np.zeros((K, 2, D)), np.zeros(K, int))
+    for own, target in _iterate_targets(problem, outcome, settings, every):
+        keys = make_keys(settings.seed + 1, own)  # other draws than the particles
+        bend, chains = draw_and_start(keys, target, NUM_DRAWS, NUM_CHAINS, rule)
+        shift[own] = (np.asarray(bend) ** 2).mean(axis=(1, 2))
+        tally.keep(own, chains)
     shift = np.full(K, shift.mean()) if joint else shift
-    doubtful = np.flatnonzero(~(shift < slight))  # NaN is doubtful, too
-    if not len(doubtful):
-        return shift
-    # streamed rows have their own order, and are read for all outputs alike
-    doubtful = doubtful if problem.in_memory and not joint else every
-    # of all processes together, so that the chains are as long however the rows are dealt
-    rows_everywhere = float(find_largest_anywhere(problem.num_rows)) * jax.process_count()
-    cheap = WORK / (rows_everywhere * K * NUM_CHAINS)
-    number = int(np.clip(max(D * PER_FEATURE, cheap), FEWEST, MOST))
-    for own, keys, target in _iterate_targets(problem, outcome, settings, doubtful):
-        chains = start_chains(keys, target, NUM_CHAINS, rule)
-        z, gradient = map(np.asarray, run_chains(keys, chains, target, 1, number, rule)[1:])
-        shift[own] = estimate_shift(z[SKIPPED:], gradient[SKIPPED:], joint)
+    doubtful = near = np.flatnonzero(~(shift < slight))  # NaN is doubtful, too
+    first = 1
+    for number, factor in zip(_count_transitions(problem), (*NEAR, 1.0), strict=True):
+        if not len(near):
+            break
+        # streamed rows have their own order, and are read for all outputs alike
+        near = near if problem.in_memory and not joint else every
+        # as many chains as at the first look, dealt evenly to those that are left
+        copies = max(len(doubtful) // len(near), 1)
+        _watch(problem, outcome, settings, rule, near, copies, tally, first, number)
+        first += number
+        shift[doubtful] = estimate_shift(tally, doubtful, joint)
+        with np.errstate(divide="ignore"):
+            near = near[np.abs(np.log(shift[near] / CALLED_FAR)) < np.log(factor)]
     return shift
+
+
+@dataclass
+class Tally:
+    """What the chains of all outputs have told so far."""
+
+    inward: np.ndarray  # (K,), sums of z·∇u over chains and transitions
+    bend: np.ndarray  # (K, 2, D), sums of ∇u over either half of the pairs
+    number: np.ndarray  # (K,), chains × transitions
+    chains: Chains | None = None  # where they are, (K, …), on the host
+
+    def keep(self, outputs: np.ndarray, chains: Chains) -> None:
+        """Keep where the chains of some outputs are."""
+        here, K = jax.device_get(chains), len(self.number)
+        if self.chains is None:
+            blank: Any = (np.zeros((K, *part.shape[1:]), part.dtype) for part in here)
+            self.chains = Chains(*blank)
+        for kept, part in zip(self.chains, here, strict=True):
+            np.asarray(kept)[outputs] = part
+
+    def take(self, outputs: np.ndarray) -> Chains:
+        """Return the chains of some outputs, on the device."""
+        assert self.chains is not None, "chains are started first"
+        return Chains(*(jax.device_put(part[outputs]) for part in self.chains))
+
+
+def _count_transitions(problem: Problem) -> list[int]:
+    """Return how many transitions each look takes, alike however the rows are dealt."""
+    rows_everywhere = float(find_largest_anywhere(problem.num_rows)) * jax.process_count()
+    cheap = WORK / (rows_everywhere * problem.num_outputs * NUM_CHAINS)
+    number = np.clip(max(problem.num_features * PER_FEATURE, cheap), FEWEST, MOST)
+    first, *others = (int(share * int(number)) for share in LOOKS)
+    return [SKIPPED + max(first, min(int(cheap), MOST)), *(max(other, 1) for other in others)]
+
+
+def _watch(
+    problem: Problem,
+    outcome: Outcome,
+    settings: RunSettings,
+    rule: Rule,
+    outputs: np.ndarray,
+    copies: int,
+    tally: Tally,
+    first: int,
+    number: int,
+) -> None:
+    """Run some copies of the chains of some outputs, and add what they tell to the tally."""
+    K, D = outcome.mean.shape
+    assert tally.chains is not None, "chains are started first"
+    which = np.repeat(np.arange(copies), len(outputs))
+    outputs = np.tile(outputs, copies)
+    if problem.in_memory and not rule.joint:  # neighbours then take about as many leaps
+        order = np.argsort(-np.asarray(tally.chains.step_size)[outputs], kind="stable")
+        outputs, which = outputs[order], which[order]
+    inward, bend = np.zeros(len(outputs)), np.zeros((len(outputs), 2, D))
+    ended = []
+    for some, target in _iterate_targets(problem, outcome, settings, outputs):
+        own = outputs[some]
+        keys = make_keys(settings.seed + 1, own + K * which[some])
+        chains, path = watch_chains(keys, tally.take(own), target, first, number, SKIPPED, rule)
+        kept = np.flatnonzero(which[some] == 0)
+        ended.append((own[kept], Chains(*(part[kept] for part in jax.device_get(chains)))))
+        inward[some] = np.asarray(path.inward, float).sum(axis=(1, 2))
+        pairs = np.asarray(path.bend, float).reshape(len(own), 2, 2, NUM_CHAINS // 4, D)
+        bend[some] = pairs.sum(axis=(1, 3))  # chains c and c + C/2 are a pair
+    for own, chains in ended:  # only now: all copies start where the last look ended
+        tally.keep(own, chains)
+    np.add.at(tally.inward, outputs, inward)
+    np.add.at(tally.bend, outputs, bend)
+    np.add.at(tally.number, outputs, NUM_CHAINS * (number - max(SKIPPED + 1 - first, 0)))
 
 
 def _iterate_targets(
     problem: Problem, outcome: Outcome, settings: RunSettings, outputs: np.ndarray
-) -> Iterator[tuple[np.ndarray, PRNGKey, Target]]:
-    """Yield some outputs in groups of one size: their numbers, keys and posteriors.
+) -> Iterator[tuple[np.ndarray, Target]]:
+    """Yield a list of outputs in groups of one size: their places in the list, and posteriors.
 
-    The last group is filled up with outputs that had their turn, so that nothing compiles anew.
+    The last group is filled up with the list's beginning, so that nothing compiles anew.
     """
     K, D = outcome.mean.shape
     assert outcome.factor is not None, "a Gaussian has a factor"
     plan = make_plan(
         problem,
         settings.memory_budget,
-        per_output=4 * D * D + 8 * NUM_DRAWS * D,
-        per_row=4 * NUM_DRAWS,
+        per_output=4 * D * D + 8 * (NUM_DRAWS + NUM_CHAINS) * D,
+        per_row=4 * (NUM_DRAWS + NUM_CHAINS),
         pad=True,
     )
-    together = K if problem.likelihood is Likelihood.SOFTMAX else min(plan.slots, K)
-    centred = centre(problem, outcome.mean)
-    if len(outputs) < K:
-        outputs = np.resize(outputs, -(-len(outputs) // together) * together)
-        centred = centred.select(outputs)
+    together = K
+    if problem.likelihood is not Likelihood.SOFTMAX:
+        small = problem.in_memory and jax.default_backend() == "cpu"
+        parts = max(-(-K // plan.slots), -(-K // GROUP) if small else 1)
+        together = -(-K // parts)
+    centred, places = centre(problem, outcome.mean), np.arange(K)
+    if not np.array_equal(outputs, places):
+        places = np.resize(np.arange(len(outputs)), -(-len(outputs) // together) * together)
+        centred = centred.select(outputs[places])
     for some, rows in iterate_outputs(centred, plan, together):
-        own = outputs[some.start : some.stop]
-        keys = make_keys(settings.seed + 1, own)  # other draws than the particles
-        mean, factor = jnp.asarray(outcome.mean[own]), jnp.asarray(outcome.factor[own])
-        yield own, keys, make_target(rows, mean, factor, plan.num_features)
+        here = places[some.start : some.stop]
+        own = outputs[here]
+        mean, factor = map(jax.device_put, (outcome.mean[own], outcome.factor[own]))
+        yield here, make_target(rows, mean, factor, plan.num_features)
 
 
-def estimate_shift(z: np.ndarray, gradient: np.ndarray, joint: bool) -> np.ndarray:
-    """Return the shift of each output, maths (27), from z and ∇U of its chains, (T, K, C, D)."""
-    _, K, C, D = z.shape
-    bend = z - gradient  # ∇u
-    inward = (z * bend).mean(axis=(0, 2)).sum(axis=-1)
-    quarter = C // 4  # chains c and c + C/2 are a pair
-    by_pairs = bend.reshape(len(z), K, 2, 2, quarter, D).mean(axis=(0, 2, 4))
-    found = inward - (by_pairs[:, 0] * by_pairs[:, 1]).sum(axis=-1)
+def estimate_shift(tally: Tally, outputs: np.ndarray, joint: bool) -> np.ndarray:
+    """Return the shifts of some outputs, maths (27)."""
+    number, D = tally.number[outputs], tally.bend.shape[-1]
+    halves = tally.bend[outputs] / (number[:, None, None] / 2)
+    found = tally.inward[outputs] / number - (halves[:, 0] * halves[:, 1]).sum(axis=-1)
     if joint:
-        found = np.full(K, found.mean())
-    return np.abs(found) / D
+        found = np.full(len(found), found.mean())
+    return np.abs(found) / D if joint else draw_together(np.abs(found) / D, number)
+
+
+def draw_together(shift: np.ndarray, number: np.ndarray) -> np.ndarray:
+    """Draw the estimates of one problem towards their mean, by as much as their noise warrants.
+
+    Empirical Bayes on the logarithm (Efron and Morris 1973, JASA 68:117): outputs that share their
+    features have similar shifts, and one that stands out does so by its noise as well. `number` is
+    how many trajectories each is an average of. A few outputs say nothing of each other.
+    """
+    if len(shift) < FEWEST_ALIKE:
+        return shift
+    noise = NOISE / number
+    y = np.log(np.maximum(shift, TINY)) + noise / 2  # the logarithm of what is noisy is too low
+    spread = max(np.var(y, ddof=1) - noise.mean(), 0.0)
+    weight = 1 / (spread + noise)
+    mean = (weight * y).sum() / weight.sum()
+    return np.asarray(np.exp(weight * (spread * y + noise * mean)))

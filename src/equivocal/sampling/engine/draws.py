@@ -14,11 +14,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from equivocal.sampling.engine.placement import apply_one_by_one
+from equivocal.sampling.engine.programs import compile_on_call
 from equivocal.sampling.engine.settings import make_keys
 from equivocal.sampling.engine.shapes import Array, Float, PRNGKey
 
 
-@partial(jax.jit, static_argnums=(1, 2))
+@compile_on_call(static_argnums=(1, 2))
 def draw_standard_noise(keys: PRNGKey, num_particles: int, rank: int) -> Float[Array, "K r J"]:
     """Draw independent N(0, 1) numbers."""
     return jax.vmap(lambda key: jax.random.normal(key, (rank, num_particles)))(keys)
@@ -27,7 +28,7 @@ def draw_standard_noise(keys: PRNGKey, num_particles: int, rank: int) -> Float[A
 _forward = partial(jax.lax.linalg.triangular_solve, left_side=True, lower=True)
 
 
-@partial(jax.jit, static_argnums=(1, 2))
+@compile_on_call(static_argnums=(1, 2))
 def draw_whitened_noise(keys: PRNGKey, num_particles: int, rank: int) -> Float[Array, "K r J"]:
     """Draw √(J−1) E, maths (16): N(0, 1) numbers with mean 0 and covariance I exactly."""
     noise = draw_standard_noise(keys, num_particles, rank)
@@ -51,7 +52,7 @@ def _draw_any_noise(keys: PRNGKey, num_particles: int, rank: int) -> Float[Array
     return make(keys, num_particles, rank)
 
 
-@partial(jax.jit, static_argnums=3)
+@compile_on_call(static_argnums=3)
 def _draw(
     keys: PRNGKey, mean: Float[Array, "K D"], factor: Float[Array, "K D r"], num_particles: int
 ) -> Float[Array, "K J D"]:

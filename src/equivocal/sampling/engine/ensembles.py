@@ -12,6 +12,7 @@ import numpy as np
 
 from equivocal.sampling.engine.plan import Plan
 from equivocal.sampling.engine.problem import Problem
+from equivocal.sampling.engine.programs import compile_on_call
 from equivocal.sampling.engine.settings import Outcome, RunSettings, Snapshot, make_keys
 from equivocal.sampling.engine.shapes import Array, Bool, Float, Int, PRNGKey
 from equivocal.sampling.engine.streaming import iterate_outputs
@@ -108,12 +109,12 @@ def run_ensemble(
     )
 
 
-@jax.jit
+@compile_on_call()
 def _fold_in(keys: PRNGKey, step: int | Int[Array, ""]) -> PRNGKey:
     return jax.vmap(lambda key: jax.random.fold_in(key, step))(keys)
 
 
-@jax.jit
+@compile_on_call()
 def _keep_finished(finished: Bool[Array, " K"], state: Any, moved: Any) -> Any:
     """Leave a finished output where it is while its group goes on."""
 

@@ -43,6 +43,7 @@ import numpy as np
 from equivocal.sampling.engine.likelihoods import FlowRule
 from equivocal.sampling.engine.placement import apply_one_by_one
 from equivocal.sampling.engine.products import multiply
+from equivocal.sampling.engine.programs import compile_on_call
 from equivocal.sampling.engine.rows import (
     Block,
     Blocks,
@@ -103,7 +104,7 @@ class Line(NamedTuple):
     done: Bool[Array, " K"]  # whether the trial before was so close that this one is the last
 
 
-@jax.jit
+@compile_on_call()
 def start_flow(mean: Float[Array, "K D"], factor: Float[Array, "K D r"]) -> FlowState:
     """Return a state whose sums are unknown; its first step only evaluates them."""
     K, _, r = factor.shape
@@ -117,7 +118,7 @@ def _project(block: Block, factor: Float[Array, "K D r"], rule: FlowRule) -> Arr
     return multiply(factor.swapaxes(1, 2), block.features.T[None], rule.precision)
 
 
-@partial(jax.jit, static_argnames="rule")
+@compile_on_call(static_argnames="rule")
 def sum_rows(
     rows: Rows | Blocks,
     mean: Float[Array, "K D"],
@@ -141,7 +142,7 @@ def sum_rows(
     return sum_over_blocks(sum_block, rows)
 
 
-@partial(jax.jit, static_argnames="rule")
+@compile_on_call(static_argnames="rule")
 def _sum_shared(
     rows: Rows,
     mean: Float[Array, "#K D"],
@@ -163,7 +164,7 @@ def _sum_shared(
     )
 
 
-@jax.jit
+@compile_on_call()
 def _spread_shared(factor: Float[Array, "K D r"], shared: Shared) -> Float[Array, "1 K N"]:
     return shared.compute_variances(factor)[None]
 
@@ -202,7 +203,7 @@ def _take_triangular_root(
     return root, -jnp.log(jnp.diagonal(L, axis1=1, axis2=2)).sum(axis=1)
 
 
-@partial(jax.jit, static_argnames="rule")
+@compile_on_call(static_argnames="rule")
 def propose(state: FlowState, rule: FlowRule) -> tuple[FlowState, FlowInfo]:
     """Apply (15) to the current sums, m − G C (s Cᵀ Gᵀ g̃) with the root C; no rows are read.
 
@@ -231,7 +232,7 @@ def propose(state: FlowState, rule: FlowRule) -> tuple[FlowState, FlowInfo]:
     return proposal, FlowInfo(*(jnp.where(state.bound > -jnp.inf, r, jnp.inf) for r in residuals))
 
 
-@partial(jax.jit, static_argnames="rule")
+@compile_on_call(static_argnames="rule")
 def correct_mean(
     rows: Rows | Blocks,
     mean: Float[Array, "K D"],
@@ -320,7 +321,7 @@ def pick(which: Bool[Array, " K"], chosen: Array, other: Array) -> Array:
     return jnp.where(which.reshape(-1, *[1] * (other.ndim - 1)), chosen, other)
 
 
-@partial(jax.jit, static_argnames="rule")
+@compile_on_call(static_argnames="rule")
 def judge_proposal(
     state: FlowState, proposal: FlowState, mean: Float[Array, "K D"], sums: Sums, rule: FlowRule
 ) -> FlowState:

@@ -29,6 +29,7 @@ import numpy as np
 from equivocal.sampling.engine.likelihoods import compute_log_likelihood
 from equivocal.sampling.engine.problem import Problem
 from equivocal.sampling.engine.products import Precision, multiply
+from equivocal.sampling.engine.programs import compile_on_call
 from equivocal.sampling.engine.rows import Block, Blocks, Rows, sum_over_blocks
 from equivocal.sampling.engine.shapes import Array, Bool, Float, Int, PRNGKey
 
@@ -58,6 +59,20 @@ class Chains(NamedTuple):
     step_size: Float[Array, " K"]  # ε
 
 
+class Path(NamedTuple):
+    """What the points of a trajectory say of the posterior's moments, maths (26)."""
+
+    inward: Float[Array, "K C 1"]  # z·∇u
+    bend: Float[Array, "K C D"]  # ∇u
+
+
+class Passage(NamedTuple):
+    """What a transition tells besides where it ended."""
+
+    likely: Float[Array, "K C"]  # how likely the trajectory was to pass the test
+    path: Path | None  # averages along it, if the rule asks for them
+
+
 class Rule(NamedTuple):
     """What is fixed while a program runs; hashable, hence static under jit."""
 
@@ -65,6 +80,7 @@ class Rule(NamedTuple):
     adapt: bool = False  # the step size, after every transition
     joint: bool = False  # outputs share one likelihood (softmax), hence one test and one step size
     mirrored: bool = False  # the second half of the chains gets the first's momenta, reversed
+    watched: bool = False  # average over the points of each trajectory
     precision: Precision = Precision.FULL  # of the gradient's products; the test is always full
 
 
@@ -73,7 +89,7 @@ def centre(problem: Problem, mean: np.ndarray) -> Problem:
     return replace(problem, prior_mean=problem.to_weights(mean))
 
 
-@partial(jax.jit, static_argnames="wide")
+@compile_on_call(static_argnames="wide")
 def make_target(
     rows: Rows | Blocks, mean: Float[Array, "K D"], factor: Float[Array, "K D D"], wide: int
 ) -> Target:
@@ -149,7 +165,7 @@ def evaluate(
     return U, _add_prior(target, z, pulled)
 
 
-@partial(jax.jit, static_argnames=("num_chains", "rule"))
+@compile_on_call(static_argnames=("num_chains", "rule"))
 def start_chains(keys: PRNGKey, target: Target, num_chains: int, rule: Rule) -> Chains:
     """Start at draws from the Gaussian, narrowed to `SPREAD`."""
     z = SPREAD * _draw_normal(keys, target, num_chains, rule)
@@ -165,13 +181,18 @@ def _draw_normal(keys: PRNGKey, target: Target, number: int, rule: Rule) -> Floa
     return jnp.concatenate([drawn, -drawn], axis=1) if rule.mirrored else drawn
 
 
-@partial(jax.jit, static_argnames=("number", "rule"))
-def draw_gradients(
-    keys: PRNGKey, target: Target, number: int, rule: Rule
-) -> tuple[Float[Array, "K C D"], Float[Array, "K C D"]]:
-    """Return draws z from the Gaussian, and ∇U there."""
-    z = _draw_normal(keys, target, number, rule)
-    return z, compute_gradient(target, z, rule)
+@compile_on_call(static_argnames=("number", "num_chains", "rule"))
+def draw_and_start(
+    keys: PRNGKey, target: Target, number: int, num_chains: int, rule: Rule
+) -> tuple[Float[Array, "K C D"], Chains]:
+    """Return ∇u at draws from the Gaussian, and chains that start at other such draws."""
+    others = jax.vmap(lambda key: jax.random.fold_in(key, 0))(keys)  # transitions begin with 1
+    starts = SPREAD * _draw_normal(others, target, num_chains, rule)
+    z = jnp.concatenate([_draw_normal(keys, target, number, rule), starts], axis=1)
+    U, gradient = evaluate(target, z, rule)
+    size = jnp.full(len(keys), FIRST_STEP_SIZE, z.dtype)
+    started = Chains(z[:, number:], U[:, number:], gradient[:, number:], size)
+    return (z - gradient)[:, :number], started
 
 
 def count_leaps(step_size: Float[Array, " K"]) -> Int[Array, " K"]:
@@ -185,10 +206,8 @@ def _spread(uniform: Float[Array, "K C"]) -> Float[Array, "K C"]:
     return jnp.where(uniform < SHORT, 0.1 + 0.5 * uniform / SHORT, long)
 
 
-def step(
-    keys: PRNGKey, state: Chains, target: Target, rule: Rule
-) -> tuple[Chains, Float[Array, "K C"]]:
-    """Run one trajectory of every chain and test it; returns also how likely it was to pass."""
+def step(keys: PRNGKey, state: Chains, target: Target, rule: Rule) -> tuple[Chains, Passage]:
+    """Run one trajectory of every chain and test it."""
     z, U, gradient, step_size = state
     K, C, _ = z.shape
 
@@ -207,15 +226,20 @@ def step(
     def turn(z: Array, p: Array) -> tuple[Array, Array]:
         return cosine * z + sine * p, cosine * p - sine * z
 
-    def leap(i: Int[Array, ""], moving: tuple[Array, Array]) -> tuple[Array, Array]:
-        moved, p = turn(*moving)
-        new = moved, p + epsilon * (moved - compute_gradient(target, moved, rule))
+    Moving = tuple[Array, Array, Path | None]
+
+    def leap(i: Int[Array, ""], moving: Moving) -> Moving:
+        moved, p = turn(*moving[:2])
+        bend = moved - compute_gradient(target, moved, rule)
+        new = moved, p + epsilon * bend, _add_point(moving[2], moved, bend)
         ongoing = (i < leaps - 1)[:, None, None]  # the last is taken by all outputs together
-        held: tuple[Array, Array] = jax.tree.map(partial(jnp.where, ongoing), new, moving)
+        held: Moving = jax.tree.map(partial(jnp.where, ongoing), new, moving)
         return held
 
     half = momentum + 0.5 * epsilon * (z - gradient)
-    z_new, p_new = turn(*jax.lax.fori_loop(0, leaps.max() - 1, leap, (z, half)))
+    path = Path(jnp.zeros_like(z[..., :1]), jnp.zeros_like(z)) if rule.watched else None
+    *ended, path = jax.lax.fori_loop(0, leaps.max() - 1, leap, (z, half, path))
+    z_new, p_new = turn(*ended)
     U_new, gradient_new = evaluate(target, z_new, rule)
     p_new = p_new + 0.5 * epsilon * (z_new - gradient_new)
     kinetic = 0.5 * ((momentum**2).sum(axis=-1) - (p_new**2).sum(axis=-1))
@@ -223,8 +247,37 @@ def step(
         kinetic = jnp.broadcast_to(kinetic.sum(axis=0), (K, C))
     gain = U - U_new + kinetic
     gain = jnp.where(jnp.isfinite(gain), gain, -jnp.inf)
+    likely = jnp.exp(jnp.minimum(gain, 0))
+    path = _add_point(path, z_new, z_new - gradient_new)
+    if path is not None:
+        path = _weigh_path(path, leaps, state, likely)
     moved = Chains(z_new, U_new, gradient_new, step_size)
-    return _accept(state, moved, test < gain), jnp.exp(jnp.minimum(gain, 0))
+    return _accept(state, moved, test < gain), Passage(likely, path)
+
+
+def _add_point(path: Path | None, z: Array, bend: Array) -> Path | None:
+    """Add a point of a trajectory, where trajectories are watched."""
+    if path is None:
+        return None
+    return Path(path.inward + (z * bend).sum(axis=-1, keepdims=True), path.bend + bend)
+
+
+def _weigh_path(path: Path, leaps: Array, start: Chains, likely: Array) -> Path:
+    """Average over the points, and with the start: as likely as the trajectory is to fail.
+
+    The expectation over the test's outcome has less noise than the outcome (Frenkel 2004, PNAS
+    101:17571). Points on the way are as likely to pass as the last, up to the integrator's error
+    (Nishimura and Dunson 2020, Bayesian Analysis 15:1087).
+    """
+    bend = start.position - start.gradient
+    old = Path((start.position * bend).sum(axis=-1, keepdims=True), bend)
+    chance = likely[..., None]
+
+    def weigh(new: Array, old: Array) -> Array:
+        mixed = chance * new / leaps[:, None, None] + (1 - chance) * old
+        return jnp.where(chance > 0, mixed, old)  # what diverged may not be a number
+
+    return Path(weigh(path.inward, old.inward), weigh(path.bend, old.bend))
 
 
 def _accept(old: Chains, new: Chains, accepted: Bool[Array, "K C"]) -> Chains:
@@ -239,23 +292,60 @@ def _accept(old: Chains, new: Chains, accepted: Bool[Array, "K C"]) -> Chains:
     )
 
 
-@partial(jax.jit, static_argnames=("number", "rule"))
+def _transit(
+    keys: PRNGKey, chains: Chains, target: Target, i: Int[Array, ""], rule: Rule
+) -> tuple[Chains, Path | None]:
+    """Take transition i, and adapt the step size if the rule says so."""
+    own = jax.vmap(lambda key: jax.random.fold_in(key, i))(keys)
+    chains, (likely, path) = step(own, chains, target, rule)
+    if rule.adapt:
+        gain = GAIN * (likely.mean(axis=1) - rule.target_accept) / jnp.sqrt(i).astype(likely.dtype)
+        chains = chains._replace(
+            step_size=jnp.minimum(chains.step_size * jnp.exp(gain), LONGEST).astype(gain.dtype)
+        )
+    return chains, path
+
+
+@compile_on_call(static_argnames=("number", "rule"))
 def run_chains(
     keys: PRNGKey, chains: Chains, target: Target, first: Any, number: int, rule: Rule
 ) -> tuple[Chains, Float[Array, "T K C D"], Float[Array, "T K C D"]]:
     """Run transitions `first`, `first` + 1, …; returns the chains, z and ∇U after each."""
 
     def transit(chains: Chains, i: Int[Array, ""]) -> tuple[Chains, tuple[Array, Array]]:
-        own = jax.vmap(lambda key: jax.random.fold_in(key, i))(keys)
-        chains, likely = step(own, chains, target, rule)
-        if rule.adapt:
-            gain = (
-                GAIN * (likely.mean(axis=1) - rule.target_accept) / jnp.sqrt(i).astype(likely.dtype)
-            )
-            chains = chains._replace(
-                step_size=jnp.minimum(chains.step_size * jnp.exp(gain), LONGEST).astype(gain.dtype)
-            )
+        chains, _ = _transit(keys, chains, target, i, rule)
         return chains, (chains.position, chains.gradient)
 
     chains, (z, gradient) = jax.lax.scan(transit, chains, first + jnp.arange(number))
     return chains, z, gradient
+
+
+@compile_on_call(static_argnames="rule")
+def watch_chains(
+    keys: PRNGKey,
+    chains: Chains,
+    target: Target,
+    first: Any,
+    number: Any,
+    skipped: Any,
+    rule: Rule,
+) -> tuple[Chains, Path]:
+    """Run as many transitions; returns the chains, and sums over the averages of each path.
+
+    Transitions up to number `skipped` do not count.
+    """
+
+    def transit(i: Int[Array, ""], held: tuple[Chains, Path]) -> tuple[Chains, Path]:
+        chains, path = _transit(keys, held[0], target, i, rule)
+
+        def add(total: Array, new: Array) -> Array:
+            return jnp.where(i > skipped, total + new, total)
+
+        return chains, jax.tree.map(add, held[1], path)
+
+    z = chains.position
+    nothing = Path(jnp.zeros_like(z[..., :1]), jnp.zeros_like(z))
+    found: tuple[Chains, Path] = jax.lax.fori_loop(
+        first, first + number, transit, (chains, nothing)
+    )
+    return found

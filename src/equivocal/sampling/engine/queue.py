@@ -31,10 +31,11 @@ from equivocal.sampling.engine.likelihoods import FlowRule
 from equivocal.sampling.engine.plan import Plan, round_to_power_of_two
 from equivocal.sampling.engine.problem import Problem
 from equivocal.sampling.engine.products import Precision
+from equivocal.sampling.engine.programs import compile_on_call
 from equivocal.sampling.engine.rows import InMemory
 from equivocal.sampling.engine.settings import Outcome, Report
 from equivocal.sampling.engine.shapes import Array, Bool, Int
-from equivocal.sampling.engine.squares import Shared, form_products
+from equivocal.sampling.engine.squares import Shared, share_rows
 from equivocal.sampling.engine.starts import Start, start_near_prior
 from equivocal.sampling.engine.streaming import StreamedProblem, StreamedRows
 
@@ -78,7 +79,8 @@ def run_flow(
     patience = _choose_patience(slots, rule, shared)
     proposal = state
     while (held >= 0).any():
-        if shared is not None and alike and not steps.any():
+        # on a GPU all outputs take no longer than one, and another program takes longer to compile
+        if shared is not None and alike and not steps.any() and jax.default_backend() == "cpu":
             state = evaluate_start(state, data.rows, rule, shared)
         else:
             state = evaluate_proposal(state, proposal, data.rows, rule, nodes, shared)
@@ -117,17 +119,16 @@ def _share(data: InMemory | StreamedRows, plan: Plan) -> Shared | None:
     """Return what all outputs share, if anything."""
     if not (plan.shared and isinstance(data, InMemory)):
         return None
-    psi = data.rows.features[0]
-    return Shared(psi, form_products(psi) if plan.products else None)
+    return share_rows(data.rows.features, plan.products)
 
 
 def _start(outputs: Iterable[int] | np.ndarray, num_outputs: int, start_of: Start) -> FlowState:
     means, factors = zip(*(start_of(int(k) % num_outputs) for k in outputs), strict=True)
     # stacked on the host: handing arrays to a GPU one by one takes longer than the flow
-    return start_flow(jnp.asarray(np.stack(means)), jnp.asarray(np.stack(factors)))
+    return start_flow(*map(jax.device_put, (np.stack(means), np.stack(factors))))
 
 
-@jax.jit
+@compile_on_call()
 def _restart(state: FlowState, fresh: FlowState, slots: Int[Array, " n"]) -> FlowState:
     return jax.tree.map(lambda every, some: every.at[slots].set(some), state, fresh)
 
@@ -140,7 +141,7 @@ def _choose_padded_size(number: int, most: int) -> int:
     return min(size, most)
 
 
-@jax.jit
+@compile_on_call()
 def _merge(which: Bool[Array, " K"], chosen: FlowState, other: FlowState) -> FlowState:
     return jax.tree.map(partial(pick, which), chosen, other)
 
@@ -235,7 +236,7 @@ def _collect(
     outcome.converged[outputs] = np.maximum(*residuals) <= tolerance
 
 
-@jax.jit
+@compile_on_call()
 def _pick(leaves: tuple[Array, ...], slots: Int[Array, " n"]) -> tuple[Array, ...]:
     return tuple(leaf[slots] for leaf in leaves)
 

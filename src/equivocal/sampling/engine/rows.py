@@ -10,7 +10,6 @@ its own before the sums are added up; or they are read from a disk when their tu
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import jax
@@ -29,6 +28,7 @@ from equivocal.sampling.engine.placement import (
 )
 from equivocal.sampling.engine.plan import Plan
 from equivocal.sampling.engine.problem import Problem
+from equivocal.sampling.engine.programs import compile_on_call
 from equivocal.sampling.engine.shapes import Array, Float, Int
 
 T = TypeVar("T")
@@ -72,8 +72,8 @@ def lay_out(
     rows = Rows(
         features=_cut_features(problem, blocks, block_rows, num_features, handed_over),
         counts=place(cut_into_blocks(problem.row_counts[:, None], blocks, block_rows)[..., 0]),
-        targets=jnp.zeros(0),
-        offsets=jnp.zeros(0),
+        targets=jax.device_put(np.zeros(0, problem.dtype)),  # `load_outputs` has them
+        offsets=jax.device_put(np.zeros(0, problem.dtype)),
     )
     return load_outputs(rows, problem, outputs)
 
@@ -94,7 +94,7 @@ def _cut_features(
         )
     together = max(1, handed_over // (block_rows * wide * problem.dtype.itemsize))
     if together >= blocks:
-        return jnp.asarray(_fill_blocks(problem, range(blocks), block_rows, wide))
+        return jax.device_put(_fill_blocks(problem, range(blocks), block_rows, wide))
     features = jnp.zeros((blocks, block_rows, wide), problem.dtype)
     for first in range(0, blocks, together):
         some = range(first, min(first + together, blocks))
@@ -110,7 +110,7 @@ def _fill_blocks(problem: Problem, some: range, block_rows: int, wide: int) -> n
     return filled.reshape(len(some), block_rows, wide)
 
 
-@partial(jax.jit, donate_argnums=0)
+@compile_on_call(donate_argnums=0)
 def _put(every: Array, some: Array, first: Int[Array, ""]) -> Array:
     return jax.lax.dynamic_update_slice_in_dim(every, some, first, axis=0)
 
@@ -150,14 +150,15 @@ class InMemory:
     def __init__(self, problem: Problem, plan: Plan, slots: int) -> None:
         self._problem = problem
         rows = lay_out(problem, slice(0, slots), plan.block_rows, num_features=plan.num_features)
+
         # slots beyond the outputs hold rows without targets; offsets get their own columns
-        targets, offsets, counts = (
-            jnp.pad(columns, ((0, 0), (0, slots - columns.shape[1]), (0, 0)))
-            if columns.ndim == 3
-            else columns
-            for columns in (rows.targets, rows.offsets, rows.counts)
-        )
-        offsets = rows.offsets if rows.offsets.shape[1] == 1 else offsets
+        def fill(columns: Array) -> Array:
+            beyond = slots - columns.shape[1]
+            return jnp.pad(columns, ((0, 0), (0, beyond), (0, 0))) if beyond else columns
+
+        targets = fill(rows.targets)
+        offsets = rows.offsets if rows.offsets.shape[1] == 1 else fill(rows.offsets)
+        counts = fill(rows.counts) if rows.counts.ndim == 3 else rows.counts
         self.rows = rows._replace(targets=targets, offsets=offsets, counts=counts)
 
     def load(self, slots: np.ndarray, outputs: np.ndarray) -> None:
@@ -174,7 +175,7 @@ class InMemory:
             self.rows = self.rows._replace(**{name: set_in})
 
 
-@partial(jax.jit, donate_argnums=0)
+@compile_on_call(donate_argnums=0)
 def _set_columns(stacked: Array, slots: Int[Array, " n"], columns: Array) -> Array:
     return stacked.at[:, slots].set(columns)
 

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from equivocal.sampling.engine.products import Precision
+from equivocal.sampling.engine.programs import compile_on_call
 
 __all__ = ["Observer", "Snapshot"]
 
@@ -95,6 +96,6 @@ def make_keys(seed: int, outputs: range | np.ndarray) -> jax.Array:
     return _fold_in(jax.random.key(seed), np.array(outputs, np.uint32))
 
 
-@jax.jit
+@compile_on_call()
 def _fold_in(root: jax.Array, numbers: jax.Array) -> jax.Array:
     return jax.vmap(lambda k: jax.random.fold_in(root, k))(numbers)

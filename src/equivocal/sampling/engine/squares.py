@@ -24,6 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equivocal.sampling.engine.problem import Problem
+from equivocal.sampling.engine.programs import compile_on_call
 from equivocal.sampling.engine.shapes import Array, Float
 
 
@@ -68,9 +69,12 @@ def count_products(num_features: int) -> int:
     return num_features * (num_features + 1) // 2
 
 
-@jax.jit
-def form_products(features: Float[Array, "N D"]) -> Float[Array, "T N"]:
-    """Return Φ, one row for each pair i ≤ j of features."""
-    i, j = np.triu_indices(features.shape[1])
-    columns = features.T
-    return columns[i] * columns[j]
+@compile_on_call(static_argnames="products")
+def share_rows(features: Float[Array, "1 N D"], products: bool) -> Shared:
+    """Return what outputs share of rows in one block: Φ has one row for each pair i ≤ j."""
+    psi = features[0]
+    if not products:
+        return Shared(psi, None)
+    i, j = np.triu_indices(psi.shape[1])
+    columns = psi.T
+    return Shared(psi, columns[i] * columns[j])

@@ -19,7 +19,6 @@ num_steps·Δt of at least 5, since with C right every direction forgets its sta
 """
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -31,6 +30,7 @@ from equivocal.sampling.engine.ensembles import repair, run_ensemble
 from equivocal.sampling.engine.inputs import check_positive, fail
 from equivocal.sampling.engine.plan import make_plan
 from equivocal.sampling.engine.problem import Problem
+from equivocal.sampling.engine.programs import compile_on_call
 from equivocal.sampling.engine.rows import Block, Rows, sum_over_blocks
 from equivocal.sampling.engine.settings import Outcome, RunSettings
 from equivocal.sampling.engine.shapes import Array, Float, Int, PRNGKey
@@ -80,7 +80,7 @@ def init(particles: Float[Array, "K J D"]) -> AldiState:
     )
 
 
-@partial(jax.jit, static_argnames=("config", "num_steps"))
+@compile_on_call(static_argnames=("config", "num_steps"))
 def step(
     keys: PRNGKey,
     state: AldiState,

@@ -28,7 +28,6 @@ gets there in fewer steps and detects convergence.
 
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -40,6 +39,7 @@ from equivocal.sampling.engine.inputs import check_choice, check_positive, fail
 from equivocal.sampling.engine.placement import apply_one_by_one
 from equivocal.sampling.engine.plan import make_plan
 from equivocal.sampling.engine.problem import Problem
+from equivocal.sampling.engine.programs import compile_on_call
 from equivocal.sampling.engine.rows import Block, Rows, sum_over_blocks
 from equivocal.sampling.engine.settings import Outcome, RunSettings
 from equivocal.sampling.engine.shapes import Array, Float, Int, PRNGKey
@@ -116,7 +116,7 @@ def drop_entries(
     return jnp.where(kept, deviations, 0) / jnp.sqrt((1 - rate) * (J - 1))  # maths (11)
 
 
-@partial(jax.jit, static_argnames="config")
+@compile_on_call(static_argnames="config")
 def _sum_rows(
     rows: Rows, theta: Float[Array, "K J D"], F: Float[Array, "K J D"], config: DropoutConfig
 ) -> tuple[Float[Array, "K D"], Float[Array, "K _ D"]]:
@@ -188,19 +188,19 @@ def _measure_change(F: Float[Array, "K J D"], before: Float[Array, "K J D"]) -> 
     return jnp.where(size > 0, difference / jnp.maximum(size, 1e-30), jnp.inf)
 
 
-@jax.jit
+@compile_on_call()
 def _split(keys: PRNGKey) -> PRNGKey:
     return jax.vmap(jax.random.split)(keys)
 
 
-@partial(jax.jit, static_argnames="config")
+@compile_on_call(static_argnames="config")
 def _drop_first(
     keys: PRNGKey, theta: Float[Array, "K J D"], config: DropoutConfig
 ) -> Float[Array, "K J D"]:
     return drop_entries(keys, theta - theta.mean(axis=1, keepdims=True), config.dropout_rate)
 
 
-@partial(jax.jit, static_argnames="config")
+@compile_on_call(static_argnames="config")
 def _move(
     keys: PRNGKey,
     state: DropoutState,

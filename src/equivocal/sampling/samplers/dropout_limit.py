@@ -18,7 +18,6 @@ order J^(−1/2), and its steps are a little shorter, since noise makes λ_max l
 """
 
 from collections.abc import Iterator
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -27,6 +26,7 @@ import numpy as np
 
 from equivocal.sampling.engine.ensembles import find_largest_eigenvalue
 from equivocal.sampling.engine.expectations import compute_moments
+from equivocal.sampling.engine.programs import compile_on_call
 from equivocal.sampling.engine.shapes import Array, Float
 from equivocal.sampling.samplers.dropout_deterministic import LONGEST_STEP, SAFETY
 
@@ -86,7 +86,7 @@ def follow_limit(
         state = _step(psi, t, c, offsets, state, dropout_rate)
 
 
-@partial(jax.jit, static_argnames="rate")
+@compile_on_call(static_argnames="rate")
 def _step(
     psi: Float[Array, "N D"],
     targets: Float[Array, "K N"],

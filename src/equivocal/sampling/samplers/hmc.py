@@ -108,7 +108,7 @@ def sample_about(
     for some, rows in iterate_outputs(centre(problem, found.mean), plan, group):
         outputs = slice(some.start, some.stop)
         mean, factor = found.mean[outputs], found.factor[outputs]
-        target = make_target(rows, jnp.asarray(mean), jnp.asarray(factor), plan.num_features)
+        target = make_target(rows, jax.device_put(mean), jax.device_put(factor), plan.num_features)
         checked = _list_checked(problem, factor, config)
         keys = make_keys(settings.seed, numbers[outputs])
         found_here = _run_group(keys, some, K, target, checked, rule, config, settings)

@@ -19,7 +19,6 @@ and no step moved the mean by more than `LONGEST_MOVE` of the ensemble's standar
 """
 
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -32,6 +31,7 @@ from equivocal.sampling.engine.inputs import check_positive
 from equivocal.sampling.engine.placement import apply_one_by_one
 from equivocal.sampling.engine.plan import make_plan
 from equivocal.sampling.engine.problem import Problem
+from equivocal.sampling.engine.programs import compile_on_call
 from equivocal.sampling.engine.rows import Block, Rows, sum_over_blocks
 from equivocal.sampling.engine.settings import Outcome, RunSettings
 from equivocal.sampling.engine.shapes import Array, Float, Int, PRNGKey
@@ -73,7 +73,7 @@ def init(keys: PRNGKey, num_particles: int, num_features: int) -> HomotopyState:
     return HomotopyState(theta, zero, jnp.zeros(len(theta), int), zero)
 
 
-@partial(jax.jit, static_argnames="config")
+@compile_on_call(static_argnames="config")
 def step(
     keys: PRNGKey,
     state: HomotopyState,
