@@ -11,8 +11,7 @@ from equivocal.sampling import sample_posterior
 from equivocal.sampling.engine import small, small_rows
 from equivocal.sampling.engine.expectations import compute_moments
 from equivocal.sampling.engine.likelihoods import make_softmax_rule
-from equivocal.sampling.engine.problem import Likelihood, Problem
-from equivocal.sampling.engine.starts import start_near_prior
+from equivocal.sampling.engine.problem import Likelihood, Problem, start_near_prior
 from equivocal.sklearn import EnsembleKalmanClassifier, EnsembleKalmanMultilabel
 
 RNG = np.random.default_rng(0)

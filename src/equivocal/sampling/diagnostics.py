@@ -51,7 +51,7 @@ from equivocal.sampling.engine.streaming import iterate_outputs
 
 TOO_FAR = 1 / 8  # of a variance
 CALLED_FAR = 0.95 * TOO_FAR  # a miss is worse than a false alarm, and far outputs are fewer
-NOISE = 0.75  # of one trajectory, relative variance: 0.5 to 0.9 on three networks
+NOISE = 0.75  # of one trajectory, relative variance: 0.5 to 0.9 on one network under three priors
 FEWEST_ALIKE, TINY = 8, 1e-3
 SLIGHT = 0.01  # a shift that draws from the Gaussian are enough for
 NUM_DRAWS = 8

@@ -9,6 +9,7 @@ back.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
@@ -25,6 +26,9 @@ from equivocal.sampling.engine.inputs import (
     fail,
 )
 from equivocal.sampling.engine.placement import find_largest_anywhere, sum_everywhere
+
+Start = Callable[[int], tuple[np.ndarray, np.ndarray]]  # mean and factor of an output
+WIDEST_LOGIT = 3.0
 
 
 class Likelihood(StrEnum):
@@ -229,3 +233,18 @@ def sample_rows(problem: Problem, share: int) -> Problem:
     psi, t, c = (np.concatenate(part) for part in zip(*parts, strict=True))
     same = (problem.prior_mean, problem.prior_scale, problem.likelihood)
     return Problem(psi, t * share, c * share, *same)
+
+
+def start_near_prior(problem: Problem, wide: int) -> Start:
+    """Start at the prior, narrowed where logits would have an sd above `WIDEST_LOGIT`.
+
+    The fixed point does not depend on the start, but from logits of ±1e12 no step finds the way.
+    """
+    D = problem.num_features
+    with np.errstate(divide="ignore"):
+        largest = problem.largest * problem.prior_scale * np.sqrt(D)
+        narrow = np.minimum(1, WIDEST_LOGIT / largest)
+    factor = np.eye(wide, dtype=problem.dtype)
+    factor[np.arange(D), np.arange(D)] = narrow
+    mean = np.zeros(wide, problem.dtype)
+    return lambda _: (mean, factor)

@@ -16,11 +16,10 @@ import numpy as np
 from equivocal.sampling.engine.flow import LONGEST
 from equivocal.sampling.engine.likelihoods import FlowRule
 from equivocal.sampling.engine.placement import count_shards
-from equivocal.sampling.engine.problem import Problem
+from equivocal.sampling.engine.problem import Problem, Start
 from equivocal.sampling.engine.products import Precision
 from equivocal.sampling.engine.settings import Outcome, RunSettings
 from equivocal.sampling.engine.small_rows import SmallRows, has_averages
-from equivocal.sampling.engine.starts import Start
 
 __all__ = ["flow_small", "is_small"]
 

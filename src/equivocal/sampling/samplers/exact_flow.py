@@ -11,7 +11,7 @@ particles there are.
 in one variable. The result is that of `mean_field` at every J; particles are handed out at the end,
 with exactly its moments where J > D.
 `expectations="ensemble"`: averages over the particles, as in the article, from a start with the
-prior's moments (see `engine.starts`). The fixed point then lies O(J^(−1/2)) away.
+prior's moments (`start_near_prior`). The fixed point then lies O(J^(−1/2)) away.
 With J ≤ D the ensemble cannot leave the subspace it starts in; `info` says so.
 """
 

@@ -23,7 +23,13 @@ from equivocal.sampling.engine.flow import FlowInfo, FlowState, flow_step, start
 from equivocal.sampling.engine.likelihoods import FlowRule, make_softmax_rule
 from equivocal.sampling.engine.placement import find_largest_anywhere
 from equivocal.sampling.engine.plan import Plan, make_plan
-from equivocal.sampling.engine.problem import Likelihood, Problem, sample_rows
+from equivocal.sampling.engine.problem import (
+    Likelihood,
+    Problem,
+    Start,
+    sample_rows,
+    start_near_prior,
+)
 from equivocal.sampling.engine.products import Precision
 from equivocal.sampling.engine.queue import run_flow
 from equivocal.sampling.engine.rows import Rows
@@ -31,7 +37,6 @@ from equivocal.sampling.engine.settings import Outcome, RunSettings
 from equivocal.sampling.engine.shapes import PRNGKey
 from equivocal.sampling.engine.small import flow_small, is_small
 from equivocal.sampling.engine.squares import rotate
-from equivocal.sampling.engine.starts import Start, start_near_prior
 
 RULE = FlowRule(
     likelihoods.compute_variance, likelihoods.average_by_quadrature, largest_damping=1.0
