@@ -132,6 +132,8 @@ def _run_small(
         left &= ~(outcome.mean_residual < NEAR)
     rest = np.flatnonzero(left | (rule.joint & left.any()))
     if len(rest):
+        if rule.joint and np.isfinite(outcome.covariance_residual).all():
+            found = outcome.mean, outcome.factor
         near = None if found is None else (found[0][rest], found[1][rest])
         _put(outcome, rest, _run_compiled(problem.select(rest), rule, settings, near))
     settings.tell(problem.num_outputs, problem.num_outputs)
