@@ -33,6 +33,7 @@ from equivocal.sampling.engine.starts import Start
 __all__ = ["find_points", "flow_classes", "is_served"]
 
 STEPS, BRIEF_STEPS = 250, 40
+SOON, NEAR = 60, 1.0  # steps after which the least residual must be so small, or it is no use
 MOST_PAIRS = 1 << 24  # N K², numbers of the curvature between classes
 KEPT, SHORT = 8, 0.3  # steps that are mixed; how far along its residual each of them goes
 PATIENCE, GAIN = 8, 0.9  # mixing ends after so many residuals above that share of the least
@@ -173,7 +174,7 @@ def flow_classes(
         misfit = rows.measure_misfit(G, change)
         slope = np.linalg.norm(np.matmul(found.gradient[:, None], G)[:, 0], axis=1)
         done = max(misfit.max(), slope.max()) <= tolerance
-        if done or not np.isfinite(misfit).all():
+        if done or not np.isfinite(misfit).all() or (number > SOON and mixing.best > NEAR):
             break
         aim = max(tolerance / 2, min(1.0, EXACT * float(misfit.max())))
         residual = _take_logs(found.weights) - log_weights
@@ -198,7 +199,8 @@ class _Mixing:
 
     def __init__(self) -> None:
         self.kept: deque[tuple[np.ndarray, np.ndarray]] = deque(maxlen=KEPT)
-        self.least, self.vain, self.plain = np.inf, 0, 0
+        self.best = self.least = np.inf  # of all sizes; since plain steps
+        self.vain = self.plain = 0
 
     def step(
         self, x: np.ndarray, residual: np.ndarray, scale: np.ndarray, size: float
@@ -218,6 +220,7 @@ class _Mixing:
 
     def _watch(self, size: float) -> None:
         """Begin plain steps after residuals of a size that did not fall, or end them."""
+        self.best = min(self.best, size)
         if self.plain:
             self.plain -= 1
             self.least, self.vain = size, 0
