@@ -1,9 +1,9 @@
 """Search for the best of many priors, on rows that were held out (`prior_contest`).
 
 With q = v · mean|ψ|², the variance of a typical row's logit under the prior, v runs over decades of
-q: upwards from `FIRST` until the loss has risen, downwards from there if none was better, and beyond
-`DECADES` as long as that is better. Then come the half decades about the best. Each fit begins
-where its neighbour ended.
+q: upwards from `FIRST` until the loss has risen, downwards from there if none was better, and
+beyond `DECADES` as long as that is better. Then come the half decades about the best. Each fit
+begins where its neighbour ended.
 
 The least loss is best. Where there is a network, fits are mixed with it, and only mixtures take
 part whose loss is below the network's own by `ERRORS` standard errors of the difference, paired by

@@ -1,9 +1,9 @@
 """The flow of a softmax in NumPy: the fixed point of `flow` for classes, found in tens of steps.
 
-With one likelihood for all classes, docs/maths.md (19), steps (15) converge slowly where classes can
-be separated. How far a row counts, W = c E[y(1−y)], then depends on how wide its logits are, and
-changes by more than they do; and the weights that two similar classes share are fixed by the prior
-alone, which the covariance of each class does not know. So here
+With one likelihood for all classes, docs/maths.md (19), steps (15) converge slowly where classes
+can be separated. How far a row counts, W = c E[y(1−y)], then depends on how wide its logits are,
+and changes by more than they do; and the weights that two similar classes share are fixed by the
+prior alone, which the covariance of each class does not know. So here
 
 - means are found by Newton steps with the curvature between classes, c (diag E[y] − E[yyᵀ]),
   solved by conjugate gradients that the covariances precondition;
@@ -32,13 +32,14 @@ from equivocal.sampling.engine.starts import Start
 
 __all__ = ["find_points", "flow_classes", "is_served"]
 
-STEPS, BRIEF_STEPS = 250, 40
+STEPS, BRIEF_STEPS = 250, 15
 SOON, NEAR = 60, 1.0  # steps after which the least residual must be so small, or it is no use
 MOST_PAIRS = 1 << 24  # N K², numbers of the curvature between classes
 KEPT, SHORT = 8, 0.3  # steps that are mixed; how far along its residual each of them goes
 PATIENCE, GAIN = 8, 0.9  # mixing ends after so many residuals above that share of the least
 PLAIN, SHORTEST = 25, 0.2  # then so many steps go that far along their residuals
 LARGEST_STEP = 1.0  # of log W
+LEAST_LOGIT = -40.0  # below the largest of a row
 LEAST = np.log(1e-30)  # of log W: such rows say nothing
 NEWTON_STEPS, SHORTENINGS, PRODUCTS = 6, 6, 60  # of a mean, of a step along a line, of gradients
 EXACT = 0.05  # a mean is found to this share of the residual of W
@@ -73,6 +74,7 @@ class Classes(NamedTuple):
             some = slice(first, first + part)
             drawn = mu[some, None] + sd.T[some, None] * self.points
             drawn -= drawn.max(axis=2, keepdims=True)
+            np.maximum(drawn, LEAST_LOGIT, out=drawn)  # products of subnormal numbers are slow
             np.exp(drawn, out=drawn)
             drawn /= drawn.sum(axis=2, keepdims=True)
             y[some] = drawn.mean(axis=1)
@@ -154,7 +156,13 @@ def is_served(problem: Problem, rule: FlowRule) -> bool:
 
 
 def flow_classes(
-    problem: Problem, rule: FlowRule, tolerance: float, start_of: Start, *, kind: np.dtype, brief: bool
+    problem: Problem,
+    rule: FlowRule,
+    tolerance: float,
+    start_of: Start,
+    *,
+    kind: np.dtype,
+    brief: bool,
 ) -> Outcome:
     """Find the fixed point in the precision `kind`; `converged` says whether it was reached."""
     K, points = problem.num_outputs, find_points(rule)
