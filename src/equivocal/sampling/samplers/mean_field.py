@@ -134,6 +134,7 @@ def _run_small(
     rest = np.flatnonzero(left | (rule.joint & left.any()))
     if len(rest):
         if finite:
+            assert outcome.factor is not None, "a flow gives a factor"
             found = outcome.mean, outcome.factor
         near = None if found is None else (found[0][rest], found[1][rest])
         _put(outcome, rest, _run_compiled(problem.select(rest), rule, settings, near))
