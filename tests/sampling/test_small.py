@@ -106,7 +106,7 @@ def test_moments_are_those_of_the_compiled_program(dtype: type, near: float, lea
 
 
 def test_separable_classes_converge_without_compiled_programs() -> None:
-    """Standardised digits under a prior as wide as the default chooses: 174 steps in the end.
+    """Standardised digits under a prior as wide as the default chooses: some 200 steps.
 
     Without the curvature between classes 250 steps in NumPy and 1,000 compiled ones did not do.
     """
