@@ -11,6 +11,15 @@ rows. Mixtures near the network have less noise, so they pass where the fit itse
 rows are left out in turn, fits share rows, losses depend on each other, and their standard error is
 too small (Bengio & Grandvalet 2004, JMLR 5:1089): `MORE_ERRORS` are asked for.
 
+Where each output has a variance of its own, scores ℓ_k(g) say in nats how well the data of output
+k go with the g-th value of a grid: held-out log likelihoods, or bounds on the log evidence. The
+values are drawn from one population,
+
+    log v_k ~ N(μ, s²) on the grid,        P(g | data of k) ∝ exp(ℓ_k(g)) N(log v_g; μ, s²),     (1)
+
+whose μ and s maximise the likelihood of all outputs (empirical Bayes, by EM). Where labels are
+rare, ℓ_k is flat and the output takes the value of the others; where it is steep, its own.
+
 The grid and the limits may be changed here; `benchmarks/prior_rules.py` compares others.
 """
 
@@ -19,7 +28,6 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from equivocal.sampling.prior_contest import Candidate, Contest, Prior
-from equivocal.sampling.prior_sharing import choose_values
 
 DECADES = [10.0**e for e in range(-3, 5)]  # of q
 FIRST = 2  # of the decades: narrower priors are seldom best
@@ -30,6 +38,8 @@ ERRORS, MORE_ERRORS = 2.0, 3.0  # standard errors; more where rows are left out 
 RISEN = 1.02  # a path ends at a loss that far above its best
 TIE = 0.005  # of a loss: narrower priors converge sooner
 COST = 0.002  # largest relative loss accepted for a wider prior about the network
+EM_STEPS = 200  # of (1)
+NARROWEST = 0.25  # s, in steps of the grid: below it all outputs share one value
 
 
 def search(contest: Contest, mean: np.ndarray) -> Candidate:
@@ -134,3 +144,23 @@ def _find_best(contest: Contest, tried: list[Candidate]) -> Candidate:
     best = min(tried, key=lambda found: found.loss)
     alike = [found for found in tried if found.loss <= (1 + TIE) * best.loss]
     return min(alike, key=lambda found: float(found.prior.size.mean()))
+
+
+def choose_values(scores: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return for each output which value it gets, (K,), from scores (G, K) and values (G,)."""
+    x = np.log(values)
+    least = (NARROWEST * np.diff(x).min()) ** 2 if len(x) > 1 else 1.0
+    mu, variance = x[scores.sum(axis=1).argmax()], max(least, float(np.var(x)))
+    for _ in range(EM_STEPS):
+        belief = _weigh(scores, x, mu, variance)
+        mu = float((belief.T @ x).mean())
+        variance = max(least, float((belief * (x[:, None] - mu) ** 2).sum(axis=0).mean()))
+    mean = _weigh(scores, x, mu, variance).T @ x
+    return np.asarray(np.abs(x[:, None] - mean).argmin(axis=0))
+
+
+def _weigh(scores: np.ndarray, x: np.ndarray, mu: float, variance: float) -> np.ndarray:
+    """Return P(g | data of k), (G, K), as in (1)."""
+    log = scores - 0.5 * ((x - mu) ** 2 / variance)[:, None]
+    belief = np.exp(log - log.max(axis=0))
+    return np.asarray(belief / belief.sum(axis=0))
