@@ -143,8 +143,12 @@ def drop_incomplete(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def load() -> pd.DataFrame:
-    """Load the recorded results of methods that ran with all seeds."""
-    return drop_incomplete(pd.read_csv(RESULTS / "peers.csv"))
+    """Load the recorded results of methods that ran with all seeds.
+
+    Rows without scores say in their note why a method was stopped or not run.
+    """
+    table = pd.read_csv(RESULTS / "peers.csv").dropna(subset="nll")
+    return drop_incomplete(table.astype({"first_call": bool, "lines": int}))
 
 
 def list_tables(table: pd.DataFrame) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """Posteriors over a last layer among their peers: same trained network, same rows.
 
-    python -m benchmarks.peers                        five seeds; about an hour on two cores
+    python -m benchmarks.peers                        five seeds; two hours or so on two cores
     python -m benchmarks.peers --quick --out DIR      three seeds (one for many labels); 5 minutes
     python -m benchmarks.peers --data yeast --methods ours --methods ridge
 

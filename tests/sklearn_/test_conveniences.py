@@ -167,3 +167,10 @@ def test_rows_that_repeat_may_validate_too(recwarn):
     model = EnsembleKalmanClassifier().fit(x[:120], y[:120], validation=(x[120:], y[120:]))
     assert not [w for w in recwarn if "set aside" in str(w.message)]
     assert "held-out rows" in model.posterior_.info.message
+
+
+def test_labels_that_are_nan_are_refused_with_a_way_out():
+    rows, labels = np.zeros((20, 2)), np.zeros((20, 3))
+    labels[0, 0] = np.nan
+    with pytest.raises(UserError, match="sample_weight"):
+        EnsembleKalmanMultilabel().fit(rows, labels)

@@ -13,8 +13,7 @@ from equivocal.sampling.engine.problem import Likelihood, Problem
 from equivocal.sampling.held_out import Logits, compute_logits, draw_log_softmax
 from equivocal.sampling.predictions import average_logistic
 from equivocal.sampling.prior_contest import Contest, Prior
-from equivocal.sampling.prior_search import list_sizes
-from equivocal.sampling.prior_sharing import choose_values
+from equivocal.sampling.prior_search import choose_values, list_sizes
 
 
 def search_evidence(contest: Contest, mean: np.ndarray, per_output: bool) -> tuple[Prior, float]:

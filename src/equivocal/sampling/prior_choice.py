@@ -1,9 +1,9 @@
 """Choose the prior's variance by rows held out of the fit, or by the evidence.
 
 Held-out rows are those given as `validation`, or parts of the rows themselves, left out in turn;
-`prior_search` says how priors are compared on them, `prior_contest` how a fit is mixed with the
-network it comes from. `evidence_bound` is the other way. `prior_sharing` gives each output a
-variance of its own.
+`prior_search` says how priors are compared on them, one for all outputs or one for each,
+`prior_contest` how a fit is mixed with the network it comes from. `evidence_bound` is the other
+way.
 
 Rows that a network was trained on cannot choose (`known_rows`). Where no others are given, the
 posterior is held to the network, and the caller is warned.

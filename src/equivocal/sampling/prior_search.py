@@ -1,14 +1,24 @@
 """Search for the best of many priors, on rows that were held out (`prior_contest`).
 
 With q = v · mean|ψ|², the variance of a typical row's logit under the prior, v runs over decades of
-q, beyond the last as long as that is better, and then half decades about the best; each fit begins
-where its narrower neighbour ended.
+q: upwards from `FIRST` until the loss has risen, downwards from there if none was better, and
+beyond `DECADES` as long as that is better. Then come the half decades about the best. Each fit
+begins where its neighbour ended.
 
 The least loss is best. Where there is a network, fits are mixed with it, and only mixtures take
 part whose loss is below the network's own by `ERRORS` standard errors of the difference, paired by
 rows. Mixtures near the network have less noise, so they pass where the fit itself does not. Where
 rows are left out in turn, fits share rows, losses depend on each other, and their standard error is
 too small (Bengio & Grandvalet 2004, JMLR 5:1089): `MORE_ERRORS` are asked for.
+
+Where each output has a variance of its own, scores ℓ_k(g) say in nats how well the data of output
+k go with the g-th value of a grid: held-out log likelihoods, or bounds on the log evidence. The
+values are drawn from one population,
+
+    log v_k ~ N(μ, s²) on the grid,        P(g | data of k) ∝ exp(ℓ_k(g)) N(log v_g; μ, s²),     (1)
+
+whose μ and s maximise the likelihood of all outputs (empirical Bayes, by EM). Where labels are
+rare, ℓ_k is flat and the output takes the value of the others; where it is steep, its own.
 
 The grid and the limits may be changed here; `benchmarks/prior_rules.py` compares others.
 """
@@ -18,24 +28,30 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from equivocal.sampling.prior_contest import Candidate, Contest, Prior
-from equivocal.sampling.prior_sharing import choose_values
 
 DECADES = [10.0**e for e in range(-3, 5)]  # of q
+FIRST = 2  # of the decades: narrower priors are seldom best
 MORE_DECADES = [10.0**e for e in range(5, 10)]  # where features have unlike scales
 HALF = 10.0**0.5
 SHARES = (0.0, 0.25, 0.5, 0.75)  # of the network; refined by half of their distance
 ERRORS, MORE_ERRORS = 2.0, 3.0  # standard errors; more where rows are left out in turn
-RISEN, PATIENCE = 1.02, 2  # a path ends after so many losses that far above its best
+RISEN = 1.02  # a path ends at a loss that far above its best
 TIE = 0.005  # of a loss: narrower priors converge sooner
 COST = 0.002  # largest relative loss accepted for a wider prior about the network
+EM_STEPS = 200  # of (1)
+NARROWEST = 0.25  # s, in steps of the grid: below it all outputs share one value
 
 
 def search(contest: Contest, mean: np.ndarray) -> Candidate:
     """Return the best prior about a mean, with one variance for all outputs."""
-    decades = [contest.make_prior(mean, q / contest.unit) for q in DECADES + MORE_DECADES]
-    tried: list[Candidate] = []
-    for found in _climb(contest, decades):
-        tried = _drop_worse(contest, tried + _mix(contest, found))
+    priors = [contest.make_prior(mean, q / contest.unit) for q in DECADES + MORE_DECADES]
+    first = next(contest.follow(priors[FIRST : FIRST + 1]))
+    tried, least = _mix(contest, first), first.loss
+    for found in _climb(contest, priors[FIRST + 1 :], first):
+        tried, least = _drop_worse(contest, tried + _mix(contest, found)), min(least, found.loss)
+    if first.loss <= least:
+        for found in _climb(contest, priors[FIRST - 1 :: -1], first):
+            tried = _drop_worse(contest, tried + _mix(contest, found))
     best = _find_best(contest, tried)
     for step in (1 / HALF, HALF):
         prior = contest.make_prior(mean, best.prior.size * step)
@@ -73,19 +89,20 @@ def measure_limit(contest: Contest, candidate: Candidate) -> float:
     return difference + (ERRORS if contest.given else MORE_ERRORS) * error
 
 
-def _climb(contest: Contest, priors: Iterable[Prior]) -> Iterator[Candidate]:
-    """Fit and score priors, from narrow to wide, until they only get worse.
+def _climb(
+    contest: Contest, priors: Iterable[Prior], start: Candidate | None = None
+) -> Iterator[Candidate]:
+    """Fit and score priors, each wider or each narrower than the last, until they get worse.
 
     Those beyond `DECADES` must each be better than all before.
     """
-    best, risen = np.inf, 0
-    for number, found in enumerate(contest.follow(priors), start=1):
+    best, widest = np.inf if start is None else start.loss, DECADES[-1] / contest.unit
+    for found in contest.follow(priors, start):
         yield found
-        better = found.loss < (1 - TIE) * best
-        risen = 0 if found.loss <= RISEN * best else risen + 1
-        best = min(best, found.loss)
-        if risen >= PATIENCE or (number >= len(DECADES) and not better):
+        far = found.prior.size.max() > 0.99 * widest  # round-off
+        if found.loss > (1 - TIE if far else RISEN) * best:
             return
+        best = min(best, found.loss)
 
 
 def _mix(contest: Contest, found: Candidate, shares: tuple[float, ...] = SHARES) -> list[Candidate]:
@@ -127,3 +144,23 @@ def _find_best(contest: Contest, tried: list[Candidate]) -> Candidate:
     best = min(tried, key=lambda found: found.loss)
     alike = [found for found in tried if found.loss <= (1 + TIE) * best.loss]
     return min(alike, key=lambda found: float(found.prior.size.mean()))
+
+
+def choose_values(scores: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return for each output which value it gets, (K,), from scores (G, K) and values (G,)."""
+    x = np.log(values)
+    least = (NARROWEST * np.diff(x).min()) ** 2 if len(x) > 1 else 1.0
+    mu, variance = x[scores.sum(axis=1).argmax()], max(least, float(np.var(x)))
+    for _ in range(EM_STEPS):
+        belief = _weigh(scores, x, mu, variance)
+        mu = float((belief.T @ x).mean())
+        variance = max(least, float((belief * (x[:, None] - mu) ** 2).sum(axis=0).mean()))
+    mean = _weigh(scores, x, mu, variance).T @ x
+    return np.asarray(np.abs(x[:, None] - mean).argmin(axis=0))
+
+
+def _weigh(scores: np.ndarray, x: np.ndarray, mu: float, variance: float) -> np.ndarray:
+    """Return P(g | data of k), (G, K), as in (1)."""
+    log = scores - 0.5 * ((x - mu) ** 2 / variance)[:, None]
+    belief = np.exp(log - log.max(axis=0))
+    return np.asarray(belief / belief.sum(axis=0))

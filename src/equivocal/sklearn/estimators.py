@@ -192,6 +192,11 @@ class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"y must be one column of classes, (N,), got {shape}; for labels of 0 and 1 use "
                 "EnsembleKalmanMultilabel."
             )
+        if self._takes_labels and len(shape) == 2 and _has_missing(y):
+            fail(
+                "y must hold 0 and 1, got NaN; where a label is missing put 0, and give "
+                "sample_weight of shape (N, K) with 0 there and 1 elsewhere."
+            )
         options = {"dtype": FLOATS, "multi_output": self._takes_labels, "accept_sparse": "csr"}
         X, y = validate_data(self, X, y, reset=reset, **options)
         X = _make_dense(X)
@@ -321,6 +326,12 @@ class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def _has_missing(y: Any) -> bool:
+    """Return whether labels hold NaN; sparse and non-numeric ones are not looked at."""
+    values = None if hasattr(y, "toarray") else np.asarray(y)
+    return values is not None and values.dtype.kind == "f" and bool(np.isnan(values).any())
 
 
 def _make_dense(X: Any) -> np.ndarray:

@@ -4,7 +4,7 @@ The fixed point is that of `flow`, docs/maths.md (5), in the same coordinates of
 outputs there is only one, since the bound (4) is concave in m and in a factor of P (Challis and
 Barber 2013, JMLR 14:2239). Each step is (15) with s near 1, then corrections of the mean as in
 `flow.correct_mean`, neither with a look at the bound. That is enough for most problems; an output
-that does not converge is left to `flow`.
+that does not converge is left to `flow`. Classes are solved by `classes`.
 
 `MOST_WORK` sets the largest problem that is solved here, and may be changed.
 """
@@ -13,20 +13,20 @@ from typing import NamedTuple
 
 import numpy as np
 
+from equivocal.sampling.engine.classes import flow_classes, is_served
 from equivocal.sampling.engine.flow import LONGEST
-from equivocal.sampling.engine.likelihoods import FlowRule
+from equivocal.sampling.engine.likelihoods import FlowRule, average_by_quadrature
 from equivocal.sampling.engine.placement import count_shards
 from equivocal.sampling.engine.problem import Problem, Start
 from equivocal.sampling.engine.products import Precision
 from equivocal.sampling.engine.settings import Outcome, RunSettings
-from equivocal.sampling.engine.small_rows import SmallRows, has_averages
+from equivocal.sampling.engine.small_rows import SmallRows
 
 __all__ = ["flow_small", "is_small"]
 
 # K N (D² + AVERAGING); a step then takes a core 30 ms or so, and compiling takes it seconds
 MOST_WORK, AVERAGING = 1 << 29, 1 << 12
 STEPS = 40  # what needs more is left to `flow`
-JOINT_STEPS = 250  # of classes, whose steps are shorter, as long as their means are close
 CORRECTIONS = 8  # of the mean after each step, at most
 SHORT = 0.1  # posterior sd: a correction from here is the last
 LEAST_DAMPING = 0.1
@@ -48,7 +48,8 @@ def is_small(problem: Problem, rule: FlowRule, settings: RunSettings) -> bool:
     """Return whether `flow_small` serves the problem, so that no program need be compiled."""
     free = settings.num_steps is None and not settings.compiled
     plain = free and settings.precision is Precision.FULL
-    if not (plain and has_averages(rule) and problem.in_memory and count_shards() == 1):
+    known = rule.expectation is average_by_quadrature or is_served(problem, rule)
+    if not (plain and known and problem.in_memory and count_shards() == 1):
         return False
     K, N, D = problem.num_outputs, problem.num_rows, problem.num_features
     numbers = K * N * (D + 8) + 2 * N * D + 8 * K * D * D
@@ -60,18 +61,17 @@ def is_small(problem: Problem, rule: FlowRule, settings: RunSettings) -> bool:
 def flow_small(
     problem: Problem, rule: FlowRule, tolerance: float, start_of: Start, *, brief: bool = False
 ) -> Outcome:
-    """Flow every output to its fixed point; `converged` says which of them reached it.
-
-    Only a softmax that is close to convergence goes on beyond `STEPS` steps, unless `brief`.
-    """
+    """Flow every output to its fixed point; `converged` says which of them reached it."""
     K = problem.num_outputs
     kind = np.dtype(np.float32) if tolerance >= COARSE else problem.dtype
+    if rule.joint:
+        return flow_classes(problem, rule, tolerance, start_of, kind=kind, brief=brief)
     starts = zip(*(start_of(k) for k in range(K)), strict=True)
     m, G = (np.stack(part).astype(kind) for part in starts)
     state = State(m, G, np.zeros(K, kind), np.zeros_like(G), np.zeros(K), np.zeros(K))
-    rows, left = SmallRows.lay_out(problem, rule, kind), np.arange(K)
+    rows, left = SmallRows.lay_out(problem, kind), np.arange(K)
     outcome = _prepare_outcome(problem)
-    for number in range(JOINT_STEPS + 1):
+    for number in range(STEPS + 1):
         try:
             with np.errstate(all="ignore"):
                 state = _take_step(rows, state)
@@ -79,15 +79,12 @@ def flow_small(
             break
         residual = np.maximum(state.mean_residual, state.covariance_residual)
         going = ~(residual <= tolerance)  # NaN is going, too
-        if rule.joint:
-            going |= going.any()
         if number:
             outcome.time[left] -= np.log1p(-np.minimum(state.damping, LONGEST))
         for name in ("mean", "factor", "mean_residual", "covariance_residual"):
             getattr(outcome, name)[left] = getattr(state, name)
         outcome.converged[left], outcome.steps[left] = ~going, number
-        close = rule.joint and not brief and (state.mean_residual < SHORT).all()
-        if not (going.any() and np.isfinite(residual).all()) or (number >= STEPS and not close):
+        if not (going.any() and np.isfinite(residual).all()):
             break
         left, rows = left[going], rows.select(going)
         state = State(*(part[going] for part in state))
@@ -118,7 +115,7 @@ def _take_step(rows: SmallRows, state: State) -> State:
     B *= np.sqrt(found.weights)[..., None]
     identity = np.eye(G.shape[-1], dtype=G.dtype)
     misfit = np.matmul(B.swapaxes(1, 2), B) + np.matmul(G.swapaxes(1, 2), G) - identity
-    s = _choose_damping(state, misfit, rows.points is not None)
+    s = _choose_damping(state, misfit)
     L = np.linalg.cholesky(identity + s[:, None, None] * misfit)
     root = _invert_triangular(L).swapaxes(1, 2)
     newton = np.matmul(np.matmul(found.gradient[:, None], G), root)
@@ -133,12 +130,10 @@ def _take_step(rows: SmallRows, state: State) -> State:
     )
 
 
-def _choose_damping(state: State, misfit: np.ndarray, joint: bool) -> np.ndarray:
+def _choose_damping(state: State, misfit: np.ndarray) -> np.ndarray:
     """Return s: 1 at first, then Aitken's, which is less where P goes to and fro."""
     change = misfit - state.misfit
     along, square = -(state.misfit * change).sum(axis=(1, 2)), (change**2).sum(axis=(1, 2))
-    if joint:
-        along, square = (np.full_like(x, x.sum()) for x in (along, square))
     best = state.damping * along / np.maximum(square, np.finfo(misfit.dtype).tiny)
     return np.where(best > 0, np.clip(best, LEAST_DAMPING, 1), 1).astype(misfit.dtype)
 
@@ -150,14 +145,11 @@ def _correct_mean(rows: SmallRows, m: np.ndarray, G: np.ndarray, v: np.ndarray) 
         along = np.matmul(found.gradient[:, None], G)
         direction = np.matmul(along, G.swapaxes(1, 2))[:, 0]
         slope, curvature = (along[:, 0] ** 2).sum(axis=1), rows.compute_curvature(found, direction)
-        if rows.points is not None:
-            slope, curvature = (np.full_like(x, x.sum()) for x in (slope, curvature))
         length = slope / np.maximum(curvature, np.finfo(m.dtype).tiny)
         m = m - np.minimum(length, 1)[:, None] * direction
         if not (slope > SHORT**2).any():
             break
-    # adding one vector to all classes changes no probability; the prior wants it zero
-    return m - m.mean(axis=0) if rows.points is not None else m
+    return m
 
 
 def _invert_triangular(L: np.ndarray) -> np.ndarray:

@@ -1,22 +1,21 @@
 """Rows of a small problem and the averages of `likelihoods` over them, in NumPy.
 
-Same nodes, same points, same formulas as there; docs/maths.md (18) and (19). NumPy has no erfc, so
+Same nodes, same formulas as there; docs/maths.md (18). NumPy has no erfc, so
 a tail Φ(−z) is φ(z) times Mills' ratio, which is t times a polynomial of 2t − 1, t = 1/(1 + z/4).
 """
 
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.polynomial import chebyshev
 
 from equivocal.sampling.engine.expectations import Moments, make_kolmogorov_nodes
-from equivocal.sampling.engine.likelihoods import FlowRule, average_by_quadrature
 from equivocal.sampling.engine.problem import Problem
 
-__all__ = ["SmallRows", "compute_small_moments", "has_averages"]
+__all__ = ["SmallRows", "compute_small_moments"]
 
 BEND = 0.25
 TOGETHER = 2048  # numbers at a time, so that a CPU's cache holds them at all nodes
@@ -27,7 +26,6 @@ class Averages(NamedTuple):
 
     gradient: np.ndarray  # (K, D), g̃
     weights: np.ndarray  # (K, N), c E[y(1 − y)]
-    likely: np.ndarray | None  # (K, N), c E[y]; of classes alone
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -38,17 +36,16 @@ class SmallRows:
     counts: np.ndarray  # (1, N) or (K, N)
     targets: np.ndarray  # (K, N)
     offsets: np.ndarray  # (1, N) or (K, N)
-    points: np.ndarray | None  # (Q, K) of a softmax
 
     @classmethod
-    def lay_out(cls, problem: Problem, rule: FlowRule, kind: np.dtype) -> "SmallRows":
+    def lay_out(cls, problem: Problem, kind: np.dtype) -> "SmallRows":
         """Return the rows of a problem in the precision `kind`."""
         counted = problem.row_counts > 0
         psi, offsets = problem.features[counted], problem.compute_offsets()[counted]
         columns = problem.counts[counted], problem.targets[counted], offsets
         c, t, m0 = (np.ascontiguousarray(np.atleast_2d(x.T), kind) for x in columns)
         scaled = (psi * problem.prior_scale).astype(kind)
-        return cls(features=scaled, counts=c, targets=t, offsets=m0, points=find_points(rule))
+        return cls(features=scaled, counts=c, targets=t, offsets=m0)
 
     def select(self, outputs: np.ndarray) -> "SmallRows":
         """Return the rows of some outputs."""
@@ -60,48 +57,14 @@ class SmallRows:
         """Return the averages over logits with these variances, (K, N)."""
         mu = mean @ self.features.T + self.offsets
         c, t = self.counts, self.targets
-        if self.points is not None:
-            y, slope = _average_softmax(mu, np.sqrt(variance), self.points)
-            return Averages((c * y - t) @ self.features + mean, c * slope, c * y)
         tail, slopes, _ = map(np.asarray, compute_small_moments(mu, variance))
         error = np.where(mu > 0, (c - t) - c * tail, c * tail - t)  # c E[y] − t
-        return Averages(error @ self.features + mean, c * slopes, None)
+        return Averages(error @ self.features + mean, c * slopes)
 
     def compute_curvature(self, found: Averages, direction: np.ndarray) -> np.ndarray:
         """Return the curvature of the loss along a direction, (K,)."""
-        logits, weights = direction @ self.features.T, found.weights
-        if found.likely is not None:  # E[y] weighs the classes, about the row's mean logit
-            weights = found.likely
-            logits = logits - (weights * logits).sum(axis=0) / np.maximum(self.counts, 1e-30)
-        return (weights * logits**2).sum(axis=1) + (direction**2).sum(axis=1)
-
-
-def find_points(rule: FlowRule) -> np.ndarray | None:
-    """Return the points over which a softmax is averaged."""
-    keywords: dict[str, Any] = getattr(rule.expectation, "keywords", {})
-    return keywords.get("points")
-
-
-def has_averages(rule: FlowRule) -> bool:
-    """Return whether `SmallRows` has the averages of a rule."""
-    return rule.expectation is average_by_quadrature or find_points(rule) is not None
-
-
-def _average_softmax(
-    mu: np.ndarray, sd: np.ndarray, points: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return E[y] and E[y(1 − y)] over the points μ + sd z."""
-    total, square = np.zeros_like(mu), np.zeros_like(mu)
-    for z in points.astype(mu.dtype):
-        y = sd * z[:, None]
-        y += mu
-        y -= y.max(axis=0)
-        np.exp(y, out=y)
-        y /= y.sum(axis=0)
-        total += y
-        y *= y
-        square += y
-    return total / len(points), (total - square) / len(points)
+        logits = direction @ self.features.T
+        return (found.weights * logits**2).sum(axis=1) + (direction**2).sum(axis=1)
 
 
 def compute_small_moments(mean: np.ndarray, variance: np.ndarray) -> Moments:

@@ -133,10 +133,14 @@ def _run_small(
     start = start_near_prior(problem, D) if found is None else _start_from(*found, D)
     outcome = flow_small(problem, rule, settings.tolerance, start, brief=settings.brief)
     left = ~outcome.converged
-    if settings.brief:
-        left &= ~(outcome.mean_residual < NEAR)
+    finite = rule.joint and bool(np.isfinite(outcome.covariance_residual).all())
+    if settings.brief:  # classes converge here or nowhere soon
+        left &= ~((outcome.mean_residual < NEAR) | finite)
     rest = np.flatnonzero(left | (rule.joint & left.any()))
     if len(rest):
+        if finite:
+            assert outcome.factor is not None, "a flow gives a factor"
+            found = outcome.mean, outcome.factor
         near = None if found is None else (found[0][rest], found[1][rest])
         _put(outcome, rest, _run_compiled(problem.select(rest), rule, settings, near))
     settings.tell(problem.num_outputs, problem.num_outputs)
