@@ -24,6 +24,7 @@ from equivocal.human_data import (
     read_measures,
     simulate,
 )
+from equivocal.human_data.joins import Joined
 from equivocal.human_data.simulation import check_counts
 from equivocal.human_data.trials_summary import (
     SCRIPTS,
@@ -118,18 +119,8 @@ def compare_trials(
     with progress("models") as advance:
         comparison = compare(joined, family=family, log=log, slopes=slopes, advance=advance)
     joined, how = comparison.joined, {"log": log, "slopes": slopes, "spillover": spillover}
-    settings = {
-        "data": str(data),
-        "measures": str(measures),
-        "inputs": hash_inputs(data=data, measures=measures),
-        "columns": joined.columns,
-        "measure": joined.measures,
-        "where": list(where),
-        "controls": joined.controls,
-        "family": family,
-        **how,
-        **({} if world is None else {"world": str(world)}),
-    }
+    settings = _describe_settings(data, measures, joined, where)
+    settings |= {"family": family, **how, **({} if world is None else {"world": str(world)})}
     trials = joined.trials.rename(columns=name_columns(joined))
     settings["seconds"] = round(monotonic() - began, 3)
     return TrialsResult(
@@ -139,6 +130,21 @@ def compare_trials(
         summary=describe_comparison(comparison),
         scripts={name: write_script(comparison, name) for name in SCRIPTS},
     ).save(out)
+
+
+def _describe_settings(
+    data: Path, measures: Path, joined: Joined, where: Sequence[str]
+) -> dict[str, Any]:
+    """Return which files and columns a comparison used, and which rows of them."""
+    return {
+        "data": str(data),
+        "measures": str(measures),
+        "inputs": hash_inputs(data=data, measures=measures),
+        "columns": joined.columns,
+        "measure": joined.measures,
+        "where": list(where),
+        "controls": joined.controls,
+    }
 
 
 def simulate_trials(
