@@ -12,6 +12,8 @@ from equivocal.errors import UserError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from equivocal.human_data import Experiment
+
 __all__ = ["compare", "simulate"]
 
 Column = Annotated[str, typer.Option(help="Column of the trials.")]
@@ -186,7 +188,7 @@ def simulate(
     networks, or particles of their posteriors, answer who did what: data.csv holds their answers
     and readings.csv how often they differ.
     """
-    from equivocal.experiments.human_data import RUNS, simulate_power, simulate_trials
+    from equivocal.experiments.human_data import RUNS
     from equivocal.human_data import Experiment
 
     asked: dict[str, Any] = {
@@ -223,11 +225,30 @@ def simulate(
     how: dict[str, Any] = {"measures": measures, "measure": measure, "where": where or []}
     if power:
         how |= {"runs": runs or RUNS, "slopes": slopes}
-        planned = simulate_power(experiment, *counts, folder, **how)
-        show_summary(planned.summary)
-        _show_power(planned.tables["power"], beta)
-        out.print(f"wrote {folder / 'power.csv'} and {folder / 'figures'}", soft_wrap=True)
-        return
+        _simulate_power(experiment, counts, folder, how)
+    else:
+        _simulate_trials(experiment, folder, how)
+
+
+def _simulate_power(
+    experiment: "Experiment",
+    counts: tuple[list[int], list[int]],
+    folder: Path,
+    how: dict[str, Any],
+) -> None:
+    """Simulate many experiments, and print how often the effect was found."""
+    from equivocal.experiments.human_data import simulate_power
+
+    planned = simulate_power(experiment, *counts, folder, **how)
+    show_summary(planned.summary)
+    _show_power(planned.tables["power"], experiment.beta)
+    out.print(f"wrote {folder / 'power.csv'} and {folder / 'figures'}", soft_wrap=True)
+
+
+def _simulate_trials(experiment: "Experiment", folder: Path, how: dict[str, Any]) -> None:
+    """Simulate one experiment, and print how to analyse it."""
+    from equivocal.experiments.human_data import simulate_trials
+
     show_summary(simulate_trials(experiment, folder, **how).summary)
     out.print(
         f"wrote {folder / 'data.csv'}, measures.csv and truth.toml; analyse them with `equivocal "

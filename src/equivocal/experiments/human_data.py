@@ -15,6 +15,7 @@ from equivocal.errors import UserError
 from equivocal.experiments.result import TrialsResult, check_folder, hash_inputs
 from equivocal.human_data import (
     Columns,
+    Comparison,
     Experiment,
     build_stimuli,
     compare,
@@ -24,7 +25,6 @@ from equivocal.human_data import (
     read_measures,
     simulate,
 )
-from equivocal.human_data.joins import Joined
 from equivocal.human_data.simulation import check_counts
 from equivocal.human_data.trials_summary import (
     SCRIPTS,
@@ -118,9 +118,10 @@ def compare_trials(
     )
     with progress("models") as advance:
         comparison = compare(joined, family=family, log=log, slopes=slopes, advance=advance)
-    joined, how = comparison.joined, {"log": log, "slopes": slopes, "spillover": spillover}
-    settings = _describe_settings(data, measures, joined, where)
-    settings |= {"family": family, **how, **({} if world is None else {"world": str(world)})}
+    joined = comparison.joined
+    settings = _describe_settings(data, measures, comparison, where)
+    settings |= {"family": family, "log": log, "slopes": slopes, "spillover": spillover}
+    settings |= {} if world is None else {"world": str(world)}
     trials = joined.trials.rename(columns=name_columns(joined))
     settings["seconds"] = round(monotonic() - began, 3)
     return TrialsResult(
@@ -133,9 +134,10 @@ def compare_trials(
 
 
 def _describe_settings(
-    data: Path, measures: Path, joined: Joined, where: Sequence[str]
+    data: Path, measures: Path, comparison: Comparison, where: Sequence[str]
 ) -> dict[str, Any]:
     """Return which files and columns a comparison used, and which rows of them."""
+    joined = comparison.joined
     return {
         "data": str(data),
         "measures": str(measures),
