@@ -99,7 +99,10 @@ def measure_full(arguments: argparse.Namespace) -> Tables:
 
 
 def measure_choices(arguments: argparse.Namespace) -> Tables:
-    """Choose strengths without knowing the truth; no MC dropout or ensembles, which have none."""
+    """Tabulate strengths chosen without knowing the truth.
+
+    MC dropout and ensembles are not among them.
+    """
     settings = FrontierSettings(rates=(), sizes=())
     if arguments.quick:
         settings = replace(settings, evidence=(1.0, 1 / 300), other_variances=(), num_steps=2)

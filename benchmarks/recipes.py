@@ -187,22 +187,10 @@ def measure_torch(arguments: argparse.Namespace, changes: Numbers) -> Numbers:
     with ProcessPoolExecutor(arguments.workers, mp_context=spawn) as pool:
         fitted = list(pool.map(fit, range(networks)))
     seconds["torch"] = perf_counter() - began
-    histories = [history for _, history in fitted]
     run_epochs = {
         "ours": int(run.curves["epoch"].nunique()),
-        "torch": sum(map(len, histories)),
+        "torch": sum(len(history) for _, history in fitted),
     }
-    ours = measure_reversals(list(run.models), world)
-    theirs = measure_reversals([model for model, _ in fitted], world)
-    ours["held_out_loss"] = run.curves.groupby("network")["test_loss"].min().to_numpy()
-    theirs["held_out_loss"] = np.array([min(history) for history in histories])
-    compared = {name: compare_means(ours[name], theirs[name]) for name in ours}
-    for name, numbers in compared.items():
-        print(
-            f"{name:22} {numbers['ours']:8.3f} {numbers['torch']:8.3f}  difference 95 % "
-            f"{numbers['difference_95'][0]:.3f} to {numbers['difference_95'][1]:.3f}, equivalent "
-            f"within {numbers['equivalent_within']:.3f} ({numbers['equivalent_within_sd']:.2f} sd)"
-        )
     return {
         "networks": networks,
         "settings": asdict(settings),
@@ -211,6 +199,24 @@ def measure_torch(arguments: argparse.Namespace, changes: Numbers) -> Numbers:
         "device": device,
         "seconds": seconds,
         "seconds_per_epoch": {who: seconds[who] / run_epochs[who] for who in seconds},
+        **_compare_runs(run, fitted),
+    }
+
+
+def _compare_runs(run: Run, fitted: list[tuple[SentenceGestalt, list[float]]]) -> Numbers:
+    """Compare networks of both on reversals and held-out sentences; prints what it finds."""
+    ours = measure_reversals(list(run.models), run.world)
+    theirs = measure_reversals([model for model, _ in fitted], run.world)
+    ours["held_out_loss"] = run.curves.groupby("network")["test_loss"].min().to_numpy()
+    theirs["held_out_loss"] = np.array([min(history) for _, history in fitted])
+    compared = {name: compare_means(ours[name], theirs[name]) for name in ours}
+    for name, numbers in compared.items():
+        print(
+            f"{name:22} {numbers['ours']:8.3f} {numbers['torch']:8.3f}  difference 95 % "
+            f"{numbers['difference_95'][0]:.3f} to {numbers['difference_95'][1]:.3f}, equivalent "
+            f"within {numbers['equivalent_within']:.3f} ({numbers['equivalent_within_sd']:.2f} sd)"
+        )
+    return {
         "compared": compared,
         "values": {
             who: {name: np.asarray(values, float).tolist() for name, values in each.items()}

@@ -132,8 +132,12 @@ def test_summary_names_the_truth(garden_mind: Comprehender) -> None:
     first, second = open_.summary.split("\n")
     assert first == "Reads: the cat chases the mouse (90 %). Rival: the mouse chases the cat (0 %)."
     # false certainty is named, though the network has no doubt at all
-    assert second.startswith("Too sure of agent: cat 98 %")
+    assert second.startswith("Too sure of the agent: cat 98 %")
     assert "(exact: 52.3 % or" in second
+    # where two fillers do not fit into a line, the one that is believed stays
+    names = [f"{word} of the neighbours" for word in open_.fillers]
+    long = replace(open_, fillers=tuple(names), indicated={}).summary.split("\n")[1]
+    assert long == "Too sure of the agent: cat of the neighbours 98 % (exact: 52 %)."
 
 
 def test_the_role_that_errs_most_is_named_with_its_likeliest_filler(

@@ -7,7 +7,7 @@ from equivocal.errors import UserError
 from equivocal.experiments.suites import run_suites
 from equivocal.gestalt import TrainingSettings, train
 from equivocal.suites import (
-    judge_ideal,
+    judge_signals,
     load_reversals,
     measure_divergence,
     measure_ideal,
@@ -99,7 +99,7 @@ def test_table_and_verdicts(world: World) -> None:
     words = measure_ideal(suites)
     assert len(words) == (3 * 8 + 2 * 8) * 3 * 2  # sentences × words × measures
     assert words["critical"].sum() == (3 * 8 + 2 * 8) * 2
-    judged = judge_ideal(words, suites)
+    judged = judge_signals(words, suites)
     assert list(judged["signal"]) == ["N400"] * 3 + ["P600"] * 3
     critical = words[words["critical"] & (words["measure"] == "literal_divergence")]
     mean = critical.groupby("condition")["value"].mean()
@@ -108,12 +108,12 @@ def test_table_and_verdicts(world: World) -> None:
     assert present == pytest.approx(mean["reversal"] - mean["congruent"])
     # turned around, every verdict is turned around
     words["value"] = -words["value"]
-    turned = judge_ideal(words, suites)["verdict"]
+    turned = judge_signals(words, suites)["verdict"]
     opposite = {"held": "reversed", "reversed": "held"}
     assert [opposite[verdict] for verdict in judged["verdict"]] == list(turned)
     # a word that is never heard has no value, and a finding about it no verdict
     words.loc[words["position"] == 3, "value"] = np.nan
-    assert set(judge_ideal(words, suites)["verdict"]) == {"not defined"}
+    assert set(judge_signals(words, suites)["verdict"]) == {"not defined"}
 
 
 def test_networks_depart_from_those_that_know_of_no_noise(world: World) -> None:
@@ -135,7 +135,7 @@ def test_networks_depart_from_those_that_know_of_no_noise(world: World) -> None:
     found = words.query("network == 0 and critical and item == 'dog bite man'")
     found = found.query("condition == 'unlikely'")["value"]
     assert found.item() == pytest.approx(by_hand, rel=1e-6)
-    assert len(judge_ideal(words, [unlikely])) == 1
+    assert len(judge_signals(words, [unlikely])) == 1
     with pytest.raises(UserError, match="got 2 with noise and 1 without; give as many of each"):
         measure_divergence([one, other], [one], [unlikely])
 

@@ -22,6 +22,7 @@ from equivocal.world import World
 
 CONVERGED = "converged"  # in place of a step: the converged posterior
 PAPER_STEP = 17  # of the paper's sampler: "τ = 17 discrete time-steps", §3
+PAPER_PAIR = ("during dinner, the woman eats the pizza", "during dinner, the pizza eats the woman")
 DEFAULT_WORLD = "slips"  # where a reversed sentence has a true answer
 
 

@@ -127,7 +127,7 @@ def _describe_rival(answer: "Answer", position: int, reading: Reading) -> list[s
 def _describe_undecided(answer: "Answer", position: int) -> list[str]:
     """Name the open role that is furthest from the truth, with its two fillers that matter.
 
-    The wordings differ in the digits of what is exact.
+    The wordings differ in the digits of what is exact; the shortest names one filler alone.
     """
     open_roles = {
         role: two
@@ -144,15 +144,15 @@ def _describe_undecided(answer: "Answer", position: int) -> list[str]:
 
     role = max(open_roles, key=rank)
     two = open_roles[role]
-    said = " or ".join(f"{b.filler} {format_percent(b.bayes)}" for b in two)
-    begin = "Undecided" if two[0].bayes < SETTLED else "Too sure of"
+    begin = "Undecided" if two[0].bayes < SETTLED else "Too sure of the"
 
-    def word(digits: int) -> str:
-        exact = [format_percent(b.truth, digits) for b in two if b.truth is not None]
+    def word(digits: int, named: list["Belief"]) -> str:
+        said = " or ".join(f"{b.filler} {format_percent(b.bayes)}" for b in named)
+        exact = [format_percent(b.truth, digits) for b in named if b.truth is not None]
         known = f" (exact: {' or '.join(exact)})" if exact else ""
         return f"{begin} {role}: {said}{known}."
 
-    return [word(1), word(0)]
+    return [word(1, two), word(0, two), word(0, two[:1])]
 
 
 def _choose_two(beliefs: list["Belief"]) -> list["Belief"]:

@@ -63,7 +63,7 @@ def ask(
     Three networks each of the worlds `slips` and `paper` come with the package. For another world
     three are trained the first time and kept in your cache folder.
     """
-    from equivocal.asking.vocabulary import PAPER_PAIR
+    from equivocal.asking import PAPER_PAIR
 
     if sentence is None:
         sentence, compare = PAPER_PAIR[0], compare or PAPER_PAIR[1]
@@ -133,7 +133,7 @@ def _show_word(answer: "Answer", position: int, top: int) -> Table:
         title=Text.assemble(
             (f"{position + 1} {answer.words[position]}", "bold"),
             f"  semantic update {answer.semantic_update[position]:.1f}, "
-            f"doubt {answer.uncertainty[position]:.2f} nats "
+            f"uncertainty {answer.uncertainty[position]:.2f} "
             f"({format_percent(float(answer.epistemic_share[position]))} epistemic)",
         ),
         title_justify="left",

@@ -12,6 +12,8 @@ from equivocal.errors import UserError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from equivocal.human_data import Experiment
+
 __all__ = ["compare", "simulate"]
 
 Column = Annotated[str, typer.Option(help="Column of the trials.")]
@@ -186,7 +188,7 @@ def simulate(
     networks, or particles of their posteriors, answer who did what: data.csv holds their answers
     and readings.csv how often they differ.
     """
-    from equivocal.experiments.human_data import RUNS, simulate_power, simulate_trials
+    from equivocal.experiments.human_data import RUNS
     from equivocal.human_data import Experiment
 
     asked: dict[str, Any] = {
@@ -200,12 +202,11 @@ def simulate(
         idle: dict[str, Any] = {"items": items, "measures": measures, "measure": measure}
         idle["where"] = where
         idle |= {"power": power, "runs": runs, "slopes": slopes, "positions": positions}
-        _refuse_idle("with --from; leave one of the two out", idle | changed)
+        _refuse_idle(idle | changed, beside="--from")
         who = _parse_single(participants, "participants")
         _simulate_answers(source, folder, asked | {"participants": who, "seed": seed})
         return
-    without = "without {}; add that, or leave {{}} out"
-    _refuse_idle(without.format("--from"), asked)
+    _refuse_idle(asked, needed="--from")
     counts = (
         _parse_counts(participants or "40", "participants"),
         _parse_counts(items or "24", "items"),
@@ -213,9 +214,9 @@ def simulate(
     if not power and max(map(len, counts)) > 1:
         raise UserError("several numbers of participants or items are for --power; give one each.")
     if not power:
-        _refuse_idle(without.format("--power"), {"runs": runs, "slopes": slopes})
+        _refuse_idle({"runs": runs, "slopes": slopes}, needed="--power")
     if not measures:
-        _refuse_idle(without.format("--measures"), {"measure": measure, "where": where})
+        _refuse_idle({"measure": measure, "where": where}, needed="--measures")
     if positions and measures:
         raise UserError("--positions is for the built-in measures; leave out that or --measures.")
     size = {"participants": counts[0][0], "items": counts[1][0]}
@@ -224,11 +225,30 @@ def simulate(
     how: dict[str, Any] = {"measures": measures, "measure": measure, "where": where or []}
     if power:
         how |= {"runs": runs or RUNS, "slopes": slopes}
-        planned = simulate_power(experiment, *counts, folder, **how)
-        show_summary(planned.summary)
-        _show_power(planned.tables["power"], beta)
-        out.print(f"wrote {folder / 'power.csv'} and {folder / 'figures'}", soft_wrap=True)
-        return
+        _simulate_power(experiment, counts, folder, how)
+    else:
+        _simulate_trials(experiment, folder, how)
+
+
+def _simulate_power(
+    experiment: "Experiment",
+    counts: tuple[list[int], list[int]],
+    folder: Path,
+    how: dict[str, Any],
+) -> None:
+    """Simulate many experiments, and print how often the effect was found."""
+    from equivocal.experiments.human_data import simulate_power
+
+    planned = simulate_power(experiment, *counts, folder, **how)
+    show_summary(planned.summary)
+    _show_power(planned.tables["power"], experiment.beta)
+    out.print(f"wrote {folder / 'power.csv'} and {folder / 'figures'}", soft_wrap=True)
+
+
+def _simulate_trials(experiment: "Experiment", folder: Path, how: dict[str, Any]) -> None:
+    """Simulate one experiment, and print how to analyse it."""
+    from equivocal.experiments.human_data import simulate_trials
+
     show_summary(simulate_trials(experiment, folder, **how).summary)
     out.print(
         f"wrote {folder / 'data.csv'}, measures.csv and truth.toml; analyse them with `equivocal "
@@ -264,12 +284,16 @@ def _simulate_answers(source: Path, folder: Path, asked: dict[str, Any]) -> None
     )
 
 
-def _refuse_idle(why: str, options: dict[str, Any]) -> None:
-    """Refuse options that would do nothing, rather than pass them over."""
+def _refuse_idle(options: dict[str, Any], *, needed: str = "", beside: str = "") -> None:
+    """Refuse options that would do nothing without one that is needed, or beside another."""
     for name, given in options.items():
+        option = f"--{name.replace('_', '-')}"
+        if given and needed:
+            raise UserError(
+                f"{option} does nothing without {needed}; add that, or leave {option} out."
+            )
         if given:
-            option = f"--{name.replace('_', '-')}"
-            raise UserError(f"{option} does nothing {why.format(option)}.")
+            raise UserError(f"{option} does nothing with {beside}; leave one of the two out.")
 
 
 def _parse_single(text: str | None, name: str) -> int | None:

@@ -14,6 +14,7 @@ from rich import box
 from equivocal.cli.console import out, show_frame, show_note, show_results, show_rows, show_summary
 from equivocal.cli.training import Networks, Quick, QuickFolder, Seed
 from equivocal.errors import UserError
+from equivocal.formatting import NOTHING, format_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -101,13 +102,12 @@ def doubt(
 
 def _show_scores(summary: "pd.DataFrame", networks: int) -> None:
     """Print the scores and costs of each kind."""
-    from equivocal.study.summary import format_number
     from equivocal.uncertainty.comparison import describe_score
 
     rows = []
     for _, line in summary.iterrows():
         scores = [format_number(line[name]) for name in COLUMNS if name != "auroc"]
-        passes = f"{line['passes']:,.0f}" if line["passes"] else "–"
+        passes = f"{line['passes']:,.0f}" if line["passes"] else NOTHING
         cost = [format_number(line["seconds"]), passes, format_number(line["megabytes"])]
         rows.append([str(line["kind"]), *scores, describe_score(line, "auroc"), *cost])
     show_rows(["kind", *COLUMNS.values(), "seconds", "passes", "MB"], rows, box=box.SIMPLE)
@@ -140,8 +140,6 @@ def _follow(along: str, world: str, folder: Path | None, *, quick: bool, **how: 
 
 def _show_frontier(summary: "pd.DataFrame", networks: int) -> None:
     """Print those on the frontier, the trained network, and the last of each kind."""
-    from equivocal.study.summary import format_number
-
     rows = []
     last = ~summary.duplicated("kind", keep="last") | summary["on_frontier"]
     for _, row in summary[last | (summary["value"] == 1)].iterrows():

@@ -2,7 +2,7 @@
 
 Both hold their folder, run the points that are missing on the available workers, write tables and
 return them. An interrupted run is resumed by the same call, also on another machine. What is
-computed at a point is decided in `equivocal.study.multiverse` and `equivocal.study.multiverse`.
+computed at a point is decided in `equivocal.study.multiverse`.
 """
 
 import io

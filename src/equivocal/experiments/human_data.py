@@ -15,6 +15,7 @@ from equivocal.errors import UserError
 from equivocal.experiments.result import TrialsResult, check_folder, hash_inputs
 from equivocal.human_data import (
     Columns,
+    Comparison,
     Experiment,
     build_stimuli,
     compare,
@@ -117,19 +118,10 @@ def compare_trials(
     )
     with progress("models") as advance:
         comparison = compare(joined, family=family, log=log, slopes=slopes, advance=advance)
-    joined, how = comparison.joined, {"log": log, "slopes": slopes, "spillover": spillover}
-    settings = {
-        "data": str(data),
-        "measures": str(measures),
-        "inputs": hash_inputs(data=data, measures=measures),
-        "columns": joined.columns,
-        "measure": joined.measures,
-        "where": list(where),
-        "controls": joined.controls,
-        "family": family,
-        **how,
-        **({} if world is None else {"world": str(world)}),
-    }
+    joined = comparison.joined
+    settings = _describe_settings(data, measures, comparison, where)
+    settings |= {"family": family, "log": log, "slopes": slopes, "spillover": spillover}
+    settings |= {} if world is None else {"world": str(world)}
     trials = joined.trials.rename(columns=name_columns(joined))
     settings["seconds"] = round(monotonic() - began, 3)
     return TrialsResult(
@@ -139,6 +131,22 @@ def compare_trials(
         summary=describe_comparison(comparison),
         scripts={name: write_script(comparison, name) for name in SCRIPTS},
     ).save(out)
+
+
+def _describe_settings(
+    data: Path, measures: Path, comparison: Comparison, where: Sequence[str]
+) -> dict[str, Any]:
+    """Return which files and columns a comparison used, and which rows of them."""
+    joined = comparison.joined
+    return {
+        "data": str(data),
+        "measures": str(measures),
+        "inputs": hash_inputs(data=data, measures=measures),
+        "columns": joined.columns,
+        "measure": joined.measures,
+        "where": list(where),
+        "controls": joined.controls,
+    }
 
 
 def simulate_trials(

@@ -113,7 +113,7 @@ def follow_learning(
     networks, seed : int, optional
         As in `map_frontier`.
     corpora : int, optional
-        How many corpora of each size or world, with ten networks each; one unless given, and five
+        How many corpora of each size or world, each with its own networks; one by default, five
         for "heard". With several, intervals are over corpora as well.
 
     Returns

@@ -32,13 +32,8 @@ from equivocal.experiments.frontier import FrontierSettings
 from equivocal.experiments.networks import choose_training, train_or_load
 from equivocal.experiments.result import Figures, Result, describe_run
 from equivocal.gestalt import Run, TrainingSettings
-from equivocal.human_data.adaptation import (
-    SENTENCES,
-    adapt_to_list,
-    select_learner,
-    tabulate_ranges,
-)
-from equivocal.human_data.fitting import POINTS, WorldFit, fit_world
+from equivocal.human_data.adaptation import SENTENCES, adapt_to_list, select_learner
+from equivocal.human_data.fitting import POINTS, WorldFit, fit_world, tabulate_ranges
 from equivocal.human_data.participants import (
     answer_questions,
     compute_question_features,

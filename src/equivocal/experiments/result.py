@@ -42,7 +42,7 @@ WRITTEN = {  # into the folders of results about trials
     "power": ("power.csv", "figures/power.svg", "figures/power.png"),
     "answers": ("data.csv", "measures.csv", "readings.csv"),
 }
-# where the inputs lie is of no matter, what they hold is; nor are versions and time
+# not compared: paths of inputs (their checksums are), versions and run time
 UNCOMPARED = ("data", "measures", "from", "sentences", "versions", "seconds")
 
 

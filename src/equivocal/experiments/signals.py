@@ -25,7 +25,7 @@ from equivocal.store.folders import refuse_foreign_files
 from equivocal.store.locks import hold_folder
 from equivocal.suites import (
     Suite,
-    judge_ideal,
+    judge_signals,
     load_reversals,
     load_suite,
     measure_divergence,
@@ -111,7 +111,7 @@ def measure_signals(
             found[NETWORKS] = _measure_networks(world, chosen, training, out)
         parts = [_name_signals(words, name) for name, words in found.items()]
         judged = [
-            judge_ideal(words, chosen).assign(comprehender=name) for name, words in found.items()
+            judge_signals(words, chosen).assign(comprehender=name) for name, words in found.items()
         ]
         findings = pd.concat(judged, ignore_index=True).drop(columns="measure")
         result = SignalsResult(

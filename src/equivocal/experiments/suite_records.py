@@ -1,4 +1,4 @@
-"""What a run of suites records, what becomes of earlier records, and records compared.
+"""Records of runs of suites: what `suites.toml` and `constructions.toml` hold, and runs compared.
 
 If a run depends on something new, add it to `describe_suites` or `describe_construction`: what is
 not recorded cannot be compared. `compare_suites` compares runs of the same suites, named by recipe
@@ -43,7 +43,7 @@ HEARD = (100, 300, 1_000, 3_000, 10_000)  # sentences; no more than the networks
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SuiteComparison(Result):
-    """Findings of several runs; `tables` has compared, of the findings that 2018 has ratios of."""
+    """Findings of several runs; `tables["compared"]` holds those with a ratio published in 2018."""
 
     def draw(self) -> Figures:
         """Draw the ratios of all runs and of 2018 in one figure."""

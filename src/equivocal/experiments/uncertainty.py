@@ -13,6 +13,8 @@ from functools import partial
 from pathlib import Path
 from time import perf_counter
 
+import pandas as pd
+
 from equivocal.errors import check_known
 from equivocal.experiments.networks import choose_training, train_or_load
 from equivocal.experiments.result import Figures, Result, describe_run
@@ -52,8 +54,8 @@ class UncertaintyResult(Result):
 
     `tables` holds "scores" (a row for each kind and network), "roles" (the same by role), "summary"
     (a row for each kind, with intervals) and "role_means" (a row for each kind, with its mean
-    calibration error by role); `summary` is the answer in words, and the
-    verdict on each kind of posterior.
+    calibration error by role); `summary` is the answer in words, and the verdict on each kind of
+    posterior.
     """
 
     def draw(self) -> Figures:
@@ -123,31 +125,43 @@ def compare_uncertainty(
         load = MemberStore(out, run, dropped, settings).load_or_make
         with progress("kinds of uncertainty") as advance:
             scores, roles = comparison.score_kinds(world, len(run.networks), load, advance, kinds)
-        summary = comparison.summarise_scores(scores)
-        answer = comparison.summarise_in_words(scores, summary, count_seconds(run))
-        result = UncertaintyResult(
-            name="doubt",
-            tables={
-                "scores": scores,
-                "roles": roles,
-                "summary": summary,
-                "role_means": comparison.average_roles(roles),
-            },
-            settings=describe_run(
-                began,
-                world=run.world.name,
-                fingerprint=run.world.fingerprint,
-                networks=len(run.networks),
-                kinds=kinds,
-                training_seconds_per_network=round(count_seconds(run), 3),
-                settings=asdict(settings),
-                training=asdict(run.settings),
-                answer=answer,
-            ),
-            summary=(answer, *comparison.describe_convergence(scores)),
-        )
+        result = _build_result(began, run, settings, kinds, scores, roles)
         result.write(out)
     return result
+
+
+def _build_result(
+    began: float,
+    run: Run,
+    settings: UncertaintySettings,
+    kinds: list[str],
+    scores: pd.DataFrame,
+    roles: pd.DataFrame,
+) -> UncertaintyResult:
+    """Build the result of a comparison that began at this time from its two tables of scores."""
+    summary = comparison.summarise_scores(scores)
+    answer = comparison.summarise_in_words(scores, summary, count_seconds(run))
+    return UncertaintyResult(
+        name="doubt",
+        tables={
+            "scores": scores,
+            "roles": roles,
+            "summary": summary,
+            "role_means": comparison.average_roles(roles),
+        },
+        settings=describe_run(
+            began,
+            world=run.world.name,
+            fingerprint=run.world.fingerprint,
+            networks=len(run.networks),
+            kinds=kinds,
+            training_seconds_per_network=round(count_seconds(run), 3),
+            settings=asdict(settings),
+            training=asdict(run.settings),
+            answer=answer,
+        ),
+        summary=(answer, *comparison.describe_convergence(scores)),
+    )
 
 
 def count_seconds(run: Run) -> float:

@@ -1,17 +1,17 @@
 """A corpus as arrays for the network, and the loss of its answers.
 
-Each distinct prefix and question exactly once: sentences form a tree of prefixes
+Each distinct prefix and question is computed exactly once. Sentences form a tree of prefixes
 (`equivocal.world.queries`). `compute_gestalts` walks it level by level, so a prefix shared by a
 thousand sentences is processed once. `Questions` then pairs the nodes of the tree with probes;
 equal pairs carry their number as a weight and their mean answer as target, which leaves every
 cross-entropy unchanged (docs/network.md, "Each question once").
 
-A pass over the corpus in batches of sentences, for a scan over steps (`BatchPlan`): a step asks
-every question about every sentence of its batch, as a plain loop would. A question that several
-sentences of the batch share is answered once and counted as often as it is asked. That leaves the
-gradient as it is: in Σ_n [log(1 + exp z) − t_n z] the logit z is one and the same, and the answers
-t_n enter by their sum. All arrays are made on the host, once per pass, and serve every network of a
-study. Long passes come in chunks, so that memory does not grow with the corpus.
+`BatchPlan` cuts a pass over the corpus into batches of sentences, for a scan over steps. A step
+asks every question about every sentence of its batch, as a plain loop would. A question that
+several sentences of the batch share is answered once and counted as often as it is asked. That
+leaves the gradient as it is: in Σ_n [log(1 + exp z) − t_n z] the logit z is one and the same, and
+the answers t_n enter by their sum. All arrays are made on the host, once per pass, and serve every
+network of a study. Long passes come in chunks, so that memory does not grow with the corpus.
 """
 
 from collections.abc import Iterator

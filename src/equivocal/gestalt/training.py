@@ -14,8 +14,8 @@ With `settings.batch`, an epoch is a shuffled pass over the corpus and a step se
 about so many sentences (`BatchPlan`). With `batch = 0`, a step takes `questions` of the distinct q
 by systematic sampling, each with probability proportional to n_q and equal weight, which is an
 unbiased estimate of the same gradient; questions are sorted by prefix, so a step sees all kinds of
-prefixes. An epoch is then a fixed number of steps. After an epoch both parts of
-the corpus are scored.
+prefixes. An epoch is then a fixed number of steps. After an epoch both parts of the corpus are
+scored.
 
 The optimiser is Adam or gradient descent, with weight decay λ in one of two places, of weights and
 biases alike; η is the learning rate:
@@ -180,6 +180,26 @@ def fit(
         _start(jnp.asarray(indices[part]), jnp.asarray(decays[part]), program, *sizes, start)
         for part in np.array_split(np.arange(len(indices)), _count_groups(len(indices)))
     ]
+    groups, reports = _run_epochs(groups, steps, data, program, dropout, on_epoch)
+    if not all(jnp.isfinite(group.best_loss).all() for group in groups):
+        raise UserError(
+            f"training diverged: the held-out loss of a network was never finite; "
+            f"try a learning_rate below {settings.learning_rate}."
+        )
+    best = jax.tree.map(lambda *parts: jnp.concatenate(parts), *(group.best for group in groups))
+    return best, reports
+
+
+def _run_epochs(
+    groups: list[TrainingState],
+    steps: _Steps,
+    data: tuple[Questions, Answers, Answers],
+    program: TrainingSettings,
+    dropout: float,
+    on_epoch: OnEpoch | None,
+) -> tuple[list[TrainingState], list[EpochReport]]:
+    """Train groups of networks side by side, until all have stopped or there are no more epochs."""
+    settings = steps.settings
 
     def advance(
         group: TrainingState, keys: Key[Array, " steps"], batches: Batch | None
@@ -191,11 +211,11 @@ def fit(
         return moved
 
     reports: list[EpochReport] = []
+    finish = partial(_finish_epoch, data=data, patience=settings.patience)
     with ThreadPoolExecutor(len(groups)) as pool:
         for epoch in range(1, settings.epochs + 1):
             for keys, batches in steps.list_chunks(epoch):
                 groups = list(pool.map(partial(advance, keys=keys, batches=batches), groups))
-            finish = partial(_finish_epoch, data=data, patience=settings.patience)
             finished = list(pool.map(finish, groups))
             groups = [group for group, _ in finished]
             scores = [each for _, each in finished]
@@ -204,13 +224,7 @@ def fit(
                 on_epoch(reports[-1], settings.epochs)
             if settings.patience and all((g.waited >= settings.patience).all() for g in groups):
                 break
-    if not all(jnp.isfinite(group.best_loss).all() for group in groups):
-        raise UserError(
-            f"training diverged: the held-out loss of a network was never finite; "
-            f"try a learning_rate below {settings.learning_rate}."
-        )
-    best = jax.tree.map(lambda *parts: jnp.concatenate(parts), *(group.best for group in groups))
-    return best, reports
+    return groups, reports
 
 
 def _count_groups(networks: int) -> int:
@@ -271,7 +285,7 @@ def take_steps(
 def _finish_epoch(
     state: TrainingState, data: tuple[Questions, Answers, Answers], patience: int
 ) -> tuple[TrainingState, tuple[Array, ...]]:
-    """Score every network on both parts of the corpus."""
+    """Score every network on both parts of the corpus, and keep the weights of its best epoch."""
     questions, train, test = data
     logits = jax.vmap(lambda each: each.query.logits(compute_features(each, questions)))(
         state.network

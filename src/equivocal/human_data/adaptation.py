@@ -1,10 +1,9 @@
-"""The ideal comprehender of other worlds than the one it knows: after a list, and after a fit.
+"""How a list of sentences changes the readings of the ideal comprehender.
 
-What a list of sentences teaches it: more implausible ones, other readings. It knows the world, but
-not how often unusual events happen (log-odds shifted by e) and how often sentences are misheard
-(shifted by n). Both have the prior N(0, 1) about the world's
-own values. A list of N sentences, a share r of them unlikely and the others their plausible
-reversals, is heard once:
+Its readings depend on how many sentences of the list are implausible. It knows the world, but not
+how often unusual events happen (log-odds shifted by e) or how often sentences are misheard (shifted
+by n), both with the prior N(0, 1) about the world's own values. A list of N sentences, a share r of
+them unlikely and the others their plausible reversals, is heard once:
 
     p(e, n | list) ∝ p(e) p(n) exp( N [ r mean log P(unlikely | e, n)
                                         + (1 − r) mean log P(plausible | e, n) ] )               (1)
@@ -15,25 +14,18 @@ learners: of events (n = 0), of noise (e = 0), and of both.
 
 Networks do not learn while they listen, so a list changes nothing in what they answer: their
 counterpart is training in a world with other parameters.
-
-`tabulate_ranges` says how far what a fitted world predicts of people may range, given what it was
-fitted to (`fitting`).
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 from scipy.special import expit, logit, logsumexp
 
-from equivocal.human_data.people import compare_with_people
-from equivocal.human_data.questions import ANY, AskedItems, IdealReadings, believe_ideal
-from equivocal.human_data.reading_tables import tabulate_areas, tabulate_readings
-from equivocal.progress import Advance
-from equivocal.world import Reweighting, World
+from equivocal.human_data.questions import ANY, AskedItems, IdealReadings
+from equivocal.world import Reweighting
 
-__all__ = ["SENTENCES", "adapt_to_list", "select_learner", "tabulate_ranges"]
+__all__ = ["SENTENCES", "adapt_to_list", "select_learner"]
 
 SHARES = (0.1, 0.25, 0.5, 0.75, 0.9)  # r
 SENTENCES = 40  # N
@@ -110,54 +102,3 @@ def _shift(reweighting: Reweighting, events: float, noise: float) -> dict[str, f
         moved = float(expit(logit(np.clip(value, 1e-12, 1 - 1e-12)) + by))
         shifted[name] = min(max(moved, specs[name].least), specs[name].most)
     return shifted
-
-
-def tabulate_ranges(
-    people: pd.DataFrame,
-    asked: AskedItems,
-    points: Sequence[Mapping[str, float]],
-    advance: Advance = lambda *_: None,
-) -> pd.DataFrame:
-    """Predict every human number by the ideal comprehender, at values that a fit allows.
-
-    Parameters
-    ----------
-    people : DataFrame
-        As `load_people` returns it.
-    asked : AskedItems
-        The sentences, which are the same at all points.
-    points : sequence of mapping
-        Values of the world's parameters, from `WorldFit.list_likely_values`.
-    advance : callable
-        Called with the number of points done, the total and what is done.
-
-    Returns
-    -------
-    DataFrame
-        A row for each of `people`: low and high, the least and the greatest prediction; NaN where
-        there is none.
-    """
-    found = []
-    for done, values in enumerate(points):
-        advance(done, len(points), "range of predictions")
-        found.append(_predict(people, asked, values))
-    advance(len(points), len(points), "range of predictions")
-    every = np.array(found, float)
-    none = np.isnan(every).all(axis=0)
-    low, high = (
-        np.where(none, np.nan, end(np.where(np.isnan(every), worst, every), axis=0))
-        for end, worst in ((np.min, np.inf), (np.max, -np.inf))
-    )
-    return pd.DataFrame({"low": low, "high": high}, index=people.index)
-
-
-def _predict(people: pd.DataFrame, asked: AskedItems, values: Mapping[str, float]) -> pd.Series:
-    """Return what the ideal comprehender of the world with these values predicts."""
-    world = World.from_toml(asked.world.text, asked.world.source, values)
-    there = replace(asked, world=world)
-    beliefs = {"ideal": believe_ideal(there)}
-    readings, areas = (
-        tabulate(there, beliefs, draws=0) for tabulate in (tabulate_readings, tabulate_areas)
-    )
-    learned = select_learner(adapt_to_list(there), "ideal")
-    return compare_with_people(people, readings, areas, learned)["found"]

@@ -165,14 +165,7 @@ def compare(
         notes.append("the measures determine each other, so they are fitted one by one only")
         pairs = [pair for pair in pairs if pair.kind == "alone"]
     counts = {f"{name}s": trials[name].nunique() for name in ("participant", "item")}
-    way_out = "keep some of them with --where"
-    if slopes:
-        way_out = f"choose fewer measures with --measure, leave out --slopes, or {way_out}"
-    most_slopes = max(len(pair.full.slopes) for pair in pairs)
-    check_size(counts["participants"], counts["items"], most_slopes, way_out, most_effects)
-    check_trials(len(y), design.width + max(len(pair.full.measures) for pair in pairs))
-    for model in dict.fromkeys(pair.full for pair in pairs):
-        check_separation(response, design.build(model)[0], [*design.names, *model.measures])
+    _check_models(response, design, pairs, counts, most_effects)
     fits, restricted = _fit_all(response, design, pairs, advance)
     unit = 1.0 if response.binomial else float(y.std(ddof=1))  # log odds are their own
     rows = [
@@ -182,6 +175,20 @@ def compare(
         for pair in pairs
     ]
     return Comparison(joined, log, family, pairs, notes, fits, pd.DataFrame(rows))
+
+
+def _check_models(
+    response: Response, design: Design, pairs: list[Pair], counts: dict[str, int], most_effects: int
+) -> None:
+    """Refuse models that are too large, have too few trials, or cannot be estimated."""
+    way_out, most_slopes = "keep some of them with --where", max(len(p.full.slopes) for p in pairs)
+    if most_slopes:
+        way_out = f"choose fewer measures with --measure, leave out --slopes, or {way_out}"
+    check_size(counts["participants"], counts["items"], most_slopes, way_out, most_effects)
+    most_measures = max(len(pair.full.measures) for pair in pairs)
+    check_trials(len(response.values), design.width + most_measures)
+    for model in dict.fromkeys(pair.full for pair in pairs):
+        check_separation(response, design.build(model)[0], [*design.names, *model.measures])
 
 
 def _note_positions(joined: Joined) -> list[str]:

@@ -18,7 +18,7 @@ magnitude is not known.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -27,12 +27,14 @@ from scipy.optimize import least_squares
 from scipy.special import expit, logit
 
 from equivocal.errors import UserError, check_known, join_names
-from equivocal.human_data.people import compute_deviance
-from equivocal.human_data.questions import AskedItems, IdealReadings
+from equivocal.human_data.adaptation import adapt_to_list, select_learner
+from equivocal.human_data.people import compare_with_people, compute_deviance
+from equivocal.human_data.questions import AskedItems, IdealReadings, believe_ideal
+from equivocal.human_data.reading_tables import tabulate_areas, tabulate_readings
 from equivocal.progress import Advance
-from equivocal.world import Reweighting
+from equivocal.world import Reweighting, World
 
-__all__ = ["POINTS", "WorldFit", "fit_world"]
+__all__ = ["POINTS", "WorldFit", "fit_world", "tabulate_ranges"]
 
 POINTS = 13  # of a profile
 # log-odds of the place in a parameter's range: of the search, and of profiles, which end before it
@@ -52,7 +54,7 @@ class ShareModel:
         self.ideal = IdealReadings(reweighting.world, asked)
         self.observed = shares["value"].to_numpy(float)
         self.people = shares["participants"].to_numpy(float)
-        self.where, self.literal = [], []
+        self.where, self.not_literal = [], []
         for row in shares.to_dict("records"):
             chosen = asked.number[asked.select(row["construction"], row["plausibility"])]
             if not len(chosen):
@@ -62,7 +64,7 @@ class ShareModel:
                     "them, such as `both_ways`."
                 )
             self.where.append(np.unique(chosen))
-            self.literal.append(row["measure"] == "not literal")
+            self.not_literal.append(row["measure"] == "not literal")
         self.specs = reweighting.world.file.parameters
 
     def predict(self, values: Mapping[str, float]) -> np.ndarray:
@@ -70,13 +72,13 @@ class ShareModel:
         readings = self.ideal.read(self.reweighting.compute_weights(values))
         return np.array(
             [
-                1 - readings[at, 0].mean() if literal else readings[at, 1].mean()
-                for at, literal in zip(self.where, self.literal, strict=True)
+                1 - readings[at, 0].mean() if not_literal else readings[at, 1].mean()
+                for at, not_literal in zip(self.where, self.not_literal, strict=True)
             ]
         )
 
     def find_effective(self, start: Mapping[str, float]) -> list[str]:
-        """Find the parameters that change a prediction anywhere in their range."""
+        """Find the parameters whose predictions differ between 20 % and 80 % of their range."""
         names = []
         for name, spec in self.specs.items():
             ends = [
@@ -103,7 +105,7 @@ class ShareModel:
         if not names:
             return dict(start), float((self.compute_residuals(start) ** 2).sum())
 
-        def residuals(z: np.ndarray) -> np.ndarray:
+        def compute(z: np.ndarray) -> np.ndarray:
             return self.compute_residuals({**start, **self._read(names, z)})
 
         first = np.array([self._place(name, start[name]) for name in names])
@@ -111,7 +113,7 @@ class ShareModel:
         best: tuple[dict[str, float], float] | None = None
         for begin in (first, *others):
             found = least_squares(
-                residuals,
+                compute,
                 np.clip(begin, ENDS[0] + 0.1, ENDS[1] - 0.1),
                 bounds=ENDS,
                 diff_step=np.full(len(names), 1e-4),
@@ -333,3 +335,56 @@ def _tabulate(
             }
         )
     return pd.DataFrame(rows)
+
+
+def tabulate_ranges(
+    people: pd.DataFrame,
+    asked: AskedItems,
+    points: Sequence[Mapping[str, float]],
+    advance: Advance = lambda *_: None,
+) -> pd.DataFrame:
+    """Predict every human number by the ideal comprehender, at values that a fit allows.
+
+    Parameters
+    ----------
+    people : DataFrame
+        As `load_people` returns it.
+    asked : AskedItems
+        The sentences, which are the same at all points.
+    points : sequence of mapping
+        Values of the world's parameters, from `WorldFit.list_likely_values`.
+    advance : callable
+        Called with the number of points done, the total and what is done.
+
+    Returns
+    -------
+    DataFrame
+        A row for each of `people`: low and high, the least and the greatest prediction; NaN where
+        there is none.
+    """
+    found = []
+    for done, values in enumerate(points):
+        advance(done, len(points), "range of predictions")
+        found.append(_predict_people(people, asked, values))
+    advance(len(points), len(points), "range of predictions")
+    every = np.array(found, float)
+    none = np.isnan(every).all(axis=0)
+    low, high = (
+        np.where(none, np.nan, end(np.where(np.isnan(every), worst, every), axis=0))
+        for end, worst in ((np.min, np.inf), (np.max, -np.inf))
+    )
+    return pd.DataFrame({"low": low, "high": high}, index=people.index)
+
+
+def _predict_people(
+    people: pd.DataFrame, asked: AskedItems, values: Mapping[str, float]
+) -> pd.Series:
+    """Return what the ideal comprehender of the world with these values predicts."""
+    world = World.from_toml(asked.world.text, asked.world.source, values)
+    there = replace(asked, world=world)
+    beliefs = {"ideal": believe_ideal(there)}
+    readings, areas = (
+        tabulate(there, beliefs, draws=0) for tabulate in (tabulate_readings, tabulate_areas)
+    )
+    learned = select_learner(adapt_to_list(there), "ideal")
+    return compare_with_people(people, readings, areas, learned)["found"]

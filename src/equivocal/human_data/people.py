@@ -210,7 +210,7 @@ def _select_found(people: pd.DataFrame, measure: str) -> pd.DataFrame:
     return people[(people["measure"] == measure) & people["found"].notna()]
 
 
-def _percent(share: float, digits: int = 1) -> str:
+def _format_percent(share: float, digits: int = 1) -> str:
     return f"{100 * share:.{digits}f} %"
 
 
@@ -240,13 +240,15 @@ def _describe_readings(people: pd.DataFrame, scores: pd.DataFrame, world: World)
             "with people's share of readings the other way round."
         )
         return
-    texts = [f"{row['comprehender']} {_percent(row['found'])}" for row in own.to_dict("records")]
+    texts = [
+        f"{row['comprehender']} {_format_percent(row['found'])}" for row in own.to_dict("records")
+    ]
     best = scores.sort_values("deviance").iloc[0]
     near = scores[scores["p"] > 0.05]["comprehender"]
     left = join_names(near) if len(near) else "none of them"
     line = (
-        f"Of unlikely passives people read about {_percent(own['value'].iloc[0], 0)} the other way "
-        f"round, and comprehenders of {world.name} read: {', '.join(texts)}."
+        f"Of unlikely passives people read about {_format_percent(own['value'].iloc[0], 0)} the "
+        f"other way round, and comprehenders of {world.name} read: {', '.join(texts)}."
     )
     if not np.isnan(best["floor"]):
         line += (
@@ -296,13 +298,14 @@ def _describe_list(listed: pd.DataFrame) -> Iterator[str]:
     texts = []
     for learns, rows in own.groupby("learns", sort=False):
         first, last = rows["not_literal"].iloc[0], rows["not_literal"].iloc[-1]
-        texts.append(f"{_percent(first)} to {_percent(last)} if it learns about {learns}")
+        both = f"{_format_percent(first)} to {_format_percent(last)}"
+        texts.append(f"{both} if it learns about {learns}")
     low, high = own["share"].iloc[0], own["share"].iloc[-1]
     yield (
-        f"More implausible sentences in the list ({_percent(low, 0)} to {_percent(high, 0)}) make "
-        "people read more literally; the ideal comprehender's non-literal readings go from "
-        f"{', '.join(texts)}. Networks do not learn while they listen: for them the list makes "
-        "no difference."
+        f"More implausible sentences in the list ({_format_percent(low, 0)} to "
+        f"{_format_percent(high, 0)}) make people read more literally; the ideal comprehender's "
+        f"non-literal readings go from {', '.join(texts)}. Networks do not learn while they "
+        "listen: for them the list makes no difference."
     )
 
 

@@ -40,7 +40,6 @@ from equivocal.world import (
     Utterance,
     World,
     find_plausibility_items,
-    find_word_unit,
     name_role_unit,
 )
 from equivocal.world.items import Item, load_items
@@ -190,7 +189,8 @@ def _list_reversals(world: World) -> Iterator[Item]:
     if all(item.plausibility != "unlikely" for item in found):
         return
     for item in found:
-        nouns = [world.units[find_word_unit(world, word)] for word in (item.agent, item.patient)]
+        units = map(world.lexicon.find_word_unit, (item.agent, item.patient))
+        nouns = [world.units[unit] for unit in units]
         yield Item(
             condition=f"{item.plausibility} {item.construction}",
             name=item.item,
@@ -250,8 +250,8 @@ def ask_about_items(world: World) -> AskedItems:
             item=item.item,
             probe=probe,
             utterance=item.sentence,
-            literal=world.units[find_word_unit(world, literal)],
-            rival=world.units[find_word_unit(world, rival)],
+            literal=world.units[world.lexicon.find_word_unit(literal)],
+            rival=world.units[world.lexicon.find_word_unit(rival)],
             plausible=item.plausibility != "plausible",
         )
         for item in items

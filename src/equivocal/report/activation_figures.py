@@ -112,7 +112,7 @@ def draw_beliefs(table: pd.DataFrame) -> Figure:
     Parameters
     ----------
     table : DataFrame
-        From `equivocal.study.figure_tables.tabulate_traces`; exact beliefs are drawn as dashes.
+        From `equivocal.study.tabulate_traces`; exact beliefs are drawn as dashes.
     """
     sentences, probes = table["sentence"].unique(), table["probe"].unique()
     panels = dict(iter(table.groupby(["sentence", "probe"])))

@@ -1,7 +1,7 @@
-"""How the effect depends on choices: the prior, the time the sampler is given, and all others.
+"""How the effect depends on choices: the prior, the sampler's stopping time, and all others.
 
-For designs of many choices: which facts of the paper can be had together, and what each explains.
-Samplers beside the exact posterior are here too. Tables in, figures out.
+Also which facts of the paper are met together, how much variance each choice explains, and samplers
+compared with the exact posterior. Tables in, figures out.
 """
 
 from typing import Any

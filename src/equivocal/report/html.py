@@ -19,10 +19,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from equivocal.errors import UserError
+from equivocal.formatting import NOTHING, format_number
 from equivocal.report.style import NAME_OF
 from equivocal.store import read_toml
 from equivocal.store.files import write_text_atomically
-from equivocal.study.summary import NOTHING, format_number
 
 TYPES = {".svg": "image/svg+xml", ".png": "image/png"}
 TEXTS = read_toml(str(resources.files("equivocal.report") / "templates" / "captions.toml"))

@@ -189,7 +189,7 @@ def _draw_constructions(axes: Axes, people: pd.DataFrame, readings: pd.DataFrame
 
 
 def _draw_differences(axes: Axes, people: pd.DataFrame) -> None:
-    """Draw w against b; a comprehender that is one is on the diagonal, with its copies."""
+    """Draw w against b; a single comprehender lies on the diagonal, as if beside its copy."""
     found = people[people["measure"].isin(["w", "b"])]
     wide = found.pivot(index="comprehender", columns="measure", values="found")
     for name, row in wide.iterrows():

@@ -14,6 +14,7 @@ import pandas as pd
 import tomli_w
 from matplotlib.figure import Figure
 
+from equivocal.formatting import format_number
 from equivocal.inference import SamplerSettings
 from equivocal.machine import collect_versions, get_package_version
 from equivocal.progress import run_in_stages
@@ -28,7 +29,7 @@ from equivocal.study import figure_tables as tables
 from equivocal.study.claims import load_full_runs
 from equivocal.study.comparisons import add_reference_levels
 from equivocal.study.measures import list_conditions
-from equivocal.study.summary import describe_stop, describe_truth, format_number, summarise_study
+from equivocal.study.summary import describe_stop, describe_truth, summarise_study
 from equivocal.study.tables import PRINTED_STUDIES
 
 __all__ = ["list_figures", "list_sections", "write_report"]

@@ -1,6 +1,6 @@
-"""Kinds of uncertainty: their scores side by side, and their frontier on two kinds of sentences.
+"""Figures of kinds of uncertainty: scores side by side, the frontier, errors along what is learned.
 
-Tables in, figures out; `equivocal.uncertainty.comparison` and `equivocal.uncertainty.frontier` say
+Tables in, figures out; `comparison`, `frontier` and `usefulness` of `equivocal.uncertainty` say
 what the columns hold.
 """
 

@@ -1,4 +1,4 @@
-"""Files: written whole or not at all, a change to them noticed, and looked at before they are read.
+"""Safe reading and writing of single files: atomic writes, checksums, limits on untrusted files.
 
 Every reader of `equivocal.store` opens its file with `open_limited`, which looks at its kind and
 its size, and refuses what it cannot use with an `UnreadableError`. Limits of size are given by the

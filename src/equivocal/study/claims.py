@@ -10,9 +10,10 @@ the world `slips` it can: `tables/frontier.csv` of `equivocal doubt --world slip
 network is from the exact beliefs (docs/doubt.md), and `judge_nearer_to_truth` judges a claim from
 it, paired over networks.
 
-Verdicts of full runs are data of the package, `record/full_runs.toml`: a report shows them next to
-its own, and the answer of the match above them, so that a reader sees the effect of the training
-recipe and of the open choices. `python -m scripts.record_runs` writes the file.
+Verdicts of full runs are data of the package (`record/full_runs.toml`). A report shows them next to
+its own, below the answer of `equivocal multiverse --match`, so that a reader sees what depends on
+the training recipe and on the paper's open choices. `python -m scripts.record_runs` writes the
+file.
 
 A new claim of a known kind is an entry in `record/claims.toml` and needs no code.
 """

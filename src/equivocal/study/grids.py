@@ -125,7 +125,7 @@ class GridFile(SettingsTable):
     study: str = "paper"
 
 
-class _GridFile(GridFile):
+class _MultiverseFile(GridFile):
     networks: int = Field(default=2, ge=1, le=10_000)
     one_at_a_time: dict[str, list[Any]] = Field(default={})
     factorial: dict[str, list[Any]] = Field(default={})
@@ -179,7 +179,7 @@ def load_grid(name_or_path: str | Path, networks: int | None = None) -> Grid:
     path = find_named_file(name_or_path, GRIDS, "grid")
     if "design" in read_toml(path):
         raise UserError(f"{path} is a design and not a grid; run it with --match.")
-    file, source = read_grid_file(path, _GridFile)
+    file, source = read_grid_file(path, _MultiverseFile)
     study = load_study(source, {"training.networks": networks or file.networks})
     own = find_own_choices(study)
     alone = _check_values(file.one_at_a_time, own, f"{path}, one_at_a_time")

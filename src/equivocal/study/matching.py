@@ -137,7 +137,7 @@ def tabulate_together(matches: pd.DataFrame) -> pd.DataFrame:
 
 
 def relate_facts(together: pd.DataFrame) -> pd.DataFrame:
-    """Add the share of specifications that meet both facts of a pair, and which pairs exclude it.
+    """Add the share of specifications that meet both facts, and whether the two exclude each other.
 
     Parameters
     ----------

@@ -166,7 +166,7 @@ def list_roles(table: pd.DataFrame) -> list[str]:
 
 
 def make_curve_table(table: pd.DataFrame, role: str) -> pd.DataFrame:
-    """Select effect, interval and the choices that vary, as `specification_curve` draws them."""
+    """Select effect, interval and varying choices, as `draw_specification_curve` takes them."""
     varied = [name for name in CHOICES if table[name].nunique() > 1]
     shown = {name: table[f"{name}_{role}"] for name in ("effect", "low", "high")}
     return pd.DataFrame({**shown, **{name.replace("_", " "): table[name] for name in varied}})

@@ -1,4 +1,4 @@
-"""A study is begun, or opened again: settings that could only fail hours later are refused first.
+"""Starting a study, or opening it again; settings that would fail only hours later are refused.
 
 A new check belongs here, and is called by `prepare` and, for a sweep, in `multiverse`.
 """
@@ -41,7 +41,7 @@ def check_nuts(settings: StudySettings) -> None:
 
 
 def check_questions(world: World, stimuli: Stimuli, settings: StudySettings) -> None:
-    """Refuse a study in which roles are unknown, what is tracked is not asked, and the like."""
+    """Refuse unknown probes, units and items, and roles that are tracked but not asked about."""
     asked = settings.stimuli
     named: tuple[tuple[str, Iterable[str], str, Sequence[str]], ...] = (
         ("probes", asked.probes, "role", world.roles),

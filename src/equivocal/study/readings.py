@@ -8,9 +8,9 @@ a new fact needs no new posterior unless it asks for a measure that is not here.
 
 The facts that the paper prints about its results, their sources and tolerances are data:
 `record/facts.toml`, which also says what each rule means. A new fact of a known rule is an entry
-there; a new rule is a function and a line of `RULES`. A fact is True, False, or NaN where the
-reading cannot decide it: too few networks for a test, differences that do not vary, or a measure
-that was not taken.
+there; a new rule is a function and a line of `RULES`. A fact is 1 (met), 0 (not met), or NaN where
+the reading cannot decide it: too few networks for a test, differences that do not vary, or a
+measure that was not taken.
 """
 
 from collections.abc import Callable

@@ -1,10 +1,10 @@
-"""Statistical tests: those that the paper prints, and sounder ones for comparison.
+"""Statistics of studies: the paper's tests, sounder ones beside them, and shares of variance.
 
 Everything is computed in double precision. Where a test has no answer (fewer than two values, no
 spread, a value missing) it says NaN.
 
-Tests may be added here; the existing ones are those the paper prints, so change no formula of
-theirs.
+`compare_with_zero` and `compare_pairs` are the tests that the paper prints, so their formulas must
+not change. The logit, Holm and mixed-model versions are ours.
 
 `compute_variance_shares` says how much of the variance of a result each choice explains:
 

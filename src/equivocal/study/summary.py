@@ -1,11 +1,11 @@
 """The summary of a study in plain words: what was done, what was found, what it depends on.
 
 Every sentence is filled from the tables of the study (`record/summary.toml` has their wording), so
-none can contradict them. It stands at the top of the report, below what is known of the truth; the
-terminal prints it. Numbers for readers are formatted by `format_number`, here and elsewhere.
+none can contradict them. In the report it is the section "In short", below the opening section
+about reversals that have a true answer, where there is one, and above all others. The terminal
+prints it.
 """
 
-import math
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
@@ -13,25 +13,22 @@ from typing import Any
 import pandas as pd
 
 from equivocal.errors import join_names
+from equivocal.formatting import format_number
 from equivocal.study.claims import FullRuns, judge_nearer_to_truth, load_full_runs, select_kinds
 from equivocal.study.figure_tables import ALPHA, select_clear_changes, select_largest_change
 from equivocal.study.settings import read_record
 from equivocal.study.stages import Study
 
 __all__ = [
-    "NOTHING",
     "count_verdicts",
     "describe_stop",
     "describe_truth",
-    "format_number",
     "summarise_study",
 ]
 
 Summary = dict[str, list[str]]  # sentences by heading
 FEW = 5  # networks, below which a test over them can show little
 WORDS = read_record("summary")
-NOTHING = "–"
-DIGITS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
 
 def summarise_study(
@@ -195,26 +192,3 @@ def describe_truth(frontier: pd.DataFrame, example: pd.DataFrame) -> list[str]:
     last = "truth_alike" if verdicts["paper"] == verdicts["converged"] else "truth_apart"
     told = [text.format(truth=truth, **errors, **counts) for text in WORDS["truth"]]
     return [*told, WORDS[last].format(**verdicts)]
-
-
-def format_number(value: float) -> str:
-    """Format a number with three or four significant digits, or fewer where it has fewer.
-
-    >>> [format_number(v) for v in (0.012345, 4.68581, -0.5, 12345.6, 3.2e-7, 9.0)]
-    ['0.0123', '4.686', '−0.5', '12,346', '3.20 × 10⁻⁷', '9']
-    """
-    if not math.isfinite(value):
-        return NOTHING if math.isnan(value) else ("∞" if value > 0 else "−∞")
-    size = abs(value)
-    if value == int(value) and size < 1e6:
-        text = f"{int(value):,}"
-    elif size < 1e-3 or size >= 1e6:
-        base, power = f"{value:.2e}".split("e")
-        text = f"{base} × 10{str(int(power)).translate(DIGITS)}"
-    elif size >= 1000:
-        text = f"{value:,.0f}"
-    elif float(f"{value:.2g}") == value:  # a setting, as 0.01
-        text = f"{value:g}"
-    else:
-        text = f"{value:#.4g}" if size >= 1 else f"{value:#.3g}"
-    return text.replace("-", "−")

@@ -9,7 +9,7 @@ them from end to end, and `equivocal.report.suite_figures` draws their tables.
 from equivocal.suites.findings import tabulate_findings
 from equivocal.suites.measurement import measure_words
 from equivocal.suites.noisy_channel import (
-    judge_ideal,
+    judge_signals,
     load_reversals,
     measure_divergence,
     measure_ideal,
@@ -32,7 +32,7 @@ __all__ = [
     "Reader",
     "Suite",
     "compute_exact_beliefs",
-    "judge_ideal",
+    "judge_signals",
     "load_construction",
     "load_published_means",
     "load_reversals",

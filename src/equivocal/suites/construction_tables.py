@@ -22,6 +22,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from equivocal.formatting import NOTHING
 from equivocal.study.statistics import LEVEL, compare_with_zero
 from equivocal.suites.measurement import VARIANCE
 from equivocal.suites.reading import READINGS
@@ -31,7 +32,6 @@ __all__ = ["select_usual", "tabulate_items"]
 
 CELLS = ["construction", "condition", "beliefs", "variance", "heard"]
 NAN = float("nan")
-NOTHING = "–"
 Interval = Callable[[np.ndarray], tuple[float, float]]  # of means, over networks or over items
 
 

@@ -15,8 +15,9 @@ meaning is not an event of the world: the beliefs of the two listeners are disjo
 log 2.
 
 The suites of role reversals lie in `exploratory/`. Their findings name the signal that they are
-about (`signal = "P600"`). There is one ideal comprehender and its beliefs are exact, so a finding
-is judged over items alone: held or reversed where every item has the same sign.
+about (`signal = "P600"`). Beliefs of the ideal comprehender are exact and those of networks are
+averaged, so a finding is judged over items alone: held or reversed where every item has the same
+sign.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,7 +43,7 @@ __all__ = [
     "average_signals",
     "compute_literal_divergence",
     "compute_meaning_surprise",
-    "judge_ideal",
+    "judge_signals",
     "load_reversals",
     "measure_divergence",
     "measure_ideal",
@@ -209,7 +210,7 @@ def average_signals(words: pd.DataFrame) -> pd.DataFrame:
     return words.groupby(keys, sort=False)["value"].mean().reset_index()
 
 
-def judge_ideal(words: pd.DataFrame, suites: Sequence[Suite]) -> pd.DataFrame:
+def judge_signals(words: pd.DataFrame, suites: Sequence[Suite]) -> pd.DataFrame:
     """Judge each finding of suites by the measure of its signal.
 
     Parameters
@@ -241,7 +242,7 @@ def _judge_finding(words: pd.DataFrame, finding: Finding) -> dict[str, object]:
     if own.empty:
         return {}
     values = own.groupby(["item", "condition"])["value"].mean().unstack()
-    effects = _contrast(values, finding)
+    effects = _compute_contrast(values, finding)
     return {
         "measure": measure,
         "signal": finding.signal,
@@ -254,7 +255,7 @@ def _judge_finding(words: pd.DataFrame, finding: Finding) -> dict[str, object]:
     }
 
 
-def _contrast(values: pd.DataFrame, finding: Finding) -> np.ndarray:
+def _compute_contrast(values: pd.DataFrame, finding: Finding) -> np.ndarray:
     weights = np.array(list(finding.contrast.values()))
     return np.asarray(values[list(finding.contrast)].to_numpy() @ weights)
 

@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from equivocal.formatting import format_number
 from equivocal.progress import Advance
 from equivocal.study.statistics import compare_pairs, compare_with_zero
-from equivocal.study.summary import format_number
 from equivocal.uncertainty.comprehenders import Comprehenders
 from equivocal.uncertainty.scores import (
     Pairs,

@@ -30,7 +30,7 @@ from equivocal.gestalt.questions import Questions, compute_features
 from equivocal.sampling import Posterior
 from equivocal.sampling.engine.expectations import compute_moments
 from equivocal.uncertainty.comprehenders import Comprehenders, build_role_questions
-from equivocal.world import RoleReversal, World, find_word_unit
+from equivocal.world import RoleReversal, World
 
 __all__ = ["Beliefs", "RoleQuestions", "ask_about_roles", "pool_members"]
 
@@ -78,7 +78,7 @@ def ask_about_roles(world: World, items: Sequence[RoleReversal]) -> RoleQuestion
     find_truth = cache(lambda heard, role: world.true_beliefs(heard, role).to_numpy(float))
     heard, rows = [], []
     for item, each in enumerate(items):
-        units = [find_word_unit(world, noun) for noun in (each.agent, each.patient)]
+        units = [world.lexicon.find_word_unit(noun) for noun in (each.agent, each.patient)]
         for condition, utterance in enumerate((each.congruent, each.reversal)):
             for length in range(1, len(utterance) + 1):
                 heard.append(utterance.first(length))

@@ -1,9 +1,9 @@
 """When does uncertainty help, and can its strength be chosen without knowing the truth?
 
-The first is answered by errors on each reversal, along properties of the training corpus: there is
-a row for each condition, kind of uncertainty, network and item: how far the beliefs are
-from the exact ones (`divergence`), how often this reversal occurs in the training corpus, and its
-exact probability. The gain of a kind over the trained network,
+The first question is answered by the errors on each reversal. The table has a row for each
+condition, kind of uncertainty, network and item: how far the beliefs are from the exact ones
+(`divergence`), how often the reversal occurs in the training corpus, and its exact probability. The
+gain of a kind over the trained network,
 
     d = KL(trained) − KL(kind) = β + w_corpus + u_network + v_item + e,                          (1)
 
@@ -54,7 +54,7 @@ __all__ = [
 SAME = ("world", "corpus")  # what networks share
 OFTEN = {"never": (0, 0), "once": (1, 1), "2 to 4 times": (2, 4), "5 times or more": (5, np.inf)}
 TRUE = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)  # ends of classes of beliefs
-RULES = {  # by column; the sign makes less better
+RULES = {  # column, and its sign: +1 where smaller is better, −1 where larger is
     "held-out likelihood": ("held_out", 1),
     "evidence bound": ("bound", -1),
     "held-out rare sentences": ("held_out_rare", 1),

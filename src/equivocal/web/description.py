@@ -1,23 +1,34 @@
 """The server described to its clients: its world for the page, its API as OpenAPI 3.1.
 
 Schemas come from the models of `equivocal.web.schemas`; the tests compare answers with them.
+Examples are found in the world itself: congruent, reversed, misleading. The paper's own pair is
+added in the worlds of its words; a new group of examples belongs in `find_examples`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic.json_schema import models_json_schema
 
 from equivocal import __version__
-from equivocal.asking import CONVERGED, PAPER_STEP, Comprehender
-from equivocal.asking.vocabulary import find_examples
+from equivocal.asking import CONVERGED, PAPER_PAIR, PAPER_STEP, Comprehender
+from equivocal.asking.vocabulary import Vocabulary, find_indicated_roles
 from equivocal.web import schemas as api
-from equivocal.world import World
+from equivocal.world import Constituent, World
 from equivocal.world.grammar import NO_FILLER
+from equivocal.world.queries import NO_NODE
 from equivocal.world.spelling import inflect_verb
 
 REFERENCE = "#/components/schemas/{model}"
+PAPER_WORLDS = ("paper", "slips")  # which have its words
+PLACES = ("location", "place")  # roles whose words take an article
+TAKEN_BACK = "An early belief is taken back"
+EACH = 3  # examples of a kind
+MISLED = 0.6  # belief that a misleading sentence builds up and takes back, at least
+MOST_BELIEFS = 50_000_000  # pairs × units that may be looked through for misleading sentences
 
 
 def describe_api(comprehenders: Sequence[Comprehender]) -> dict[str, Any]:
@@ -128,3 +139,92 @@ def _list_classes(world: World) -> dict[str, list[str]]:
     return {
         name: [said.get(word, word) for word in words] for name, words in world.file.words.items()
     }
+
+
+def find_examples(world: World) -> list[api.Example]:
+    """Find example sentences for a world."""
+    pair = []
+    if world.name in PAPER_WORLDS:
+        congruent, reversal = PAPER_PAIR
+        pair = [
+            api.Example("The paper's pair", "the pizza eats the woman", reversal),
+            api.Example("The paper's pair", "both, side by side", congruent, reversal),
+        ]
+    found = islice(_find_reversals(world), EACH)
+    usual = [tuple(_add_articles(world, text) for text in both) for both in found]
+    misleading = [_add_articles(world, text) for text in _find_misleading(world)]
+    return [
+        *pair,
+        *(api.Example("Congruent", text, text) for text, _ in usual),
+        *(api.Example("Reversed", reverse, reverse, text) for text, reverse in usual),
+        *(api.Example(TAKEN_BACK, text, text) for text in misleading),
+    ]
+
+
+def _add_articles(world: World, text: str) -> str:
+    """Put "the" before participants and places, which the parser skips."""
+    utterance = world.parse(text)
+    roles = find_indicated_roles(world, utterance)
+    named = (*Vocabulary.from_world(world).participants, *PLACES)
+    words = {roles[role] for role in named if role in roles}
+
+    def say(part: Constituent) -> str:
+        if part.word not in words:
+            return part.text
+        marker = part.text[: -len(part.word)] if part.marker else ""
+        return f"{marker}the {part.word}"
+
+    return " ".join(say(part) for part in utterance)
+
+
+def _find_reversals(world: World) -> Iterator[tuple[str, str]]:
+    """Yield probable sentences of different actions, each with its reversal."""
+    participants = Vocabulary.from_world(world).participants
+    seen: set[str] = set()
+    for sentence in world.sentences:
+        utterance = world.parse(sentence.text)
+        roles = find_indicated_roles(world, utterance)
+        action, said = roles.get("action", ""), [r for r in participants if r in roles]
+        if action in seen or len(said) < 2 or len(roles) != len(utterance):
+            continue
+        seen.add(action)
+        first, second = roles[said[0]], roles[said[1]]
+        swap = {first: second, second: first}
+        words = [swap.get(part.word, part.text) for part in utterance]
+        yield sentence.text, " ".join(words)
+
+
+def _find_misleading(world: World) -> list[str]:
+    """Find sentences whose end takes back the strongest beliefs, one for each action."""
+    if not world.is_exact or len(world.all_derivations.queries) > MOST_BELIEFS // len(world.units):
+        return []
+    believed = _compute_beliefs(world)
+    scored = []
+    for sentence in world.sentences:
+        tokens = [tuple(pair) for pair in world.encode(sentence.text).tolist()]
+        tree = world.all_derivations.tree
+        nodes = [tree.find(tokens[: size + 1]) for size in range(len(tokens))]
+        if NO_NODE in nodes:
+            continue
+        taken_back = believed[nodes[:-1]] - believed[nodes[-1]]
+        scored.append((float(np.nanmax(taken_back, initial=0.0)), sentence.text))
+    scored.sort(key=lambda pair: -pair[0])
+    best: dict[str, str] = {}
+    for led, text in scored:
+        if led >= MISLED:
+            best.setdefault(
+                find_indicated_roles(world, world.parse(text)).get("action", text), text
+            )
+    return list(best.values())[:EACH]
+
+
+def _compute_beliefs(world: World) -> NDArray[np.float32]:
+    """Return exact beliefs after every prefix, (nodes, roles × fillers); NaN where not asked."""
+    everything = world.all_derivations
+    queries, units = everything.queries, Vocabulary.from_world(world).units
+    believed = np.full(
+        (len(everything.tree.parent), len(world.roles), len(units)), np.nan, np.float32
+    )
+    roles = queries.find_role_probes()
+    believed[queries.node[roles], queries.probe[roles]] = queries.targets()[roles][:, units]
+    return believed.reshape(len(believed), -1)

@@ -1,8 +1,8 @@
 """The page as one file that answers by itself: worlds and their networks, put into a bundle.
 
 The scripts of `static/` read what is embedded here as JSON: spellings, word order and truth
-(`parsing.js`), networks (`tensors.js`). Where an object here gains a key, the script of the same
-subject reads it.
+(`parsing.js`), networks (`tensors.js`). When you add a key to an object here, make the script named
+beside it read the key.
 """
 
 import json

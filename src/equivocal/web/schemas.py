@@ -4,13 +4,13 @@ Everything that arrives is bounded here, before any work is done. `equivocal.web
 the models into the OpenAPI description, so a new field needs to be added here alone.
 """
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, ValidationError
 
 from equivocal.asking import PAPER_STEP
 from equivocal.asking.answer import TOP
-from equivocal.asking.vocabulary import Example
 from equivocal.errors import UserError, explain_validation, join_names
 
 if TYPE_CHECKING:
@@ -101,6 +101,16 @@ class Step(Message):
 
     step: int
     times: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Example:
+    """A sentence with its label and group, and perhaps a second one to compare it with."""
+
+    group: str
+    label: str
+    sentence: str
+    compare: str | None = None
 
 
 class World(Message):

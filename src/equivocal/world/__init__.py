@@ -22,7 +22,6 @@ from equivocal.world.reversals import (
     RoleReversal,
     find_plausibility_items,
     find_role_reversals,
-    find_word_unit,
 )
 from equivocal.world.reweighting import Reweighting
 from equivocal.world.spelling import Constituent, Utterance
@@ -48,7 +47,6 @@ __all__ = [
     "WorldSizeWarning",
     "find_plausibility_items",
     "find_role_reversals",
-    "find_word_unit",
     "list_shipped_worlds",
     "name_role_unit",
     "read_example",

@@ -101,7 +101,7 @@ def compute_meaning_beliefs(
     text : str or Utterance
         The words.
     literal : bool
-        Whether the listener takes every sentence as it was meant, and knows of no noise.
+        Whether the listener takes every sentence literally, as if there were no noise.
 
     Returns
     -------

@@ -12,7 +12,7 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import chain, islice
 
 from equivocal.errors import did_you_mean, join_names
-from equivocal.world.coverage import make_unused
+from equivocal.world.coverage import report_unused
 from equivocal.world.errors import Problem, find_unknown
 from equivocal.world.grammar import ROLE_PREFIX, Names
 from equivocal.world.noise import count_changes, find_noise_problems
@@ -64,7 +64,10 @@ def find_problems(file: WorldFile, unused: Iterable[str] = ()) -> list[Problem]:
         _check_shares(file),
         find_noise_problems(file, names),
         _check_inserted(file, names),
-        (make_unused("[parameters]", f"nothing uses the parameter {n!r}") for n in sorted(unused)),
+        (
+            report_unused("[parameters]", f"nothing uses the parameter {n!r}")
+            for n in sorted(unused)
+        ),
     )
     return list(islice(found, MOST_PROBLEMS))
 

@@ -1,11 +1,11 @@
-"""What only walking through a world can show.
+"""Checks of a world that need its events: unused parts, missing rules, noise that hides meanings.
 
-Parts that nothing uses, events without a rule, and noise that leaves nothing to be known: two
-events that are told differently without noise, and of which every sentence is as probable with it.
+Noise hides a meaning where two events that are told differently without noise give every sentence
+the same probability with it: no listener could tell them apart.
 
-Of worlds too large to enumerate, a few events are drawn and small parts enumerated. Two events that
-noise makes alike are seldom drawn together. So two events of an action are drawn, and all events of
-that action that have no other words: who acted on whom, and the reverse of it.
+A world too large to enumerate is sampled. Two such events are seldom drawn together, so pairs of
+events of one action are drawn, and all events of that action with no other words are enumerated:
+who acted on whom, and the reverse.
 """
 
 import warnings
@@ -76,10 +76,10 @@ def find_unused_parts(
     for name, spec in file.noise.items():
         if spec.probability > 0 and name not in heard:
             unused.append((f"[noise.{name}]", "nothing that is said can be struck by it"))
-    return [make_unused(place, message) for place, message in unused]
+    return [report_unused(place, message) for place, message in unused]
 
 
-def make_unused(place: str, message: str) -> Problem:
+def report_unused(place: str, message: str) -> Problem:
     """Describe a part that nothing uses."""
     return Problem(place, f"{message}; use it or remove it.")
 

@@ -80,6 +80,18 @@ class Lexicon:
         both = zip(self.roles, fillers.tolist(), strict=True)
         return {role: self.words[word] for role, word in both if word != NO_FILLER}
 
+    def find_word_unit(self, word: str) -> int:
+        """Find the output unit that identifies a word.
+
+        It is the unit named like the word, or else the one of its features that the fewest words
+        share.
+        """
+        row = self.features[self.words.index(word)]
+        if word in self.units and row[named := self.units.index(word)]:
+            return named
+        shared = self.features.sum(axis=0)
+        return int(np.argmin(np.where(row, shared, shared.max() + 1)))
+
     def mark_units(self, names: tuple[str, ...]) -> NDArray[np.bool_]:
         """Return (units,): which units have these names."""
         return np.isin(self.units, names)

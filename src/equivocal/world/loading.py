@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
+_DATA = resources.files("equivocal.world") / "data"
+_EXAMPLE = "example"  # the text behind `equivocal world new`, not a world to study
+HIDDEN = ("roles", "then")  # fields of the schema that a reader does not see in the file
+MAX_BYTES = 64 * 2**20  # a world of 100,000 words has about 16 MB
 
 
 def merge_tables(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
@@ -78,12 +82,6 @@ def _format_value(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_format_value, value))}]"
     return json.dumps(value, ensure_ascii=False)
-
-
-_DATA = resources.files("equivocal.world") / "data"
-_EXAMPLE = "example"  # the text behind `equivocal world new`, not a world to study
-HIDDEN = ("roles", "then")  # keys of ours that the file does not have, or need not
-MAX_BYTES = 64 * 2**20  # a world of 100,000 words has about 16 MB
 
 
 def list_shipped_worlds() -> list[str]:

@@ -25,6 +25,8 @@ from equivocal.world.grammar import NO_FILLER, Grammar, Lexicon
 __all__ = ["NO_NODE", "list_constituents", "number_fillers"]
 
 
+Ints = NDArray[np.int32]
+
 NO_NODE = -1
 ROUND_OFF = 1e-12
 PLUS = " + "  # joins a filler and the features a construction adds: "woman + passive voice"
@@ -113,9 +115,6 @@ def build_prefix_tree(tokens: NDArray[np.int32]) -> PrefixTree:
     return PrefixTree(
         np.concatenate(parents), np.concatenate(lasts), np.concatenate(depths), node_of
     )
-
-
-Ints = NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False)  # arrays have no truth value to compare by

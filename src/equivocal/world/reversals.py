@@ -6,7 +6,7 @@ more frequent agent in the world as a whole: "during dinner, the woman eats the 
 exchanges the two nouns. Sentences are cut after both have been heard. In the world `slips` a
 reversal may be said of a rare event or be a slip of the tongue; in `paper` it cannot be said.
 
-Items of plausibility are actions with two nouns, such as "dog", "bite", "man", in every
+Plausibility items are actions with two nouns, such as "dog", "bite", "man", in every
 construction and both directions. One direction is plausible if it happens at least as often as the
 other, unlikely if it happens less often, and impossible if it never happens: "the pizza ate the
 man". Whatever else a sentence says, such as where, does not count.
@@ -88,7 +88,7 @@ def find_role_reversals(world: World, *, ambiguous: bool = True) -> tuple[RoleRe
     reversed_texts = spell_reversed(world, told)
     found: dict[tuple[tuple[str, ...], ...], RoleReversal] = {}
     for text, back, fillers in zip(world.spell(told), reversed_texts, told.fillers, strict=True):
-        item = _build_item(world, text, back, fillers)
+        item = _build_reversal(world, text, back, fillers)
         if item.literal >= 0 and (0 < item.literal < 1 or not ambiguous):
             found.setdefault(item.congruent.tokens, item)
     if not found:
@@ -117,7 +117,7 @@ def find_heard(world: World, heard: Utterance) -> int:
     return world.all_derivations.tree.find(world.encode(heard))
 
 
-def _build_item(world: World, text: str, back: str, fillers: NDArray[np.int32]) -> RoleReversal:
+def _build_reversal(world: World, text: str, back: str, fillers: NDArray[np.int32]) -> RoleReversal:
     """Cut a sentence and its reversal after both nouns; a `literal` of nan: it cannot be said."""
     roles = dict(zip(world.roles, fillers.tolist(), strict=True))
     nouns = [world.lexicon.words[roles[role]] for role in ("agent", "patient")]
@@ -157,28 +157,6 @@ def compute_agency(world: World, heard: Utterance, word: int) -> float:
     weight = everything.derivations.weight[rows]
     acting = everything.derivations.fillers[rows, world.roles.index("agent")] == word
     return float(weight[acting].sum() / weight.sum())
-
-
-def find_word_unit(world: World, word: str) -> int:
-    """Find the output unit that identifies a word.
-
-    Parameters
-    ----------
-    world : World
-        The world of the word.
-    word : str
-        A word of its lexicon.
-
-    Returns
-    -------
-    int
-        The unit named like the word, or else the one of its features that the fewest words share.
-    """
-    features, row = world.lexicon.features, world.lexicon.words.index(word)
-    if word in world.units and features[row, named := world.units.index(word)]:
-        return named
-    shared = features.sum(axis=0)
-    return int(np.argmin(np.where(features[row], shared, shared.max() + 1)))
 
 
 class PlausibilityItem(NamedTuple):
@@ -246,7 +224,9 @@ def find_plausibility_items(world: World) -> tuple[PlausibilityItem, ...]:
             construction = world.grammar.constructions[number].name
             sentence = world.parse(text)
             if (construction, sentence.tokens) not in found:
-                item = _build_direction(world, construction, sentence, tuple(triple), chances)
+                item = _build_plausibility_item(
+                    world, construction, sentence, tuple(triple), chances
+                )
                 found[construction, sentence.tokens] = item
     return tuple(found.values())
 
@@ -271,7 +251,7 @@ def _count_triples(words: NDArray[np.int32], weight: NDArray[np.float64]) -> Cou
     return chances
 
 
-def _build_direction(
+def _build_plausibility_item(
     world: World, construction: str, sentence: Utterance, triple: Triple, chances: Counter[Triple]
 ) -> PlausibilityItem:
     here, there = chances[triple], chances[triple[::-1]]

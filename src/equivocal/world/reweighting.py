@@ -2,8 +2,8 @@
 
 Other values of parameters change how often something happens or is misheard, but not what can. So a
 world is enumerated once, and only its weights are computed anew: in a few milliseconds, for fits
-and for listeners who do not know the values. Networks of listeners who take every sentence as it
-was meant are trained in the world that `remove_noise` returns.
+and for listeners who do not know the values. Networks of listeners who take every sentence
+literally are trained in the world that `remove_noise` returns.
 """
 
 from collections.abc import Mapping

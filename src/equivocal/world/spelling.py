@@ -3,8 +3,8 @@
 Text becomes constituents whatever its articles, inflection, capitals and punctuation. Nothing here
 asks whether a sentence makes sense. Any order of known words is accepted, because anomalous
 sentences are what the model is for. English inflection goes by rule, with exceptions from the file.
-Regular forms are made here so that a world file needs only its irregular ones. Two words that
-happen to share a *regular* form give it up; a *declared* clash is an error.
+Regular forms are made here so that a world file needs only its irregular ones. A *regular* form
+that two words share is read as neither; a clash of *declared* forms is an error.
 
 An irregular word belongs in the world file; only rules that hold for many words belong here.
 """
@@ -27,6 +27,7 @@ __all__ = ["fold", "inflect_verb"]
 
 
 _VOWELS = "aeiou"
+MAX_CHARACTERS = 2_000  # of a sentence
 
 
 def split_words(text: str) -> list[str]:
@@ -186,7 +187,6 @@ _SKIPPED = frozenset(
 )
 # words that passives need; a world with passives has some of them
 _PASSIVE = frozenset(split_words("am are be been being by is was were"))
-MAX_CHARACTERS = 2_000
 
 
 @dataclass(frozen=True)

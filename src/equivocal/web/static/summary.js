@@ -91,7 +91,7 @@ function exchange({ words, world }, position, reading, role, belief) {
 }
 
 // Of the roles that are open, to the networks or in truth, the one that is furthest from the truth;
-// with more digits of what is exact, and fewer.
+// with more digits of what is exact, with fewer, and with one filler alone.
 function describeUndecided({ words, world }, position, best) {
   const { settled, top } = world.rules;
   let [role, chosen, rank] = [null, null, [-1, -1]];
@@ -103,11 +103,11 @@ function describeUndecided({ words, world }, position, best) {
     if (next[0] > rank[0] || (next[0] === rank[0] && next[1] > rank[1])) [role, chosen, rank] = [each, two, next];
   });
   if (!chosen) return ["Nothing is undecided."];
-  const said = chosen.map(({ filler, bayes }) => `${filler} ${formatPercent(bayes)}`).join(" or ");
-  const known = chosen.filter(({ truth }) => truth !== null);
-  return [1, 0].map((digits) => {
+  return [[1, chosen], [0, chosen], [0, chosen.slice(0, 1)]].map(([digits, named]) => {
+    const said = named.map(({ filler, bayes }) => `${filler} ${formatPercent(bayes)}`).join(" or ");
+    const known = named.filter(({ truth }) => truth !== null);
     const exact = known.map(({ truth }) => formatPercent(truth, digits)).join(" or ");
-    return `${chosen[0].bayes < settled ? "Undecided" : "Too sure of"} ${role}: ${said}${
+    return `${chosen[0].bayes < settled ? "Undecided" : "Too sure of the"} ${role}: ${said}${
       exact && ` (exact: ${exact})`}.`;
   });
 }
