@@ -14,7 +14,7 @@ import numpy as np
 
 from equivocal.sampling import sample_posterior
 from equivocal.sampling.engine.problem import Likelihood, Problem
-from equivocal.sampling.evidence_bound import compute_bound
+from equivocal.sampling.prior_search import compute_bound
 
 
 def measure(data: Path, gold: Path) -> tuple[int, int, float, float]:

@@ -35,7 +35,7 @@ import numpy as np
 
 from equivocal.sampling import sample_posterior
 from equivocal.sampling.engine import flow, likelihoods
-from equivocal.sampling.engine.draws import draw_noise
+from equivocal.sampling.engine.ensembles import draw_noise
 from equivocal.sampling.engine.likelihoods import FlowRule
 from equivocal.sampling.engine.plan import LANES
 from equivocal.sampling.engine.problem import Likelihood, Problem

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from equivocal.sampling.engine.draws import draw_noise
+from equivocal.sampling.engine.ensembles import draw_noise
 from equivocal.sampling.engine.flow import FlowInfo, flow_step, start_flow
 from equivocal.sampling.engine.queue import Patience
 from equivocal.sampling.samplers.mean_field import RULE

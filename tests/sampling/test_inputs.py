@@ -23,6 +23,7 @@ with np.errstate(divide="ignore"):
 
 BAD = {
     "NaN features": (NAN, T, {}, r"features must be finite, got nan at index \(\d+, \d\)"),
+    "NaN targets": (X, np.where(T > 0, np.nan, T), {}, "leave such labels out with counts of 0"),
     "infinite targets": (X, np.where(T > 0, np.inf, 0), {}, "targets must be finite, got inf"),
     "one-dimensional features": (X[:, 0], T, {}, r"features must have shape \(N, D\), got \(60,\)"),
     "no rows": (X[:0], T[:0], {}, r"at least one row and one column, got shape \(0, 4\)"),

@@ -6,10 +6,9 @@ import pytest
 from equivocal.errors import UserError
 from equivocal.sampling import sample_posterior
 from equivocal.sampling.engine.problem import Likelihood, Problem
-from equivocal.sampling.evidence_bound import compute_bound
 from equivocal.sampling.held_out import measure_noise, predict_network
 from equivocal.sampling.prior_contest import INTERCEPT
-from equivocal.sampling.prior_search import choose_values
+from equivocal.sampling.prior_search import choose_values, compute_bound
 
 RNG = np.random.default_rng(5)
 N, D = 200, 9

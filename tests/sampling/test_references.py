@@ -9,7 +9,7 @@ import pytest
 from equivocal.sampling import Posterior, sample_posterior
 from equivocal.sampling.diagnostics import CALLED_FAR
 from equivocal.sampling.engine.problem import Likelihood, Problem
-from equivocal.sampling.evidence_bound import compute_bound
+from equivocal.sampling.prior_search import compute_bound
 from tests.sampling.problems import GOLD, REFERENCE, reference
 
 EVERY = pytest.mark.parametrize(("name", "variance"), GOLD)

@@ -13,9 +13,9 @@ from equivocal.sampling.diagnostics import (
 )
 from equivocal.sampling.engine.flow import evaluate_proposal, evaluate_start, propose, start_flow
 from equivocal.sampling.engine.problem import Likelihood, Problem
+from equivocal.sampling.engine.products import share_rows
 from equivocal.sampling.engine.rows import lay_out
 from equivocal.sampling.engine.settings import RunSettings
-from equivocal.sampling.engine.squares import share_rows
 from equivocal.sampling.samplers.mean_field import RULE, run_gaussian
 from tests.sampling.problems import sample_compiled
 

@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits
 from sklearn.preprocessing import StandardScaler
 
 from equivocal.sampling import sample_posterior
-from equivocal.sampling.engine import classes, small, small_rows
+from equivocal.sampling.engine import classes, expectations, small
 from equivocal.sampling.engine.expectations import compute_moments
 from equivocal.sampling.engine.likelihoods import make_softmax_rule
 from equivocal.sampling.engine.problem import Likelihood, Problem, start_near_prior
@@ -99,7 +99,7 @@ def test_moments_are_those_of_the_compiled_program(dtype: type, near: float, lea
     mu, v = (x.ravel().astype(dtype) for x in np.meshgrid(mean, 10.0 ** np.arange(-6, 9)))
     with jax.enable_x64(dtype is np.float64):
         expected = jax.device_get(jax.jit(compute_moments)(mu, v))
-    for name, found in small_rows.compute_small_moments(mu, v)._asdict().items():
+    for name, found in expectations.compute_small_moments(mu, v)._asdict().items():
         lost = 100 if name == "excess" else 1  # a difference of terms that are alike for large |μ|
         np.testing.assert_allclose(found, getattr(expected, name), rtol=lost * near, atol=least)
 

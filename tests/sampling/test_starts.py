@@ -10,9 +10,9 @@ from scipy.special import expit
 
 from equivocal.sampling.engine.plan import make_plan
 from equivocal.sampling.engine.problem import Likelihood, Problem
+from equivocal.sampling.engine.products import rotate, share_rows
 from equivocal.sampling.engine.queue import run_flow
 from equivocal.sampling.engine.settings import Outcome, RunSettings
-from equivocal.sampling.engine.squares import rotate, share_rows
 from equivocal.sampling.samplers import laplace
 from equivocal.sampling.samplers.mean_field import RULE, run_gaussian
 

@@ -14,18 +14,16 @@ numbers need; the figures need Matplotlib.
 
 from equivocal.metrics.figures import draw_reliability, draw_risk_coverage
 from equivocal.metrics.intervals import bootstrap_interval, calibration_interval
-from equivocal.metrics.ranking import (
-    RiskCoverage,
-    auroc,
-    risk_coverage_curve,
-    selective_risk,
-)
 from equivocal.metrics.scores import (
     Reliability,
+    RiskCoverage,
+    auroc,
     brier_score,
     calibration_error,
     negative_log_likelihood,
     reliability_curve,
+    risk_coverage_curve,
+    selective_risk,
 )
 
 __all__ = [

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equivocal.errors import UserError
-from equivocal.metrics.ranking import risk_coverage_curve
-from equivocal.metrics.scores import BINS, calibration_error, reliability_curve
+from equivocal.metrics.scores import BINS, calibration_error, reliability_curve, risk_coverage_curve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

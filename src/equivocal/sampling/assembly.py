@@ -13,7 +13,7 @@ from equivocal.sampling.engine.problem import Problem
 from equivocal.sampling.engine.settings import Outcome, RunSettings
 from equivocal.sampling.info import make_info
 from equivocal.sampling.posterior import Draws, Posterior
-from equivocal.sampling.prior_question import Choice
+from equivocal.sampling.prior_choice import Choice
 
 RECORDED = ("num_particles", "num_steps", "tolerance", "seed", "refine", "evidence")  # in `info`
 Part = tuple[np.ndarray, Problem, Outcome]  # outputs that share their prior variances

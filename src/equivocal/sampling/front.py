@@ -25,8 +25,7 @@ from equivocal.sampling.engine.problem import Problem
 from equivocal.sampling.engine.settings import Observer, Outcome, Report, RunSettings
 from equivocal.sampling.methods import METHODS, configure
 from equivocal.sampling.posterior import Posterior
-from equivocal.sampling.prior_choice import choose_prior
-from equivocal.sampling.prior_question import Choice
+from equivocal.sampling.prior_choice import Choice, choose_prior
 from equivocal.sampling.requests import Request
 from equivocal.sampling.samplers import exact_flow, hmc, mean_field
 from equivocal.seeds import Seed

@@ -25,7 +25,6 @@ import numpy as np
 from equivocal.sampling.engine.inputs import check_bool, check_int, fail
 from equivocal.sampling.front import sample_posterior
 from equivocal.sampling.info import Info
-from equivocal.sampling.layer_files import describe_layer, restore_layer
 from equivocal.sampling.layer_inputs import (
     agree_on_likelihood,
     check_batch,
@@ -36,7 +35,12 @@ from equivocal.sampling.layer_inputs import (
     join_weights,
 )
 from equivocal.sampling.posterior import Entropies, Posterior, list_contents
-from equivocal.sampling.posterior_files import load_posterior, save_posterior
+from equivocal.sampling.posterior_files import (
+    describe_layer,
+    load_posterior,
+    restore_layer,
+    save_posterior,
+)
 from equivocal.sampling.torch_features import BATCH_SIZE, TorchFeatures
 
 __all__ = [

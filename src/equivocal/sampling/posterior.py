@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from equivocal.sampling.engine.draws import draw
+from equivocal.sampling.engine.ensembles import draw
 from equivocal.sampling.engine.inputs import check_features, check_positive, fail
 from equivocal.sampling.engine.problem import Likelihood
 from equivocal.sampling.info import Info

@@ -1,17 +1,23 @@
 """One safetensors file for a posterior: its arrays, and everything else as JSON in the header.
 
+A posterior over a network's last layer adds what tells whether a network is the one it belongs to:
+the layer's name, its intercept, and a fingerprint of all weights.
+
 Files may come from anyone: shapes are checked before an array is read, values after.
 """
 
 import json
+import warnings
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from equivocal.sampling.engine.inputs import check_bool, check_int, fail
 from equivocal.sampling.engine.problem import Likelihood
 from equivocal.sampling.info import PER_OUTPUT, Info
+from equivocal.sampling.torch_features import TorchFeatures
 from equivocal.store import Shapes, UnreadableError, add_tensor_checksum, parse_json, read_tensors
 from equivocal.store.files import explain_write_errors, write_atomically
 
@@ -61,6 +67,49 @@ def load_posterior(path: Path) -> tuple[Contents, dict[str, str]]:
             f"{path} is not a posterior saved by this version of equivocal, or it is damaged; "
             f"{GIVE}, or save it again."
         )
+
+
+def describe_layer(feature_map: Callable[[Any], Any], intercept: bool) -> dict[str, str]:
+    """Return the part of the header that names the layer and its network."""
+    about: dict[str, Any] = {"intercept": bool(intercept)}
+    if isinstance(feature_map, TorchFeatures):
+        about |= {"layer": feature_map.name, "network": feature_map.compute_fingerprint()}
+    return {"last_layer": json.dumps(about)}
+
+
+def restore_layer(
+    path: str | Path, header: dict[str, str], network: Any, shape: tuple[int, ...]
+) -> tuple[Any, bool]:
+    """Return the feature map of a network, and whether a column of ones follows it.
+
+    `shape` is (outputs, weights) of the posterior; a module whose last layer has another is
+    refused, and one with other weights than when the file was written gets a warning.
+    """
+    try:
+        about = parse_json(header.get("last_layer", "{}"))
+    except ValueError as error:
+        fail(f"{path} cannot be read: what it says of its layer is not JSON ({error}).")
+    if "intercept" not in about:
+        fail(f"{path} holds a posterior without a feature map; use Posterior.load.")
+    intercept = bool(about["intercept"])
+    if "layer" not in about:
+        return network, intercept
+    feature_map = TorchFeatures.from_layer(network, str(about["layer"]))
+    layer, (K, D) = feature_map.layer, shape
+    if (layer.out_features, layer.in_features + intercept) != (K, D):
+        fail(
+            f"{path} is of a last layer with {D - intercept} inputs and {K} outputs, this "
+            f"network's has {layer.in_features} and {layer.out_features}; pass the network that "
+            "it was saved for."
+        )
+    if feature_map.compute_fingerprint() != about["network"]:
+        warnings.warn(
+            "the network has other weights than when this posterior was saved, and the "
+            "posterior may not belong to it.",
+            UserWarning,
+            stacklevel=3,
+        )
+    return feature_map, intercept
 
 
 def _build(header: dict[str, str], arrays: dict[str, np.ndarray]) -> Contents:

@@ -29,11 +29,9 @@ from equivocal.sampling.held_out import (
     predict_network,
     score_log_probabilities,
 )
-from equivocal.sampling.samplers.mean_field import choose_rule, run_gaussian
+from equivocal.sampling.samplers.mean_field import Fit, choose_rule, run_gaussian
 
 INTERCEPT = 25.0  # prior variance of its logit: base rates from 0.01 % to 99.99 % within two sd
-
-Fit = tuple[np.ndarray, np.ndarray]  # mean (K, D) and factor (K, D, D) of the weights
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,9 +1,9 @@
-"""Search for the best of many priors, on rows that were held out (`prior_contest`).
+"""Search for the best of many priors: by rows that were held out, or by a bound on the evidence.
 
-With q = v · mean|ψ|², the variance of a typical row's logit under the prior, v runs over decades of
-q: upwards from `FIRST` until the loss has risen, downwards from there if none was better, and
-beyond `DECADES` as long as that is better. Then come the half decades about the best. Each fit
-begins where its neighbour ended.
+`prior_contest` fits priors and scores them. With q = v · mean|ψ|², the variance of a typical row's
+logit under the prior, v runs over decades of q: upwards from `FIRST` until the loss has risen,
+downwards from there if none was better, and beyond `DECADES` as long as that is better. Then come
+the half decades about the best. Each fit begins where its neighbour ended.
 
 The least loss is best. Where there is a network, fits are mixed with it, and only mixtures take
 part whose loss is below the network's own by `ERRORS` standard errors of the difference, paired by
@@ -20,6 +20,14 @@ values are drawn from one population,
 whose μ and s maximise the likelihood of all outputs (empirical Bayes, by EM). Where labels are
 rare, ℓ_k is flat and the output takes the value of the others; where it is steep, its own.
 
+The evidence bound L, docs/maths.md (4), of a Gaussian fit is
+
+    L_k = E_q log p(t_k | θ_k) − KL(q_k ‖ prior)  ≤  log p(t_k).
+
+For a softmax L_k holds the answers of class k, and only the sum over k is a bound. L is a good
+estimate of the log evidence (docs/sampling.md has a table), but rows that the features were trained
+on are not evidence for weights on these features: there it favours priors that are too wide.
+
 The grid and the limits may be changed here; `benchmarks/prior_rules.py` compares others.
 """
 
@@ -27,6 +35,9 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from equivocal.sampling.engine.problem import Likelihood, Problem
+from equivocal.sampling.held_out import Logits, compute_logits, draw_log_softmax
+from equivocal.sampling.predictions import average_logistic
 from equivocal.sampling.prior_contest import Candidate, Contest, Prior
 
 DECADES = [10.0**e for e in range(-3, 5)]  # of q
@@ -164,3 +175,48 @@ def _weigh(scores: np.ndarray, x: np.ndarray, mu: float, variance: float) -> np.
     log = scores - 0.5 * ((x - mu) ** 2 / variance)[:, None]
     belief = np.exp(log - log.max(axis=0))
     return np.asarray(belief / belief.sum(axis=0))
+
+
+def search_evidence(contest: Contest, mean: np.ndarray, per_output: bool) -> tuple[Prior, float]:
+    """Return the prior about a mean with the highest bound, and that bound.
+
+    The folds of the contest have no rows held out.
+    """
+    (fold,) = contest.folds
+    sizes = list_sizes(contest)
+    tried = contest.follow(contest.make_prior(mean, v) for v in sizes)
+    bounds = np.stack(
+        [
+            compute_bound(found.prior.select(contest.outputs).apply(fold.fitted), *found.fits[0])
+            for found in tried
+        ]
+    )
+    if per_output:
+        which = choose_values(bounds, sizes)
+        total = bounds[which, np.arange(len(which))].sum()
+        return contest.make_prior(mean, sizes[which]), float(total)
+    best = int(bounds.sum(axis=1).argmax())
+    return contest.make_prior(mean, sizes[best]), float(bounds[best].sum())
+
+
+def compute_bound(problem: Problem, mean: np.ndarray, factor: np.ndarray) -> np.ndarray:
+    """Return L of each output, (K,), for weights N(mean, factor factorᵀ), factors triangular."""
+    likely = _average_log_likelihood(problem, compute_logits(problem, mean, factor))
+    scale = np.broadcast_to(problem.prior_scale, mean.shape).astype(np.float64)
+    spread = ((factor / scale[:, :, None]) ** 2).sum(axis=(1, 2))
+    shift = (((mean - problem.prior_mean) / scale) ** 2).sum(axis=1)
+    diagonal = np.abs(np.diagonal(factor, axis1=1, axis2=2)).astype(np.float64)
+    log_ratio = (np.log(scale) - np.log(diagonal)).sum(axis=1)
+    return np.asarray(likely - 0.5 * (spread + shift - mean.shape[1]) - log_ratio)
+
+
+def _average_log_likelihood(problem: Problem, logits: Logits) -> np.ndarray:
+    """Return E log p(t | θ) of each output, summed over rows."""
+    t = problem.targets.astype(np.float64)
+    if problem.likelihood is Likelihood.SOFTMAX:
+        drawn = [(t * log_y).sum(axis=0) for log_y in draw_log_softmax(logits)]
+        return np.asarray(np.mean(drawn, axis=0))
+    mu, v = logits
+    softplus = np.maximum(mu, 0) + average_logistic(mu, v).excess
+    c = problem.counts.reshape(len(t), -1)
+    return np.asarray((t * mu - c * softplus).sum(axis=0, dtype=np.float64))

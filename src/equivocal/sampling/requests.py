@@ -18,7 +18,7 @@ from equivocal.sampling.engine.problem import Likelihood, Problem, collapse
 from equivocal.sampling.engine.products import Precision
 from equivocal.sampling.engine.settings import Observer, Report, RunSettings
 from equivocal.sampling.engine.streaming import StreamedProblem, is_streamed
-from equivocal.sampling.known_rows import set_aside_shared
+from equivocal.sampling.held_out import set_aside_shared
 from equivocal.sampling.methods import (
     METHODS,
     check_per_output,
@@ -28,7 +28,7 @@ from equivocal.sampling.methods import (
     choose_rounded_dtype,
     choose_tolerance,
 )
-from equivocal.sampling.prior_question import Question
+from equivocal.sampling.prior_choice import Question
 from equivocal.seeds import Seed, choose_seed
 
 MOST_STEPS = 10**9

@@ -19,14 +19,14 @@ from equivocal.lazy import import_name
 
 if TYPE_CHECKING:
     from equivocal.sklearn.estimators import EnsembleKalmanClassifier, EnsembleKalmanMultilabel
-    from equivocal.sklearn.scoring import neg_log_loss
+    from equivocal.sklearn.rows import neg_log_loss
 
 __all__ = ["EnsembleKalmanClassifier", "EnsembleKalmanMultilabel", "neg_log_loss"]
 
 _HOME = {
     "EnsembleKalmanClassifier": "estimators",
     "EnsembleKalmanMultilabel": "estimators",
-    "neg_log_loss": "scoring",
+    "neg_log_loss": "rows",
 }  # the module of each public name
 
 

@@ -26,8 +26,8 @@ import numpy as np
 from equivocal.sampling.engine.flow import LONGEST
 from equivocal.sampling.engine.likelihoods import FlowRule
 from equivocal.sampling.engine.problem import Problem, Start
+from equivocal.sampling.engine.rows import SmallRows
 from equivocal.sampling.engine.settings import Outcome
-from equivocal.sampling.engine.small_rows import SmallRows
 
 __all__ = ["find_points", "flow_classes", "is_served"]
 

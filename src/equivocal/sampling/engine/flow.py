@@ -42,7 +42,7 @@ import numpy as np
 
 from equivocal.sampling.engine.likelihoods import FlowRule
 from equivocal.sampling.engine.placement import apply_one_by_one
-from equivocal.sampling.engine.products import multiply
+from equivocal.sampling.engine.products import Shared, multiply
 from equivocal.sampling.engine.programs import compile_on_call
 from equivocal.sampling.engine.rows import (
     Block,
@@ -53,7 +53,6 @@ from equivocal.sampling.engine.rows import (
     sum_over_blocks,
 )
 from equivocal.sampling.engine.shapes import Array, Bool, Float
-from equivocal.sampling.engine.squares import Shared
 
 FIRST_DAMPING, GROWTH, SHRINKAGE = 0.99, 1.5, 0.5
 LONGEST = 0.999_999  # s that still has a finite Δτ
@@ -360,7 +359,7 @@ def evaluate_proposal(
 ) -> FlowState:
     """Correct the proposal's mean, sum the rows there, and go there if the merit does not fall.
 
-    Rows that are one block may be `shared` by all outputs; the sums are then cheaper (`squares`).
+    Rows that are one block may be `shared` by all outputs; the sums are then cheaper (`products`).
     Compiled in parts on purpose: in one piece XLA's CPU compiler re-lays G inside the loop over
     blocks, and the step takes half as long again.
     """

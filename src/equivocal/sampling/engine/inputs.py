@@ -54,10 +54,10 @@ def check_numbers(value: object, name: str, *, finite: bool = True) -> np.ndarra
     if finite and array.size and not (np.isfinite(array.min()) and np.isfinite(array.max())):
         bad = tuple(int(i[0]) for i in np.nonzero(~np.isfinite(array))) if array.ndim else ()
         where = f" at index {bad}" if bad else ""
-        fail(
-            f"{name} must be finite, got {array[bad]}{where}; "
-            "remove or impute NaN and infinity first."
-        )
+        way_out = "remove or impute NaN and infinity first"
+        if name.endswith("targets"):
+            way_out = "leave such labels out with counts of 0"
+        fail(f"{name} must be finite, got {array[bad]}{where}; {way_out}.")
     return array
 
 

@@ -22,10 +22,10 @@ from equivocal.sampling.engine.placement import (
     find_largest_anywhere,
 )
 from equivocal.sampling.engine.problem import Problem
-from equivocal.sampling.engine.squares import count_products
+from equivocal.sampling.engine.products import count_products
 
 CPU_BLOCK_ROWS, CPU_SLOTS = 512, 16
-# Where outputs share products of features (`squares`): outputs in flight, and bytes of products.
+# Where outputs share products of features (`products`): outputs in flight, and bytes of products.
 SHARED_SLOTS, MOST_SHARED = 256, 1 << 31
 GPU_BLOCK_ROWS, GPU_SLOTS = 16_384, 256
 KEPT = 4  # numbers that a flow keeps for each row and output in flight

@@ -1,4 +1,4 @@
-"""The large matrix products of a step, in the precision that was asked for.
+"""The large matrix products of a step: their precision, and those that all outputs share.
 
     full   the run's own precision
     tf32   operands rounded to 11 significant bits, sums in float32
@@ -8,15 +8,36 @@ Only B = ΨG and BᵀrB are rounded: they make the covariance, whose error is th
 own (docs/scaling.md has it measured against float64). Logits' means and the gradient stay full, so
 the mean still settles where the full gradient vanishes. Where there are no tensor cores the same
 rounding is done by hand, so that results can be compared on any machine.
+
+Outputs share features, so that a step can be two wide matrix products (`Shared`). With the
+products of each row's features, Φ = (ψ_i ψ_j) for i ≤ j, the variances of all logits and
+the curvatures of all outputs are, docs/maths.md (29),
+
+    v = vec(P) Φ,          vec(H) = (c E[y(1−y)]) Φᵀ,
+
+K × D(D+1)/2 × N each: half the arithmetic of B = ΨG and Bᵀ diag(r) B, since a symmetric matrix is
+counted once, and in the shape in which a matrix product is fastest.
+
+Where Φ does not fit into memory, the same sums are made output by output.
+
+What this costs is digits: v is a sum that may cancel, and GᵀHG takes H from large to small
+directions. In the basis of the rows' own principal directions (`rotate`) entries are as small as
+their directions are, and rounding is relative to each. The prior N(0, I) is the same in every such
+basis. Outputs that do not converge this way are left to the products of `flow`.
 """
 
+from dataclasses import replace
 from enum import StrEnum
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.lax import DotAlgorithmPreset
 
-from equivocal.sampling.engine.shapes import Array
+from equivocal.sampling.engine.problem import Problem
+from equivocal.sampling.engine.programs import compile_on_call
+from equivocal.sampling.engine.shapes import Array, Float
 
 
 class Precision(StrEnum):
@@ -60,3 +81,55 @@ def _has_tensor_cores() -> bool:
         return False
     major = str(getattr(device, "compute_capability", "0")).split(".")[0]
     return int(major) >= 8
+
+
+def rotate(problem: Problem) -> tuple[Problem, np.ndarray]:
+    """Return the problem in w' = Uᵀw, and U: eigenvectors of the rows' weighted covariance."""
+    # in one order: products of columns stored otherwise differ in their last bit
+    psi = np.multiply(problem.features, problem.prior_scale, order="C")
+    U = np.linalg.eigh((psi.T * problem.row_counts) @ psi)[1][:, ::-1]
+    m0 = (problem.prior_mean / problem.prior_scale) @ U
+    unit = np.ones_like(problem.prior_scale)
+    return replace(problem, features=psi @ U, prior_mean=m0, prior_scale=unit), U
+
+
+class Shared(NamedTuple):
+    """The rows of a flow as one block, and Φ where it fits into memory."""
+
+    features: Float[Array, "N D"]
+    products: Float[Array, "T N"] | None
+
+    def compute_variances(self, factor: Float[Array, "K D r"]) -> Float[Array, "K N"]:
+        """Return ψᵀPψ of every row, P = GGᵀ: maths (29)."""
+        if self.products is None:
+            return jax.lax.map(lambda G: ((self.features @ G) ** 2).sum(axis=1), factor)
+        i, j = np.triu_indices(factor.shape[1])
+        twice = np.where(i == j, 1, 2).astype(factor.dtype)
+        P = jnp.matmul(factor, factor.swapaxes(1, 2))
+        return jnp.maximum((P[:, i, j] * twice) @ self.products, 0)
+
+    def compute_curvatures(self, weights: Float[Array, "K N"]) -> Float[Array, "K D D"]:
+        """Return Ψᵀ diag(w) Ψ for the weights of every output: maths (29)."""
+        if self.products is None:
+            return jax.lax.map(lambda w: (self.features.T * w) @ self.features, weights)
+        D = self.features.shape[1]
+        i, j = np.triu_indices(D)
+        place = np.zeros((D, D), int)
+        place[i, j] = place[j, i] = np.arange(len(i))
+        return (weights @ self.products.T)[:, place]
+
+
+def count_products(num_features: int) -> int:
+    """Return D(D+1)/2, the number of products of a row."""
+    return num_features * (num_features + 1) // 2
+
+
+@compile_on_call(static_argnames="products")
+def share_rows(features: Float[Array, "1 N D"], products: bool) -> Shared:
+    """Return what outputs share of rows in one block: Φ has one row for each pair i ≤ j."""
+    psi = features[0]
+    if not products:
+        return Shared(psi, None)
+    i, j = np.triu_indices(psi.shape[1])
+    columns = psi.T
+    return Shared(psi, columns[i] * columns[j])

@@ -6,16 +6,19 @@ Outputs are the leading axis inside a block, so that the work is a batch of matr
 
 Blocks lie in the memory of one device, or are cut over several (`placement`), each of which sums
 its own before the sums are added up; or they are read from a disk when their turn comes
-(`streaming`). Whoever sums over blocks need not know which.
+(`streaming`). Whoever sums over blocks need not know which. Small problems need no blocks: their
+rows are NumPy arrays (`SmallRows`).
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from equivocal.sampling.engine.expectations import compute_small_moments
 from equivocal.sampling.engine.placement import (
     AXIS,
     CUT,
@@ -237,3 +240,49 @@ def map_over_blocks(function: Callable[[Block], Array], rows: "Rows | Blocks") -
     """Apply a function to each block and stack the results."""
     stacked: Array = scan_blocks(lambda block: ((), function(block)), rows)[1]
     return stacked
+
+
+class Averages(NamedTuple):
+    """What the rows say at N(m, GGᵀ)."""
+
+    gradient: np.ndarray  # (K, D), g̃
+    weights: np.ndarray  # (K, N), c E[y(1 − y)]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SmallRows:
+    """Rows that count, for the outputs that are still to converge."""
+
+    features: np.ndarray  # (N, D), ψ √v
+    counts: np.ndarray  # (1, N) or (K, N)
+    targets: np.ndarray  # (K, N)
+    offsets: np.ndarray  # (1, N) or (K, N)
+
+    @classmethod
+    def lay_out(cls, problem: Problem, kind: np.dtype) -> "SmallRows":
+        """Return the rows of a problem in the precision `kind`."""
+        counted = problem.row_counts > 0
+        psi, offsets = problem.features[counted], problem.compute_offsets()[counted]
+        columns = problem.counts[counted], problem.targets[counted], offsets
+        c, t, m0 = (np.ascontiguousarray(np.atleast_2d(x.T), kind) for x in columns)
+        scaled = (psi * problem.prior_scale).astype(kind)
+        return cls(features=scaled, counts=c, targets=t, offsets=m0)
+
+    def select(self, outputs: np.ndarray) -> "SmallRows":
+        """Return the rows of some outputs."""
+        parts = {name: getattr(self, name) for name in ("counts", "targets", "offsets")}
+        K = len(self.targets)
+        return replace(self, **{name: x[outputs] for name, x in parts.items() if len(x) == K})
+
+    def average(self, mean: np.ndarray, variance: np.ndarray) -> Averages:
+        """Return the averages over logits with these variances, (K, N)."""
+        mu = mean @ self.features.T + self.offsets
+        c, t = self.counts, self.targets
+        tail, slopes, _ = map(np.asarray, compute_small_moments(mu, variance))
+        error = np.where(mu > 0, (c - t) - c * tail, c * tail - t)  # c E[y] − t
+        return Averages(error @ self.features + mean, c * slopes)
+
+    def compute_curvature(self, found: Averages, direction: np.ndarray) -> np.ndarray:
+        """Return the curvature of the loss along a direction, (K,)."""
+        logits = direction @ self.features.T
+        return (found.weights * logits**2).sum(axis=1) + (direction**2).sum(axis=1)

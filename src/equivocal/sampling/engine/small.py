@@ -19,8 +19,8 @@ from equivocal.sampling.engine.likelihoods import FlowRule, average_by_quadratur
 from equivocal.sampling.engine.placement import count_shards
 from equivocal.sampling.engine.problem import Problem, Start
 from equivocal.sampling.engine.products import Precision
+from equivocal.sampling.engine.rows import SmallRows
 from equivocal.sampling.engine.settings import Outcome, RunSettings
-from equivocal.sampling.engine.small_rows import SmallRows
 
 __all__ = ["flow_small", "is_small"]
 

@@ -33,8 +33,12 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from equivocal.sampling.engine.draws import draw_standard_noise
-from equivocal.sampling.engine.ensembles import find_largest_eigenvalue, repair, run_ensemble
+from equivocal.sampling.engine.ensembles import (
+    draw_standard_noise,
+    find_largest_eigenvalue,
+    repair,
+    run_ensemble,
+)
 from equivocal.sampling.engine.inputs import check_choice, check_positive, fail
 from equivocal.sampling.engine.placement import apply_one_by_one
 from equivocal.sampling.engine.plan import make_plan

@@ -20,7 +20,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from equivocal.sampling.engine.draws import draw_noise
+from equivocal.sampling.engine.ensembles import draw_noise
 from equivocal.sampling.engine.flow import start_flow
 from equivocal.sampling.engine.inputs import check_choice, fail
 from equivocal.sampling.engine.likelihoods import (

@@ -28,7 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equivocal.sampling.engine.convergence import ESS, FEWEST, R_HAT, compute_convergence
-from equivocal.sampling.engine.draws import draw
+from equivocal.sampling.engine.ensembles import draw
 from equivocal.sampling.engine.hamiltonian import (
     Rule,
     centre,

@@ -25,8 +25,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equivocal.sampling.engine.draws import draw_standard_noise
-from equivocal.sampling.engine.ensembles import repair, run_ensemble
+from equivocal.sampling.engine.ensembles import draw_standard_noise, repair, run_ensemble
 from equivocal.sampling.engine.inputs import check_positive
 from equivocal.sampling.engine.placement import apply_one_by_one
 from equivocal.sampling.engine.plan import make_plan

@@ -30,13 +30,12 @@ from equivocal.sampling.engine.problem import (
     sample_rows,
     start_near_prior,
 )
-from equivocal.sampling.engine.products import Precision
+from equivocal.sampling.engine.products import Precision, rotate
 from equivocal.sampling.engine.queue import run_flow
 from equivocal.sampling.engine.rows import Rows
 from equivocal.sampling.engine.settings import Outcome, RunSettings
 from equivocal.sampling.engine.shapes import PRNGKey
 from equivocal.sampling.engine.small import flow_small, is_small
-from equivocal.sampling.engine.squares import rotate
 
 RULE = FlowRule(
     likelihoods.compute_variance, likelihoods.average_by_quadrature, largest_damping=1.0
@@ -46,6 +45,8 @@ SHARED_STEPS = 30  # what needs more is left to more careful products
 BRIEF_STEPS = 30  # of a fit that is only to be compared: its loss hardly changes any more
 NEAR = 0.1  # posterior sd from the fixed point, near enough for that
 MANY_ROWS, SHARE, ROUGH = 100_000, 16, 0.05
+
+Fit = tuple[np.ndarray, np.ndarray]  # mean (K, D) and factor (K, D, D) of the weights
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +86,7 @@ def run_gaussian(
     rule: FlowRule,
     settings: RunSettings,
     *,
-    start: tuple[np.ndarray, np.ndarray] | None = None,
+    start: Fit | None = None,
     plain: bool = False,
     many_rows: int = MANY_ROWS,
     share: int = SHARE,
@@ -96,7 +97,7 @@ def run_gaussian(
     prior found them. Without one it begins at the prior; from `many_rows` on with about every
     `share`-th row: the steps that find the way are then cheap, and all rows are needed only for the
     last few. Small problems are solved in NumPy (`engine.small`); larger ones share products of all
-    outputs (`engine.squares`) where these fit into memory, unless a number of steps is given. With
+    outputs (`engine.products`) where these fit into memory, unless a number of steps is given. With
     `plain` neither is done, so that the memory budget does not decide on the way.
     """
     free = settings.num_steps is None
@@ -126,7 +127,7 @@ def _run_small(
     problem: Problem,
     rule: FlowRule,
     settings: RunSettings,
-    found: tuple[np.ndarray, np.ndarray] | None,
+    found: Fit | None,
 ) -> Outcome:
     """Flow in NumPy, then by compiled programs those outputs that did not converge."""
     D = problem.num_features
@@ -151,7 +152,7 @@ def _run_compiled(
     problem: Problem,
     rule: FlowRule,
     settings: RunSettings,
-    found: tuple[np.ndarray, np.ndarray] | None,
+    found: Fit | None,
 ) -> Outcome:
     """Flow by the products that a plan chooses."""
     free = settings.num_steps is None and settings.precision is Precision.FULL
@@ -171,7 +172,7 @@ def _run_plain(
     rule: FlowRule,
     settings: RunSettings,
     plan: Plan,
-    found: tuple[np.ndarray, np.ndarray] | None,
+    found: Fit | None,
 ) -> Outcome:
     """Flow by the products of the plan, from what was found before or the prior."""
     # rounding moves the bound that the line search watches by a share of its D nats
@@ -192,7 +193,7 @@ def _run_shared(
     rule: FlowRule,
     settings: RunSettings,
     plan: Plan,
-    found: tuple[np.ndarray, np.ndarray] | None,
+    found: Fit | None,
 ) -> Outcome:
     """Flow by products that outputs share, then the plain way those that did not converge."""
     turned, U = rotate(problem)
