@@ -19,6 +19,18 @@ from equivocal.sampling.engine.settings import Outcome
 if TYPE_CHECKING:
     from equivocal.sampling.posterior import Draws
 
+HANDED_ON = (  # from an `Outcome`, as they are
+    "repaired",
+    "steps",
+    "time",
+    "mean_residual",
+    "covariance_residual",
+    "covariance_shift",
+    "refined",
+    "r_hat",
+    "ess",
+)
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Info:
@@ -85,17 +97,6 @@ class Info:
         return cls(**(known | arrays))
 
 
-HANDED_ON = (
-    "repaired",
-    "steps",
-    "time",
-    "mean_residual",
-    "covariance_residual",
-    "covariance_shift",
-    "refined",
-    "r_hat",
-    "ess",
-)
 PER_OUTPUT = [entry.name for entry in fields(Info) if entry.type is np.ndarray]
 PER_OUTPUT += ["effective_rank"]
 

@@ -35,6 +35,8 @@ SMALL = 1 << 17  # numbers that are averaged without one
 WIDE = 1e8  # variance of a logit above which E[H(y)] is taken from the density at 0
 STEEP = 1e15  # logits beyond which the logistic function is a step
 
+_average = jax.jit(compute_moments)
+
 
 class Gaussian(NamedTuple):
     """Independent Gaussian weights of K yes/no outputs."""
@@ -143,9 +145,6 @@ def average_logistic(mu: np.ndarray, v: np.ndarray) -> Moments:
     size = round_to_power_of_two(mu.size)
     found = jax.device_get(_average(*(np.resize(x, size) for x in (mu, v))))
     return Moments(*(x[: mu.size].reshape(mu.shape) for x in found))
-
-
-_average = jax.jit(compute_moments)
 
 
 @partial(jax.jit, static_argnames="softmax")

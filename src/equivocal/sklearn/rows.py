@@ -6,7 +6,6 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.utils.class_weight import compute_sample_weight
 
 from equivocal.sampling.engine.inputs import fail
 
@@ -70,6 +69,8 @@ def weigh_rows(given: Any, X: np.ndarray, labels: tuple[int, int] | None) -> np.
 
 def weigh_classes(class_weight: Any, y: np.ndarray) -> np.ndarray:
     """Return what a class counts for in each row, (N,); in each label of a row, (N, K)."""
+    from sklearn.utils.class_weight import compute_sample_weight
+
     if y.ndim == 1:
         return np.asarray(compute_sample_weight(class_weight, y))
     each = class_weight if isinstance(class_weight, list) else [class_weight] * y.shape[1]
