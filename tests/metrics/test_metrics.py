@@ -139,6 +139,11 @@ def test_what_does_not_go_together_is_refused(targets, probabilities, match) -> 
         metrics.calibration_error(targets, probabilities)
 
 
+def test_a_level_in_per_cent_is_refused_with_the_fraction() -> None:
+    with pytest.raises(UserError, match=r"level must .*got 95\.0; .*0\.95"):
+        metrics.bootstrap_interval(metrics.calibration_error, [0, 1], [0.2, 0.7], level=95.0)
+
+
 def test_figures_in_one_line() -> None:
     both = {"good": LABELS, "flat": np.full_like(LABELS, SEEN.mean())}
     axes = metrics.draw_reliability(SEEN, both).axes[0]

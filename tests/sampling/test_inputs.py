@@ -26,13 +26,16 @@ BAD = {
     "NaN targets": (X, np.where(T > 0, np.nan, T), {}, "leave such labels out with counts of 0"),
     "infinite targets": (X, np.where(T > 0, np.inf, 0), {}, "targets must be finite, got inf"),
     "one-dimensional features": (X[:, 0], T, {}, r"features must have shape \(N, D\), got \(60,\)"),
+    "three-dimensional features": (X[None], T, {}, r"got \(1, 60, 4\); drop axes"),
     "no rows": (X[:0], T[:0], {}, r"at least one row and one column, got shape \(0, 4\)"),
     "no columns": (X[:, :0], T, {}, "at least one row and one column"),
     "words": ([["a"], ["b"]], [0, 1], {}, "features must hold numbers.*encode"),
+    "words as targets": (X, np.full(60, "a"), {}, "targets must hold numbers.*encode them"),
     "complex": (X * 1j, T, {}, "features must hold real numbers"),
     "three-dimensional targets": (X, T[None], {}, r"targets must have shape \(N,\) or \(N, K\)"),
     "targets of other length": (X, T[:3], {}, "one row per row of features, got 3 for 60"),
     "targets above one": (X, 2 * T, {}, "between 0 and the row's count, got 2 with count 1 in row"),
+    "class numbers": (X, np.arange(60) % 3, {}, "got 2 with count 1 in row 2.*'softmax'"),
     "negative targets": (X, -T, {}, "between 0 and the row's count, got -1"),
     "negative counts": (X, T, {"counts": -np.ones(60)}, "counts must be ≥ 0, got -1.0 in row 0"),
     "counts of other length": (X, T, {"counts": [1.0]}, r"counts must have shape \(60,\)"),
@@ -132,6 +135,14 @@ def test_prediction_needs_the_same_columns() -> None:
         posterior.predict_proba(NAN)
     with pytest.raises(UserError, match="level must be between 0 and 1"):
         posterior.predict_interval(X, level=1.5)
+    with pytest.raises(UserError, match=r"level must .* got 90.0; .*0\.9\b"):
+        posterior.predict_interval(X, level=90.0)
+
+
+@pytest.mark.parametrize("targets", [2 * T, np.arange(60) % 3 - 1, np.arange(60) / 30])
+def test_what_cannot_be_class_numbers_is_not_taken_for_them(targets: np.ndarray) -> None:
+    with pytest.raises(UserError, match=r"between 0 and .* or pass counts\.$"):
+        sample_posterior(X, targets)
 
 
 def test_numbers_in_other_clothes_are_taken() -> None:

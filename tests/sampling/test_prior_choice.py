@@ -117,6 +117,13 @@ def test_rows_are_left_out_in_turn_without_others(likelihood):
     np.testing.assert_array_equal(again.mean, found.mean)
 
 
+def test_it_is_said_of_how_many_rows_some_were_left_out():
+    """Four parts of five have the 300 rows that are enough."""
+    rows, targets = np.vstack([X, X[:90] + 0.1]), np.vstack([T, T[:90]])
+    found = sample_posterior(rows, targets, prior_variance="auto", diagnose=False)
+    assert "by 312 of 390 rows" in found.info.message
+
+
 def test_a_network_that_is_right_is_followed_and_one_too_sure_is_not():
     options = {"prior_variance": "auto", "diagnose": False}
     right = sample_posterior(X[FIT], T[FIT], trained=WEIGHTS, **options)
@@ -221,12 +228,15 @@ def test_few_rows_choose_nothing():
     ("options", "message"),
     [
         ({"prior_variance": "wide"}, "prior_variance must be 'auto' or numbers, got 'wide'"),
+        ({"prior_variance": "atuo"}, "did you mean 'auto'"),
         ({"prior_variance": None}, "prior_variance must be 'auto' or numbers, got None"),
         ({"validation": [(X, T), (X, T)]}, r"\(features, targets, counts\), got a list of tuples"),
         (
             {"validation": (X, np.full(300, 7)), "targets": T[:, 0] > 0, "likelihood": "softmax"},
             r"validation targets of a softmax must be class numbers 0 … 1 .* got 7",
         ),
+        ({"validation": (X / [1, 1, 1, 1, 1, np.nan], T)}, "^validation features .* got nan"),
+        ({"validation": (X, 2 * T, np.ones(300))}, "^validation targets .* got 2"),
         ({"validation": X}, r"validation must be \(features, targets\).*got ndarray"),
         (
             {"validation": (X[:, 1:], T)},

@@ -115,7 +115,8 @@ def calibration_interval(
 
 def _find_ends(level: float, draws: int) -> list[float]:
     if not 0 < level < 1:
-        raise UserError(f"level must lie between 0 and 1, got {level!r:.60}.")
+        hint = f"; for {level:g} % pass {level / 100:g}" if 10 < level < 100 else ""
+        raise UserError(f"level must lie between 0 and 1, got {level!r:.60}{hint}.")
     if not isinstance(draws, (int, np.integer)) or draws < 2:
         raise UserError(f"draws must be a whole number ≥ 2, got {draws!r:.60}.")
     return [(1 - level) / 2, (1 + level) / 2]

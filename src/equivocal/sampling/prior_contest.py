@@ -103,8 +103,9 @@ class Contest:
         """The rows in words."""
         number = sum(fold.held_out.num_rows for fold in self.folds)
         kept = ("given " if self.known else "held-out ") * self.given
-        left = "" if self.given else " left out in turn"
-        return f"{number:,} {kept}row{'s' * (number != 1)}{left}"
+        left, all_rows = "" if self.given else " left out in turn", self.problem.num_rows
+        part = f" of {all_rows:,}" if number < all_rows and not self.given else ""
+        return f"{number:,}{part} {kept}row{'s' * (number != 1)}{left}"
 
     @property
     def measure(self) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from equivocal.errors import UserError
 from equivocal.sampling.engine.inputs import (
     check_bool,
     check_choice,
@@ -200,7 +201,10 @@ def _check_validation(validation: Any, problem: Problem) -> Problem | None:
         known = np.where(weights == 0, 0, t)  # a label that does not count may be missing
         t = encode_classes(known, weights, K, "validation targets")
     counts = c[0] if c else None
-    beside = Problem.build(psi, t, counts, 0.0, 1.0, problem.likelihood, problem.dtype)
+    try:
+        beside = Problem.build(psi, t, counts, 0.0, 1.0, problem.likelihood, problem.dtype)
+    except UserError as error:  # it begins with the name of the argument
+        raise UserError(f"validation {error}") from None
     if (beside.num_outputs, beside.num_features) != (K, D):
         fail(
             f"validation must have {D} features and {K} outputs, as the rows have, got "

@@ -47,7 +47,7 @@ def check_numbers(value: object, name: str, *, finite: bool = True) -> np.ndarra
     if not (np.issubdtype(array.dtype, np.number) or array.dtype == bool):
         if isinstance(value, str):
             fail(f"{name} must be an array, got {value!r:.60}; np.load(…, mmap_mode='r') opens it.")
-        fail(f"{name} must hold numbers, got {array.dtype}; encode it first.")
+        fail(f"{name} must hold numbers, got {array.dtype}; encode them first.")
     if np.issubdtype(array.dtype, np.complexfloating):
         fail(f"{name} must hold real numbers, got {array.dtype}; Complex data not supported.")
     # no mask of the whole array; NaN is both the least and the greatest
@@ -65,7 +65,10 @@ def check_features(features: object, dtype: Any) -> np.ndarray:
     """Return (N, D) in the precision given; whole numbers and half precision become float64."""
     psi = check_numbers(features, "features")
     if psi.ndim != 2:
-        fail(f"features must have shape (N, D), got {psi.shape}; reshape one column to (N, 1).")
+        way_out = "drop axes of length one, or flatten what belongs to a row"
+        if psi.ndim < 2:
+            way_out = "reshape one column to (N, 1)"
+        fail(f"features must have shape (N, D), got {psi.shape}; {way_out}.")
     if 0 in psi.shape:
         fail(f"features must have at least one row and one column, got shape {psi.shape}.")
     return _convert(psi, "features", choose_dtype(psi, dtype))
@@ -153,9 +156,11 @@ def _clip_to_counts(t: np.ndarray, counts: np.ndarray) -> np.ndarray:
         row = int(np.argmax(wrong))
         column = int(np.argmax((t[row] < 0) | (t[row] > most[row])))
         count = np.broadcast_to(counts[row], t[row].shape)[column]
+        classes = t.shape[1] == 1 and (counts == 1).all() and ((t >= 0) & (t % 1 == 0)).all()
+        way_out = "; for class numbers, (N,), pass likelihood='softmax'" if classes else ""
         fail(
             f"targets must lie between 0 and the row's count, got {t[row, column]:g} with count "
-            f"{count:g} in row {row}, output {column}; use 0/1, fractions, or pass counts."
+            f"{count:g} in row {row}, output {column}; use 0/1, fractions, or pass counts{way_out}."
         )
     return np.minimum(t, counts if counts.ndim == 2 else counts[:, None]) if over else t
 
@@ -189,7 +194,8 @@ def check_prior_variance(
     They are given as one number, one per feature, or one or D numbers per output.
     """
     if variance is None or isinstance(variance, str):
-        fail(f"prior_variance must be 'auto' or numbers, got {variance!r:.60}.")
+        hint = did_you_mean(str(variance), ["auto"]) or "."
+        fail(f"prior_variance must be 'auto' or numbers, got {variance!r:.60}{hint}")
     v = check_numbers(variance, "prior_variance").astype(np.float64)
     each = {(num_outputs, 1), (num_outputs, num_features)}
     if v.shape not in {(), (num_features,), *each}:
@@ -255,7 +261,8 @@ def check_positive(value: Any, name: str, *, below: float = np.inf) -> float:
         fail(f"{name} must be a number, got {value!r}.")
     if not (0 < value < below and value <= np.finfo(float).max):  # nor is NaN
         rule = "> 0" if below == np.inf else f"between 0 and {below:g}"
-        fail(f"{name} must be {rule} and finite, got {value!r:.60}.")
+        hint = f"; for {value:g} % pass {value / 100:g}" if below == 1 and 10 < value < 100 else ""
+        fail(f"{name} must be {rule} and finite, got {value!r:.60}{hint}.")
     return float(value)
 
 
