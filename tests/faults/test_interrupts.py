@@ -123,14 +123,14 @@ def test_an_interrupt_at_any_step_of_locking_leaves_no_lock(tmp_path: Path) -> N
 def test_a_plain_kill_is_as_clean(tiny: Tiny) -> None:
     code, said = stopped_at(tiny.reproduce("out"), 0.3, cwd=tiny.folder, number=signal.SIGTERM)
     assert code == 143
-    assert said == "interrupted; run the same command again to resume.\n"
+    assert said == "interrupted; what was finished is kept, and the same command continues from there.\n"
 
 
 @pytest.mark.slow
 def test_a_study_is_stopped_again_and_again_and_ends_the_same(
     undisturbed: Path, tiny: Tiny
 ) -> None:
-    last = "interrupted; run the same command again to resume."
+    last = "interrupted; what was finished is kept, and the same command continues from there."
     for moment in (1.5, 3.0, 5.0, 7.0, 9.0):
         code, said = stopped_at(tiny.reproduce("out"), moment, cwd=tiny.folder)
         if code == 0 and moment > 5:  # a fast machine was done
