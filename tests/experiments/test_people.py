@@ -128,6 +128,7 @@ def test_the_command(tmp_path: Path) -> None:
     said = made.stdout.partition("\n")[0]
     assert said.startswith("People read about 25 % of unlikely passives the other way round; the ")
     assert "them" not in said  # there is one comprehender
+    assert "All comprehenders" not in made.stdout
     assert "No counterpart here: people's b (0.176); w/b (0.480).\n" in made.stdout
     for text in ("0.085", "0.176", "0.480", "0.950", "0.926", "0.777", "0.790", "Not comparable:"):
         assert text in made.stdout, text

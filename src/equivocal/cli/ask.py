@@ -68,8 +68,8 @@ def ask(
 
     if context.args:
         raise UserError(
-            f"{context.args[0]!r:.80} is outside the sentence; put all words of a sentence in quotes, as in "
-            'equivocal ask "the man eats the egg".'
+            f"{context.args[0]!r:.80} is outside the sentence; put all words of a sentence "
+            'in quotes, as in equivocal ask "the man eats the egg".'
         )
     if sentence is None:
         sentence, compare = PAPER_PAIR[0], compare or PAPER_PAIR[1]

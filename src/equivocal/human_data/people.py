@@ -242,9 +242,11 @@ def _describe_readings(people: pd.DataFrame, scores: pd.DataFrame, world: World)
         return
     best = scores.sort_values("deviance").iloc[0]
     near = scores[scores["p"] > 0.05]["comprehender"]
-    alone = len(scores) == 1
+    shares, deviance = f"all {best['shares']} shares", f"{best['deviance']:.1f}"
+    fit = f"Nearest to people in {shares}: {best['comprehender']}, deviance {deviance}"
     agree = f"Their shares agree with {join_names(near) if len(near) else 'none of them'}"
-    if alone:
+    if len(scores) == 1:
+        fit = f"Over {shares} its deviance is {deviance}"
         agree = f"Its shares {'agree' if len(near) else 'disagree'} with people's"
     line = (
         f"People read about {_format_percent(own['value'].iloc[0], 0)} of unlikely passives the "
@@ -252,9 +254,8 @@ def _describe_readings(people: pd.DataFrame, scores: pd.DataFrame, world: World)
     )
     if not np.isnan(best["floor"]):
         line += (
-            f" {'In' if alone else 'Nearest to people in'} all {best['shares']} shares: "
-            f"{best['comprehender']}, deviance {best['deviance']:.1f}, where the true shares would "
-            f"have {best['floor']:.0f} on average. {agree} (5 % level)."
+            f" {fit}, where the true shares would have {best['floor']:.0f} on average. {agree} "
+            "(5 % level)."
         )
     yield line
 
@@ -283,9 +284,11 @@ def _describe_differences(people: pd.DataFrame) -> Iterator[str]:
 def _describe_areas(people: pd.DataFrame) -> Iterator[str]:
     own = _select_found(people, "area")
     if len(own) and (own["found"] > own["value"]).all():
+        alone = own["comprehender"].nunique() == 1
+        who = "The comprehender separates" if alone else "All comprehenders separate"
         yield (
-            "All comprehenders separate plausible sentences from their reversals better than "
-            "people's ratings do; beliefs contain no rating noise."
+            f"{who} plausible sentences from their reversals better than people's ratings do; "
+            "beliefs contain no rating noise."
         )
 
 
@@ -295,7 +298,8 @@ def _describe_orders(people: pd.DataFrame) -> Iterator[str]:
     for order, rows in own.groupby("construction", sort=False):
         agree = rows[rows["agrees"].astype(bool)]["comprehender"]
         lost = rows[~rows["agrees"].astype(bool)]["comprehender"]
-        said = "all" if lost.empty else ", ".join(agree) if len(agree) else "none"
+        every = lost.empty and len(agree) > 1
+        said = "all" if every else ", ".join(agree) if len(agree) else "none"
         yield f"More non-literal readings of {order}, as for people: {said}."
 
 

@@ -229,7 +229,7 @@ def _extend(raw: dict[str, Any], source: str) -> dict[str, Any]:
 
 
 def _list_mistakes(error: ValidationError) -> "list[ErrorDetails]":
-    """List the mistakes; to pydantic, a list is also too short where one of its entries is wrong."""
+    """List the mistakes; to pydantic, a list is also too short where an entry is wrong."""
     found = error.errors()
     above = {entry["loc"][:length] for entry in found for length in range(len(entry["loc"]))}
     return [entry for entry in found if entry["type"] != "too_short" or entry["loc"] not in above]
