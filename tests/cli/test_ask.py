@@ -66,6 +66,12 @@ def test_second_question_is_answered_from_the_cache(
     assert "Reads: the cat chases the mouse" in printed
 
 
+def test_a_sentence_without_quotes_is_explained() -> None:
+    said = fails("ask", "the", "man", "eats", "the", "egg")
+    assert "'man'" in said
+    assert "quotes" in said
+
+
 def test_json_is_one_object(first: tuple[str, str], garden_folder: Path) -> None:
     printed, _ = asked(garden_folder, SENTENCE, "--json", "--compare", "the cat chases the dog")
     content = json.loads(printed)

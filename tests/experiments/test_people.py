@@ -53,7 +53,7 @@ def test_every_comprehender_stands_beside_every_number(result: PeopleResult) -> 
     assert {name: people[name].iloc[0] for name in KINDS} == dict(
         zip(KINDS, (1, 2, 10, 10, 10, 1, 1, 1), strict=True)
     )
-    assert result.summary[0].startswith("Of unlikely passives people read about 25 %")
+    assert result.summary[0].startswith("People read about 25 % of unlikely passives")
 
 
 def test_tables_are_narrow_and_say_each_thing_once(
@@ -125,7 +125,10 @@ def _check_ranges(found: PeopleResult) -> None:
 def test_the_command(tmp_path: Path) -> None:
     made = run("people", "--networks", "0", "--out", "people", cwd=tmp_path)
     assert made.returncode == 0, made.stderr
-    assert made.stdout.startswith("Of unlikely passives people read about 25 % the other way")
+    said = made.stdout.partition("\n")[0]
+    assert said.startswith("People read about 25 % of unlikely passives the other way round; the ")
+    assert "them" not in said  # there is one comprehender
+    assert "All comprehenders" not in made.stdout
     assert "No counterpart here: people's b (0.176); w/b (0.480).\n" in made.stdout
     for text in ("0.085", "0.176", "0.480", "0.950", "0.926", "0.777", "0.790", "Not comparable:"):
         assert text in made.stdout, text

@@ -25,6 +25,7 @@ from tests.faults.conftest import ENVIRONMENT, Tiny, names, results
 pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc here")
 
 LISTENING = 1 << (signal.SIGTERM - 1)
+RESUMED = "interrupted; what was finished is kept, and the same command continues from there."
 
 
 def stopped_at(
@@ -123,20 +124,24 @@ def test_an_interrupt_at_any_step_of_locking_leaves_no_lock(tmp_path: Path) -> N
 def test_a_plain_kill_is_as_clean(tiny: Tiny) -> None:
     code, said = stopped_at(tiny.reproduce("out"), 0.3, cwd=tiny.folder, number=signal.SIGTERM)
     assert code == 143
-    assert said == "interrupted; run the same command again to resume.\n"
+    assert said == f"{RESUMED}\n"
+
+
+def test_ask_says_that_trained_networks_are_kept(tmp_path: Path) -> None:
+    code, said = stopped_at([*COMMAND, "ask"], 0.0, cwd=tmp_path)
+    assert (code, said) == (130, f"{RESUMED}\n")
 
 
 @pytest.mark.slow
 def test_a_study_is_stopped_again_and_again_and_ends_the_same(
     undisturbed: Path, tiny: Tiny
 ) -> None:
-    last = "interrupted; run the same command again to resume."
     for moment in (1.5, 3.0, 5.0, 7.0, 9.0):
         code, said = stopped_at(tiny.reproduce("out"), moment, cwd=tiny.folder)
         if code == 0 and moment > 5:  # a fast machine was done
             break
         assert code == 130
-        assert said.splitlines()[-1] == last
+        assert said.splitlines()[-1] == RESUMED
         assert "Traceback" not in said
         assert "Exception" not in said
         # the mark stands while networks are trained into the folder

@@ -35,7 +35,7 @@ def test_what_is_simulated_is_found_again(tmp_path: Path) -> None:
     assert answer.startswith("What predicts rt beyond the other measures: surprise, +")
     assert rest.startswith("rival, ")
     joined = "288 of 289 trials joined by item, position; 12 participants, 8 items"
-    assert f"{joined}; response rt, normal family\n" in found.stdout
+    assert f"{joined}; response rt, gaussian family\n" in found.stdout
     assert "left out: 1, no such word in the measures" in found.stdout
     names = {path.name for path in (tmp_path / "cmp").iterdir()}
     assert names == {

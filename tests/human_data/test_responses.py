@@ -123,7 +123,7 @@ def test_answers_from_the_command_line(tmp_path: Path) -> None:
     measures.to_csv(tmp_path / "m.csv", index=False)
     given = ["compare", "d.csv", "--measures", "m.csv", "--family", "binomial", "--out", "o"]
     said = fails(*given, cwd=tmp_path)
-    assert said.startswith("no answer is a number; they are ")
+    assert said.startswith("the values of answer are no, yes, not numbers: ")
     assert said.endswith("to model how often one of them was given, add --response answer=yes.")
     said = fails(*given[:4], *given[6:], cwd=tmp_path)
     assert said.endswith("add --family binomial and --response answer=yes.")

@@ -198,7 +198,7 @@ def test_without_options_it_is_what_the_command_prints(tab: Any) -> None:
         ("", {}, "The sentence is empty"),
         ("word " * 100, {}, "at most 300"),
         ("egg " * 31, {}, "31 words, at most 30"),
-        ("egg \N{SLICE OF PIZZA}", {}, "which is no word"),
+        ("egg \N{SLICE OF PIZZA}", {}, "not a word of this world"),
         ("egg\x07", {}, "U+0007"),
         ("during", {}, "“during” is the last word"),
         ("egg", {"step": 2}, "no step 2; choose from 0, 1"),

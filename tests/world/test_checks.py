@@ -269,6 +269,28 @@ def test_each_fault_has_its_message(old: str, new: str, message: str) -> None:
     assert all(line.startswith("my.toml") for line in found)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "named"),
+    [
+        ("mentioned = { place = 0.5 }", "mentioned = { place = 1.5 }", "mentioned place"),
+        ("mentioned = {", "mentoined = {", "'mentoined'"),
+        ('order = ["agent", "action", "patient", "place"]', 'order = "agent"', "order"),
+        ('name = "active"', "name = 5", "name"),
+    ],
+)
+def test_a_mistake_in_a_construction_is_told_once(old: str, new: str, named: str) -> None:
+    assert old in read_example()
+    (problem,) = problems_of(read_example().replace(old, new, 1))
+    assert problem.startswith("my.toml [[constructions]] number 1")
+    assert named in problem
+
+
+def test_a_word_without_quotes_is_suspected() -> None:
+    (problem,) = problems_of(read_example().replace('place = "lawn"', "place = lawn", 1))
+    assert "is not TOML" in problem
+    assert "quotes" in problem
+
+
 def test_declared_features_must_be_used(garden: World) -> None:
     features = [unit for unit in garden.units if not unit.startswith("role:")]
     declared = f"features = {[*features, 'wings']!r}\n".replace("'", '"')

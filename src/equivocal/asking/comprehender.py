@@ -92,11 +92,13 @@ def parse_sentence(world: World, text: str) -> Utterance:
         kind = unicodedata.category(sign)
         if kind.startswith("C"):
             raise UserError(
-                f"the sentence has a control character, U+{ord(sign):04X}, in place {place}; "
+                f"the sentence has a control character, U+{ord(sign):04X}, at position {place}; "
                 "leave it out."
             )
         if kind in PICTURES:
-            raise UserError(f"{sign!r} in place {place} is no word of the world; leave it out.")
+            raise UserError(
+                f"{sign!r} at position {place} is not a word of this world; leave it out."
+            )
     utterance = world.parse(text.strip())
     if len(utterance) > MOST_WORDS:
         raise UserError(

@@ -62,7 +62,8 @@ def _train_default(source: Source) -> None:
     with hold_folder(source.folder, wait=True):
         if find_damaged(source.run_folder):  # not trained by another process meanwhile
             announce(
-                f"{source.name} are trained once, in a minute or so, and cached in {source.folder}"
+                f"{source.name} are trained once, which may take some minutes, and cached in "
+                f"{source.folder}"
             )
         settings = TrainingSettings.from_dict(dict(source.settings.training))
         train_or_load(source.world, settings, source.run_folder)

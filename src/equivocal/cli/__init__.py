@@ -19,7 +19,7 @@ __all__ = ["main"]
 # Commands that keep finished results; the others leave nothing behind when they are interrupted.
 RESUMING = {
     *("reproduce", "infer", "probe", "analyse", "report", "multiverse", "sweep"),
-    *("suites", "constructions", "doubt", "people"),
+    *("suites", "constructions", "doubt", "people", "ask", "serve"),
 }
 
 
@@ -60,7 +60,7 @@ def _run() -> int:
 def _describe_consequence() -> str:
     """Return what the user may do after an interruption."""
     if sys.argv[1:2] and sys.argv[1] in RESUMING:
-        return "run the same command again to resume"
+        return "what was finished is kept, and the same command continues from there"
     return "no partial results are left behind"
 
 

@@ -41,7 +41,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     epilog='Start with `equivocal ask "During dinner, the pizza eats the woman"`.',
 )
-app.command(epilog=list_examples("ask"))(ask.ask)
+# further words are explained by the command: quotes were forgotten
+app.command(epilog=list_examples("ask"), context_settings={"allow_extra_args": True})(ask.ask)
 app.command(epilog=list_examples("serve"))(ask.serve)
 app.command(epilog=list_examples("page"))(page.page)
 app.add_typer(worlds.app, name="world")

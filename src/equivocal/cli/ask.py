@@ -37,6 +37,7 @@ NetworkNumber = Annotated[int, typer.Option("--network", min=0, help="Which netw
 
 
 def ask(
+    context: typer.Context,
     sentence: Annotated[
         str | None,
         typer.Argument(help="Words of the world, in any order; the paper's pair unless given."),
@@ -65,6 +66,11 @@ def ask(
     """
     from equivocal.asking import PAPER_PAIR
 
+    if context.args:
+        raise UserError(
+            f"{context.args[0]!r:.80} is outside the sentence; put all words of a sentence "
+            'in quotes, as in equivocal ask "the man eats the egg".'
+        )
     if sentence is None:
         sentence, compare = PAPER_PAIR[0], compare or PAPER_PAIR[1]
     texts = [sentence] if compare is None else [sentence, compare]

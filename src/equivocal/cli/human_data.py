@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from equivocal.cli.console import out, show_frame, show_summary
+from equivocal.cli.console import out, show_frame, show_note, show_summary
 from equivocal.cli.training import Folder
 from equivocal.errors import UserError
 
@@ -269,6 +269,7 @@ def _simulate_answers(source: Path, folder: Path, asked: dict[str, Any]) -> None
     cells = {name: f"{{{name}:.3f}}" for name in table["measure"].unique()}
     shown = wide.loc[table["condition"].unique()].reset_index()
     show_frame(shown, {"condition": "{condition}", **cells}, title="readings by condition")
+    show_note("readings")
     wrote = f"wrote {folder / 'data.csv'}, measures.csv and readings.csv (with intervals)"
     if wide["literal"].isin([0, 1]).all():
         out.print(

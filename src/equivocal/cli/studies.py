@@ -267,11 +267,12 @@ def _show_effects(effects: "pd.DataFrame", specifications: int) -> None:
 def _show_shares(shares: "pd.DataFrame") -> None:
     """Show how much of the variance each choice explains."""
     rows = shares.to_dict("records")
-    texts = ["{share:.0%} [{low:.0%}, {high:.0%}]".format_map(row) for row in rows]
+    texts = ["{share:z.0%} [{low:z.0%}, {high:z.0%}]".format_map(row) for row in rows]  # no -0%
     wide = shares.assign(text=texts).pivot(index="choice", columns="outcome", values="text")
     wide = wide.loc[shares["choice"].unique(), shares["outcome"].unique()]
     wide.columns = wide.columns.str.replace("_", ", ")
     _show_frame("share of the variance that each choice explains alone", "choice", wide.fillna(""))
+    show_note("shares")
 
 
 def _show_verdicts(claims: "pd.DataFrame", points: int) -> None:

@@ -157,6 +157,7 @@ def _show_frontier(summary: "pd.DataFrame", networks: int) -> None:
 def _show_choices(choices: "pd.DataFrame") -> None:
     """Print how close to optimal a strength is that was chosen without knowing the truth."""
     title = "strength chosen without knowing the truth"
-    cells = {"strength": "{strength}", "chosen by": "{chosen_by}", "chosen": "{chosen}"}
-    cells |= {"best": "{best}", "regret (nats)": "{regret:.4f}"}
+    cells = {"strength": "{strength}", "chosen by": "{chosen_by}"}
+    cells |= {"chosen most often": "{chosen}", "best most often": "{best}"}
+    cells["regret (nats)"] = "{regret:.4f}"
     show_frame(choices, cells, left=4, box=box.SIMPLE, title=title)

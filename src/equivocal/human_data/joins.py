@@ -150,8 +150,8 @@ def _check_response(response: pd.Series, name: str, family: str) -> None:
         names = sorted(map(str, given.unique()))
         first = "" if family == "binomial" else "--family binomial and "
         raise UserError(
-            f"no {name} is a number; they are {join_names(names, most=4)}: to model how often one "
-            f"of them was given, add {first}--response {name}={names[-1]}."
+            f"the values of {name} are {join_names(names, most=4)}, not numbers: to model how "
+            f"often one of them was given, add {first}--response {name}={names[-1]}."
         )
 
 

@@ -240,23 +240,34 @@ def _describe_readings(people: pd.DataFrame, scores: pd.DataFrame, world: World)
             "with people's share of readings the other way round."
         )
         return
-    texts = [
-        f"{row['comprehender']} {_format_percent(row['found'])}" for row in own.to_dict("records")
-    ]
     best = scores.sort_values("deviance").iloc[0]
     near = scores[scores["p"] > 0.05]["comprehender"]
-    left = join_names(near) if len(near) else "none of them"
+    shares, deviance = f"all {best['shares']} shares", f"{best['deviance']:.1f}"
+    fit = f"Nearest to people in {shares}: {best['comprehender']}, deviance {deviance}"
+    agree = f"Their shares agree with {join_names(near) if len(near) else 'none of them'}"
+    if len(scores) == 1:
+        fit = f"Over {shares} its deviance is {deviance}"
+        agree = f"Its shares {'agree' if len(near) else 'disagree'} with people's"
     line = (
-        f"Of unlikely passives people read about {_format_percent(own['value'].iloc[0], 0)} the "
-        f"other way round, and comprehenders of {world.name} read: {', '.join(texts)}."
+        f"People read about {_format_percent(own['value'].iloc[0], 0)} of unlikely passives the "
+        f"other way round; {_describe_found(own, world)}."
     )
     if not np.isnan(best["floor"]):
         line += (
-            f" Nearest to people in all {best['shares']} shares: {best['comprehender']}, deviance "
-            f"{best['deviance']:.1f}, where the true shares would have {best['floor']:.0f} on "
-            f"average. Their shares agree with {left} (5 % level)."
+            f" {fit}, where the true shares would have {best['floor']:.0f} on average. {agree} "
+            "(5 % level)."
         )
     yield line
+
+
+def _describe_found(own: pd.DataFrame, world: World) -> str:
+    """Say how often each comprehender reads so; one alone is the ideal one."""
+    texts = {row["comprehender"]: _format_percent(row["found"]) for row in own.to_dict("records")}
+    if len(texts) == 1:
+        ((name, found),) = texts.items()
+        return f"the {name} comprehender reads {found} that way"
+    listed = ", ".join(f"{name} {found}" for name, found in texts.items())
+    return f"comprehenders of {world.name} read that way: {listed}"
 
 
 def _describe_differences(people: pd.DataFrame) -> Iterator[str]:
@@ -273,9 +284,11 @@ def _describe_differences(people: pd.DataFrame) -> Iterator[str]:
 def _describe_areas(people: pd.DataFrame) -> Iterator[str]:
     own = _select_found(people, "area")
     if len(own) and (own["found"] > own["value"]).all():
+        alone = own["comprehender"].nunique() == 1
+        who = "The comprehender separates" if alone else "All comprehenders separate"
         yield (
-            "All comprehenders separate plausible sentences from their reversals better than "
-            "people's ratings do; beliefs contain no rating noise."
+            f"{who} plausible sentences from their reversals better than people's ratings do; "
+            "beliefs contain no rating noise."
         )
 
 
@@ -285,7 +298,8 @@ def _describe_orders(people: pd.DataFrame) -> Iterator[str]:
     for order, rows in own.groupby("construction", sort=False):
         agree = rows[rows["agrees"].astype(bool)]["comprehender"]
         lost = rows[~rows["agrees"].astype(bool)]["comprehender"]
-        said = "all" if lost.empty else ", ".join(agree) if len(agree) else "none"
+        every = lost.empty and len(agree) > 1
+        said = "all" if every else ", ".join(agree) if len(agree) else "none"
         yield f"More non-literal readings of {order}, as for people: {said}."
 
 

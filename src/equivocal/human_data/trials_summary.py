@@ -28,7 +28,6 @@ __all__ = [
 ]
 
 SCRIPTS = ("lme4.R", "brms.R")
-NAMES = {"gaussian": "normal", "binomial": "binomial"}  # of families
 WANTED = 0.8  # the power that experiments are usually planned for
 RESERVED = {"if", "else", "repeat", "while", "function", "for", "next", "break", "in"}
 RESERVED |= {"TRUE", "FALSE", "NULL", "Inf", "NaN", "NA"}
@@ -46,7 +45,7 @@ def describe_comparison(comparison: Comparison) -> tuple[str, ...]:
         f"{len(joined.trials)} of {joined.given} trials joined by {', '.join(joined.keys)}; "
         f"{joined.trials['participant'].nunique()} participants, "
         f"{joined.trials['item'].nunique()} items; response {response}, "
-        f"{NAMES[comparison.family]} family",
+        f"{comparison.family} family",
         *(f"left out: {count}, {reason}" for reason, count in left_out),
         *(f"note: {note}" for note in comparison.notes),
     )

@@ -302,7 +302,7 @@ def describe_frontier(summary: pd.DataFrame) -> str:
     if any_price.name != best.name:
         said.append(f"At any price: {_describe_errors(any_price)}.")
     beside = [trained, *([steps.iloc[-1]] if len(steps) else [])]
-    return " ".join([*said, f"Beside them: {'; '.join(map(_describe_errors, beside))}."])
+    return " ".join([*said, f"For comparison: {'; '.join(map(_describe_errors, beside))}."])
 
 
 def _describe_errors(row: pd.Series) -> str:

@@ -235,7 +235,7 @@ class NoiseSumError(Exception):
     def __init__(self, construction: str, chances: dict[str, float]) -> None:
         each = ", ".join(f"{name} {chance:.6g}" for name, chance in chances.items())
         super().__init__(
-            f"what may strike a sentence of construction {construction!r} sums to "
+            f"what may affect a sentence of construction {construction!r} sums to "
             f"{sum(chances.values()):.6g} ({each}), and at most 1 is possible; lower a "
             "probability, or limit a noise by constructions, roles or words"
         )

@@ -37,6 +37,10 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _DATA = resources.files("equivocal.world") / "data"
 _EXAMPLE = "example"  # the text behind `equivocal world new`, not a world to study
 HIDDEN = ("roles", "then")  # fields of the schema that a reader does not see in the file
+TOML_HINTS = {  # by what the parser says
+    "overwrite": "; a name may stand only once in a table",
+    "Invalid value": "; often a word lacks its quotes",
+}
 MAX_BYTES = 64 * 2**20  # a world of 100,000 words has about 16 MB
 
 
@@ -194,7 +198,7 @@ def validate_world(
         scope = Scope({name: parse_number(raw["parameters"][name]["default"]) for name in specs})
         file = WorldFile.model_validate(raw, context=scope)
     except ValidationError as error:
-        raise WorldError(source, [_explain(entry) for entry in error.errors()]) from None
+        raise WorldError(source, [_explain(entry) for entry in _list_mistakes(error)]) from None
     return file, raw, specs.keys() - scope.used
 
 
@@ -207,7 +211,7 @@ def _parse_tables(text: str, source: str) -> dict[str, Any]:
     try:
         return parse_toml(text)
     except ValueError as error:
-        hint = "; a name may stand only once in a table" if "overwrite" in str(error) else ""
+        hint = next((hint for said, hint in TOML_HINTS.items() if said in str(error)), "")
         raise WorldError(source, [Problem("is not TOML", f"{error}{hint}.")]) from None
 
 
@@ -224,6 +228,13 @@ def _extend(raw: dict[str, Any], source: str) -> dict[str, Any]:
     return merge_tables(_extend(_parse_tables(read_world(base)[0], base), base), own)
 
 
+def _list_mistakes(error: ValidationError) -> "list[ErrorDetails]":
+    """List the mistakes; to pydantic, a list is also too short where an entry is wrong."""
+    found = error.errors()
+    above = {entry["loc"][:length] for entry in found for length in range(len(entry["loc"]))}
+    return [entry for entry in found if entry["type"] != "too_short" or entry["loc"] not in above]
+
+
 def _explain(error: "ErrorDetails") -> Problem:
     """Put an error of pydantic into a problem with its table."""
     *place, last = error["loc"]
@@ -231,7 +242,7 @@ def _explain(error: "ErrorDetails") -> Problem:
     message = explain_mistake(error, WorldFile, "key", str(last) if named else "")
     if named and place and last in WorldFile.model_fields:
         message = f"unknown key {last!r}; it belongs at the top of the file, above the first table."
-    if error["loc"] == ("constructions",) and not named:
+    if error["loc"] == ("constructions",) and not named:  # a table, or an empty list
         rule = "write each construction under [[constructions]], with two brackets"
         message = f"{rule}, got {error['input']!r:.60}."
     return Problem(_name_table(place if named else [*place, last]), message)

@@ -324,7 +324,8 @@ class Parser:
         if word in _PASSIVE and _PASSIVE.isdisjoint((*words, *markers)):
             return UnknownWordError(
                 f"unknown word {word!r}: this world has active sentences only; for passives, ask "
-                "another one, such as --world sg2018."
+                "another one, such as --world sg2018; its networks are trained first, which takes "
+                "some minutes."
             )
         hint = did_you_mean(word, known, most=3)
         way_out = f"; `equivocal world show {self._source}` lists the words."

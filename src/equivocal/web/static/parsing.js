@@ -50,7 +50,7 @@ function check(text, limits) {
     const name = /\p{C}/u.test(odd)
       ? `the control character U+${odd.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}`
       : `“${odd}”`;
-    throw new Error(`The sentence has ${name}, which is no word; leave it out.`);
+    throw new Error(`The sentence has ${name}, which is not a word of this world; leave it out.`);
   }
 }
 
@@ -89,7 +89,7 @@ function explainUnknown(word, { spellings, markers, name }) {
 
 export function explainPassive(word, name) {
   return `Unknown word “${word}”: the world ${name} has active sentences only. For passives, run `
-    + "“equivocal serve --world sg2018”.";
+    + "“equivocal serve --world sg2018”; its networks are trained first, which takes some minutes.";
 }
 
 const CUTOFF = 0.6; // of likeness, as Python's difflib has it
