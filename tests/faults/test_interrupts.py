@@ -127,11 +127,6 @@ def test_a_plain_kill_is_as_clean(tiny: Tiny) -> None:
     assert said == f"{RESUMED}\n"
 
 
-def test_ask_says_that_trained_networks_are_kept(tmp_path: Path) -> None:
-    code, said = stopped_at([*COMMAND, "ask"], 0.0, cwd=tmp_path)
-    assert (code, said) == (130, f"{RESUMED}\n")
-
-
 @pytest.mark.slow
 def test_a_study_is_stopped_again_and_again_and_ends_the_same(
     undisturbed: Path, tiny: Tiny
