@@ -21,6 +21,7 @@ PICTURE = Path(__file__).parents[1] / "docs" / "images" / "peers.png"
 OURS = "ours"
 OWN_NETWORKS = {"mc-dropout", "deep-ensemble"}  # they do not start from the one trained network
 SCORES = ("nll", "ece", "ece_label", "brier")  # that the page shows
+LATER = "timed later"  # in the notes of rows whose seconds are not comparable
 OTHER_SCORES = ("selective_risk", "nll_excess")
 STRANGE = [
     f"auroc_{kind}_{by}"
@@ -89,7 +90,10 @@ def tabulate_strange(table: pd.DataFrame) -> str:
 
 
 def tabulate_cost(table: pd.DataFrame) -> str:
-    """Return a Markdown table: processor seconds to fit, once compiled, and MB, by data set."""
+    """Return a Markdown table: processor seconds to fit, once compiled, and MB, by data set.
+
+    A star marks seconds that were measured later than the rest.
+    """
     later = table[~table["first_call"]]
     data = list(table["dataset"].unique())
     lines = ["| | " + " | ".join(data) + " | lines |", "|---|" + "---|" * (len(data) + 1)]
@@ -100,7 +104,8 @@ def tabulate_cost(table: pd.DataFrame) -> str:
         for dataset in data:
             own = later[(later["dataset"] == dataset) & (later["method"] == method)]
             seconds, peak = own["fit_cpu_s"].median(), own["peak_mb"].max()
-            cells.append("" if own.empty else f"{seconds:.2g} s, {peak:.0f} MB")
+            mark = "\\*" if own["note"].str.contains(LATER, na=False).any() else ""
+            cells.append("" if own.empty else f"{seconds:.2g} s{mark}, {peak:.0f} MB")
         code = table[table["method"] == method]["lines"].iloc[0]
         lines.append(f"| {method} | " + " | ".join(cells) + f" | {code} |")
     return "\n".join(lines)

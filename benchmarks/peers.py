@@ -1,7 +1,7 @@
 """Posteriors over a last layer among their peers: same trained network, same rows.
 
     python -m benchmarks.peers                        five seeds; two hours or so on two cores
-    python -m benchmarks.peers --quick --out DIR      three seeds (one for many labels); 5 minutes
+    python -m benchmarks.peers --quick --out DIR      three seeds (one for many labels); 6 minutes
     python -m benchmarks.peers --data yeast --methods ours --methods ridge
 
 Writes `DIR/peers.csv`, one row for each data set, method and seed, after every fit, so that an

@@ -69,8 +69,8 @@ METHODS = {
     "laplace-diag": Method(torch_peers.fit_laplace_diag, most_labels=500),
     "laplace-kron": Method(torch_peers.fit_laplace_kron, most_labels=500),
     "laplace-full": Method(torch_peers.fit_laplace_full, most_labels=500),
-    "laplace-grid": Method(torch_peers.fit_laplace_grid, most_labels=100),
-    "vbll": Method(torch_peers.fit_vbll, most_labels=20),
+    "laplace-grid": Method(torch_peers.fit_laplace_grid, most_labels=500),
+    "vbll": Method(torch_peers.fit_vbll, most_labels=100),
     "mc-dropout": Method(baselines.fit_mc_dropout, single=False),
     "deep-ensemble": Method(baselines.fit_deep_ensemble, single=False),
 }

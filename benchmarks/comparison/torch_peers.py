@@ -43,7 +43,7 @@ def _fit_laplace(problem: Problem, structure: str, method: str = "marglik") -> F
     def fit(W: np.ndarray, c: np.ndarray, y: np.ndarray, beside: np.ndarray) -> Any:
         layer = torch.nn.Linear(W.shape[1], len(c))
         layer.load_state_dict({"weight": torch.tensor(W), "bias": torch.tensor(c)})
-        model = Laplace(
+        model: Any = Laplace(
             torch.nn.Sequential(torch.nn.Identity(), layer),
             "classification",
             subset_of_weights="last_layer",
