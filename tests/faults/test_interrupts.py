@@ -121,6 +121,23 @@ def test_an_interrupt_at_any_step_of_locking_leaves_no_lock(tmp_path: Path) -> N
     assert step > 100
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_after_the_work_is_done_changes_nothing(number: int) -> None:
+    """Libraries take a while to shut down after Python itself; here one waits for its input."""
+    code = (
+        "import ctypes, sys; from equivocal.cli import main; c = ctypes.CDLL(None)\n"
+        "c.__cxa_atexit(c.getchar, None, None)\nsys.argv = ['equivocal', '--version']\nmain()"
+    )
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    process = subprocess.Popen([sys.executable, "-c", code], env=ENVIRONMENT, text=True, **pipes)
+    assert process.stdout is not None
+    process.stdout.readline()  # the version: the work is done
+    time.sleep(1.0)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=60)
+    assert (process.returncode, said) == (0, "")
+
+
 def test_a_plain_kill_is_as_clean(tiny: Tiny) -> None:
     code, said = stopped_at(tiny.reproduce("out"), 0.3, cwd=tiny.folder, number=signal.SIGTERM)
     assert code == 143

@@ -43,6 +43,10 @@ def main() -> None:
         # Not sys.exit: Python ends itself by SIGINT if an interrupt once passed through exec("…"),
         # as dataclasses use it, even though it was caught.
         os._exit(128 + signals[0])  # as shells do
+    # The work is done, but libraries take a while to shut down, and at the very end Python has put
+    # the default handlers back: a signal would then end the process as if it had failed.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     sys.exit(code)
 
 
