@@ -35,7 +35,7 @@ from equivocal.errors import UserError
 from equivocal.gestalt import Network
 from equivocal.suites.suite import Finding, Suite, load_suite
 from equivocal.world import Utterance, World
-from equivocal.world.beliefs import compute_meaning_beliefs
+from equivocal.world.corpus import compute_meaning_beliefs
 
 __all__ = [
     "MEASURE_OF",

@@ -6,12 +6,15 @@ rules, whole columns at a time; no row is handled by itself.
 """
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from equivocal.world.grammar import NO_FILLER, Action, Choice, Disturbance, Grammar
+from equivocal.world.errors import Problem, WorldError
+from equivocal.world.grammar import NO_FILLER, Action, Choice, Disturbance, Grammar, Lexicon
 
 Columns = NDArray[np.int32]
 ROUND_OFF = 1e-12
@@ -258,3 +261,20 @@ def sum_by_group(group: NDArray[np.intp], weight: NDArray[np.float64]) -> NDArra
 def _concatenate(parts: list[Derivations]) -> Derivations:
     columns = zip(*(vars(part).values() for part in parts), strict=True)
     return Derivations(*map(np.concatenate, columns))
+
+
+@contextmanager
+def name_uncovered_events(lexicon: Lexicon, source: str) -> Iterator[None]:
+    """Turn what is found while walking through a world into a `WorldError` with names."""
+    try:
+        yield
+    except UncoveredEventError as error:
+        named = lexicon.name_event(error.fillers)
+        event = ", ".join(f"{role} = {word!r}" for role, word in named.items())
+        role = lexicon.roles[error.role]
+        ways_out = "add a last rule without `when` (`{ then = 'absent' }` for none)"
+        message = f"no rule for {role!r} fits {event}; {ways_out}."
+        problem = Problem(f"[actions.{error.action}] {role}", message)
+        raise WorldError(source, [problem]) from None
+    except NoiseSumError as error:
+        raise WorldError(source, [Problem("[noise]", f"{error}.")]) from None

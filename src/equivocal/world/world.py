@@ -16,20 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivocal.errors import UserError, check_known, did_you_mean, join_names
-from equivocal.world.beliefs import compute_beliefs
-from equivocal.world.corpus import Corpus
-from equivocal.world.coverage import (
-    check_large_world,
-    find_unused_parts,
-    name_uncovered_events,
-    refuse_indistinct,
-)
+from equivocal.world.checks import find_unused_parts
+from equivocal.world.corpus import Corpus, compute_beliefs
 from equivocal.world.derivations import (
     Derivations,
     bound_derivations,
     collapse,
     draw_derivations,
     enumerate_derivations,
+    name_uncovered_events,
     sum_by_group,
 )
 from equivocal.world.errors import UnknownWordError, WorldError, WorldSizeWarning
@@ -43,7 +38,7 @@ from equivocal.world.grammar import (
     name_role_unit,
 )
 from equivocal.world.loading import find_world, parse_world_file
-from equivocal.world.noise import add_noise
+from equivocal.world.noise import add_noise, check_large_world, refuse_indistinct
 from equivocal.world.queries import PLUS
 from equivocal.world.schema import WorldFile
 from equivocal.world.spelling import Parser, Spellings, Utterance, spell_sentences
