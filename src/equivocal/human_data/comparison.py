@@ -9,7 +9,7 @@ coefficients, intervals and p-values by REML with Satterthwaite's degrees of fre
 items the intervals of maximum likelihood are too short. Of logistic models all is by maximum
 likelihood, coefficients are in log odds, and intervals are Wald's. Measures and controls enter in
 standard deviations over the trials; coefficients are given in those, and per unit. Data that no
-model can take are refused with the reason (`equivocal.human_data.responses`).
+model can take are refused with the reason (`equivocal.human_data.variables`).
 
 If the models change, change the R scripts (`equivocal.human_data.trials_summary`) in the same way.
 """
@@ -24,7 +24,7 @@ from scipy import stats
 
 from equivocal.errors import UserError, join_names
 from equivocal.human_data.joins import Joined
-from equivocal.human_data.responses import (
+from equivocal.human_data.variables import (
     Response,
     check_groups,
     check_separation,

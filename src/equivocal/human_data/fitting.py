@@ -27,10 +27,14 @@ from scipy.optimize import least_squares
 from scipy.special import expit, logit
 
 from equivocal.errors import UserError, check_known, join_names
-from equivocal.human_data.adaptation import adapt_to_list, select_learner
 from equivocal.human_data.people import compare_with_people, compute_deviance
 from equivocal.human_data.questions import AskedItems, IdealReadings, believe_ideal
-from equivocal.human_data.reading_tables import tabulate_areas, tabulate_readings
+from equivocal.human_data.reading_tables import (
+    adapt_to_list,
+    select_learner,
+    tabulate_areas,
+    tabulate_readings,
+)
 from equivocal.progress import Advance
 from equivocal.world import Reweighting, World
 

@@ -2,7 +2,7 @@
 
 The first question is answered by the errors on each reversal. The table has a row for each
 condition, kind of uncertainty, network and item: how far the beliefs are from the exact ones
-(`divergence`), how often the reversal occurs in the training corpus, and its exact probability. The
+(`scores`), how often the reversal occurs in the training corpus, and its exact probability. The
 gain of a kind over the trained network,
 
     d = KL(trained) − KL(kind) = β + w_corpus + u_network + v_item + e,                          (1)
@@ -37,8 +37,8 @@ import pandas as pd
 from equivocal.mixed_models import RandomPart, fit_mixed
 from equivocal.study.statistics import compare_with_zero
 from equivocal.uncertainty.answers import Answers, Setting
-from equivocal.uncertainty.divergence import RoleQuestions, compute_divergence, pool_networks
 from equivocal.uncertainty.frontier import ENSEMBLE, ERRORS, POSTERIOR, SAMPLER, TRAINED
+from equivocal.uncertainty.scores import RoleQuestions, compute_divergence, pool_networks
 from equivocal.world import Corpus, RoleReversal
 
 __all__ = [
