@@ -34,10 +34,9 @@ from equivocal.errors import UserError, join_names
 from equivocal.gestalt import Network
 from equivocal.sampling import Posterior
 from equivocal.store import check_netcdf, is_plain_name
-from equivocal.study.beliefs import trace_truth
 from equivocal.study.settings import StudySettings, read_record
 from equivocal.study.stimuli import Stimuli, Stimulus
-from equivocal.world import Utterance, World
+from equivocal.world import ImpossibleSentenceError, Utterance, World
 
 LEVEL = 0.9  # of the intervals
 SUMMARIES = ("mean", "sd", "low", "high", "expected")
@@ -283,3 +282,39 @@ def _check_index(name: str, values: np.ndarray) -> None:
     bad = [value for value in values if not is_plain_name(value)]
     if bad and name in ("condition", "item"):  # conditions become part of the names of figures
         raise ValueError(f"{name} {bad[0]!r:.60} is not a plain name")
+
+
+def trace_truth(
+    world: World, text: str | Utterance, probes: Sequence[str], units: Sequence[str]
+) -> xr.DataArray:
+    """Trace the exact beliefs after each word of a sentence.
+
+    Parameters
+    ----------
+    world : World
+        The world, whose probabilities are exact.
+    text : str or Utterance
+        A sentence.
+    probes, units : sequence of str
+        The roles that are asked for, and the output units that are looked at.
+
+    Returns
+    -------
+    DataArray
+        (word, probe, unit), NaN from the word on that makes the sentence impossible.
+    """
+    utterance = world.parse(text)
+    truth = np.full((len(utterance), len(probes), len(units)), np.nan)
+    for last in range(len(utterance)):
+        for column, probe in enumerate(probes):
+            try:
+                beliefs = world.true_beliefs(utterance.first(last + 1), probe)
+            except ImpossibleSentenceError:
+                continue
+            truth[last, column] = beliefs[list(units)]
+    return xr.DataArray(
+        truth,
+        dims=("word", "probe", "unit"),
+        coords={"word": list(utterance.words), "probe": list(probes), "unit": list(units)},
+        name="truth",
+    )

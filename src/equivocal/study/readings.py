@@ -1,7 +1,7 @@
 """What a specification of a design measures, and whether a record of it meets the paper's facts.
 
 A record holds the cells behind the paper's tables and figures: for every reading (items and word),
-every condition and every measure (`equivocal.study.measures`), an array of networks × items for the
+every condition and every measure (`equivocal.study.tables`), an array of networks × items for the
 trained network and for the Bayesian model at three priors, 0.01, 1 and 5 times the prior variance
 of the specification (appendix D; 1 is that of the main analysis). Facts are judged from records, so
 a new fact needs no new posterior unless it asks for a measure that is not here.
@@ -28,11 +28,11 @@ from equivocal.study.activations import list_non_relevant
 from equivocal.study.comparisons import collect_features
 from equivocal.study.designs import Design
 from equivocal.study.grids import Point, Specification, make_point
-from equivocal.study.measures import list_measures
 from equivocal.study.multiverse import STATE, collect_layers, describe_state, load_run
 from equivocal.study.settings import read_record
 from equivocal.study.statistics import compare_with_zero
 from equivocal.study.stimuli import Stimuli, choose_items, load_stimuli
+from equivocal.study.tables import list_measures
 from equivocal.study.tasks import Parcel, Task
 from equivocal.world import World
 
