@@ -24,9 +24,9 @@ from equivocal.study.matching import answer_in_words, find_nearest, tabulate_tog
 from equivocal.study.readings import RULES, Reading, judge_facts, load_facts
 from equivocal.study.settings import load_study, read_record
 from equivocal.study.statistics import compute_variance_shares
-from equivocal.study.stimuli import load_stimuli, move_critical_word
 from equivocal.study.tables import load_printed_values
 from equivocal.world import World
+from equivocal.world.items import load_stimuli, move_critical_word
 from tests.study.test_multiverse import silent, write_grid
 
 DESIGN = """

@@ -8,7 +8,7 @@ from equivocal.study.comparisons import tabulate_fit, tabulate_item, tabulate_tr
 from equivocal.study.preparation import open_study, prepare
 from equivocal.study.settings import StudySettings, load_study
 from equivocal.study.stages import Study
-from equivocal.study.stimuli import load_stimuli
+from equivocal.world.items import load_stimuli
 
 __all__ = [
     "Study",

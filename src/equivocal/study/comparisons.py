@@ -30,20 +30,20 @@ from equivocal.sampling import Posterior
 from equivocal.sampling.engine.settings import Snapshot
 from equivocal.study.activations import HEARD, SUMMARIES, summarise_answers, trace_truth
 from equivocal.study.settings import StudySettings
-from equivocal.study.stimuli import Stimuli
 from equivocal.study.tables import compute_measures, find_central_prior
+from equivocal.world.items import Items
 
 __all__ = ["add_reference_levels"]
 
 
-def trace_effect(run: Run, stimuli: Stimuli, settings: StudySettings) -> xr.Dataset:
+def trace_effect(run: Run, stimuli: Items, settings: StudySettings) -> xr.Dataset:
     """Trace the mean activation of the indicated units of the last condition, step by step.
 
     Parameters
     ----------
     run : Run
         The trained networks.
-    stimuli : Stimuli
+    stimuli : Items
         The sentences.
     settings : StudySettings
         The table [path] says how many steps and networks.
@@ -126,7 +126,7 @@ def add_reference_levels(path: xr.Dataset, dataset: xr.Dataset) -> xr.Dataset:
 
 
 def compare_with_exact(
-    run: Run, stimuli: Stimuli, settings: StudySettings, answers: xr.Dataset
+    run: Run, stimuli: Items, settings: StudySettings, answers: xr.Dataset
 ) -> xr.Dataset:
     """Compare the exact posterior, by Hamiltonian Monte Carlo, with the study's two samplers.
 
@@ -134,7 +134,7 @@ def compare_with_exact(
     ----------
     run : Run
         The trained networks.
-    stimuli : Stimuli
+    stimuli : Items
         The sentences; the indicated units of every condition and item are asked for.
     settings : StudySettings
         The table [exact] says how many networks, units and draws.
@@ -173,14 +173,14 @@ def compare_with_exact(
     return found.assign_attrs(posteriors=posteriors, unconverged=join_names(missed, most=8))
 
 
-def compare_with_nuts(run: Run, stimuli: Stimuli, settings: StudySettings) -> xr.Dataset:
+def compare_with_nuts(run: Run, stimuli: Items, settings: StudySettings) -> xr.Dataset:
     """Sample the posterior of the first network by NUTS, and time it and the study's samplers.
 
     Parameters
     ----------
     run : Run
         The trained networks.
-    stimuli : Stimuli
+    stimuli : Items
         The sentences; the indicated units of every condition and item are asked for.
     settings : StudySettings
         The table [nuts] says how many units, draws and chains.
@@ -213,12 +213,12 @@ def compare_with_nuts(run: Run, stimuli: Stimuli, settings: StudySettings) -> xr
     return dataset.expand_dims(network=[0])
 
 
-def list_questions(stimuli: Stimuli, *conditions: str, most: int | None = None) -> pd.DataFrame:
+def list_questions(stimuli: Items, *conditions: str, most: int | None = None) -> pd.DataFrame:
     """List what is asked about the tracked units, at the critical word of each sentence.
 
     Parameters
     ----------
-    stimuli : Stimuli
+    stimuli : Items
         The sentences.
     *conditions : str
         Those that are asked; all, if none is given.
@@ -293,14 +293,14 @@ def trace_beliefs(
     return xr.concat(traces, dim="network")
 
 
-def tabulate_item(run: Run, stimuli: Stimuli, item: str) -> pd.DataFrame:
+def tabulate_item(run: Run, stimuli: Items, item: str) -> pd.DataFrame:
     """Tabulate the beliefs about an item, word by word, in every condition.
 
     Parameters
     ----------
     run : Run
         The trained networks.
-    stimuli : Stimuli
+    stimuli : Items
         The sentences.
     item : str
         One of the items; its tracked roles are asked for, and its tracked units looked at.

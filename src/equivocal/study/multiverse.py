@@ -38,9 +38,9 @@ from equivocal.study.grids import CHOICES, SETTINGS, TRAINING, Grid, Point
 from equivocal.study.preparation import check_nuts, check_questions, check_samplers, prepare
 from equivocal.study.settings import StudySettings
 from equivocal.study.statistics import compute_variance_shares
-from equivocal.study.stimuli import choose_items, load_stimuli
 from equivocal.study.tasks import Parcel, Task, make_scratch_folder
 from equivocal.world import World
+from equivocal.world.items import choose_items, load_stimuli
 
 __all__ = [
     "collect_layers",

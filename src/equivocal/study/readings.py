@@ -31,10 +31,10 @@ from equivocal.study.grids import Point, Specification, make_point
 from equivocal.study.multiverse import STATE, collect_layers, describe_state, load_run
 from equivocal.study.settings import read_record
 from equivocal.study.statistics import compare_with_zero
-from equivocal.study.stimuli import Stimuli, choose_items, load_stimuli
 from equivocal.study.tables import list_measures
 from equivocal.study.tasks import Parcel, Task
 from equivocal.world import World
+from equivocal.world.items import Items, choose_items, load_stimuli
 
 __all__ = [
     "Reading",
@@ -82,7 +82,7 @@ def make_training_tasks(design: Design) -> dict[str, Task]:
     return tasks
 
 
-def _list_asked(own: Stimuli, world: World, design: Design) -> pd.DataFrame:
+def _list_asked(own: Items, world: World, design: Design) -> pd.DataFrame:
     """List every measure of every sentence: `place`, item, probe, units and the words so far."""
     others, rows = list_non_relevant(own, design.study), []
     for items, word in design.readings:

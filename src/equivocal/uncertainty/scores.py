@@ -61,10 +61,10 @@ from equivocal.metrics import auroc, calibration_error
 from equivocal.sampling import Posterior
 from equivocal.sampling.engine.expectations import compute_moments
 from equivocal.study.settings import load_study
-from equivocal.study.stimuli import load_stimuli
 from equivocal.uncertainty.comprehenders import Comprehenders, PooledBeliefs, build_role_questions
 from equivocal.world import RoleReversal, Utterance, World
 from equivocal.world.errors import require_exact, require_roles
+from equivocal.world.items import load_stimuli
 from equivocal.world.queries import NO_NODE
 from equivocal.world.reversals import find_heard, spell_reversed
 
