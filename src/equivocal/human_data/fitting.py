@@ -371,13 +371,8 @@ def tabulate_ranges(
         advance(done, len(points), "range of predictions")
         found.append(_predict_people(people, asked, values))
     advance(len(points), len(points), "range of predictions")
-    every = np.array(found, float)
-    none = np.isnan(every).all(axis=0)
-    low, high = (
-        np.where(none, np.nan, end(np.where(np.isnan(every), worst, every), axis=0))
-        for end, worst in ((np.min, np.inf), (np.max, -np.inf))
-    )
-    return pd.DataFrame({"low": low, "high": high}, index=people.index)
+    every = pd.DataFrame(np.array(found, float), columns=people.index)
+    return pd.DataFrame({"low": every.min(), "high": every.max()})
 
 
 def _predict_people(

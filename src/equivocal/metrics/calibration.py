@@ -29,15 +29,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = [
-    "Reliability",
-    "bootstrap_interval",
-    "calibration_error",
-    "calibration_interval",
-    "draw_reliability",
-    "draw_risk_coverage",
-    "reliability_curve",
-]
 
 BINS = 15
 Z = 1.959964  # of the normal distribution, for intervals of 95 %

@@ -17,17 +17,6 @@ import numpy as np
 
 from equivocal.errors import UserError
 
-__all__ = [
-    "Predictions",
-    "RiskCoverage",
-    "auroc",
-    "brier_score",
-    "negative_log_likelihood",
-    "read_predictions",
-    "risk_coverage_curve",
-    "selective_risk",
-]
-
 LAST_DIGIT = 1e-6  # by which a probability in single precision may leave 0 to 1
 ROUNDING = 1e-3  # by which the probabilities of all classes may miss a sum of one
 

@@ -40,14 +40,7 @@ from equivocal.study.tables import (
 )
 from equivocal.study.verdicts import NOT_RUN, Entry, Facts, Finding, MissingError, grade_distance
 
-__all__ = [
-    "FullRun",
-    "FullRuns",
-    "find_impossible_numbers",
-    "judge_nearer_to_truth",
-    "load_full_runs",
-    "select_kinds",
-]
+__all__ = ["find_impossible_numbers", "load_full_runs"]
 
 GIVEN = ("id", "story", "in_short", "claim", "where", "printed")  # in `record/claims.toml`
 COLUMNS = [

@@ -103,9 +103,8 @@ def _follow(
 
 def _fill_forward(values: np.ndarray) -> np.ndarray:
     """Let an output that stopped early stay where it was."""
-    for step in range(1, len(values)):
-        values[step] = np.where(np.isnan(values[step]), values[step - 1], values[step])
-    return values
+    rows = pd.DataFrame(values.reshape(len(values), -1))
+    return rows.ffill().to_numpy().reshape(values.shape)
 
 
 def add_reference_levels(path: xr.Dataset, dataset: xr.Dataset) -> xr.Dataset:
@@ -386,15 +385,12 @@ def summarise_bin(
     answers: Float[np.ndarray, "networks questions"],
 ) -> dict[str, float]:
     """Summarise one bin of the table."""
-    share = weight / weight.sum()
-    values = answers.ravel()
-    order = np.argsort(values)
-    below = np.cumsum(np.tile(share / len(answers), len(answers))[order])
-    low, high = np.searchsorted(below, [0.05, 0.95])
+    share, every = weight / weight.sum(), np.broadcast_to(weight, answers.shape)
+    low, high = np.quantile(answers, [0.05, 0.95], weights=every, method="inverted_cdf")
     return {
         "truth": float(share @ truth),
         "activation": float(share @ answers.mean(axis=0)),
-        "low": float(values[order[low]]),
-        "high": float(values[order[high]]),
+        "low": float(low),
+        "high": float(high),
         "weight": float(weight.sum()),
     }

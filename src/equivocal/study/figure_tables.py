@@ -24,21 +24,7 @@ from equivocal.study.tables import (
     list_own_units,
 )
 
-__all__ = [
-    "ALPHA",
-    "MEAN",
-    "NON_RELEVANT",
-    "append_means",
-    "list_conditions",
-    "select_clear_changes",
-    "select_largest_change",
-    "tabulate_calibration",
-    "tabulate_critical",
-    "tabulate_entropies",
-    "tabulate_path",
-    "tabulate_prior_effects",
-    "tabulate_words",
-]
+__all__ = ["MEAN", "NON_RELEVANT", "append_means", "list_conditions"]
 
 BINS = 10  # of exact probability; zero has one of its own
 NON_RELEVANT = "non-relevant (mean)"
@@ -250,7 +236,7 @@ def tabulate_entropies(dataset: xr.Dataset) -> pd.DataFrame:
 
 def _compute_entropy(values: xr.DataArray) -> xr.DataArray:
     """Return the entropy of a yes-or-no unit, in nats."""
-    return values.copy(data=entr(values.values) + entr(1 - values.values))
+    return entr(values) + entr(1 - values)
 
 
 def _average_tracked(dataset: xr.Dataset, values: xr.DataArray, condition: str) -> xr.DataArray:

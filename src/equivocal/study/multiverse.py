@@ -42,18 +42,6 @@ from equivocal.study.tasks import Parcel, Task, make_scratch_folder
 from equivocal.world import World
 from equivocal.world.items import choose_items, load_stimuli
 
-__all__ = [
-    "collect_layers",
-    "compute_effect_shares",
-    "join_tables",
-    "list_roles",
-    "load_run",
-    "make_curve_table",
-    "make_effect_tasks",
-    "make_study_task",
-    "tabulate_effects",
-]
-
 NORMAL_95 = 1.96
 CELLS = ("mle", "bayes", "effect", "low", "high")  # of one role, see `_average_cells`
 STATE = ("time", "converged", "put_back")

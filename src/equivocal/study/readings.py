@@ -37,21 +37,6 @@ from equivocal.study.tasks import Parcel, Task
 from equivocal.world import World
 from equivocal.world.items import Items, choose_items, load_stimuli
 
-__all__ = [
-    "Reading",
-    "find_best",
-    "find_nearest",
-    "judge_facts",
-    "list_readings",
-    "load_facts",
-    "make_reading_tasks",
-    "make_training_tasks",
-    "relate_facts",
-    "tabulate_facts",
-    "tabulate_matches",
-    "tabulate_together",
-]
-
 PRIORS = (0.01, 1.0, 5.0)  # appendix D, times the specification's prior variance
 SCORES = ("unit_accuracy", "exact_match")
 PLACE = ("items", "word", "condition", "measure")  # of an array of cells

@@ -29,19 +29,6 @@ from equivocal.uncertainty.scores import (
     pool_networks,
 )
 
-__all__ = [
-    "DROPOUT",
-    "POSTERIOR",
-    "SAMPLER",
-    "TRAINED",
-    "describe_frontier",
-    "summarise_example",
-    "summarise_frontier",
-    "summarise_words",
-    "tabulate_example",
-    "tabulate_frontier",
-]
-
 TRAINED, SAMPLER, POSTERIOR, DROPOUT = "trained", "paper's sampler", "posterior", "MC dropout"
 ENSEMBLE = "deep ensemble"
 POOLED = {SAMPLER: "ensemble of samplers", POSTERIOR: "ensemble of posteriors"}
