@@ -249,28 +249,22 @@ def _describe_pair(
     measure.
     """
     k, spread = design.width + pair.full.measures.index(pair.measure), design.spread[pair.measure]
-    estimate, (low, high) = float(restricted.coefficients[k]), map(float, restricted.intervals[k])
+    estimate, (low, high) = restricted.coefficients[k], restricted.intervals[k]
+    numbers = {"estimate": estimate, "se": restricted.errors[k], "low": low, "high": high}
     full, without = fits[pair.full], fits[pair.without]
     # two maxima found to the last digits but one may differ by less than nothing
     chi2 = max(2 * (full.log_likelihood - without.log_likelihood), 0.0)
     used = (full, without, restricted)
     return {
-        "estimate": estimate / spread,
-        "se": float(restricted.errors[k]) / spread,
-        "low": low / spread,
-        "high": high / spread,
-        "std_estimate": estimate / response,
-        "std_low": low / response,
-        "std_high": high / response,
+        **{name: float(number) / spread for name, number in numbers.items()},
+        **{f"std_{end}": float(numbers[end]) / response for end in ("estimate", "low", "high")},
         "df": float(restricted.df[k]),
         "p": float(restricted.p_values[k]),
         "delta_aic": without.aic - full.aic,
         "delta_bic": without.bic - full.bic,
         "chi2": chi2,
         "chi2_p": float(stats.chi2.sf(chi2, 1)),
-        "log_likelihood": full.log_likelihood,
-        "aic": full.aic,
-        "bic": full.bic,
+        **{name: getattr(full, name) for name in ("log_likelihood", "aic", "bic")},
         "sd_participant": restricted.sds["participant"],
         "sd_item": restricted.sds["item"],
         "sd_residual": restricted.sd_residual,

@@ -85,10 +85,7 @@ class ShareModel:
         """Find the parameters whose predictions differ between 20 % and 80 % of their range."""
         names = []
         for name, spec in self.specs.items():
-            ends = [
-                self.predict({**start, name: spec.least + (spec.most - spec.least) * share})
-                for share in (0.2, 0.8)
-            ]
+            ends = [self.predict({**start, name: spec.interpolate(x)}) for x in (0.2, 0.8)]
             if np.abs(ends[0] - ends[1]).max() > NO_EFFECT:
                 names.append(name)
         return names
@@ -136,12 +133,8 @@ class ShareModel:
         return float(np.clip(logit(np.clip(share, 1e-9, 1 - 1e-9)), *ENDS))
 
     def _read(self, names: list[str], z: np.ndarray) -> dict[str, float]:
-        specs = [self.specs[name] for name in names]
-        shares = expit(z)
-        return {
-            name: float(spec.least + (spec.most - spec.least) * share)
-            for name, spec, share in zip(names, specs, shares, strict=True)
-        }
+        shares = zip(names, expit(z).tolist(), strict=True)
+        return {name: self.specs[name].interpolate(share) for name, share in shares}
 
     def profile(
         self,

@@ -233,7 +233,8 @@ def _judge_finding(words: pd.DataFrame, finding: Finding) -> dict[str, object]:
     if own.empty:
         return {}
     values = own.groupby(["item", "condition"])["value"].mean().unstack()
-    effects = _compute_contrast(values, finding)
+    weights = np.array(list(finding.contrast.values()))
+    effects = values[list(finding.contrast)].to_numpy() @ weights
     return {
         "measure": measure,
         "signal": finding.signal,
@@ -244,8 +245,3 @@ def _judge_finding(words: pd.DataFrame, finding: Finding) -> dict[str, object]:
         "items": len(effects),
         "verdict": judge_sign(effects.mean(), effects.min(), effects.max()),
     }
-
-
-def _compute_contrast(values: pd.DataFrame, finding: Finding) -> np.ndarray:
-    weights = np.array(list(finding.contrast.values()))
-    return np.asarray(values[list(finding.contrast)].to_numpy() @ weights)

@@ -293,7 +293,7 @@ def _check_distribution(names: Names, place: str, chances: dict[str, float]) -> 
 def _check_inserted(file: WorldFile, names: Names) -> Iterator[Problem]:
     """Check the words that noise inserts, which are written as fillers are."""
     for name, spec in file.noise.items():
-        place, then = f"[noise.{name}] insert", names.find_inserted(spec.insert)
+        place, then = f"[noise.{name}] insert", names.find_fillers(spec.insert)
         if ABSENT in then:
             yield Problem(place, f"{ABSENT!r} is not a word; remove it.")
         elif isinstance(then, dict):

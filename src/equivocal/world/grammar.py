@@ -128,10 +128,10 @@ class Names:
         self.distributions = file.distributions
         self.known = {**self.words, **self.collections}
 
-    def find_inserted(
+    def find_fillers(
         self, words: str | tuple[str, ...] | dict[str, float] | None
     ) -> tuple[str, ...] | dict[str, float]:
-        """Return the names that noise inserts: those of a distribution, where one is named."""
+        """Return names of fillers: those of a distribution, where one is named."""
         if isinstance(words, str):
             return self.distributions.get(words, (words,))
         return words or ()
@@ -279,9 +279,7 @@ class _Builder:
 
     def _build_choice(self, rule: Rule) -> Choice:
         when = tuple((self.role[role], self._encode(words)) for role, words in rule.when.items())
-        then = rule.then
-        if isinstance(then, str):
-            then = self.file.distributions.get(then, (then,))
+        then = self.names.find_fillers(rule.then)
         if isinstance(then, dict):
             chances = {word: chance for word, chance in then.items() if chance > 0}
             weights = np.array(list(chances.values()))

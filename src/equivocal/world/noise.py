@@ -200,7 +200,7 @@ class _Changer:
 
     def _list_inserted(self) -> list[tuple[str, float]]:
         """Return the words that may be inserted, with their shares."""
-        wanted = self.names.find_inserted(self.spec.insert)
+        wanted = self.names.find_fillers(self.spec.insert)
         if isinstance(wanted, dict):
             return [(word, chance) for word, chance in wanted.items() if chance > 0]
         words = list(dict.fromkeys(w for name in wanted for w in self.names.expand(name)))
@@ -227,7 +227,7 @@ def count_changes(file: WorldFile, names: Names) -> int:
         struck = (*(spec.exchange or ()), *(spec.delete or ()))
         places = prod(1 if name in file.roles else len(file.roles) for name in struck)
         if spec.insert is not None:
-            words = names.find_inserted(spec.insert)
+            words = names.find_fillers(spec.insert)
             places *= len(spec.before + spec.after) * sum(len(names.expand(w)) for w in words)
         total += places * len(file.constructions)
     return total

@@ -311,6 +311,10 @@ class ParameterSpec(_Strict):
             raise ValueError(f"the {wrong}; change one of them")
         return self
 
+    def interpolate(self, share: float) -> float:
+        """Return the value at a share of the way from the least to the most."""
+        return self.least + (self.most - self.least) * share
+
 
 class VerbForms(_Strict):
     """Irregular spellings of a verb; whatever is missing is formed by rule."""
