@@ -15,7 +15,7 @@ import numpy as np
 from equivocal.errors import did_you_mean, join_names
 from equivocal.world.derivations import Derivations
 from equivocal.world.errors import Problem, find_unknown
-from equivocal.world.grammar import ROLE_PREFIX, Grammar, Lexicon, Names, map_markers_to_words
+from equivocal.world.grammar import ROLE_PREFIX, Grammar, Names
 from equivocal.world.noise import count_changes, find_noise_problems
 from equivocal.world.queries import PLUS
 from equivocal.world.schema import ABSENT, ActionSpec, Rule, WorldFile, list_asked_roles
@@ -353,12 +353,13 @@ def _can_be_absent(file: WorldFile, rules: Iterable[Rule]) -> bool:
 
 
 def find_unused_parts(
-    file: WorldFile, lexicon: Lexicon, grammar: Grammar, enumerated: Derivations | None
+    file: WorldFile, grammar: Grammar, enumerated: Derivations | None
 ) -> list[Problem]:
     """Find words, roles and markers that no event uses.
 
     Without an enumeration (the world is too large) a word counts as used if any rule names it.
     """
+    lexicon = grammar.lexicon
     by_role = {role: grammar.collect_fillers(index) for index, role in enumerate(lexicon.roles)}
     if enumerated is not None:
         for role, column in zip(lexicon.roles, enumerated.fillers.T, strict=True):
@@ -371,14 +372,12 @@ def find_unused_parts(
         if word not in used
     ]
     unused += [("roles", f"no action fills the role {r!r}") for r in by_role if not by_role[r]]
-    markers = map_markers_to_words(grammar, lexicon, grammar.constructions)
+    markers = grammar.map_markers_to_words(grammar.constructions)
     for marker, words in markers.items():
         if not words:
             unused.append(("[markers]", f"no construction uses the marker {marker!r}"))
-    if enumerated is None:
-        heard = {construction.noise for construction in grammar.constructions}
-    else:
-        heard = {grammar.constructions[n].noise for n in np.unique(enumerated.construction)}
+    told = range(len(grammar.constructions)) if enumerated is None else enumerated.construction
+    heard = {grammar.constructions[n].noise for n in np.unique(told)}
     for name, spec in file.noise.items():
         if spec.probability > 0 and name not in heard:
             unused.append((f"[noise.{name}]", "nothing that is said can be struck by it"))

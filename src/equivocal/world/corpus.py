@@ -124,8 +124,7 @@ class Corpus:
     @cached_property
     def queries(self) -> Queries:
         """What a network is asked about these sentences, with the mean answers."""
-        world = self.world
-        return build_queries(self.derivations, self.tree, world.grammar, world.lexicon)
+        return build_queries(self.derivations, self.tree, self.world.grammar)
 
     def to_dataframe(self) -> "pd.DataFrame":
         """Return the sentences as a table.

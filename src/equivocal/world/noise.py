@@ -65,13 +65,13 @@ class Change(NamedTuple):
     needs: tuple[tuple[int, Words], ...]  # as in `Disturbance`
 
 
-def add_noise(grammar: Grammar, file: WorldFile, lexicon: Lexicon) -> Grammar:
+def add_noise(grammar: Grammar, file: WorldFile) -> Grammar:
     """Add the noise of a checked world file to a grammar; noise of probability 0 is left out."""
     constructions, disturbances = list(grammar.constructions), list[Disturbance]()
     for meant, construction in enumerate(grammar.constructions):
         for name, spec in file.noise.items():
             if spec.probability > 0:
-                for change in list_changes(spec, construction, file, lexicon):
+                for change in list_changes(spec, construction, file, grammar.lexicon):
                     chance = spec.probability * change.share
                     number = len(constructions)
                     disturbances.append(Disturbance(meant, number, chance, change.needs))
