@@ -236,7 +236,7 @@ def tabulate_entropies(dataset: xr.Dataset) -> pd.DataFrame:
 
 def _compute_entropy(values: xr.DataArray) -> xr.DataArray:
     """Return the entropy of a yes-or-no unit, in nats."""
-    return entr(values) + entr(1 - values)
+    return values.copy(data=entr(values.values) + entr(1 - values.values))
 
 
 def _average_tracked(dataset: xr.Dataset, values: xr.DataArray, condition: str) -> xr.DataArray:
