@@ -20,7 +20,7 @@ from equivocal.errors import UserError
 from equivocal.store import read_table, read_toml
 from equivocal.store.files import write_text_atomically
 from equivocal.study import open_study
-from equivocal.study.matching import NOTE
+from equivocal.study.summary import NOTE
 
 __all__ = ["record_runs"]
 

@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from equivocal.human_data.adaptation import adapt_to_list
 from equivocal.human_data.people import (
     compare_with_people,
     load_people,
@@ -13,6 +12,7 @@ from equivocal.human_data.people import (
 )
 from equivocal.human_data.questions import AskedItems, ask_about_items, believe_ideal
 from equivocal.human_data.reading_tables import (
+    adapt_to_list,
     compare_with_ideal,
     tabulate_areas,
     tabulate_items,

@@ -8,7 +8,7 @@ import pytest
 
 from equivocal.errors import UserError
 from equivocal.human_data import Columns, join_files
-from equivocal.human_data.words import add_previous_words, add_word_controls, count_words
+from equivocal.human_data.variables import add_previous_words, add_word_controls, count_words
 from equivocal.world import World
 
 MEASURES = pd.DataFrame(

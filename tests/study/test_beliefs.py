@@ -5,7 +5,7 @@ import pytest
 
 from equivocal.gestalt import Run
 from equivocal.study import tabulate_fit, trace_beliefs, trace_truth
-from equivocal.study.beliefs import summarise_bin
+from equivocal.study.comparisons import summarise_bin
 from equivocal.world import World
 
 

@@ -20,13 +20,20 @@ from equivocal.inference import NUM_PAIRS, collect_last_layer
 from equivocal.study.claims import find_impossible_numbers
 from equivocal.study.designs import load_design, refine_design
 from equivocal.study.grids import READING, SETTINGS, TRAINING, load_grid, make_point
-from equivocal.study.matching import answer_in_words, find_nearest, tabulate_together
-from equivocal.study.readings import RULES, Reading, judge_facts, load_facts
+from equivocal.study.readings import (
+    RULES,
+    Reading,
+    find_nearest,
+    judge_facts,
+    load_facts,
+    tabulate_together,
+)
 from equivocal.study.settings import load_study, read_record
 from equivocal.study.statistics import compute_variance_shares
-from equivocal.study.stimuli import load_stimuli, move_critical_word
+from equivocal.study.summary import answer_in_words
 from equivocal.study.tables import load_printed_values
 from equivocal.world import World
+from equivocal.world.items import load_stimuli, move_critical_word
 from tests.study.test_multiverse import silent, write_grid
 
 DESIGN = """

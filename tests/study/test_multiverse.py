@@ -21,8 +21,8 @@ from equivocal.study.multiverse import (
     tabulate_effects,
 )
 from equivocal.study.settings import load_study
-from equivocal.study.stimuli import find_all_items, load_stimuli
 from equivocal.world import World, read_example
+from equivocal.world.items import find_all_items, load_stimuli
 from tests.cli.commands import fails
 from tests.conftest import SMALL
 

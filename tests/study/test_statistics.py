@@ -9,7 +9,6 @@ from scipy.special import expit, logit
 
 from equivocal.errors import UserError
 from equivocal.study.claims import find_impossible_numbers
-from equivocal.study.measures import compute_measures
 from equivocal.study.statistics import (
     compare_logit_pairs,
     compare_pairs,
@@ -18,7 +17,7 @@ from equivocal.study.statistics import (
     correct_holm,
     fit_mixed_model,
 )
-from equivocal.study.tables import compute_tables, load_printed_values
+from equivocal.study.tables import compute_measures, compute_tables, load_printed_values
 
 ITEMS = ["breakfast", "dinner", "morning", "evening"]
 FOODS = ["egg", "pizza", "tea", "juice"]

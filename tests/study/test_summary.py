@@ -14,8 +14,13 @@ from equivocal.report.html import VERDICTS
 from equivocal.report.studies import list_sections
 from equivocal.study import Study
 from equivocal.study.claims import FullRun, FullRuns, judge_claims, load_full_runs
-from equivocal.study.matching import NOTE, answer_in_words
-from equivocal.study.summary import count_verdicts, describe_truth, summarise_study
+from equivocal.study.summary import (
+    NOTE,
+    answer_in_words,
+    count_verdicts,
+    describe_truth,
+    summarise_study,
+)
 from equivocal.study.tables import compute_tables
 from tests.study.test_claims import EVIDENCE, UNUSED
 from tests.study.test_running import made

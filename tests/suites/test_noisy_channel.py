@@ -19,7 +19,7 @@ from equivocal.suites.noisy_channel import (
     compute_meaning_surprise,
 )
 from equivocal.world import World
-from equivocal.world.beliefs import compute_meaning_beliefs
+from equivocal.world.corpus import compute_meaning_beliefs
 
 
 @pytest.fixture(scope="module")

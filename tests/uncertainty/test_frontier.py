@@ -21,7 +21,8 @@ from equivocal.store import UnreadableError
 from equivocal.study.claims import judge_nearer_to_truth
 from equivocal.study.verdicts import MissingError
 from equivocal.uncertainty.answers import Answers, Setting
-from equivocal.uncertainty.divergence import (
+from equivocal.uncertainty.frontier import find_pareto, list_windows
+from equivocal.uncertainty.scores import (
     Beliefs,
     RoleQuestions,
     ask_about_roles,
@@ -29,7 +30,6 @@ from equivocal.uncertainty.divergence import (
     pool_networks,
     pool_particles,
 )
-from equivocal.uncertainty.frontier import find_pareto, list_windows
 from equivocal.uncertainty.usefulness import (
     count_heard,
     summarise_learning,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from equivocal.errors import UserError
 from equivocal.world import World, WorldError, read_example, split_world_name
-from equivocal.world.parameters import MOST_LETTERS, Scope, evaluate
+from equivocal.world.schema import MOST_LETTERS, Scope, evaluate
 
 VALUES = {"rare": 0.01, "slip_2": 0.1}  # of arithmetic
 TABLE = """

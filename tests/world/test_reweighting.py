@@ -38,3 +38,11 @@ def test_noise_is_told_from_events() -> None:
 def test_worlds_without_parameters_are_refused(paper: World) -> None:
     with pytest.raises(UserError, match="world 'paper' has no parameters to vary"):
         Reweighting(paper)
+
+
+def test_noise_that_sums_above_one_is_refused() -> None:
+    """A search over parameters passes over such values, so it must be an error of the user's."""
+    text = World.load("both_ways").text.replace("most = 0.3", "most = 1.0")
+    reweighting = Reweighting(World.from_toml(text))
+    with pytest.raises(UserError, match=r"<text> \[noise\]: what may affect .* sums to 1\.[0-9]+"):
+        reweighting.compute_weights({"exchange": 0.9, "deletion": 0.9})

@@ -34,7 +34,7 @@ from equivocal.store.store import Store, hash_content
 from equivocal.uncertainty import answers as kinds
 from equivocal.uncertainty import frontier
 from equivocal.uncertainty.answers import Answers, Setting
-from equivocal.uncertainty.divergence import Beliefs, RoleQuestions, ask_about_roles, pool_members
+from equivocal.uncertainty.scores import Beliefs, RoleQuestions, ask_about_roles, pool_members
 from equivocal.uncertainty.usefulness import tabulate_choices
 from equivocal.world import RoleReversal, World, find_role_reversals
 

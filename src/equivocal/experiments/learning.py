@@ -29,7 +29,7 @@ from equivocal.seeds import Seed
 from equivocal.store.folders import refuse_foreign_files
 from equivocal.store.locks import hold_folder
 from equivocal.uncertainty import usefulness
-from equivocal.uncertainty.divergence import ask_about_roles
+from equivocal.uncertainty.scores import ask_about_roles
 from equivocal.world import World, find_role_reversals
 
 __all__ = ["ALONG", "LearningResult", "follow_learning"]

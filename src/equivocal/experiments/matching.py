@@ -17,13 +17,13 @@ from equivocal.experiments.result import Figures, Result, write_tables
 from equivocal.progress import Advance
 from equivocal.store.files import write_text_atomically
 from equivocal.store.locks import hold_folder
-from equivocal.study import matching
+from equivocal.study import readings
 from equivocal.study.claims import find_impossible_numbers
 from equivocal.study.cluster import Hire, work_alone
 from equivocal.study.designs import Design, load_design, refine_design
 from equivocal.study.grids import CHOICES, Specification
-from equivocal.study.readings import make_reading_tasks, make_training_tasks
 from equivocal.study.statistics import compute_variance_shares
+from equivocal.study.summary import answer_in_words
 from equivocal.study.tasks import run_missing
 
 __all__ = ["MatchResult", "compute_match_shares", "match_paper", "train_design"]
@@ -44,7 +44,7 @@ class MatchResult(Result):
         from equivocal.report.effect_figures import draw_facts_together, draw_variance_shares
 
         figures = {
-            "facts_together": draw_facts_together(matching.relate_facts(self.tables["together"]))
+            "facts_together": draw_facts_together(readings.relate_facts(self.tables["together"]))
         }
         if len(self.tables["variance"]):
             figures["variance_shares"] = draw_variance_shares(self.tables["variance"])
@@ -106,7 +106,7 @@ def match_paper(
             name="match",
             tables=_tabulate(matches),
             settings=_describe(design),
-            summary=matching.answer_in_words(matches),
+            summary=answer_in_words(matches),
         )
         result.write(folder, figures=figures)
     return result
@@ -137,7 +137,7 @@ def train_design(
     """
     design = design if isinstance(design, Design) else load_design(design, quick=quick)
     with hold_folder(Path(out)):
-        done = run_missing(make_training_tasks(design), Path(out), hire, on_step, "match")
+        done = run_missing(readings.make_training_tasks(design), Path(out), hire, on_step, "match")
     done.check()
     scores = [pd.DataFrame(row).assign(key=key) for key, row in done.results.items()]
     return pd.concat(scores).rename_axis("network").reset_index()
@@ -150,15 +150,15 @@ def _run_rounds(design: Design, folder: Path, hire: Hire, on_step: Advance | Non
     records: dict[str, Any] = {}
     new, matches = list(design.points), pd.DataFrame()
     for number in range(design.size.rounds + 1):
-        tasks = make_reading_tasks(design, new)
+        tasks = readings.make_reading_tasks(design, new)
         for key, point in zip(tasks, new, strict=True):
             points.setdefault(key, point)
             rounds.setdefault(key, number)
         done = run_missing(tasks, folder, hire, on_step, "match")
         done.check()
         records |= done.results
-        matches = matching.tabulate_matches(design, points, records, rounds)
-        best = [points[key] for key in matching.find_best(matches, design.size.near)]
+        matches = readings.tabulate_matches(design, points, records, rounds)
+        best = [points[key] for key in readings.find_best(matches, design.size.near)]
         seed = design.size.seed + 2 + number
         new = refine_design(design, best, list(points.values()), seed)
         if not new:
@@ -169,8 +169,8 @@ def _run_rounds(design: Design, folder: Path, hire: Hire, on_step: Advance | Non
 def _tabulate(matches: pd.DataFrame) -> dict[str, pd.DataFrame]:
     return {
         "matches": matches,
-        "facts": matching.tabulate_facts(matches),
-        "together": matching.tabulate_together(matches),
+        "facts": readings.tabulate_facts(matches),
+        "together": readings.tabulate_together(matches),
         "variance": compute_match_shares(matches),
         "impossible": find_impossible_numbers(),
     }

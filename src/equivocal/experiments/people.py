@@ -32,7 +32,6 @@ from equivocal.experiments.frontier import FrontierSettings
 from equivocal.experiments.networks import choose_training, train_or_load
 from equivocal.experiments.result import Figures, Result, describe_run
 from equivocal.gestalt import Run, TrainingSettings
-from equivocal.human_data.adaptation import SENTENCES, adapt_to_list, select_learner
 from equivocal.human_data.fitting import POINTS, WorldFit, fit_world, tabulate_ranges
 from equivocal.human_data.participants import (
     answer_questions,
@@ -48,7 +47,10 @@ from equivocal.human_data.people import (
 )
 from equivocal.human_data.questions import AskedItems, ask_about_items, believe_ideal
 from equivocal.human_data.reading_tables import (
+    SENTENCES,
+    adapt_to_list,
     compare_with_ideal,
+    select_learner,
     tabulate_areas,
     tabulate_items,
     tabulate_readings,

@@ -2,8 +2,7 @@
 
 tables      trials and measures, as they are read, and which column is what
 joins       measures joined to trials, by item and word
-words       measures of previous words; length and frequency
-responses   which responses linear and logistic models can take
+variables   which responses models can take; measures of previous words, length and frequency
 comparison  fixed and random effects; models with and without each measure
 answers     answers drawn from beliefs: shares, and how often two answers differ
 questions   who did what, asked after a sentence: plausible, unlikely or impossible; exact answers
@@ -11,9 +10,9 @@ participants  networks and particles that answer them
 simulation  experiments with known answers, and how often they find the effect
 trials_summary  what was found in trials, in plain words; the same models for lme4 and brms
 
-reading_tables  how comprehenders read plausible, unlikely and impossible sentences
+reading_tables  how comprehenders read plausible, unlikely and impossible sentences; what a list of
+                them changes in the readings of the ideal comprehender
 people          published numbers about people (`data/people.csv`), compared with comprehenders
-adaptation      how a list of sentences changes the readings of the ideal comprehender
 fitting         parameters of a world fitted to people's shares of readings
 
 The fit itself is `equivocal.mixed_models`.

@@ -9,7 +9,7 @@ coefficients, intervals and p-values by REML with Satterthwaite's degrees of fre
 items the intervals of maximum likelihood are too short. Of logistic models all is by maximum
 likelihood, coefficients are in log odds, and intervals are Wald's. Measures and controls enter in
 standard deviations over the trials; coefficients are given in those, and per unit. Data that no
-model can take are refused with the reason (`equivocal.human_data.responses`).
+model can take are refused with the reason (`equivocal.human_data.variables`).
 
 If the models change, change the R scripts (`equivocal.human_data.trials_summary`) in the same way.
 """
@@ -24,7 +24,7 @@ from scipy import stats
 
 from equivocal.errors import UserError, join_names
 from equivocal.human_data.joins import Joined
-from equivocal.human_data.responses import (
+from equivocal.human_data.variables import (
     Response,
     check_groups,
     check_separation,
@@ -249,28 +249,22 @@ def _describe_pair(
     measure.
     """
     k, spread = design.width + pair.full.measures.index(pair.measure), design.spread[pair.measure]
-    estimate, (low, high) = float(restricted.coefficients[k]), map(float, restricted.intervals[k])
+    estimate, (low, high) = restricted.coefficients[k], restricted.intervals[k]
+    numbers = {"estimate": estimate, "se": restricted.errors[k], "low": low, "high": high}
     full, without = fits[pair.full], fits[pair.without]
     # two maxima found to the last digits but one may differ by less than nothing
     chi2 = max(2 * (full.log_likelihood - without.log_likelihood), 0.0)
     used = (full, without, restricted)
     return {
-        "estimate": estimate / spread,
-        "se": float(restricted.errors[k]) / spread,
-        "low": low / spread,
-        "high": high / spread,
-        "std_estimate": estimate / response,
-        "std_low": low / response,
-        "std_high": high / response,
+        **{name: float(number) / spread for name, number in numbers.items()},
+        **{f"std_{end}": float(numbers[end]) / response for end in ("estimate", "low", "high")},
         "df": float(restricted.df[k]),
         "p": float(restricted.p_values[k]),
         "delta_aic": without.aic - full.aic,
         "delta_bic": without.bic - full.bic,
         "chi2": chi2,
         "chi2_p": float(stats.chi2.sf(chi2, 1)),
-        "log_likelihood": full.log_likelihood,
-        "aic": full.aic,
-        "bic": full.bic,
+        **{name: getattr(full, name) for name in ("log_likelihood", "aic", "bic")},
         "sd_participant": restricted.sds["participant"],
         "sd_item": restricted.sds["item"],
         "sd_residual": restricted.sd_residual,

@@ -27,10 +27,14 @@ from scipy.optimize import least_squares
 from scipy.special import expit, logit
 
 from equivocal.errors import UserError, check_known, join_names
-from equivocal.human_data.adaptation import adapt_to_list, select_learner
 from equivocal.human_data.people import compare_with_people, compute_deviance
 from equivocal.human_data.questions import AskedItems, IdealReadings, believe_ideal
-from equivocal.human_data.reading_tables import tabulate_areas, tabulate_readings
+from equivocal.human_data.reading_tables import (
+    adapt_to_list,
+    select_learner,
+    tabulate_areas,
+    tabulate_readings,
+)
 from equivocal.progress import Advance
 from equivocal.world import Reweighting, World
 
@@ -81,10 +85,7 @@ class ShareModel:
         """Find the parameters whose predictions differ between 20 % and 80 % of their range."""
         names = []
         for name, spec in self.specs.items():
-            ends = [
-                self.predict({**start, name: spec.least + (spec.most - spec.least) * share})
-                for share in (0.2, 0.8)
-            ]
+            ends = [self.predict({**start, name: spec.interpolate(x)}) for x in (0.2, 0.8)]
             if np.abs(ends[0] - ends[1]).max() > NO_EFFECT:
                 names.append(name)
         return names
@@ -132,12 +133,8 @@ class ShareModel:
         return float(np.clip(logit(np.clip(share, 1e-9, 1 - 1e-9)), *ENDS))
 
     def _read(self, names: list[str], z: np.ndarray) -> dict[str, float]:
-        specs = [self.specs[name] for name in names]
-        shares = expit(z)
-        return {
-            name: float(spec.least + (spec.most - spec.least) * share)
-            for name, spec, share in zip(names, specs, shares, strict=True)
-        }
+        shares = zip(names, expit(z).tolist(), strict=True)
+        return {name: self.specs[name].interpolate(share) for name, share in shares}
 
     def profile(
         self,
@@ -367,13 +364,8 @@ def tabulate_ranges(
         advance(done, len(points), "range of predictions")
         found.append(_predict_people(people, asked, values))
     advance(len(points), len(points), "range of predictions")
-    every = np.array(found, float)
-    none = np.isnan(every).all(axis=0)
-    low, high = (
-        np.where(none, np.nan, end(np.where(np.isnan(every), worst, every), axis=0))
-        for end, worst in ((np.min, np.inf), (np.max, -np.inf))
-    )
-    return pd.DataFrame({"low": low, "high": high}, index=people.index)
+    every = pd.DataFrame(np.array(found, float), columns=people.index)
+    return pd.DataFrame({"low": every.min(), "high": every.max()})
 
 
 def _predict_people(

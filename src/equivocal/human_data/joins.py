@@ -13,7 +13,7 @@ import pandas as pd
 
 from equivocal.errors import UserError, check_known, join_names
 from equivocal.human_data import tables
-from equivocal.human_data.words import add_previous_words, add_word_controls, name_with_previous
+from equivocal.human_data.variables import add_previous_words, add_word_controls, name_with_previous
 from equivocal.world import World
 from equivocal.world.spelling import fold
 

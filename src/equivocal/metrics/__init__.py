@@ -12,16 +12,20 @@ Every measure takes targets first and probabilities second, in one of three form
 numbers need; the figures need Matplotlib.
 """
 
-from equivocal.metrics.figures import draw_reliability, draw_risk_coverage
-from equivocal.metrics.intervals import bootstrap_interval, calibration_interval
-from equivocal.metrics.scores import (
+from equivocal.metrics.calibration import (
     Reliability,
+    bootstrap_interval,
+    calibration_error,
+    calibration_interval,
+    draw_reliability,
+    draw_risk_coverage,
+    reliability_curve,
+)
+from equivocal.metrics.scores import (
     RiskCoverage,
     auroc,
     brier_score,
-    calibration_error,
     negative_log_likelihood,
-    reliability_curve,
     risk_coverage_curve,
     selective_risk,
 )

@@ -1,49 +1,24 @@
-"""The measures: how probable, how calibrated, and whether uncertainty ranks errors first.
+"""The measures: how probable, and whether uncertainty ranks errors first; their three forms.
 
 With targets t and probabilities p of N rows and K labels:
 
     NLL     mean over rows and labels of −t log p − (1 − t) log(1 − p)
     Brier   mean over rows and labels of (p − t)²
-    ECE     Σ over bins of |Σ in the bin (p − t)| / (N K)
     risk(c) share of errors among the fraction c of predictions that are least uncertain
     AUROC   probability that a positive scores above a negative, ties counting one half
 
-For classes NLL is the mean over rows of −log p(class), Brier sums over classes, and the calibration
-error is that of the most probable class. The calibration error of finitely many rows is above zero
-even for perfect probabilities; `calibration_interval` takes that into account.
+For classes NLL is the mean over rows of −log p(class), and Brier sums over classes. The three forms
+of targets and probabilities are checked and brought to one by `read_predictions`.
 """
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from equivocal.errors import UserError
-from equivocal.metrics.forms import read_predictions
 
-__all__ = [
-    "Reliability",
-    "RiskCoverage",
-    "auroc",
-    "brier_score",
-    "calibration_error",
-    "negative_log_likelihood",
-    "reliability_curve",
-    "risk_coverage_curve",
-    "selective_risk",
-]
-
-BINS = 15
-Z = 1.959964  # of the normal distribution, for intervals of 95 %
-
-
-class Reliability(NamedTuple):
-    """Bins of probabilities that are not empty; each field is (bins,)."""
-
-    predicted: np.ndarray  # mean probability
-    observed: np.ndarray  # how often it happened
-    low: np.ndarray  # 95 % interval of `observed` (Wilson), if rows and labels are independent
-    high: np.ndarray
-    events: np.ndarray  # how many predictions fell into it
+LAST_DIGIT = 1e-6  # by which a probability in single precision may leave 0 to 1
+ROUNDING = 1e-3  # by which the probabilities of all classes may miss a sum of one
 
 
 class RiskCoverage(NamedTuple):
@@ -109,82 +84,6 @@ def brier_score(targets: Any, probabilities: Any) -> float:
     t, p, classes = read_predictions(targets, probabilities)
     square = (p - t) ** 2
     return float((square.sum(axis=1) if classes else square).mean())
-
-
-def calibration_error(
-    targets: Any,
-    probabilities: Any,
-    *,
-    bins: int = BINS,
-    average: Literal["pooled", "label"] = "pooled",
-    weights: Any = None,
-) -> float:
-    """Return the expected calibration error, with bins of equal width.
-
-    Parameters
-    ----------
-    targets : (N,) or (N, K)
-        0 and 1 (or true probabilities), or class numbers (N,) with probabilities (N, K).
-    probabilities : (N,) or (N, K)
-        From 0 to 1. For classes, the largest of each row is compared with how often it is right.
-    bins : int
-        Their number.
-    average : "pooled" or "label"
-        Put all labels into the same bins, or take each label by itself and average the errors:
-        errors of opposite sign in two labels cancel only in the first.
-    weights : (N,), optional
-        How much each row counts.
-
-    Returns
-    -------
-    float
-        From 0 to 1; lower is better.
-
-    Raises
-    ------
-    UserError
-        Where shapes do not match, or an argument is out of its range.
-
-    Examples
-    --------
-    >>> round(calibration_error([0, 1, 1, 1], [0.6, 0.6, 0.6, 0.6]), 3)
-    0.15
-    """
-    if average not in ("pooled", "label"):
-        raise UserError(f"average must be 'pooled' or 'label', got {average!r:.60}.")
-    number, t, p, w = _bin(targets, probabilities, bins, weights)
-    K = t.shape[1]
-    if average == "label":
-        number = number + bins * np.arange(K)
-    difference = (w[:, None] * (p - t)).ravel()
-    sums = np.bincount(number.ravel(), difference, bins * K)
-    return float(np.abs(sums).sum() / (w.sum() * K))
-
-
-def reliability_curve(targets: Any, probabilities: Any, *, bins: int = BINS) -> Reliability:
-    """Return how often things happen that are said to have some probability, bin by bin.
-
-    Parameters
-    ----------
-    targets, probabilities
-        As for `calibration_error`.
-    bins : int
-        How many bins of equal width; empty ones are left out.
-
-    Returns
-    -------
-    Reliability
-        Arrays of one entry per bin, for example for `draw_reliability`.
-    """
-    number, t, p, _ = _bin(targets, probabilities, bins, None)
-    count = np.bincount(number.ravel(), minlength=bins)
-    here = count > 0
-    n = count[here]
-    predicted, observed = (np.bincount(number.ravel(), x.ravel(), bins)[here] / n for x in (p, t))
-    # Wilson's interval, which stays inside 0 and 1
-    middle = (observed + Z**2 / (2 * n)) / (1 + Z**2 / n)
-    half = Z * np.sqrt(observed * (1 - observed) / n + Z**2 / (4 * n**2)) / (1 + Z**2 / n)
-    return Reliability(predicted, observed, middle - half, middle + half, n)
 
 
 def risk_coverage_curve(
@@ -307,20 +206,103 @@ def auroc(targets: Any, scores: Any) -> float:
     return float(above / (positives * (len(t) - positives)))
 
 
-def _bin(
-    targets: Any, probabilities: Any, bins: int, weights: Any
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return the bin of each event, what happened, its probability, and weights of the rows."""
-    if not isinstance(bins, (int, np.integer)) or bins < 1:
-        raise UserError(f"bins must be a whole number ≥ 1, got {bins!r:.60}.")
-    t, p = read_predictions(targets, probabilities).list_events()
-    w = np.ones(len(t)) if weights is None else np.asarray(weights, np.float64)
-    if w.shape != (len(t),) or not (w >= 0).all() or not w.sum() > 0:
-        raise UserError(f"weights must be {len(t)} numbers ≥ 0, one per row, not all zero.")
-    return np.minimum((p * bins).astype(int), bins - 1), t, p, w
-
-
 def _find_epsilon(probabilities: Any) -> float:
     dtype = getattr(probabilities, "dtype", None)
     half_or_single = dtype in (np.dtype("float32"), np.dtype("float16"))
     return float(np.finfo(dtype if half_or_single else np.float64).eps)
+
+
+class Predictions(NamedTuple):
+    """Targets and probabilities with one column per output; for classes the targets are 0 and 1."""
+
+    targets: np.ndarray  # (N, K), 0 to 1
+    probabilities: np.ndarray  # (N, K)
+    classes: bool  # one of K, rather than K times yes or no
+
+    def list_events(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return what happened and how probable it was said to be, each (N, K).
+
+        With classes: whether the most probable one is right, (N, 1).
+        """
+        if not self.classes:
+            return self.targets, self.probabilities
+        best = self.probabilities.argmax(axis=1)[:, None]
+        return (
+            np.take_along_axis(self.targets, best, axis=1),
+            np.take_along_axis(self.probabilities, best, axis=1),
+        )
+
+
+def read_predictions(targets: Any, probabilities: Any) -> Predictions:
+    """Check targets and probabilities, and give both one column per output.
+
+    Parameters
+    ----------
+    targets : (N,) or (N, K)
+        0 for no and 1 for yes, fractions between; or class numbers (N,) with probabilities (N, K).
+    probabilities : (N,) or (N, K)
+        From 0 to 1; for classes each row sums to one.
+
+    Returns
+    -------
+    Predictions
+        Both as float64.
+
+    Raises
+    ------
+    equivocal.errors.UserError
+        If shapes or values do not go together.
+    """
+    t, p = (_read(*pair) for pair in ((targets, "targets"), (probabilities, "probabilities")))
+    if p.ndim not in (1, 2) or not p.size:
+        raise UserError(f"probabilities must be (N,) or (N, K) with N ≥ 1, got shape {p.shape}.")
+    if not ((p >= -LAST_DIGIT) & (p <= 1 + LAST_DIGIT)).all():
+        low, high = p.min(), p.max()
+        raise UserError(
+            f"probabilities must lie between 0 and 1, got values from {low:.3g} to {high:.3g}; "
+            "logits go through a sigmoid or a softmax first."
+        )
+    p = np.clip(p, 0, 1)
+    classes = t.ndim == 1 and p.ndim == 2 and p.shape[1] > 1
+    if classes:
+        return Predictions(_encode_classes(t, p), p, classes=True)
+    p = p[:, None] if p.ndim == 1 else p
+    t = t[:, None] if t.ndim == 1 else t
+    if t.shape != p.shape:
+        raise UserError(
+            f"targets and probabilities must have one shape, or targets be class numbers (N,), got "
+            f"{np.shape(targets)} and {np.shape(probabilities)}."
+        )
+    if not ((t >= -LAST_DIGIT) & (t <= 1 + LAST_DIGIT)).all():
+        raise UserError(
+            f"targets must lie between 0 and 1, got values from {t.min():.3g} to {t.max():.3g}; "
+            "class numbers go with probabilities (N, K)."
+        )
+    return Predictions(t, p, classes=False)
+
+
+def _read(value: Any, name: str) -> np.ndarray:
+    try:
+        array = np.asarray(value, np.float64)
+    except (TypeError, ValueError):
+        raise UserError(f"{name} must be numbers, got {value!r:.60}.") from None
+    if not np.isfinite(array).all():
+        raise UserError(f"{name} must be finite, got NaN or infinity; leave such rows out.")
+    return array
+
+
+def _encode_classes(t: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """Return class numbers as rows of one 1."""
+    K = p.shape[1]
+    if len(t) != len(p):
+        raise UserError(f"targets must have one entry per row, {len(p)}, got {len(t)}.")
+    if not np.isin(t, np.arange(K)).all():
+        wrong = t[~np.isin(t, np.arange(K))][0]
+        raise UserError(f"targets must be class numbers from 0 to {K - 1}, got {wrong:g}.")
+    worst = np.abs(p.sum(axis=1) - 1).max()
+    if worst > ROUNDING:
+        raise UserError(
+            f"probabilities of {K} classes must sum to one, got a row that misses by {worst:.2g}; "
+            f"for {K} yes/no labels give targets of shape (N, {K})."
+        )
+    return np.asarray(t[:, None] == np.arange(K), np.float64)

@@ -1,7 +1,7 @@
 """What networks learned and what they answer: learning curves, bars of activations, entropies.
 
 Activations are drawn at the critical word, word by word, and against exact beliefs. Tables in,
-figures out; `equivocal.study.figure_tables` and `equivocal.study.beliefs` say what columns hold.
+figures out; `figure_tables` and `comparisons` of `equivocal.study` say what columns hold.
 """
 
 from typing import Any

@@ -189,7 +189,7 @@ def draw_facts_together(table: pd.DataFrame) -> Figure:
     Parameters
     ----------
     table : DataFrame
-        From `equivocal.study.matching.relate_facts`.
+        From `equivocal.study.readings.relate_facts`.
     """
     names = list(table["first"].unique())
     share, apart = (table[name].to_numpy().reshape(2 * [len(names)]) for name in ("share", "apart"))

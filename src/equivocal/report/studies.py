@@ -28,7 +28,7 @@ from equivocal.study import Study, tabulate_fit, tabulate_item
 from equivocal.study import figure_tables as tables
 from equivocal.study.claims import load_full_runs
 from equivocal.study.comparisons import add_reference_levels
-from equivocal.study.measures import list_conditions
+from equivocal.study.figure_tables import list_conditions
 from equivocal.study.summary import describe_stop, describe_truth, summarise_study
 from equivocal.study.tables import PRINTED_STUDIES
 

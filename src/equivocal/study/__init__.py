@@ -3,17 +3,12 @@
 This package draws nothing; `equivocal.experiments.studies` runs a study from end to end.
 """
 
-from equivocal.study.beliefs import (
-    tabulate_fit,
-    tabulate_item,
-    tabulate_traces,
-    trace_beliefs,
-    trace_truth,
-)
+from equivocal.study.activations import trace_truth
+from equivocal.study.comparisons import tabulate_fit, tabulate_item, tabulate_traces, trace_beliefs
 from equivocal.study.preparation import open_study, prepare
 from equivocal.study.settings import StudySettings, load_study
 from equivocal.study.stages import Study
-from equivocal.study.stimuli import load_stimuli
+from equivocal.world.items import load_stimuli
 
 __all__ = [
     "Study",

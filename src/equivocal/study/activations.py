@@ -34,10 +34,9 @@ from equivocal.errors import UserError, join_names
 from equivocal.gestalt import Network
 from equivocal.sampling import Posterior
 from equivocal.store import check_netcdf, is_plain_name
-from equivocal.study.beliefs import trace_truth
 from equivocal.study.settings import StudySettings, read_record
-from equivocal.study.stimuli import Stimuli, Stimulus
-from equivocal.world import Utterance, World
+from equivocal.world import ImpossibleSentenceError, Utterance, World
+from equivocal.world.items import Item, Items
 
 LEVEL = 0.9  # of the intervals
 SUMMARIES = ("mean", "sd", "low", "high", "expected")
@@ -52,7 +51,7 @@ TYPES = {"str": str, "float": float, "int": int}  # of attributes
 def compute_activations(
     networks: Sequence[Network],
     load_posterior: Callable[[str, float, int], Posterior],
-    stimuli: Stimuli,
+    stimuli: Items,
     settings: StudySettings,
 ) -> xr.Dataset:
     """Compute all answers of networks and posteriors to the stimuli.
@@ -63,7 +62,7 @@ def compute_activations(
         The trained networks.
     load_posterior : callable
         Called with sampler, prior variance and number of the network; returns the posterior.
-    stimuli : Stimuli
+    stimuli : Items
         The sentences.
     settings : StudySettings
         Samplers, priors, probes and units.
@@ -109,7 +108,7 @@ def compute_activations(
 def _answer_all(
     networks: Sequence[Network],
     load_posterior: Callable[[str, float, int], Posterior],
-    stimuli: Stimuli,
+    stimuli: Items,
     settings: StudySettings,
     units: Sequence[str],
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
@@ -136,7 +135,7 @@ def _answer_all(
     return mle, summaries
 
 
-def _describe_sentences(stimuli: Stimuli) -> dict[str, Any]:
+def _describe_sentences(stimuli: Items) -> dict[str, Any]:
     """Return the coordinates of the stimuli: places, words and what each sentence tracks.
 
     Texts are coordinates, so that a whole dataset can be calculated with.
@@ -156,7 +155,7 @@ def _describe_sentences(stimuli: Stimuli) -> dict[str, Any]:
     }
 
 
-def list_non_relevant(stimuli: Stimuli, settings: StudySettings) -> list[str]:
+def list_non_relevant(stimuli: Items, settings: StudySettings) -> list[str]:
     """List the units named as non-relevant, or those that some items track and others do not."""
     if settings.stimuli.non_relevant:
         return list(settings.stimuli.non_relevant)
@@ -168,7 +167,7 @@ def list_non_relevant(stimuli: Stimuli, settings: StudySettings) -> list[str]:
     return [unit for unit in stimuli.tracked_units if unit not in common]
 
 
-def list_sampled_units(world: World, stimuli: Stimuli, settings: StudySettings) -> tuple[str, ...]:
+def list_sampled_units(world: World, stimuli: Items, settings: StudySettings) -> tuple[str, ...]:
     """List the units whose posterior is sampled, in the world's order."""
     wanted = {*stimuli.tracked_units, *list_non_relevant(stimuli, settings)}
     everything = settings.inference.units == "all"
@@ -193,7 +192,7 @@ def flatten_activations(dataset: xr.Dataset) -> pd.DataFrame:
 
 
 def _fill(
-    stimuli: Stimuli, shape: tuple[int, ...], compute: Callable[[Utterance], Any]
+    stimuli: Items, shape: tuple[int, ...], compute: Callable[[Utterance], Any]
 ) -> np.ndarray:
     """Fill (condition, item, position, …) sentence by sentence, NaN past the end of each."""
     size = (len(stimuli.conditions), len(stimuli.items), stimuli.longest)
@@ -205,7 +204,7 @@ def _fill(
     return values
 
 
-def _arrange(stimuli: Stimuli, value: Callable[[Stimulus], Any]) -> np.ndarray:
+def _arrange(stimuli: Items, value: Callable[[Item], Any]) -> np.ndarray:
     """Arrange something that each stimulus has by condition and item."""
     return np.array(
         [[value(stimuli.rows[c, i]) for i in stimuli.items] for c in stimuli.conditions]
@@ -283,3 +282,39 @@ def _check_index(name: str, values: np.ndarray) -> None:
     bad = [value for value in values if not is_plain_name(value)]
     if bad and name in ("condition", "item"):  # conditions become part of the names of figures
         raise ValueError(f"{name} {bad[0]!r:.60} is not a plain name")
+
+
+def trace_truth(
+    world: World, text: str | Utterance, probes: Sequence[str], units: Sequence[str]
+) -> xr.DataArray:
+    """Trace the exact beliefs after each word of a sentence.
+
+    Parameters
+    ----------
+    world : World
+        The world, whose probabilities are exact.
+    text : str or Utterance
+        A sentence.
+    probes, units : sequence of str
+        The roles that are asked for, and the output units that are looked at.
+
+    Returns
+    -------
+    DataArray
+        (word, probe, unit), NaN from the word on that makes the sentence impossible.
+    """
+    utterance = world.parse(text)
+    truth = np.full((len(utterance), len(probes), len(units)), np.nan)
+    for last in range(len(utterance)):
+        for column, probe in enumerate(probes):
+            try:
+                beliefs = world.true_beliefs(utterance.first(last + 1), probe)
+            except ImpossibleSentenceError:
+                continue
+            truth[last, column] = beliefs[list(units)]
+    return xr.DataArray(
+        truth,
+        dims=("word", "probe", "unit"),
+        coords={"word": list(utterance.words), "probe": list(probes), "unit": list(units)},
+        name="truth",
+    )

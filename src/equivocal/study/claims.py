@@ -30,20 +30,17 @@ from scipy import stats
 
 from equivocal.store import read_toml
 from equivocal.study import verdicts
-from equivocal.study.measures import compute_measures, find_central_prior
 from equivocal.study.settings import read_record
 from equivocal.study.statistics import compare_pairs, compute_largest_p
-from equivocal.study.tables import PRINTED_STUDIES, load_printed_values
+from equivocal.study.tables import (
+    PRINTED_STUDIES,
+    compute_measures,
+    find_central_prior,
+    load_printed_values,
+)
 from equivocal.study.verdicts import NOT_RUN, Entry, Facts, Finding, MissingError, grade_distance
 
-__all__ = [
-    "FullRun",
-    "FullRuns",
-    "find_impossible_numbers",
-    "judge_nearer_to_truth",
-    "load_full_runs",
-    "select_kinds",
-]
+__all__ = ["find_impossible_numbers", "load_full_runs"]
 
 GIVEN = ("id", "story", "in_short", "claim", "where", "printed")  # in `record/claims.toml`
 COLUMNS = [

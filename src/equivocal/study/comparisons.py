@@ -1,4 +1,4 @@
-"""The paper's sampler along its own time τ, and compared with the exact posterior.
+"""Comparisons: the paper's sampler along its own time τ and with the exact posterior; beliefs.
 
 An ensemble starts at its prior and moves to the posterior, so how much uncertainty it shows
 depends on when it is stopped; `trace_effect` follows it. The paper (§2.1.1) says that its sampler
@@ -6,8 +6,12 @@ gives the uncertainty of Hamiltonian Monte Carlo, and faster. `compare_with_exac
 Hamiltonian Monte Carlo on all networks; `compare_with_nuts` runs an independent program, NumPyro's
 NUTS, on the rows of one, to check the draws and to compare the time. Only the tracked units are
 sampled here, which takes a twentieth of the time of all units.
+
+The beliefs of networks are compared with the exact ones word by word (`tabulate_traces`), and over
+the whole world (`tabulate_fit`).
 """
 
+from collections.abc import Mapping, Sequence
 from itertools import product
 from time import perf_counter
 from typing import Any
@@ -15,29 +19,31 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import xarray as xr
+from jaxtyping import Float
 from scipy.special import expit
 
 from equivocal.errors import join_names
 from equivocal.gestalt import Network, Run
+from equivocal.gestalt.scoring import CERTAIN, compute_activations
 from equivocal.inference import LayerRows, SamplerSettings, collect_last_layer, infer_posterior
 from equivocal.sampling import Posterior
 from equivocal.sampling.engine.settings import Snapshot
-from equivocal.study.activations import HEARD, SUMMARIES, summarise_answers
-from equivocal.study.measures import compute_measures, find_central_prior
+from equivocal.study.activations import HEARD, SUMMARIES, summarise_answers, trace_truth
 from equivocal.study.settings import StudySettings
-from equivocal.study.stimuli import Stimuli
+from equivocal.study.tables import compute_measures, find_central_prior
+from equivocal.world.items import Items
 
 __all__ = ["add_reference_levels"]
 
 
-def trace_effect(run: Run, stimuli: Stimuli, settings: StudySettings) -> xr.Dataset:
+def trace_effect(run: Run, stimuli: Items, settings: StudySettings) -> xr.Dataset:
     """Trace the mean activation of the indicated units of the last condition, step by step.
 
     Parameters
     ----------
     run : Run
         The trained networks.
-    stimuli : Stimuli
+    stimuli : Items
         The sentences.
     settings : StudySettings
         The table [path] says how many steps and networks.
@@ -97,9 +103,8 @@ def _follow(
 
 def _fill_forward(values: np.ndarray) -> np.ndarray:
     """Let an output that stopped early stay where it was."""
-    for step in range(1, len(values)):
-        values[step] = np.where(np.isnan(values[step]), values[step - 1], values[step])
-    return values
+    rows = pd.DataFrame(values.reshape(len(values), -1))
+    return rows.ffill().to_numpy().reshape(values.shape)
 
 
 def add_reference_levels(path: xr.Dataset, dataset: xr.Dataset) -> xr.Dataset:
@@ -120,7 +125,7 @@ def add_reference_levels(path: xr.Dataset, dataset: xr.Dataset) -> xr.Dataset:
 
 
 def compare_with_exact(
-    run: Run, stimuli: Stimuli, settings: StudySettings, answers: xr.Dataset
+    run: Run, stimuli: Items, settings: StudySettings, answers: xr.Dataset
 ) -> xr.Dataset:
     """Compare the exact posterior, by Hamiltonian Monte Carlo, with the study's two samplers.
 
@@ -128,7 +133,7 @@ def compare_with_exact(
     ----------
     run : Run
         The trained networks.
-    stimuli : Stimuli
+    stimuli : Items
         The sentences; the indicated units of every condition and item are asked for.
     settings : StudySettings
         The table [exact] says how many networks, units and draws.
@@ -167,14 +172,14 @@ def compare_with_exact(
     return found.assign_attrs(posteriors=posteriors, unconverged=join_names(missed, most=8))
 
 
-def compare_with_nuts(run: Run, stimuli: Stimuli, settings: StudySettings) -> xr.Dataset:
+def compare_with_nuts(run: Run, stimuli: Items, settings: StudySettings) -> xr.Dataset:
     """Sample the posterior of the first network by NUTS, and time it and the study's samplers.
 
     Parameters
     ----------
     run : Run
         The trained networks.
-    stimuli : Stimuli
+    stimuli : Items
         The sentences; the indicated units of every condition and item are asked for.
     settings : StudySettings
         The table [nuts] says how many units, draws and chains.
@@ -207,12 +212,12 @@ def compare_with_nuts(run: Run, stimuli: Stimuli, settings: StudySettings) -> xr
     return dataset.expand_dims(network=[0])
 
 
-def list_questions(stimuli: Stimuli, *conditions: str, most: int | None = None) -> pd.DataFrame:
+def list_questions(stimuli: Items, *conditions: str, most: int | None = None) -> pd.DataFrame:
     """List what is asked about the tracked units, at the critical word of each sentence.
 
     Parameters
     ----------
-    stimuli : Stimuli
+    stimuli : Items
         The sentences.
     *conditions : str
         Those that are asked; all, if none is given.
@@ -261,4 +266,131 @@ def _answer(name: str, posterior: Posterior, psi: np.ndarray, column: np.ndarray
     return {
         f"{name}_{what}": ("question", values[np.arange(len(psi)), column])
         for what, values in summarise_answers(posterior, psi).items()
+    }
+
+
+def trace_beliefs(
+    networks: Sequence[Network], text: str, probes: Sequence[str], units: Sequence[str]
+) -> xr.DataArray:
+    """Trace the activations of networks after each word of a sentence.
+
+    Parameters
+    ----------
+    networks : sequence of Network
+        The networks that listen.
+    text : str
+        A sentence in the words of their world.
+    probes, units : sequence of str
+        The roles that are asked for, and the output units that are looked at.
+
+    Returns
+    -------
+    DataArray
+        (network, word, probe, unit).
+    """
+    traces = [network.comprehend(text, probes).sel(unit=list(units)) for network in networks]
+    return xr.concat(traces, dim="network")
+
+
+def tabulate_item(run: Run, stimuli: Items, item: str) -> pd.DataFrame:
+    """Tabulate the beliefs about an item, word by word, in every condition.
+
+    Parameters
+    ----------
+    run : Run
+        The trained networks.
+    stimuli : Items
+        The sentences.
+    item : str
+        One of the items; its tracked roles are asked for, and its tracked units looked at.
+
+    Returns
+    -------
+    DataFrame
+        As `tabulate_traces` returns it; a sentence is named by its condition and its words.
+    """
+    rows = [stimuli.rows[condition, item] for condition in stimuli.conditions]
+    units = list(dict.fromkeys(unit for row in rows for unit in row.tracked.values()))
+    texts = {f"{row.condition}: “{row.utterance}”": str(row.utterance) for row in rows}
+    return tabulate_traces(run, texts, list(rows[0].tracked), units)
+
+
+def tabulate_traces(
+    run: Run, texts: Mapping[str, str], probes: Sequence[str], units: Sequence[str]
+) -> pd.DataFrame:
+    """Tabulate the beliefs about sentences, word by word, beside the exact ones.
+
+    Parameters
+    ----------
+    run : Run
+        The trained networks.
+    texts : mapping of str to str
+        Sentences by name.
+    probes, units : sequence of str
+        The roles that are asked for, and the output units that are looked at.
+
+    Returns
+    -------
+    DataFrame
+        A row for each sentence, word, probe and unit: mean and standard deviation of the
+        activation over networks, and the exact belief.
+    """
+    parts = []
+    for sentence, text in texts.items():
+        trace = trace_beliefs(run.networks, text, probes, units)
+        spread = {"mean": trace.mean("network"), "sd": trace.std("network", ddof=0)}
+        found = xr.Dataset({**spread, "exact": trace_truth(run.world, text, probes, units)})
+        parts.append(found.to_dataframe().reset_index().assign(sentence=sentence))
+    return pd.concat(parts, ignore_index=True)
+
+
+def tabulate_fit(run: Run, bins: int = 20) -> pd.DataFrame:
+    """Tabulate mean activation, and its 5 % and 95 % quantile, by true probability.
+
+    Role probes after every prefix of every sentence of the world; possible units only; each
+    question weighted by its probability; all networks pooled.
+
+    Parameters
+    ----------
+    run : Run
+        The trained networks.
+    bins : int
+        How many bins true probabilities below one are sorted into.
+
+    Returns
+    -------
+    DataFrame
+        A row per bin: truth, activation, low, high, weight.
+    """
+    everything = run.world.all_derivations
+    asked = everything.queries.find_role_probes()
+    truth = everything.queries.targets()[asked]
+    answers = np.stack([answer[asked] for answer in compute_activations(run.models, everything)])
+    row, unit = np.nonzero(truth > CERTAIN)
+    true, weight = truth[row, unit], everything.queries.weight[asked][row]
+    # a truth of exactly one half must not fall into two bins by round-off
+    number = np.minimum((true * bins + CERTAIN).astype(int), bins - 1)
+    number[true > 1 - CERTAIN] = bins  # certainty is a class of its own
+    return pd.DataFrame(
+        [
+            summarise_bin(true[in_bin], weight[in_bin], answers[:, row[in_bin], unit[in_bin]])
+            for in_bin in (number == this for this in np.unique(number))
+        ]
+    )
+
+
+def summarise_bin(
+    truth: Float[np.ndarray, " questions"],
+    weight: Float[np.ndarray, " questions"],
+    answers: Float[np.ndarray, "networks questions"],
+) -> dict[str, float]:
+    """Summarise one bin of the table."""
+    share, every = weight / weight.sum(), np.broadcast_to(weight, answers.shape)
+    low, high = np.quantile(answers, [0.05, 0.95], weights=every, method="inverted_cdf")
+    return {
+        "truth": float(share @ truth),
+        "activation": float(share @ answers.mean(axis=0)),
+        "low": float(low),
+        "high": float(high),
+        "weight": float(weight.sum()),
     }

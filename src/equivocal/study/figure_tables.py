@@ -14,23 +14,17 @@ import xarray as xr
 from scipy.special import entr
 from scipy.stats import gmean
 
-from equivocal.study import measures
+from equivocal.errors import check_known
 from equivocal.study.statistics import LEVEL
+from equivocal.study.tables import (
+    compute_measures,
+    find_central_prior,
+    get_tracked,
+    list_non_relevant,
+    list_own_units,
+)
 
-__all__ = [
-    "ALPHA",
-    "MEAN",
-    "NON_RELEVANT",
-    "append_means",
-    "select_clear_changes",
-    "select_largest_change",
-    "tabulate_calibration",
-    "tabulate_critical",
-    "tabulate_entropies",
-    "tabulate_path",
-    "tabulate_prior_effects",
-    "tabulate_words",
-]
+__all__ = ["MEAN", "NON_RELEVANT", "append_means", "list_conditions"]
 
 BINS = 10  # of exact probability; zero has one of its own
 NON_RELEVANT = "non-relevant (mean)"
@@ -101,11 +95,11 @@ def tabulate_critical(dataset: xr.Dataset, condition: str, sampler: str = "paper
         indicated for the role, their mean over networks and items, and the standard deviation over
         items of the networks' mean.
     """
-    rows, roles = [], measures.list_roles(dataset)
+    rows, roles = [], list_roles(dataset)
     for probe, estimate, role in product(roles, ("mle", sampler), roles):
-        units = measures.select_units(dataset, condition, role)
-        values = measures.select_estimate(dataset, estimate)
-        chosen = measures.select_answers(values, condition, probe, units)
+        units = select_units(dataset, condition, role)
+        values = select_estimate(dataset, estimate)
+        chosen = select_answers(values, condition, probe, units)
         place = dataset["critical"].sel(condition=condition, item=chosen["item"].values)
         by_item = chosen.sel(position=place).mean("network")
         named = list(dict.fromkeys(units.values()))
@@ -131,16 +125,16 @@ def tabulate_words(dataset: xr.Dataset, condition: str, estimate: str) -> pd.Dat
         A row for each probe, position and series (`list_series`, and the non-relevant units):
         mean and standard deviation over networks of the items' mean.
     """
-    values = measures.select_estimate(dataset, estimate)
+    values = select_estimate(dataset, estimate)
     positions = [int(position) for position in dataset["position"].values]
-    places = [measures.name_position(dataset, condition, p) for p in positions]
+    places = [name_position(dataset, condition, p) for p in positions]
     parts = []
     for probe in map(str, dataset["probe"].values):
         shown = {
-            label: measures.select_answers(values, condition, probe, units)
-            for label, units in measures.list_series(dataset, condition).items()
+            label: select_answers(values, condition, probe, units)
+            for label, units in list_series(dataset, condition).items()
         }
-        others = measures.average_non_relevant(dataset, values, condition, probe)
+        others = average_non_relevant(dataset, values, condition, probe)
         if others is not None:
             shown[NON_RELEVANT] = others
         for label, answers in shown.items():
@@ -173,8 +167,8 @@ def tabulate_prior_effects(dataset: xr.Dataset) -> pd.DataFrame:
         A row for each condition but the baseline, measure, sampler, prior and network, averaged
         over items; and the means over networks, whose network is `MEAN`.
     """
-    table = measures.compute_measures(dataset)
-    others = measures.list_conditions(dataset)[1:] or measures.list_conditions(dataset)
+    table = compute_measures(dataset)
+    others = list_conditions(dataset)[1:] or list_conditions(dataset)
     chosen = table["condition"].isin(others) & ~table["measure"].str.startswith("plausible")
     table = table[chosen].assign(effect=lambda rows: rows["mean"] - rows["mle"])
     keys = ["condition", "measure", "probe", "sampler", "prior", "network"]
@@ -216,13 +210,13 @@ def tabulate_entropies(dataset: xr.Dataset) -> pd.DataFrame:
     """
     parts, positions = [], [int(position) for position in dataset["position"].values]
     for sampler, condition in product(
-        map(str, dataset["sampler"].values), measures.list_conditions(dataset)
+        map(str, dataset["sampler"].values), list_conditions(dataset)
     ):
         total, expected, trained = (
             _average_tracked(dataset, values, condition)
             for values in (
-                _compute_entropy(measures.select_estimate(dataset, sampler)),
-                measures.select_estimate(dataset, sampler, name="expected"),
+                _compute_entropy(select_estimate(dataset, sampler)),
+                select_estimate(dataset, sampler, name="expected"),
                 _compute_entropy(dataset["mle"]),
             )
         )
@@ -230,7 +224,7 @@ def tabulate_entropies(dataset: xr.Dataset) -> pd.DataFrame:
             "sampler": sampler,
             "condition": condition,
             "position": positions,
-            "place": [measures.name_position(dataset, condition, p) for p in positions],
+            "place": [name_position(dataset, condition, p) for p in positions],
             "total": total.mean("network").values,
             "sd": _compute_sd(total, "network").values,
             "expected": expected.mean("network").values,
@@ -247,12 +241,12 @@ def _compute_entropy(values: xr.DataArray) -> xr.DataArray:
 
 def _average_tracked(dataset: xr.Dataset, values: xr.DataArray, condition: str) -> xr.DataArray:
     """Return (network, position): mean over items, tracked roles as probes, and tracked units."""
-    roles = measures.list_roles(dataset)
+    roles = list_roles(dataset)
     parts = [
-        measures.select_answers(values, condition, probe, units).mean("item")
+        select_answers(values, condition, probe, units).mean("item")
         for probe in roles
         for role in roles
-        if (units := measures.select_units(dataset, condition, role))
+        if (units := select_units(dataset, condition, role))
     ]
     return xr.concat(parts, "part").mean("part").transpose("network", "position")
 
@@ -272,7 +266,7 @@ def tabulate_calibration(dataset: xr.Dataset) -> pd.DataFrame:
     group = np.where(exact <= 0, 0, np.ceil(exact * BINS - 1e-6))
     rows = []
     for estimate in ["mle", *map(str, dataset["sampler"].values)]:
-        values = measures.select_estimate(dataset, estimate).transpose("network", *shown.dims)
+        values = select_estimate(dataset, estimate).transpose("network", *shown.dims)
         picked = values.values[:, shown.values]
         for number in np.unique(group):
             chosen = group == number
@@ -288,5 +282,94 @@ def _find_known(dataset: xr.Dataset) -> xr.DataArray:
     truth = dataset["truth"]
     own = xr.zeros_like(truth, dtype=bool)
     for item in map(str, dataset["item"].values):
-        own.loc[{"item": item, "unit": list(measures.list_own_units(dataset, item))}] = True
+        own.loc[{"item": item, "unit": list(list_own_units(dataset, item))}] = True
     return truth.notnull() & ((truth > 0) | own)
+
+
+def list_conditions(dataset: xr.Dataset) -> list[str]:
+    """Return the conditions in order; the first is the baseline."""
+    return [str(name) for name in dataset["condition"].values]
+
+
+def list_roles(dataset: xr.Dataset) -> list[str]:
+    """Return the roles that are tracked and asked for, in the order in which they are tracked."""
+    tracked = get_tracked(dataset)[list_conditions(dataset)[0]]
+    roles = dict.fromkeys(role for units in tracked.values() for role in units)
+    return [role for role in roles if role in dataset["probe"].values]
+
+
+def select_units(dataset: xr.Dataset, condition: str, role: str) -> dict[str, str]:
+    """Return the unit that each item tracks for a role."""
+    tracked = get_tracked(dataset)[condition]
+    return {item: row[role] for item, row in tracked.items() if role in row}
+
+
+def select_estimate(dataset: xr.Dataset, estimate: str, name: str = "mean") -> xr.DataArray:
+    """Return activations of the trained network (`"mle"`), or `name` of a sampler's posterior.
+
+    The prior variance is that of the main analysis.
+    """
+    if estimate == "mle":
+        return dataset["mle"]
+    check_known(estimate, ["mle", *map(str, dataset["sampler"].values)], "estimate")
+    return dataset[name].sel(sampler=estimate, prior=find_central_prior(dataset))
+
+
+def list_series(dataset: xr.Dataset, condition: str) -> dict[str, dict[str, str]]:
+    """Return the unit of each item by the name of its reading: indicated, then plausible roles.
+
+    In a reversal the indicated agent is the plausible patient: both names stand in one label.
+    """
+    baseline, roles = list_conditions(dataset)[0], list_roles(dataset)
+    labels: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for kind, where in (("indicated", condition), ("plausible", baseline)):
+        for role in roles:
+            units, indicated = (select_units(dataset, c, role) for c in (where, condition))
+            if kind == "plausible":
+                units = {
+                    item: unit for item, unit in units.items() if unit != indicated.get(item, unit)
+                }
+            if units:
+                labels.setdefault(tuple(units.items()), []).append(f"{kind} {role}")
+    return {" = ".join(names): dict(units) for units, names in labels.items()}
+
+
+def select_answers(
+    values: xr.DataArray, condition: str, probe: str, units: dict[str, str]
+) -> xr.DataArray:
+    """Return the activation of each item's own unit, without condition, probe and unit."""
+    chosen = values.sel(condition=condition, probe=probe)
+    items = xr.DataArray(list(units), dims="item")
+    return chosen.sel(item=items, unit=xr.DataArray(list(units.values()), dims="item"))
+
+
+def average_non_relevant(
+    dataset: xr.Dataset, values: xr.DataArray, condition: str, probe: str
+) -> xr.DataArray | None:
+    """Return the mean activation over the non-relevant units of each item that has some."""
+    chosen = values.sel(condition=condition, probe=probe)
+    parts = [
+        chosen.sel(item=[item], unit=others).mean("unit")
+        for item in dataset["item"].values
+        if (others := list_non_relevant(dataset, item))
+    ]
+    return xr.concat(parts, "item") if parts else None
+
+
+def name_position(dataset: xr.Dataset, condition: str, position: int) -> str:
+    """Name what stands there in every sentence: a role, the critical word, or just "word 3".
+
+    Sentences that are over by then do not count; where all are, the name is empty.
+    """
+    critical = dataset["critical"].sel(condition=condition)
+    words = dataset["word"].sel(condition=condition, position=position)
+    heard = {str(i): str(w) for i, w in zip(words["item"].values, words.values, strict=True) if w}
+    if not heard:
+        return ""
+    tracked = get_tracked(dataset)[condition]
+    for role in list_roles(dataset):
+        if all(tracked[item].get(role) == word for item, word in heard.items()):
+            return role
+    if all(int(critical.sel(item=item)) == position for item in heard):
+        return "critical word"
+    return f"word {position}" if len(set(heard.values())) > 1 else next(iter(heard.values()))

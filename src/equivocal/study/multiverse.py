@@ -38,21 +38,9 @@ from equivocal.study.grids import CHOICES, SETTINGS, TRAINING, Grid, Point
 from equivocal.study.preparation import check_nuts, check_questions, check_samplers, prepare
 from equivocal.study.settings import StudySettings
 from equivocal.study.statistics import compute_variance_shares
-from equivocal.study.stimuli import choose_items, load_stimuli
 from equivocal.study.tasks import Parcel, Task, make_scratch_folder
 from equivocal.world import World
-
-__all__ = [
-    "collect_layers",
-    "compute_effect_shares",
-    "join_tables",
-    "list_roles",
-    "load_run",
-    "make_curve_table",
-    "make_effect_tasks",
-    "make_study_task",
-    "tabulate_effects",
-]
+from equivocal.world.items import choose_items, load_stimuli
 
 NORMAL_95 = 1.96
 CELLS = ("mle", "bayes", "effect", "low", "high")  # of one role, see `_average_cells`

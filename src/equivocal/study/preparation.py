@@ -16,8 +16,8 @@ from equivocal.store.files import ensure_writable, write_text_atomically
 from equivocal.store.store import hash_content
 from equivocal.study.settings import StudySettings, load_study
 from equivocal.study.stages import Study
-from equivocal.study.stimuli import MAX_BYTES, Stimuli, load_stimuli
 from equivocal.world import World
+from equivocal.world.items import MAX_BYTES, Items, load_stimuli
 
 __all__ = ["open_study", "prepare"]
 
@@ -40,7 +40,7 @@ def check_nuts(settings: StudySettings) -> None:
         )
 
 
-def check_questions(world: World, stimuli: Stimuli, settings: StudySettings) -> None:
+def check_questions(world: World, stimuli: Items, settings: StudySettings) -> None:
     """Refuse unknown probes, units and items, and roles that are tracked but not asked about."""
     asked = settings.stimuli
     named: tuple[tuple[str, Iterable[str], str, Sequence[str]], ...] = (

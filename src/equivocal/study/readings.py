@@ -1,7 +1,7 @@
-"""What a specification of a design measures, and whether a record of it meets the paper's facts.
+"""What a specification of a design measures, and which of the paper's facts it meets.
 
 A record holds the cells behind the paper's tables and figures: for every reading (items and word),
-every condition and every measure (`equivocal.study.measures`), an array of networks × items for the
+every condition and every measure (`equivocal.study.tables`), an array of networks × items for the
 trained network and for the Bayesian model at three priors, 0.01, 1 and 5 times the prior variance
 of the specification (appendix D; 1 is that of the main analysis). Facts are judged from records, so
 a new fact needs no new posterior unless it asks for a measure that is not here.
@@ -10,40 +10,32 @@ The facts that the paper prints about its results, their sources and tolerances 
 `record/facts.toml`, which also says what each rule means. A new fact of a known rule is an entry
 there; a new rule is a function and a line of `RULES`. A fact is 1 (met), 0 (not met), or NaN where
 the reading cannot decide it: too few networks for a test, differences that do not vary, or a
-measure that was not taken.
+measure that was not taken. `tabulate_matches` makes a row for each specification and reading; which
+facts can be had together, and which specification is nearest, is computed from that table.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.special import expit
+from scipy.special import expit, logit
 
 from equivocal.inference import infer_posterior
 from equivocal.store.store import hash_content, hash_files
 from equivocal.study.activations import list_non_relevant
 from equivocal.study.comparisons import collect_features
 from equivocal.study.designs import Design
-from equivocal.study.grids import Point, Specification, make_point
-from equivocal.study.measures import list_measures
+from equivocal.study.grids import TRAINING, Point, Specification, make_point
 from equivocal.study.multiverse import STATE, collect_layers, describe_state, load_run
 from equivocal.study.settings import read_record
 from equivocal.study.statistics import compare_with_zero
-from equivocal.study.stimuli import Stimuli, choose_items, load_stimuli
+from equivocal.study.tables import list_measures
 from equivocal.study.tasks import Parcel, Task
 from equivocal.world import World
-
-__all__ = [
-    "Reading",
-    "judge_facts",
-    "list_readings",
-    "load_facts",
-    "make_reading_tasks",
-    "make_training_tasks",
-]
+from equivocal.world.items import Items, choose_items, load_stimuli
 
 PRIORS = (0.01, 1.0, 5.0)  # appendix D, times the specification's prior variance
 SCORES = ("unit_accuracy", "exact_match")
@@ -51,6 +43,7 @@ PLACE = ("items", "word", "condition", "measure")  # of an array of cells
 DIGITS = 9  # of a float32
 Fact = dict[str, Any]
 MAIN = "1.0"  # factor of the prior variance in the main analysis
+CERTAIN = 1e-12  # activations are not taken to be nearer to 0 or 1 than this
 
 
 def make_reading_tasks(design: Design, points: list[Specification]) -> dict[str, Task]:
@@ -82,7 +75,7 @@ def make_training_tasks(design: Design) -> dict[str, Task]:
     return tasks
 
 
-def _list_asked(own: Stimuli, world: World, design: Design) -> pd.DataFrame:
+def _list_asked(own: Items, world: World, design: Design) -> pd.DataFrame:
     """List every measure of every sentence: `place`, item, probe, units and the words so far."""
     others, rows = list_non_relevant(own, design.study), []
     for items, word in design.readings:
@@ -185,8 +178,8 @@ class Reading:
     cells: dict[tuple[str, str, str], np.ndarray]
 
     def get(self, condition: str, measure: str, estimate: str) -> np.ndarray:
-        """Return activations (networks, items): none at all where they were not measured."""
-        return self.cells.get((condition, measure, estimate), np.empty((0, 0)))
+        """Return activations (networks, items), or a single NaN where they were not measured."""
+        return self.cells.get((condition, measure, estimate), np.full((1, 1), np.nan))
 
 
 def list_readings(record: dict[str, Any]) -> dict[tuple[str, str], Reading]:
@@ -208,28 +201,14 @@ def load_facts() -> tuple[Fact, ...]:
 
 def judge_facts(reading: Reading) -> dict[str, float]:
     """Judge every fact: 1 where it is met, 0 where not, NaN where that cannot be said."""
-    return {fact["id"]: _judge(fact, reading) for fact in load_facts()}
-
-
-def _judge(fact: Fact, reading: Reading) -> float:
-    try:
-        return RULES[fact["rule"]](fact, reading)
-    except _UnknownError:
-        return np.nan
-
-
-class _UnknownError(Exception):
-    """The reading does not hold what a fact is about."""
+    return {fact["id"]: RULES[fact["rule"]](fact, reading) for fact in load_facts()}
 
 
 def _get(reading: Reading, fact: Fact, measure: str, estimate: str) -> np.ndarray:
     """Get activations (networks, items); "change" is Bayesian − trained at the main prior."""
     if estimate == "change":
         return _get_change(reading, fact, measure, MAIN)
-    found = reading.get(fact["condition"], measure, estimate)
-    if not found.size:
-        raise _UnknownError
-    return found
+    return reading.get(fact["condition"], measure, estimate)
 
 
 def _get_change(reading: Reading, fact: Fact, measure: str, prior: str) -> np.ndarray:
@@ -238,10 +217,8 @@ def _get_change(reading: Reading, fact: Fact, measure: str, prior: str) -> np.nd
 
 
 def _decide(value: float, above: float = -np.inf, below: float = np.inf) -> float:
-    """Return whether a number lies between two others; unknown where it is NaN."""
-    if np.isnan(value):
-        raise _UnknownError
-    return float(above < value < below)
+    """Return whether a number lies between two others; NaN where it is NaN."""
+    return value if np.isnan(value) else float(above < value < below)
 
 
 def _judge_score(fact: Fact, reading: Reading) -> float:
@@ -257,7 +234,7 @@ def _judge_level(fact: Fact, reading: Reading) -> float:
 
 def _judge_order(fact: Fact, reading: Reading) -> float:
     means = [_get(reading, fact, name, fact["estimate"]).mean() for name in fact["measures"]]
-    return float(all(np.diff(means) < 0))
+    return _decide(float(np.diff(means).max()), below=0.0)
 
 
 def _judge_zero(fact: Fact, reading: Reading) -> float:
@@ -295,3 +272,126 @@ RULES: dict[str, Callable[[Fact, Reading], float]] = {
     "paired": _judge_paired,
     "nearer": _judge_nearer,
 }
+
+
+def tabulate_matches(
+    design: Design,
+    points: Mapping[str, Specification],
+    records: Mapping[str, dict[str, Any]],
+    rounds: Mapping[str, int],
+) -> pd.DataFrame:
+    """Make a row for each specification: its choices, what it meets, and the effect.
+
+    Parameters
+    ----------
+    design : Design
+        Which says what the paper prints about choices.
+    points, records, rounds : mapping
+        Specification, record and round of the design (0: before refinement), by key.
+
+    Returns
+    -------
+    DataFrame
+        `key`, `round`, `training` (a number), `as_printed`, `free` (of the design before it is
+        refined, with a posterior that was drawn freely), the choices, a column for each fact (1, 0
+        or NaN), `met`, `claims_met`, `numbers_met`, `undecided`, `effect_agent`, `effect_patient`,
+        the same as differences of logits (`logit_agent`, `logit_patient`), and the state of the
+        sampler.
+    """
+    trainings: dict[tuple[Any, ...], int] = {}
+    rows = []
+    for key, record in records.items():
+        choices = points[key].model_dump()
+        training = tuple(choices[name] for name in TRAINING)
+        number = trainings.setdefault(training, len(trainings))
+        for (items, word), reading in list_readings(record).items():
+            own = choices | {"items": items, "critical_word": word}
+            row = {"key": key, "round": rounds[key], "training": number}
+            row |= {"as_printed": design.is_as_printed(own), "free": points[key] in design.free}
+            row |= own
+            facts = judge_facts(reading)
+            state = {name: record[name] for name in STATE}
+            rows.append(row | facts | _count(facts) | _measure_effects(reading) | state)
+    return pd.DataFrame(rows)
+
+
+def _count(facts: dict[str, float]) -> dict[str, int]:
+    """Count the facts that are met, by kind."""
+    kinds = {fact["id"]: fact["kind"] for fact in load_facts()}
+    met = [kinds[name] for name, value in facts.items() if value == 1]
+    return {
+        "met": len(met),
+        "claims_met": met.count("claim"),
+        "numbers_met": met.count("number"),
+        "undecided": int(np.isnan(list(facts.values())).sum()),
+    }
+
+
+def _measure_effects(reading: Reading) -> dict[str, float]:
+    """Measure Bayesian − trained of the indicated words of reversals: activations and logits."""
+    effects = {}
+    for role in ("agent", "patient"):
+        bayes, mle = (reading.get("reversal", f"indicated {role}", name) for name in ("1.0", "mle"))
+        effects[f"effect_{role}"] = float((bayes - mle).mean())
+        apart = [logit(np.clip(each, CERTAIN, 1 - CERTAIN)) for each in (bayes, mle)]
+        effects[f"logit_{role}"] = float((apart[0] - apart[1]).mean())
+    return effects
+
+
+def find_best(matches: pd.DataFrame, number: int) -> list[str]:
+    """Return the keys of the specifications that meet most facts, one for each training."""
+    ordered = matches.sort_values(["met", "claims_met"], ascending=False, kind="stable")
+    return [str(key) for key in ordered.drop_duplicates("training")["key"].head(number)]
+
+
+def find_nearest(matches: pd.DataFrame) -> pd.Series:
+    """Return the row that meets most claims, and among those most facts."""
+    return matches.sort_values(["claims_met", "met"], ascending=False, kind="stable").iloc[0]
+
+
+def tabulate_facts(matches: pd.DataFrame) -> pd.DataFrame:
+    """Tabulate each fact: where it is printed, and how many specifications meet it."""
+    nearest, rows = find_nearest(matches), []
+    for fact in load_facts():
+        values = matches[fact["id"]].to_numpy(float)
+        row = {name: fact[name] for name in ("id", "kind", "text", "where")}
+        row["met_by"] = np.count_nonzero(values == 1)
+        row["as_printed"] = np.count_nonzero(values[matches["as_printed"]] == 1)
+        row["undecided"] = np.count_nonzero(np.isnan(values))
+        rows.append(row | {"nearest": nearest[fact["id"]]})
+    return pd.DataFrame(rows)
+
+
+def tabulate_together(matches: pd.DataFrame) -> pd.DataFrame:
+    """Count for each pair of facts how many specifications meet both.
+
+    Returns
+    -------
+    DataFrame
+        `first`, `second`, `both`, and `of`: how many decide both. The pair of a fact with itself
+        counts how many meet it.
+    """
+    names = [fact["id"] for fact in load_facts()]
+    met, known = (matches[names] == 1).astype(int), matches[names].notna().astype(int)
+    counts = pd.DataFrame({"both": (met.T @ met).unstack(), "of": (known.T @ known).unstack()})
+    return counts.rename_axis(["first", "second"]).reset_index()
+
+
+def relate_facts(together: pd.DataFrame) -> pd.DataFrame:
+    """Add the share of specifications that meet both facts, and whether the two exclude each other.
+
+    Parameters
+    ----------
+    together : DataFrame
+        As `tabulate_together` returns it.
+
+    Returns
+    -------
+    DataFrame
+        With `share`, NaN where no specification decides both, and `apart`: whether each fact is
+        met somewhere, but never with the other.
+    """
+    alone = together[together["first"] == together["second"]].set_index("first")["both"]
+    met = [together[name].map(alone) > 0 for name in ("first", "second")]
+    share = together["both"] / together["of"].where(together["of"] > 0)
+    return together.assign(share=share, apart=met[0] & met[1] & (together["both"] == 0))

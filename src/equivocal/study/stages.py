@@ -37,9 +37,9 @@ from equivocal.study import activations
 from equivocal.study.claims import find_impossible_numbers, judge_claims
 from equivocal.study.comparisons import compare_with_exact, compare_with_nuts, trace_effect
 from equivocal.study.settings import StudySettings
-from equivocal.study.stimuli import Stimuli, load_stimuli
 from equivocal.study.tables import PRINTED_STUDIES, compute_tables
 from equivocal.world import World
+from equivocal.world.items import Items, load_stimuli
 
 FRONTIER = "frontier/tables/frontier.csv"  # of `map_frontier`, in the folder of a study
 ANALYSED = ("activations.nc", "exact.nc", "nuts.nc", "scores.csv", "settings.toml", FRONTIER)
@@ -100,7 +100,7 @@ class Study:
         return Run.load(self.folder)
 
     @cached_property
-    def stimuli(self) -> Stimuli:
+    def stimuli(self) -> Items:
         """The sentences, checked against the world of the networks."""
         return load_stimuli(self.folder / "stimuli.csv", self.run.world)
 

@@ -1,13 +1,16 @@
-"""The summary of a study in plain words: what was done, what was found, what it depends on.
+"""A study in plain words: what was done, what was found, what it depends on; and a match.
 
 Every sentence is filled from the tables of the study (`record/summary.toml` has their wording), so
 none can contradict them. In the report it is the section "In short", below the opening section
 about reversals that have a true answer, where there is one, and above all others. The terminal
 prints it.
+
+`answer_in_words` says of a match whether the paper's results come out under any specification.
 """
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import combinations
 from typing import Any
 
 import pandas as pd
@@ -16,10 +19,13 @@ from equivocal.errors import join_names
 from equivocal.formatting import format_number
 from equivocal.study.claims import FullRuns, judge_nearer_to_truth, load_full_runs, select_kinds
 from equivocal.study.figure_tables import ALPHA, select_clear_changes, select_largest_change
+from equivocal.study.grids import CHOICES
+from equivocal.study.readings import find_nearest, load_facts, relate_facts, tabulate_together
 from equivocal.study.settings import read_record
 from equivocal.study.stages import Study
 
 __all__ = [
+    "answer_in_words",
     "count_verdicts",
     "describe_stop",
     "describe_truth",
@@ -29,6 +35,8 @@ __all__ = [
 Summary = dict[str, list[str]]  # sentences by heading
 FEW = 5  # networks, below which a test over them can show little
 WORDS = read_record("summary")
+MOST = 5  # examples in a sentence
+NOTE = "Settings of the nearest specification that are not the study's:"
 
 
 def summarise_study(
@@ -192,3 +200,106 @@ def describe_truth(frontier: pd.DataFrame, example: pd.DataFrame) -> list[str]:
     last = "truth_alike" if verdicts["paper"] == verdicts["converged"] else "truth_apart"
     told = [text.format(truth=truth, **errors, **counts) for text in WORDS["truth"]]
     return [*told, WORDS[last].format(**verdicts)]
+
+
+def answer_in_words(matches: pd.DataFrame) -> tuple[str, ...]:
+    """Answer whether the paper's results come out under any specification, in plain words.
+
+    The last sentence, which begins with `NOTE`, has the settings of the nearest specification.
+    """
+    facts = load_facts()
+    claims = [fact["id"] for fact in facts if fact["kind"] == "claim"]
+    numbers = len(facts) - len(claims)
+    printed = matches[matches["as_printed"]]
+    parts = [_answer_yes_or_no(matches, printed, claims, len(facts))]
+    nearest = find_nearest(matches)
+    missed = [fact["text"] for fact in facts if fact["id"] in claims and nearest[fact["id"]] != 1]
+    parts.append(
+        f"The nearest specification meets {nearest['claims_met']:g} of {len(claims)} claims and "
+        f"{nearest['numbers_met']:g} of {numbers} printed numbers. "
+        f"{_describe_specification(nearest, matches)}"
+    )
+    if missed:
+        parts.append(f"Claims that it misses: {'; '.join(_merge_tests(missed))}.")
+    never = [fact for fact in facts if not (matches[fact["id"]] == 1).any()]
+    if never:
+        lost = [fact["text"] for fact in never if fact["kind"] == "claim"]
+        parts.append(
+            f"Never met: {len(never) - len(lost)} printed numbers and {len(lost)} claims"
+            + (f" ({'; '.join(lost)})." if lost else ".")
+        )
+    if apart := _find_apart(matches):
+        texts = {fact["id"]: fact["text"] for fact in facts}
+        pairs = "; ".join(f"{texts[one]!r} with {texts[other]!r}" for one, other in apart[:MOST])
+        parts.append(
+            f"{len(apart)} pairs of claims are each met somewhere and never together, the most "
+            f"frequent of them: {pairs}."
+        )
+    apart_from_study = _list_changed_choices(nearest, matches)
+    settings = [f"{name} = {nearest[name]}" for name in apart_from_study]
+    return (*parts, f"{NOTE} {', '.join(settings) or 'none'}.")
+
+
+def _answer_yes_or_no(
+    matches: pd.DataFrame, printed: pd.DataFrame, claims: list[str], facts: int
+) -> str:
+    """Say yes or no, first for specifications that keep everything that the paper prints."""
+    tried = f"{len(matches):,} specifications"
+    kept = f"{len(printed):,} of which keep every number that the paper prints about its method"
+    for there, whose in ((printed, "as printed"), (matches, "not as printed")):
+        complete = int((there["met"] == facts).sum())
+        nearly = int((there["claims_met"] == len(claims)).sum())
+        if complete:
+            return f"Yes: of {tried}, {kept}, {complete} ({whose}) meet all {facts} facts."
+        if nearly:
+            return (
+                f"In part: of {tried}, {kept}, {nearly} ({whose}) meet all {len(claims)} claims, "
+                "but none also meets all printed numbers."
+            )
+    return f"No: of {tried}, {kept}, none meets all {len(claims)} claims of the paper at once."
+
+
+def _find_apart(matches: pd.DataFrame) -> list[tuple[str, str]]:
+    """Find pairs of claims that are each met somewhere, but nowhere together."""
+    claims = [fact["id"] for fact in load_facts() if fact["kind"] == "claim"]
+    related = relate_facts(tabulate_together(matches))
+    named = related.loc[related["apart"], ["first", "second"]]
+    apart = set(named.itertuples(index=False, name=None))
+    pairs = [pair for pair in combinations(claims, 2) if pair in apart]
+    met = (matches[claims] == 1).sum()
+    return sorted(pairs, key=lambda pair: -met[list(pair)].min())
+
+
+def _merge_tests(texts: list[str]) -> list[str]:
+    """Name once what is said of tests over networks and over items."""
+    found: dict[str, list[str]] = {}
+    for text in texts:
+        what, _, over = text.partition(" over ")
+        found.setdefault(what, []).extend([over] if over else [])
+    return [" over ".join([what, *filter(None, [" and ".join(by)])]) for what, by in found.items()]
+
+
+def _list_changed_choices(row: pd.Series, matches: pd.DataFrame) -> list[str]:
+    """List the choices in which a specification is not the study's own, which is the first row."""
+    own = matches.iloc[0]
+    return [name for name in CHOICES if row[name] != own[name]]
+
+
+def _describe_specification(row: pd.Series, matches: pd.DataFrame) -> str:
+    """Say in plain words where a specification departs from the study's own."""
+    apart = _list_changed_choices(row, matches)
+    if row["weight_decay"] == 0 and "weight_decay" in apart:
+        apart = [name for name in apart if name != "decay"]  # of nothing
+    sentences = []
+    for phrases in read_record("choices").values():
+        said = [_put_in_words(phrases[name], row[name]) for name in phrases if name in apart]
+        if said:
+            listed = " and ".join([*([", ".join(said[:-1])] if said[1:] else []), said[-1]])
+            sentences.append(f"{phrases['subject']} {listed}.")
+    return " ".join(sentences) or "It is the study's own."
+
+
+def _put_in_words(phrase: str | dict[str, str], value: Any) -> str:
+    """Put a value into its phrase."""
+    chosen = phrase if isinstance(phrase, str) else phrase.get(str(value), phrase.get("other", ""))
+    return chosen.format(f"{value:g}" if isinstance(value, float) else value)

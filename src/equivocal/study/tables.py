@@ -1,13 +1,20 @@
-"""The paper's five tables, completed, a crossed mixed model, and the tests at every word.
+"""The paper's measures, and its five tables, completed; a mixed model, and tests at every word.
+
+Measures are activations of a few units at the critical word of each sentence.
+
+- "indicated ROLE": what the sentence's syntax makes the ROLE (reversal: pizza as agent)
+- "plausible ROLE": the ROLE in the baseline condition, where it is another unit (woman as agent)
+- "non-relevant agent": average over the units that belong to neither (chess, novel, … as agent)
 
 Each row is one measure in one condition other than the baseline. The model analysis averages
 activations over items, so n counts networks; the item analysis averages over networks. Tests on the
 logit scale average logits instead. Holm's correction is over the tests of one table and estimate.
 
-A new table is a line of `makers` in `compute_tables`, with a function that returns its rows.
+A new measure is one more `yield` in `list_measures`; a new table is a line of `makers` in
+`compute_tables`, with a function that returns its rows.
 """
 
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -15,7 +22,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from equivocal.study.measures import arrange_grid, compute_measures, find_central_prior
+from equivocal.errors import UserError, join_names
 from equivocal.study.settings import read_record
 from equivocal.study.statistics import (
     compare_logit_pairs,
@@ -33,6 +40,8 @@ AXES = {"network": 0, "item": 1}  # of `arrange_grid`
 IN_TABLES = ("indicated ", "non-relevant ")  # the measures of the paper's rows
 LOGIT = ("mean", "t", "p", "ci_low", "ci_high", "effect")
 Rows = list[dict[str, Any]]
+Tracked = dict[str, dict[str, dict[str, str]]]  # units by condition, item and role
+KEYS = ["sampler", "prior", "network", "condition", "item", "measure", "probe"]
 
 
 def load_printed_values() -> dict[str, Any]:
@@ -176,3 +185,116 @@ def _find_printed(table: dict[str, Any], row: dict[str, Any], by_prior: bool) ->
     column = f"{row['prior']:g}" if by_prior else row["estimate"]
     cell: dict[str, str] = table.get(row["measure"], {}).get(column, {})
     return cell
+
+
+def compute_measures(dataset: xr.Dataset) -> pd.DataFrame:
+    """Compute the measures of every sentence, in double precision.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        As `activations.nc` holds it.
+
+    Returns
+    -------
+    DataFrame
+        A row per sampler, prior, network, condition, item and measure; `mle`, `mean` and `truth`.
+    """
+    _check_units(dataset)
+    listed = list_measures(get_tracked(dataset), list_non_relevant(dataset))
+    parts = []
+    for condition, item, measure, probe, units in listed:
+        position = int(dataset["critical"].sel(condition=condition, item=item))
+        here = dataset[["mle", "mean", "truth"]].sel(
+            condition=condition, item=item, position=position, probe=probe, unit=units
+        )
+        found = here.astype(float).mean("unit", skipna=False)
+        rows = found.to_dataframe(dim_order=list(KEYS[:3])).reset_index()
+        parts.append(rows.assign(measure=measure))
+    return pd.concat(parts, ignore_index=True)[[*KEYS, "mle", "mean", "truth"]]
+
+
+def arrange_grid(rows: pd.DataFrame, column: str) -> np.ndarray:
+    """Arrange one column, for one measure, sampler and prior, as (network, item)."""
+    table = rows.pivot(index="network", columns="item", values=column)
+    return np.asarray(table[list(dict.fromkeys(rows["item"]))].values, float)
+
+
+def find_central_prior(dataset: xr.Dataset) -> float:
+    """Find the prior variance of the main analysis among those of the dataset."""
+    priors = np.asarray(dataset["prior"].values, float)
+    wanted = float(dataset.attrs["central_prior"])
+    near = priors[np.isclose(priors, wanted)]
+    if not len(near):
+        raise UserError(
+            f"the central prior variance {wanted:g} is not among those that were run, "
+            f"{join_names(f'{prior:g}' for prior in priors)}; set inference.central_prior to one."
+        )
+    return float(near[0])
+
+
+def list_measures(
+    tracked: Tracked, non_relevant: Sequence[str]
+) -> Iterator[tuple[str, str, str, str, list[str]]]:
+    """Yield condition, item, name, probe and units of each measure.
+
+    Parameters
+    ----------
+    tracked : dict
+        Units by condition, item and role; the first condition is the baseline.
+    non_relevant : sequence of str
+        Units that should stay off; those of an item itself are left out there.
+    """
+    baseline = next(iter(tracked.values()))
+    for condition, items in tracked.items():
+        for item, indicated in items.items():
+            for role, unit in indicated.items():
+                yield condition, item, f"indicated {role}", role, [unit]
+            for role, unit in baseline[item].items():
+                if indicated.get(role, unit) != unit:
+                    yield condition, item, f"plausible {role}", role, [unit]
+            own = {unit for rows in tracked.values() for unit in rows[item].values()}
+            others = [unit for unit in non_relevant if unit not in own]
+            if indicated and others:
+                role = "agent" if "agent" in indicated else next(iter(indicated))
+                yield condition, item, f"non-relevant {role}", role, others
+
+
+def _check_units(dataset: xr.Dataset) -> None:
+    """Refuse a dataset in which something that is to be measured was not asked or has no unit."""
+    rows = [units for items in get_tracked(dataset).values() for units in items.values()]
+    asked, known = set(dataset["probe"].values), set(dataset["unit"].values)
+    if missing := sorted({role for units in rows for role in units} - asked):
+        raise UserError(
+            f"{join_names(missing)} is tracked but was not asked; add it to stimuli.probes."
+        )
+    wanted = {unit for units in rows for unit in units.values()} | set(list_non_relevant(dataset))
+    if missing := sorted(wanted - known):
+        raise UserError(
+            f"the activations hold no unit {join_names(missing)}; "
+            "correct the tracked units of the stimulus file or stimuli.non_relevant."
+        )
+
+
+def get_tracked(dataset: xr.Dataset) -> Tracked:
+    """Return the tracked units of a dataset by condition, item and role."""
+    tracked: Tracked = {}
+    listed = dataset["tracked"].to_series()
+    for (condition, item, role), unit in zip(listed.index.to_list(), listed, strict=True):
+        units = tracked.setdefault(condition, {}).setdefault(item, {})
+        if unit:
+            units[role] = unit
+    return tracked
+
+
+def list_own_units(dataset: xr.Dataset, item: str) -> set[str]:
+    """Return the units that an item tracks in any condition."""
+    return {unit for rows in get_tracked(dataset).values() for unit in rows[item].values()}
+
+
+def list_non_relevant(dataset: xr.Dataset, item: str | None = None) -> list[str]:
+    """Return the units that should stay off, without those of an item itself."""
+    if "non_relevant" not in dataset.coords:
+        return []
+    own = list_own_units(dataset, item) if item is not None else set()
+    return [unit for unit in map(str, dataset["non_relevant"].values) if unit not in own]

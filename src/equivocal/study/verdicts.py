@@ -39,7 +39,6 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from equivocal.study.measures import arrange_grid
 from equivocal.study.statistics import (
     TTest,
     clip_logit,
@@ -48,7 +47,7 @@ from equivocal.study.statistics import (
     compare_with_zero,
     compute_largest_p,
 )
-from equivocal.study.tables import load_printed_values
+from equivocal.study.tables import arrange_grid, load_printed_values
 
 REPLICATED, DIRECTION, NOT = "replicated", "direction only", "not replicated"
 NOT_TESTABLE, NOT_RUN = "not testable as printed", "not run"

@@ -26,14 +26,9 @@ from equivocal.errors import check_known
 __all__ = [
     "MEASURES",
     "WordMeasure",
-    "bayesian_surprise",
     "check_measures",
     "compute_surprise_by_role",
-    "entropy",
-    "entropy_reduction",
-    "epistemic_share",
     "estimate_share_interval",
-    "semantic_update",
 ]
 
 NEGLIGIBLE_ENTROPY = 1e-9  # nats; a share of less is round-off
@@ -63,7 +58,7 @@ def compute_surprise_by_role(
     a, b = logits[..., 1:, :, :], logits[..., :-1, :, :]
     divergence = expit(a) * (a - b) - np.logaddexp(0, a) + np.logaddexp(0, b)
     # round-off must not make a distance negative
-    return _prepend_nan(np.maximum(divergence, 0).sum(axis=-1), axis=-2)
+    return np.insert(np.maximum(divergence, 0).sum(axis=-1), 0, np.nan, axis=-2)
 
 
 def bayesian_surprise(
@@ -101,7 +96,7 @@ def entropy_reduction(
     Linking hypothesis: reading time grows with the uncertainty that a word removes. Exploratory:
     no N400 is predicted by it.
     """
-    return _prepend_nan(-np.diff(entropy(logits), axis=-1), axis=-1)
+    return np.insert(-np.diff(entropy(logits), axis=-1), 0, np.nan, axis=-1)
 
 
 def epistemic_share(
@@ -157,12 +152,6 @@ def _compute_unit_entropy(logits: np.ndarray) -> np.ndarray:
     size = np.abs(logits)
     small = np.exp(-size)
     return np.asarray(size * small / (1 + small) + np.log1p(small))
-
-
-def _prepend_nan(values: np.ndarray, axis: int) -> np.ndarray:
-    shape = list(values.shape)
-    shape[axis] = 1
-    return np.concatenate([np.full(shape, np.nan), values], axis=axis)
 
 
 @dataclass(frozen=True)

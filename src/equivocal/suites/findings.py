@@ -175,14 +175,17 @@ def _judge_finding(
 
 def judge_effect(by_network: TTest, by_item: TTest) -> str:
     """Return which of `VERDICTS` the two tests of one effect give."""
-    effect = by_network.mean
+    ends = [[test.ci_low, test.ci_high] for test in (by_network, by_item)]
+    return judge_sign(by_network.mean, float(np.min(ends)), float(np.max(ends)))
+
+
+def judge_sign(effect: float, low: float, high: float) -> str:
+    """Return which of `VERDICTS` an effect and the ends of its range give."""
     if not np.isfinite(effect):
         return "not defined"
     if effect > 0:
-        lows = (by_network.ci_low, by_item.ci_low)
-        return "held" if all(low > 0 for low in lows) else "direction only"
-    highs = (by_network.ci_high, by_item.ci_high)
-    return "reversed" if all(high < 0 for high in highs) else "missed"
+        return "held" if low > 0 else "direction only"
+    return "reversed" if high < 0 else "missed"
 
 
 def _compute_mean(values: np.ndarray | pd.Series) -> dict[str, float]:

@@ -33,21 +33,12 @@ from scipy.special import rel_entr
 
 from equivocal.errors import UserError
 from equivocal.gestalt import Network
+from equivocal.suites.findings import judge_sign
 from equivocal.suites.suite import Finding, Suite, load_suite
 from equivocal.world import Utterance, World
-from equivocal.world.beliefs import compute_meaning_beliefs
+from equivocal.world.corpus import compute_meaning_beliefs
 
-__all__ = [
-    "MEASURE_OF",
-    "SIGNALS",
-    "average_signals",
-    "compute_literal_divergence",
-    "compute_meaning_surprise",
-    "judge_signals",
-    "load_reversals",
-    "measure_divergence",
-    "measure_ideal",
-]
+__all__ = ["MEASURE_OF", "SIGNALS", "average_signals"]
 
 DATA = resources.files("equivocal.suites") / "exploratory"
 SIGNALS = {"meaning_surprise": "N400", "literal_divergence": "P600"}  # measure: its signal
@@ -242,7 +233,8 @@ def _judge_finding(words: pd.DataFrame, finding: Finding) -> dict[str, object]:
     if own.empty:
         return {}
     values = own.groupby(["item", "condition"])["value"].mean().unstack()
-    effects = _compute_contrast(values, finding)
+    weights = np.array(list(finding.contrast.values()))
+    effects = values[list(finding.contrast)].to_numpy() @ weights
     return {
         "measure": measure,
         "signal": finding.signal,
@@ -251,19 +243,5 @@ def _judge_finding(words: pd.DataFrame, finding: Finding) -> dict[str, object]:
         "least": effects.min(),
         "greatest": effects.max(),
         "items": len(effects),
-        "verdict": _judge(effects),
+        "verdict": judge_sign(effects.mean(), effects.min(), effects.max()),
     }
-
-
-def _compute_contrast(values: pd.DataFrame, finding: Finding) -> np.ndarray:
-    weights = np.array(list(finding.contrast.values()))
-    return np.asarray(values[list(finding.contrast)].to_numpy() @ weights)
-
-
-def _judge(effects: np.ndarray) -> str:
-    """Return one of `findings.VERDICTS`."""
-    if not np.isfinite(effects).all():
-        return "not defined"
-    if effects.mean() > 0:
-        return "held" if (effects > 0).all() else "direction only"
-    return "reversed" if (effects < 0).all() else "missed"

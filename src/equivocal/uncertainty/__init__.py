@@ -2,9 +2,8 @@
 
 comprehenders  several networks in the place of one, what they believe together, and their files
 members        members sampled from a posterior, by deep ensembles and by MC dropout
-scores         distance from the exact beliefs of the world; are reversed sentences detected?
+scores         distance from the exact beliefs of the world, also on reversals; are they detected?
 comparison     every kind under every score
-divergence     how far beliefs about reversals are from the exact ones, where these have an answer
 answers        what a network answers under each kind, at every strength
 frontier       errors on reversals against errors on congruent sentences
 usefulness     errors along what was learned; strengths chosen without knowing the truth

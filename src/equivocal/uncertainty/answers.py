@@ -5,7 +5,7 @@
     posterior          converged (exact flow), the evidence weighted by b and a prior variance v
     MC dropout         a network trained with dropout, one for each rate
 
-Each answers the questions about roles (`divergence`). Beside it stand the quantities from which a
+Each answers the questions about roles (`scores`). Beside it stand the quantities from which a
 strength could be chosen without knowing the truth (`usefulness`): the cross-entropy of held-out
 answers about agent and patient, the same for held-out reversals alone, and the evidence bound
 
@@ -36,7 +36,8 @@ from equivocal.inference import LayerRows, SamplerSettings, collect_rows, infer_
 from equivocal.sampling import Posterior
 from equivocal.sampling.engine.expectations import compute_moments
 from equivocal.store import Shapes, parse_json, read_tensors, refuse_mistakes
-from equivocal.uncertainty.divergence import (
+from equivocal.uncertainty.members import make_mc_dropout
+from equivocal.uncertainty.scores import (
     ROLES,
     Beliefs,
     RoleQuestions,
@@ -44,7 +45,6 @@ from equivocal.uncertainty.divergence import (
     pool_gaussian,
     pool_particles,
 )
-from equivocal.uncertainty.members import make_mc_dropout
 from equivocal.world import Corpus, RoleReversal
 
 __all__ = ["Answers", "Examination", "Setting"]

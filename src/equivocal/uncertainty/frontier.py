@@ -3,7 +3,7 @@
 More uncertainty brings beliefs about rare reversals closer to the truth, and moves beliefs about
 ordinary sentences away from it. Each kind of uncertainty has a curve along its strength; the points
 that no other beats on both counts are the Pareto frontier. Errors are divergences from the exact
-beliefs (`divergence`); costs are in addition to the training of one network.
+beliefs (`scores`); costs are in addition to the training of one network.
 
 A posterior belongs to one network, and intervals are over networks (t on their mean). Ensembles
 pool networks: one of M is averaged over the cyclic windows of M of the N networks, and its interval
@@ -20,7 +20,7 @@ import pandas as pd
 from equivocal.study.statistics import compare_pairs
 from equivocal.uncertainty.answers import Answers, Setting
 from equivocal.uncertainty.comparison import summarise_networks
-from equivocal.uncertainty.divergence import (
+from equivocal.uncertainty.scores import (
     CONDITIONS,
     ROLES,
     Beliefs,
@@ -28,19 +28,6 @@ from equivocal.uncertainty.divergence import (
     compute_divergence,
     pool_networks,
 )
-
-__all__ = [
-    "DROPOUT",
-    "POSTERIOR",
-    "SAMPLER",
-    "TRAINED",
-    "describe_frontier",
-    "summarise_example",
-    "summarise_frontier",
-    "summarise_words",
-    "tabulate_example",
-    "tabulate_frontier",
-]
 
 TRAINED, SAMPLER, POSTERIOR, DROPOUT = "trained", "paper's sampler", "posterior", "MC dropout"
 ENSEMBLE = "deep ensemble"

@@ -2,7 +2,7 @@
 
 The first question is answered by the errors on each reversal. The table has a row for each
 condition, kind of uncertainty, network and item: how far the beliefs are from the exact ones
-(`divergence`), how often the reversal occurs in the training corpus, and its exact probability. The
+(`scores`), how often the reversal occurs in the training corpus, and its exact probability. The
 gain of a kind over the trained network,
 
     d = KL(trained) − KL(kind) = β + w_corpus + u_network + v_item + e,                          (1)
@@ -37,22 +37,14 @@ import pandas as pd
 from equivocal.mixed_models import RandomPart, fit_mixed
 from equivocal.study.statistics import compare_with_zero
 from equivocal.uncertainty.answers import Answers, Setting
-from equivocal.uncertainty.divergence import RoleQuestions, compute_divergence, pool_networks
 from equivocal.uncertainty.frontier import ENSEMBLE, ERRORS, POSTERIOR, SAMPLER, TRAINED
+from equivocal.uncertainty.scores import RoleQuestions, compute_divergence, pool_networks
 from equivocal.world import Corpus, RoleReversal
 
-__all__ = [
-    "count_heard",
-    "describe_learning",
-    "name_belief",
-    "name_heard",
-    "summarise_learning",
-    "tabulate_choices",
-    "tabulate_items",
-]
+__all__ = ["tabulate_choices"]
 
 SAME = ("world", "corpus")  # what networks share
-OFTEN = {"never": (0, 0), "once": (1, 1), "2 to 4 times": (2, 4), "5 times or more": (5, np.inf)}
+OFTEN = {"never": 0, "once": 1, "2 to 4 times": 4, "5 times or more": np.inf}  # at most
 TRUE = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)  # ends of classes of beliefs
 RULES = {  # column, and its sign: +1 where smaller is better, −1 where larger is
     "held-out likelihood": ("held_out", 1),
@@ -120,10 +112,7 @@ def _name_kind(kind: str, setting: Setting) -> str:
 
 def name_heard(heard: pd.Series) -> pd.Series:
     """Name how often reversals were heard: never, once, more often."""
-    named = pd.Series("", index=heard.index)
-    for name, (least, most) in OFTEN.items():
-        named[heard.between(least, most)] = name
-    return named
+    return pd.cut(heard, [-1, *OFTEN.values()], labels=list(OFTEN)).astype(str)
 
 
 def name_belief(literal: pd.Series) -> pd.Series:

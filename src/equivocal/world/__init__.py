@@ -13,8 +13,7 @@ from equivocal.world.errors import (
     WorldSizeWarning,
 )
 from equivocal.world.grammar import name_role_unit
-from equivocal.world.loading import list_shipped_worlds, read_example
-from equivocal.world.parameters import split_world_name
+from equivocal.world.loading import list_shipped_worlds, read_example, split_world_name
 from equivocal.world.queries import PrefixTree, Queries
 from equivocal.world.reversals import (
     PLAUSIBILITY,

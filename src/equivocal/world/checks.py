@@ -1,8 +1,7 @@
 """Everything that can be wrong with a world file whose shape is right (see `schema`).
 
 `find_problems` reads the whole file and returns every problem, each with its table and its fix. A
-new rule of the format is a new generator, called there. What only walking through the world can
-show is in `coverage`.
+new rule of the format is a new generator, called there. `find_unused_parts` needs the events too.
 """
 
 import unicodedata
@@ -11,10 +10,12 @@ from collections.abc import Collection, Iterable, Iterator
 from graphlib import CycleError, TopologicalSorter
 from itertools import chain, islice
 
+import numpy as np
+
 from equivocal.errors import did_you_mean, join_names
-from equivocal.world.coverage import report_unused
+from equivocal.world.derivations import Derivations
 from equivocal.world.errors import Problem, find_unknown
-from equivocal.world.grammar import ROLE_PREFIX, Names
+from equivocal.world.grammar import ROLE_PREFIX, Grammar, Names
 from equivocal.world.noise import count_changes, find_noise_problems
 from equivocal.world.queries import PLUS
 from equivocal.world.schema import ABSENT, ActionSpec, Rule, WorldFile, list_asked_roles
@@ -292,7 +293,7 @@ def _check_distribution(names: Names, place: str, chances: dict[str, float]) -> 
 def _check_inserted(file: WorldFile, names: Names) -> Iterator[Problem]:
     """Check the words that noise inserts, which are written as fillers are."""
     for name, spec in file.noise.items():
-        place, then = f"[noise.{name}] insert", names.find_inserted(spec.insert)
+        place, then = f"[noise.{name}] insert", names.find_fillers(spec.insert)
         if ABSENT in then:
             yield Problem(place, f"{ABSENT!r} is not a word; remove it.")
         elif isinstance(then, dict):
@@ -349,3 +350,40 @@ def _can_be_absent(file: WorldFile, rules: Iterable[Rule]) -> bool:
         ABSENT in [*then, *chain(*(file.distributions.get(n, ()) for n in then))]
         for then in fillers
     )
+
+
+def find_unused_parts(
+    file: WorldFile, grammar: Grammar, enumerated: Derivations | None
+) -> list[Problem]:
+    """Find words, roles and markers that no event uses.
+
+    Without an enumeration (the world is too large) a word counts as used if any rule names it.
+    """
+    lexicon = grammar.lexicon
+    by_role = {role: grammar.collect_fillers(index) for index, role in enumerate(lexicon.roles)}
+    if enumerated is not None:
+        for role, column in zip(lexicon.roles, enumerated.fillers.T, strict=True):
+            by_role[role] &= set(column.tolist())
+    used = {lexicon.words[number] for fillers in by_role.values() for number in fillers}
+    unused = [
+        (f"[words.{cls}] {word}", f"no event has the word {word!r}")
+        for cls, words in file.words.items()
+        for word in words
+        if word not in used
+    ]
+    unused += [("roles", f"no action fills the role {r!r}") for r in by_role if not by_role[r]]
+    markers = grammar.map_markers_to_words(grammar.constructions)
+    for marker, words in markers.items():
+        if not words:
+            unused.append(("[markers]", f"no construction uses the marker {marker!r}"))
+    told = range(len(grammar.constructions)) if enumerated is None else enumerated.construction
+    heard = {grammar.constructions[n].noise for n in np.unique(told)}
+    for name, spec in file.noise.items():
+        if spec.probability > 0 and name not in heard:
+            unused.append((f"[noise.{name}]", "nothing that is said can be struck by it"))
+    return [report_unused(place, message) for place, message in unused]
+
+
+def report_unused(place: str, message: str) -> Problem:
+    """Describe a part that nothing uses."""
+    return Problem(place, f"{message}; use it or remove it.")

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from equivocal.world.grammar import NO_FILLER, Action, Choice, Disturbance, Grammar
+from equivocal.world.errors import Problem, WorldError
+from equivocal.world.grammar import NO_FILLER, Action, Choice, Construction, Disturbance, Grammar
 
 Columns = NDArray[np.int32]
 ROUND_OFF = 1e-12
@@ -101,8 +102,21 @@ def _compute_undisturbed(
             if worst in rows:
                 name = grammar.constructions[disturbance.heard].noise
                 chances[name] = chances.get(name, 0) + disturbance.probability
-        raise NoiseSumError(grammar.constructions[meant.construction[worst]].name, chances)
+        raise _explain_noise(grammar.constructions[meant.construction[worst]], chances, grammar)
     return left
+
+
+def _explain_noise(
+    construction: Construction, chances: dict[str, float], grammar: Grammar
+) -> WorldError:
+    """Explain that the probabilities of all noise that may affect a sentence sum to above one."""
+    each = ", ".join(f"{name} {chance:.6g}" for name, chance in chances.items())
+    message = (
+        f"what may affect a sentence of construction {construction.name!r} sums to "
+        f"{sum(chances.values()):.6g} ({each}), and at most 1 is possible; lower a probability, or "
+        "limit a noise by constructions, roles or words."
+    )
+    return WorldError(grammar.source, [Problem("[noise]", message)])
 
 
 def _draw_noise(meant: Derivations, uniform: NDArray[np.float64], grammar: Grammar) -> Derivations:
@@ -118,13 +132,13 @@ def _draw_noise(meant: Derivations, uniform: NDArray[np.float64], grammar: Gramm
 
 def _enumerate_events(action: Action, grammar: Grammar) -> tuple[Columns, NDArray[np.float64]]:
     """Enumerate the events of an action, with their probabilities."""
-    num_roles = len(grammar.constructions[0].mentioned)
+    num_roles = len(grammar.lexicon.roles)
     fillers = np.full((1, num_roles), NO_FILLER, dtype=np.int32)
     fillers[0, grammar.action_role] = action.word
     weight = np.array([action.probability])
     for role, choices in action.choices:
         parts = []
-        for choice, rows in _split_by_rule(action, role, choices, fillers):
+        for choice, rows in _split_by_rule(action, role, choices, fillers, grammar):
             size = len(choice.fillers)
             grown = np.repeat(fillers[rows], size, axis=0)
             grown[:, role] = np.tile(choice.fillers, len(rows))
@@ -162,7 +176,7 @@ def _enumerate_wordings(
 
 def draw_derivations(grammar: Grammar, size: int, rng: np.random.Generator) -> Derivations:
     """Draw `size` rows, each of weight one; a longer sample begins with a shorter one."""
-    num_roles = len(grammar.constructions[0].mentioned)
+    num_roles = len(grammar.lexicon.roles)
     uniform = rng.random((size, 2 + 2 * num_roles))  # a row's numbers are drawn together
     kind_at, telling_at = uniform[:, 0], uniform[:, 1].copy()
     choice_at, mention_at = uniform[:, 2:].reshape(size, 2, num_roles).transpose(1, 0, 2)
@@ -174,7 +188,7 @@ def draw_derivations(grammar: Grammar, size: int, rng: np.random.Generator) -> D
         part = fillers[rows]
         part[:, grammar.action_role] = action.word
         for role, choices in action.choices:
-            for choice, which in _split_by_rule(action, role, choices, part):
+            for choice, which in _split_by_rule(action, role, choices, part, grammar):
                 picked = _pick(choice.probabilities, choice_at[rows[which], role])
                 part[which, role] = choice.fillers[picked]
         fillers[rows] = part
@@ -205,7 +219,7 @@ def _pick_and_rescale(
 
 
 def _split_by_rule(
-    action: Action, role: int, choices: tuple[Choice, ...], fillers: Columns
+    action: Action, role: int, choices: tuple[Choice, ...], fillers: Columns, grammar: Grammar
 ) -> list[tuple[Choice, NDArray[np.intp]]]:
     """Split rows by the rule that is responsible for them, the first that fits."""
     open_rows = np.arange(len(fillers))
@@ -217,28 +231,12 @@ def _split_by_rule(
         parts.append((choice, open_rows[fits]))
         open_rows = open_rows[~fits]
     if len(open_rows):
-        raise UncoveredEventError(action.name, role, fillers[open_rows[0]])
+        event = grammar.lexicon.name_event(fillers[open_rows[0]]).items()
+        named, name = ", ".join(f"{r} = {w!r}" for r, w in event), grammar.lexicon.roles[role]
+        ways_out = "add a last rule without `when` (`{ then = 'absent' }` for none)"
+        message = f"no rule for {name!r} fits {named}; {ways_out}."
+        raise WorldError(grammar.source, [Problem(f"[actions.{action.name}] {name}", message)])
     return parts
-
-
-class UncoveredEventError(Exception):
-    """No rule of a role fits some event. Holds numbers; `World` knows their names."""
-
-    def __init__(self, action: str, role: int, fillers: Columns) -> None:
-        super().__init__(action, role)
-        self.action, self.role, self.fillers = action, role, fillers
-
-
-class NoiseSumError(Exception):
-    """The probabilities of all noise that may affect a sentence sum to more than one."""
-
-    def __init__(self, construction: str, chances: dict[str, float]) -> None:
-        each = ", ".join(f"{name} {chance:.6g}" for name, chance in chances.items())
-        super().__init__(
-            f"what may affect a sentence of construction {construction!r} sums to "
-            f"{sum(chances.values()):.6g} ({each}), and at most 1 is possible; lower a "
-            "probability, or limit a noise by constructions, roles or words"
-        )
 
 
 def collapse(derivations: Derivations) -> Derivations:

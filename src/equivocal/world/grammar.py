@@ -128,10 +128,10 @@ class Names:
         self.distributions = file.distributions
         self.known = {**self.words, **self.collections}
 
-    def find_inserted(
+    def find_fillers(
         self, words: str | tuple[str, ...] | dict[str, float] | None
     ) -> tuple[str, ...] | dict[str, float]:
-        """Return the names that noise inserts: those of a distribution, where one is named."""
+        """Return names of fillers: those of a distribution, where one is named."""
         if isinstance(words, str):
             return self.distributions.get(words, (words,))
         return words or ()
@@ -209,6 +209,8 @@ class Grammar:
     constructions: tuple[Construction, ...]
     added_features: NDArray[np.bool_]  # (sets, units); row 0 adds nothing
     action_role: int
+    lexicon: Lexicon
+    source: str  # the name of the world in error messages
     disturbances: tuple[Disturbance, ...] = ()  # at most one strikes a sentence
 
     @property
@@ -223,25 +225,23 @@ class Grammar:
         choices = [c for a in self.actions for r, rules in a.choices if r == role for c in rules]
         return {int(word) for choice in choices for word in choice.fillers} - {NO_FILLER}
 
-
-def map_markers_to_words(
-    grammar: Grammar, lexicon: Lexicon, constructions: Iterable[Construction]
-) -> dict[str, set[str]]:
-    """Return, for each marker, the words that it introduces in some of the constructions."""
-    words: dict[str, set[str]] = {marker: set() for marker in lexicon.markers}
-    for construction in constructions:
-        for role in construction.order:
-            fillers = np.array(sorted(grammar.collect_fillers(role)), dtype=np.int32)
-            tokens = construction.find_markers(role, fillers)
-            for token, word in zip(tokens.tolist(), fillers.tolist(), strict=True):
-                if token != NO_FILLER:
-                    words[lexicon.tokens[token]].add(lexicon.words[word])
-    return words
+    def map_markers_to_words(self, constructions: Iterable[Construction]) -> dict[str, set[str]]:
+        """Return, for each marker, the words that it introduces in some of the constructions."""
+        lexicon = self.lexicon
+        words: dict[str, set[str]] = {marker: set() for marker in lexicon.markers}
+        for construction in constructions:
+            for role in construction.order:
+                fillers = np.array(sorted(self.collect_fillers(role)), dtype=np.int32)
+                tokens = construction.find_markers(role, fillers)
+                for token, word in zip(tokens.tolist(), fillers.tolist(), strict=True):
+                    if token != NO_FILLER:
+                        words[lexicon.tokens[token]].add(lexicon.words[word])
+        return words
 
 
-def build_grammar(file: WorldFile, lexicon: Lexicon) -> Grammar:
-    """Build the grammar of a checked world file."""
-    return _Builder(file, lexicon).build()
+def build_grammar(file: WorldFile, lexicon: Lexicon, source: str) -> Grammar:
+    """Build the grammar of a checked world file; `source` is its name in error messages."""
+    return _Builder(file, lexicon).build(source)
 
 
 class _Builder:
@@ -252,7 +252,7 @@ class _Builder:
         self.role, self.token = lexicon.role_numbers, lexicon.token_numbers
         self.added: list[tuple[str, ...]] = [()]  # sets of features that constructions add
 
-    def build(self) -> Grammar:
+    def build(self, source: str) -> Grammar:
         constructions = tuple(map(self._build_construction, self.file.constructions))
         total = sum(spec.weight for spec in self.file.actions.values())
         actions = tuple(
@@ -267,7 +267,7 @@ class _Builder:
             if spec.weight > 0
         )
         masks = np.stack([self.lexicon.mark_units(features) for features in self.added])
-        return Grammar(actions, constructions, masks, self.role["action"])
+        return Grammar(actions, constructions, masks, self.role["action"], self.lexicon, source)
 
     def _build_choices(self, spec: ActionSpec) -> tuple[tuple[int, tuple[Choice, ...]], ...]:
         """Order the roles of an action so that each comes after those it asks about."""
@@ -279,9 +279,7 @@ class _Builder:
 
     def _build_choice(self, rule: Rule) -> Choice:
         when = tuple((self.role[role], self._encode(words)) for role, words in rule.when.items())
-        then = rule.then
-        if isinstance(then, str):
-            then = self.file.distributions.get(then, (then,))
+        then = self.names.find_fillers(rule.then)
         if isinstance(then, dict):
             chances = {word: chance for word, chance in then.items() if chance > 0}
             weights = np.array(list(chances.values()))

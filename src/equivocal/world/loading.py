@@ -5,6 +5,11 @@ build on one of them: `extends = "paper"`. Tables are then merged, entry by entr
 (text, numbers, lists, the [[constructions]]) takes the place of what the extended file has. A world
 that is kept with a run must not depend on a file that may change, so it is written out as a whole,
 by `format_world`.
+
+A file declares parameters under [parameters], each with a default and a range. Values that are
+chosen (`World.load("slips", rare=0.02)`) take the place of the defaults before the file is read, so
+a world is always what its text says. Wherever a world is given by its name, values can be written
+behind it: "slips:rare=0.02,slip=0.01".
 """
 
 import json
@@ -17,22 +22,16 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from equivocal.errors import UserError, did_you_mean, explain_mistake, join_names
+from equivocal.errors import UserError, check_known, did_you_mean, explain_mistake, join_names
 from equivocal.store import parse_toml, read_text
 from equivocal.world.checks import find_oversize, find_problems
 from equivocal.world.errors import Problem, WorldError
-from equivocal.world.parameters import (
-    Scope,
-    parse_number,
-    parse_values,
-    put_values,
-    split_world_name,
-)
-from equivocal.world.schema import ParameterTable, WorldFile
+from equivocal.world.schema import ParameterSpec, ParameterTable, Scope, WorldFile, parse_number
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
+_VALUES = re.compile(r":[^:=/\\]+=[^:]*\Z")  # at the end of a name
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _DATA = resources.files("equivocal.world") / "data"
 _EXAMPLE = "example"  # the text behind `equivocal world new`, not a world to study
@@ -256,3 +255,86 @@ def _name_table(place: list[Any]) -> str:
     if names[:1] == ["constructions"] and len(place) > 1:
         return " ".join(["[[constructions]]", f"number {int(place[1]) + 1}", *names[1:]])
     return f"[{'.'.join(names)}]" if names else ""
+
+
+def split_world_name(name: str) -> tuple[str, str]:
+    """Split a world's name from the parameter values behind it, without checking either.
+
+    Parameters
+    ----------
+    name : str
+        A name or path, with or without values.
+
+    Returns
+    -------
+    name, values : str
+        The values keep their colon; they are empty where there are none.
+
+    Examples
+    --------
+    >>> split_world_name("my.toml:rare=0.02,slip=0.01")
+    ('my.toml', ':rare=0.02,slip=0.01')
+    >>> split_world_name("paper")
+    ('paper', '')
+    """
+    found = _VALUES.search(name)
+    cut = found.start() if found else len(name)
+    return name[:cut], name[cut:]
+
+
+def parse_values(text: str) -> dict[str, str]:
+    """Parse what `split_world_name` found behind a name: ":rare=0.02,slip=0.01"."""
+    values: dict[str, str] = {}
+    for pair in text.removeprefix(":").split(",") if text else ():
+        name, sign, value = (part.strip() for part in pair.partition("="))
+        if not sign or not name or name in values:
+            why = "has a name twice" if name in values else "is not name=value"
+            raise UserError(
+                f"parameters stand behind a world as in 'slips:rare=0.02,slip=0.01'; "
+                f"{pair.strip()!r:.60} {why}."
+            )
+        values[name] = value
+    return values
+
+
+def put_values(
+    raw: dict[str, Any], specs: Mapping[str, ParameterSpec], given: Mapping[str, Any], source: str
+) -> dict[str, Any]:
+    """Put values that the caller chose in place of the defaults of a file.
+
+    Parameters
+    ----------
+    raw : dict
+        The file as parsed.
+    specs : mapping of str to ParameterSpec
+        Its parameters.
+    given : mapping
+        The values by name: numbers, or text such as "1/50".
+    source : str
+        The world's name in error messages.
+
+    Raises
+    ------
+    UserError
+        Where there is no such parameter, or the value is no number or out of range.
+    """
+    if given and not specs:
+        raise UserError(
+            f"world {source!r} has no parameters, got {join_names(given)}; leave them out, or "
+            "declare them in its table [parameters]."
+        )
+    chosen = {name: dict(table) for name, table in raw.get("parameters", {}).items()}
+    for name, value in given.items():
+        check_known(name, specs, "parameter", f"world {source!r}: ")
+        try:
+            number = parse_number(value)
+        except ValueError as error:
+            raise UserError(f"world {source!r}, parameter {name!r}: {error}.") from None
+        if not specs[name].least <= number <= specs[name].most:
+            spec = specs[name]
+            raise UserError(
+                f"world {source!r}: parameter {name!r} must be from {spec.least:g} to "
+                f"{spec.most:g}, got {number:g}."
+            )
+        chosen[name]["default"] = number
+    return {**raw, "parameters": chosen} if given else raw

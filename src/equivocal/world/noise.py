@@ -13,24 +13,48 @@ remaining probability it is heard as it was meant. (1) is the noisy-channel comp
 (2008, EMNLP, 234–243) and of Gibson, Bergen & Piantadosi (2013, PNAS 110, 8051–8056).
 
 A new kind of noise is a key of `NoiseSpec` and a method of `_Changer`, called in `list_changes`.
-What can be wrong with the [noise] of a file is found by `find_noise_problems`.
+What can be wrong with the [noise] of a file is found by `find_noise_problems`, and by walking
+through the world: noise hides a meaning where two events that are told differently without noise
+give every sentence the same probability with it, so that no listener could tell them apart. A world
+too large to enumerate is sampled. Two such events are seldom drawn together, so pairs of events of
+one action are drawn, and all events of that action with no other words are enumerated: who acted on
+whom, and the reverse.
 """
 
+import warnings
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from itertools import product
 from math import prod
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from equivocal.errors import join_names
-from equivocal.world.errors import Problem, find_unknown
-from equivocal.world.grammar import NO_FILLER, Construction, Disturbance, Grammar, Lexicon, Names
+from equivocal.world.corpus import Corpus
+from equivocal.world.derivations import bound_derivations, draw_derivations, enumerate_derivations
+from equivocal.world.errors import Problem, WorldError, WorldSizeWarning, find_unknown
+from equivocal.world.grammar import (
+    NO_FILLER,
+    Action,
+    Choice,
+    Construction,
+    Disturbance,
+    Grammar,
+    Lexicon,
+    Names,
+)
 from equivocal.world.schema import NoiseSpec, WorldFile
 
+if TYPE_CHECKING:
+    from equivocal.world.world import World
+
 Words = NDArray[np.bool_]  # (words,)
+DRAWN = 500  # events
+PARTS = 40  # of the world, each with the words of two events
+MAX_PART = 10_000  # derivations of a part
+TOLERANCE = 1e-9  # of probabilities that are compared by a weighted sum
 
 
 class Change(NamedTuple):
@@ -41,13 +65,13 @@ class Change(NamedTuple):
     needs: tuple[tuple[int, Words], ...]  # as in `Disturbance`
 
 
-def add_noise(grammar: Grammar, file: WorldFile, lexicon: Lexicon) -> Grammar:
+def add_noise(grammar: Grammar, file: WorldFile) -> Grammar:
     """Add the noise of a checked world file to a grammar; noise of probability 0 is left out."""
     constructions, disturbances = list(grammar.constructions), list[Disturbance]()
     for meant, construction in enumerate(grammar.constructions):
         for name, spec in file.noise.items():
             if spec.probability > 0:
-                for change in list_changes(spec, construction, file, lexicon):
+                for change in list_changes(spec, construction, file, grammar.lexicon):
                     chance = spec.probability * change.share
                     number = len(constructions)
                     disturbances.append(Disturbance(meant, number, chance, change.needs))
@@ -176,7 +200,7 @@ class _Changer:
 
     def _list_inserted(self) -> list[tuple[str, float]]:
         """Return the words that may be inserted, with their shares."""
-        wanted = self.names.find_inserted(self.spec.insert)
+        wanted = self.names.find_fillers(self.spec.insert)
         if isinstance(wanted, dict):
             return [(word, chance) for word, chance in wanted.items() if chance > 0]
         words = list(dict.fromkeys(w for name in wanted for w in self.names.expand(name)))
@@ -203,7 +227,7 @@ def count_changes(file: WorldFile, names: Names) -> int:
         struck = (*(spec.exchange or ()), *(spec.delete or ()))
         places = prod(1 if name in file.roles else len(file.roles) for name in struck)
         if spec.insert is not None:
-            words = names.find_inserted(spec.insert)
+            words = names.find_fillers(spec.insert)
             places *= len(spec.before + spec.after) * sum(len(names.expand(w)) for w in words)
         total += places * len(file.constructions)
     return total
@@ -259,3 +283,98 @@ def _check_kind(spec: NoiseSpec, file: WorldFile) -> Iterator[str]:
         if strikes and lost & set(construction.order) and not stays:
             what = f"it may leave nothing of a sentence of construction {construction.name!r}"
             yield f"{what}; say the action there, always, or limit it by `constructions`."
+
+
+def refuse_indistinct(heard: Corpus, meant: Corpus) -> None:
+    """Refuse noise that makes two meanings indistinguishable.
+
+    Two events are indistinguishable where each sentence is as probable of the one as of the other,
+    though without noise they are told differently.
+
+    Parameters
+    ----------
+    heard, meant : Corpus
+        Everything that is said in a world, with noise and without.
+    """
+    fillers = np.concatenate([heard.derivations.fillers, meant.derivations.fillers])
+    events, group = np.unique(fillers, axis=0, return_inverse=True)
+    event_heard, event_meant = np.split(group.ravel(), [len(heard)])
+    with_noise = _summarise_sentences(heard, event_heard, len(events))
+    without = _summarise_sentences(meant, event_meant, len(events))
+    order = np.lexsort(with_noise.T)
+    alike = (np.abs(np.diff(with_noise[order], axis=0)) < TOLERANCE).all(axis=1)
+    told_apart = (np.abs(np.diff(without[order], axis=0)) > TOLERANCE).any(axis=1)
+    pairs = np.flatnonzero(alike & told_apart)
+    if len(pairs):
+        world, two = heard.world, events[order[[pairs[0], pairs[0] + 1]]]
+        named = (world.lexicon.name_event(event).items() for event in two)
+        one, other = (" ".join(map("=".join, event)) for event in named)
+        chances = ", ".join(f"{n} {spec.probability:g}" for n, spec in world.file.noise.items())
+        message = (
+            f"{chances} leaves no listener a way to tell {one!r} and {other!r} apart: every "
+            "sentence is as probable of the one as of the other; lower a probability, or limit "
+            "where it strikes."
+        )
+        raise WorldError(world.source, [Problem("[noise]", message)])
+
+
+def _summarise_sentences(corpus: Corpus, event: NDArray[np.intp], size: int) -> NDArray[np.float64]:
+    """Return (events, 3): P(sentence | event), as sums weighted at random.
+
+    Two different distributions have the same sums with probability zero.
+    """
+    ends = corpus.tree.ends
+    values = np.random.default_rng(0).random((int(ends.max()) + 1, 3))[ends]
+    total = np.bincount(event, corpus.weight, size)
+    sums = [np.bincount(event, corpus.weight * column, size) for column in values.T]
+    return np.stack(sums, axis=1) / np.maximum(total, np.finfo(float).tiny)[:, None]
+
+
+def check_large_world(world: "World") -> None:
+    """Draw some sentences, which may find a fault, and look for meanings that noise makes alike.
+
+    Warns where even a small part of the world has too many derivations to look for them.
+    """
+    drawn = draw_derivations(world.grammar, DRAWN, np.random.default_rng(0)).fillers
+    if not world.has_noise:
+        return
+    for part in _list_parts(world.grammar, drawn):
+        if bound_derivations(part) > MAX_PART:
+            warnings.warn(
+                f"world {world.name!r} is too large to check whether its noise leaves a way to "
+                "tell meanings apart.",
+                WorldSizeWarning,
+                stacklevel=4,
+            )
+            return
+        heard, meant = (
+            Corpus(world, enumerate_derivations(each))
+            for each in (part, replace(part, disturbances=()))
+        )
+        refuse_indistinct(heard, meant)
+
+
+def _list_parts(grammar: Grammar, events: NDArray[np.int32]) -> Iterator[Grammar]:
+    """Yield grammars of one action each, with the words of two events."""
+    ordered = events[np.argsort(events[:, grammar.action_role], kind="stable")]
+    action = ordered[:, grammar.action_role]
+    pairs = np.flatnonzero(action[1:] == action[:-1])
+    chosen = pairs[:: max(-(-len(pairs) // PARTS), 1)]
+    by_word = {each.word: each for each in grammar.actions}
+    for row in chosen:
+        words = np.append(ordered[row : row + 2], NO_FILLER)
+        yield replace(grammar, actions=(_limit_words(by_word[int(action[row])], words),))
+
+
+def _limit_words(action: Action, words: NDArray[np.int32]) -> Action:
+    """Return an action whose events have these words only; they keep their probabilities."""
+    choices = tuple(
+        (role, tuple(_limit_choice(choice, words) for choice in rules))
+        for role, rules in action.choices
+    )
+    return replace(action, choices=choices)
+
+
+def _limit_choice(choice: Choice, words: NDArray[np.int32]) -> Choice:
+    kept = np.isin(choice.fillers, words)
+    return replace(choice, fillers=choice.fillers[kept], probabilities=choice.probabilities[kept])

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
 from equivocal.world.derivations import Derivations, sum_by_group
-from equivocal.world.grammar import NO_FILLER, Grammar, Lexicon
+from equivocal.world.grammar import NO_FILLER, Grammar
 
 __all__ = ["NO_NODE", "list_constituents", "number_fillers"]
 
@@ -207,10 +207,9 @@ class Queries:
         return int(hits[0]) if len(hits) else None
 
 
-def build_queries(
-    derivations: Derivations, tree: PrefixTree, grammar: Grammar, lexicon: Lexicon
-) -> Queries:
+def build_queries(derivations: Derivations, tree: PrefixTree, grammar: Grammar) -> Queries:
     """Build the questions to all sentences, weighted by the rows' weights."""
+    lexicon = grammar.lexicon
     sets, filler = len(grammar.added_features), number_fillers(derivations, grammar)
     nodes, roles, fillers, weights = _list_questions(derivations, tree, filler)
     patterns, pattern = np.unique(fillers, return_inverse=True)
@@ -233,7 +232,7 @@ def build_queries(
         probe=(pairs % num_probes).astype(np.int32),
         weight=sum_by_group(triple_pair, triple_weight),
         probe_units=np.concatenate([role_units, meaning]),
-        probe_names=(*lexicon.roles, *_name_fillers(patterns, grammar, lexicon)),
+        probe_names=(*lexicon.roles, *_name_fillers(patterns, grammar)),
         answer_units=role_units[answer_codes // num_patterns]
         | meaning[answer_codes % num_patterns],
         triple_pair=triple_pair.astype(np.int32),
@@ -252,7 +251,8 @@ def number_fillers(derivations: Derivations, grammar: Grammar) -> Ints:
     return derivations.fillers * len(grammar.added_features) + adds[derivations.construction]
 
 
-def _name_fillers(patterns: Ints, grammar: Grammar, lexicon: Lexicon) -> Iterator[str]:
+def _name_fillers(patterns: Ints, grammar: Grammar) -> Iterator[str]:
+    lexicon = grammar.lexicon
     for pattern in patterns:
         word, added = divmod(int(pattern), len(grammar.added_features))
         units = np.flatnonzero(grammar.added_features[added])

@@ -82,8 +82,9 @@ class Reweighting:
         UserError
             Where other sentences are possible with these values, or a value is out of range.
         """
-        file, lexicon = self._read(parameters), self.world.lexicon
-        rows = enumerate_derivations(add_noise(build_grammar(file, lexicon), file, lexicon))
+        file, world = self._read(parameters), self.world
+        grammar = build_grammar(file, world.lexicon, world.source)
+        rows = enumerate_derivations(add_noise(grammar, file))
         base = self.world.all_derivations.derivations
         if not _are_alike(rows, base):
             raise UserError(

@@ -2,9 +2,25 @@
 
 Pydantic checks types and key names here; `equivocal.world.checks` checks what the names refer to.
 A new key of the file format is added here first, then in `docs/worlds.md`.
+
+Numbers may be arithmetic, in quotes: numbers, parameters, + - * / and parentheses.
+
+    probability = "1 - 2*rare"
+
+Nothing is executed: Python's own parser builds a tree, and only the nodes named in `_compute` are
+computed, in exact fractions. There is no power, so a text of bounded length takes bounded time.
+What else a number in a world file could be made of is added there.
 """
 
+import ast
+import operator
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
 from keyword import iskeyword
+from math import inf, isfinite, nan
+from numbers import Real
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -18,11 +34,108 @@ from pydantic import (
     model_validator,
 )
 
-from equivocal.world.parameters import parse_number
+from equivocal.errors import did_you_mean
 
 ABSENT = "absent"  # reserved filler: "this event has no such role"
 
 VerbForm = Literal["third", "past", "participle", "progressive", "plain"]
+MOST_LETTERS = 200
+
+# Python's parser would take "1e-9999" for 0, and warns of "1if"
+_TOKEN = re.compile(
+    r"\s+|[-+*/()]|(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d{1,3})?(?!\w)|[a-z_]\w*", re.ASCII | re.IGNORECASE
+)
+
+_OPERATORS: dict[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The values of the parameters that arithmetic may name, and which of them it did name."""
+
+    values: dict[str, float] = field(default_factory=dict)
+    used: set[str] = field(default_factory=set)
+
+    def look_up(self, name: str) -> Fraction:
+        """Return the value of a parameter; a `ValueError` proposes the nearest name."""
+        if name not in self.values:
+            raise ValueError(f"unknown parameter {name!r:.60}{did_you_mean(name, self.values)}")
+        self.used.add(name)
+        return Fraction(repr(self.values[name]))  # 0.1 is a tenth, not the nearest float
+
+
+def evaluate(text: str, scope: Scope) -> Fraction:
+    """Evaluate arithmetic exactly.
+
+    >>> evaluate("(1 - rare) / 2", Scope({"rare": 0.1}))
+    Fraction(9, 20)
+
+    Raises
+    ------
+    ValueError
+        Where the text is anything else, names an unknown parameter or divides by zero.
+    """
+    if len(text) > MOST_LETTERS:
+        raise ValueError(f"it has more than {MOST_LETTERS} letters")
+    if _TOKEN.sub("", text):
+        raise ValueError("it is not arithmetic")
+    try:
+        return _compute(ast.parse(text.strip(), mode="eval").body, scope)
+    except (SyntaxError, RecursionError, MemoryError):
+        raise ValueError("it is not arithmetic") from None
+    except ZeroDivisionError:
+        raise ValueError("it divides by zero") from None
+
+
+def _compute(node: ast.expr, scope: Scope) -> Fraction:
+    """Compute one node of the tree; a kind that is not listed here is refused."""
+    match node:
+        case ast.Constant(value=(int() | float()) as number) if not isinstance(number, bool):
+            return Fraction(str(number))  # of 1e999, which is infinite, a ValueError
+        case ast.Name(id=name):
+            return scope.look_up(name)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_compute(operand, scope)
+        case ast.UnaryOp(op=ast.UAdd(), operand=operand):
+            return _compute(operand, scope)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+            return _OPERATORS[type(op)](_compute(left, scope), _compute(right, scope))
+    raise ValueError("it is not arithmetic")
+
+
+def parse_number(
+    value: Any,
+    scope: Scope | None = None,
+    *,
+    rule: str = "this should be a number such as 0.25 or '1/4', and finite",
+    least: float = -inf,
+) -> float:
+    """Read a number, or arithmetic in quotes, so that a third can be written exactly: "1/3".
+
+    Raises
+    ------
+    ValueError
+        With the rule and the reason, where the value is no finite number or less than `least`.
+    """
+    number, reason = nan, ""
+    try:
+        if isinstance(value, str):
+            number = float(evaluate(value, scope or Scope()))
+            reason = f" ({number:g})"
+        elif not isinstance(value, bool) and isinstance(value, Real):
+            number = float(value)
+    except OverflowError:
+        number = inf
+    except ValueError as error:
+        reason = f" ({error})"
+    if not (isfinite(number) and number >= least):
+        raise ValueError(f"{rule}, got {value!r:.60}{reason}")
+    return number
 
 
 def _parse_probability(value: Any, info: ValidationInfo, what: str = "probability") -> float:
@@ -197,6 +310,10 @@ class ParameterSpec(_Strict):
             wrong = f"default {self.default:g} is not from {self.least:g} to {self.most:g}"
             raise ValueError(f"the {wrong}; change one of them")
         return self
+
+    def interpolate(self, share: float) -> float:
+        """Return the value at a share of the way from the least to the most."""
+        return self.least + (self.most - self.least) * share
 
 
 class VerbForms(_Strict):

@@ -20,7 +20,7 @@ import numpy as np
 from equivocal.errors import UserError, did_you_mean, join_names
 from equivocal.world.derivations import Derivations
 from equivocal.world.errors import UnknownWordError
-from equivocal.world.grammar import NO_FILLER, Construction, Grammar, Lexicon
+from equivocal.world.grammar import NO_FILLER, Construction, Grammar
 from equivocal.world.schema import VerbForms, WorldFile
 
 __all__ = ["fold", "inflect_verb"]
@@ -145,13 +145,9 @@ def collect_spellings(file: WorldFile) -> dict[str, str]:
     return regular | declared
 
 
-def spell_sentences(
-    derivations: Derivations, file: WorldFile, grammar: Grammar, lexicon: Lexicon
-) -> tuple[str, ...]:
+def spell_sentences(derivations: Derivations, file: WorldFile, grammar: Grammar) -> tuple[str, ...]:
     """Put each derivation into words that the parser reads back."""
-    pieces = [
-        _spell_roles(construction, file, grammar, lexicon) for construction in grammar.constructions
-    ]
+    pieces = [_spell_roles(construction, file, grammar) for construction in grammar.constructions]
     columns = (derivations.fillers, derivations.said, derivations.construction)
     return tuple(
         " ".join(words[filler[role]] for role, words in pieces[number] if said[role])
@@ -160,10 +156,10 @@ def spell_sentences(
 
 
 def _spell_roles(
-    construction: Construction, file: WorldFile, grammar: Grammar, lexicon: Lexicon
+    construction: Construction, file: WorldFile, grammar: Grammar
 ) -> list[tuple[int, list[str]]]:
     """Return (role, the text of every word in that role) in the construction's order."""
-    pieces = []
+    lexicon, pieces = grammar.lexicon, []
     for role in construction.order:
         words = list(lexicon.words)
         if role == grammar.action_role:

@@ -16,14 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivocal.errors import UserError, check_known, did_you_mean, join_names
-from equivocal.world.beliefs import compute_beliefs
-from equivocal.world.corpus import Corpus
-from equivocal.world.coverage import (
-    check_large_world,
-    find_unused_parts,
-    name_uncovered_events,
-    refuse_indistinct,
-)
+from equivocal.world.checks import find_unused_parts
+from equivocal.world.corpus import Corpus, compute_beliefs
 from equivocal.world.derivations import (
     Derivations,
     bound_derivations,
@@ -39,11 +33,10 @@ from equivocal.world.grammar import (
     Lexicon,
     build_grammar,
     build_lexicon,
-    map_markers_to_words,
     name_role_unit,
 )
 from equivocal.world.loading import find_world, parse_world_file
-from equivocal.world.noise import add_noise
+from equivocal.world.noise import add_noise, check_large_world, refuse_indistinct
 from equivocal.world.queries import PLUS
 from equivocal.world.schema import WorldFile
 from equivocal.world.spelling import Parser, Spellings, Utterance, spell_sentences
@@ -87,16 +80,14 @@ class World:
         self.source = source  # its name in error messages
         self.text = text  # the file with the values in force, kept with whatever is made from it
         self.lexicon: Lexicon = build_lexicon(file)
-        self.grammar: Grammar = add_noise(build_grammar(file, self.lexicon), file, self.lexicon)
-        with name_uncovered_events(self.lexicon, source):
-            events = enumerate_derivations(self.grammar) if self.is_exact else None
-        problems = find_unused_parts(file, self.lexicon, self.grammar, events)
+        self.grammar: Grammar = add_noise(build_grammar(file, self.lexicon, source), file)
+        events = enumerate_derivations(self.grammar) if self.is_exact else None
+        problems = find_unused_parts(file, self.grammar, events)
         if problems:
             raise WorldError(source, problems)
         self._enumerated = events
         if not self.is_exact:
-            with name_uncovered_events(self.lexicon, source):
-                check_large_world(self)
+            check_large_world(self)
         elif self.has_noise:
             refuse_indistinct(self.all_derivations, self.literal_derivations)
 
@@ -253,9 +244,7 @@ class World:
             WorldSizeWarning,
             stacklevel=4,  # past the cached property and the method that reads it
         )
-        with name_uncovered_events(self.lexicon, self.source):
-            rows = draw_derivations(grammar, FALLBACK_SAMPLE, np.random.default_rng(0))
-        drawn = collapse(rows)
+        drawn = collapse(draw_derivations(grammar, FALLBACK_SAMPLE, np.random.default_rng(0)))
         return Corpus(self, drawn.reweight(drawn.weight / FALLBACK_SAMPLE))
 
     @cached_property
@@ -308,8 +297,7 @@ class World:
                 f"seed must be a whole number, 0 or more, or a generator, got {seed!r}."
             )
         rng = np.random.default_rng(seed)
-        with name_uncovered_events(self.lexicon, self.source):
-            return Corpus(self, draw_derivations(self.grammar, int(n), rng))
+        return Corpus(self, draw_derivations(self.grammar, int(n), rng))
 
     def spell(self, derivations: Derivations) -> tuple[str, ...]:
         """Write derivations as sentences that `parse` can read.
@@ -324,14 +312,13 @@ class World:
         tuple of str
             One sentence for each derivation.
         """
-        return spell_sentences(derivations, self.file, self.grammar, self.lexicon)
+        return spell_sentences(derivations, self.file, self.grammar)
 
     # ---- text in, truth out
 
     @cached_property
     def _parser(self) -> Parser:
-        grammar = self.grammar
-        usual = map_markers_to_words(grammar, self.lexicon, grammar.plain_constructions)
+        usual = self.grammar.map_markers_to_words(self.grammar.plain_constructions)
         return Parser(self.file, usual, self.source)
 
     def list_spellings(self) -> Spellings:
