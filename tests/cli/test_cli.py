@@ -257,7 +257,7 @@ def test_a_killed_run_leaves_nothing_that_looks_finished(trained: Path) -> None:
         assert process.stderr is not None
         assert "1/40" in process.stderr.readline()
         process.send_signal(signal.SIGKILL)
-    assert not (trained / "killed" / "run.toml").exists()
+    assert not (trained / "killed" / "records").exists()
     again = run(*slow, *out, cwd=trained)
     assert again.returncode == 0, again.stderr
     assert Network.load(trained / "killed", 0).world.name == "garden"
