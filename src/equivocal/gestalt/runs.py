@@ -29,13 +29,7 @@ from equivocal.gestalt.training import EpochReport, OnEpoch, fit
 from equivocal.seeds import Seed, choose_seed
 from equivocal.store import read_table
 from equivocal.store.files import ensure_writable, write_text_atomically
-from equivocal.store.folders import (
-    NETWORKS,
-    TRAIN_AGAIN,
-    check_run,
-    open_run,
-    refuse_foreign_files,
-)
+from equivocal.store.folders import NETWORKS, TRAIN_AGAIN, check_run, open_run, refuse_foreign_files
 from equivocal.world import Corpus, World
 
 __all__ = ["split_corpus"]

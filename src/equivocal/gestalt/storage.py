@@ -26,18 +26,10 @@ from equivocal.errors import UserError, join_names
 from equivocal.gestalt.network import SentenceGestalt, create_network
 from equivocal.gestalt.settings import TrainingSettings
 from equivocal.machine import collect_versions, count_cores
-from equivocal.store import (
-    Shapes,
-    Store,
-    UnreadableError,
-    hash_content,
-    parse_json,
-    read_tensors,
-    read_toml,
-)
+from equivocal.store import Shapes, UnreadableError, parse_json, read_tensors, read_toml
 from equivocal.store.files import write_atomically, write_text_atomically
-from equivocal.store.folders import NETWORKS, TRAIN_AGAIN, check_run, locate_network
-from equivocal.store.store import RECORDS
+from equivocal.store.folders import NETWORKS, RECORD, TRAIN_AGAIN, check_run, locate_network
+from equivocal.store.store import Store, hash_content
 from equivocal.world import World
 
 __all__ = ["name_arrays", "write_settings"]
@@ -65,8 +57,8 @@ def hash_run(world: World, settings: TrainingSettings) -> str:
 
 def start_run(directory: Path, world: World, settings: TrainingSettings, seconds: float) -> None:
     """Write the settings and the world of a new run, and remove the networks of an earlier one."""
-    path, record = directory / "run.toml", f"{RECORDS}/{NETWORKS}.json"
-    write_settings(path, world, settings, seconds=round(seconds, 3), checksums=record)
+    path, took = directory / "run.toml", round(seconds, 3)
+    write_settings(path, world, settings, seconds=took, checksums=RECORD)
     for path in (directory / "networks").glob("*.safetensors"):
         path.unlink()
     write_text_atomically(directory / "world.toml", world.text)

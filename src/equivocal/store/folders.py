@@ -27,6 +27,9 @@ from equivocal.store import Store, UnreadableError, parse_toml, read_text, read_
 from equivocal.store.store import RECORDS
 
 __all__ = [
+    "NETWORKS",
+    "RECORD",
+    "TRAIN_AGAIN",
     "announce_overwrite",
     "check_run",
     "has_run",
@@ -36,6 +39,7 @@ __all__ = [
 ]
 
 NETWORKS = "networks"  # the name of their record
+RECORD = f"{RECORDS}/{NETWORKS}.json"
 TRAIN_AGAIN = "train again, into the same folder or another one (`equivocal train`, `reproduce`)."
 CHECKSUM = "# sha256 of all that follows: "  # on top of `run.toml`, in earlier versions
 
@@ -68,9 +72,8 @@ def check_run(directory: Path, *needed: Path) -> None:
     store = open_run(directory)
     if store.find_key(NETWORKS) is None:
         raise UserError(
-            f"{directory} is not a complete run of networks: it has no valid "
-            f"{RECORDS}/{NETWORKS}.json; give a folder that `equivocal train` or "
-            "`equivocal reproduce` has finished."
+            f"{directory} is not a complete run of networks: it has no valid {RECORD}; give a "
+            "folder that `equivocal train` or `equivocal reproduce` has finished."
         )
     damaged = [path for path in store.find_damaged(NETWORKS) if not needed or path in needed]
     if damaged:

@@ -118,7 +118,18 @@ class Store:
         self._checksums: dict[tuple[str, int, int], str | None] = {}  # no file is read twice
 
     def find_key(self, name: str) -> str | None:
-        """Find what a finished result was made from, by the key of its record; None: no record."""
+        """Find the key that a finished result was made with.
+
+        Parameters
+        ----------
+        name : str
+            What the result is called in this folder.
+
+        Returns
+        -------
+        str or None
+            None where it has no record, so is not finished.
+        """
         record = self._read(name)
         return None if record is None else record["key"]
 
