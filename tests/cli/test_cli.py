@@ -255,7 +255,7 @@ def test_a_killed_run_leaves_nothing_that_looks_finished(trained: Path) -> None:
     out = ["--epochs", "40", "--out", "killed"]
     with started(*slow, *out, cwd=trained, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
-        assert "1/40" in process.stderr.readline()
+        assert any("1/40" in line for line in process.stderr)
         process.send_signal(signal.SIGKILL)
     assert not (trained / "killed" / "records").exists()
     again = run(*slow, *out, cwd=trained)
