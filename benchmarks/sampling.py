@@ -21,6 +21,7 @@ from benchmarks.machine import RESULTS
 from benchmarks.sampler import BenchSettings, run_bench
 from equivocal.errors import UserError
 from equivocal.store.files import ensure_writable, write_text_atomically
+from equivocal.store.folders import has_run
 
 # Without this folder, and no other named, rows are made up; the table says which.
 PAPER = Path("runs/paper")
@@ -63,7 +64,7 @@ def measure(
     if nuts_outputs is not None:
         settings = replace(settings, nuts_outputs=nuts_outputs)
     _check_writable(json)
-    if run is None and not quick and (PAPER / "run.toml").exists():
+    if run is None and not quick and has_run(PAPER):
         run = PAPER
     to_err = Console(highlight=False, markup=False, stderr=True)
     to_out = Console(highlight=False, markup=False)

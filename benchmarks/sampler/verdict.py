@@ -32,6 +32,7 @@ from equivocal.sampling.diagnostics import CALLED_FAR, TOO_FAR, diagnose_gaussia
 from equivocal.sampling.engine.problem import Likelihood, Problem, collapse
 from equivocal.sampling.engine.settings import RunSettings
 from equivocal.sampling.samplers import exact_flow
+from equivocal.store.folders import has_run
 
 __all__ = ["measure"]
 
@@ -70,7 +71,7 @@ def measure(bench: Workbench) -> Findings:
 
 
 def _has_rows(bench: Workbench) -> bool:
-    return bench.run is None or (bench.run / "run.toml").exists()
+    return bench.run is None or has_run(bench.run)
 
 
 def _estimate(case: Case) -> list[np.ndarray]:

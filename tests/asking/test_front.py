@@ -96,7 +96,7 @@ def test_a_kill_leaves_nothing_half_made(tmp_path: Path) -> None:
         **asking(tmp_path, "one"), capture_output=True, text=True, check=True
     )
     process = subprocess.Popen(**asking(tmp_path, "two"), **silent)
-    while not list(tmp_path.glob("two/*/run/run.toml")):
+    while not list(tmp_path.glob("two/*/run/records/networks.json")):
         assert process.poll() is None
         time.sleep(0.02)
     process.kill()
@@ -143,7 +143,7 @@ def test_a_damaged_run_of_ones_own_is_named_and_left_alone(saved_run: Path, tmp_
     shutil.copytree(saved_run, tmp_path / "run")
     network = tmp_path / "run" / "networks" / "01.safetensors"
     network.write_bytes(network.read_bytes()[:100])
-    with pytest.raises(UserError, match=r"01\.safetensors is damaged"):
+    with pytest.raises(UserError, match=r"01\.safetensors is missing or has a checksum mismatch"):
         Comprehender(Source.choose(run=tmp_path / "run", network=1))
     assert len(network.read_bytes()) == 100
 
@@ -158,7 +158,7 @@ def test_a_new_spelling_is_understood_though_the_files_are_the_same(saved_run: P
 
 
 def test_missing_runs_and_double_choices(tmp_path: Path, saved_run: Path) -> None:
-    with pytest.raises(UserError, match=r"is not a complete run .* no run\.toml; give a folder"):
+    with pytest.raises(UserError, match=r"is not a complete run .* no valid records/.*; give a"):
         equivocal.ask("the cat", run=tmp_path)
     with pytest.raises(UserError, match=r"there is no folder .*nowhere"):
         equivocal.ask("the cat", run=tmp_path / "nowhere")
@@ -173,7 +173,7 @@ def test_missing_runs_and_double_choices(tmp_path: Path, saved_run: Path) -> Non
 def test_a_run_without_its_settings_is_explained(saved_run: Path, tmp_path: Path) -> None:
     shutil.copytree(saved_run, tmp_path / "run")
     (tmp_path / "run" / "run.toml").write_text("training = [")
-    with pytest.raises(UserError, match=r"run\.toml is damaged"):
+    with pytest.raises(UserError, match=r"run\.toml is missing or has a checksum mismatch; train"):
         equivocal.ask("the cat", run=tmp_path / "run")
 
 

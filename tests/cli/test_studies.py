@@ -90,7 +90,7 @@ def test_a_run_killed_three_times_ends_with_the_same_numbers(finished: Path) -> 
     out = finished / "two"
     first = out / "posteriors" / "paper_0.1" / "00.safetensors"
     command = reproduce(finished, "two")
-    for there in (out / ".unfinished", first, out / "activations.nc"):
+    for there in (out / "run.toml", first, out / "activations.nc"):
         code, said = killed_at(command, there.exists, cwd=finished, env=ENVIRONMENT)
         assert code == -9, said
         assert not (out / "claims.csv").exists()

@@ -1,14 +1,13 @@
 """Whole files of every kind that is read, made once, and what reads each of them."""
 
 import gzip
-import tomllib
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
-import tomli_w
 from safetensors.numpy import save_file
 
 from equivocal.asking import Comprehender, Source
@@ -19,6 +18,7 @@ from equivocal.human_data.tables import Columns, read_measures, read_trials
 from equivocal.sampling import Posterior, sample_posterior
 from equivocal.store import Store, read_tensors
 from equivocal.store.arrays import CHECKSUM
+from equivocal.store.folders import NETWORKS
 from equivocal.study import Study, load_stimuli, load_study
 from equivocal.study.grids import load_grid, load_sweep
 from equivocal.suites.reading import Readings, load_readings, save_readings
@@ -26,6 +26,7 @@ from equivocal.suites.suite import DATA, load_suite
 from equivocal.uncertainty import make_deep_ensemble
 from equivocal.uncertainty.comprehenders import load_members, save_members
 from equivocal.world import World, read_example
+from tests.gestalt.older import make_older
 from tests.report import made_up
 from tests.study.test_multiverse import GRID, STIMULI, STUDY
 
@@ -59,9 +60,7 @@ class Kind:
 
 def unseal(run: Path) -> None:
     """A changed file would be refused by its checksum, and nothing behind that be tried."""
-    content = tomllib.loads((run / "run.toml").read_text())
-    del content["checksums"]
-    (run / "run.toml").write_text(tomli_w.dumps(content))
+    Store(run).record(NETWORKS, KEY, [])
 
 
 def unseal_tensors(path: Path) -> None:
@@ -97,6 +96,10 @@ def kinds(
     (folder / "trials.csv.gz").write_bytes(gzip.compress(TRIALS.encode()))
     run = folder / "run"
     small_run.save(run)
+    shutil.copytree(run, folder / "older")
+    make_older(folder / "older")
+    unsigned = (folder / "older/run.toml").read_text().partition("\n")[2]
+    (folder / "older/run.toml").write_text(unsigned)
     unseal(run)
     _posterior(folder / "posterior.safetensors")
     unseal_tensors(folder / "posterior.safetensors")
@@ -129,6 +132,7 @@ def kinds(
         "grid": kind("grid.toml", "toml", load_grid),
         "sweep": kind("sweep.toml", "toml", load_sweep),
         "run": kind("run/run.toml", "toml", lambda file: read_run(file.parent)),
+        "older": kind("older/run.toml", "toml", lambda file: read_run(file.parent)),
         "curves": kind("run/curves.csv", "csv", lambda file: read_curves(file, 2)),
         "network": kind(
             "run/networks/00.safetensors", "safetensors", lambda _: load_network(run, 0)

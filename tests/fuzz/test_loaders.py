@@ -23,13 +23,13 @@ from tests.fuzz.damage import STEPS, VALUES, damaged, replaced
 
 TOTAL = int(os.environ.get("EQUIVOCAL_FUZZ", "1000"))
 NAMES = [
-    *("world", "stimuli", "study", "grid", "sweep", "run", "curves", "network", "asked"),
-    *("posterior", "record", "activations.nc", "path.nc", "exact.nc", "nuts.nc"),
+    *("world", "stimuli", "study", "grid", "sweep", "run", "older", "curves", "network"),
+    *("asked", "posterior", "record", "activations.nc", "path.nc", "exact.nc", "nuts.nc"),
     *("suite", "items", "trials", "packed", "measures", "members", "readings"),
 ]
 PARSED = [
-    *("world", "study", "grid", "sweep", "run", "network", "asked", "posterior", "record"),
-    *("suite", "members", "readings"),
+    *("world", "study", "grid", "sweep", "run", "older", "network", "asked"),
+    *("posterior", "record", "suite", "members", "readings"),
 ]
 SHARE = -(-TOTAL // (len(NAMES) + len(PARSED)))
 MEMORY = 1 << 30

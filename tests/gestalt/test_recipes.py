@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import tomli_w
 from numpy.typing import NDArray
 
 from equivocal.errors import UserError
@@ -26,10 +25,10 @@ from equivocal.gestalt.runs import split_corpus
 from equivocal.gestalt.storage import ADDED, name_arrays
 from equivocal.gestalt.training import build_optimiser
 from equivocal.store import read_toml
-from equivocal.store.files import add_checksum
 from equivocal.world import Corpus, World
 from equivocal.world.grammar import NO_FILLER
 from equivocal.world.queries import list_constituents
+from tests.gestalt.older import make_older, sign
 
 TINY = {"networks": 1, "sentences": 30, "hidden": 6, "gestalt": 5, "patience": 0}
 PAPER = TrainingSettings(recipe="paper", batch=8, epochs=2, weight_decay=0.01, **TINY)
@@ -242,14 +241,15 @@ def test_a_run_saved_before_there_were_recipes_is_found(small_run: Run, tmp_path
     small_run.save(tmp_path)
     content = read_toml(tmp_path / "run.toml")
     assert content["training"] == asdict(small_run.settings)
-    content.pop("checksum", None)
+    make_older(tmp_path)
+    content = read_toml(tmp_path / "run.toml")
     content["training"] = {k: v for k, v in content["training"].items() if k not in ADDED}
-    (tmp_path / "run.toml").write_text(add_checksum(tomli_w.dumps(content)), encoding="utf-8")
+    (tmp_path / "run.toml").write_text(sign(content), encoding="utf-8")
     found = Run.find(tmp_path, small_run.world, small_run.settings)
     assert found is not None
     assert found.settings == small_run.settings
     content["training"].pop("steps")
-    (tmp_path / "run.toml").write_text(add_checksum(tomli_w.dumps(content)), encoding="utf-8")
+    (tmp_path / "run.toml").write_text(sign(content), encoding="utf-8")
     with pytest.raises(UserError, match="steps missing"):
         Run.load(tmp_path)
 

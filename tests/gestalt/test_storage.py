@@ -1,5 +1,7 @@
 """A run on disk: read back unchanged, or refused with a sentence that says why."""
 
+import json
+import os
 import re
 import shutil
 from collections.abc import Callable
@@ -12,10 +14,16 @@ import pandas as pd
 import pytest
 
 from equivocal.errors import UserError
+from equivocal.experiments.networks import train_or_load
 from equivocal.gestalt import Network, Run
+from equivocal.store import Store
+from equivocal.store.folders import NETWORKS, has_run
 from equivocal.world import World
 from tests.conftest import SMALL
 from tests.faults.damage import cut, flip
+from tests.gestalt.older import make_older
+
+RECORD = "records/networks.json"
 
 
 @pytest.fixture(scope="module")
@@ -32,10 +40,9 @@ def copy(saved: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def older(copy: Path) -> Path:
-    """A run without checksums, as runs were at first."""
-    text = (copy / "run.toml").read_text().partition("\n")[2]
-    (copy / "run.toml").write_text(re.sub(r"\[checksums\]\n(.+\n)+\n", "", text))
+def unsealed(copy: Path) -> Path:
+    """A run without checksums, so that what is behind them can be tried."""
+    Store(copy).record(NETWORKS, "", [])
     return copy
 
 
@@ -70,24 +77,25 @@ def test_only_the_listed_files_are_written(saved: Path) -> None:
         "curves.csv",
         "networks/00.safetensors",
         "networks/01.safetensors",
+        "records/networks.json",
         "run.toml",
         "scores.csv",
         "world.toml",
     ]
 
 
-def test_a_truncated_settings_file_is_not_filled_up_with_defaults(older: Path) -> None:
-    text = (older / "run.toml").read_text()
-    (older / "run.toml").write_text(text[: text.index("patience")])
+def test_a_truncated_settings_file_is_not_filled_up_with_defaults(unsealed: Path) -> None:
+    text = (unsealed / "run.toml").read_text()
+    (unsealed / "run.toml").write_text(text[: text.index("patience")])
     with pytest.raises(UserError, match=r"run\.toml is damaged .*missing"):
-        Run.load(older)
+        Run.load(unsealed)
 
 
-def test_a_time_that_is_no_float_is_damage(older: Path) -> None:
-    text = (older / "run.toml").read_text()
-    (older / "run.toml").write_text(re.sub("(?m)^seconds = .*", "seconds = " + "9" * 400, text))
+def test_a_time_that_is_no_float_is_damage(unsealed: Path) -> None:
+    text = (unsealed / "run.toml").read_text()
+    (unsealed / "run.toml").write_text(re.sub("(?m)^seconds = .*", "seconds = " + "9" * 400, text))
     with pytest.raises(UserError, match=r"run\.toml is damaged .*too large"):
-        Run.load(older)
+        Run.load(unsealed)
 
 
 @pytest.mark.parametrize("damage", [flip, cut])
@@ -102,7 +110,7 @@ def test_damage_is_named_by_those_who_read_and_trained_over(
     with pytest.raises(UserError, match=rf"{name} (cannot be read|is damaged|is missing or)"):
         Run.load(copy)
     assert (copy / name).read_bytes() == before
-    with pytest.warns(match=rf"{name} is missing or has a checksum mismatch; .* trained again"):
+    with pytest.warns(match=rf"{name}: checksum mismatch; recomputing"):
         assert Run.find(copy, garden, SMALL) is None
 
 
@@ -115,28 +123,127 @@ def test_one_bit_of_a_weight_is_noticed_where_one_network_is_loaded(copy: Path) 
 
 def test_an_empty_settings_file_is_damage_too(copy: Path, garden: World) -> None:
     (copy / "run.toml").write_text("")
-    with pytest.warns(match=r"run\.toml is missing or has a checksum mismatch"):
+    with pytest.warns(match=r"run\.toml: checksum mismatch"):
         assert Run.find(copy, garden, SMALL) is None
 
 
-def test_an_older_run_loads_without_checksums(older: Path, garden: World) -> None:
-    assert "sha256" not in (older / "run.toml").read_text()
-    assert "checksums" not in (older / "run.toml").read_text()
-    assert Run.find(older, garden, SMALL) is not None
-    assert len(Run.load(older).networks) == 2
+def test_damage_is_trained_over_with_the_same_weights(copy: Path, garden: World) -> None:
+    whole = {path: path.read_bytes() for path in (copy / "networks").iterdir()}
+    flip(copy / "networks" / "01.safetensors")
+    with pytest.warns(match=r"01\.safetensors: checksum mismatch"):
+        train_or_load(garden, SMALL, copy)
+    assert {path: path.read_bytes() for path in (copy / "networks").iterdir()} == whole
+    assert Run.find(copy, garden, SMALL) is not None
+
+
+def test_a_lost_file_is_named_by_those_who_read_and_trained_over(copy: Path, garden: World) -> None:
+    (copy / "world.toml").unlink()
+    with pytest.raises(UserError, match=r"world\.toml is missing or has a checksum mismatch"):
+        Run.load(copy)
+    assert Run.find(copy, garden, SMALL) is None
+
+
+@pytest.mark.parametrize("name", ["../run.toml", "/etc/hostname", "networks/../../secret"])
+@pytest.mark.parametrize("is_older", [False, True])
+def test_a_record_that_leads_out_of_its_folder_is_no_record(
+    copy: Path, garden: World, name: str, is_older: bool
+) -> None:
+    """Nothing outside is opened: a pipe there would be waited for."""
+    outside = (copy / name).resolve()
+    if outside.parent in copy.parents:
+        os.mkfifo(outside)
+    if is_older:
+        make_older(copy, {name: "0"})
+    else:
+        record = json.loads((copy / RECORD).read_text())
+        record["files"][name] = "0"
+        (copy / RECORD).write_text(json.dumps(record))
+    with (
+        pytest.warns(match=r"networks\.json is damaged"),
+        pytest.raises(UserError, match="is not a complete run"),
+    ):
+        Network.load(copy)
+    with pytest.warns(match=r"networks\.json is damaged"):
+        assert Run.find(copy, garden, SMALL) is None
+
+
+def test_a_run_of_an_earlier_version_is_found_and_checked(copy: Path, garden: World) -> None:
+    """Its checksums are in `run.toml`, and there is no record."""
+    make_older(copy)
+    assert not (copy / "records").exists()
+    assert has_run(copy)
+    assert Run.find(copy, garden, SMALL) is not None
+    assert len(Run.load(copy).networks) == 2
+    with pytest.raises(UserError, match=r"holds another run \(seed 0\)"):
+        Run.find(copy, garden, replace(SMALL, seed=1))
+    assert not (copy / "records").exists()  # reading writes nothing
+    flip(copy / "networks" / "01.safetensors")
+    assert Network.load(copy, 0) is not None
+    with pytest.raises(UserError, match=r"01\.safetensors is missing or has a checksum mismatch"):
+        Network.load(copy, 1)
+    with pytest.warns(match=r"01\.safetensors: checksum mismatch"):
+        train_or_load(garden, SMALL, copy)
+    assert (copy / "records" / "networks.json").exists()
+    assert Run.load(copy).settings == SMALL
+
+
+@pytest.mark.parametrize("damage", [flip, cut])
+def test_damaged_settings_of_an_earlier_version_are_noticed(
+    copy: Path, garden: World, damage: Callable[[Path], None]
+) -> None:
+    make_older(copy)
+    damage(copy / "run.toml")
+    with pytest.raises(UserError, match=r"run\.toml is missing or has a checksum mismatch"):
+        Run.load(copy)
+    with pytest.warns(match=r"run\.toml: checksum mismatch"):
+        assert Run.find(copy, garden, SMALL) is None
+
+
+def test_a_run_of_the_earliest_versions_loads_without_checksums(copy: Path, garden: World) -> None:
+    make_older(copy, {})
+    text = (copy / "run.toml").read_text().partition("\n")[2]
+    (copy / "run.toml").write_text(text.replace("[checksums]\n", ""))
+    assert "checksum" not in (copy / "run.toml").read_text()
+    assert Run.find(copy, garden, SMALL) is not None
+    assert len(Run.load(copy).networks) == 2
 
 
 def test_other_peoples_files_are_not_overwritten(garden: World, tmp_path: Path) -> None:
     (tmp_path / "world.toml").write_text("mine")
-    with pytest.raises(UserError, match=r"a run would overwrite \(world\.toml\)"):
+    with pytest.raises(UserError, match=r"holds world\.toml, which would be overwritten; choose"):
         Run.find(tmp_path, garden, SMALL)
     assert (tmp_path / "world.toml").read_text() == "mine"
 
 
-def test_a_run_that_broke_off_while_saving_can_be_made_again(copy: Path, garden: World) -> None:
-    (copy / "run.toml").unlink()
-    (copy / ".unfinished").touch()
-    assert Run.find(copy, garden, SMALL) is None
+@pytest.mark.parametrize("blocked", ["world.toml", "networks", "curves.csv", "records"])
+def test_a_save_that_breaks_off_anywhere_leaves_no_run_and_can_be_made_again(
+    small_run: Run, garden: World, tmp_path: Path, blocked: str
+) -> None:
+    """A folder or a file stands where a file or a folder is to be written."""
+    (tmp_path / blocked).mkdir() if "." in blocked else (tmp_path / blocked).touch()
+    with pytest.raises(UserError, match=f"cannot write to .*{blocked}"):
+        small_run.save(tmp_path)
+    (tmp_path / blocked).rmdir() if "." in blocked else (tmp_path / blocked).unlink()
+    assert (tmp_path / "run.toml").exists()
+    assert not has_run(tmp_path)
+    with pytest.raises(UserError, match=r"is not a complete run .* records/networks\.json"):
+        Run.load(tmp_path)
+    assert Run.find(tmp_path, garden, SMALL) is None
+    small_run.save(tmp_path)
+    assert Run.find(tmp_path, garden, SMALL) is not None
+
+
+def test_a_run_is_found_by_another_version_of_the_package(copy: Path, garden: World) -> None:
+    """The key holds the version; the settings decide where keys differ."""
+    record = json.loads((copy / RECORD).read_text())
+    (copy / RECORD).write_text(json.dumps(record | {"key": "of version 9"}))
+    assert Run.find(copy, garden, SMALL) is not None
+
+
+def test_a_damaged_run_with_other_settings_is_protected_too(copy: Path, garden: World) -> None:
+    flip(copy / "networks" / "01.safetensors")
+    with pytest.raises(UserError, match=r"holds another run \(seed 0\)"):
+        Run.find(copy, garden, replace(SMALL, seed=1))
 
 
 def test_a_run_is_found_or_protected(
@@ -150,23 +257,23 @@ def test_a_run_is_found_or_protected(
         Run.find(saved, paper, SMALL)
 
 
-def test_another_world_is_refused(older: Path, paper: World, garden: World) -> None:
+def test_another_world_is_refused(unsealed: Path, paper: World, garden: World) -> None:
     for given in (paper, "paper"):
         with pytest.raises(UserError, match=r"00.safetensors .*garden.*, not in 'paper'"):
-            Network.load(older, world=given)
-    changed = (older / "world.toml").read_text().replace("weight = 2", "weight = 3")
-    (older / "world.toml").write_text(changed)
+            Network.load(unsealed, world=given)
+    changed = (unsealed / "world.toml").read_text().replace("weight = 2", "weight = 3")
+    (unsealed / "world.toml").write_text(changed)
     with pytest.raises(UserError, match="load it with its own world"):
-        Network.load(older)
+        Network.load(unsealed)
 
 
-def test_another_shape_is_refused(older: Path) -> None:
-    settings = (older / "run.toml").read_text().replace("gestalt = 20", "gestalt = 21")
-    (older / "run.toml").write_text(settings)
+def test_another_shape_is_refused(unsealed: Path) -> None:
+    settings = (unsealed / "run.toml").read_text().replace("gestalt = 20", "gestalt = 21")
+    (unsealed / "run.toml").write_text(settings)
     with pytest.raises(
         UserError, match=r"array 'update\.\w+' has shape|array 'query\.\w+' has shape"
     ):
-        Network.load(older)
+        Network.load(unsealed)
 
 
 def test_saving_over_a_run_never_mixes_the_two(copy: Path, small_run: Run) -> None:
@@ -176,19 +283,19 @@ def test_saving_over_a_run_never_mixes_the_two(copy: Path, small_run: Run) -> No
     (copy / "world.toml").mkdir()  # so that writing the world fails
     with pytest.raises(UserError, match="cannot write"):
         small_run.save(copy)
-    with pytest.raises(UserError, match="no complete run|not a complete run"):
+    with pytest.raises(UserError, match=r"world\.toml is missing or has a checksum mismatch"):
         Network.load(copy)
     (copy / "world.toml").rmdir()
     small_run.save(copy)
     assert len(list((copy / "networks").iterdir())) == 2
 
 
-def test_missing_and_damaged_parts_are_named(older: Path, tmp_path: Path) -> None:
-    copy = older
+def test_missing_and_damaged_parts_are_named(unsealed: Path, tmp_path: Path) -> None:
+    copy = unsealed
     with pytest.raises(UserError, match="no folder .*nowhere.* no complete run; .*train --out"):
         Network.load(tmp_path / "nowhere")
     with pytest.raises(
-        UserError, match=r"is not a complete run .* no run\.toml; give a folder"
+        UserError, match=r"is not a complete run .* no valid records/networks\.json; give"
     ) as bad:
         Network.load(tmp_path)
     assert "--out" not in str(bad.value)  # nobody wants networks in any folder

@@ -18,6 +18,7 @@ from equivocal.experiments import studies
 from equivocal.gestalt import Run
 from equivocal.report.studies import write_report
 from equivocal.sampling import Posterior
+from equivocal.store.folders import has_run
 from equivocal.store.store import Store
 from equivocal.study import Study, load_study, open_study, prepare
 from equivocal.study.claims import COLUMNS
@@ -75,7 +76,7 @@ def made(folder: Path, run: Run, **changes: object) -> Study:
     (source / "garden.csv").write_text(STIMULI)
     (source / "garden.toml").write_text(read_example())
     study = prepare(load_study(source / "study.toml", changes), folder / "out")
-    if not (folder / "out" / "run.toml").exists():
+    if not has_run(folder / "out"):
         run.save(folder / "out")
     return study
 
@@ -387,7 +388,7 @@ def test_stages_say_what_is_missing(small_run: Run, tmp_path: Path) -> None:
         study.probe(quiet)
     with pytest.raises(UserError, match=r"activations.nc is missing; `equivocal probe"):
         study.analyse()
-    (tmp_path / "out" / "run.toml").unlink()
+    (tmp_path / "out" / "records" / "networks.json").unlink()
     with pytest.raises(UserError, match="no trained networks"):
         open_study(tmp_path / "out").infer(quiet)
 

@@ -26,7 +26,7 @@ from equivocal.asking.vocabulary import Vocabulary
 from equivocal.errors import UserError
 from equivocal.progress import announce, progress, report_part
 from equivocal.store import UnreadableError, read_tensors
-from equivocal.store.folders import find_damaged
+from equivocal.store.folders import NETWORKS, open_run
 from equivocal.store.locks import hold_folder
 from equivocal.store.store import Store
 from equivocal.world import name_role_unit
@@ -41,7 +41,7 @@ LEAST_LOSS = 1e-7  # share of the prior's variance; the loss of less changes no 
 
 def load_weights(source: Source) -> Arrays:
     """Load the weights of a network; default networks are trained first where there are none."""
-    if source.run is None and find_damaged(source.run_folder):
+    if source.run is None and not _is_trained(source):
         _train_default(source)
     path, world = source.network_path, source.world
     try:
@@ -55,12 +55,16 @@ def load_weights(source: Source) -> Arrays:
     return weights
 
 
+def _is_trained(source: Source) -> bool:
+    return open_run(source.run_folder).find(NETWORKS, warn=False) is not None
+
+
 def _train_default(source: Source) -> None:
     from equivocal.experiments.networks import train_or_load
     from equivocal.gestalt import TrainingSettings
 
     with hold_folder(source.folder, wait=True):
-        if find_damaged(source.run_folder):  # not trained by another process meanwhile
+        if not _is_trained(source):  # not trained by another process meanwhile
             announce(
                 f"{source.name} are trained once, which may take some minutes, and cached in "
                 f"{source.folder}"

@@ -16,7 +16,7 @@ from equivocal.errors import UserError
 from equivocal.machine import find_cache_folder
 from equivocal.store import read_toml
 from equivocal.store.files import compute_checksum
-from equivocal.store.folders import find_damaged, locate_network, refuse_incomplete
+from equivocal.store.folders import check_run, locate_network
 from equivocal.store.store import hash_content
 from equivocal.world import World
 
@@ -119,7 +119,7 @@ class Source:
         weights = locate_network(run, network)
         if (run / "networks").is_dir() and not weights.is_file():
             raise UserError(f"{run} has no network {network!r}; they are counted from 0.")
-        _check_files(run, run / "run.toml", run / "world.toml", weights)
+        check_run(run, run / "run.toml", run / "world.toml", weights)
         world, training = World.load(run / "world.toml"), read_toml(run / "run.toml")["training"]
         folder = _choose_folder(world, settings, compute_checksum(weights), training)
         return cls(world, world.text, run, network, settings, folder)
@@ -172,11 +172,3 @@ def _choose_folder(world: World, settings: AskSettings, *run: object) -> Path:
     key = hash_content(world.fingerprint, asdict(settings), *run)
     plain = "".join(letter for letter in world.name if letter.isalnum())[:24]
     return find_cache_folder() / f"{plain}-{key}"
-
-
-def _check_files(run: Path, *paths: Path) -> None:
-    refuse_incomplete(run, *paths)
-    damaged = find_damaged(run)
-    for path in paths:
-        if path in damaged:
-            raise UserError(f"{path} is damaged; train again (`equivocal train`, `reproduce`).")

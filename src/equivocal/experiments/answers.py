@@ -28,7 +28,9 @@ from equivocal.human_data.questions import READINGS, Question, list_questions
 from equivocal.machine import collect_versions
 from equivocal.progress import progress
 from equivocal.seeds import Seed, choose_seed
+from equivocal.store import hash_files
 from equivocal.store.files import compute_checksum
+from equivocal.store.folders import NETWORKS, open_run
 
 __all__ = ["ALL", "READERS", "simulate_answers"]
 
@@ -106,7 +108,7 @@ def simulate_answers(
     readings = tabulate_readings(codes, questions, seed, [_find_network(name) for name in names])
     settings: dict[str, Any] = {
         "from": str(source),
-        "run": compute_checksum(who.place / "run.toml") or "",
+        "run": hash_files(*open_run(who.place).find(NETWORKS) or ()),
         "sentences": who.source if path is None else str(path),
         "inputs": {} if path is None else {"sentences": compute_checksum(path) or ""},
         **about,

@@ -25,6 +25,7 @@ from equivocal.progress import Advance, announce, progress
 from equivocal.seeds import Seed, choose_seed
 from equivocal.store import read_table
 from equivocal.store.files import ensure_writable, write_text_atomically
+from equivocal.store.folders import has_run
 from equivocal.world import World
 
 __all__ = ["report_epochs", "save_cross_validation", "select_best_epochs", "train_or_load"]
@@ -134,7 +135,7 @@ def save_cross_validation(
         Where the folder holds results already.
     """
     path = folder / "cross_validation.csv"
-    if path.exists() or (folder / "run.toml").exists():
+    if path.exists() or has_run(folder):
         raise UserError(f"{folder} holds results already; choose another folder.")
     ensure_writable(folder)
     with progress(f"{folds}-fold cross-validation") as advance:

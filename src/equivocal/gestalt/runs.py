@@ -7,7 +7,6 @@ alone.
 What a run consists of is changed here; how it trains in `training`, its files in `storage`.
 """
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -30,7 +29,7 @@ from equivocal.gestalt.training import EpochReport, OnEpoch, fit
 from equivocal.seeds import Seed, choose_seed
 from equivocal.store import read_table
 from equivocal.store.files import ensure_writable, write_text_atomically
-from equivocal.store.folders import find_damaged
+from equivocal.store.folders import NETWORKS, TRAIN_AGAIN, check_run, open_run, refuse_foreign_files
 from equivocal.world import Corpus, World
 
 __all__ = ["split_corpus"]
@@ -102,32 +101,15 @@ class Run:
             would be overwritten.
         """
         directory = Path(directory)
-        if not (directory / "run.toml").exists():
+        store = open_run(directory)
+        key = store.find_key(NETWORKS)
+        if key is None:
             ensure_writable(directory)
-            if taken := storage.find_foreign(directory):
-                raise UserError(
-                    f"{directory} holds files that a run would overwrite ({join_names(taken)}); "
-                    "choose another folder."
-                )
+            refuse_foreign_files(directory / "run.toml", storage.WRITTEN)
             return None
-        if damaged := find_damaged(directory):
-            warnings.warn(
-                f"{join_names(map(str, damaged))} is missing or has a checksum mismatch; the "
-                "networks are trained again.",
-                stacklevel=2,
-            )
-            return None
-        found = cls.load(directory)
-        there = asdict(found.settings).items() - asdict(settings).items()
-        changed = [f"{name} {value}" for name, value in sorted(there)]
-        if found.world.fingerprint != world.fingerprint:
-            changed.insert(0, f"another world {found.world.name!r} or version of it")
-        if changed:
-            raise UserError(
-                f"{directory} holds another run ({join_names(changed)}); choose another folder for "
-                "this one, or remove that one."
-            )
-        return found
+        if key != storage.hash_run(world, settings):
+            _refuse_changes(directory, world, settings)
+        return None if store.find(NETWORKS) is None else cls.load(directory)
 
     @classmethod
     def load(cls, directory: str | Path) -> "Run":
@@ -150,7 +132,7 @@ class Run:
         """
         directory = Path(directory)
         world, settings, seconds = storage.read_run(directory)
-        storage.refuse_damaged(directory)
+        check_run(directory)
         each = range(settings.networks)
         models = tuple(storage.load_model(directory, index, world, settings) for index in each)
         held_out = split_corpus(world, settings)[1]
@@ -173,16 +155,32 @@ class Run:
         Parameters
         ----------
         directory : str or Path
-            The folder, created if necessary. `run.toml` is written last and marks the run as
-            complete.
+            The folder, created if necessary. The record, written last, marks the run as complete.
         """
         directory = Path(directory)
-        storage.start_run(directory, self.world)
+        storage.start_run(directory, self.world, self.settings, self.seconds)
         for index, model in enumerate(self.models):
             storage.save_network(directory, index, model, self.world)
         write_text_atomically(directory / "curves.csv", self.curves.to_csv(index=False))
         self.write_scores(directory)
-        storage.write_run(directory, self.world, self.settings, self.seconds)
+        storage.finish_run(directory, self.world, self.settings)
+
+
+def _refuse_changes(directory: Path, world: World, settings: TrainingSettings) -> None:
+    """Refuse a folder whose run differs from the wanted one in more than the version."""
+    try:
+        other, found, _ = storage.read_run(directory)
+    except UserError:
+        return  # a damaged run may be trained over
+    there = asdict(found).items() - asdict(settings).items()
+    changed = [f"{name} {value}" for name, value in sorted(there)]
+    if other.fingerprint != world.fingerprint:
+        changed.insert(0, f"another world {other.name!r} or version of it")
+    if changed:
+        raise UserError(
+            f"{directory} holds another run ({join_names(changed)}); choose another folder for "
+            "this one, or remove that one."
+        )
 
 
 def train(
@@ -265,7 +263,7 @@ def read_curves(path: Path, networks: int) -> pd.DataFrame:
             raise ValueError("rows are missing")
     except (ValueError, KeyError, TypeError) as error:
         reason = getattr(error, "reason", error)
-        raise UserError(f"{path} cannot be read ({reason}); {storage.TRAIN_AGAIN}") from None
+        raise UserError(f"{path} cannot be read ({reason}); {TRAIN_AGAIN}") from None
     return curves
 
 

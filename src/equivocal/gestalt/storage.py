@@ -1,16 +1,16 @@
 """A run on disk: weights as safetensors, settings as TOML, the world it was trained in.
 
+DIR/run.toml                     settings, versions, seconds; written first, so that what an
+                                 interrupted run leaves is not taken for the user's own
 DIR/world.toml                   the world file, as it was
 DIR/networks/00.safetensors …    one file per network, with the world's fingerprint inside
 DIR/curves.csv, DIR/scores.csv   loss and accuracy per epoch; how well each network ended
-DIR/run.toml                     the record: settings, versions, seconds, checksums of the files
-                                 above and of itself; written last, so a run with it is complete
+DIR/records/networks.json        the record of the store, with the checksums of all but the scores
 
 A folder may be copied to another machine. Change FORMAT when the arrays of a network change.
 """
 
 import json
-from collections.abc import Container
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -27,25 +27,20 @@ from equivocal.gestalt.network import SentenceGestalt, create_network
 from equivocal.gestalt.settings import TrainingSettings
 from equivocal.machine import collect_versions, count_cores
 from equivocal.store import Shapes, UnreadableError, parse_json, read_tensors, read_toml
-from equivocal.store.files import (
-    add_checksum,
-    compute_checksums,
-    write_atomically,
-    write_text_atomically,
-)
-from equivocal.store.folders import find_damaged, locate_network, refuse_incomplete
+from equivocal.store.files import write_atomically, write_text_atomically
+from equivocal.store.folders import NETWORKS, RECORD, TRAIN_AGAIN, check_run, locate_network
+from equivocal.store.store import Store, hash_content
 from equivocal.world import World
 
 __all__ = ["name_arrays", "write_settings"]
 
 FORMAT = 1
-TRAIN_AGAIN = "train again, into the same folder or another one (`equivocal train`, `reproduce`)."
+WRITTEN = ("world.toml", "networks", "curves.csv", "scores.csv")  # beside run.toml
 # settings that a run without a recipe does not have; all such runs were trained as `fast` is
 ADDED = (
     "recipe", "batch", "loss", "optimiser", "momentum", "decay",
     "through_time", "initial_weights", "initial_range",
 )  # fmt: skip
-UNFINISHED = ".unfinished"  # stands in a folder while a run is written to it
 ABOUT = "equivocal"  # key of the file's metadata
 
 
@@ -55,10 +50,15 @@ def name_arrays(model: SentenceGestalt) -> dict[str, Any]:
     return {".".join(key.name for key in path): leaf for path, leaf in leaves}
 
 
-def start_run(directory: Path, world: World) -> None:
-    """Remove the record and the networks of an earlier run, and write the world of a new one."""
-    write_text_atomically(directory / UNFINISHED, "")
-    (directory / "run.toml").unlink(missing_ok=True)
+def hash_run(world: World, settings: TrainingSettings) -> str:
+    """Return the key of a run."""
+    return hash_content(world.fingerprint, asdict(settings))
+
+
+def start_run(directory: Path, world: World, settings: TrainingSettings, seconds: float) -> None:
+    """Write the settings and the world of a new run, and remove the networks of an earlier one."""
+    path, took = directory / "run.toml", round(seconds, 3)
+    write_settings(path, world, settings, seconds=took, checksums=RECORD)
     for path in (directory / "networks").glob("*.safetensors"):
         path.unlink()
     write_text_atomically(directory / "world.toml", world.text)
@@ -73,18 +73,15 @@ def save_network(directory: Path, index: int, model: SentenceGestalt, world: Wor
         save_file(arrays, temporary, metadata={ABOUT: json.dumps(about)})
 
 
-def write_run(directory: Path, world: World, settings: TrainingSettings, seconds: float) -> None:
-    """Write `run.toml`, the last file of a run."""
-    written = [directory / "world.toml", directory / "curves.csv"]
+def finish_run(directory: Path, world: World, settings: TrainingSettings) -> None:
+    """Record that all files of a run are written."""
+    written = [directory / name for name in ("run.toml", "world.toml", "curves.csv")]
     written += [locate_network(directory, index) for index in range(settings.networks)]
-    checksums = compute_checksums(directory, written)
-    path, took = directory / "run.toml", round(seconds, 3)
-    write_settings(path, world, settings, seconds=took, checksums=checksums)
-    (directory / UNFINISHED).unlink(missing_ok=True)
+    Store(directory).record(NETWORKS, hash_run(world, settings), written)
 
 
 def write_settings(
-    path: Path, world: World, settings: TrainingSettings, **more: int | float | dict[str, str]
+    path: Path, world: World, settings: TrainingSettings, **more: int | float | str
 ) -> None:
     """Write everything needed to repeat a training, and what it was done with."""
     content = {
@@ -95,29 +92,13 @@ def write_settings(
         "machine": {"backend": jax.default_backend(), "cores": count_cores()},
         "versions": collect_versions("equinox", "optax"),
     }
-    write_text_atomically(path, add_checksum(tomli_w.dumps(content)))
-
-
-def find_foreign(directory: Path) -> list[str]:
-    """Find names that a run would write and that are taken, though not by an interrupted run."""
-    if (directory / UNFINISHED).exists():
-        return []
-    names = ("world.toml", "networks", "curves.csv", "scores.csv")
-    return [name for name in names if (directory / name).exists()]
-
-
-def refuse_damaged(directory: Path, names: Container[str] | None = None) -> None:
-    """Refuse a run (or these files of it) that is damaged, and name what is."""
-    if damaged := find_damaged(directory, names):
-        raise UserError(
-            f"{join_names(map(str, damaged))} is missing or has a checksum mismatch; {TRAIN_AGAIN}"
-        )
+    write_text_atomically(path, tomli_w.dumps(content))
 
 
 def read_run(directory: Path) -> tuple[World, TrainingSettings, float]:
     """Read the world, the settings and the training time of a complete run."""
     path = directory / "run.toml"
-    refuse_incomplete(directory, path)
+    check_run(directory, path, directory / "world.toml")
     try:
         content = read_toml(path)
         settings = TrainingSettings.from_dict(content["training"])
@@ -130,7 +111,6 @@ def read_run(directory: Path) -> tuple[World, TrainingSettings, float]:
         raise UserError(
             f"{path} is damaged or from another version ({reason}); {TRAIN_AGAIN}"
         ) from None
-    refuse_damaged(directory, {"world.toml"})
     try:
         return World.load(directory / "world.toml"), settings, seconds
     except UserError as error:
@@ -148,7 +128,7 @@ def load_network(
             f"{directory} holds networks 0 to {settings.networks - 1}; there is no {index!r}."
         )
     world = own_world if world is None else world
-    refuse_damaged(directory, {f"networks/{index:02d}.safetensors"})
+    check_run(directory, locate_network(directory, index))
     return load_model(directory, index, world, settings), world
 
 

@@ -23,7 +23,7 @@ from equivocal.human_data.questions import Question, find_sentences, load_senten
 from equivocal.inference import collect_last_layer, infer_posterior
 from equivocal.progress import Advance
 from equivocal.sampling import Posterior
-from equivocal.store.folders import refuse_incomplete
+from equivocal.store.folders import has_run
 from equivocal.study import Study, open_study
 from equivocal.suites.measurement import ROWS, SAMPLER, VARIANCE
 from equivocal.world.items import Item
@@ -87,10 +87,10 @@ def open_comprehenders(folder: Path, sentences: Path | None = None) -> Comprehen
 
 def _locate_run(folder: Path) -> Path:
     """Return the folder itself, or the only one of its networks."""
-    refuse_incomplete(folder)
-    if (folder / "run.toml").exists():
+    if has_run(folder):
         return folder
-    inner = sorted(path.parent for path in folder.glob("networks/**/run.toml"))
+    settings = sorted(folder.glob("networks/**/run.toml"))
+    inner = [path.parent for path in settings if has_run(path.parent)]
     if len(inner) > 1:
         raise UserError(
             f"{folder} holds networks of several worlds; give one of {join_names(map(str, inner))}."

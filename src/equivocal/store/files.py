@@ -15,7 +15,7 @@ import re
 import secrets
 import stat
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PureWindowsPath
 from tempfile import TemporaryFile
@@ -24,9 +24,7 @@ from typing import BinaryIO
 from equivocal.errors import UserError
 
 __all__ = [
-    "add_checksum",
     "compute_checksum",
-    "compute_checksums",
     "ensure_writable",
     "explain_write_errors",
     "write_atomically",
@@ -36,7 +34,6 @@ __all__ = [
 # Ours: .NAME.0123abcd.tmp; safetensors writes under .tmpAbC123, Python under .tmpabc_1234.
 ORPHAN = re.compile(r"\..+\.[0-9a-f]{8}\.tmp|\.tmp([A-Za-z0-9]{6}|[a-z0-9_]{8})")
 FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}  # Windows knows no quota
-CHECKSUM = "# sha256 of all that follows: "
 DEPTH = 4  # how many levels of folders a run makes in its own
 
 
@@ -244,40 +241,3 @@ def compute_checksum(path: Path) -> str | None:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
         return None
-
-
-def compute_checksums(
-    folder: Path,
-    paths: Iterable[Path],
-    compute: Callable[[Path], str | None] = compute_checksum,
-) -> dict[str, str]:
-    """Return the checksums of files of a folder, by their names in it, for a record of them."""
-    return {path.relative_to(folder).as_posix(): str(compute(path)) for path in paths}
-
-
-def find_mismatches(
-    folder: Path,
-    checksums: Mapping[str, str],
-    compute: Callable[[Path], str | None] = compute_checksum,
-) -> list[Path]:
-    """Find the files of a record that are missing or no longer have the checksums in it."""
-    files = ((folder / name, checksum) for name, checksum in checksums.items())
-    return [path for path, checksum in files if compute(path) != checksum]
-
-
-def add_checksum(text: str) -> str:
-    """Return the text with its own checksum in a comment on top."""
-    return f"{CHECKSUM}{hashlib.sha256(text.encode()).hexdigest()}\n{text}"
-
-
-def has_checksum_mismatch(text: str) -> bool:
-    """Return whether text carries a checksum (see `add_checksum`) that is not its own.
-
-    >>> signed = add_checksum("seed = 1")
-    >>> has_checksum_mismatch(signed), has_checksum_mismatch(signed.replace("1", "2", 1))
-    (False, True)
-    >>> has_checksum_mismatch("seed = 1")
-    False
-    """
-    first, _, rest = text.partition("\n")
-    return text.startswith(CHECKSUM) and add_checksum(rest).partition("\n")[0] != first

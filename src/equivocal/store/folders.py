@@ -3,9 +3,10 @@
 A training run is found and checked here without JAX, whose import takes longer than the answers of
 `equivocal.asking`; `equivocal.gestalt.storage` writes it.
 
-    FOLDER/run.toml                     settings, checksums of the other files and of itself
+    FOLDER/run.toml                     settings; written first, so the rest is known to be ours
     FOLDER/world.toml, curves.csv       the world of the networks, and how they learned
     FOLDER/networks/00.safetensors …    one file for each network
+    FOLDER/records/networks.json        checksums of all of them; written last: they are finished
 
 A user's own files are never overwritten, and results never silently. A command leaves a TOML file
 in its folder that says which run wrote the rest: `suites.toml`, `compare.toml`, … Tables and
@@ -13,8 +14,8 @@ figures are made in seconds from networks and posteriors, which are kept; so a r
 settings may overwrite them, and says so.
 """
 
-import re
-from collections.abc import Container, Iterator, Sequence
+import hashlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,20 +23,25 @@ import tomli_w
 
 from equivocal.errors import UserError, join_names
 from equivocal.progress import announce
-from equivocal.store import UnreadableError, parse_toml
-from equivocal.store.files import find_mismatches
-from equivocal.store.text import read_toml
+from equivocal.store import Store, UnreadableError, parse_toml, read_text, read_toml
+from equivocal.store.store import RECORDS
 
 __all__ = [
+    "NETWORKS",
+    "RECORD",
+    "TRAIN_AGAIN",
     "announce_overwrite",
-    "find_damaged",
+    "check_run",
+    "has_run",
     "locate_network",
+    "open_run",
     "refuse_foreign_files",
-    "refuse_incomplete",
 ]
 
-
-CHECKED = re.compile(r"world\.toml|curves\.csv|networks/\d{2,9}\.safetensors")
+NETWORKS = "networks"  # the name of their record
+RECORD = f"{RECORDS}/{NETWORKS}.json"
+TRAIN_AGAIN = "train again, into the same folder or another one (`equivocal train`, `reproduce`)."
+CHECKSUM = "# sha256 of all that follows: "  # on top of `run.toml`, in earlier versions
 
 
 def locate_network(directory: Path, index: int) -> Path:
@@ -43,37 +49,57 @@ def locate_network(directory: Path, index: int) -> Path:
     return directory / "networks" / f"{index:02d}.safetensors"
 
 
-def refuse_incomplete(directory: Path, *needed: Path) -> None:
-    """Refuse a folder that is not there, or lacks one of these files of a complete run."""
+def open_run(directory: Path) -> Store:
+    """Open the store of a folder of networks; their record is called `NETWORKS`."""
+    return Store(directory, older=_read_older(directory / "run.toml"))
+
+
+def has_run(directory: Path) -> bool:
+    """Return whether a folder holds trained networks that are finished, be they damaged or not."""
+    return open_run(directory).find_key(NETWORKS) is not None
+
+
+def check_run(directory: Path, *needed: Path) -> None:
+    """Refuse a folder without finished networks, or with damaged files (of those needed, if any).
+
+    Runs of the earliest versions have no checksums, so none of their files is refused here.
+    """
     if not directory.is_dir():
         raise UserError(
             f"there is no folder {directory}, so no complete run; `equivocal train --out "
             f"{directory}` makes one, and `equivocal reproduce` a study."
         )
-    for path in needed:
-        if not path.is_file():
-            raise UserError(
-                f"{directory} is not a complete run of networks: it has no "
-                f"{path.relative_to(directory)}; give a folder that `equivocal train` or "
-                "`equivocal reproduce` has finished."
-            )
+    store = open_run(directory)
+    if store.find_key(NETWORKS) is None:
+        raise UserError(
+            f"{directory} is not a complete run of networks: it has no valid {RECORD}; give a "
+            "folder that `equivocal train` or `equivocal reproduce` has finished."
+        )
+    damaged = [path for path in store.find_damaged(NETWORKS) if not needed or path in needed]
+    if damaged:
+        names = join_names(map(str, damaged))
+        raise UserError(f"{names} is missing or has a checksum mismatch; {TRAIN_AGAIN}")
 
 
-def find_damaged(directory: Path, names: Container[str] | None = None) -> list[Path]:
-    """Find files of a complete run (or those of these names) that are missing or altered.
+def _read_older(path: Path) -> dict[str, dict[str, Any]]:
+    """Turn the checksums that `run.toml` had in earlier versions, its own on top, into a record.
 
-    Runs of early versions have no checksums, so none of their files is reported.
+    Now `checksums` is the name of the record, so such a file alone says that nothing is finished.
     """
-    path = directory / "run.toml"
+    if not path.exists():
+        return {}
     try:
-        content = read_toml(path)
+        text = read_text(path)
+        first, _, rest = text.partition("\n")
+        own = f"{CHECKSUM}{hashlib.sha256(rest.encode()).hexdigest()}"
+        if first.startswith(CHECKSUM) and first != own:
+            raise ValueError("checksum mismatch")
+        content = parse_toml(text)
         content["training"].keys()
-        checksums = dict(content.get("checksums", {}))
+        files = content.get("checksums", {})
     except (ValueError, KeyError, TypeError, AttributeError):
-        return [path]
-    checked = [name for name in checksums if CHECKED.fullmatch(name)]  # others lead elsewhere
-    wanted = {name: checksums[name] for name in checked if names is None or name in names}
-    return find_mismatches(directory, wanted)
+        files = {"run.toml": "damaged"}
+    return {} if isinstance(files, str) else {NETWORKS: {"key": "", "files": files}}
 
 
 def announce_overwrite(path: Path, settings: dict[str, Any], compared: Sequence[str]) -> None:

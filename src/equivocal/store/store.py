@@ -17,7 +17,7 @@ A new kind of result needs only `load`, `make` and `save`.
 import hashlib
 import json
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from pathlib import Path
@@ -27,8 +27,6 @@ from equivocal.errors import UserError
 from equivocal.machine import get_package_version
 from equivocal.store.files import (
     compute_checksum,
-    compute_checksums,
-    find_mismatches,
     resolve_inside,
     write_atomically,
     write_text_atomically,
@@ -104,22 +102,46 @@ class Store:
     shared : bool
         Several processes use the folder at once, as they do with a cache: results are made under
         the folder's lock, and whoever comes second waits and finds them.
+    older : mapping of str to dict, optional
+        Records by name that an earlier version kept elsewhere; used where the folder has none.
     """
 
-    def __init__(self, folder: str | Path, *, shared: bool = False) -> None:
+    def __init__(
+        self,
+        folder: str | Path,
+        *,
+        shared: bool = False,
+        older: Mapping[str, dict[str, Any]] | None = None,
+    ) -> None:
         self.folder = Path(folder)
-        self._shared = shared
+        self._shared, self._older = shared, older or {}
         self._checksums: dict[tuple[str, int, int], str | None] = {}  # no file is read twice
 
-    def find(self, name: str, key: str, *, warn: bool = True) -> list[Path] | None:
+    def find_key(self, name: str) -> str | None:
+        """Find the key that a finished result was made with.
+
+        Parameters
+        ----------
+        name : str
+            What the result is called in this folder.
+
+        Returns
+        -------
+        str or None
+            None where it has no record, so is not finished.
+        """
+        record = self._read(name)
+        return None if record is None else record["key"]
+
+    def find(self, name: str, key: str | None = None, *, warn: bool = True) -> list[Path] | None:
         """Find the files of a finished result.
 
         Parameters
         ----------
         name : str
             What the result is called in this folder; may contain slashes.
-        key : str
-            The hash of everything it depends on.
+        key : str, optional
+            The hash of everything it depends on; None takes whatever is there.
         warn : bool
             Whether to name files that are missing or damaged before they are recomputed.
 
@@ -129,7 +151,7 @@ class Store:
             None where the result is missing, was made from something else, or is damaged.
         """
         record = self._read(name)
-        if record is None or record["key"] != key:
+        if record is None or key not in (None, record["key"]):
             return None
         damaged = self._find_mismatches(record)
         for path in damaged:
@@ -138,7 +160,7 @@ class Store:
         return None if damaged else [self.folder / file for file in record["files"]]
 
     def find_damaged(self, *names: str) -> list[Path]:
-        """Find files of these results that exist and have a checksum mismatch.
+        """Find files of these results that are missing or have a checksum mismatch.
 
         Parameters
         ----------
@@ -148,11 +170,10 @@ class Store:
         Returns
         -------
         list of Path
-            Missing files are not listed.
+            Those that are missing or altered.
         """
         records = (record for name in names if (record := self._read(name)) is not None)
-        damaged = (path for record in records for path in self._find_mismatches(record))
-        return [path for path in damaged if path.exists()]
+        return [path for record in records for path in self._find_mismatches(record)]
 
     def record(self, name: str, key: str, files: Iterable[Path]) -> None:
         """Record that a result is finished; its files must have been written.
@@ -164,7 +185,10 @@ class Store:
         files : iterable of Path
             The files of the result, inside the folder.
         """
-        checksums = compute_checksums(self.folder, files, self._compute_checksum)
+        checksums = {
+            path.relative_to(self.folder).as_posix(): str(self._compute_checksum(path))
+            for path in files
+        }
         text = json.dumps({"key": key, "files": checksums}, indent=1, sort_keys=True) + "\n"
         write_text_atomically(self._locate_record(name), text)
 
@@ -262,10 +286,10 @@ class Store:
     def _read(self, name: str) -> dict[str, Any] | None:
         """Read a record, which may come from anybody; its files must lie in this folder."""
         path = self._locate_record(name)
-        if not path.exists():
+        if not path.exists() and name not in self._older:
             return None
         try:
-            record = read_json(path)
+            record = read_json(path) if path.exists() else self._older[name]
             files = {str(file): str(checksum) for file, checksum in record["files"].items()}
             for file in files:
                 resolve_inside(self.folder, file, "files", links=True)
@@ -275,7 +299,8 @@ class Store:
             return None
 
     def _find_mismatches(self, record: dict[str, Any]) -> list[Path]:
-        return find_mismatches(self.folder, record["files"], self._compute_checksum)
+        files = ((self.folder / name, checksum) for name, checksum in record["files"].items())
+        return [path for path, checksum in files if self._compute_checksum(path) != checksum]
 
     def _compute_checksum(self, path: Path) -> str | None:
         """Compute the checksum of a file, once for as long as the file does not change."""

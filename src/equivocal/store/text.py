@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from equivocal.errors import UserError, join_names
-from equivocal.store.files import UnreadableError, has_checksum_mismatch, open_limited
+from equivocal.store.files import UnreadableError, open_limited
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -130,13 +130,11 @@ def read_toml(path: str | Path, most: int = SETTINGS_BYTES) -> dict[str, Any]:
     Raises
     ------
     UnreadableError
-        Where the file is missing, empty, too long or not TOML, or has a checksum mismatch.
+        Where the file is missing, empty, too long or not TOML.
     """
     text = read_text(path, most)
     if not text.strip():
         raise UnreadableError(path, "it is empty", "write it first, or give another file")
-    if has_checksum_mismatch(text):
-        raise UnreadableError(path, "checksum mismatch")
     try:
         return parse_toml(text)
     except ValueError as error:

@@ -13,6 +13,7 @@ from equivocal.gestalt import Run
 from equivocal.sampling.front import check_method
 from equivocal.store import read_text
 from equivocal.store.files import ensure_writable, write_text_atomically
+from equivocal.store.folders import has_run
 from equivocal.store.store import hash_content
 from equivocal.study.settings import StudySettings, load_study
 from equivocal.study.stages import Study
@@ -127,7 +128,7 @@ def open_study(folder: Path) -> Study:
             f"{folder}` starts one."
         )
     if not (folder / "settings.toml").exists():
-        what = "trained networks alone, and " if (folder / "run.toml").exists() else ""
+        what = "trained networks alone, and " if has_run(folder) else ""
         raise UserError(
             f"{folder} holds {what}no study: it has no settings.toml; give a folder that "
             "`equivocal reproduce` has written."
@@ -137,7 +138,7 @@ def open_study(folder: Path) -> Study:
     except UserError as error:
         again = f"`equivocal reproduce --out {folder}` writes it again."
         raise UserError(f"{str(error).rstrip('.')}; {again}") from None
-    for path in study.store.find_damaged("prepare"):  # perhaps on purpose
+    for path in filter(Path.exists, study.store.find_damaged("prepare")):  # perhaps on purpose
         warnings.warn(
             f"{path} was changed since `equivocal reproduce` wrote it; it is used as it is.",
             stacklevel=2,

@@ -31,7 +31,7 @@ from equivocal.progress import Advance
 from equivocal.sampling import Posterior
 from equivocal.store import read_table
 from equivocal.store.files import write_atomically, write_text_atomically
-from equivocal.store.folders import locate_network
+from equivocal.store.folders import has_run, locate_network
 from equivocal.store.store import Store, hash_code, hash_content, hash_files
 from equivocal.study import activations
 from equivocal.study.claims import find_impossible_numbers, judge_claims
@@ -92,7 +92,7 @@ class Study:
     @cached_property
     def run(self) -> Run:
         """The trained networks."""
-        if not (self.folder / "run.toml").exists():
+        if not has_run(self.folder):
             raise UserError(
                 f"{self.folder} holds no trained networks; `equivocal reproduce --out "
                 f"{self.folder}` trains them, and `equivocal train` trains others."
