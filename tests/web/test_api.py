@@ -17,8 +17,7 @@ from starlette.responses import JSONResponse
 
 from equivocal.asking import Comprehender, Source
 from equivocal.errors import UserError
-from equivocal.web.answers import Writer
-from equivocal.web.app import Recall, limit_time
+from equivocal.web.app import Recall, Writer, limit_time
 from equivocal.web.serving import bind_socket
 from tests.web.conftest import running
 

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from equivocal.cli import console
 from equivocal.cli.console import out, show_frame, show_note, show_summary
-from equivocal.cli.training import Folder
 from equivocal.errors import UserError
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def compare(
     where: Where = None,
     log: Annotated[bool, typer.Option("--log", help="Model the response's logarithm.")] = False,
     slopes: Slopes = False,
-    folder: Folder = Path("runs/compare"),
+    folder: console.Folder = Path("runs/compare"),
 ) -> None:
     """Test which measure predicts human responses, with mixed models with and without each.
 
@@ -180,7 +180,7 @@ def simulate(
     ] = None,
     slopes: Slopes = False,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same numbers.")] = 0,
-    folder: Folder = Path("runs/simulated"),
+    folder: console.Folder = Path("runs/simulated"),
 ) -> None:
     """Simulate an experiment with a known effect, or (--power) estimate how often it is detected.
 

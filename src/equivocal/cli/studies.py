@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
+from equivocal.cli import console, worlds
 from equivocal.cli.console import out, show_note, show_rows, warn_quick
-from equivocal.cli.training import Folder, Networks, Quick, Seed, show_scores
 from equivocal.errors import UserError
 from equivocal.progress import err
 
@@ -39,13 +39,13 @@ def reproduce(
         Path | None,
         typer.Option("--out", help="Folder for the results [runs/paper; --quick: runs/quick]."),
     ] = None,
-    quick: Quick = False,
+    quick: console.Quick = False,
     preset: Annotated[str, typer.Option(help="A study of the package.")] = "paper",
     study: Annotated[
         Path | None, typer.Option(help="A study file of your own instead (see `study new`).")
     ] = None,
-    networks: Networks = None,
-    seed: Seed = None,
+    networks: console.Networks = None,
+    seed: console.Seed = None,
     others: Annotated[
         list[str] | None,
         typer.Option("--set", help="Any setting of the study, as `nuts.draws=500`; repeatable."),
@@ -68,33 +68,33 @@ def reproduce(
         out.print("A quick run only checks that the command works; do not report its results.")
     for number, paragraph in enumerate(result.summary):
         out.print(paragraph, style="" if number else "bold", soft_wrap=True)
-    show_scores(result.run)
+    worlds.show_scores(result.run)
     out.print(f"wrote {chosen / 'tables'} and {chosen / 'figures'}", soft_wrap=True)
     out.print(f"the report is {result.report}", soft_wrap=True)
 
 
-def infer(folder: Folder = PAPER) -> None:
+def infer(folder: console.Folder = PAPER) -> None:
     """Sample the posteriors of a study's trained networks."""
     from equivocal.experiments import studies
 
     studies.infer(folder)
 
 
-def probe(folder: Folder = PAPER) -> None:
+def probe(folder: console.Folder = PAPER) -> None:
     """Compute activations of networks and posteriors, word by word; writes activations.nc."""
     from equivocal.experiments import studies
 
     studies.probe(folder)
 
 
-def analyse(folder: Folder = PAPER) -> None:
+def analyse(folder: console.Folder = PAPER) -> None:
     """Compute statistics of the activations; writes tables/ and claims.csv."""
     from equivocal.experiments import studies
 
     studies.analyse(folder)
 
 
-def report(folder: Folder = PAPER) -> None:
+def report(folder: console.Folder = PAPER) -> None:
     """Draw the figures and write report.html."""
     from equivocal.experiments import studies
 
@@ -124,7 +124,7 @@ def multiverse(
             "[small, or match]."
         ),
     ] = None,
-    folder: Folder = Path("runs/multiverse"),
+    folder: console.Folder = Path("runs/multiverse"),
     networks: Annotated[
         int | None, typer.Option(min=1, help="How many networks [as the grid says].")
     ] = None,
@@ -196,7 +196,7 @@ def sweep(
     file: Annotated[
         Path | None, typer.Argument(help="A file.toml that says what is varied; or use --vary.")
     ] = None,
-    folder: Folder = Path("runs/sweep"),
+    folder: console.Folder = Path("runs/sweep"),
     preset: Annotated[
         str | None, typer.Option(help="A study of the package, or a file.toml [paper].")
     ] = None,

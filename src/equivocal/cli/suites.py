@@ -8,10 +8,17 @@ from typing import Annotated, Literal
 
 import typer
 from rich import box
-from rich.table import Column, Table
+from rich.table import Column
 
-from equivocal.cli.console import list_examples, out, show_frame, show_note, show_results
-from equivocal.cli.training import Folder, Networks, Quick, QuickFolder, Recipe, Seed
+from equivocal.cli import console
+from equivocal.cli.console import (
+    list_examples,
+    make_table,
+    out,
+    show_frame,
+    show_note,
+    show_results,
+)
 
 CurveNetworks = Annotated[
     int | None,
@@ -32,11 +39,11 @@ def list_suites() -> None:
     from equivocal.suites import PARADIGMS, load_suite
 
     name, items = Column("suite", no_wrap=True), Column("items", justify="right")
-    table = Table(name, "conditions", items, "after", box=box.SIMPLE)
-    for suite in map(load_suite, PARADIGMS):
-        conditions = ", ".join(suite.conditions)
-        table.add_row(suite.name, conditions, str(len(suite.items)), suite.after)
-    out.print(table)
+    rows = (
+        (suite.name, ", ".join(suite.conditions), str(len(suite.items)), suite.after)
+        for suite in map(load_suite, PARADIGMS)
+    )
+    out.print(make_table((name, "conditions", items, "after"), rows, box=box.SIMPLE))
     list_constructions()
 
 
@@ -48,10 +55,10 @@ def run(
             "--suite", help="A paradigm, a construction or a file.toml; repeatable [all paradigms]."
         ),
     ] = None,
-    networks: Networks = None,
-    seed: Seed = None,
-    recipe: Recipe = None,
-    folder: QuickFolder = None,
+    networks: console.Networks = None,
+    seed: console.Seed = None,
+    recipe: console.Recipe = None,
+    folder: console.QuickFolder = None,
     measures: Annotated[
         list[str] | None,
         typer.Option("--measure", help="A measure, or `all`; repeatable [as the suite says]."),
@@ -65,7 +72,7 @@ def run(
         typer.Option("--by-role", help="Bayesian surprise about each role as well, in words.csv."),
     ] = False,
     curve_networks: CurveNetworks = None,
-    quick: Quick = False,
+    quick: console.Quick = False,
 ) -> None:
     """Run suites with trained networks, and report which findings held.
 
@@ -93,7 +100,7 @@ def run(
 @app.command("compare", epilog=list_examples("suites compare"))
 def compare(
     folders: Annotated[list[Path], typer.Argument(help="Folders that `suites run` has written.")],
-    folder: Folder = Path("runs/suites-compared"),
+    folder: console.Folder = Path("runs/suites-compared"),
 ) -> None:
     """Compare runs of the same suites, such as networks of two recipes, with the results of 2018.
 
@@ -117,9 +124,9 @@ def measure_signals(
             min=0, help="Networks with noise, and as many without [ten]; 0: the ideal alone."
         ),
     ] = None,
-    seed: Seed = None,
-    folder: QuickFolder = None,
-    quick: Quick = False,
+    seed: console.Seed = None,
+    folder: console.QuickFolder = None,
+    quick: console.Quick = False,
 ) -> None:
     """Exploratory: N400-like and P600-like signals at every word, for the ideal and for networks.
 
@@ -151,15 +158,16 @@ def list_constructions() -> None:
     """List the constructions that come with the package."""
     from equivocal.suites import CONSTRUCTIONS, load_construction
 
-    names = (Column(head, no_wrap=True) for head in ("construction", "world"))
-    table = Table(*names, "condition", Column("items", justify="right"), box=box.SIMPLE)
+    name, world = (Column(head, no_wrap=True) for head in ("construction", "world"))
+    rows = []
     for construction in map(load_construction, CONSTRUCTIONS):
         first = construction.name, construction.world.name
         for condition in construction.conditions:
             count = sum(item.condition == condition for item in construction.items)
-            table.add_row(*first, condition, str(count))
+            rows.append((*first, condition, str(count)))
             first = "", ""
-    out.print(table)
+    items = Column("items", justify="right")
+    out.print(make_table((name, world, "condition", items), rows, box=box.SIMPLE))
 
 
 @constructions.command("run", epilog=list_examples("constructions run"))
@@ -167,11 +175,11 @@ def run_constructions(
     only: Annotated[
         list[str] | None, typer.Option(help="A construction's name; repeatable [all].")
     ] = None,
-    networks: Networks = None,
+    networks: console.Networks = None,
     curve_networks: CurveNetworks = None,
-    seed: Seed = None,
-    folder: QuickFolder = None,
-    quick: Quick = False,
+    seed: console.Seed = None,
+    folder: console.QuickFolder = None,
+    quick: console.Quick = False,
 ) -> None:
     """Find out how networks and particles of their posteriors read sentences with two readings.
 

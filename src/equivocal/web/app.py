@@ -12,6 +12,9 @@ GET /api/openapi.json         the description of this API
 A new route is also described in `equivocal.web.description`. Answers are given to known host names
 alone: answering to others would let a web site that has its own name point to this machine read a
 loopback server through its visitors' browsers (DNS rebinding). They have a time limit.
+
+Answers are written as JSON word by word, and the text of a prefix is cached (`Writer`). The text is
+that of `Answer.to_dict`; a test compares the two.
 """
 
 import signal
@@ -20,7 +23,9 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import resources
+from typing import Any
 
+from pydantic_core import to_json
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -31,8 +36,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from equivocal import __version__
 from equivocal.asking import Answer, Comprehender
+from equivocal.asking.rendering import list_heading, list_words
 from equivocal.errors import UserError, check_known
-from equivocal.web.answers import Writer
 from equivocal.web.description import describe_api, describe_world
 from equivocal.web.schemas import ListQuestion, Question, read_question
 
@@ -49,6 +54,7 @@ HEADERS = {
     "X-Frame-Options": "DENY",
 }
 MOST_RECALLED = 1_000  # answers of some 50 kB
+MOST_WORDS = 4096  # that are kept, some 12 kB each where three networks answer
 SECONDS = 5.0  # for one answer; it takes milliseconds
 STATIC = resources.files("equivocal.web") / "static"
 FAULTS = {  # of ours; the traceback is in the server's log, not in the answer
@@ -227,3 +233,63 @@ def limit_time(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+class Writer:
+    """Writes answers, and keeps what it wrote about the latest words.
+
+    Parameters
+    ----------
+    most : int
+        The number of words that are kept.
+    """
+
+    def __init__(self, most: int = MOST_WORDS) -> None:
+        self._most = most
+        self._kept: OrderedDict[tuple[Any, ...], tuple[bytes, ...]] = OrderedDict()
+
+    def write(self, answer: Answer, top: int) -> bytes:
+        """Return an answer as JSON with `top` fillers for each role."""
+        keys = [_identify(answer, position, top) for position in range(len(answer.heard))]
+        new = [position for position, key in enumerate(keys) if key not in self._kept]
+        if new:
+            for position, voices in zip(new, list_words(answer, top, new), strict=True):
+                summary = voices[0]["summary"]
+                written = [to_json(part, inf_nan_mode="null") for part in (summary, *voices)]
+                self._kept[keys[position]] = tuple(written)
+        words = [self._kept[key] for key in keys]
+        for key in keys:
+            self._kept.move_to_end(key)
+        while len(self._kept) > self._most:
+            self._kept.popitem(last=False)
+        return _join(answer, words)
+
+
+def _identify(answer: Answer, position: int, top: int) -> tuple[Any, ...]:
+    """Return all that a word's part of an answer depends on."""
+    heard = answer.heard.constituents[: position + 1]
+    said = answer.said[position]
+    # the rest of the sentence decides which construction it is, and so what word order says
+    indicated = [pair for pair in answer.indicated.items() if pair[1] in said]
+    spoken = tuple((part.word, part.marker) for part in heard)
+    chosen = answer.world, answer.prior_variance, answer.step, top
+    return *chosen, heard[-1].text, spoken, tuple(indicated)
+
+
+def _join(answer: Answer, words: list[tuple[bytes, ...]]) -> bytes:
+    summaries, together, *alone = zip(*words, strict=True)
+    networks = [
+        b"%b,%b}" % (to_json({"network": one.network, "time": one.time})[:-1], _list(said))
+        for one, said in zip(answer.networks, alone, strict=True)
+    ]
+    return b'%b,%b,"indicated":%b,"summary":%b,"networks":[%b]}' % (
+        to_json(list_heading(answer))[:-1],
+        _list(together),
+        to_json(answer.indicated),
+        summaries[-1],
+        b",".join(networks),
+    )
+
+
+def _list(words: tuple[bytes, ...]) -> bytes:
+    return b'"words":[%b]' % b",".join(words)
