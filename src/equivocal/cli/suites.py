@@ -107,7 +107,7 @@ def compare(
     Writes tables/compared.csv and figures/compared.png, and says for each run how many published
     directions hold and how many published ratios lie inside its interval.
     """
-    from equivocal.experiments.suite_records import compare_suites
+    from equivocal.experiments.signals import compare_suites
 
     show_results(compare_suites(folders, folder).summary, folder, quick=False)
 

@@ -38,8 +38,13 @@ from equivocal import __version__
 from equivocal.asking import Answer, Comprehender
 from equivocal.asking.rendering import list_heading, list_words
 from equivocal.errors import UserError, check_known
-from equivocal.web.description import describe_api, describe_world
-from equivocal.web.schemas import ListQuestion, Question, read_question
+from equivocal.web.description import (
+    ListQuestion,
+    Question,
+    describe_api,
+    describe_world,
+    read_question,
+)
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 HEADERS = {

@@ -33,8 +33,7 @@ from equivocal.asking.comprehender import MOST_WORDS
 from equivocal.asking.shipped import list_shipped
 from equivocal.asking.vocabulary import Vocabulary
 from equivocal.errors import UserError, join_names
-from equivocal.web.description import describe_world
-from equivocal.web.schemas import MOST_CHARACTERS
+from equivocal.web.description import MOST_CHARACTERS, describe_world
 from equivocal.world import World
 
 __all__ = ["build_page", "bundle_page", "bundle_scripts"]
