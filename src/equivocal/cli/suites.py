@@ -11,15 +11,7 @@ from rich import box
 from rich.table import Column
 
 from equivocal.cli import console
-from equivocal.cli.console import (
-    list_examples,
-    make_table,
-    out,
-    read_options,
-    show_frame,
-    show_note,
-    show_results,
-)
+from equivocal.cli.console import make_table, out, show_frame, show_note, show_results
 
 CurveNetworks = Annotated[
     int | None,
@@ -48,8 +40,8 @@ def list_suites() -> None:
     list_constructions()
 
 
-@app.command("run", epilog=list_examples("suites run"))
-@read_options
+@app.command("run", epilog=console.list_examples("suites run"))
+@console.read_options
 def run(
     names: Annotated[list[str] | None, typer.Option("--suite")] = None,
     networks: console.Networks = None,
@@ -96,8 +88,8 @@ def run(
     show_results(result.summary, chosen, quick=quick)
 
 
-@app.command("compare", epilog=list_examples("suites compare"))
-@read_options
+@app.command("compare", epilog=console.list_examples("suites compare"))
+@console.read_options
 def compare(
     folders: list[Path],
     folder: console.Folder = Path("runs/suites-compared"),
@@ -117,8 +109,8 @@ def compare(
     show_results(compare_suites(folders, folder).summary, folder, quick=False)
 
 
-@app.command("signals", epilog=list_examples("suites signals"))
-@read_options
+@app.command("signals", epilog=console.list_examples("suites signals"))
+@console.read_options
 def measure_signals(
     suites: Annotated[list[Path] | None, typer.Option("--suite")] = None,
     networks: Annotated[int | None, typer.Option(min=0)] = None,
@@ -175,8 +167,8 @@ def list_constructions() -> None:
     out.print(make_table((name, world, "condition", items), rows, box=box.SIMPLE))
 
 
-@constructions.command("run", epilog=list_examples("constructions run"))
-@read_options
+@constructions.command("run", epilog=console.list_examples("constructions run"))
+@console.read_options
 def run_constructions(
     only: list[str] | None = None,
     networks: console.Networks = None,

@@ -14,14 +14,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from equivocal.cli import console
-from equivocal.cli.console import (
-    list_examples,
-    make_table,
-    out,
-    read_options,
-    show_note,
-    show_table,
-)
+from equivocal.cli.console import make_table, out, show_note, show_table
 from equivocal.errors import UserError, join_names
 from equivocal.progress import run_in_stages
 from equivocal.store.files import write_text_atomically
@@ -56,8 +49,8 @@ def list_worlds() -> None:
         out.print(f"{name:<{max(map(len, names))}}  {description}", soft_wrap=True)
 
 
-@app.command(epilog=list_examples("world new"))
-@read_options
+@app.command(epilog=console.list_examples("world new"))
+@console.read_options
 def new(
     path: Path,
 ) -> None:
@@ -80,8 +73,8 @@ def new(
     out.print(f"wrote {path}; change it, then `equivocal world check {path}`", soft_wrap=True)
 
 
-@app.command(epilog=list_examples("world check"))
-@read_options
+@app.command(epilog=console.list_examples("world check"))
+@console.read_options
 def check(name: Name) -> None:
     """Say whether a world file can be used, and if not, everything that is wrong with it."""
     from equivocal.world import World
@@ -99,8 +92,8 @@ def _qualify_counts(world: "World") -> str:
     return "" if world.is_exact else "at least "
 
 
-@app.command(epilog=list_examples("world show"))
-@read_options
+@app.command(epilog=console.list_examples("world show"))
+@console.read_options
 def show(name: Name) -> None:
     """Show a world: counts, parameters, words with their features, typical sentences."""
     from equivocal.world import World
@@ -154,8 +147,8 @@ def _make_pairs(pairs: dict[str, str], style: str, title: str | None = None) -> 
     return make_table(columns, pairs.items(), title=title, box=None, show_header=False)
 
 
-@app.command(epilog=list_examples("world sample"))
-@read_options
+@app.command(epilog=console.list_examples("world sample"))
+@console.read_options
 def sample(
     name: Name,
     n: Annotated[int, typer.Option("-n", "--number", min=1)] = 20,

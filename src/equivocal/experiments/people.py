@@ -28,17 +28,13 @@ import numpy as np
 import pandas as pd
 
 from equivocal.errors import UserError
+from equivocal.experiments import Figures, Result, describe_run
 from equivocal.experiments.frontier import FrontierSettings
 from equivocal.experiments.networks import choose_training, train_or_load
-from equivocal.experiments.result import Figures, Result, describe_run
 from equivocal.gestalt import Run, TrainingSettings
+from equivocal.human_data import participants, reading_tables
 from equivocal.human_data.adaptation import SENTENCES, adapt_to_list, select_learner
 from equivocal.human_data.fitting import POINTS, WorldFit, fit_world, tabulate_ranges
-from equivocal.human_data.participants import (
-    answer_questions,
-    compute_question_features,
-    take_particles,
-)
 from equivocal.human_data.people import (
     compare_with_people,
     describe_people,
@@ -47,12 +43,6 @@ from equivocal.human_data.people import (
     summarise_scores,
 )
 from equivocal.human_data.questions import AskedItems, ask_about_items, believe_ideal
-from equivocal.human_data.reading_tables import (
-    compare_with_ideal,
-    tabulate_areas,
-    tabulate_items,
-    tabulate_readings,
-)
 from equivocal.inference import SamplerSettings, collect_last_layer, infer_posterior
 from equivocal.progress import Advance, progress
 from equivocal.seeds import Seed
@@ -240,14 +230,14 @@ def _believe(run: Run, asked: AskedItems, seed: int, advance: Advance) -> _Compr
     found: dict[str, list[np.ndarray]] = {name: [] for name in (TRAINED, *samplers)}
     for index, network in enumerate(run.networks):
         advance(index, len(run.networks), f"network {index}")
-        psi = compute_question_features(network, asked.questions)
+        psi = participants.compute_question_features(network, asked.questions)
         layer = collect_last_layer(run, network).select(numbers)
         layers = {TRAINED: layer.trained[:, None]}
         for name, (sampler, variance, size) in samplers.items():
             posterior = infer_posterior(layer, sampler, variance, seed + index, diagnose=False)
-            layers[name] = take_particles(posterior, size, seed + index)
+            layers[name] = participants.take_particles(posterior, size, seed + index)
         for name, own in layers.items():
-            found[name].append(answer_questions(psi, asked.questions, units, own))
+            found[name].append(participants.answer_questions(psi, asked.questions, units, own))
     advance(len(run.networks), len(run.networks), "all have answered")
     every = {name: np.concatenate(parts) for name, parts in found.items()}
     averages = {ENSEMBLE: every[TRAINED]} | {name: every.pop(name) for name in FRONTIER}
@@ -280,8 +270,8 @@ def _tabulate(
 ) -> dict[str, pd.DataFrame]:
     """Tabulate everything that is written."""
     beliefs, networks = who
-    readings = tabulate_readings(asked, beliefs, networks, seed=seed)
-    areas = tabulate_areas(asked, beliefs, networks, seed=seed)
+    readings = reading_tables.tabulate_readings(asked, beliefs, networks, seed=seed)
+    areas = reading_tables.tabulate_areas(asked, beliefs, networks, seed=seed)
     listed = adapt_to_list(asked) if asked.world.parameters else pd.DataFrame()
     learned = select_learner(listed, IDEAL) if len(listed) else listed
     compared = compare_with_people(people, readings, areas, learned)
@@ -298,8 +288,8 @@ def _tabulate(
         "readings": readings,
         "areas": areas,
         "list": listed,
-        "items": tabulate_items(asked, beliefs, ideal),
-        "against_ideal": compare_with_ideal(asked, others, ideal, networks),
+        "items": reading_tables.tabulate_items(asked, beliefs, ideal),
+        "against_ideal": reading_tables.compare_with_ideal(asked, others, ideal, networks),
     }
     if fitted is not None:
         found = {"fit": fitted.estimates, "fit_shares": fitted.shares}

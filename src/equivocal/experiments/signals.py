@@ -22,26 +22,16 @@ from time import perf_counter
 import pandas as pd
 
 from equivocal.errors import UserError, join_names
+from equivocal.experiments import Figures, Result, describe_run
 from equivocal.experiments.networks import choose_training, train_or_load
-from equivocal.experiments.result import Figures, Result, describe_run
 from equivocal.gestalt import TrainingSettings
 from equivocal.gestalt.settings import RECIPES
 from equivocal.seeds import Seed
 from equivocal.store import read_table, read_toml
 from equivocal.store.folders import refuse_foreign_files
 from equivocal.store.locks import hold_folder
-from equivocal.suites import (
-    PARADIGMS,
-    Suite,
-    judge_signals,
-    load_reversals,
-    load_suite,
-    measure_divergence,
-    measure_ideal,
-    measure_words,
-)
+from equivocal.suites import PARADIGMS, Suite, load_suite, measure_words, noisy_channel
 from equivocal.suites.measurement import SURPRISE
-from equivocal.suites.noisy_channel import MEASURE_OF, SIGNALS, average_signals
 from equivocal.world import World
 from equivocal.world.reweighting import remove_noise
 
@@ -63,7 +53,7 @@ class SignalsResult(Result):
         """Draw the signals word by word."""
         from equivocal.report.suite_figures import draw_signals
 
-        return {"signals": draw_signals(average_signals(self.tables["words"]))}
+        return {"signals": draw_signals(noisy_channel.average_signals(self.tables["words"]))}
 
 
 def measure_signals(
@@ -107,19 +97,20 @@ def measure_signals(
         with other settings.
     """
     began, out = perf_counter(), Path(out)
-    chosen = tuple(map(load_suite, map(Path, suites))) if suites else load_reversals()
+    chosen = tuple(map(load_suite, map(Path, suites))) if suites else noisy_channel.load_reversals()
     world = _check_suites(chosen)
     alone = networks == 0 and training is None
     training = training or choose_training(networks or None, seed, quick=quick)
     with hold_folder(out):
         if not (out / "signals.toml").exists():
             refuse_foreign_files(out / "networks", ["tables", "figures"])
-        found = {IDEAL: measure_ideal(chosen)}
+        found = {IDEAL: noisy_channel.measure_ideal(chosen)}
         if not alone:
             found[NETWORKS] = _measure_networks(world, chosen, training, out)
         parts = [_name_signals(words, name) for name, words in found.items()]
         judged = [
-            judge_signals(words, chosen).assign(comprehender=name) for name, words in found.items()
+            noisy_channel.judge_signals(words, chosen).assign(comprehender=name)
+            for name, words in found.items()
         ]
         findings = pd.concat(judged, ignore_index=True).drop(columns="measure")
         result = SignalsResult(
@@ -146,8 +137,10 @@ def _measure_networks(
     """Measure networks that learned the world, and others that learned it without noise."""
     run = train_or_load(world, training, out / "networks")
     silent = train_or_load(remove_noise(world), training, out / "networks_without_noise")
-    surprise = measure_words(run.networks, suites, [SURPRISE]).assign(measure=MEASURE_OF["N400"])
-    apart = measure_divergence(run.networks, silent.networks, suites)
+    surprise = measure_words(run.networks, suites, [SURPRISE]).assign(
+        measure=noisy_channel.MEASURE_OF["N400"]
+    )
+    apart = noisy_channel.measure_divergence(run.networks, silent.networks, suites)
     return pd.concat([surprise, apart], ignore_index=True)
 
 
@@ -168,7 +161,9 @@ def _check_suites(suites: Sequence[Suite]) -> World:
 
 def _name_signals(words: pd.DataFrame, comprehender: str) -> pd.DataFrame:
     """Return the rows of one comprehender under the names of their signals."""
-    named = words.assign(comprehender=comprehender, signal=words["measure"].map(SIGNALS))
+    named = words.assign(
+        comprehender=comprehender, signal=words["measure"].map(noisy_channel.SIGNALS)
+    )
     if "network" not in named:
         named["network"] = ""
     return named[[*COLUMNS, "value", "critical"]]

@@ -20,8 +20,8 @@ import pandas as pd
 import tomli_w
 
 from equivocal.errors import UserError, check_known
+from equivocal.experiments import Figures, Result, describe_run, write_tables
 from equivocal.experiments.networks import choose_training, train_or_load
-from equivocal.experiments.result import Figures, Result, describe_run, write_tables
 from equivocal.gestalt import Run, TrainingSettings
 from equivocal.progress import Advance, announce, progress
 from equivocal.seeds import Seed

@@ -24,7 +24,6 @@ from equivocal.asking.vocabulary import Vocabulary, find_indicated_roles
 from equivocal.errors import UserError, explain_validation, join_names
 from equivocal.world.grammar import NO_FILLER
 from equivocal.world.queries import NO_NODE
-from equivocal.world.spelling import inflect_verb
 
 if TYPE_CHECKING:
     from starlette.datastructures import QueryParams
@@ -275,14 +274,12 @@ def describe_world(comprehender: Comprehender) -> World:
 def _list_classes(world: worlds.World) -> dict[str, list[str]]:
     """List the words of each class as they are said: verbs inflected, the others with markers."""
     construction = world.grammar.constructions[0]
-    said: dict[str, str] = {}
-    for role in construction.order:
+    said = dict(Vocabulary.from_world(world).verbs)
+    for role in (each for each in construction.order if each != world.grammar.action_role):
         fillers = np.array(sorted(world.grammar.collect_fillers(role)))
         for number, marker in zip(fillers, construction.find_markers(role, fillers), strict=True):
-            word = world.lexicon.words[number]
-            if role == world.grammar.action_role:
-                said[word] = inflect_verb(word, construction.verb_form, world.file.verbs.get(word))
-            elif marker != NO_FILLER:
+            if marker != NO_FILLER:
+                word = world.lexicon.words[number]
                 said[word] = f"{world.file.markers[world.tokens[marker]][0]} {word}"
     return {
         name: [said.get(word, word) for word in words] for name, words in world.file.words.items()

@@ -15,7 +15,7 @@ import pytest
 from equivocal import __version__
 from equivocal.cli.suites import run_constructions as run_command
 from equivocal.errors import UserError
-from equivocal.experiments.result import describe_run
+from equivocal.experiments import describe_run
 from equivocal.experiments.suites import SuitesResult, describe_construction, list_posteriors
 from equivocal.gestalt import TrainingSettings
 from equivocal.inference import SamplerSettings
