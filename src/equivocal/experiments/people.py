@@ -22,7 +22,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -51,6 +50,8 @@ from equivocal.store.locks import hold_folder
 from equivocal.world import World
 
 __all__ = ["IDEAL", "PeopleResult", "compare_people"]
+
+Arrays = dict[str, np.ndarray]  # by comprehender
 
 IDEAL, TRAINED, SAMPLER = "ideal", "trained", "paper's sampler"
 POSTERIOR, BY_SENTENCE, ENSEMBLE = "posterior", "posterior, b by sentence", "deep ensemble"
@@ -154,9 +155,9 @@ def compare_people(
             asked = ask_about_items(_set_values(world, fitted))
         run = None if alone else train_or_load(asked.world, training, out / "networks")
         with progress("comprehenders") as advance:
-            who = _believe(run, asked, training.seed, advance) if run else _Comprehenders({}, {})
-        who = who._replace(beliefs={IDEAL: believe_ideal(asked), **who.beliefs})
-        tables = _tabulate(people, asked, who, fitted, training.seed)
+            believed, owners = _believe(run, asked, training.seed, advance) if run else ({}, {})
+        beliefs = {IDEAL: believe_ideal(asked), **believed}
+        tables = _tabulate(people, asked, beliefs, owners, fitted, training.seed)
         about = _describe_settings(asked.world, run, training, fitted=fit)
         result = PeopleResult(
             name="people",
@@ -203,13 +204,6 @@ def _set_values(world: World, fitted: WorldFit) -> World:
     return World.from_toml(world.text, world.source, values)
 
 
-class _Comprehenders(NamedTuple):
-    """What the participants of each kind believe, and whose particles they are."""
-
-    beliefs: dict[str, np.ndarray]  # (participants, questions, 3)
-    networks: dict[str, np.ndarray]  # (participants,); those that are one of their kind are missing
-
-
 def _list_samplers() -> dict[str, tuple[SamplerSettings, float, int]]:
     """List posteriors by comprehender: the sampler, the prior variance, particles per network."""
     by_sentence = CONVERGED.model_copy(update={"evidence": "sentence"})
@@ -222,8 +216,16 @@ def _list_samplers() -> dict[str, tuple[SamplerSettings, float, int]]:
     return participants | ensembles
 
 
-def _believe(run: Run, asked: AskedItems, seed: int, advance: Advance) -> _Comprehenders:
-    """Let networks and their particles answer."""
+def _believe(run: Run, asked: AskedItems, seed: int, advance: Advance) -> tuple[Arrays, Arrays]:
+    """Let networks and their particles answer.
+
+    Returns
+    -------
+    beliefs : (participants, questions, 3) by comprehender
+        What the participants of each kind believe.
+    networks : (participants,) by comprehender
+        Whose particles they are; those that are one of their kind are missing.
+    """
     units = sorted({unit for question in asked.questions for unit in question.units})
     numbers = [run.world.units.index(unit) for unit in units]
     samplers = _list_samplers()
@@ -244,7 +246,7 @@ def _believe(run: Run, asked: AskedItems, seed: int, advance: Advance) -> _Compr
     ones = {name: each.mean(axis=0, keepdims=True) for name, each in averages.items()}
     count = len(run.networks)
     networks = {n: np.repeat(np.arange(count), len(own) // count) for n, own in every.items()}
-    return _Comprehenders(every | ones, networks)
+    return every | ones, networks
 
 
 def _add_ranges(
@@ -264,12 +266,12 @@ def _add_ranges(
 def _tabulate(
     people: pd.DataFrame,
     asked: AskedItems,
-    who: _Comprehenders,
+    beliefs: Arrays,
+    networks: Arrays,
     fitted: WorldFit | None,
     seed: int,
 ) -> dict[str, pd.DataFrame]:
     """Tabulate everything that is written."""
-    beliefs, networks = who
     readings = reading_tables.tabulate_readings(asked, beliefs, networks, seed=seed)
     areas = reading_tables.tabulate_areas(asked, beliefs, networks, seed=seed)
     listed = adapt_to_list(asked) if asked.world.parameters else pd.DataFrame()
