@@ -199,13 +199,6 @@ def _draw_bar(share: float) -> str:
     return ("█" * whole + ("" if rest == 0 else " ▏▎▍▌▋▊▉"[rest])).ljust(BAR)
 
 
-def _open_others(name: str) -> "list[Comprehender]":
-    """Open the other worlds whose networks come with the package, for the page to choose from."""
-    from equivocal.asking.shipped import list_shipped
-
-    return [open_comprehender(other, None, 0) for other in list_shipped() if other != name]
-
-
 def serve(
     port: Annotated[int, typer.Option(min=0, max=65535)] = 8000,
     host: str = "127.0.0.1",
@@ -231,6 +224,8 @@ def serve(
     """
     # an answer's matrices are small: threads of the linear algebra would only wait for each other
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from equivocal.asking.shipped import list_shipped
+
     try:
         from equivocal.web import serving
     except ModuleNotFoundError as error:
@@ -245,7 +240,8 @@ def serve(
         )
     comprehenders = [open_comprehender(world, run, network)]
     if world is None and run is None:
-        comprehenders += _open_others(comprehenders[0].world.name)
+        others = [name for name in list_shipped() if name != comprehenders[0].world.name]
+        comprehenders += [open_comprehender(name, None, 0) for name in others]
     for comprehender in comprehenders:
         comprehender.prepare()
     answering = serving.choose_workers(workers)

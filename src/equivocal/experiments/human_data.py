@@ -24,7 +24,6 @@ from equivocal.errors import UserError
 from equivocal.experiments import Figures, Result
 from equivocal.human_data import (
     Columns,
-    Comparison,
     Experiment,
     build_stimuli,
     compare,
@@ -215,28 +214,7 @@ def compare_trials(
     with progress("models") as advance:
         comparison = compare(joined, family=family, log=log, slopes=slopes, advance=advance)
     joined = comparison.joined
-    settings = _describe_settings(data, measures, comparison, where)
-    settings |= {"family": family, "log": log, "slopes": slopes, "spillover": spillover}
-    settings |= {} if world is None else {"world": str(world)}
-    trials = joined.trials.rename(columns=trials_summary.name_columns(joined))
-    settings["seconds"] = round(monotonic() - began, 3)
-    return TrialsResult(
-        name="compare",
-        tables={"compare": comparison.table, "unmatched": joined.unmatched, "trials": trials},
-        settings=_add_versions(settings),
-        summary=trials_summary.describe_comparison(comparison),
-        scripts={
-            name: trials_summary.write_script(comparison, name) for name in trials_summary.SCRIPTS
-        },
-    ).save(out)
-
-
-def _describe_settings(
-    data: Path, measures: Path, comparison: Comparison, where: Sequence[str]
-) -> dict[str, Any]:
-    """Return which files and columns a comparison used, and which rows of them."""
-    joined = comparison.joined
-    return {
+    settings = {
         "data": str(data),
         "measures": str(measures),
         "inputs": hash_inputs(data=data, measures=measures),
@@ -244,7 +222,23 @@ def _describe_settings(
         "measure": joined.measures,
         "where": list(where),
         "controls": joined.controls,
+        "family": family,
+        "log": log,
+        "slopes": slopes,
+        "spillover": spillover,
+        **({} if world is None else {"world": str(world)}),
     }
+    trials = joined.trials.rename(columns=trials_summary.name_columns(joined))
+    settings |= {"seconds": round(monotonic() - began, 3), "versions": collect_versions()}
+    return TrialsResult(
+        name="compare",
+        tables={"compare": comparison.table, "unmatched": joined.unmatched, "trials": trials},
+        settings=settings,
+        summary=trials_summary.describe_comparison(comparison),
+        scripts={
+            name: trials_summary.write_script(comparison, name) for name in trials_summary.SCRIPTS
+        },
+    ).save(out)
 
 
 def simulate_trials(
@@ -287,7 +281,7 @@ def simulate_trials(
     return TrialsResult(
         name="truth",
         tables={"data": trials, "measures": used},
-        settings=_add_versions(settings),
+        settings=settings | {"versions": collect_versions()},
         summary=trials_summary.describe_simulation(trials, experiment, name),
     ).save(out)
 
@@ -361,7 +355,7 @@ def simulate_power(
         result = TrialsResult(
             name="power",
             tables={"power": found},
-            settings=_add_versions(settings),
+            settings=settings | {"versions": collect_versions()},
             summary=(trials_summary.describe_power(found, experiment.beta),),
         )
         result.write(out)
@@ -387,8 +381,3 @@ def _read_stimuli(
     table = None if path is None else read_measures(path, Columns(), where)
     settings = {"measures": str(path or "built in"), "where": list(where)}
     return table, settings | {"inputs": hash_inputs(measures=path)}
-
-
-def _add_versions(settings: dict[str, Any]) -> dict[str, Any]:
-    """Add the versions of the packages that the numbers depend on."""
-    return settings | {"versions": collect_versions()}
