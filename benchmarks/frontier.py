@@ -26,10 +26,10 @@ from typing import Any
 import pandas as pd
 
 from benchmarks.machine import RESULTS, describe_machine
+from equivocal.experiments import write_tables
 from equivocal.experiments.frontier import FEWEST, MORE_LAYERS, FrontierSettings, map_frontier
 from equivocal.experiments.learning import ALONG, follow_learning
 from equivocal.experiments.networks import choose_training
-from equivocal.experiments.result import write_tables
 from equivocal.report.uncertainty_figures import draw_frontier
 from equivocal.store import read_table, read_toml
 from equivocal.store.files import write_text_atomically

@@ -12,7 +12,7 @@ A new public name is added to `_HOME` and to the imports for type checkers.
 
 from typing import TYPE_CHECKING, Any
 
-from equivocal.lazy import import_name
+from equivocal.errors import import_name
 
 if TYPE_CHECKING:
     from equivocal.asking import ask

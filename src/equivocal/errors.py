@@ -2,10 +2,18 @@
 
 Anything raised as `UserError` is shown by the command line as a single sentence with exit code 2.
 Every other exception is a fault of ours and keeps its traceback.
+
+`import_name` imports public names when they are first used, and says what to install where that is
+missing. A package that offers such names has a dictionary from each name to its module, imports
+them for type checkers alone, and defines
+
+    def __getattr__(name):
+        return import_name(__name__, _HOME, name)
 """
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 if TYPE_CHECKING:
@@ -21,6 +29,7 @@ __all__ = [
     "explain_missing",
     "explain_mistake",
     "explain_validation",
+    "import_name",
     "join_names",
     "locate_mistake",
     "validate",
@@ -106,6 +115,38 @@ def explain_missing(what: str, error: ModuleNotFoundError) -> str:
     "equivocal.World needs pydantic: pip install 'equivocal[model]'."
     """
     return f"{what} needs {error.name}: pip install 'equivocal[model]'."
+
+
+def import_name(package: str, homes: Mapping[str, str], name: str) -> Any:
+    """Import a public name of a package from the module that defines it.
+
+    Parameters
+    ----------
+    package : str
+        The package, as in `__name__`.
+    homes : mapping of str to str
+        The module of each public name, relative to the package.
+    name : str
+        The name that was asked for.
+
+    Raises
+    ------
+    AttributeError
+        Where the package has no such name.
+    ImportError
+        Where what the name needs is not installed.
+
+    Examples
+    --------
+    >>> import_name("equivocal", {"UserError": "errors"}, "UserError").__name__
+    'UserError'
+    """
+    if name not in homes:
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+    try:
+        return getattr(import_module(f"{package}.{homes[name]}"), name)
+    except ModuleNotFoundError as error:
+        raise ImportError(explain_missing(f"{package}.{name}", error)) from error
 
 
 def validate(model: "type[Model]", content: Any, what: str, where: str = "") -> "Model":

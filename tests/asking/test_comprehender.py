@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from equivocal.asking import Comprehender, Source
+from equivocal.asking.comprehender import Latest
 from equivocal.asking.network import compute_semantic_update
 from equivocal.errors import UserError
 from equivocal.gestalt import Run
@@ -197,3 +198,12 @@ def test_one_ensemble_is_made_however_many_threads_ask(
     for answer in answers:
         np.testing.assert_array_equal(answer, answers[0])
     assert capsys.readouterr().err.count("is computed once") == 1
+
+
+def test_only_the_latest_are_kept() -> None:
+    kept = Latest(2)
+    for name in "aba":  # so that b is the one asked for longest ago
+        kept.keep(name, name.upper())
+        kept.find("a")
+    kept.keep("c", "C")
+    assert [kept.find(name) for name in "abc"] == ["A", None, "C"]

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from equivocal.cli.people import show_tables
+from equivocal.cli.comparisons import show_tables
 from equivocal.errors import UserError
 from equivocal.experiments.people import PeopleResult, compare_people
 from equivocal.experiments.signals import measure_signals

@@ -36,7 +36,7 @@ PARSERS = {
 OURS = {
     ("asking/shipped.py", "json.loads"): "a file of the package",
     ("human_data/people.py", "pd.read_csv"): "a file of the package",
-    ("doctor.py", "json.loads"): "what our own process printed",
+    ("cli/doctor.py", "json.loads"): "what our own process printed",
     ("experiments/grids.py", "pd.read_csv"): "tables that our own workers wrote",
     ("study/activations.py", "xr.load_dataset"): "after check_netcdf",
     ("study/grids.py", "tomllib.loads"): "a value of the command line",

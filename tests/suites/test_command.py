@@ -17,8 +17,7 @@ import tomli_w
 
 from equivocal.cli.suites import run
 from equivocal.errors import UserError
-from equivocal.experiments.suite_records import describe_suites
-from equivocal.experiments.suites import COMPARED, SuitesResult, run_suites
+from equivocal.experiments.suites import COMPARED, SuitesResult, describe_suites, run_suites
 from equivocal.gestalt import TrainingSettings
 from equivocal.report.suite_figures import draw_overview, draw_suite
 from equivocal.store.folders import announce_overwrite
@@ -328,7 +327,7 @@ def test_the_overview_has_a_row_for_each_finding_and_a_mark_for_each_verdict() -
 
 def test_runs_are_compared_with_each_other_and_with_2018(tmp_path: Path) -> None:
     """One run whose intervals hold the published ratios, one with none and an effect reversed."""
-    from equivocal.experiments.suite_records import compare_suites
+    from equivocal.experiments.signals import compare_suites
 
     one = load_suite("reversal_anomaly")
     shape = (3, len(one.conditions), len(one.items))

@@ -13,12 +13,10 @@ from typing import Any
 from urllib.error import HTTPError
 
 import pytest
-from starlette.responses import JSONResponse
 
 from equivocal.asking import Comprehender, Source
 from equivocal.errors import UserError
-from equivocal.web.answers import Writer
-from equivocal.web.app import Recall, limit_time
+from equivocal.web.app import Writer, limit_time
 from equivocal.web.serving import bind_socket
 from tests.web.conftest import running
 
@@ -243,20 +241,6 @@ def test_what_was_answered_is_recalled(server: str, mind: Comprehender) -> None:
     assert again[:2] == first[:2]
     assert again[2]["X-Frame-Options"] == "DENY"
     assert new == 500
-
-
-def test_only_the_latest_answers_are_kept() -> None:
-    recalled = Recall(most=2)
-    answers = {name: JSONResponse(name) for name in "abc"}
-    for name in "aba":  # so that b is the one asked for longest ago
-        recalled.keep(name.encode(), answers[name])
-        recalled.find({"path": "/api/comprehend", "method": "GET", "query_string": b"a"})
-    recalled.keep(b"c", answers["c"])
-    found = [
-        recalled.find({"path": "/api/comprehend", "method": "GET", "query_string": name.encode()})
-        for name in "abc"
-    ]
-    assert found == [answers["a"], None, answers["c"]]
 
 
 def test_faults_of_ours_show_no_traceback(server: str, mind: Comprehender) -> None:

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from equivocal.web.bundle import STATIC, bundle_page, bundle_scripts
+from equivocal.web.page import STATIC, bundle_page, bundle_scripts
 
 NODE = shutil.which("node")
 

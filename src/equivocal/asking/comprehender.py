@@ -24,7 +24,7 @@ from equivocal.errors import UserError, join_names
 from equivocal.world import Utterance, World
 from equivocal.world.queries import NO_NODE
 
-__all__ = ["MOST_WORDS", "Comprehender", "ask", "parse_sentence"]
+__all__ = ["MOST_WORDS", "Comprehender", "Latest", "ask", "parse_sentence"]
 
 MOST_WORDS = 30  # far longer than any sentence of a world; keeps an answer to milliseconds
 PICTURES = {"So", "Sc", "Sk"}  # Unicode's categories of emoji, currencies and the like
@@ -107,6 +107,26 @@ def parse_sentence(world: World, text: str) -> Utterance:
     return utterance
 
 
+class Latest(OrderedDict[Any, Any]):
+    """Values by key; beyond `most`, the one that was asked for longest ago is forgotten."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.most = most
+
+    def find(self, key: object) -> Any:
+        """Return the value of a key, or None, and remember that it was asked for."""
+        if key in self:
+            self.move_to_end(key)
+        return self.get(key)
+
+    def keep(self, key: object, value: object) -> None:
+        """Keep a value."""
+        self[key] = value
+        if len(self) > self.most:
+            self.popitem(last=False)
+
+
 class Comprehender:
     """Networks that answer sentences; several threads may use it at once.
 
@@ -127,7 +147,7 @@ class Comprehender:
         )
         self._wanted = [words.places[considered] for considered in words.candidates]
         self._lock = Lock()  # two threads must not make the same ensemble
-        self._heard: OrderedDict[tuple[object, ...], Heard] = OrderedDict()
+        self._heard = Latest(CACHED_WORDS)
         self._find_truth_once = lru_cache(CACHED_TRUTHS)(self._find_truth)
         self._load_once = lru_cache(CACHED_ENSEMBLES)(self._load_ensembles)
 
@@ -237,10 +257,9 @@ class Comprehender:
         words: list[Heard] = []
         with self._lock:
             for key in keys:
-                if key not in self._heard:
+                if (known := self._heard.find(key)) is None:
                     break
-                self._heard.move_to_end(key)
-                words.append(self._heard[key])
+                words.append(known)
         if len(words) < len(said):
             new = listen(
                 self.network,
@@ -250,9 +269,8 @@ class Comprehender:
                 words[-1].gestalts if words else None,
             ).split()
             with self._lock:
-                self._heard.update(zip(keys[len(words) :], new, strict=True))
-                while len(self._heard) > CACHED_WORDS:
-                    self._heard.popitem(last=False)
+                for key, word in zip(keys[len(words) :], new, strict=True):
+                    self._heard.keep(key, word)
             words += new
         return Heard.join(words)
 

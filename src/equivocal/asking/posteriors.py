@@ -13,7 +13,6 @@ something has to be made.
 
 from functools import lru_cache
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -125,9 +124,6 @@ def load_moments(source: Source, kind: str, variance: float) -> Arrays:
         "path": (_compute_path, "path of the paper's sampler"),
     }[kind]
 
-    def load(path: Path) -> Arrays:
-        return read_tensors(path)[1]
-
     def make() -> Arrays:
         title = f"{what} for prior variance {variance:g}"
         number, members = source.network, len(source.members)
@@ -138,12 +134,11 @@ def load_moments(source: Source, kind: str, variance: float) -> Arrays:
         with progress(title, begin="compiling"):
             return compute(source, variance)
 
-    key = source.folder.name  # holds the hash of everything that the arrays depend on
     return Store(source.folder, shared=True).load_or_make(
         f"{kind}_{variance:g}_{source.network}",
-        key,
+        source.folder.name,  # holds the hash of everything that the arrays depend on
         ".safetensors",
-        load=load,
+        load=lambda path: read_tensors(path)[1],
         make=make,
         save=save_file,
     )

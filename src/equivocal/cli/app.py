@@ -13,19 +13,8 @@ from rich.text import Text
 from typer.exceptions import TyperException
 
 from equivocal import __version__
-from equivocal.cli import (
-    ask,
-    doctor,
-    human_data,
-    page,
-    people,
-    studies,
-    suites,
-    training,
-    uncertainty,
-    worlds,
-)
-from equivocal.cli.console import list_examples, out
+from equivocal.cli import ask, comparisons, doctor, human_data, studies, suites, worlds
+from equivocal.cli.console import list_examples, out, read_options
 from equivocal.errors import UserError, explain_mistake
 from equivocal.progress import err
 
@@ -42,24 +31,23 @@ app = typer.Typer(
     epilog='Start with `equivocal ask "During dinner, the pizza eats the woman"`.',
 )
 # further words are explained by the command: quotes were forgotten
-app.command(epilog=list_examples("ask"), context_settings={"allow_extra_args": True})(ask.ask)
-app.command(epilog=list_examples("serve"))(ask.serve)
-app.command(epilog=list_examples("page"))(page.page)
-app.add_typer(worlds.app, name="world")
-app.command(epilog=list_examples("train"))(training.train)
-app.command(epilog=list_examples("reproduce"))(studies.reproduce)
-for stage in (studies.infer, studies.probe, studies.analyse, studies.report):
-    app.command(epilog=list_examples("stages"))(stage)
-app.add_typer(studies.app, name="study")
-app.command(epilog=list_examples("multiverse"))(studies.multiverse)
-app.command(epilog=list_examples("sweep"))(studies.sweep)
-app.command(epilog=list_examples("compare"))(human_data.compare)
-app.command(epilog=list_examples("simulate"))(human_data.simulate)
-app.command(epilog=list_examples("people"))(people.people)
-app.add_typer(suites.app, name="suites")
-app.command(epilog=list_examples("doubt"))(uncertainty.doubt)
-app.add_typer(suites.constructions, name="constructions")
-app.command(epilog=list_examples("doctor"))(doctor.doctor)
+asking = app.command(epilog=list_examples("ask"), context_settings={"allow_extra_args": True})
+asking(read_options(ask.ask))
+stages = (studies.infer, studies.probe, studies.analyse, studies.report)
+for command in (
+    *(ask.serve, ask.page, worlds.train, studies.reproduce, *stages),
+    *(studies.multiverse, studies.sweep, human_data.compare, human_data.simulate),
+    *(comparisons.people, comparisons.doubt, doctor.doctor),
+):
+    name = "stages" if command in stages else command.__name__
+    app.command(epilog=list_examples(name))(read_options(command))
+for name, group in {
+    "world": worlds.app,
+    "study": studies.app,
+    "suites": suites.app,
+    "constructions": suites.constructions,
+}.items():
+    app.add_typer(group, name=name)
 
 
 def _show_version(wanted: bool) -> None:

@@ -1,6 +1,7 @@
 """`equivocal ask`: a sentence, and the beliefs after each of its words as tables of bars.
 
-`equivocal serve`: the same as a page in the browser, and the JSON API behind it.
+`equivocal serve`: the same as a page in the browser, and the JSON API behind it. `equivocal page`:
+the page as one file that needs no server and no network.
 """
 
 import json
@@ -18,12 +19,14 @@ from rich.text import Text
 from equivocal.cli.console import out, show_note
 from equivocal.errors import UserError
 from equivocal.progress import err
+from equivocal.store.files import write_text_atomically
 
 if TYPE_CHECKING:
     from equivocal.asking import Answer, Belief, Comprehender
 
 BAR = 8  # characters
 WORTH_A_LINE = 0.01  # fillers believed less are left out, unless they were heard or are likely
+MEGABYTE = 1_000_000
 NARROWEST, SIDE_BY_SIDE = 76, 160  # columns of the terminal that one and two answers need
 
 WorldName = Annotated[
@@ -38,31 +41,35 @@ NetworkNumber = Annotated[int, typer.Option("--network", min=0, help="Which netw
 
 def ask(
     context: typer.Context,
-    sentence: Annotated[
-        str | None,
-        typer.Argument(help="Words of the world, in any order; the paper's pair unless given."),
-    ] = None,
-    compare: Annotated[str | None, typer.Option(help="A second sentence to compare with.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")] = False,
+    sentence: Annotated[str | None, typer.Argument()] = None,
+    compare: str | None = None,
+    as_json: Annotated[bool, typer.Option("--json")] = False,
     world: WorldName = None,
     run: RunFolder = None,
     network: NetworkNumber = 0,
-    prior_variance: Annotated[
-        float | None,
-        typer.Option(help="Prior variance around the trained weights: 0.01, 1 or 5 [1]."),
-    ] = None,
-    step: Annotated[
-        str, typer.Option(help="Step of the paper's sampler (it stops at 17), or `converged`.")
-    ] = "17",
-    top: Annotated[
-        int,
-        typer.Option(min=1, max=100, help="How many fillers above 1 % are listed for each role."),
-    ] = 4,
+    prior_variance: float | None = None,
+    step: str = "17",
+    top: Annotated[int, typer.Option(min=1, max=100)] = 4,
 ) -> None:
     """Ask a sentence and see what networks and their ensembles believe after each word.
 
     Three networks each of the worlds `slips` and `paper` come with the package. For another world
     three are trained the first time and kept in your cache folder.
+
+    Options
+    -------
+    sentence
+        Words of the world, in any order; the paper's pair unless given.
+    compare
+        A second sentence to compare with.
+    as_json
+        Print one JSON object instead.
+    prior_variance
+        Prior variance around the trained weights: 0.01, 1 or 5 [1].
+    step
+        Step of the paper's sampler (it stops at 17), or `converged`.
+    top
+        How many fillers above 1 % are listed for each role.
     """
     from equivocal.asking import PAPER_PAIR
 
@@ -192,32 +199,33 @@ def _draw_bar(share: float) -> str:
     return ("█" * whole + ("" if rest == 0 else " ▏▎▍▌▋▊▉"[rest])).ljust(BAR)
 
 
-def _open_others(name: str) -> "list[Comprehender]":
-    """Open the other worlds whose networks come with the package, for the page to choose from."""
-    from equivocal.asking.shipped import list_shipped
-
-    return [open_comprehender(other, None, 0) for other in list_shipped() if other != name]
-
-
 def serve(
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free port.")] = 8000,
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535)] = 8000,
+    host: str = "127.0.0.1",
     world: WorldName = None,
     run: RunFolder = None,
     network: NetworkNumber = 0,
-    workers: Annotated[
-        int | None,
-        typer.Option(min=1, max=64, help="Processes that answer [2, where there are two cores]."),
-    ] = None,
+    workers: Annotated[int | None, typer.Option(min=1, max=64)] = None,
 ) -> None:
     """Serve a page to ask sentences on, and its JSON API, until Ctrl-C.
 
     For a run or a world of your own, every ensemble that the page can show is computed the first
     time, which takes some minutes. Only this machine can reach the page unless `--host` says
     otherwise.
+
+    Options
+    -------
+    port
+        0 takes any free port.
+    host
+        The address to listen on.
+    workers
+        Processes that answer [2, where there are two cores].
     """
     # an answer's matrices are small: threads of the linear algebra would only wait for each other
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from equivocal.asking.shipped import list_shipped
+
     try:
         from equivocal.web import serving
     except ModuleNotFoundError as error:
@@ -232,7 +240,8 @@ def serve(
         )
     comprehenders = [open_comprehender(world, run, network)]
     if world is None and run is None:
-        comprehenders += _open_others(comprehenders[0].world.name)
+        others = [name for name in list_shipped() if name != comprehenders[0].world.name]
+        comprehenders += [open_comprehender(name, None, 0) for name in others]
     for comprehender in comprehenders:
         comprehender.prepare()
     answering = serving.choose_workers(workers)
@@ -246,3 +255,35 @@ def serve(
     out.print(f"the page is at http://{shown}:{number}/ (Ctrl-C ends it)", soft_wrap=True)
     with suppress(KeyboardInterrupt):  # the way to stop it
         serving.serve(comprehenders, bound, host, answering)
+
+
+def page(
+    out_file: Annotated[Path, typer.Option("--out")],
+    world: Annotated[list[str] | None, typer.Option("--world")] = None,
+    more: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
+) -> None:
+    """Write one HTML file that answers any sentence of its worlds in a browser, without a server.
+
+    It opens from disk, on a laptop or a phone, and fetches nothing: it contains the networks.
+
+    Options
+    -------
+    out_file
+        The HTML file to write; an older one is replaced.
+    world
+        A world whose networks come with the package [all of them].
+    """
+    from equivocal.web.page import build_page
+
+    if out_file.suffix not in (".html", ".htm"):
+        raise UserError(
+            f"a page ends in .html, got {str(out_file)!r}; try {out_file / 'page.html'}."
+            if out_file.is_dir()
+            else f"a page ends in .html, got {str(out_file)!r}; try {str(out_file) + '.html'!r}."
+        )
+    text = build_page([*(world or []), *(more or [])] or None)
+    folder = out_file.parent
+    made = "" if folder.is_dir() else f" in the new folder {folder}"  # or a slip goes unnoticed
+    write_text_atomically(out_file, text)
+    size = len(text.encode()) / MEGABYTE
+    out.print(f"wrote {out_file}{made} ({size:.1f} MB); open it in a browser", soft_wrap=True)

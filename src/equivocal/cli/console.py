@@ -1,15 +1,19 @@
-"""The console for results: standard output, through `out` and tables; examples for help.
+"""The console for results: standard output, through `out` and tables; shared options and examples.
 
 Everything else, such as progress and warnings, goes to `equivocal.progress.err`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from importlib import resources
 from math import isnan
 from pathlib import Path
 from string import Formatter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_origin
 
+import typer
 from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Column, Table
@@ -22,8 +26,48 @@ if TYPE_CHECKING:
 # No markup: square brackets are tables of a world file here, and names may contain anything.
 out = Console(highlight=False, markup=False)
 
+Command = TypeVar("Command", bound=Callable[..., None])
+
 FOLDER = resources.files("equivocal.cli")
 EXAMPLES, NOTES = (read_toml(str(FOLDER / f"{name}.toml")) for name in ("examples", "notes"))
+
+Folder = Annotated[Path, typer.Option("--out", help="Folder for the results; made if needed.")]
+QuickFolder = Annotated[
+    Path | None,
+    typer.Option("--out", help="Folder for all results [runs/COMMAND; -quick is added to it]."),
+]
+Networks = Annotated[int | None, typer.Option(min=1, help="How many networks to train [ten].")]
+Seed = Annotated[int | None, typer.Option(min=0, help="The same seed gives the same networks [0].")]
+Recipe = Annotated[
+    str | None, typer.Option(help="How networks are trained: fast, paper or sg2018 [fast].")
+]
+Quick = Annotated[
+    bool,
+    typer.Option(
+        "--quick", help="Only check that the command works, with two small networks; do not report."
+    ),
+]
+
+
+def read_options(command: Command) -> Command:
+    """Give the options of a command the help that its docstring lists under "Options".
+
+    What stands before that is the help of the command itself. A flag has no opposite: `fit: bool`
+    is `--fit`, without `--no-fit`.
+    """
+    command.__doc__, _, listed = str(inspect.getdoc(command)).partition("\n\nOptions\n-------\n")
+    parameters = inspect.signature(command).parameters
+    for name, text in re.findall(r"^(\w+)\n((?: {4}.*\n?)+)", listed, re.MULTILINE):
+        kind: Any = parameters[name].annotation
+        if get_origin(kind) is Annotated:
+            kind, option = kind.__origin__, copy(kind.__metadata__[0])
+        elif parameters[name].default is inspect.Parameter.empty:
+            option = typer.Argument()
+        else:
+            option = typer.Option(*[f"--{name.replace('_', '-')}"] if kind is bool else [])
+        option.help = " ".join(text.split())
+        command.__annotations__[name] = Annotated[kind, option]
+    return command
 
 
 def list_examples(command: str) -> str:
@@ -59,6 +103,16 @@ def warn_quick(quick: bool) -> None:
         )
 
 
+def make_table(
+    columns: Iterable[str | Column], rows: Iterable[Iterable[str]], **look: Any
+) -> Table:
+    """Make a table of texts; it looks as `rich.table.Table` is told."""
+    table = Table(*columns, title_justify="left", **look)
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
 def show_table(table: Table) -> None:
     """Print a table as wide as its cells need: a truncated number would be a different number."""
     needed = Measurement.get(out, out.options.update(max_width=1_000), table).maximum
@@ -81,15 +135,11 @@ def show_rows(
     **look
         As `rich.table.Table` takes it.
     """
-    names = enumerate(heads)
     columns = [
         Column(head, no_wrap=True) if place < left else Column(head, justify="right")
-        for place, head in names
+        for place, head in enumerate(heads)
     ]
-    table = Table(*columns, title_justify="left", **look)
-    for row in rows:
-        table.add_row(*row)
-    show_table(table)
+    show_table(make_table(columns, rows, **look))
 
 
 def show_frame(

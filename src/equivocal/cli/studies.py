@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from equivocal.cli.console import out, show_note, show_rows, warn_quick
-from equivocal.cli.training import Folder, Networks, Quick, Seed, show_scores
+from equivocal.cli import console, worlds
+from equivocal.cli.console import out, read_options, show_note, show_rows, warn_quick
 from equivocal.errors import UserError
 from equivocal.progress import err
 
@@ -35,26 +35,29 @@ Scheduler = Annotated[
 
 
 def reproduce(
-    folder: Annotated[
-        Path | None,
-        typer.Option("--out", help="Folder for the results [runs/paper; --quick: runs/quick]."),
-    ] = None,
-    quick: Quick = False,
-    preset: Annotated[str, typer.Option(help="A study of the package.")] = "paper",
-    study: Annotated[
-        Path | None, typer.Option(help="A study file of your own instead (see `study new`).")
-    ] = None,
-    networks: Networks = None,
-    seed: Seed = None,
-    others: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="Any setting of the study, as `nuts.draws=500`; repeatable."),
-    ] = None,
+    folder: Annotated[Path | None, typer.Option("--out")] = None,
+    quick: console.Quick = False,
+    preset: str = "paper",
+    study: Path | None = None,
+    networks: console.Networks = None,
+    seed: console.Seed = None,
+    others: Annotated[list[str] | None, typer.Option("--set")] = None,
 ) -> None:
     """Run a whole study, by default the paper: networks, posteriors, tables, figures, report.
 
     Finished results are reused: an interrupted run is resumed, and a changed setting
     repeats only what depends on it.
+
+    Options
+    -------
+    folder
+        Folder for the results [runs/paper; --quick: runs/quick].
+    preset
+        A study of the package.
+    study
+        A study file of your own instead (see `study new`).
+    others
+        Any setting of the study, as `nuts.draws=500`; repeatable.
     """
     from equivocal.experiments.studies import run_study
     from equivocal.study.settings import parse_changes
@@ -68,33 +71,33 @@ def reproduce(
         out.print("A quick run only checks that the command works; do not report its results.")
     for number, paragraph in enumerate(result.summary):
         out.print(paragraph, style="" if number else "bold", soft_wrap=True)
-    show_scores(result.run)
+    worlds.show_scores(result.run)
     out.print(f"wrote {chosen / 'tables'} and {chosen / 'figures'}", soft_wrap=True)
     out.print(f"the report is {result.report}", soft_wrap=True)
 
 
-def infer(folder: Folder = PAPER) -> None:
+def infer(folder: console.Folder = PAPER) -> None:
     """Sample the posteriors of a study's trained networks."""
     from equivocal.experiments import studies
 
     studies.infer(folder)
 
 
-def probe(folder: Folder = PAPER) -> None:
+def probe(folder: console.Folder = PAPER) -> None:
     """Compute activations of networks and posteriors, word by word; writes activations.nc."""
     from equivocal.experiments import studies
 
     studies.probe(folder)
 
 
-def analyse(folder: Folder = PAPER) -> None:
+def analyse(folder: console.Folder = PAPER) -> None:
     """Compute statistics of the activations; writes tables/ and claims.csv."""
     from equivocal.experiments import studies
 
     studies.analyse(folder)
 
 
-def report(folder: Folder = PAPER) -> None:
+def report(folder: console.Folder = PAPER) -> None:
     """Draw the figures and write report.html."""
     from equivocal.experiments import studies
 
@@ -102,10 +105,17 @@ def report(folder: Folder = PAPER) -> None:
 
 
 @app.command("new")
+@read_options
 def new(
-    path: Annotated[Path, typer.Argument(help="The file to write, ending in .toml.")],
+    path: Path,
 ) -> None:
-    """Write a commented example study and its stimulus file, to start from."""
+    """Write a commented example study and its stimulus file, to start from.
+
+    Options
+    -------
+    path
+        The file to write, ending in .toml.
+    """
     from equivocal.study.settings import write_example
 
     stimuli = write_example(path)
@@ -117,37 +127,14 @@ def new(
 
 
 def multiverse(
-    grid: Annotated[
-        str | None,
-        typer.Option(
-            help="small (minutes), full (hours; resumes), match (with --match), or a file.toml "
-            "[small, or match]."
-        ),
-    ] = None,
-    folder: Folder = Path("runs/multiverse"),
-    networks: Annotated[
-        int | None, typer.Option(min=1, help="How many networks [as the grid says].")
-    ] = None,
-    match: Annotated[
-        bool, typer.Option("--match", help="Which specifications replicate which results?")
-    ] = False,
-    quick: Annotated[
-        bool,
-        typer.Option(
-            "--quick",
-            help="With --match: only check that the command works, with small networks; do not "
-            "report.",
-        ),
-    ] = False,
-    trainings: Annotated[
-        int | None, typer.Option(min=1, help="With --match: how many trainings are tried.")
-    ] = None,
-    posteriors: Annotated[
-        int | None, typer.Option(min=1, help="With --match: how many posteriors for each.")
-    ] = None,
-    rounds: Annotated[
-        int | None, typer.Option(min=0, help="With --match: rounds of refinement.")
-    ] = None,
+    grid: str | None = None,
+    folder: console.Folder = Path("runs/multiverse"),
+    networks: Annotated[int | None, typer.Option(min=1)] = None,
+    match: bool = False,
+    quick: bool = False,
+    trainings: Annotated[int | None, typer.Option(min=1)] = None,
+    posteriors: Annotated[int | None, typer.Option(min=1)] = None,
+    rounds: Annotated[int | None, typer.Option(min=0)] = None,
     workers: Workers = None,
     scheduler: Scheduler = None,
 ) -> None:
@@ -156,6 +143,24 @@ def multiverse(
     Writes multiverse.csv and the specification curves. With --match, tests instead which printed
     facts of the paper are met under which choices, and writes matches.csv. An interrupted run is
     resumed by the same command, also on another machine.
+
+    Options
+    -------
+    grid
+        small (minutes), full (hours; resumes), match (with --match), or a file.toml [small, or
+        match].
+    networks
+        How many networks [as the grid says].
+    match
+        Which specifications replicate which results?
+    quick
+        With --match: only check that the command works, with small networks; do not report.
+    trainings
+        With --match: how many trainings are tried.
+    posteriors
+        With --match: how many posteriors for each.
+    rounds
+        With --match: rounds of refinement.
     """
     from equivocal.experiments.grids import run_multiverse
     from equivocal.study.cluster import hire_workers
@@ -193,23 +198,11 @@ def _match(grid: str, folder: Path, hire: "Hire", *, quick: bool, **numbers: int
 
 
 def sweep(
-    file: Annotated[
-        Path | None, typer.Argument(help="A file.toml that says what is varied; or use --vary.")
-    ] = None,
-    folder: Folder = Path("runs/sweep"),
-    preset: Annotated[
-        str | None, typer.Option(help="A study of the package, or a file.toml [paper].")
-    ] = None,
-    quick: Annotated[
-        bool,
-        typer.Option(
-            "--quick", help="Only check that the command works, with small studies; do not report."
-        ),
-    ] = False,
-    vary: Annotated[
-        list[str] | None,
-        typer.Option(help="A setting and its values, as `training.seed=0,1,2`; repeatable."),
-    ] = None,
+    file: Annotated[Path | None, typer.Argument()] = None,
+    folder: console.Folder = Path("runs/sweep"),
+    preset: str | None = None,
+    quick: bool = False,
+    vary: list[str] | None = None,
     workers: Workers = None,
     scheduler: Scheduler = None,
 ) -> None:
@@ -218,6 +211,17 @@ def sweep(
     Writes sweep.csv, a row for every point and claim, all tables in tables/, and varied.toml, which
     says what was varied. An interrupted sweep is resumed by the same command, also on another
     machine.
+
+    Options
+    -------
+    file
+        A file.toml that says what is varied; or use --vary.
+    preset
+        A study of the package, or a file.toml [paper].
+    quick
+        Only check that the command works, with small studies; do not report.
+    vary
+        A setting and its values, as `training.seed=0,1,2`; repeatable.
     """
     from equivocal.experiments.grids import run_sweep
     from equivocal.study.cluster import hire_workers

@@ -8,10 +8,10 @@ from typing import Annotated, Literal
 
 import typer
 from rich import box
-from rich.table import Column, Table
+from rich.table import Column
 
-from equivocal.cli.console import list_examples, out, show_frame, show_note, show_results
-from equivocal.cli.training import Folder, Networks, Quick, QuickFolder, Recipe, Seed
+from equivocal.cli import console
+from equivocal.cli.console import make_table, out, show_frame, show_note, show_results
 
 CurveNetworks = Annotated[
     int | None,
@@ -32,45 +32,43 @@ def list_suites() -> None:
     from equivocal.suites import PARADIGMS, load_suite
 
     name, items = Column("suite", no_wrap=True), Column("items", justify="right")
-    table = Table(name, "conditions", items, "after", box=box.SIMPLE)
-    for suite in map(load_suite, PARADIGMS):
-        conditions = ", ".join(suite.conditions)
-        table.add_row(suite.name, conditions, str(len(suite.items)), suite.after)
-    out.print(table)
+    rows = (
+        (suite.name, ", ".join(suite.conditions), str(len(suite.items)), suite.after)
+        for suite in map(load_suite, PARADIGMS)
+    )
+    out.print(make_table((name, "conditions", items, "after"), rows, box=box.SIMPLE))
     list_constructions()
 
 
-@app.command("run", epilog=list_examples("suites run"))
+@app.command("run", epilog=console.list_examples("suites run"))
+@console.read_options
 def run(
-    names: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--suite", help="A paradigm, a construction or a file.toml; repeatable [all paradigms]."
-        ),
-    ] = None,
-    networks: Networks = None,
-    seed: Seed = None,
-    recipe: Recipe = None,
-    folder: QuickFolder = None,
-    measures: Annotated[
-        list[str] | None,
-        typer.Option("--measure", help="A measure, or `all`; repeatable [as the suite says]."),
-    ] = None,
-    beliefs: Annotated[
-        Literal["trained", "posterior"],
-        typer.Option(help="Beliefs of the trained last layer, or of particles of its posterior."),
-    ] = "trained",
-    by_role: Annotated[
-        bool,
-        typer.Option("--by-role", help="Bayesian surprise about each role as well, in words.csv."),
-    ] = False,
+    names: Annotated[list[str] | None, typer.Option("--suite")] = None,
+    networks: console.Networks = None,
+    seed: console.Seed = None,
+    recipe: console.Recipe = None,
+    folder: console.QuickFolder = None,
+    measures: Annotated[list[str] | None, typer.Option("--measure")] = None,
+    beliefs: Literal["trained", "posterior"] = "trained",
+    by_role: bool = False,
     curve_networks: CurveNetworks = None,
-    quick: Quick = False,
+    quick: console.Quick = False,
 ) -> None:
     """Run suites with trained networks, and report which findings held.
 
     Trains the networks first, or reuses those in the folder. Writes tables/ and figures/, and
     finally suites.toml, which marks the run as complete.
+
+    Options
+    -------
+    names
+        A paradigm, a construction or a file.toml; repeatable [all paradigms].
+    measures
+        A measure, or `all`; repeatable [as the suite says].
+    beliefs
+        Beliefs of the trained last layer, or of particles of its posterior.
+    by_role
+        Bayesian surprise about each role as well, in words.csv.
     """
     from equivocal.experiments.suites import run_suites
 
@@ -90,41 +88,47 @@ def run(
     show_results(result.summary, chosen, quick=quick)
 
 
-@app.command("compare", epilog=list_examples("suites compare"))
+@app.command("compare", epilog=console.list_examples("suites compare"))
+@console.read_options
 def compare(
-    folders: Annotated[list[Path], typer.Argument(help="Folders that `suites run` has written.")],
-    folder: Folder = Path("runs/suites-compared"),
+    folders: list[Path],
+    folder: console.Folder = Path("runs/suites-compared"),
 ) -> None:
     """Compare runs of the same suites, such as networks of two recipes, with the results of 2018.
 
     Writes tables/compared.csv and figures/compared.png, and says for each run how many published
     directions hold and how many published ratios lie inside its interval.
+
+    Options
+    -------
+    folders
+        Folders that `suites run` has written.
     """
-    from equivocal.experiments.suite_records import compare_suites
+    from equivocal.experiments.signals import compare_suites
 
     show_results(compare_suites(folders, folder).summary, folder, quick=False)
 
 
-@app.command("signals", epilog=list_examples("suites signals"))
+@app.command("signals", epilog=console.list_examples("suites signals"))
+@console.read_options
 def measure_signals(
-    suites: Annotated[
-        list[Path] | None,
-        typer.Option("--suite", help="A suite file; repeatable [role reversals in both_ways]."),
-    ] = None,
-    networks: Annotated[
-        int | None,
-        typer.Option(
-            min=0, help="Networks with noise, and as many without [ten]; 0: the ideal alone."
-        ),
-    ] = None,
-    seed: Seed = None,
-    folder: QuickFolder = None,
-    quick: Quick = False,
+    suites: Annotated[list[Path] | None, typer.Option("--suite")] = None,
+    networks: Annotated[int | None, typer.Option(min=0)] = None,
+    seed: console.Seed = None,
+    folder: console.QuickFolder = None,
+    quick: console.Quick = False,
 ) -> None:
     """Exploratory: N400-like and P600-like signals at every word, for the ideal and for networks.
 
     In worlds with noise: how far each word moves the inferred meaning, and how far that departs
     from the literal one. Writes tables/words.csv, tables/findings.csv and figures/.
+
+    Options
+    -------
+    suites
+        A suite file; repeatable [role reversals in both_ways].
+    networks
+        Networks with noise, and as many without [ten]; 0: the ideal alone.
     """
     from equivocal.experiments import signals
 
@@ -151,32 +155,37 @@ def list_constructions() -> None:
     """List the constructions that come with the package."""
     from equivocal.suites import CONSTRUCTIONS, load_construction
 
-    names = (Column(head, no_wrap=True) for head in ("construction", "world"))
-    table = Table(*names, "condition", Column("items", justify="right"), box=box.SIMPLE)
+    name, world = (Column(head, no_wrap=True) for head in ("construction", "world"))
+    rows = []
     for construction in map(load_construction, CONSTRUCTIONS):
         first = construction.name, construction.world.name
         for condition in construction.conditions:
             count = sum(item.condition == condition for item in construction.items)
-            table.add_row(*first, condition, str(count))
+            rows.append((*first, condition, str(count)))
             first = "", ""
-    out.print(table)
+    items = Column("items", justify="right")
+    out.print(make_table((name, world, "condition", items), rows, box=box.SIMPLE))
 
 
-@constructions.command("run", epilog=list_examples("constructions run"))
+@constructions.command("run", epilog=console.list_examples("constructions run"))
+@console.read_options
 def run_constructions(
-    only: Annotated[
-        list[str] | None, typer.Option(help="A construction's name; repeatable [all].")
-    ] = None,
-    networks: Networks = None,
+    only: list[str] | None = None,
+    networks: console.Networks = None,
     curve_networks: CurveNetworks = None,
-    seed: Seed = None,
-    folder: QuickFolder = None,
-    quick: Quick = False,
+    seed: console.Seed = None,
+    folder: console.QuickFolder = None,
+    quick: console.Quick = False,
 ) -> None:
     """Find out how networks and particles of their posteriors read sentences with two readings.
 
     Trains the networks first, or reuses those in the folder. Writes tables/ and figures/. An
     interrupted run is resumed by the same command.
+
+    Options
+    -------
+    only
+        A construction's name; repeatable [all].
     """
     from equivocal.experiments.suites import run_suites
     from equivocal.suites.suite import CONSTRUCTIONS, check_construction

@@ -1,4 +1,7 @@
-"""`equivocal world …`: look at worlds, check them, make one, sample from one."""
+"""`equivocal world …`: look at worlds, check them, make one, sample from one.
+
+`equivocal train`: train networks in a world; other commands share its table of scores.
+"""
 
 from collections import Counter
 from pathlib import Path
@@ -10,15 +13,17 @@ from rich.panel import Panel
 from rich.table import Column, Table
 from rich.text import Text
 
-from equivocal.cli.console import list_examples, out
-from equivocal.errors import UserError
+from equivocal.cli import console
+from equivocal.cli.console import make_table, out, show_note, show_table
+from equivocal.errors import UserError, join_names
 from equivocal.progress import run_in_stages
 from equivocal.store.files import write_text_atomically
 
 if TYPE_CHECKING:
-    from equivocal.world import World
+    import pandas as pd
 
-__all__ = ["app"]
+    from equivocal.gestalt import Run
+    from equivocal.world import World
 
 app = typer.Typer(no_args_is_help=True, help="Look at worlds, check them, make your own.")
 
@@ -44,11 +49,18 @@ def list_worlds() -> None:
         out.print(f"{name:<{max(map(len, names))}}  {description}", soft_wrap=True)
 
 
-@app.command(epilog=list_examples("world new"))
+@app.command(epilog=console.list_examples("world new"))
+@console.read_options
 def new(
-    path: Annotated[Path, typer.Argument(help="Where to write; nothing is overwritten.")],
+    path: Path,
 ) -> None:
-    """Write a small commented world file to start from."""
+    """Write a small commented world file to start from.
+
+    Options
+    -------
+    path
+        Where to write; nothing is overwritten.
+    """
     from equivocal.world import read_example
 
     if path.suffix != ".toml":
@@ -61,7 +73,8 @@ def new(
     out.print(f"wrote {path}; change it, then `equivocal world check {path}`", soft_wrap=True)
 
 
-@app.command(epilog=list_examples("world check"))
+@app.command(epilog=console.list_examples("world check"))
+@console.read_options
 def check(name: Name) -> None:
     """Say whether a world file can be used, and if not, everything that is wrong with it."""
     from equivocal.world import World
@@ -79,7 +92,8 @@ def _qualify_counts(world: "World") -> str:
     return "" if world.is_exact else "at least "
 
 
-@app.command(epilog=list_examples("world show"))
+@app.command(epilog=console.list_examples("world show"))
+@console.read_options
 def show(name: Name) -> None:
     """Show a world: counts, parameters, words with their features, typical sentences."""
     from equivocal.world import World
@@ -93,19 +107,20 @@ def show(name: Name) -> None:
             "questions": lambda: world.all_derivations.queries,
         },
     )
-    counts = _make_table(_describe_world(world), "bold", "")
+    counts = _make_pairs(_describe_world(world), "")
     out.print(Panel(counts, title=Text(f"world {world.name}"), expand=False))
-    if world.parameters:
-        out.print(_list_parameters(world))
+    parameters = [
+        (name, f"{spec.default:g}", f"{spec.least:g} to {spec.most:g}", spec.description)
+        for name, spec in world.file.parameters.items()
+    ]
+    if parameters:
+        heads = ("parameter", "value", "range", "description")
+        out.print(make_table(heads, parameters, title="parameters", box=None))
     classes = world.file.words.items()
     words = {cls: {word: ", ".join(has) for word, has in words.items()} for cls, words in classes}
-    out.print(Columns(_make_table(rows, "bold", "dim", title=cls) for cls, rows in words.items()))
-    sentences = Table(
-        "P", "sentence", title="most probable sentences", title_justify="left", box=None
-    )
-    for sentence in world.sentences[:SHOWN_SENTENCES]:
-        sentences.add_row(f"{sentence.probability:.4f}", sentence.text)
-    out.print(sentences)
+    out.print(Columns(_make_pairs(pairs, "dim", title=cls) for cls, pairs in words.items()))
+    shown = [(f"{one.probability:.4f}", one.text) for one in world.sentences[:SHOWN_SENTENCES]]
+    out.print(make_table(("P", "sentence"), shown, title="most probable sentences", box=None))
 
 
 def _describe_world(world: "World") -> dict[str, str]:
@@ -126,38 +141,34 @@ def _describe_world(world: "World") -> dict[str, str]:
     }
 
 
-def _list_parameters(world: "World") -> Table:
-    """List the parameters of a world: the value in force, the range, the meaning."""
-    headings = ("parameter", "value", "range", "description")
-    table = Table(*headings, title="parameters", title_justify="left", box=None)
-    for name, spec in world.file.parameters.items():
-        span = f"{spec.least:g} to {spec.most:g}"
-        table.add_row(name, f"{spec.default:g}", span, spec.description)
-    return table
+def _make_pairs(pairs: dict[str, str], style: str, title: str | None = None) -> Table:
+    """Make a table of two columns without lines: names, and what is said of them in a style."""
+    columns = Column(style="bold"), Column(style=style)
+    return make_table(columns, pairs.items(), title=title, box=None, show_header=False)
 
 
-def _make_table(rows: dict[str, str], left: str, right: str, title: str | None = None) -> Table:
-    """Make a table of two columns without lines, with a style for each column."""
-    columns = Column(style=left), Column(style=right)
-    table = Table(*columns, title=title, title_justify="left", box=None, show_header=False)
-    for row in rows.items():
-        table.add_row(*row)
-    return table
-
-
-@app.command(epilog=list_examples("world sample"))
+@app.command(epilog=console.list_examples("world sample"))
+@console.read_options
 def sample(
     name: Name,
-    n: Annotated[int, typer.Option("-n", "--number", min=1, help="How many sentences.")] = 20,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same sentences.")] = 0,
-    csv: Annotated[
-        Path | None, typer.Option(help="Write a CSV file with roles in columns instead.")
-    ] = None,
-    distinct: Annotated[
-        bool, typer.Option("--distinct", help="Each once, with its count.")
-    ] = False,
+    n: Annotated[int, typer.Option("-n", "--number", min=1)] = 20,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    csv: Path | None = None,
+    distinct: bool = False,
 ) -> None:
-    """Draw random sentences."""
+    """Draw random sentences.
+
+    Options
+    -------
+    n
+        How many sentences.
+    seed
+        The same seed gives the same sentences.
+    csv
+        Write a CSV file with roles in columns instead.
+    distinct
+        Each once, with its count.
+    """
     from equivocal.world import World
 
     if csv is not None and csv.exists():
@@ -174,3 +185,122 @@ def sample(
         lines = [f"{count:>6}  {text}" for text, count in Counter(lines).most_common()]
     for line in lines:
         out.print(line, soft_wrap=True)
+
+
+def train(
+    world: str = "paper",
+    networks: console.Networks = None,
+    seed: console.Seed = None,
+    recipe: console.Recipe = None,
+    folder: console.Folder = Path("runs/train"),
+    sentences: Annotated[int | None, typer.Option(min=2)] = None,
+    epochs: Annotated[int | None, typer.Option(min=1)] = None,
+    others: Annotated[list[str] | None, typer.Option("--set")] = None,
+    folds: Annotated[int | None, typer.Option(min=2)] = None,
+    decay: Annotated[bool, typer.Option("--choose-decay")] = False,
+    strengths: Annotated[list[float] | None, typer.Option("--strength", min=0)] = None,
+) -> None:
+    """Train networks in a world and save them.
+
+    Writes weights (safetensors), settings (TOML), curves and scores (CSV). A run that is already
+    there with the same settings is reused.
+
+    Options
+    -------
+    world
+        A world's name, or the path of a file.
+    sentences
+        Sentences in the corpus [by recipe].
+    epochs
+        Largest number of epochs [by recipe].
+    others
+        Any other training setting, as `hidden=50`; may be repeated.
+    folds
+        Cross-validate with this many folds instead.
+    decay
+        Cross-validate strengths of the weight decay instead; five folds.
+    strengths
+        A strength to compare; repeatable [0 to 1e-3].
+    """
+    from equivocal.experiments.networks import (
+        save_cross_validation,
+        select_best_epochs,
+        train_or_load,
+    )
+    from equivocal.gestalt import STRENGTHS, TrainingSettings
+    from equivocal.store.locks import hold_folder
+    from equivocal.world import World
+
+    named: dict[str, int | str | None] = {"networks": networks, "seed": seed, "recipe": recipe}
+    named |= {"sentences": sentences, "epochs": epochs}
+    given = {name: value for name, value in named.items() if value is not None}
+    more = TrainingSettings.parse(others or [])
+    if twice := given.keys() & more.keys():
+        raise UserError(f"{join_names(sorted(twice))} is given twice; give it once.")
+    settings = TrainingSettings.from_dict(given | more)
+    the_world = World.load(world)
+    with hold_folder(folder):
+        if decay or strengths:
+            compared = strengths or STRENGTHS
+            curves = save_cross_validation(
+                folder, the_world, settings, folds=folds or 5, strengths=compared
+            )
+            _print_decay(curves)
+            end = f"wrote {folder / 'weight_decay.csv'}"
+        elif folds is None:
+            show_scores(train_or_load(the_world, settings, folder))
+            end = f"saved in {folder}; `Network.load({str(folder)!r}, 0)` loads the first"
+        else:
+            curves = save_cross_validation(folder, the_world, settings, folds=folds)
+            _print_scores(select_best_epochs(curves), "best epoch of each fold, mean over networks")
+            end = f"wrote {folder / 'cross_validation.csv'}"
+    out.print(end, soft_wrap=True)
+
+
+def _print_decay(curves: "pd.DataFrame") -> None:
+    """Print held-out loss against the strength of the decay, as a table with a curve."""
+    from equivocal.gestalt import choose_decay
+
+    choice = choose_decay(curves)
+    mean, error = choice.table["mean"], choice.table["standard_error"]
+    notes = {choice.strongest: "strongest within one standard error"} | {choice.best: "lowest"}
+    lowest = mean.min()
+    span = max(mean.max() - lowest, 1e-12)
+    rows = [
+        (
+            f"{strength:g}",
+            f"{mean[strength]:.4f}",
+            f"{error[strength]:.4f}",
+            "━" * (1 + round(29 * float((mean[strength] - lowest) / span))),
+            notes.get(strength, ""),
+        )
+        for strength in choice.table.index
+    ]
+    numbers = (Column(name, justify="right") for name in ("loss", "standard error"))
+    title = "held-out loss, mean over folds"
+    show_table(make_table(("weight decay", *numbers, "", ""), rows, title=title))
+
+
+def show_scores(run: "Run") -> None:
+    """Print a table of how well each network ended."""
+    title = f"what the networks know of world {run.world.name}"
+    _print_scores(run.scores, title, means=len(run.scores) > 1)
+    unknown = "" if run.world.is_exact else " nan: the world is too large to be enumerated."
+    show_note("scores", unknown)
+
+
+def _print_scores(frame: "pd.DataFrame", title: str, *, means: bool = False) -> None:
+    """Print a table of numbers, with a row of their means if wanted."""
+    heads = (
+        Column(str(name).replace("_", "\n"), justify="right", vertical="bottom")
+        for name in [frame.index.name, *frame.columns]
+    )
+    rows = (
+        [str(label), *(f"{v:.1f}" if name == "epoch" else f"{v:.4f}" for name, v in row.items())]
+        for label, row in frame.iterrows()
+    )
+    table = make_table(heads, rows, title=title)
+    if means:
+        table.add_section()
+        table.add_row("mean", *(f"{value:.4f}" for value in frame.mean()))
+    show_table(table)

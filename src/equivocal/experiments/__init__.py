@@ -4,3 +4,118 @@ Each is one public function that takes settings and an output folder and returns
 `.tables`. The packages below compute and draw; this one puts them in order, and the command line
 only parses its arguments and prints the result.
 """
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import tomli_w
+
+from equivocal.machine import collect_versions, get_package_version
+from equivocal.progress import progress
+from equivocal.store.files import write_text_atomically
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+__all__ = ["Result", "describe_run", "write_tables"]
+
+Figures: TypeAlias = "dict[str, Figure]"  # by name; Matplotlib is imported to draw them, not before
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Result:
+    """The outcome of an experiment; each experiment has a subclass that knows how to draw it.
+
+    Attributes
+    ----------
+    name : str
+        The name of the experiment, and of the file NAME.toml that records its settings.
+    tables : dict of str to DataFrame
+        Everything that was found.
+    settings : dict
+        Everything that shaped the tables: settings, seed, versions, seconds.
+    summary : tuple of str
+        What was found, in plain words, the most important sentence first.
+    """
+
+    name: str
+    tables: "dict[str, pd.DataFrame]"
+    settings: dict[str, Any]
+    summary: tuple[str, ...] = ()
+
+    def draw(self) -> Figures:
+        """Draw the figures of this result.
+
+        Returns
+        -------
+        dict of str to Figure
+            By name; empty where there is nothing to draw.
+        """
+        return {}
+
+    def save_figures(self, folder: Path) -> None:
+        """Draw the figures and save them as figures/NAME.{svg,png}.
+
+        Parameters
+        ----------
+        folder : Path
+            The folder of the results.
+        """
+        from equivocal.report.style import save_figure
+
+        with progress("drawing") as advance:
+            figures = self.draw()
+            for done, (name, figure) in enumerate(figures.items(), start=1):
+                save_figure(figure, folder / "figures", name)
+                advance(done, len(figures), name)
+
+    def write(self, folder: str | Path) -> None:
+        """Write tables/NAME.csv, figures/NAME.{svg,png} and, last, the record of the settings.
+
+        Parameters
+        ----------
+        folder : str or Path
+            The folder of the results.
+        """
+        folder = Path(folder)
+        write_tables(folder / "tables", self.tables)
+        self.save_figures(folder)
+        write_text_atomically(folder / f"{self.name}.toml", tomli_w.dumps(self.settings))
+
+
+def describe_run(began: float, **settings: Any) -> dict[str, Any]:
+    """Return settings with the versions behind them and the seconds since the run began.
+
+    Parameters
+    ----------
+    began : float
+        When the run began, by `perf_counter`.
+    **settings
+        What shaped the results.
+
+    Returns
+    -------
+    dict
+        The settings, between the version of the package and the versions of others.
+    """
+    made = {"versions": collect_versions(), "seconds": round(perf_counter() - began, 3)}
+    return {"version": get_package_version(), **settings, **made}
+
+
+def write_tables(folder: Path, tables: "Mapping[str, pd.DataFrame]") -> None:
+    """Write NAME.csv for each table, with six digits of each number.
+
+    Parameters
+    ----------
+    folder : Path
+        Where they are written.
+    tables : mapping of str to DataFrame
+        By name.
+    """
+    for name, table in tables.items():
+        text = table.to_csv(index=False, float_format="%.6g")
+        write_text_atomically(folder / f"{name}.csv", text)

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from equivocal.errors import UserError
-from equivocal.experiments.result import TrialsResult
+from equivocal.experiments.human_data import TrialsResult
 from equivocal.human_data.answers import (
     Estimate,
     choose_likeliest,
@@ -214,17 +214,15 @@ def _tabulate_answers(
     codes: np.ndarray, questions: Sequence[Question], names: Sequence[str]
 ) -> pd.DataFrame:
     """Return a row for each answer."""
-    P, N, R = np.indices(codes.shape).reshape(3, -1)
-    places = {
-        "item": [question.item for question in questions],
-        "condition": [question.condition for question in questions],
-        "question": [question.probe for question in questions],
-    }
+    who, which, repetition = np.indices(codes.shape).reshape(3, -1)
+    asked = [questions[number] for number in which]
     return pd.DataFrame(
         {
-            "participant": np.array(names)[P],
-            **{name: np.array(values)[N] for name, values in places.items()},
-            "repetition": R + 1,
+            "participant": np.array(names)[who],
+            "item": [question.item for question in asked],
+            "condition": [question.condition for question in asked],
+            "question": [question.probe for question in asked],
+            "repetition": repetition + 1,
             "answer": np.array(READINGS)[codes.ravel()],
         }
     )
@@ -233,13 +231,15 @@ def _tabulate_answers(
 def _tabulate_sentences(questions: Sequence[Question]) -> pd.DataFrame:
     """Return a row for each sentence, with the measures that `equivocal compare` can test."""
     rows = {
-        (q.item, q.condition): {"implausible": int(q.plausible), "words": len(q.utterance)}
+        (q.item, q.condition): {
+            "item": q.item,
+            "condition": q.condition,
+            "implausible": int(q.plausible),
+            "words": len(q.utterance),
+        }
         for q in questions
     }
-    return pd.DataFrame(
-        {"item": item, "condition": condition, **values}
-        for (item, condition), values in rows.items()
-    )
+    return pd.DataFrame(rows.values())
 
 
 def _summarise(

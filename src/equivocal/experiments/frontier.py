@@ -19,8 +19,8 @@ import jax
 import numpy as np
 
 from equivocal.errors import UserError, check_known
+from equivocal.experiments import Figures, Result, describe_run
 from equivocal.experiments.networks import choose_training, train_or_load
-from equivocal.experiments.result import Figures, Result, describe_run
 from equivocal.experiments.uncertainty import MemberStore, UncertaintySettings, count_seconds
 from equivocal.gestalt import Run, TrainingSettings
 from equivocal.gestalt.runs import split_corpus

@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 import tomli_w
 
-from equivocal.experiments.result import Figures, Result, write_tables
+from equivocal.experiments import Figures, Result, write_tables
 from equivocal.machine import collect_versions
 from equivocal.progress import Advance
 from equivocal.store import TABLE_BYTES, UnreadableError, is_plain_name, read_toml

@@ -1,21 +1,29 @@
 """What `equivocal compare` and `equivocal simulate` do, as three functions.
 
-Which files they write is in `equivocal.experiments.result`.
+Their results, and those of `equivocal.experiments.answers`, have folders of their own form:
+
+    compare.toml: compare.csv, unmatched.csv, trials.csv, lme4.R, brms.R, figures/compare
+    truth.toml:   data.csv, measures.csv
+    power.toml:   power.csv, figures/power
+    answers.toml: data.csv, measures.csv, readings.csv
+
+There the TOML file is written first: it marks the other files as belonging to this run, even if the
+run is interrupted. A user's own file of one of these names is never overwritten.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
 import pandas as pd
+import tomli_w
 
 from equivocal.errors import UserError
-from equivocal.experiments.result import TrialsResult, check_folder, hash_inputs
+from equivocal.experiments import Figures, Result
 from equivocal.human_data import (
     Columns,
-    Comparison,
     Experiment,
     build_stimuli,
     compare,
@@ -24,25 +32,112 @@ from equivocal.human_data import (
     open_table,
     read_measures,
     simulate,
+    trials_summary,
 )
 from equivocal.human_data.simulation import check_counts
-from equivocal.human_data.trials_summary import (
-    SCRIPTS,
-    describe_comparison,
-    describe_power,
-    describe_simulation,
-    name_columns,
-    write_script,
-)
 from equivocal.machine import collect_versions
 from equivocal.progress import progress
+from equivocal.store.files import compute_checksum, write_text_atomically
+from equivocal.store.folders import announce_overwrite, refuse_foreign_files
 from equivocal.store.locks import hold_folder
 from equivocal.world import World
 
-__all__ = ["RUNS", "compare_trials", "simulate_power", "simulate_trials"]
+__all__ = ["RUNS", "TrialsResult", "compare_trials", "simulate_power", "simulate_trials"]
 
 RUNS = 200  # experiments for each point of a power curve
 WORDS = Path("runs/suites/tables/words.csv")  # where `equivocal suites run` writes its measures
+WRITTEN = {  # into the folders of results about trials
+    "compare": (
+        *("compare.csv", "unmatched.csv", "trials.csv", "lme4.R", "brms.R"),
+        *("figures/compare.svg", "figures/compare.png"),
+    ),
+    "truth": ("data.csv", "measures.csv"),
+    "power": ("power.csv", "figures/power.svg", "figures/power.png"),
+    "answers": ("data.csv", "measures.csv", "readings.csv"),
+}
+# not compared: paths of inputs (their checksums are), versions and run time
+UNCOMPARED = ("data", "measures", "from", "sentences", "versions", "seconds")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TrialsResult(Result):
+    """Tables of trials, or of what was found in them; `scripts` are other texts, by file name.
+
+    `compare_trials` has the tables "compare" (a row for each measure alone and together with the
+    others), "unmatched" (trials that were left out) and "trials"; `simulate_trials` "data" and
+    "measures"; `simulate_power` "power", by participants and items; `simulate_answers` "data",
+    "measures" and "readings".
+    """
+
+    scripts: dict[str, str] = field(default_factory=dict)
+
+    def draw(self) -> Figures:
+        """Draw coefficients and differences in AIC, or power against participants."""
+        from equivocal.report.human_figures import draw_comparison, draw_power
+
+        known = {"compare": draw_comparison, "power": draw_power}
+        return {name: known[name](table) for name, table in self.tables.items() if name in known}
+
+    def write(self, folder: str | Path) -> None:
+        """Write NAME.toml, then a CSV file for each table with all digits, scripts and figures."""
+        folder = Path(folder)
+        write_text_atomically(folder / f"{self.name}.toml", tomli_w.dumps(self.settings))
+        texts = {f"{name}.csv": table.to_csv(index=False) for name, table in self.tables.items()}
+        for name, text in (texts | self.scripts).items():
+            write_text_atomically(folder / name, text)
+        self.save_figures(folder)
+
+    def save(self, folder: Path) -> "TrialsResult":
+        """Write into a folder that holds no files of the user's, and return the result."""
+        with hold_folder(folder):
+            check_folder(folder, self.name, self.settings)
+            self.write(folder)
+        return self
+
+
+def hash_inputs(**paths: Path | None) -> dict[str, str]:
+    """Return the SHA-256 of each table that is read.
+
+    Parameters
+    ----------
+    **paths : Path, optional
+        The tables by name; None for one that is not given.
+
+    Returns
+    -------
+    dict
+        The SHA-256 by name.
+    """
+    return {name: compute_checksum(path) or "" for name, path in paths.items() if path}
+
+
+def check_folder(folder: Path, name: str, settings: dict[str, Any]) -> None:
+    """Refuse to overwrite files of the user, and announce that earlier results are overwritten.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the results will be written.
+    name : str
+        The name of the result, a key of `WRITTEN`.
+    settings : dict
+        The settings of this run, which are compared with those of the earlier one.
+
+    Raises
+    ------
+    UserError
+        Where a table that is read would be overwritten, or the folder holds files of the user.
+    """
+    mark = folder / f"{name}.toml"
+    refuse_foreign_files(mark, WRITTEN[name])
+    there = [path for file in WRITTEN[name] if (path := folder / file).exists()]
+    for table in (Path(settings[each]) for each in settings["inputs"]):
+        if any(path.samefile(table) for path in there):
+            raise UserError(
+                f"{table} is read here and would be overwritten; choose another --out, or copy it "
+                "to another folder and give that."
+            )
+    announce_overwrite(mark, settings, [each for each in settings if each not in UNCOMPARED])
 
 
 def compare_trials(
@@ -119,26 +214,7 @@ def compare_trials(
     with progress("models") as advance:
         comparison = compare(joined, family=family, log=log, slopes=slopes, advance=advance)
     joined = comparison.joined
-    settings = _describe_settings(data, measures, comparison, where)
-    settings |= {"family": family, "log": log, "slopes": slopes, "spillover": spillover}
-    settings |= {} if world is None else {"world": str(world)}
-    trials = joined.trials.rename(columns=name_columns(joined))
-    settings["seconds"] = round(monotonic() - began, 3)
-    return TrialsResult(
-        name="compare",
-        tables={"compare": comparison.table, "unmatched": joined.unmatched, "trials": trials},
-        settings=_add_versions(settings),
-        summary=describe_comparison(comparison),
-        scripts={name: write_script(comparison, name) for name in SCRIPTS},
-    ).save(out)
-
-
-def _describe_settings(
-    data: Path, measures: Path, comparison: Comparison, where: Sequence[str]
-) -> dict[str, Any]:
-    """Return which files and columns a comparison used, and which rows of them."""
-    joined = comparison.joined
-    return {
+    settings = {
         "data": str(data),
         "measures": str(measures),
         "inputs": hash_inputs(data=data, measures=measures),
@@ -146,7 +222,23 @@ def _describe_settings(
         "measure": joined.measures,
         "where": list(where),
         "controls": joined.controls,
+        "family": family,
+        "log": log,
+        "slopes": slopes,
+        "spillover": spillover,
+        **({} if world is None else {"world": str(world)}),
     }
+    trials = joined.trials.rename(columns=trials_summary.name_columns(joined))
+    settings |= {"seconds": round(monotonic() - began, 3), "versions": collect_versions()}
+    return TrialsResult(
+        name="compare",
+        tables={"compare": comparison.table, "unmatched": joined.unmatched, "trials": trials},
+        settings=settings,
+        summary=trials_summary.describe_comparison(comparison),
+        scripts={
+            name: trials_summary.write_script(comparison, name) for name in trials_summary.SCRIPTS
+        },
+    ).save(out)
 
 
 def simulate_trials(
@@ -189,8 +281,8 @@ def simulate_trials(
     return TrialsResult(
         name="truth",
         tables={"data": trials, "measures": used},
-        settings=_add_versions(settings),
-        summary=describe_simulation(trials, experiment, name),
+        settings=settings | {"versions": collect_versions()},
+        summary=trials_summary.describe_simulation(trials, experiment, name),
     ).save(out)
 
 
@@ -263,8 +355,8 @@ def simulate_power(
         result = TrialsResult(
             name="power",
             tables={"power": found},
-            settings=_add_versions(settings),
-            summary=(describe_power(found, experiment.beta),),
+            settings=settings | {"versions": collect_versions()},
+            summary=(trials_summary.describe_power(found, experiment.beta),),
         )
         result.write(out)
     return result
@@ -289,8 +381,3 @@ def _read_stimuli(
     table = None if path is None else read_measures(path, Columns(), where)
     settings = {"measures": str(path or "built in"), "where": list(where)}
     return table, settings | {"inputs": hash_inputs(measures=path)}
-
-
-def _add_versions(settings: dict[str, Any]) -> dict[str, Any]:
-    """Add the versions of the packages that the numbers depend on."""
-    return settings | {"versions": collect_versions()}

@@ -19,9 +19,9 @@ from time import perf_counter
 import pandas as pd
 
 from equivocal.errors import UserError, check_known
+from equivocal.experiments import Figures, Result, describe_run
 from equivocal.experiments.frontier import AnswerStore, FrontierSettings
 from equivocal.experiments.networks import choose_training, train_or_load
-from equivocal.experiments.result import Figures, Result, describe_run
 from equivocal.gestalt import TrainingSettings
 from equivocal.gestalt.runs import split_corpus
 from equivocal.progress import progress
@@ -54,20 +54,6 @@ class Condition:
     world: World
     training: TrainingSettings
     corpus: int = 0
-
-    def repeat(self, corpora: int) -> list["Condition"]:
-        """Return the same point with so many corpora, this one first."""
-        return [
-            self
-            if number == 0
-            else replace(
-                self,
-                name=f"{self.name}_corpus_{number}",
-                training=replace(self.training, seed=self.training.seed + number),
-                corpus=number,
-            )
-            for number in range(corpora)
-        ]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -167,7 +153,7 @@ def _list_conditions(
     """List the conditions; all must be possible before anything is trained."""
     base = world if isinstance(world, World) else World.load(world)
     find_role_reversals(base)
-    number, each = 2 if quick else None, corpora or CORPORA[along]
+    number = 2 if quick else None
     if along == "sentences":
         points = [
             Condition(f"sentences_{n}", base, replace(training, sentences=n))
@@ -183,12 +169,16 @@ def _list_conditions(
             for rare, slip in WORLDS[:number]
         ]
     else:
-        small = training if quick else replace(training, sentences=HEARD)
-        return [
-            Condition(f"corpus_{i}", base, replace(small, seed=training.seed + i), i)
-            for i in range(each)[: None if corpora else number]
-        ]
-    return [own for point in points for own in point.repeat(each)]
+        points = [Condition("", base, training if quick else replace(training, sentences=HEARD))]
+    each = corpora or (2 if quick and along == "heard" else CORPORA[along])
+    return [_draw_again(point, corpus) for point in points for corpus in range(each)]
+
+
+def _draw_again(point: Condition, corpus: int) -> Condition:
+    """Return a condition with another corpus, and so another seed, under a name of its own."""
+    name = point.name + (f"_corpus_{corpus}" if corpus or not point.name else "")
+    training = replace(point.training, seed=point.training.seed + corpus)
+    return replace(point, name=name.removeprefix("_"), training=training, corpus=corpus)
 
 
 def _ask(

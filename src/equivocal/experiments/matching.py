@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from equivocal.experiments.result import Figures, Result, write_tables
+from equivocal.experiments import Figures, Result, write_tables
 from equivocal.progress import Advance
 from equivocal.store.files import write_text_atomically
 from equivocal.store.locks import hold_folder

@@ -9,16 +9,9 @@ from pathlib import Path
 
 import pandas as pd
 
+from equivocal import gestalt
 from equivocal.errors import UserError
-from equivocal.gestalt import (
-    EpochReport,
-    OnEpoch,
-    Run,
-    TrainingSettings,
-    choose_decay,
-    cross_validate,
-    train,
-)
+from equivocal.gestalt import EpochReport, OnEpoch, Run, TrainingSettings
 from equivocal.gestalt.storage import write_settings
 from equivocal.machine import describe_device
 from equivocal.progress import Advance, announce, progress
@@ -84,7 +77,7 @@ def train_or_load(
         return found
     what = f"training {settings.networks} network{'s' if settings.networks > 1 else ''}"
     with progress(what, begin="compiling") as advance:
-        run = train(world, settings, on_epoch=report_epochs(advance), dropout=dropout)
+        run = gestalt.train(world, settings, on_epoch=report_epochs(advance), dropout=dropout)
         run.save(folder)
     announce(f"trained {settings.networks} in {run.seconds:.0f} s{describe_device()}")
     return run
@@ -140,12 +133,14 @@ def save_cross_validation(
     ensure_writable(folder)
     with progress(f"{folds}-fold cross-validation") as advance:
         on_epoch = report_epochs(advance, rounds=folds)
-        curves = cross_validate(
+        curves = gestalt.cross_validate(
             world, settings, folds=folds, strengths=strengths, on_epoch=on_epoch
         )
     write_settings(folder / "cross_validation.toml", world, settings, folds=folds)
     if strengths is not None:
-        write_text_atomically(folder / "weight_decay.csv", choose_decay(curves).table.to_csv())
+        write_text_atomically(
+            folder / "weight_decay.csv", gestalt.choose_decay(curves).table.to_csv()
+        )
     write_text_atomically(path, curves.to_csv(index=False))
     return curves
 

@@ -22,22 +22,17 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from equivocal.errors import UserError
+from equivocal.experiments import Figures, Result, describe_run
 from equivocal.experiments.frontier import FrontierSettings
 from equivocal.experiments.networks import choose_training, train_or_load
-from equivocal.experiments.result import Figures, Result, describe_run
 from equivocal.gestalt import Run, TrainingSettings
+from equivocal.human_data import participants, reading_tables
 from equivocal.human_data.fitting import POINTS, WorldFit, fit_world, tabulate_ranges
-from equivocal.human_data.participants import (
-    answer_questions,
-    compute_question_features,
-    take_particles,
-)
 from equivocal.human_data.people import (
     compare_with_people,
     describe_people,
@@ -46,15 +41,7 @@ from equivocal.human_data.people import (
     summarise_scores,
 )
 from equivocal.human_data.questions import AskedItems, ask_about_items, believe_ideal
-from equivocal.human_data.reading_tables import (
-    SENTENCES,
-    adapt_to_list,
-    compare_with_ideal,
-    select_learner,
-    tabulate_areas,
-    tabulate_items,
-    tabulate_readings,
-)
+from equivocal.human_data.reading_tables import SENTENCES, adapt_to_list, select_learner
 from equivocal.inference import SamplerSettings, collect_last_layer, infer_posterior
 from equivocal.progress import Advance, progress
 from equivocal.seeds import Seed
@@ -63,6 +50,8 @@ from equivocal.store.locks import hold_folder
 from equivocal.world import World
 
 __all__ = ["IDEAL", "PeopleResult", "compare_people"]
+
+Arrays = dict[str, np.ndarray]  # by comprehender
 
 IDEAL, TRAINED, SAMPLER = "ideal", "trained", "paper's sampler"
 POSTERIOR, BY_SENTENCE, ENSEMBLE = "posterior", "posterior, b by sentence", "deep ensemble"
@@ -166,9 +155,9 @@ def compare_people(
             asked = ask_about_items(_set_values(world, fitted))
         run = None if alone else train_or_load(asked.world, training, out / "networks")
         with progress("comprehenders") as advance:
-            who = _believe(run, asked, training.seed, advance) if run else _Comprehenders({}, {})
-        who = who._replace(beliefs={IDEAL: believe_ideal(asked), **who.beliefs})
-        tables = _tabulate(people, asked, who, fitted, training.seed)
+            believed, owners = _believe(run, asked, training.seed, advance) if run else ({}, {})
+        beliefs = {IDEAL: believe_ideal(asked), **believed}
+        tables = _tabulate(people, asked, beliefs, owners, fitted, training.seed)
         about = _describe_settings(asked.world, run, training, fitted=fit)
         result = PeopleResult(
             name="people",
@@ -215,13 +204,6 @@ def _set_values(world: World, fitted: WorldFit) -> World:
     return World.from_toml(world.text, world.source, values)
 
 
-class _Comprehenders(NamedTuple):
-    """What the participants of each kind believe, and whose particles they are."""
-
-    beliefs: dict[str, np.ndarray]  # (participants, questions, 3)
-    networks: dict[str, np.ndarray]  # (participants,); those that are one of their kind are missing
-
-
 def _list_samplers() -> dict[str, tuple[SamplerSettings, float, int]]:
     """List posteriors by comprehender: the sampler, the prior variance, particles per network."""
     by_sentence = CONVERGED.model_copy(update={"evidence": "sentence"})
@@ -234,29 +216,37 @@ def _list_samplers() -> dict[str, tuple[SamplerSettings, float, int]]:
     return participants | ensembles
 
 
-def _believe(run: Run, asked: AskedItems, seed: int, advance: Advance) -> _Comprehenders:
-    """Let networks and their particles answer."""
+def _believe(run: Run, asked: AskedItems, seed: int, advance: Advance) -> tuple[Arrays, Arrays]:
+    """Let networks and their particles answer.
+
+    Returns
+    -------
+    beliefs : (participants, questions, 3) by comprehender
+        What the participants of each kind believe.
+    networks : (participants,) by comprehender
+        Whose particles they are; those that are one of their kind are missing.
+    """
     units = sorted({unit for question in asked.questions for unit in question.units})
     numbers = [run.world.units.index(unit) for unit in units]
     samplers = _list_samplers()
     found: dict[str, list[np.ndarray]] = {name: [] for name in (TRAINED, *samplers)}
     for index, network in enumerate(run.networks):
         advance(index, len(run.networks), f"network {index}")
-        psi = compute_question_features(network, asked.questions)
+        psi = participants.compute_question_features(network, asked.questions)
         layer = collect_last_layer(run, network).select(numbers)
         layers = {TRAINED: layer.trained[:, None]}
         for name, (sampler, variance, size) in samplers.items():
             posterior = infer_posterior(layer, sampler, variance, seed + index, diagnose=False)
-            layers[name] = take_particles(posterior, size, seed + index)
+            layers[name] = participants.take_particles(posterior, size, seed + index)
         for name, own in layers.items():
-            found[name].append(answer_questions(psi, asked.questions, units, own))
+            found[name].append(participants.answer_questions(psi, asked.questions, units, own))
     advance(len(run.networks), len(run.networks), "all have answered")
     every = {name: np.concatenate(parts) for name, parts in found.items()}
     averages = {ENSEMBLE: every[TRAINED]} | {name: every.pop(name) for name in FRONTIER}
     ones = {name: each.mean(axis=0, keepdims=True) for name, each in averages.items()}
     count = len(run.networks)
     networks = {n: np.repeat(np.arange(count), len(own) // count) for n, own in every.items()}
-    return _Comprehenders(every | ones, networks)
+    return every | ones, networks
 
 
 def _add_ranges(
@@ -276,14 +266,14 @@ def _add_ranges(
 def _tabulate(
     people: pd.DataFrame,
     asked: AskedItems,
-    who: _Comprehenders,
+    beliefs: Arrays,
+    networks: Arrays,
     fitted: WorldFit | None,
     seed: int,
 ) -> dict[str, pd.DataFrame]:
     """Tabulate everything that is written."""
-    beliefs, networks = who
-    readings = tabulate_readings(asked, beliefs, networks, seed=seed)
-    areas = tabulate_areas(asked, beliefs, networks, seed=seed)
+    readings = reading_tables.tabulate_readings(asked, beliefs, networks, seed=seed)
+    areas = reading_tables.tabulate_areas(asked, beliefs, networks, seed=seed)
     listed = adapt_to_list(asked) if asked.world.parameters else pd.DataFrame()
     learned = select_learner(listed, IDEAL) if len(listed) else listed
     compared = compare_with_people(people, readings, areas, learned)
@@ -300,8 +290,8 @@ def _tabulate(
         "readings": readings,
         "areas": areas,
         "list": listed,
-        "items": tabulate_items(asked, beliefs, ideal),
-        "against_ideal": compare_with_ideal(asked, others, ideal, networks),
+        "items": reading_tables.tabulate_items(asked, beliefs, ideal),
+        "against_ideal": reading_tables.compare_with_ideal(asked, others, ideal, networks),
     }
     if fitted is not None:
         found = {"fit": fitted.estimates, "fit_shares": fitted.shares}

@@ -1,4 +1,6 @@
-"""The two signals of the noisy-channel account at every word: what `equivocal suites signals` does.
+"""What `equivocal suites signals` and `equivocal suites compare` do.
+
+`measure_signals`: the two signals of the noisy-channel account at every word.
 
     OUT/networks/, OUT/networks_without_noise/     networks of the suites' world, and without noise
     OUT/tables/, OUT/figures/, OUT/signals.toml
@@ -7,6 +9,9 @@ Exploratory. What the signals are is defined in `equivocal.suites.noisy_channel`
 stated in the suite files; docs/suites.md says when they were written. Networks have the Bayesian
 surprise for the N400-like signal, and the divergence from networks trained without noise for the
 P600-like one.
+
+`compare_suites`: runs of the same suites, named by recipe and folder, with each other and with the
+published networks of 2018; it reads what `run_suites` wrote, and trains and measures nothing.
 """
 
 from collections.abc import Sequence
@@ -17,27 +22,20 @@ from time import perf_counter
 import pandas as pd
 
 from equivocal.errors import UserError, join_names
+from equivocal.experiments import Figures, Result, describe_run
 from equivocal.experiments.networks import choose_training, train_or_load
-from equivocal.experiments.result import Figures, Result, describe_run
 from equivocal.gestalt import TrainingSettings
+from equivocal.gestalt.settings import RECIPES
 from equivocal.seeds import Seed
+from equivocal.store import read_table, read_toml
 from equivocal.store.folders import refuse_foreign_files
 from equivocal.store.locks import hold_folder
-from equivocal.suites import (
-    Suite,
-    judge_signals,
-    load_reversals,
-    load_suite,
-    measure_divergence,
-    measure_ideal,
-    measure_words,
-)
+from equivocal.suites import PARADIGMS, Suite, load_suite, measure_words, noisy_channel
 from equivocal.suites.measurement import SURPRISE
-from equivocal.suites.noisy_channel import MEASURE_OF, SIGNALS, average_signals
 from equivocal.world import World
 from equivocal.world.reweighting import remove_noise
 
-__all__ = ["IDEAL", "NETWORKS", "SignalsResult", "measure_signals"]
+__all__ = ["SignalsResult", "SuiteComparison", "compare_suites", "measure_signals"]
 
 IDEAL, NETWORKS = "ideal", "networks"
 COLUMNS = ["comprehender", "network", "suite", "condition", "item", "position", "word", "signal"]
@@ -55,7 +53,7 @@ class SignalsResult(Result):
         """Draw the signals word by word."""
         from equivocal.report.suite_figures import draw_signals
 
-        return {"signals": draw_signals(average_signals(self.tables["words"]))}
+        return {"signals": draw_signals(noisy_channel.average_signals(self.tables["words"]))}
 
 
 def measure_signals(
@@ -99,19 +97,20 @@ def measure_signals(
         with other settings.
     """
     began, out = perf_counter(), Path(out)
-    chosen = tuple(map(load_suite, map(Path, suites))) if suites else load_reversals()
+    chosen = tuple(map(load_suite, map(Path, suites))) if suites else noisy_channel.load_reversals()
     world = _check_suites(chosen)
     alone = networks == 0 and training is None
     training = training or choose_training(networks or None, seed, quick=quick)
     with hold_folder(out):
         if not (out / "signals.toml").exists():
             refuse_foreign_files(out / "networks", ["tables", "figures"])
-        found = {IDEAL: measure_ideal(chosen)}
+        found = {IDEAL: noisy_channel.measure_ideal(chosen)}
         if not alone:
             found[NETWORKS] = _measure_networks(world, chosen, training, out)
         parts = [_name_signals(words, name) for name, words in found.items()]
         judged = [
-            judge_signals(words, chosen).assign(comprehender=name) for name, words in found.items()
+            noisy_channel.judge_signals(words, chosen).assign(comprehender=name)
+            for name, words in found.items()
         ]
         findings = pd.concat(judged, ignore_index=True).drop(columns="measure")
         result = SignalsResult(
@@ -138,8 +137,10 @@ def _measure_networks(
     """Measure networks that learned the world, and others that learned it without noise."""
     run = train_or_load(world, training, out / "networks")
     silent = train_or_load(remove_noise(world), training, out / "networks_without_noise")
-    surprise = measure_words(run.networks, suites, [SURPRISE]).assign(measure=MEASURE_OF["N400"])
-    apart = measure_divergence(run.networks, silent.networks, suites)
+    surprise = measure_words(run.networks, suites, [SURPRISE]).assign(
+        measure=noisy_channel.MEASURE_OF["N400"]
+    )
+    apart = noisy_channel.measure_divergence(run.networks, silent.networks, suites)
     return pd.concat([surprise, apart], ignore_index=True)
 
 
@@ -160,7 +161,9 @@ def _check_suites(suites: Sequence[Suite]) -> World:
 
 def _name_signals(words: pd.DataFrame, comprehender: str) -> pd.DataFrame:
     """Return the rows of one comprehender under the names of their signals."""
-    named = words.assign(comprehender=comprehender, signal=words["measure"].map(SIGNALS))
+    named = words.assign(
+        comprehender=comprehender, signal=words["measure"].map(noisy_channel.SIGNALS)
+    )
     if "network" not in named:
         named["network"] = ""
     return named[[*COLUMNS, "value", "critical"]]
@@ -176,3 +179,80 @@ def _describe(findings: pd.DataFrame) -> list[str]:
         line = f"{comprehender}: {held} of {len(own)} findings hold in every item"
         lines.append(line + (f"; not so: {'; '.join(rest)}." if rest else "."))
     return [f"Exploratory: {lines[0]}", *lines[1:]]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SuiteComparison(Result):
+    """Findings of several runs; `tables["compared"]` holds those with a ratio published in 2018."""
+
+    def draw(self) -> Figures:
+        """Draw the ratios of all runs and of 2018 in one figure."""
+        from equivocal.report.suite_figures import draw_comparison
+
+        table = self.tables["compared"]
+        known = set(table["suite"]) & set(PARADIGMS)
+        return {"compared": draw_comparison(table, {s: load_suite(s).title for s in known})}
+
+
+def compare_suites(folders: Sequence[str | Path], out: str | Path) -> SuiteComparison:
+    """Compare runs of suites with each other and with 2018.
+
+    Parameters
+    ----------
+    folders : sequence of str or Path
+        Folders that `run_suites` filled.
+    out : str or Path
+        Folder for tables/compared.csv and figures/compared.
+
+    Returns
+    -------
+    SuiteComparison
+        Its summary says for each run how many published directions hold, and how many published
+        ratios lie inside its 95 % interval over networks.
+
+    Raises
+    ------
+    UserError
+        Where a folder holds no finished run, or one without published findings.
+    """
+    out = Path(out)
+    found = pd.concat([_read_findings(Path(folder)) for folder in folders], ignore_index=True)
+    runs = found.groupby("run", sort=False)
+    if len(runs) < len(folders):
+        raise UserError("two folders have the same name and recipe; rename one, or give it once.")
+    summary = tuple(_count_agreement(str(run), own) for run, own in runs)
+    settings = {"folders": [str(folder) for folder in folders]}
+    tables = {"compared": found}
+    result = SuiteComparison(name="compared", tables=tables, settings=settings, summary=summary)
+    with hold_folder(out):
+        result.write(out)
+    return result
+
+
+def _read_findings(folder: Path) -> pd.DataFrame:
+    """Read the findings of a run that were published, named by its recipe and folder."""
+    if not (folder / "suites.toml").is_file():
+        raise UserError(
+            f"{str(folder)!r} holds no finished run of suites; "
+            f"`equivocal suites run --out {folder}` makes one."
+        )
+    training = read_toml(folder / "suites.toml").get("training", {})
+    findings = read_table(folder / "tables" / "findings.csv")
+    findings = findings[findings["published_ratio"].notna()]
+    if findings.empty:
+        raise UserError(f"no finding in {str(folder)!r} was published with a ratio; run others.")
+    recipe = training.get("recipe", next(iter(RECIPES)))
+    return findings.assign(run=f"{recipe} ({folder.resolve().name})")
+
+
+def _count_agreement(run: str, findings: pd.DataFrame) -> str:
+    total = len(findings)
+    held = int((findings["effect"] > 0).sum())
+    sure = int((findings["verdict"] == "held").sum())
+    inside = int(
+        findings["published_ratio"].between(findings["ratio_low"], findings["ratio_high"]).sum()
+    )
+    return (
+        f"{run}: {held} of {total} published directions, {sure} of them held over networks and "
+        f"items; {inside} of {total} published ratios lie inside the interval"
+    )

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from equivocal.experiments import Figures, Result
 from equivocal.experiments.networks import train_or_load
-from equivocal.experiments.result import Figures, Result
 from equivocal.machine import describe_device
 from equivocal.progress import announce, progress
 from equivocal.store import read_table

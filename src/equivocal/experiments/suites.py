@@ -4,11 +4,13 @@
 measure, a verdict or a reading is, is defined in `equivocal.suites`.
 
 `suites.toml` is the last file that a run of paradigms writes: a folder without it holds no finished
-run. `constructions.toml` has a table for each construction, so that they can be run one by one.
+run. `constructions.toml` has a table for each construction, so that they can be run one by one. If
+a run depends on something new, add it to `describe_suites` or `describe_construction`: what is not
+recorded cannot be compared.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -18,22 +20,13 @@ import pandas as pd
 import tomli_w
 
 from equivocal.errors import UserError, check_known
+from equivocal.experiments import Figures, Result, describe_run, write_tables
 from equivocal.experiments.networks import choose_training, train_or_load
-from equivocal.experiments.result import Figures, Result, describe_run, write_tables
-from equivocal.experiments.suite_records import (
-    COMPARED,
-    describe_construction,
-    describe_suites,
-    is_from_particles,
-    list_posteriors,
-    load_constructions_settings,
-    remove_earlier,
-)
 from equivocal.gestalt import Run, TrainingSettings
-from equivocal.progress import Advance, progress
+from equivocal.progress import Advance, announce, progress
 from equivocal.seeds import Seed
-from equivocal.store import is_plain_name
-from equivocal.store.files import write_text_atomically
+from equivocal.store import UnreadableError, is_plain_name, read_toml
+from equivocal.store.files import explain_write_errors, write_text_atomically
 from equivocal.store.folders import announce_overwrite, refuse_foreign_files
 from equivocal.store.locks import hold_folder
 from equivocal.store.store import Store
@@ -50,8 +43,10 @@ from equivocal.suites import (
     load_construction,
     load_suite,
     measure_words,
+    measurement,
+    reading,
 )
-from equivocal.suites.measurement import SURPRISE, sample_particles
+from equivocal.suites.measurement import SURPRISE, VARIANCE
 
 if TYPE_CHECKING:
     from equivocal.world import World
@@ -59,6 +54,10 @@ if TYPE_CHECKING:
 __all__ = ["BELIEFS", "SuitesResult", "run_suites"]
 
 BELIEFS = ("trained", "posterior")
+VARIANCES = (0.1, 0.3, 1.0, 3.0, 10.0)
+# what makes a run another one; versions and the time it took do not
+COMPARED = ("suites", "measures", "beliefs", "worlds", "networks", "seed", "training", "posterior")
+HEARD = (100, 300, 1_000, 3_000, 10_000)  # sentences; no more than the networks were trained on
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -80,19 +79,24 @@ class SuitesResult(Result):
 
     def draw(self) -> Figures:
         """Draw an overview and each paradigm, and readings and curves of each construction."""
-        from equivocal.report.construction_figures import draw_construction
-        from equivocal.report.suite_figures import draw_suites
+        from equivocal.report import suite_figures as report
 
         figures: Figures = {}
         if self.suites:
+            titles = {suite.name: suite.title for suite in self.suites}
+            figures["overview"] = report.draw_overview(self.tables["findings"], titles)
             keys = ("suite", "measure", "published", "condition")
-            means = append_means(self.tables["networks"], *keys)
-            figures |= draw_suites(self.tables["findings"], means, self.suites)
+            means = dict(iter(append_means(self.tables["networks"], *keys).groupby("suite")))
+        for suite in self.suites:
+            conditions = list(suite.conditions)
+            figures[suite.name] = report.draw_suite(means[suite.name], conditions, suite.title)
         for construction in self.constructions:
-            tables = self._select(construction)
+            name, tables = construction.name, self._select(construction)
             usual = construction_tables.select_usual(tables["readings"])
             items = construction_tables.tabulate_items(usual)
-            figures |= draw_construction(construction, tables | {"items": items})
+            figures[name] = report.draw_readings(tables["shares"], items, construction)
+            if "curves" in tables:
+                figures[f"{name}_curves"] = report.draw_curves(tables["curves"], construction)
         return figures
 
     def write(self, folder: str | Path) -> None:
@@ -291,7 +295,7 @@ def _sample_posteriors(run: Run, store: Store, advance: Advance) -> list[np.ndar
     particles = []
     for index in range(len(run.networks)):
         advance(index, len(run.networks), f"posterior of network {index}")
-        particles.append(sample_particles(run, index, store))
+        particles.append(measurement.sample_particles(run, index, store))
     advance(len(run.networks), len(run.networks), "all posteriors are ready")
     return particles
 
@@ -318,3 +322,102 @@ def _run_construction(construction: Construction, trained: _Networks, followed: 
     named = {f"{construction.name}_{what}": table for what, table in tables.items()}
     about = describe_run(began, **settings)
     return Result(name=construction.name, tables=named, settings=about, summary=summary)
+
+
+def is_from_particles(measure: str, beliefs: str) -> bool:
+    """Return whether a measure is computed from particles, given whose `beliefs` are measured."""
+    reads = MEASURES[measure].reads
+    return reads == "ensemble" or (reads == "beliefs" and beliefs == "posterior")
+
+
+def describe_suites(
+    suites: Sequence[Suite],
+    measures: Sequence[str],
+    beliefs: str,
+    training: TrainingSettings,
+    *,
+    by_role: bool,
+) -> dict[str, Any]:
+    """Return what shaped a run of paradigms; without `measures` they are the suites' own."""
+    by_suite = [
+        measurement.choose_measures(
+            measures or [suite.measure], suite.world.roles if by_role else ()
+        )
+        for suite in suites
+    ]
+    posterior = {
+        "particles": measurement.SAMPLER.num_particles,
+        "prior_variance": VARIANCE,
+        "rows": measurement.ROWS,
+        "seed": training.seed,  # of the first network; each has the next
+        "sampler": measurement.SAMPLER.model_dump(exclude_none=True),
+    }
+    sampled = any(
+        is_from_particles(name, beliefs) for suite in suites for name in measures or [suite.measure]
+    )
+    return {
+        "suites": [suite.name for suite in suites],
+        "measures": list(dict.fromkeys(name for chosen in by_suite for name in chosen)),
+        "beliefs": beliefs,
+        "networks": training.networks,
+        "seed": training.seed,
+        "worlds": {suite.world.name: suite.world.fingerprint for suite in suites},
+        "training": asdict(training),
+        **({"posterior": posterior} if sampled else {}),
+    }
+
+
+def list_posteriors(construction: Construction, sentences: int) -> list[tuple[float, int]]:
+    """List prior variance and sentences heard of each posterior, the usual one first."""
+    usual = [(VARIANCE, sentences)]
+    if not construction.curves:
+        return usual
+    usual += [(variance, sentences) for variance in VARIANCES if variance != VARIANCE]
+    return usual + [(VARIANCE, heard) for heard in HEARD if heard < sentences]
+
+
+def describe_construction(
+    construction: Construction, training: TrainingSettings, curve_networks: int
+) -> dict[str, Any]:
+    """Return what shaped the tables and figures of one construction."""
+    posteriors = list_posteriors(construction, training.sentences)
+    curves = {
+        "conditions": list(construction.curves),
+        "networks": curve_networks,  # the first ones
+        "prior_variances": sorted(v for v, heard in posteriors if heard == training.sentences),
+        "sentences_heard": sorted(heard for v, heard in posteriors if v == VARIANCE),
+    }
+    return {
+        "world": construction.world.name,
+        "fingerprint": construction.world.fingerprint,
+        "items": len(construction.items),
+        "prior_variance": VARIANCE,  # of all tables and figures but the curves
+        **({"curves": curves} if construction.curves else {}),
+        "training": asdict(training),
+        "sampler": reading.SAMPLER.model_dump(exclude_none=True),
+    }
+
+
+def remove_earlier(folder: Path) -> None:
+    """Remove an earlier run of paradigms, its record first, so that no results are ever mixed.
+
+    Figures of a user's own suites stay: they cannot be told from other pictures.
+    """
+    from equivocal.report.style import KINDS
+
+    earlier = [folder / "suites.toml"]
+    earlier += [folder / "tables" / f"{name}.csv" for name in findings.TABLES]
+    earlier += [folder / "figures" / f"{name}.{kind}" for name in PARADIGMS for kind in KINDS]
+    for path in earlier:
+        with explain_write_errors(path):
+            path.unlink(missing_ok=True)
+
+
+def load_constructions_settings(path: Path) -> dict[str, Any]:
+    """Load what a folder records of constructions that were run before."""
+    try:
+        found = read_toml(path) if path.exists() else {}
+    except UnreadableError:
+        announce(f"{path} cannot be read; its records of other constructions are lost")
+        return {}
+    return {name: table for name, table in found.items() if name in CONSTRUCTIONS}

@@ -16,8 +16,8 @@ from time import perf_counter
 import pandas as pd
 
 from equivocal.errors import check_known
+from equivocal.experiments import Figures, Result, describe_run
 from equivocal.experiments.networks import choose_training, train_or_load
-from equivocal.experiments.result import Figures, Result, describe_run
 from equivocal.gestalt import Run
 from equivocal.gestalt.runs import split_corpus
 from equivocal.progress import progress

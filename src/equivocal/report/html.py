@@ -54,6 +54,16 @@ class Section:
     table: pd.DataFrame = field(default_factory=pd.DataFrame)
     opens: bool = False
 
+    @property
+    def rows(self) -> "TableRows":
+        """The table for the page."""
+        return format_table(self.table.drop(columns=UNSHOWN, errors="ignore"))
+
+    @property
+    def reasons(self) -> list[str]:
+        """The reason of each verdict, which gets the width of the page, below its claim."""
+        return [str(why) for why in self.table.get("why", [])]
+
 
 def render_report(
     folder: Path, content: Mapping[str, Any], *, largest_svg: int = LARGEST_SVG
@@ -90,36 +100,20 @@ def render_report(
         "mark_code": _mark_code,
         "style_verdict": style_verdict,
     }
-    sections = content["sections"]
-    names = [*(name for section in sections for name in section.figures), *content["figures"]]
+    placed = [name for section in content["sections"] for name in section.figures]
     pictures = {
         name: _embed_figure(folder / "figures", name, largest_svg) | {"number": number}
-        for number, name in enumerate(names, 1)
+        for number, name in enumerate([*placed, *content["figures"]], 1)
     }
     page = environment.get_template("report.html.j2").render(
         content=content,
-        sections=[_prepare_section(section, pictures) for section in sections],
+        pictures=pictures,
         impossible=format_table(content["impossible"]),
         captions=TABLE_CAPTIONS,
-        pictures=[pictures[name] for name in content["figures"]],
     )
     path = folder / "report.html"
     write_text_atomically(path, page)
     return path
-
-
-def _prepare_section(section: Section, pictures: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a section as the page needs it."""
-    return {
-        "anchor": _make_anchor(section.title),
-        "opens": section.opens,
-        "title": section.title,
-        "sentences": section.sentences,
-        "pictures": [pictures[name] for name in section.figures],
-        # the reason of each verdict gets the width of the page, below its claim
-        "table": format_table(section.table.drop(columns=UNSHOWN, errors="ignore")),
-        "reasons": [str(why) for why in section.table.get("why", [])],
-    }
 
 
 def _embed_figure(folder: Path, name: str, largest_svg: int) -> dict[str, Any]:

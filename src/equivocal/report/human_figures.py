@@ -131,7 +131,7 @@ def _draw_numbers(axes: Axes, own: pd.DataFrame, label: str, limits: tuple[Any, 
         found = group[group["found"].notna()]
         y = found["place"] + 0.5 * _shift(number)
         bars = _find_bars(found["found"], found["found_low"], found["found_high"])
-        axes.errorbar(found["found"], y, xerr=bars, **_choose_look(str(name)))
+        axes.errorbar(found["found"], y, xerr=bars, **_choose_look(name, elinewidth=0.8))
     axes.plot(rows["value"], rows["place"], **PEOPLE)
     known = rows[rows["low"].notna()]
     axes.hlines(known["place"], known["low"], known["high"], color=COLOURS[6], lw=1.5)
@@ -149,8 +149,7 @@ def _draw_single_answers(axes: Axes, people: pd.DataFrame, areas: pd.DataFrame) 
         both = ["construction", "plausibility"]
         own = areas[(areas[both] == [row[key] for key in both]).all(axis=1)]
         for number, each in enumerate(own.to_dict("records")):
-            colour, marker = LOOKS[each["comprehender"]]
-            look: dict[str, Any] = {"color": colour, "marker": marker, "mfc": "none", "ms": 5}
+            look = _choose_look(each["comprehender"], mfc="none")
             axes.plot(each["drawn"], place + 0.5 * _shift(number), **look)
 
 
@@ -159,9 +158,9 @@ def _shift(number: int) -> float:
     return number / (len(LOOKS) - 1) - 0.5
 
 
-def _choose_look(comprehender: str) -> dict[str, Any]:
-    colour, marker = LOOKS[comprehender]
-    return {"color": colour, "marker": marker, "ms": 5, "ls": "none", "elinewidth": 0.8}
+def _choose_look(comprehender: object, **more: Any) -> dict[str, Any]:
+    colour, marker = LOOKS[str(comprehender)]
+    return {"color": colour, "marker": marker, "ms": 5, "ls": "none"} | more
 
 
 def _find_bars(value: pd.Series, low: pd.Series, high: pd.Series) -> np.ndarray:
@@ -178,7 +177,7 @@ def _draw_constructions(axes: Axes, people: pd.DataFrame, readings: pd.DataFrame
     for number, (name, group) in enumerate(own.groupby("comprehender", sort=False)):
         x = np.array([names.index(each) for each in group["construction"]]) + 0.6 * _shift(number)
         bars = _find_bars(group["value"], group["low"], group["high"])
-        axes.errorbar(x, group["value"], yerr=bars, **_choose_look(str(name)))
+        axes.errorbar(x, group["value"], yerr=bars, **_choose_look(name, elinewidth=0.8))
     human = people[people["measure"] == "reversed"].drop_duplicates("construction")
     human = human[human["construction"].isin(names)]
     axes.plot([names.index(each) for each in human["construction"]], human["value"], **PEOPLE)
@@ -193,12 +192,9 @@ def _draw_differences(axes: Axes, people: pd.DataFrame) -> None:
     found = people[people["measure"].isin(["w", "b"])]
     wide = found.pivot(index="comprehender", columns="measure", values="found")
     for name, row in wide.iterrows():
-        colour, marker = LOOKS[str(name)]
         single = np.isnan(row["b"])
-        look: dict[str, Any] = {"color": colour, "marker": marker, "ms": 6, "ls": "none"}
-        axes.plot(
-            row["w"] if single else row["b"], row["w"], mfc="none" if single else colour, **look
-        )
+        look = _choose_look(name, ms=6, **({"mfc": "none"} if single else {}))
+        axes.plot(row["w"] if single else row["b"], row["w"], **look)
     value = found.drop_duplicates("measure").set_index("measure")["value"]
     axes.plot(value["b"], value["w"], **PEOPLE)
     end = 1.1 * float(np.nanmax([*wide.to_numpy().ravel(), *value]))
@@ -228,8 +224,7 @@ def _draw_legend(axes: Axes, readings: pd.DataFrame) -> None:
     axes.set_axis_off()
     axes.plot([], [], label="people", **PEOPLE)
     for name in dict.fromkeys(readings["comprehender"]):
-        colour, marker = LOOKS[name]
-        axes.plot([], [], color=colour, marker=marker, ls="none", label=name)
+        axes.plot([], [], label=name, **_choose_look(name, ms=None))
     title = (
         "whiskers: 95 % over networks and items\n(ideal and ensembles: over items);\n"
         "open in w against b: one comprehender and its copies"

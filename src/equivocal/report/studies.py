@@ -98,7 +98,7 @@ def _write(study: Study) -> list[Path]:
         save_figure(figures[name](), folder / "figures", name)
 
     run_in_stages("drawing", {name: partial(save, name) for name in figures})
-    shown = [*_copy_diagrams(folder / "figures"), *_copy_doubt(folder), *figures]
+    shown = [*_copy_figures(folder), *figures]
     written = {
         name: read_table(folder / "tables" / f"{name}.csv")
         for name in TABLE_CAPTIONS
@@ -165,23 +165,15 @@ def _arrange_means(means: pd.DataFrame) -> pd.DataFrame:
     return wide.reindex(index=table.set_index(index).index.unique(), columns=kinds.unique())
 
 
-def _copy_diagrams(folder: Path) -> tuple[str, ...]:
-    """Copy the two diagrams, which are the same for every study, and return their names."""
-    for name, kind in product(DIAGRAMS, KINDS):
-        source = resources.files("equivocal.report") / "diagrams" / f"{name}.{kind}"
-        with write_atomically(folder / f"{name}.{kind}") as temporary:
-            temporary.write_bytes(source.read_bytes())
-    return DIAGRAMS
-
-
-def _copy_doubt(folder: Path) -> list[str]:
-    """Copy the figures of FOLDER/frontier, where there are any, and return their new names."""
-    source = folder / "frontier" / "figures"
-    names = [name for name in DOUBT if (source / f"{name}.svg").exists()]
-    for name, kind in product(names, KINDS):
-        with write_atomically(folder / "figures" / f"doubt_{name}.{kind}") as temporary:
-            temporary.write_bytes((source / f"{name}.{kind}").read_bytes())
-    return [f"doubt_{name}" for name in names]
+def _copy_figures(folder: Path) -> list[str]:
+    """Copy the diagrams, and the figures of FOLDER/frontier, if any; return their new names."""
+    shipped, own = resources.files("equivocal.report") / "diagrams", folder / "frontier" / "figures"
+    sources = {name: shipped / name for name in DIAGRAMS}
+    sources |= {f"doubt_{name}": own / name for name in DOUBT if (own / f"{name}.svg").exists()}
+    for (name, source), kind in product(sources.items(), KINDS):
+        with write_atomically(folder / "figures" / f"{name}.{kind}") as temporary:
+            temporary.write_bytes(Path(f"{source}.{kind}").read_bytes())
+    return list(sources)
 
 
 def _write_notes(study: Study) -> list[str]:

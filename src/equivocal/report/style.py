@@ -67,14 +67,16 @@ def draw_networks(
         axes.plot(part[x], part[y], **(look | (thick if network == MEAN else thin)))
 
 
-def add_legend(figure: Figure, *panels: Axes, columns: int, note: str | None = None) -> None:
+def add_legend(
+    figure: Figure, *panels: Axes, columns: int, note: str | None = None, **look: Any
+) -> None:
     """Put the legend of some panels below the whole figure, bars first."""
     shown = [
         pair for axes in panels for pair in zip(*axes.get_legend_handles_labels(), strict=True)
     ]
     shown.sort(key=lambda pair: not isinstance(pair[0], Container))
     handles, labels = zip(*shown, strict=True)
-    figure.legend(handles, labels, loc="outside lower center", ncols=columns, title=note)
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, title=note, **look)
 
 
 def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:

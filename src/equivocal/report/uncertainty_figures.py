@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
-from equivocal.report.style import COLOURS, apply_style
+from equivocal.report.style import COLOURS, add_legend, apply_style
 
 __all__ = ["draw_example", "draw_frontier", "draw_kinds", "draw_learning", "draw_words"]
 
@@ -75,7 +75,7 @@ def draw_frontier(summary: pd.DataFrame) -> Figure:
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(FixedLocator(TICKS))
         axis.set_minor_locator(NullLocator())
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_major_formatter("{x:g}")
     axes.grid(lw=0.4, color="0.92")
     arrow = {"arrowstyle": "->", "color": "0.35"}
     place: dict[str, Any] = {"xytext": (0.09, 0.07), "xycoords": "axes fraction", "fontsize": 8}
@@ -177,8 +177,7 @@ def draw_words(table: pd.DataFrame) -> Figure:
         axes.set_title("reversals" if name == "kl_reversal" else "congruent sentences", fontsize=9)
         axes.set(yscale="log")
     panels[0].set_ylabel("nats from the truth")
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8)
+    add_legend(figure, panels[0], columns=3, fontsize=8)
     return figure
 
 
@@ -267,8 +266,7 @@ def draw_learning(table: pd.DataFrame, along: str) -> Figure:
         axes.set(yscale="linear" if name == "gain" else "log")
     grid[1].set_xlabel(LABELS[along], fontsize=9)
     grid[2].axhline(0, color="0.5", lw=0.8, ls=":")
-    handles, labels = grid[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8)
+    add_legend(figure, grid[0], columns=3, fontsize=8)
     return figure
 
 

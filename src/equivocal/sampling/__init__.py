@@ -13,7 +13,7 @@ Names are imported when first used, since importing JAX takes half a second.
 
 from typing import TYPE_CHECKING, Any
 
-from equivocal.lazy import import_name
+from equivocal.errors import import_name
 
 if TYPE_CHECKING:
     from equivocal.sampling.engine.problem import Likelihood

@@ -15,7 +15,7 @@ first `fit`.
 
 from typing import TYPE_CHECKING, Any
 
-from equivocal.lazy import import_name
+from equivocal.errors import import_name
 
 if TYPE_CHECKING:
     from equivocal.sklearn.estimators import EnsembleKalmanClassifier, EnsembleKalmanMultilabel

@@ -12,15 +12,19 @@ GET /api/openapi.json         the description of this API
 A new route is also described in `equivocal.web.description`. Answers are given to known host names
 alone: answering to others would let a web site that has its own name point to this machine read a
 loopback server through its visitors' browsers (DNS rebinding). They have a time limit.
+
+Answers are written as JSON word by word, and the text of a prefix is cached (`Writer`). The text is
+that of `Answer.to_dict`; a test compares the two.
 """
 
 import signal
 import threading
-from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import resources
+from typing import Any
 
+from pydantic_core import to_json
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -31,10 +35,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from equivocal import __version__
 from equivocal.asking import Answer, Comprehender
+from equivocal.asking.comprehender import Latest
+from equivocal.asking.rendering import list_heading, list_words
 from equivocal.errors import UserError, check_known
-from equivocal.web.answers import Writer
-from equivocal.web.description import describe_api, describe_world
-from equivocal.web.schemas import ListQuestion, Question, read_question
+from equivocal.web import description as api
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 HEADERS = {
@@ -48,7 +52,9 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
+RECALLED = "/api/comprehend"
 MOST_RECALLED = 1_000  # answers of some 50 kB
+MOST_WORDS = 4096  # that are kept, some 12 kB each where three networks answer
 SECONDS = 5.0  # for one answer; it takes milliseconds
 STATIC = resources.files("equivocal.web") / "static"
 FAULTS = {  # of ours; the traceback is in the server's log, not in the answer
@@ -73,16 +79,16 @@ def create_app(*comprehenders: Comprehender, hosts: tuple[str, ...] = LOOPBACK_N
         An ASGI application.
     """
     by_world = {comprehender.world.name: comprehender for comprehender in comprehenders}
-    worlds = [describe_world(comprehender).model_dump() for comprehender in comprehenders]
+    worlds = [api.describe_world(comprehender).model_dump() for comprehender in comprehenders]
     fixed = {
         "/api/health": {"status": "ok", "world": worlds[0]["name"], "version": __version__},
         "/api/world": worlds[0],
         "/api/worlds": {"worlds": worlds},
-        "/api/openapi.json": describe_api(comprehenders),
+        "/api/openapi.json": api.describe_api(comprehenders),
     }
 
     async def comprehend(request: Request) -> Response:
-        question = read_question(ListQuestion, request.query_params)
+        question = api.read_question(api.ListQuestion, request.query_params)
         with limit_time(SECONDS):
             content = writer.write(answer(question), question.top)
         response = Response(content, media_type="application/json")
@@ -90,7 +96,7 @@ def create_app(*comprehenders: Comprehender, hosts: tuple[str, ...] = LOOPBACK_N
         return response
 
     async def tabulate(request: Request) -> Response:
-        question = read_question(Question, request.query_params)
+        question = api.read_question(api.Question, request.query_params)
         with limit_time(SECONDS):
             return Response(
                 answer(question).to_dataframe().to_csv(index=False),
@@ -98,19 +104,19 @@ def create_app(*comprehenders: Comprehender, hosts: tuple[str, ...] = LOOPBACK_N
                 headers={"Content-Disposition": 'attachment; filename="equivocal.csv"'},
             )
 
-    def answer(question: Question) -> Answer:
+    def answer(question: api.Question) -> Answer:
         name = worlds[0]["name"] if question.world is None else question.world
         check_known(name, by_world, "world")
         return by_world[name].answer(
             question.sentence, prior_variance=question.prior_variance, step=question.step
         )
 
-    recalled, writer = Recall(), Writer()
+    recalled, writer = Latest(MOST_RECALLED), Writer()  # answers by the query as it was sent
     app = Starlette(
         routes=[
             Route("/", _send_page),
             Mount("/static", StaticFiles(directory=str(STATIC))),
-            Route("/api/comprehend", comprehend),
+            Route(RECALLED, comprehend),
             Route("/api/comprehend.csv", tabulate),
             *(
                 Route(path, JSONResponse(content), methods=["GET"])
@@ -139,38 +145,13 @@ async def _report_fault(_: Request, error: Exception) -> Response:
     return JSONResponse({"error": message}, status)
 
 
-class Recall:
-    """The latest answers of `/api/comprehend`, by the query as it was sent."""
-
-    path = "/api/comprehend"
-
-    def __init__(self, most: int = MOST_RECALLED) -> None:
-        self._most = most
-        self._kept: OrderedDict[bytes, Response] = OrderedDict()
-
-    def keep(self, query: bytes, response: Response) -> None:
-        """Keep an answer, and forget the one that was asked for longest ago."""
-        self._kept[query] = response
-        if len(self._kept) > self._most:
-            self._kept.popitem(last=False)
-
-    def find(self, scope: Scope) -> Response | None:
-        """Find the answer to a request."""
-        if scope["path"] != self.path or scope["method"] != "GET":
-            return None
-        found = self._kept.get(scope["query_string"])
-        if found is not None:
-            self._kept.move_to_end(scope["query_string"])
-        return found
-
-
 class Guard:
     """An application that refuses other host names and adds `HEADERS` to every response.
 
     What has been answered before is answered from `recalled`, without passing through the routes.
     """
 
-    def __init__(self, app: ASGIApp, hosts: tuple[str, ...], recalled: Recall) -> None:
+    def __init__(self, app: ASGIApp, hosts: tuple[str, ...], recalled: Latest) -> None:
         self._app, self._hosts, self._recalled = app, hosts, recalled
         self._added = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
 
@@ -189,8 +170,13 @@ class Guard:
             await send(message)
 
         known = self._has_known_host(scope)
-        app = (self._recalled.find(scope) or self._app) if known else REFUSAL
+        app = (self._recall(scope) or self._app) if known else REFUSAL
         await app(scope, receive, send_guarded)
+
+    def _recall(self, scope: Scope) -> ASGIApp | None:
+        same = scope["path"] == RECALLED and scope["method"] == "GET"
+        found: ASGIApp | None = self._recalled.find(scope["query_string"]) if same else None
+        return found
 
     def _has_known_host(self, scope: Scope) -> bool:
         named = [value for name, value in scope["headers"] if name == b"host"]
@@ -227,3 +213,57 @@ def limit_time(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+class Writer:
+    """Writes answers, and keeps what it wrote about the latest words.
+
+    Parameters
+    ----------
+    most : int
+        The number of words that are kept.
+    """
+
+    def __init__(self, most: int = MOST_WORDS) -> None:
+        self._kept = Latest(most)
+
+    def write(self, answer: Answer, top: int) -> bytes:
+        """Return an answer as JSON with `top` fillers for each role."""
+        keys = [_identify(answer, position, top) for position in range(len(answer.heard))]
+        words = [self._kept.find(key) for key in keys]
+        if new := [position for position, word in enumerate(words) if word is None]:
+            for position, voices in zip(new, list_words(answer, top, new), strict=True):
+                parts = (voices[0]["summary"], *voices)
+                words[position] = tuple(to_json(part, inf_nan_mode="null") for part in parts)
+                self._kept.keep(keys[position], words[position])
+        return _join(answer, words)
+
+
+def _identify(answer: Answer, position: int, top: int) -> tuple[Any, ...]:
+    """Return all that a word's part of an answer depends on."""
+    heard = answer.heard.constituents[: position + 1]
+    said = answer.said[position]
+    # the rest of the sentence decides which construction it is, and so what word order says
+    indicated = [pair for pair in answer.indicated.items() if pair[1] in said]
+    spoken = tuple((part.word, part.marker) for part in heard)
+    chosen = answer.world, answer.prior_variance, answer.step, top
+    return *chosen, heard[-1].text, spoken, tuple(indicated)
+
+
+def _join(answer: Answer, words: list[tuple[bytes, ...]]) -> bytes:
+    summaries, together, *alone = zip(*words, strict=True)
+    networks = [
+        b"%b,%b}" % (to_json({"network": one.network, "time": one.time})[:-1], _list(said))
+        for one, said in zip(answer.networks, alone, strict=True)
+    ]
+    return b'%b,%b,"indicated":%b,"summary":%b,"networks":[%b]}' % (
+        to_json(list_heading(answer))[:-1],
+        _list(together),
+        to_json(answer.indicated),
+        summaries[-1],
+        b",".join(networks),
+    )
+
+
+def _list(words: tuple[bytes, ...]) -> bytes:
+    return b'"words":[%b]' % b",".join(words)

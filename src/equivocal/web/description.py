@@ -1,27 +1,36 @@
-"""The server described to its clients: its world for the page, its API as OpenAPI 3.1.
+"""The API: its messages as pydantic models, its world for the page, and its description as OpenAPI.
 
-Schemas come from the models of `equivocal.web.schemas`; the tests compare answers with them.
-Examples are found in the world itself: congruent, reversed, misleading. The paper's own pair is
+Everything that arrives is bounded by the models, before any work is done. The description (OpenAPI
+3.1) is made from them, so a new field needs to be added here alone; the tests compare answers with
+it. Examples are found in the world itself: congruent, reversed, misleading. The paper's own pair is
 added in the worlds of its words; a new group of examples belongs in `find_examples`.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, ValidationError
 from pydantic.json_schema import models_json_schema
 
 from equivocal import __version__
+from equivocal import world as worlds
 from equivocal.asking import CONVERGED, PAPER_PAIR, PAPER_STEP, Comprehender
+from equivocal.asking.answer import TOP
 from equivocal.asking.vocabulary import Vocabulary, find_indicated_roles
-from equivocal.web import schemas as api
-from equivocal.world import Constituent, World
+from equivocal.errors import UserError, explain_validation, join_names
 from equivocal.world.grammar import NO_FILLER
 from equivocal.world.queries import NO_NODE
-from equivocal.world.spelling import inflect_verb
 
+if TYPE_CHECKING:
+    from starlette.datastructures import QueryParams
+
+MOST_CHARACTERS = 300
+MOST_FILLERS = 20
+MOST_STEPS = 1_000_000
 REFERENCE = "#/components/schemas/{model}"
 PAPER_WORLDS = ("paper", "slips")  # which have its words
 PLACES = ("location", "place")  # roles whose words take an article
@@ -30,20 +39,158 @@ EACH = 3  # examples of a kind
 MISLED = 0.6  # belief that a misleading sentence builds up and takes back, at least
 MOST_BELIEFS = 50_000_000  # pairs × units that may be looked through for misleading sentences
 
+Probability = Annotated[float, Field(ge=0, le=1)]
+
+
+class Message(BaseModel):
+    """A message without fields that are not described."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Question(Message):
+    """The query of `/api/comprehend.csv`."""
+
+    sentence: Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS)]
+    world: Annotated[str, Field(max_length=MOST_CHARACTERS)] | None = None
+    prior_variance: float | None = None
+    step: Annotated[int, Field(ge=0, le=MOST_STEPS)] | Literal["converged"] = PAPER_STEP
+
+
+class ListQuestion(Question):
+    """The query of `/api/comprehend`, which lists the first fillers of each role."""
+
+    top: Annotated[int, Field(ge=1, le=MOST_FILLERS)] = TOP
+
+
+class Belief(Message):
+    """An `equivocal.asking.Belief`."""
+
+    filler: str
+    mle: Probability
+    bayes: Probability
+    low: Probability
+    high: Probability
+    truth: Probability | None
+    said: bool
+
+
+class NetworkWord(Message):
+    """The beliefs of one network after one word."""
+
+    word: str
+    roles: dict[str, list[Belief]]
+    semantic_update: NonNegativeFloat
+    entropy: NonNegativeFloat
+    epistemic: NonNegativeFloat
+
+
+class Word(NetworkWord):
+    """The beliefs of all networks after one word."""
+
+    possible: bool | None
+    summary: str
+
+
+class Network(Message):
+    """What one network says alone, about the same fillers."""
+
+    network: str
+    time: float | None
+    words: list[NetworkWord]
+
+
+class Answer(Message):
+    """An `equivocal.asking.Answer`, as its `to_dict` gives it."""
+
+    sentence: str
+    world: str
+    network: str
+    prior_variance: float
+    step: int | str
+    time: float | None
+    words: list[Word]
+    indicated: dict[str, str]
+    summary: str
+    networks: list[Network]
+
+
+class Step(Message):
+    """A step of the paper's sampler, and its time τ by prior variance."""
+
+    step: int
+    times: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Example:
+    """A sentence with its label and group, and perhaps a second one to compare it with."""
+
+    group: str
+    label: str
+    sentence: str
+    compare: str | None = None
+
+
+class World(Message):
+    """The choices of the page: words to click, examples, ensembles."""
+
+    name: str
+    description: str
+    network: str
+    roles: list[str]
+    classes: dict[str, list[str]]
+    examples: list[Example]
+    prior_variances: list[float]
+    prior_variance: float
+    steps: list[Step]
+    paper_step: int
+    limits: dict[str, int]  # what a question may not exceed
+
+
+class Worlds(Message):
+    """Every world that can be asked about."""
+
+    worlds: list[World]
+
+
+class Health(Message):
+    """Whether the server is up, and with which world and version."""
+
+    status: str
+    world: str
+    version: str
+
+
+class Error(Message):
+    """What was wrong with a request, in one sentence."""
+
+    error: str
+
+
+AnyQuestion = TypeVar("AnyQuestion", bound=Question)
+
+
+def read_question(kind: type[AnyQuestion], query: "QueryParams") -> AnyQuestion:
+    """Check a query, and name the first mistake in it in one sentence."""
+    given = dict(query.items())
+    if len(given) != len(query.multi_items()):
+        twice = [name for name in given if len(query.getlist(name)) > 1]
+        raise UserError(f"{join_names(twice)[:80]} is given more than once; give it once.")
+    try:
+        return kind.model_validate(given)
+    except ValidationError as error:
+        message = explain_validation(error, kind, "parameter")
+        raise UserError(f"{message[:300]} /api/openapi.json describes all parameters.") from None
+
 
 def describe_api(comprehenders: Sequence[Comprehender]) -> dict[str, Any]:
     """Return the OpenAPI description of a server with these comprehenders, one for each world."""
-    models: list[type[api.Message]] = [
-        api.Answer,
-        api.Error,
-        api.Health,
-        api.World,
-        api.Worlds,
-    ]
+    models = (Answer, Error, Health, World, Worlds)
     _, schemas = models_json_schema(
         [(model, "serialization") for model in models], ref_template=REFERENCE
     )
-    asked = (_describe_query(kind, comprehenders) for kind in (api.ListQuestion, api.Question))
+    asked = (_describe_query(kind, comprehenders) for kind in (ListQuestion, Question))
     return {
         "openapi": "3.1.0",
         "info": {
@@ -52,10 +199,10 @@ def describe_api(comprehenders: Sequence[Comprehender]) -> dict[str, Any]:
             "description": "The beliefs of a network and its ensemble, word by word.",
         },
         "paths": {
-            "/api/health": _describe_get("Whether the server is up.", api.Health),
-            "/api/world": _describe_get("Words, examples, prior variances, steps.", api.World),
-            "/api/worlds": _describe_get("The same for every world.", api.Worlds),
-            "/api/comprehend": _describe_get("Beliefs after each word.", api.Answer, next(asked)),
+            "/api/health": _describe_get("Whether the server is up.", Health),
+            "/api/world": _describe_get("Words, examples, prior variances, steps.", World),
+            "/api/worlds": _describe_get("The same for every world.", Worlds),
+            "/api/comprehend": _describe_get("Beliefs after each word.", Answer, next(asked)),
             "/api/comprehend.csv": _describe_get("Beliefs in every filler.", None, next(asked)),
             "/api/openapi.json": _describe_get("This description.", dict),
         },
@@ -64,13 +211,13 @@ def describe_api(comprehenders: Sequence[Comprehender]) -> dict[str, Any]:
 
 
 def _describe_query(
-    kind: type[api.Question], comprehenders: Sequence[Comprehender]
+    kind: type[Question], comprehenders: Sequence[Comprehender]
 ) -> list[dict[str, Any]]:
     """Return the parameters of a question, with the choices that these comprehenders offer."""
     settings = comprehenders[0].settings
-    worlds = [comprehender.world.name for comprehender in comprehenders]
+    names = [comprehender.world.name for comprehender in comprehenders]
     choices = {
-        "world": {"type": "string", "enum": worlds, "default": worlds[0]},
+        "world": {"type": "string", "enum": names, "default": names[0]},
         "prior_variance": {
             "type": "number",
             "enum": list(settings.prior_variances),
@@ -93,7 +240,7 @@ def _describe_get(
     responses: dict[str, Any] = {"200": {"description": "The answer.", "content": content}}
     if parameters:
         for status, reason in (("400", "A mistake in the request."), ("503", "It took too long.")):
-            responses[status] = {"description": reason, "content": _describe_json(api.Error)}
+            responses[status] = {"description": reason, "content": _describe_json(Error)}
     return {"get": {"summary": summary, "parameters": list(parameters), "responses": responses}}
 
 
@@ -102,11 +249,11 @@ def _describe_json(answer: type) -> dict[str, Any]:
     return {"application/json": {"schema": {"type": "object"} if answer is dict else refers}}
 
 
-def describe_world(comprehender: Comprehender) -> api.World:
+def describe_world(comprehender: Comprehender) -> World:
     """Return the answer to `/api/world`."""
     world, variances = comprehender.world, comprehender.settings.prior_variances
     times = {f"{variance:g}": comprehender.get_times(variance) for variance in variances}
-    return api.World(
+    return World(
         name=world.name,
         description=world.file.description,
         network=comprehender.source.name,
@@ -116,59 +263,57 @@ def describe_world(comprehender: Comprehender) -> api.World:
         prior_variances=list(variances),
         prior_variance=comprehender.settings.prior_variance,
         steps=[
-            api.Step(step=step, times={name: values[at] for name, values in times.items()})
+            Step(step=step, times={name: values[at] for name, values in times.items()})
             for at, step in enumerate(comprehender.steps)
         ],
         paper_step=PAPER_STEP,
-        limits={"characters": api.MOST_CHARACTERS},
+        limits={"characters": MOST_CHARACTERS},
     )
 
 
-def _list_classes(world: World) -> dict[str, list[str]]:
+def _list_classes(world: worlds.World) -> dict[str, list[str]]:
     """List the words of each class as they are said: verbs inflected, the others with markers."""
     construction = world.grammar.constructions[0]
-    said: dict[str, str] = {}
-    for role in construction.order:
+    said = dict(Vocabulary.from_world(world).verbs)
+    for role in (each for each in construction.order if each != world.grammar.action_role):
         fillers = np.array(sorted(world.grammar.collect_fillers(role)))
         for number, marker in zip(fillers, construction.find_markers(role, fillers), strict=True):
-            word = world.lexicon.words[number]
-            if role == world.grammar.action_role:
-                said[word] = inflect_verb(word, construction.verb_form, world.file.verbs.get(word))
-            elif marker != NO_FILLER:
+            if marker != NO_FILLER:
+                word = world.lexicon.words[number]
                 said[word] = f"{world.file.markers[world.tokens[marker]][0]} {word}"
     return {
         name: [said.get(word, word) for word in words] for name, words in world.file.words.items()
     }
 
 
-def find_examples(world: World) -> list[api.Example]:
+def find_examples(world: worlds.World) -> list[Example]:
     """Find example sentences for a world."""
     pair = []
     if world.name in PAPER_WORLDS:
         congruent, reversal = PAPER_PAIR
         pair = [
-            api.Example("The paper's pair", "the pizza eats the woman", reversal),
-            api.Example("The paper's pair", "both, side by side", congruent, reversal),
+            Example("The paper's pair", "the pizza eats the woman", reversal),
+            Example("The paper's pair", "both, side by side", congruent, reversal),
         ]
     found = islice(_find_reversals(world), EACH)
     usual = [tuple(_add_articles(world, text) for text in both) for both in found]
     misleading = [_add_articles(world, text) for text in _find_misleading(world)]
     return [
         *pair,
-        *(api.Example("Congruent", text, text) for text, _ in usual),
-        *(api.Example("Reversed", reverse, reverse, text) for text, reverse in usual),
-        *(api.Example(TAKEN_BACK, text, text) for text in misleading),
+        *(Example("Congruent", text, text) for text, _ in usual),
+        *(Example("Reversed", reverse, reverse, text) for text, reverse in usual),
+        *(Example(TAKEN_BACK, text, text) for text in misleading),
     ]
 
 
-def _add_articles(world: World, text: str) -> str:
+def _add_articles(world: worlds.World, text: str) -> str:
     """Put "the" before participants and places, which the parser skips."""
     utterance = world.parse(text)
     roles = find_indicated_roles(world, utterance)
     named = (*Vocabulary.from_world(world).participants, *PLACES)
     words = {roles[role] for role in named if role in roles}
 
-    def say(part: Constituent) -> str:
+    def say(part: worlds.Constituent) -> str:
         if part.word not in words:
             return part.text
         marker = part.text[: -len(part.word)] if part.marker else ""
@@ -177,7 +322,7 @@ def _add_articles(world: World, text: str) -> str:
     return " ".join(say(part) for part in utterance)
 
 
-def _find_reversals(world: World) -> Iterator[tuple[str, str]]:
+def _find_reversals(world: worlds.World) -> Iterator[tuple[str, str]]:
     """Yield probable sentences of different actions, each with its reversal."""
     participants = Vocabulary.from_world(world).participants
     seen: set[str] = set()
@@ -194,7 +339,7 @@ def _find_reversals(world: World) -> Iterator[tuple[str, str]]:
         yield sentence.text, " ".join(words)
 
 
-def _find_misleading(world: World) -> list[str]:
+def _find_misleading(world: worlds.World) -> list[str]:
     """Find sentences whose end takes back the strongest beliefs, one for each action."""
     if not world.is_exact or len(world.all_derivations.queries) > MOST_BELIEFS // len(world.units):
         return []
@@ -218,7 +363,7 @@ def _find_misleading(world: World) -> list[str]:
     return list(best.values())[:EACH]
 
 
-def _compute_beliefs(world: World) -> NDArray[np.float32]:
+def _compute_beliefs(world: worlds.World) -> NDArray[np.float32]:
     """Return exact beliefs after every prefix, (nodes, roles × fillers); NaN where not asked."""
     everything = world.all_derivations
     queries, units = everything.queries, Vocabulary.from_world(world).units

@@ -15,9 +15,8 @@ import pytest
 from equivocal import __version__
 from equivocal.cli.suites import run_constructions as run_command
 from equivocal.errors import UserError
-from equivocal.experiments.result import describe_run
-from equivocal.experiments.suite_records import describe_construction, list_posteriors
-from equivocal.experiments.suites import SuitesResult
+from equivocal.experiments import describe_run
+from equivocal.experiments.suites import SuitesResult, describe_construction, list_posteriors
 from equivocal.gestalt import TrainingSettings
 from equivocal.inference import SamplerSettings
 from equivocal.suites import load_construction

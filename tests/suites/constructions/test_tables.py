@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 from scipy.special import betainc
 
-from equivocal.report.construction_figures import draw_curves, draw_readings
+from equivocal.report.suite_figures import draw_curves, draw_readings
 from equivocal.suites import Construction
 from equivocal.suites.construction_tables import tabulate_beliefs, tabulate_items, tabulate_shares
 from equivocal.suites.reading import READINGS

@@ -8,7 +8,7 @@ import { findIndicated, findTruths, parse } from "./parsing.js";
 import { summarise } from "./summary.js";
 import { readTensors, unpack } from "./tensors.js";
 
-const DATA = "equivocal-data"; // id of the element that holds them; equivocal/web/bundle.py writes it
+const DATA = "equivocal-data"; // id of the element that holds them; equivocal/web/page.py writes it
 const DEFAULT = "slips"; // the world that is asked unless another is named, where it is there
 const COLUMNS = ["position", "word", "role", "filler", "mle", "bayes", "low", "high", "truth"];
 
