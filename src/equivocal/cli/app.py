@@ -14,7 +14,7 @@ from typer.exceptions import TyperException
 
 from equivocal import __version__
 from equivocal.cli import ask, comparisons, doctor, human_data, studies, suites, worlds
-from equivocal.cli.console import list_examples, out, read_options
+from equivocal.cli.console import list_examples, out
 from equivocal.errors import UserError, explain_mistake
 from equivocal.progress import err
 
@@ -31,8 +31,7 @@ app = typer.Typer(
     epilog='Start with `equivocal ask "During dinner, the pizza eats the woman"`.',
 )
 # further words are explained by the command: quotes were forgotten
-asking = app.command(epilog=list_examples("ask"), context_settings={"allow_extra_args": True})
-asking(read_options(ask.ask))
+app.command(epilog=list_examples("ask"), context_settings={"allow_extra_args": True})(ask.ask)
 stages = (studies.infer, studies.probe, studies.analyse, studies.report)
 for command in (
     *(ask.serve, ask.page, worlds.train, studies.reproduce, *stages),
@@ -40,7 +39,7 @@ for command in (
     *(comparisons.people, comparisons.doubt, doctor.doctor),
 ):
     name = "stages" if command in stages else command.__name__
-    app.command(epilog=list_examples(name))(read_options(command))
+    app.command(epilog=list_examples(name))(command)
 for name, group in {
     "world": worlds.app,
     "study": studies.app,

@@ -41,35 +41,31 @@ NetworkNumber = Annotated[int, typer.Option("--network", min=0, help="Which netw
 
 def ask(
     context: typer.Context,
-    sentence: Annotated[str | None, typer.Argument()] = None,
-    compare: str | None = None,
-    as_json: Annotated[bool, typer.Option("--json")] = False,
+    sentence: Annotated[
+        str | None,
+        typer.Argument(help="Words of the world, in any order; the paper's pair unless given."),
+    ] = None,
+    compare: Annotated[str | None, typer.Option(help="A second sentence to compare with.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")] = False,
     world: WorldName = None,
     run: RunFolder = None,
     network: NetworkNumber = 0,
-    prior_variance: float | None = None,
-    step: str = "17",
-    top: Annotated[int, typer.Option(min=1, max=100)] = 4,
+    prior_variance: Annotated[
+        float | None,
+        typer.Option(help="Prior variance around the trained weights: 0.01, 1 or 5 [1]."),
+    ] = None,
+    step: Annotated[
+        str, typer.Option(help="Step of the paper's sampler (it stops at 17), or `converged`.")
+    ] = "17",
+    top: Annotated[
+        int,
+        typer.Option(min=1, max=100, help="How many fillers above 1 % are listed for each role."),
+    ] = 4,
 ) -> None:
     """Ask a sentence and see what networks and their ensembles believe after each word.
 
     Three networks each of the worlds `slips` and `paper` come with the package. For another world
     three are trained the first time and kept in your cache folder.
-
-    Options
-    -------
-    sentence
-        Words of the world, in any order; the paper's pair unless given.
-    compare
-        A second sentence to compare with.
-    as_json
-        Print one JSON object instead.
-    prior_variance
-        Prior variance around the trained weights: 0.01, 1 or 5 [1].
-    step
-        Step of the paper's sampler (it stops at 17), or `converged`.
-    top
-        How many fillers above 1 % are listed for each role.
     """
     from equivocal.asking import PAPER_PAIR
 
@@ -200,27 +196,21 @@ def _draw_bar(share: float) -> str:
 
 
 def serve(
-    port: Annotated[int, typer.Option(min=0, max=65535)] = 8000,
-    host: str = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free port.")] = 8000,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     world: WorldName = None,
     run: RunFolder = None,
     network: NetworkNumber = 0,
-    workers: Annotated[int | None, typer.Option(min=1, max=64)] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, max=64, help="Processes that answer [2, where there are two cores]."),
+    ] = None,
 ) -> None:
     """Serve a page to ask sentences on, and its JSON API, until Ctrl-C.
 
     For a run or a world of your own, every ensemble that the page can show is computed the first
     time, which takes some minutes. Only this machine can reach the page unless `--host` says
     otherwise.
-
-    Options
-    -------
-    port
-        0 takes any free port.
-    host
-        The address to listen on.
-    workers
-        Processes that answer [2, where there are two cores].
     """
     # an answer's matrices are small: threads of the linear algebra would only wait for each other
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -258,20 +248,18 @@ def serve(
 
 
 def page(
-    out_file: Annotated[Path, typer.Option("--out")],
-    world: Annotated[list[str] | None, typer.Option("--world")] = None,
+    out_file: Annotated[
+        Path, typer.Option("--out", help="The HTML file to write; an older one is replaced.")
+    ],
+    world: Annotated[
+        list[str] | None,
+        typer.Option("--world", help="A world whose networks come with the package [all of them]."),
+    ] = None,
     more: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
 ) -> None:
     """Write one HTML file that answers any sentence of its worlds in a browser, without a server.
 
     It opens from disk, on a laptop or a phone, and fetches nothing: it contains the networks.
-
-    Options
-    -------
-    out_file
-        The HTML file to write; an older one is replaced.
-    world
-        A world whose networks come with the package [all of them].
     """
     from equivocal.web.page import build_page
 

@@ -35,10 +35,22 @@ NARROW: dict[str, Any] = {"box": box.SIMPLE, "padding": 0, "show_edge": False}
 
 
 def people(
-    world: str = "both_ways",
-    networks: Annotated[int | None, typer.Option(min=0)] = None,
-    fit: bool = False,
-    parameter: list[str] | None = None,
+    world: Annotated[
+        str, typer.Option(help="A world's name, or the path of a file.")
+    ] = "both_ways",
+    networks: Annotated[
+        int | None,
+        typer.Option(min=0, help="How many networks [ten]; with 0 the ideal comprehender alone."),
+    ] = None,
+    fit: Annotated[
+        bool, typer.Option("--fit", help="Fit the world's parameters to people's readings first.")
+    ] = False,
+    parameters: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--parameter", help="With --fit: a parameter to fit; repeatable [all that have effect]."
+        ),
+    ] = None,
     seed: console.Seed = None,
     folder: console.QuickFolder = None,
     quick: console.Quick = False,
@@ -49,17 +61,6 @@ def people(
     did what to whom. With --fit, parameters of the world are fitted to one table of human data and
     then predict the others. Trains the networks first, or reuses those in the folder. Writes
     tables/ and figures/.
-
-    Options
-    -------
-    world
-        A world's name, or the path of a file.
-    networks
-        How many networks [ten]; with 0 the ideal comprehender alone.
-    fit
-        Fit the world's parameters to people's readings first.
-    parameter
-        With --fit: a parameter to fit; repeatable [all that have effect].
     """
     from equivocal.experiments.people import compare_people
 
@@ -71,7 +72,7 @@ def people(
         networks=networks,
         seed=seed,
         fit=fit,
-        parameters=parameter or (),
+        parameters=parameters or (),
     )
     show_summary(result.summary[:1])
     show_tables(result.tables, result.settings["networks"])
@@ -182,13 +183,38 @@ def _show_fit(table: "pd.DataFrame") -> None:
 
 
 def doubt(
-    world: str | None = None,
+    world: Annotated[
+        str | None,
+        typer.Option(
+            help="A world's name, or the path of a file [paper; with --along, slips].",
+        ),
+    ] = None,
     networks: console.Networks = None,
     seed: console.Seed = None,
     folder: console.QuickFolder = None,
-    layers: list[str] | None = None,
-    along: str | None = None,
-    corpora: Annotated[int | None, typer.Option(min=1)] = None,
+    layers: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Posteriors to compare: last, query or all, repeat --layers for each "
+            "[all three; last where reversals are possible]. Without a GPU, query and all take "
+            "long."
+        ),
+    ] = None,
+    along: Annotated[
+        str | None,
+        typer.Option(
+            help="When does uncertainty help? Follow errors along sentences, truth or heard (how "
+            "often a reversal occurs in training), where reversals are possible."
+        ),
+    ] = None,
+    corpora: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="With --along: corpora of each size or world, with their own networks [1; heard: "
+            "5].",
+        ),
+    ] = None,
     quick: console.Quick = False,
 ) -> None:
     """Compare kinds of uncertainty: posteriors over some or all layers, ensembles, MC dropout.
@@ -196,19 +222,6 @@ def doubt(
     In a world where reversals have a true answer, such as slips: how far every kind is from it, at
     every strength (tables/frontier.csv). Trains the networks first, or reuses those in the folder.
     Writes tables/ and figures/.
-
-    Options
-    -------
-    world
-        A world's name, or the path of a file [paper; with --along, slips].
-    layers
-        Posteriors to compare: last, query or all, repeat --layers for each [all three; last
-        where reversals are possible]. Without a GPU, query and all take long.
-    along
-        When does uncertainty help? Follow errors along sentences, truth or heard (how often a
-        reversal occurs in training), where reversals are possible.
-    corpora
-        With --along: corpora of each size or world, with their own networks [1; heard: 5].
     """
     from equivocal.experiments.frontier import has_true_reversals, map_frontier
     from equivocal.experiments.uncertainty import compare_uncertainty

@@ -3,15 +3,12 @@
 Everything else, such as progress and warnings, goes to `equivocal.progress.err`.
 """
 
-import inspect
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from copy import copy
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from math import isnan
 from pathlib import Path
 from string import Formatter
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_origin
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -25,8 +22,6 @@ if TYPE_CHECKING:
 
 # No markup: square brackets are tables of a world file here, and names may contain anything.
 out = Console(highlight=False, markup=False)
-
-Command = TypeVar("Command", bound=Callable[..., None])
 
 FOLDER = resources.files("equivocal.cli")
 EXAMPLES, NOTES = (read_toml(str(FOLDER / f"{name}.toml")) for name in ("examples", "notes"))
@@ -47,27 +42,6 @@ Quick = Annotated[
         "--quick", help="Only check that the command works, with two small networks; do not report."
     ),
 ]
-
-
-def read_options(command: Command) -> Command:
-    """Give the options of a command the help that its docstring lists under "Options".
-
-    What stands before that is the help of the command itself. A flag has no opposite: `fit: bool`
-    is `--fit`, without `--no-fit`.
-    """
-    command.__doc__, _, listed = str(inspect.getdoc(command)).partition("\n\nOptions\n-------\n")
-    parameters = inspect.signature(command).parameters
-    for name, text in re.findall(r"^(\w+)\n((?: {4}.*\n?)+)", listed, re.MULTILINE):
-        kind: Any = parameters[name].annotation
-        if get_origin(kind) is Annotated:
-            kind, option = kind.__origin__, copy(kind.__metadata__[0])
-        elif parameters[name].default is inspect.Parameter.empty:
-            option = typer.Argument()
-        else:
-            option = typer.Option(*[f"--{name.replace('_', '-')}"] if kind is bool else [])
-        option.help = " ".join(text.split())
-        command.__annotations__[name] = Annotated[kind, option]
-    return command
 
 
 def list_examples(command: str) -> str:

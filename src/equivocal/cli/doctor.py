@@ -17,17 +17,15 @@ from dataclasses import asdict, dataclass
 from importlib import metadata, util
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
+from packaging.requirements import Requirement
 from rich.text import Text
 
 from equivocal.cli.console import out
 from equivocal.machine import count_cores, find_cache_folder, measure_memory
 from equivocal.store import format_size
-
-if TYPE_CHECKING:
-    from packaging.requirements import Requirement
 
 State = Literal["ok", "note", "problem"]  # a note is something that one may want
 LITTLE_MEMORY = 2 << 30  # the whole reproduction takes 1.83 GB at its peak (see README)
@@ -65,16 +63,11 @@ class Finding:
 
 
 def doctor(
-    as_json: Annotated[bool, typer.Option("--json")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     """Check versions, devices, memory, folders and extras, with advice on every problem.
 
     Exit code 0: all is well, though optional parts may be missing; 1: something is wrong.
-
-    Options
-    -------
-    as_json
-        Print the findings as JSON.
     """
     findings = examine()
     well = all(finding.state != "problem" for finding in findings)
@@ -118,8 +111,6 @@ def examine() -> list[Finding]:
 
 def _check_versions() -> Iterator[Finding]:
     """Yield Python, equivocal, and every library that it requires."""
-    from packaging.requirements import Requirement
-
     yield Finding("versions", "python", platform.python_version())
     libraries = [*_list_requirements("equivocal"), *_list_requirements("equivocal", "model")]
     jaxlib = (each for each in _list_requirements("jax") if each.name == "jaxlib")
@@ -144,10 +135,8 @@ def _check_extras() -> Iterator[Finding]:
             yield Finding("extras", extra, f"missing; for {purpose}", "note", advice)
 
 
-def _list_requirements(package: str, extra: str = "") -> "Iterator[Requirement]":
+def _list_requirements(package: str, extra: str = "") -> Iterator[Requirement]:
     """Yield what a package requires on this machine: always, or only with one of its extras."""
-    from packaging.requirements import Requirement
-
     try:
         texts = metadata.requires(package) or []
     except metadata.PackageNotFoundError:
@@ -160,7 +149,7 @@ def _list_requirements(package: str, extra: str = "") -> "Iterator[Requirement]"
             yield required
 
 
-def _find_problem(required: "Requirement") -> str:
+def _find_problem(required: Requirement) -> str:
     """Return why a requirement is not met, or nothing where it is."""
     try:
         found = metadata.version(required.name)

@@ -27,22 +27,54 @@ Slopes = Annotated[
 
 
 def compare(
-    data: Path,
-    measures: Path | None = None,
-    response: str | None = None,
-    family: Literal["gaussian", "binomial"] = "gaussian",
-    counts: str | None = None,
+    data: Annotated[Path, typer.Argument(help="The trials: a CSV file, a row for each response.")],
+    measures: Annotated[
+        Path | None,
+        typer.Option(
+            help="The measures: a CSV file, a row for each item and word "
+            "[runs/suites/tables/words.csv]."
+        ),
+    ] = None,
+    response: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of the trials [rt, response or answer]; COLUMN=VALUE is 1 where it holds."
+        ),
+    ] = None,
+    family: Annotated[
+        Literal["gaussian", "binomial"],
+        typer.Option(help="Linear models of numbers, or logistic models of 0 and 1."),
+    ] = "gaussian",
+    counts: Annotated[
+        str | None,
+        typer.Option(help="Column of the trials: the number of answers of each proportion."),
+    ] = None,
     participant: Column = "participant",
     item: Column = "item",
     position: Column = "position",
     word: Column = "word",
     condition: Column = "condition",
-    measure: list[str] | None = None,
-    control: list[str] | None = None,
-    spillover: Annotated[int, typer.Option(min=0, max=5)] = 0,
-    world: str | None = None,
+    measure: Annotated[
+        list[str] | None, typer.Option(help="A measure; repeatable [every column of numbers].")
+    ] = None,
+    control: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A column of either table that all models include; `length` and `frequency` are "
+            "computed if neither has them; repeatable."
+        ),
+    ] = None,
+    spillover: Annotated[
+        int,
+        typer.Option(
+            min=0, max=5, help="Add measures and word controls of so many previous words."
+        ),
+    ] = 0,
+    world: Annotated[
+        str | None, typer.Option(help="The world that the control `frequency` is counted in.")
+    ] = None,
     where: Where = None,
-    log: bool = False,
+    log: Annotated[bool, typer.Option("--log", help="Model the response's logarithm.")] = False,
     slopes: Slopes = False,
     folder: console.Folder = Path("runs/compare"),
 ) -> None:
@@ -50,30 +82,6 @@ def compare(
 
     Writes compare.csv, a figure, the trials that were left out, and the same models for R (lme4
     and brms) with their data.
-
-    Options
-    -------
-    data
-        The trials: a CSV file, a row for each response.
-    measures
-        The measures: a CSV file, a row for each item and word [runs/suites/tables/words.csv].
-    response
-        Column of the trials [rt, response or answer]; COLUMN=VALUE is 1 where it holds.
-    family
-        Linear models of numbers, or logistic models of 0 and 1.
-    counts
-        Column of the trials: the number of answers of each proportion.
-    measure
-        A measure; repeatable [every column of numbers].
-    control
-        A column of either table that all models include; `length` and `frequency` are computed
-        if neither has them; repeatable.
-    spillover
-        Add measures and word controls of so many previous words.
-    world
-        The world that the control `frequency` is counted in.
-    log
-        Model the response's logarithm.
     """
     from equivocal.experiments.human_data import compare_trials
     from equivocal.human_data import Columns
@@ -107,29 +115,71 @@ def compare(
 
 
 def simulate(
-    source: Annotated[Path | None, typer.Option("--from")] = None,
-    answers: Annotated[int | None, typer.Option(min=2)] = None,
-    reader: Literal["draw", "argmax"] | None = None,
-    beliefs: Literal["trained", "posterior"] | None = None,
-    sampler: str | None = None,
-    prior_variance: Annotated[float | None, typer.Option(min=0)] = None,
-    sentences: Path | None = None,
-    participants: str | None = None,
-    items: str | None = None,
-    positions: Annotated[int | None, typer.Option(min=1)] = None,
-    beta: float = 20.0,
-    intercept: float = 500.0,
-    participant_sd: float = 50.0,
-    item_sd: float = 20.0,
-    slope_sd: float = 0.0,
-    noise_sd: float = 100.0,
-    measures: Path | None = None,
-    measure: str | None = None,
+    source: Annotated[
+        Path | None,
+        typer.Option(
+            "--from", help="A training run or study, whose networks or particles answer questions."
+        ),
+    ] = None,
+    answers: Annotated[
+        int | None,
+        typer.Option(min=2, help="With --from: how often each question is answered [3]."),
+    ] = None,
+    reader: Annotated[
+        Literal["draw", "argmax"] | None,
+        typer.Option(help="With --from: draw answers from beliefs, or give the likeliest [draw]."),
+    ] = None,
+    beliefs: Annotated[
+        Literal["trained", "posterior"] | None,
+        typer.Option(
+            help="With --from: participants are networks, or particles [posterior, if stored]."
+        ),
+    ] = None,
+    sampler: Annotated[
+        str | None, typer.Option(help="With --from: the study's sampler [the first].")
+    ] = None,
+    prior_variance: Annotated[
+        float | None, typer.Option(min=0, help="With --from: the posterior's [the central one].")
+    ] = None,
+    sentences: Annotated[
+        Path | None,
+        typer.Option(help="With --from: a CSV file of sentences [the study's, or shipped ones]."),
+    ] = None,
+    participants: Annotated[
+        str | None, typer.Option(help="How many; several for --power, as 20,40 [40].")
+    ] = None,
+    items: Annotated[
+        str | None, typer.Option(help="How many; several for --power, as 12,24 [24].")
+    ] = None,
+    positions: Annotated[
+        int | None, typer.Option(min=1, help="Words in each item of the built-in measures [3].")
+    ] = None,
+    beta: Annotated[float, typer.Option(help="The effect, per unit of the measure.")] = 20.0,
+    intercept: Annotated[float, typer.Option(help="Mean response where the measure is 0.")] = 500.0,
+    participant_sd: Annotated[
+        float, typer.Option(help="Standard deviation of participants.")
+    ] = 50.0,
+    item_sd: Annotated[float, typer.Option(help="Standard deviation of items.")] = 20.0,
+    slope_sd: Annotated[
+        float, typer.Option(help="Standard deviation of beta over participants.")
+    ] = 0.0,
+    noise_sd: Annotated[float, typer.Option(help="Residual standard deviation.")] = 100.0,
+    measures: Annotated[
+        Path | None, typer.Option(help="A table of measures [two simulated ones].")
+    ] = None,
+    measure: Annotated[
+        str | None, typer.Option(help="The measure that has the effect [the first].")
+    ] = None,
     where: Where = None,
-    power: bool = False,
-    runs: Annotated[int | None, typer.Option(min=1, max=100_000)] = None,
+    power: Annotated[
+        bool, typer.Option("--power", help="How often would the effect be found?")
+    ] = False,
+    runs: Annotated[
+        int | None,
+        typer.Option(min=1, max=100_000, help="Experiments for each point of --power [200]."),
+    ] = None,
     slopes: Slopes = False,
-    seed: Annotated[int, typer.Option(min=0)] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same numbers.")] = 0,
     folder: console.Folder = Path("runs/simulated"),
 ) -> None:
     """Simulate an experiment with a known effect, or (--power) estimate how often it is detected.
@@ -137,51 +187,6 @@ def simulate(
     Writes data.csv, measures.csv and truth.toml; with --power power.csv and its figure. With --from
     networks, or particles of their posteriors, answer who did what: data.csv holds their answers
     and readings.csv how often they differ.
-
-    Options
-    -------
-    source
-        A training run or study, whose networks or particles answer questions.
-    answers
-        With --from: how often each question is answered [3].
-    reader
-        With --from: draw answers from beliefs, or give the likeliest [draw].
-    beliefs
-        With --from: participants are networks, or particles [posterior, if stored].
-    sampler
-        With --from: the study's sampler [the first].
-    prior_variance
-        With --from: the posterior's [the central one].
-    sentences
-        With --from: a CSV file of sentences [the study's, or shipped ones].
-    participants
-        How many; several for --power, as 20,40 [40].
-    items
-        How many; several for --power, as 12,24 [24].
-    positions
-        Words in each item of the built-in measures [3].
-    beta
-        The effect, per unit of the measure.
-    intercept
-        Mean response where the measure is 0.
-    participant_sd
-        Standard deviation of participants.
-    item_sd
-        Standard deviation of items.
-    slope_sd
-        Standard deviation of beta over participants.
-    noise_sd
-        Residual standard deviation.
-    measures
-        A table of measures [two simulated ones].
-    measure
-        The measure that has the effect [the first].
-    power
-        How often would the effect be found?
-    runs
-        Experiments for each point of --power [200].
-    seed
-        The same seed gives the same numbers.
     """
     from equivocal.experiments.human_data import RUNS
     from equivocal.human_data import Experiment

@@ -12,7 +12,7 @@ import typer
 from rich.text import Text
 
 from equivocal.cli import console, worlds
-from equivocal.cli.console import out, read_options, show_note, show_rows, warn_quick
+from equivocal.cli.console import out, show_note, show_rows, warn_quick
 from equivocal.errors import UserError
 from equivocal.progress import err
 
@@ -35,29 +35,26 @@ Scheduler = Annotated[
 
 
 def reproduce(
-    folder: Annotated[Path | None, typer.Option("--out")] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option("--out", help="Folder for the results [runs/paper; --quick: runs/quick]."),
+    ] = None,
     quick: console.Quick = False,
-    preset: str = "paper",
-    study: Path | None = None,
+    preset: Annotated[str, typer.Option(help="A study of the package.")] = "paper",
+    study: Annotated[
+        Path | None, typer.Option(help="A study file of your own instead (see `study new`).")
+    ] = None,
     networks: console.Networks = None,
     seed: console.Seed = None,
-    others: Annotated[list[str] | None, typer.Option("--set")] = None,
+    others: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Any setting of the study, as `nuts.draws=500`; repeatable."),
+    ] = None,
 ) -> None:
     """Run a whole study, by default the paper: networks, posteriors, tables, figures, report.
 
     Finished results are reused: an interrupted run is resumed, and a changed setting
     repeats only what depends on it.
-
-    Options
-    -------
-    folder
-        Folder for the results [runs/paper; --quick: runs/quick].
-    preset
-        A study of the package.
-    study
-        A study file of your own instead (see `study new`).
-    others
-        Any setting of the study, as `nuts.draws=500`; repeatable.
     """
     from equivocal.experiments.studies import run_study
     from equivocal.study.settings import parse_changes
@@ -105,17 +102,10 @@ def report(folder: console.Folder = PAPER) -> None:
 
 
 @app.command("new")
-@read_options
 def new(
-    path: Path,
+    path: Annotated[Path, typer.Argument(help="The file to write, ending in .toml.")],
 ) -> None:
-    """Write a commented example study and its stimulus file, to start from.
-
-    Options
-    -------
-    path
-        The file to write, ending in .toml.
-    """
+    """Write a commented example study and its stimulus file, to start from."""
     from equivocal.study.settings import write_example
 
     stimuli = write_example(path)
@@ -127,14 +117,37 @@ def new(
 
 
 def multiverse(
-    grid: str | None = None,
+    grid: Annotated[
+        str | None,
+        typer.Option(
+            help="small (minutes), full (hours; resumes), match (with --match), or a file.toml "
+            "[small, or match]."
+        ),
+    ] = None,
     folder: console.Folder = Path("runs/multiverse"),
-    networks: Annotated[int | None, typer.Option(min=1)] = None,
-    match: bool = False,
-    quick: bool = False,
-    trainings: Annotated[int | None, typer.Option(min=1)] = None,
-    posteriors: Annotated[int | None, typer.Option(min=1)] = None,
-    rounds: Annotated[int | None, typer.Option(min=0)] = None,
+    networks: Annotated[
+        int | None, typer.Option(min=1, help="How many networks [as the grid says].")
+    ] = None,
+    match: Annotated[
+        bool, typer.Option("--match", help="Which specifications replicate which results?")
+    ] = False,
+    quick: Annotated[
+        bool,
+        typer.Option(
+            "--quick",
+            help="With --match: only check that the command works, with small networks; do not "
+            "report.",
+        ),
+    ] = False,
+    trainings: Annotated[
+        int | None, typer.Option(min=1, help="With --match: how many trainings are tried.")
+    ] = None,
+    posteriors: Annotated[
+        int | None, typer.Option(min=1, help="With --match: how many posteriors for each.")
+    ] = None,
+    rounds: Annotated[
+        int | None, typer.Option(min=0, help="With --match: rounds of refinement.")
+    ] = None,
     workers: Workers = None,
     scheduler: Scheduler = None,
 ) -> None:
@@ -143,24 +156,6 @@ def multiverse(
     Writes multiverse.csv and the specification curves. With --match, tests instead which printed
     facts of the paper are met under which choices, and writes matches.csv. An interrupted run is
     resumed by the same command, also on another machine.
-
-    Options
-    -------
-    grid
-        small (minutes), full (hours; resumes), match (with --match), or a file.toml [small, or
-        match].
-    networks
-        How many networks [as the grid says].
-    match
-        Which specifications replicate which results?
-    quick
-        With --match: only check that the command works, with small networks; do not report.
-    trainings
-        With --match: how many trainings are tried.
-    posteriors
-        With --match: how many posteriors for each.
-    rounds
-        With --match: rounds of refinement.
     """
     from equivocal.experiments.grids import run_multiverse
     from equivocal.study.cluster import hire_workers
@@ -198,11 +193,23 @@ def _match(grid: str, folder: Path, hire: "Hire", *, quick: bool, **numbers: int
 
 
 def sweep(
-    file: Annotated[Path | None, typer.Argument()] = None,
+    file: Annotated[
+        Path | None, typer.Argument(help="A file.toml that says what is varied; or use --vary.")
+    ] = None,
     folder: console.Folder = Path("runs/sweep"),
-    preset: str | None = None,
-    quick: bool = False,
-    vary: list[str] | None = None,
+    preset: Annotated[
+        str | None, typer.Option(help="A study of the package, or a file.toml [paper].")
+    ] = None,
+    quick: Annotated[
+        bool,
+        typer.Option(
+            "--quick", help="Only check that the command works, with small studies; do not report."
+        ),
+    ] = False,
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(help="A setting and its values, as `training.seed=0,1,2`; repeatable."),
+    ] = None,
     workers: Workers = None,
     scheduler: Scheduler = None,
 ) -> None:
@@ -211,17 +218,6 @@ def sweep(
     Writes sweep.csv, a row for every point and claim, all tables in tables/, and varied.toml, which
     says what was varied. An interrupted sweep is resumed by the same command, also on another
     machine.
-
-    Options
-    -------
-    file
-        A file.toml that says what is varied; or use --vary.
-    preset
-        A study of the package, or a file.toml [paper].
-    quick
-        Only check that the command works, with small studies; do not report.
-    vary
-        A setting and its values, as `training.seed=0,1,2`; repeatable.
     """
     from equivocal.experiments.grids import run_sweep
     from equivocal.study.cluster import hire_workers

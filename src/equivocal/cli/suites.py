@@ -41,16 +41,29 @@ def list_suites() -> None:
 
 
 @app.command("run", epilog=console.list_examples("suites run"))
-@console.read_options
 def run(
-    names: Annotated[list[str] | None, typer.Option("--suite")] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--suite", help="A paradigm, a construction or a file.toml; repeatable [all paradigms]."
+        ),
+    ] = None,
     networks: console.Networks = None,
     seed: console.Seed = None,
     recipe: console.Recipe = None,
     folder: console.QuickFolder = None,
-    measures: Annotated[list[str] | None, typer.Option("--measure")] = None,
-    beliefs: Literal["trained", "posterior"] = "trained",
-    by_role: bool = False,
+    measures: Annotated[
+        list[str] | None,
+        typer.Option("--measure", help="A measure, or `all`; repeatable [as the suite says]."),
+    ] = None,
+    beliefs: Annotated[
+        Literal["trained", "posterior"],
+        typer.Option(help="Beliefs of the trained last layer, or of particles of its posterior."),
+    ] = "trained",
+    by_role: Annotated[
+        bool,
+        typer.Option("--by-role", help="Bayesian surprise about each role as well, in words.csv."),
+    ] = False,
     curve_networks: CurveNetworks = None,
     quick: console.Quick = False,
 ) -> None:
@@ -58,17 +71,6 @@ def run(
 
     Trains the networks first, or reuses those in the folder. Writes tables/ and figures/, and
     finally suites.toml, which marks the run as complete.
-
-    Options
-    -------
-    names
-        A paradigm, a construction or a file.toml; repeatable [all paradigms].
-    measures
-        A measure, or `all`; repeatable [as the suite says].
-    beliefs
-        Beliefs of the trained last layer, or of particles of its posterior.
-    by_role
-        Bayesian surprise about each role as well, in words.csv.
     """
     from equivocal.experiments.suites import run_suites
 
@@ -89,20 +91,14 @@ def run(
 
 
 @app.command("compare", epilog=console.list_examples("suites compare"))
-@console.read_options
 def compare(
-    folders: list[Path],
+    folders: Annotated[list[Path], typer.Argument(help="Folders that `suites run` has written.")],
     folder: console.Folder = Path("runs/suites-compared"),
 ) -> None:
     """Compare runs of the same suites, such as networks of two recipes, with the results of 2018.
 
     Writes tables/compared.csv and figures/compared.png, and says for each run how many published
     directions hold and how many published ratios lie inside its interval.
-
-    Options
-    -------
-    folders
-        Folders that `suites run` has written.
     """
     from equivocal.experiments.signals import compare_suites
 
@@ -110,10 +106,17 @@ def compare(
 
 
 @app.command("signals", epilog=console.list_examples("suites signals"))
-@console.read_options
 def measure_signals(
-    suites: Annotated[list[Path] | None, typer.Option("--suite")] = None,
-    networks: Annotated[int | None, typer.Option(min=0)] = None,
+    suites: Annotated[
+        list[Path] | None,
+        typer.Option("--suite", help="A suite file; repeatable [role reversals in both_ways]."),
+    ] = None,
+    networks: Annotated[
+        int | None,
+        typer.Option(
+            min=0, help="Networks with noise, and as many without [ten]; 0: the ideal alone."
+        ),
+    ] = None,
     seed: console.Seed = None,
     folder: console.QuickFolder = None,
     quick: console.Quick = False,
@@ -122,13 +125,6 @@ def measure_signals(
 
     In worlds with noise: how far each word moves the inferred meaning, and how far that departs
     from the literal one. Writes tables/words.csv, tables/findings.csv and figures/.
-
-    Options
-    -------
-    suites
-        A suite file; repeatable [role reversals in both_ways].
-    networks
-        Networks with noise, and as many without [ten]; 0: the ideal alone.
     """
     from equivocal.experiments import signals
 
@@ -168,9 +164,10 @@ def list_constructions() -> None:
 
 
 @constructions.command("run", epilog=console.list_examples("constructions run"))
-@console.read_options
 def run_constructions(
-    only: list[str] | None = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="A construction's name; repeatable [all].")
+    ] = None,
     networks: console.Networks = None,
     curve_networks: CurveNetworks = None,
     seed: console.Seed = None,
@@ -181,11 +178,6 @@ def run_constructions(
 
     Trains the networks first, or reuses those in the folder. Writes tables/ and figures/. An
     interrupted run is resumed by the same command.
-
-    Options
-    -------
-    only
-        A construction's name; repeatable [all].
     """
     from equivocal.experiments.suites import run_suites
     from equivocal.suites.suite import CONSTRUCTIONS, check_construction

@@ -50,17 +50,10 @@ def list_worlds() -> None:
 
 
 @app.command(epilog=console.list_examples("world new"))
-@console.read_options
 def new(
-    path: Path,
+    path: Annotated[Path, typer.Argument(help="Where to write; nothing is overwritten.")],
 ) -> None:
-    """Write a small commented world file to start from.
-
-    Options
-    -------
-    path
-        Where to write; nothing is overwritten.
-    """
+    """Write a small commented world file to start from."""
     from equivocal.world import read_example
 
     if path.suffix != ".toml":
@@ -74,7 +67,6 @@ def new(
 
 
 @app.command(epilog=console.list_examples("world check"))
-@console.read_options
 def check(name: Name) -> None:
     """Say whether a world file can be used, and if not, everything that is wrong with it."""
     from equivocal.world import World
@@ -93,7 +85,6 @@ def _qualify_counts(world: "World") -> str:
 
 
 @app.command(epilog=console.list_examples("world show"))
-@console.read_options
 def show(name: Name) -> None:
     """Show a world: counts, parameters, words with their features, typical sentences."""
     from equivocal.world import World
@@ -148,27 +139,18 @@ def _make_pairs(pairs: dict[str, str], style: str, title: str | None = None) -> 
 
 
 @app.command(epilog=console.list_examples("world sample"))
-@console.read_options
 def sample(
     name: Name,
-    n: Annotated[int, typer.Option("-n", "--number", min=1)] = 20,
-    seed: Annotated[int, typer.Option(min=0)] = 0,
-    csv: Path | None = None,
-    distinct: bool = False,
+    n: Annotated[int, typer.Option("-n", "--number", min=1, help="How many sentences.")] = 20,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same sentences.")] = 0,
+    csv: Annotated[
+        Path | None, typer.Option(help="Write a CSV file with roles in columns instead.")
+    ] = None,
+    distinct: Annotated[
+        bool, typer.Option("--distinct", help="Each once, with its count.")
+    ] = False,
 ) -> None:
-    """Draw random sentences.
-
-    Options
-    -------
-    n
-        How many sentences.
-    seed
-        The same seed gives the same sentences.
-    csv
-        Write a CSV file with roles in columns instead.
-    distinct
-        Each once, with its count.
-    """
+    """Draw random sentences."""
     from equivocal.world import World
 
     if csv is not None and csv.exists():
@@ -188,39 +170,40 @@ def sample(
 
 
 def train(
-    world: str = "paper",
+    world: Annotated[str, typer.Option(help="A world's name, or the path of a file.")] = "paper",
     networks: console.Networks = None,
     seed: console.Seed = None,
     recipe: console.Recipe = None,
     folder: console.Folder = Path("runs/train"),
-    sentences: Annotated[int | None, typer.Option(min=2)] = None,
-    epochs: Annotated[int | None, typer.Option(min=1)] = None,
-    others: Annotated[list[str] | None, typer.Option("--set")] = None,
-    folds: Annotated[int | None, typer.Option(min=2)] = None,
-    decay: Annotated[bool, typer.Option("--choose-decay")] = False,
-    strengths: Annotated[list[float] | None, typer.Option("--strength", min=0)] = None,
+    sentences: Annotated[
+        int | None, typer.Option(min=2, help="Sentences in the corpus [by recipe].")
+    ] = None,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help="Largest number of epochs [by recipe].")
+    ] = None,
+    others: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Any other training setting, as `hidden=50`; may be repeated."),
+    ] = None,
+    folds: Annotated[
+        int | None, typer.Option(min=2, help="Cross-validate with this many folds instead.")
+    ] = None,
+    decay: Annotated[
+        bool,
+        typer.Option(
+            "--choose-decay",
+            help="Cross-validate strengths of the weight decay instead; five folds.",
+        ),
+    ] = False,
+    strengths: Annotated[
+        list[float] | None,
+        typer.Option("--strength", min=0, help="A strength to compare; repeatable [0 to 1e-3]."),
+    ] = None,
 ) -> None:
     """Train networks in a world and save them.
 
     Writes weights (safetensors), settings (TOML), curves and scores (CSV). A run that is already
     there with the same settings is reused.
-
-    Options
-    -------
-    world
-        A world's name, or the path of a file.
-    sentences
-        Sentences in the corpus [by recipe].
-    epochs
-        Largest number of epochs [by recipe].
-    others
-        Any other training setting, as `hidden=50`; may be repeated.
-    folds
-        Cross-validate with this many folds instead.
-    decay
-        Cross-validate strengths of the weight decay instead; five folds.
-    strengths
-        A strength to compare; repeatable [0 to 1e-3].
     """
     from equivocal.experiments.networks import (
         save_cross_validation,
