@@ -1,8 +1,10 @@
 """The modules of the page in one script: what they share, and what is refused."""
 
+import os
 import re
 import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -55,3 +57,21 @@ def test_page_holds_all_it_needs() -> None:
         if script.name.endswith(".js"):
             # the first comment of a module says what it is for
             assert f"// {script.name}: " in page, f"{script.name} is not on the page"
+
+
+def test_the_grammar_is_the_same_in_every_process() -> None:
+    """Sets of words come in another order in each process."""
+    code = (
+        "import json; from equivocal.web.page import describe_grammar; from equivocal.world import "
+        "World; print(json.dumps(describe_grammar(World.load('paper'))))"
+    )
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(printed) == 1

@@ -258,7 +258,7 @@ class Parser:
         self._source = source
         words, markers = collect_spellings(file), dict[str, list[str]]()
         for marker, spellings in file.markers.items():
-            for spelling in {fold(marker), *map(fold, spellings)}:
+            for spelling in dict.fromkeys(map(fold, (marker, *spellings))):
                 markers.setdefault(spelling, []).append(marker)
         longest = max(len(phrase.split()) for phrase in (*words, *markers))
         self.spellings = Spellings(words, markers, usual_words, longest)
