@@ -86,9 +86,10 @@ def test_slopes_of_a_softmax_are_those_of_many_draws(sd: float, near: float) -> 
     """
     rng = np.random.default_rng(0)
     mu, v = sd * rng.standard_normal((10, 50)) + np.eye(10, 50), np.full((10, 50), sd**2)
-    block = Block(np.zeros((50, 1)), np.ones(50), np.zeros((10, 50)), np.zeros(50))
     with jax.enable_x64(True):
-        found = np.asarray(make_softmax_rule(10).expectation(mu, v, block).slope)
+        zero, logits = jnp.zeros((10, 50)), (jnp.asarray(mu), jnp.asarray(v))
+        block = Block(zero[:1].T, 1 + zero[0], zero, zero[0])
+        found = np.asarray(make_softmax_rule(10).expectation(*logits, block).slope)
     z = rng.standard_normal((1 << 14, 10, 1))
     y = softmax(mu + sd * np.concatenate([z, -z]), axis=1)
     exact = (y * (1 - y)).mean(axis=0)
