@@ -9,6 +9,7 @@ may be changed; they recognise the training rows of every network of docs/peers.
 validation rows.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -19,7 +20,8 @@ from equivocal.sampling.engine.problem import Likelihood, Problem
 from equivocal.sampling.predictions import average_logistic
 
 ROWS, OUTPUTS = 8_000, 128  # the most that a choice looks at
-FOLDS, ENOUGH = 5, 300  # cut rows into so many parts; leave out one after another until enough
+FOLDS = 5  # cut rows into so many parts; leave out one after another until there are enough
+ENOUGH, ENOUGH_ANSWERS = 300, 3_000  # rows, or answers of rows that have several
 POINTS = 64  # at which a softmax of Gaussian logits is averaged
 # a network knows rows if its loss is below this share of what it expects, by so many standard
 # deviations: the surer, the nearer it may be
@@ -73,7 +75,8 @@ def make_folds(problem: Problem, validation: Problem | None) -> Iterator[Fold]:
         return
     N = problem.num_rows
     parts = min(FOLDS, N)
-    number = min(parts, -(-ENOUGH * parts // N))
+    enough = min(ENOUGH, ENOUGH_ANSWERS / max(count_answers(problem) / N, 1e-300))
+    number = min(parts, math.ceil(enough * parts / N))
     part = np.random.default_rng(0).permutation(N) % parts
     for i in range(number):
         kept = (part != i).reshape(-1, *[1] * (problem.counts.ndim - 1))
