@@ -9,7 +9,6 @@ may be changed; they recognise the training rows of every network of docs/peers.
 validation rows.
 """
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -21,7 +20,7 @@ from equivocal.sampling.predictions import average_logistic
 
 ROWS, OUTPUTS = 8_000, 128  # the most that a choice looks at
 FOLDS = 5  # cut rows into so many parts; leave out one after another until there are enough
-ENOUGH, ENOUGH_ANSWERS = 300, 3_000  # rows, or answers of rows that have several
+ENOUGH, MANY = 300, 10  # rows; half as many will do where each has so many labels
 POINTS = 64  # at which a softmax of Gaussian logits is averaged
 # a network knows rows if its loss is below this share of what it expects, by so many standard
 # deviations: the surer, the nearer it may be
@@ -75,8 +74,8 @@ def make_folds(problem: Problem, validation: Problem | None) -> Iterator[Fold]:
         return
     N = problem.num_rows
     parts = min(FOLDS, N)
-    enough = min(ENOUGH, ENOUGH_ANSWERS / max(count_answers(problem) / N, 1e-300))
-    number = min(parts, math.ceil(enough * parts / N))
+    many = problem.likelihood is Likelihood.BERNOULLI and problem.num_outputs >= MANY
+    number = min(parts, -(-(ENOUGH // 2 if many else ENOUGH) * parts // N))
     part = np.random.default_rng(0).permutation(N) % parts
     for i in range(number):
         kept = (part != i).reshape(-1, *[1] * (problem.counts.ndim - 1))
