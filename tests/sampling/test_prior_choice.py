@@ -10,7 +10,7 @@ from equivocal.errors import UserError
 from equivocal.sampling import sample_posterior
 from equivocal.sampling.engine.problem import Likelihood, Problem
 from equivocal.sampling.engine.settings import RunSettings
-from equivocal.sampling.held_out import Fold
+from equivocal.sampling.held_out import Fold, make_folds
 from equivocal.sampling.last_layer import from_torch, last_layer_posterior
 from equivocal.sampling.prior_contest import INTERCEPT, Contest
 from equivocal.sampling.prior_search import search
@@ -68,6 +68,26 @@ def test_the_grid_goes_on_where_features_have_unlike_scales():
     # seen: 596 and 0.080; the usual grid ends at 0.006, with 0.136
     assert found.info.settings["prior_variance"] > 1
     assert found.info.settings["held_out_nll"] < 0.11
+
+
+def test_the_grid_ends_where_classes_can_be_separated():
+    """Standardised wines: losses fall for ever, and a variance of 10⁸ was chosen for these rows."""
+    x, y = load_wine(return_X_y=True)
+    some = np.random.default_rng(1).permutation(len(x))[:118]
+    x = np.column_stack([(x - x.mean(axis=0)) / x.std(axis=0), np.ones(len(x))])[some]
+    options = {"likelihood": "softmax", "prior_variance": "auto", "diagnose": False}
+    found = sample_posterior(x, y[some], **options)
+    assert found.info.converged
+    assert found.info.settings["prior_variance"] < 1e4
+
+
+@pytest.mark.parametrize(("labels", "folds"), [(1, 2), (9, 2), (10, 1)])
+def test_rows_with_many_labels_choose_by_fewer(labels, folds):
+    """Fifths of 290 rows: 300 are enough, or 150 with ten labels."""
+    kind = Likelihood.BERNOULLI
+    rows, targets = np.ones((1450, 1)), np.zeros((1450, labels))
+    problem = Problem.build(rows, targets, None, 0.0, 1.0, kind, None)
+    assert len(list(make_folds(problem, None))) == folds
 
 
 class Watched(Contest):

@@ -104,27 +104,31 @@ def test_moments_are_those_of_the_compiled_program(dtype: type, near: float, lea
         np.testing.assert_allclose(found, getattr(expected, name), rtol=lost * near, atol=least)
 
 
-def test_separable_classes_converge_without_compiled_programs() -> None:
-    """Standardised digits under a prior as wide as the default chooses: some 200 steps.
-
-    Without the curvature between classes 250 steps in NumPy and 1,000 compiled ones did not do.
-    """
+def standardise_digits(some: np.ndarray | slice) -> tuple[np.ndarray, np.ndarray]:
     digits, numbers = load_digits(return_X_y=True)
-    some = np.random.default_rng(0).permutation(len(digits))[:1200]
-    scaled = StandardScaler().fit_transform(digits)[some]
-    rows, variance = np.hstack([scaled, np.ones((1200, 1))]), np.append(np.full(64, 1.6), 25.0)
-    problem = Problem.build(rows, numbers[some], None, 0.0, variance, Likelihood.SOFTMAX, None)
+    return StandardScaler().fit_transform(digits[some]), numbers[some]
+
+
+@pytest.mark.parametrize("variance", [1.0, 50.0, 2500.0])
+def test_separable_classes_converge_without_compiled_programs(variance: float) -> None:
+    """Seen: 23, 47 and 47 steps; without `soften_softmax` 50 and 2,500 do not converge."""
+    scaled, numbers = standardise_digits(slice(300))
+    rows, widths = np.hstack([scaled, np.ones((300, 1))]), np.append(np.full(64, variance), 25.0)
+    problem = Problem.build(rows, numbers, None, 0.0, widths, Likelihood.SOFTMAX, None)
     found = small.flow_small(problem, make_softmax_rule(10), 1e-7, start_near_prior(problem, 65))
     assert found.converged.all()
 
 
 @pytest.mark.slow
-def test_the_default_converges_on_standardised_digits() -> None:
-    digits, numbers = load_digits(return_X_y=True)
-    some = np.random.default_rng(0).permutation(len(digits))[:1200]
-    scaled = StandardScaler().fit_transform(digits)[some]
-    model = EnsembleKalmanClassifier().fit(scaled, numbers[some])
+@pytest.mark.parametrize("which", ["first", "random"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_default_converges_on_standardised_digits(which: str, dtype: type) -> None:
+    """A prior chosen for separable classes; the first 1,200 once took 1,061 steps in vain."""
+    drawn = np.random.default_rng(0).permutation(1797)[:1200]
+    scaled, numbers = standardise_digits(drawn if which == "random" else slice(1200))
+    model = EnsembleKalmanClassifier().fit(scaled.astype(dtype), numbers)
     assert model.posterior_.info.converged
+    assert model.n_iter_ < 60
 
 
 def test_classes_that_converge_slowly_are_left_to_themselves_for_longer() -> None:

@@ -19,7 +19,8 @@ from equivocal.sampling.engine.problem import Likelihood, Problem
 from equivocal.sampling.predictions import average_logistic
 
 ROWS, OUTPUTS = 8_000, 128  # the most that a choice looks at
-FOLDS, ENOUGH = 5, 300  # cut rows into so many parts; leave out one after another until enough
+FOLDS = 5  # cut rows into so many parts; leave out one after another until there are enough
+ENOUGH, MANY = 300, 10  # rows; half as many will do where each has so many labels
 POINTS = 64  # at which a softmax of Gaussian logits is averaged
 # a network knows rows if its loss is below this share of what it expects, by so many standard
 # deviations: the surer, the nearer it may be
@@ -73,7 +74,8 @@ def make_folds(problem: Problem, validation: Problem | None) -> Iterator[Fold]:
         return
     N = problem.num_rows
     parts = min(FOLDS, N)
-    number = min(parts, -(-ENOUGH * parts // N))
+    many = problem.likelihood is Likelihood.BERNOULLI and problem.num_outputs >= MANY
+    number = min(parts, -(-(ENOUGH // 2 if many else ENOUGH) * parts // N))
     part = np.random.default_rng(0).permutation(N) % parts
     for i in range(number):
         kept = (part != i).reshape(-1, *[1] * (problem.counts.ndim - 1))

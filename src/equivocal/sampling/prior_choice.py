@@ -38,8 +38,7 @@ from equivocal.sampling.prior_search import (
 from equivocal.sampling.samplers.mean_field import Fit
 
 HELD = 1e-5  # variance of a typical logit where a posterior is held to the network
-TOLERANCE = 0.02  # posterior standard deviations
-UNLIKE = 10.0  # times as large: standard deviations of features with unlike scales
+TOLERANCE = 0.5  # posterior sd before a fit's last step: a loss is then within hundredths of a nat
 # warn if a given prior loses over 1 % more than the network, by at least three standard errors
 WORSE, CERTAIN = 0.01, 3.0
 
@@ -197,7 +196,7 @@ def _choose_by_rows(contest: Contest, asked: Question) -> Choice:
         return _hold(contest.problem, asked, note, loss=loss, network_loss=loss)
     note = _describe(best.prior, asked.mean is None)
     if best.prior.size.max() * contest.unit > DECADES[-1] * HALF * 1.01:  # round-off
-        note += f" (wider than usual: {_explain_wide(contest.problem)})"
+        note += " (wider than usual: standardise the features)"
     note += f", mixed with {best.share:.0%} of the network" if best.share else ""
     choice = _conclude(contest, best, f"{note}, by {contest.rows}; ")
     return replace(choice, network_weights=W)
@@ -259,15 +258,6 @@ def _conclude(contest: Contest, found: Candidate, note: str) -> Choice:
         network_loss=network,
         start=found.fits[0] if whole else None,
     )
-
-
-def _explain_wide(problem: Problem) -> str:
-    """Return why a prior may have to be wide: scales, or classes that can be separated."""
-    sd = np.asarray(problem.features, float).std(axis=0)
-    sd = sd[sd > 0]
-    if len(sd) and sd.max() > UNLIKE * sd.min():
-        return "standardise the features"
-    return "the answers may be separable; if so, give a prior_variance"
 
 
 def _describe(prior: Prior, network: bool) -> str:

@@ -2,8 +2,10 @@
 
 `prior_contest` fits priors and scores them. With q = v · mean|ψ|², the variance of a typical row's
 logit under the prior, v runs over decades of q: upwards from `FIRST` until the loss has risen,
-downwards from there if none was better, and beyond `DECADES` as long as that is better. Then come
-the half decades about the best. Each fit begins where its neighbour ended.
+downwards from there if none was better. Where features have unlike scales it goes on beyond
+`DECADES` as long as that is better; elsewhere only answers that can be separated would go there,
+whose loss hardly depends on v any more. Then come the half decades about the best. Each fit begins
+where its neighbour ended.
 
 The least loss is best. Where there is a network, fits are mixed with it, and only mixtures take
 part whose loss is below the network's own by `ERRORS` standard errors of the difference, paired by
@@ -42,7 +44,8 @@ from equivocal.sampling.prior_contest import Candidate, Contest, Prior
 
 DECADES = [10.0**e for e in range(-3, 5)]  # of q
 FIRST = 2  # of the decades: narrower priors are seldom best
-MORE_DECADES = [10.0**e for e in range(5, 10)]  # where features have unlike scales
+MORE_DECADES = [10.0**e for e in range(5, 10)]  # where features have unlike scales:
+UNLIKE = 10.0  # the largest standard deviation is that many times the median
 HALF = 10.0**0.5
 SHARES = (0.0, 0.25, 0.5, 0.75)  # of the network; refined by half of their distance
 ERRORS, MORE_ERRORS = 2.0, 3.0  # standard errors; more where rows are left out in turn
@@ -55,7 +58,8 @@ NARROWEST = 0.25  # s, in steps of the grid: below it all outputs share one valu
 
 def search(contest: Contest, mean: np.ndarray) -> Candidate:
     """Return the best prior about a mean, with one variance for all outputs."""
-    priors = [contest.make_prior(mean, q / contest.unit) for q in DECADES + MORE_DECADES]
+    decades = DECADES + MORE_DECADES * has_unlike_scales(contest.problem)
+    priors = [contest.make_prior(mean, q / contest.unit) for q in decades]
     first = next(contest.follow(priors[FIRST : FIRST + 1]))
     tried, least = _mix(contest, first), first.loss
     for found in _climb(contest, priors[FIRST + 1 :], first):
@@ -77,6 +81,12 @@ def search_each(contest: Contest, mean: np.ndarray) -> Candidate:
     which = choose_values(np.stack([-found.by_output for found in tried]), sizes)
     found = next(contest.follow([contest.make_prior(mean, sizes[which])]))
     return _refine(contest, _find_best(contest, _mix(contest, found)))
+
+
+def has_unlike_scales(problem: Problem) -> bool:
+    """Return whether |ψ|² is that of few features, so that the others want a far wider prior."""
+    sd = np.asarray(problem.features, float).std(axis=0)
+    return bool(sd.any()) and bool(sd.max() > UNLIKE * np.median(sd[sd > 0]))
 
 
 def list_sizes(contest: Contest) -> np.ndarray:

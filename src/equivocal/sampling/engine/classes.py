@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from equivocal.sampling.engine.flow import LONGEST
-from equivocal.sampling.engine.likelihoods import FlowRule
+from equivocal.sampling.engine.likelihoods import FlowRule, soften_softmax
 from equivocal.sampling.engine.problem import Problem, Start
 from equivocal.sampling.engine.rows import SmallRows
 from equivocal.sampling.engine.settings import Outcome
@@ -50,8 +50,8 @@ class Averages(NamedTuple):
 
     gradient: np.ndarray  # (K, D), g̃
     weights: np.ndarray  # (K, N), W
-    likely: np.ndarray  # (K, N), c E[y]
-    pairs: np.ndarray  # (N, K, K), c E[yyᵀ]
+    likely: np.ndarray  # (K, N), c E[y]/τ, with τ of `likelihoods.soften_softmax`
+    pairs: np.ndarray  # (N, K, K), c E[yyᵀ]/τ
 
 
 class Classes(NamedTuple):
@@ -65,23 +65,25 @@ class Classes(NamedTuple):
 
     def average(self, mean: np.ndarray, sd: np.ndarray) -> Averages:
         """Return the averages over logits with these standard deviations, (K, N)."""
-        mu, c = (mean @ self.features.T + self.offsets).T, self.counts
-        (N, K), Q = mu.shape, len(self.points)
+        c, (tau, rest) = self.counts, soften_softmax(sd**2)
+        mu = ((mean @ self.features.T + self.offsets) / tau).T
+        (N, K), Q, spread = mu.shape, len(self.points), (rest / tau).T
         y, pairs = np.empty((N, K), mu.dtype), np.empty((N, K, K), mu.dtype)
         part = max(1, TOGETHER // (Q * K))
         for first in range(0, N, part):
             some = slice(first, first + part)
-            drawn = mu[some, None] + sd.T[some, None] * self.points
+            drawn = mu[some, None] + spread[some, None] * self.points
             drawn -= drawn.max(axis=2, keepdims=True)
             np.maximum(drawn, LEAST_LOGIT, out=drawn)  # products of subnormal numbers are slow
             np.exp(drawn, out=drawn)
             drawn /= drawn.sum(axis=2, keepdims=True)
             y[some] = drawn.mean(axis=1)
             pairs[some] = np.matmul(drawn.swapaxes(1, 2), drawn) / Q
-        pairs *= c.T[..., None]
-        likely = c * y.T
+        gradient = (c * y.T - self.targets) @ self.features + mean
+        pairs *= (c / tau).T[..., None]
+        likely = c / tau * y.T
         weights = likely - np.einsum("nkk->kn", pairs)
-        return Averages((likely - self.targets) @ self.features + mean, weights, likely, pairs)
+        return Averages(gradient, weights, likely, pairs)
 
     def find_factors(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return G with GGᵀ = (I + Ψᵀ diag(W_k) Ψ)⁻¹, (K, D, D), and the sd of each logit."""

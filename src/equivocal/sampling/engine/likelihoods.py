@@ -15,14 +15,16 @@ under q, all classes moving together under one evidence bound. Curvature between
 through the expectations only, so that probabilities are a little less sure than the exact
 posterior's (for K = 2 the variance of a difference of logits can come out up to twice as large).
 Expectations are averages over Q fixed points z in ℝᴷ, antithetic and whitened: exact for
-polynomials of degree three in the logits.
+polynomials of degree three in the logits. Where logits are wide, a softmax is nearly a step at each
+point, and sums of few steps are rough; `soften_softmax` makes them smooth, and more accurate.
 
 Another likelihood is another `FlowRule`, which is hashable and therefore static under jit.
 """
 
+import math
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -32,6 +34,9 @@ from equivocal.sampling.engine.expectations import compute_moments
 from equivocal.sampling.engine.products import Precision
 from equivocal.sampling.engine.rows import Block
 from equivocal.sampling.engine.shapes import Array, Float
+
+T = TypeVar("T", np.ndarray, Array)  # either library's
+PART, NARROW = 0.5, 4.0  # of the least variance, and below which variance it is less
 
 
 class RowTerms(NamedTuple):
@@ -143,18 +148,33 @@ def _evaluate_softmax_at_mean(
     return _compute_softmax_terms(mu, mu, block)
 
 
+def soften_softmax(v: T) -> tuple[T, T]:
+    """Return a temperature τ of each row, (rows,), and the sd that is left to points, (K, rows).
+
+    A softmax at temperature τ is the class whose logit is largest once Gumbel noise of scale τ, of
+    variance τ² π²/6, is added. So τ² = 1 + 6 s²/π² stands for a part s² of the variances v of
+    Gaussian logits; points scatter by the rest. Both kinds of noise have the same variance, and
+    s² ≤ `PART` v is next to nothing where v is small and points are exact.
+    """
+    least = v.min(axis=0)
+    s2 = PART * least * (least / (least + NARROW))
+    return (1 + (6 / math.pi**2) * s2) ** 0.5, (v - s2) ** 0.5
+
+
 def _average_softmax(
     mu: Float[Array, "K rows"], v: Float[Array, "K rows"], block: Block, *, points: np.ndarray
 ) -> RowTerms:
-    sd = jnp.sqrt(v)
+    tau, sd = soften_softmax(v)
+    centre, sd = mu / tau, sd / tau
 
     def add(total: RowTerms, z: Float[Array, " K"]) -> tuple[RowTerms, None]:
-        terms = _compute_softmax_terms(mu, mu + sd * z[:, None], block)
+        terms = _compute_softmax_terms(centre, centre + sd * z[:, None], block)
         return jax.tree.map(jnp.add, total, terms), None
 
     zero = RowTerms(*[jnp.zeros_like(mu)] * 3)
     total, _ = jax.lax.scan(add, zero, jnp.asarray(points, mu.dtype))
-    return jax.tree.map(lambda leaf: leaf / len(points), total)
+    error, slope, log_likelihood = jax.tree.map(lambda leaf: leaf / len(points), total)
+    return RowTerms(error, slope / tau, tau * log_likelihood)
 
 
 @lru_cache(maxsize=32)

@@ -38,7 +38,7 @@ class State(NamedTuple):
 
     mean: np.ndarray  # (K, D), m
     factor: np.ndarray  # (K, D, D), G
-    damping: np.ndarray  # (K,), s; 0 at the start
+    damping: np.ndarray  # (K,), s; 0 at the start, where the mean is not to be corrected
     misfit: np.ndarray  # (K, D, D), S − I where it began
     mean_residual: np.ndarray  # (K,), as in `flow.FlowInfo`
     covariance_residual: np.ndarray  # (K,)
@@ -59,22 +59,32 @@ def is_small(problem: Problem, rule: FlowRule, settings: RunSettings) -> bool:
 
 
 def flow_small(
-    problem: Problem, rule: FlowRule, tolerance: float, start_of: Start, *, brief: bool = False
+    problem: Problem,
+    rule: FlowRule,
+    tolerance: float,
+    start_of: Start,
+    *,
+    near: bool = False,
+    brief: bool = False,
 ) -> Outcome:
-    """Flow every output to its fixed point; `converged` says which of them reached it."""
+    """Flow every output to its fixed point; `converged` says which of them reached it.
+
+    From a start that is `near` the mean of a yes/no output is corrected before the first step, too.
+    """
     K = problem.num_outputs
     kind = np.dtype(np.float32) if tolerance >= COARSE else problem.dtype
     if rule.joint:
         return flow_classes(problem, rule, tolerance, start_of, kind=kind, brief=brief)
     starts = zip(*(start_of(k) for k in range(K)), strict=True)
     m, G = (np.stack(part).astype(kind) for part in starts)
-    state = State(m, G, np.zeros(K, kind), np.zeros_like(G), np.zeros(K), np.zeros(K))
+    state = State(m, G, np.full(K, near, kind), np.zeros_like(G), np.zeros(K), np.zeros(K))
     rows, left = SmallRows.lay_out(problem, kind), np.arange(K)
+    room = np.empty((K, *rows.features.shape), kind)
     outcome = _prepare_outcome(problem)
     for number in range(STEPS + 1):
         try:
             with np.errstate(all="ignore"):
-                state = _take_step(rows, state)
+                state = _take_step(rows, state, room[: len(left)])
         except np.linalg.LinAlgError:  # S is not positive
             break
         residual = np.maximum(state.mean_residual, state.covariance_residual)
@@ -104,10 +114,10 @@ def _prepare_outcome(problem: Problem) -> Outcome:
     )
 
 
-def _take_step(rows: SmallRows, state: State) -> State:
-    """Correct the mean, but not before the first step, sum the rows there, and apply (15)."""
+def _take_step(rows: SmallRows, state: State, room: np.ndarray) -> State:
+    """Correct the mean, sum the rows there, and apply (15); `room`, (K, N, D), is overwritten."""
     m, G = state.mean, state.factor
-    B = np.matmul(rows.features, G)
+    B = np.matmul(rows.features, G, out=room)
     v = np.einsum("knd,knd->kn", B, B)
     if state.damping.all():
         m = _correct_mean(rows, m, G, v)

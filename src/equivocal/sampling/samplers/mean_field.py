@@ -134,7 +134,8 @@ def _run_small(
     """Flow in NumPy, then by compiled programs those outputs that did not converge."""
     D = problem.num_features
     start = start_near_prior(problem, D) if found is None else _start_from(*found, D)
-    outcome = flow_small(problem, rule, settings.tolerance, start, brief=settings.brief)
+    how = {"near": settings.brief or found is not None, "brief": settings.brief}
+    outcome = flow_small(problem, rule, settings.tolerance, start, **how)
     left = ~outcome.converged
     finite = rule.joint and bool(np.isfinite(outcome.covariance_residual).all())
     if settings.brief:  # classes converge here or nowhere soon
@@ -244,6 +245,8 @@ def _start_from(mean: np.ndarray, factor: np.ndarray, wide: int) -> Start:
     fill = wide - mean.shape[1]
 
     def start_of(k: int) -> tuple[np.ndarray, np.ndarray]:
+        if not fill:
+            return mean[k], factor[k]
         filled = np.pad(factor[k], (0, fill))
         filled[range(-fill, 0), range(-fill, 0)] = 1
         return np.pad(mean[k], (0, fill)), filled
