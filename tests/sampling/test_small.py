@@ -111,7 +111,7 @@ def standardise_digits(some: np.ndarray | slice) -> tuple[np.ndarray, np.ndarray
 
 @pytest.mark.parametrize("variance", [1.0, 50.0, 2500.0])
 def test_separable_classes_converge_without_compiled_programs(variance: float) -> None:
-    """Seen: 23, 47 and 47 steps; without `soften_softmax` 50 and 2,500 do not converge."""
+    """Seen: 23, 37 and 52 steps; without `soften_softmax` 50 and 2,500 do not converge."""
     scaled, numbers = standardise_digits(slice(300))
     rows, widths = np.hstack([scaled, np.ones((300, 1))]), np.append(np.full(64, variance), 25.0)
     problem = Problem.build(rows, numbers, None, 0.0, widths, Likelihood.SOFTMAX, None)

@@ -10,15 +10,15 @@ prior alone, which the covariance of each class does not know. So here
 - log W is the only other unknown: it gives P_k⁻¹ = I + Ψᵀ diag(W_k) Ψ, from which follow the means
   and a new W. That map is iterated with Anderson's mixing (Walker and Ni 2011, SIAM Journal on
   Numerical Analysis 49:1715): the next log W is the combination of the last `KEPT` whose residuals
-  cancel best, rows weighed by what they say, W ψᵀPψ. Where logits are wide, W is a sum of few
-  points' bumps and the map is far from linear; where mixing gains nothing, plain short steps
-  follow for a while.
+  cancel best, rows weighed by what they say, W ψᵀPψ. It is smooth also where logits are wide, by
+  `likelihoods.soften_softmax`.
 
 The constants may be changed: they affect the number of steps, not the fixed point. What does not
 converge here is left to `flow`.
 """
 
 from collections import deque
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,8 +35,6 @@ STEPS, BRIEF_STEPS = 250, 15
 SOON, NEAR = 60, 1.0  # steps after which the least residual must be so small, or it is no use
 MOST_PAIRS = 1 << 24  # N K², numbers of the curvature between classes
 KEPT, SHORT = 8, 0.3  # steps that are mixed; how far along its residual each of them goes
-PATIENCE, GAIN = 8, 0.9  # mixing ends after so many residuals above that share of the least
-PLAIN, SHORTEST = 25, 0.2  # then so many steps go that far along their residuals
 LARGEST_STEP = 1.0  # of log W
 LEAST_LOGIT = -40.0  # below the largest of a row
 LEAST = np.log(1e-30)  # of log W: such rows say nothing
@@ -173,7 +171,8 @@ def flow_classes(
     starts = zip(*(start_of(k) for k in range(K)), strict=True)
     m, G = (np.stack(part).astype(kind) for part in starts)
     sd = np.stack([np.linalg.norm(rows.features @ each, axis=1) for each in G])
-    mixing, aim = _Mixing(), 1.0
+    kept: deque[tuple[np.ndarray, np.ndarray]] = deque(maxlen=KEPT)
+    best, aim = np.inf, 1.0
     log_weights = _take_logs(rows.average(m, sd).weights)
     for number in range(1, (BRIEF_STEPS if brief else STEPS) + 1):
         weights = np.exp(log_weights)
@@ -183,11 +182,14 @@ def flow_classes(
         misfit = rows.measure_misfit(G, change)
         slope = np.linalg.norm(np.matmul(found.gradient[:, None], G)[:, 0], axis=1)
         done = max(misfit.max(), slope.max()) <= tolerance
-        if done or not np.isfinite(misfit).all() or (number > SOON and mixing.best > NEAR):
+        if done or not np.isfinite(misfit).all() or (number > SOON and best > NEAR):
             break
         aim = max(tolerance / 2, min(1.0, EXACT * float(misfit.max())))
         residual = _take_logs(found.weights) - log_weights
-        log_weights = mixing.step(log_weights, residual, weights * sd**2, float(misfit.max()))
+        best = min(best, float(misfit.max()))
+        following = _mix(kept, log_weights, residual, weights * sd**2)
+        kept.append((log_weights, residual))
+        log_weights = following
     return Outcome(
         mean=m.astype(problem.dtype),
         factor=G.astype(problem.dtype),
@@ -203,40 +205,19 @@ def _take_logs(weights: np.ndarray) -> np.ndarray:
     return np.log(np.maximum(weights, np.exp(LEAST), dtype=weights.dtype))
 
 
-class _Mixing:
-    """Anderson's mixing of the last steps, with plain steps where it gains nothing."""
-
-    def __init__(self) -> None:
-        self.kept: deque[tuple[np.ndarray, np.ndarray]] = deque(maxlen=KEPT)
-        self.best = self.least = np.inf  # of all sizes; since plain steps
-        self.vain = self.plain = 0
-
-    def step(
-        self, x: np.ndarray, residual: np.ndarray, scale: np.ndarray, size: float
-    ) -> np.ndarray:
-        """Return the next x; residuals are compared after multiplication by the scale."""
-        self._watch(size)
-        move = (SHORTEST if self.plain else SHORT) * residual
-        if self.kept and not self.plain:
-            steps = [(x - other, residual - its) for other, its in self.kept]
-            columns = np.stack([(change * scale).ravel() for _, change in steps], axis=1)
-            share = np.linalg.lstsq(columns, (residual * scale).ravel(), rcond=1e-10)[0]
-            for each, (moved, change) in zip(share, steps, strict=True):
-                move = move - each * (moved + SHORT * change)
-        self.kept.append((x, residual))
-        moved = x + np.clip(move, -LARGEST_STEP, LARGEST_STEP)
-        return np.asarray(np.maximum(moved, LEAST, dtype=x.dtype))
-
-    def _watch(self, size: float) -> None:
-        """Begin plain steps after residuals of a size that did not fall, or end them."""
-        self.best = min(self.best, size)
-        if self.plain:
-            self.plain -= 1
-            self.least, self.vain = size, 0
-        elif size < GAIN * self.least:
-            self.least, self.vain = size, 0
-        else:
-            self.vain += 1
-            if self.vain >= PATIENCE:
-                self.plain = PLAIN
-                self.kept.clear()
+def _mix(
+    kept: Iterable[tuple[np.ndarray, np.ndarray]],
+    x: np.ndarray,
+    residual: np.ndarray,
+    scale: np.ndarray,
+) -> np.ndarray:
+    """Return the next x by Anderson's mixing; the scale weighs residuals."""
+    steps = [(x - other, residual - its) for other, its in kept]
+    move = SHORT * residual
+    if steps:
+        columns = np.stack([(change * scale).ravel() for _, change in steps], axis=1)
+        share = np.linalg.lstsq(columns, (residual * scale).ravel(), rcond=1e-10)[0]
+        for each, (moved, change) in zip(share, steps, strict=True):
+            move = move - each * (moved + SHORT * change)
+    moved = x + np.clip(move, -LARGEST_STEP, LARGEST_STEP)
+    return np.asarray(np.maximum(moved, LEAST, dtype=x.dtype))
