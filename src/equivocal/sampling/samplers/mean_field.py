@@ -156,6 +156,7 @@ def _run_compiled(
 ) -> Outcome:
     """Flow by the products that a plan chooses."""
     free = settings.num_steps is None and settings.precision is Precision.FULL
+    _plan_flow(problem, settings, share=False)  # which must have room for what does not converge
     plan = _plan_flow(problem, settings, share=free and not rule.joint)
     run = _run_shared if plan.shared else _run_plain
     return run(problem, rule, settings, plan, found)
