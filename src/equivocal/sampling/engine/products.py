@@ -113,9 +113,9 @@ class Shared(NamedTuple):
         twice = np.where(i == j, 1, 2).astype(factor.dtype)
         P = jnp.matmul(factor, factor.swapaxes(1, 2))[:, i, j] * twice
         if self.products is not None:
-            found = jnp.concatenate([P @ each for each in self.products], axis=1)
+            found = jnp.concatenate([_contract(P, each, 0) for each in self.products], axis=1)
         else:
-            found = jax.lax.map(lambda psi: P @ form_products(psi), self.parts)
+            found = jax.lax.map(lambda psi: _contract(P, form_products(psi), 0), self.parts)
             found = found.swapaxes(0, 1).reshape(len(P), -1)
         return jnp.maximum(found, 0)
 
@@ -129,7 +129,7 @@ class Shared(NamedTuple):
         place[i, j] = place[j, i] = np.arange(len(i))
         if self.products is not None:
             some = zip(jnp.split(weights, len(self.products), axis=1), self.products, strict=True)
-            found = reduce(jnp.add, (w @ each.T for w, each in some))
+            found = reduce(jnp.add, (_contract(w, each, 1) for w, each in some))
         else:
             assert self.parts is not None
             cut = weights.reshape(len(weights), len(self.parts), -1).swapaxes(0, 1)
@@ -138,9 +138,19 @@ class Shared(NamedTuple):
         return found[:, place]
 
 
+def _contract(a: Float[Array, "K n"], products: Float[Array, "T R"], axis: int) -> Array:
+    """Return a Φ (axis 0) or a Φᵀ (axis 1).
+
+    Merged with what is around it in a program, the product would have other bits.
+    """
+    a, products = jax.lax.optimization_barrier((a, products))
+    found: Array = jax.lax.dot_general(a, products, (((1,), (axis,)), ((), ())))
+    return jax.lax.optimization_barrier(found)
+
+
 def _add_products(total: Array, some: tuple[Array, Array]) -> tuple[Array, None]:
     weights, features = some
-    return total + weights @ form_products(features).T, None
+    return total + _contract(weights, form_products(features), 1), None
 
 
 def count_products(num_features: int) -> int:
