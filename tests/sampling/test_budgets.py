@@ -129,10 +129,12 @@ def test_the_budget_changes_no_bit(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["hmc", "mean-field"])
-def test_rows_in_a_file_have_the_bits_of_rows_in_memory(method: str) -> None:
+@pytest.mark.parametrize(
+    ("method", "dtype"), [("hmc", "float32"), ("hmc", "float64"), ("mean-field", "float32")]
+)
+def test_rows_in_a_file_have_the_bits_of_rows_in_memory(method: str, dtype: str) -> None:
     """With a number of steps: else flows of rows in memory share products, which files do not."""
-    x = np.random.default_rng(0).normal(size=(6_001, 3)).astype(np.float32)
+    x = np.random.default_rng(0).normal(size=(6_001, 3)).astype(dtype)
     t = x[:, :2] + 0.3 > x[:, 2:]
     options: dict[str, Any] = {"method": method, "num_steps": 3, "num_particles": 8}
     memory = sample_posterior(x, t, **options)

@@ -143,9 +143,9 @@ def _contract(a: Float[Array, "K n"], products: Float[Array, "T R"], axis: int) 
 
     Merged with what is around it in a program, the product would have other bits.
     """
-    a, products = jax.lax.optimization_barrier((a, products))
+    a, products = jax.lax.optimization_barrier((a, products))  # type: ignore[no-untyped-call]
     found: Array = jax.lax.dot_general(a, products, (((1,), (axis,)), ((), ())))
-    return jax.lax.optimization_barrier(found)
+    return jax.lax.optimization_barrier(found)  # type: ignore[no-untyped-call]
 
 
 def _add_products(total: Array, some: tuple[Array, Array]) -> tuple[Array, None]:
