@@ -5,7 +5,7 @@ equal blocks; the last one is filled up with rows that count zero times, which c
 Outputs are the leading axis inside a block, so that the work is a batch of matrix products.
 
 Blocks lie in the memory of one device, or are cut over several (`placement`), each of which sums
-its own before the sums are added up; or they are read from a disk when their turn comes
+its own before the sums are added up; or they are laid out or read from a disk when their turn comes
 (`streaming`). Whoever sums over blocks need not know which. Small problems need no blocks: their
 rows are NumPy arrays (`SmallRows`).
 """
@@ -204,7 +204,7 @@ def _set_columns(stacked: Array, slots: Int[Array, " n"], columns: Array) -> Arr
 
 @runtime_checkable
 class Blocks(Protocol):
-    """Rows that are not in memory: chunks of several blocks, each fetched by its number."""
+    """Rows that are not laid out yet: chunks of several blocks, each fetched by its number."""
 
     num_chunks: int
 

@@ -4,9 +4,11 @@ Features may be a `numpy.memmap`, a zarr or HDF5 array, or anything with `shape`
 and slices that NumPy understands; targets and counts may be such arrays too. They are streamed when
 they would not fit into the memory budget, and then nothing of them is kept but one number or two
 for each row and output in flight. The samplers are the same: inside their compiled sums a block is
-asked for by its number, and the answer comes from `StreamedRows`.
+asked for by its number, and the answer comes from `StreamedRows`. One pass over all rows checks
+them before anything is computed.
 
-One pass over all rows checks them before anything is computed.
+Rows of the caller's own memory are fed to the sums in the same way where the budget has no room to
+lay them out all at once (`plan`). Blocks and sums are the same either way, to the last bit.
 """
 
 import mmap
