@@ -77,21 +77,6 @@ def test_nuts_agrees_on_features_of_a_trained_network(small_run: Run) -> None:
 
 
 @pytest.mark.slow
-def test_the_memory_budget_does_not_change_the_draws() -> None:
-    """Bit for bit where 16 outputs are in flight, and to round-off where fewer have room."""
-    x, t = small(num_rows=1500, num_outputs=20)
-    options = {"method": "hmc", "num_particles": 80, "num_steps": 10}
-    plain, again, less, *few = (
-        sample_posterior(x, t, memory_budget=b, **options)
-        for b in (None, None, 2_000_000, 700_000, 400_000)
-    )
-    np.testing.assert_array_equal(again.particles, plain.particles)
-    np.testing.assert_array_equal(less.particles, plain.particles)
-    for chunked in few:
-        np.testing.assert_allclose(chunked.particles, plain.particles, atol=1e-5)
-
-
-@pytest.mark.slow
 def test_outputs_beside_it_do_not_change_an_output(exact: Posterior) -> None:
     x, t = small()
     first = sample_posterior(x, t[:, :1], method="hmc", num_particles=8000)
@@ -124,15 +109,6 @@ def test_two_classes_are_one_yes_or_no() -> None:
     assert (np.abs(difference.mean(axis=0) - one.mean[0]) < 7 * error).all()
     ratio = difference.var(axis=0) / np.diag(one.covariance[0])
     assert (np.abs(ratio - 1) < 5 * np.sqrt(4 / 1000)).all()
-
-
-@pytest.mark.slow
-def test_rows_in_a_file_give_the_same_draws() -> None:
-    x, t = small(num_rows=600)
-    options = {"method": "hmc", "num_particles": 80, "num_steps": 10, "dtype": "float64"}
-    memory = sample_posterior(x, t, **options)
-    streamed = sample_posterior(Stored(x), t, memory_budget=60_000, **options)
-    np.testing.assert_allclose(streamed.particles, memory.particles, atol=1e-12)
 
 
 def test_what_has_not_converged_is_named() -> None:

@@ -127,14 +127,12 @@ def test_same_seed_same_bits(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["exact-flow", "dropout-deterministic", "homotopy"])
-def test_budget_and_company_do_not_matter(method: str) -> None:
-    """Fewer rows and outputs at a time, or other outputs beside: the same answer."""
+def test_company_does_not_matter(method: str) -> None:
+    """Other outputs beside: the same answer, to round-off."""
     x, t = problem(2, num_rows=300)
     options = {"method": method, "num_particles": 8, "num_steps": 20}
     plain = sample_posterior(x, t, **options)
-    chunked = sample_posterior(x, t, memory_budget=80_000, **options)
     alone = sample_posterior(x, t[:, :1], **options)
-    np.testing.assert_allclose(chunked.particles, plain.particles, rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(alone.particles[0], plain.particles[0], rtol=1e-6, atol=1e-6)
 
 

@@ -34,7 +34,7 @@ def test_one_sum_starts_all_outputs(own_priors: bool) -> None:
     m0 = RNG.standard_normal((K, D)) if own_priors else 0.0
     problem = Problem.build(PSI, TARGETS, None, m0, 1.0, Likelihood.BERNOULLI, np.float32)
     rows = lay_out(problem, slice(0, K), N)
-    shared = share_rows(rows.features, products=True)
+    shared = share_rows(rows.features, parts=8, held=True)
     factor = jnp.broadcast_to(jnp.diag(jnp.linspace(0.5, 1, D)), (K, D, D))
     start = start_flow(jnp.zeros((K, D)), factor)
     quick = evaluate_start(start, rows, RULE, shared)

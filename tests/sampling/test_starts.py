@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
+from equivocal.errors import UserError
 from equivocal.sampling.engine.plan import make_plan
 from equivocal.sampling.engine.problem import Likelihood, Problem
 from equivocal.sampling.engine.products import rotate, share_rows
@@ -16,7 +17,6 @@ from equivocal.sampling.engine.settings import Outcome, RunSettings
 from equivocal.sampling.samplers import laplace
 from equivocal.sampling.samplers.mean_field import RULE, run_gaussian
 
-BUDGETS = (1 << 26, 90_000, 70_000)  # bytes: for products, for shared rows, for neither
 SETTINGS = RunSettings(
     num_particles=20, num_steps=None, tolerance=5e-4, seed=0, memory_budget=None, compiled=True
 )
@@ -78,20 +78,27 @@ def test_a_neighbouring_solution_is_a_start() -> None:
     assert (again.steps == 1).all()  # the step that was ready when the residual became known
 
 
-def test_products_are_shared_only_where_they_fit() -> None:
-    problem = make_problem()
+def test_products_are_shared_where_the_problem_is_not_too_large() -> None:
+    """Whatever the budget: it decides whether products are held."""
     sizes = {"per_output": 8 * 15**2, "per_row": 45, "pad": True, "share": True}
-    plans = [make_plan(problem, budget, **sizes) for budget in BUDGETS]
-    assert [(plan.shared, plan.products) for plan in plans] == [
-        (True, True),
-        (True, False),
-        (False, False),
+    problem = make_problem()
+    # 300 rows of 7 features have products of 34 kB, and everything else takes 86 kB
+    plans = [make_plan(problem, budget, **sizes) for budget in (None, 125_000, 95_000)]
+    assert [(plan.shared, plan.parts, plan.held) for plan in plans] == [
+        (True, 8, True),
+        (True, 8, True),
+        (True, 8, False),
     ]
-    expected, *others = (
-        run_gaussian(problem, RULE, replace(SETTINGS, memory_budget=budget)) for budget in BUDGETS
-    )
-    for found in others:
-        assert_same(found, expected, 1e-3)
+    with pytest.raises(UserError, match="memory_budget of 80,000 bytes is too small"):
+        make_plan(problem, 80_000, **sizes)
+    for num_rows, expected in ((105_000, (True, 0)), (1_000_000, (False, 0))):
+        large = replace(  # products of more than 2 GB, and rows of more than 1
+            problem,
+            features=np.broadcast_to(np.float32(1), (num_rows, 101)),
+            targets=np.broadcast_to(np.float32(1), (num_rows, 1)),
+        )
+        plan = make_plan(large, 1 << 32, **sizes)
+        assert (plan.shared, plan.parts) == expected
 
 
 def test_what_shared_products_cannot_do_is_done_with_care() -> None:
@@ -108,14 +115,14 @@ def test_what_shared_products_cannot_do_is_done_with_care() -> None:
     assert_same(found, expected, 2e-3)
 
 
-@pytest.mark.parametrize("formed", [True, False])
-def test_products_give_variances_and_curvatures(formed: bool) -> None:
+@pytest.mark.parametrize(("parts", "held"), [(8, True), (8, False), (0, False)])
+def test_products_give_variances_and_curvatures(parts: int, held: bool) -> None:
     """(29) against the plain formulas; float64, so that only round-off is allowed."""
     rng = np.random.default_rng(0)
     psi, G, w = rng.normal(size=(40, 5)), rng.normal(size=(3, 5, 5)), rng.random((3, 40))
     with jax.enable_x64(True):
         rows = jnp.asarray(psi)
-        shared = share_rows(rows[None], formed)
+        shared = share_rows(rows[None], parts, held)
         v = shared.compute_variances(jnp.asarray(G))
         H = shared.compute_curvatures(jnp.asarray(w))
     P = G @ G.swapaxes(1, 2)

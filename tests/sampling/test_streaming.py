@@ -18,12 +18,14 @@ from equivocal.sampling.engine.streaming import CHUNK, StreamedProblem, is_strea
 from equivocal.sampling.samplers.mean_field import RULE, run_gaussian
 from tests.sampling.problems import Data, Stored, sample_compiled, small
 
-SMALL_BUDGET = 200_000  # bytes; 4,001 rows of 8 features are 128 kB, of which two copies are held
+# Bytes: 16,001 rows of 16 features are 1 MB, of which two copies would be held; three outputs in
+# flight take 1.7 MB.
+SMALL_BUDGET = 2_000_000
 
 
 @pytest.fixture(scope="module")
 def data() -> Data:
-    features, targets = small(num_outputs=3, num_rows=4_001, num_features=8)
+    features, targets = small(num_outputs=3, num_rows=16_001, num_features=16)
     return Data(features.astype(np.float32), targets)
 
 
@@ -60,7 +62,7 @@ def test_double_precision_comes_through(data: Data) -> None:
     """JAX's callbacks run in a thread of their own, which would round to float32."""
     x, t = data.features.astype(np.float64), data.targets
     expected = sample_compiled(x, t, num_particles=20)
-    found = sample_compiled(Stored(x), t, num_particles=20, memory_budget=SMALL_BUDGET)
+    found = sample_compiled(Stored(x), t, num_particles=20, memory_budget=2 * SMALL_BUDGET)
     np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-6)
     assert found.mean.dtype == np.float64
 
@@ -94,7 +96,7 @@ def test_zarr_with_counts_and_a_prior_mean(tmp_path: Path, data: Data) -> None:
         name: zarr.create_array(str(tmp_path / name), data=array, chunks=(64, *array.shape[1:]))
         for name, array in given.items()
     }
-    prior = {"prior_mean": rng.normal(size=(3, 8)), "prior_variance": 2.0, "num_particles": 20}
+    prior = {"prior_mean": rng.normal(size=(3, 16)), "prior_variance": 2.0, "num_particles": 20}
     expected = sample_compiled(**given, **prior)
     assert_same(sample_compiled(**stored, **prior, memory_budget=SMALL_BUDGET), expected)
     plenty = sample_compiled(**stored, **prior)  # loaded: the very same run
@@ -107,7 +109,7 @@ def test_what_is_wrong_in_a_file_is_found_before_any_work(tmp_path: Path, data: 
     features = mapped(tmp_path, spoilt)
     with pytest.raises(UserError, match="must be finite, got nan"):
         sample_compiled(features, data.targets, memory_budget=SMALL_BUDGET)
-    with pytest.raises(UserError, match="one row for each of the 4001"):
+    with pytest.raises(UserError, match="one row for each of the 16001"):
         sample_compiled(features, data.targets[:9], memory_budget=SMALL_BUDGET)
     with pytest.raises(UserError, match="'aldi' needs its rows in memory"):
         sample_compiled(features, data.targets, method="aldi", memory_budget=SMALL_BUDGET)
@@ -137,18 +139,18 @@ def test_what_was_changed_in_a_private_map_is_read_and_kept(tmp_path: Path, data
 def test_outputs_in_turn_share_a_program(tmp_path: Path, data: Data) -> None:
     given = (mapped(tmp_path, data.features), data.targets, None, 0.0, 1.0)
     problem = StreamedProblem.build(*given, Likelihood.BERNOULLI, None)
-    plan = Plan(block_rows=512, slots=1, num_features=8)
+    plan = Plan(block_rows=512, slots=1, num_features=16, streamed=True)
     shared = set()
     for (output,), rows in iterate_outputs(problem, plan, 1):
         shared.add(rows)
         _, _, targets, _ = rows.read_chunk(0)
-        np.testing.assert_array_equal(targets.reshape(-1)[:4_001], data.targets[:, output])
+        np.testing.assert_array_equal(targets.reshape(-1)[:16_001], data.targets[:, output])
     assert len(shared) == 1
     *_, (last, rows) = iterate_outputs(problem, plan, 2)
     assert (last, rows.outputs.tolist()) == (range(2, 3), [2])
 
 
-@pytest.mark.parametrize("budget", [150_000, 300_000, 350_000, 400_000])
+@pytest.mark.parametrize("budget", [290_000, 300_000, 350_000, 600_000])
 def test_what_is_not_streamed_fits(tmp_path: Path, budget: int) -> None:
     """Rows that are too many by a little, too: there is no budget between the two ways."""
     features, targets = small(num_outputs=2, num_rows=4_000, num_features=4)
@@ -162,9 +164,9 @@ def test_what_is_not_streamed_fits(tmp_path: Path, budget: int) -> None:
 
 
 def test_a_file_that_cannot_be_read_is_told(tmp_path: Path, data: Data) -> None:
-    store = zarr.create_array(str(tmp_path / "z"), data=data.features, chunks=(500, 8))
+    store = zarr.create_array(str(tmp_path / "z"), data=data.features, chunks=(500, 16))
     (tmp_path / "z" / "c" / "3" / "0").write_bytes(b"garbage")
-    for budget, said in ((SMALL_BUDGET, "rows 0 to 4,"), (None, "features cannot be read")):
+    for budget, said in ((SMALL_BUDGET, "rows 0 to 16,"), (None, "features cannot be read")):
         with pytest.raises(UserError, match=rf"{said}.*; restore the file\."):
             sample_compiled(store, data.targets, memory_budget=budget)
 

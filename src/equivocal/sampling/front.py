@@ -120,8 +120,9 @@ def sample_posterior(
     dtype : "float32" or "float64", optional
         By default that of the features; whole numbers are taken as float64.
     memory_budget : int, optional
-        Bytes of working space; a quarter of what the device has by default. Features that lie in a
-        file (`numpy.memmap`, zarr, HDF5) and would not fit are read chunk by chunk in every pass.
+        Bytes of working space; a quarter of what the device has by default. It decides what is held
+        and what is made anew in every pass, and changes no bit of the result. Features that lie in
+        a file (`numpy.memmap`, zarr, HDF5) and would not fit are read chunk by chunk.
     devices : "all", int or list, optional
         Cut the rows over these JAX devices; one device by default. In a program of several
         processes (`jax.distributed`) "all" means those of all processes, and each hands in rows of

@@ -1,16 +1,24 @@
-"""How many rows and outputs are worked on at a time, so that memory stays within a budget.
+"""How many rows and outputs are worked on at a time, and what of it is held in memory.
+
+The shapes of products decide their last bits. So the sizes of blocks and groups, and whether
+outputs share products, follow from the problem and the kind of device alone. The memory budget
+decides only what is held between passes and what is made anew in each, of the same shapes: the
+same seed gives the same bits under every budget. One that has no room for a single group is
+refused.
 
 What a run holds in addition to the caller's own arrays:
 
-    features laid out in blocks           2·N·D (once more while they are handed to the device)
+    features laid out in blocks           2·N·D (once more while they are handed to the device);
+                                          without room for it, some 4 MB that are laid out at a time
     per output in flight                  4·N (targets, offsets, spread, weights) + state
     per output in flight and block row    working space
+    products of features                  N·D(D+1)/2, or an eighth of it where it is made anew
 
 Results (covariances K·D², particles K·J·D) belong to the caller and are not counted. On a CPU small
 blocks are also faster, because a block of all outputs in flight stays in the cache.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 
@@ -25,8 +33,12 @@ from equivocal.sampling.engine.problem import Problem
 from equivocal.sampling.engine.products import count_products
 
 CPU_BLOCK_ROWS, CPU_SLOTS = 512, 16
-# Where outputs share products of features (`products`): outputs in flight, and bytes of products.
-SHARED_SLOTS, MOST_SHARED = 256, 1 << 31
+# Where outputs share products of features (`products`): outputs in flight, bytes of products, and
+# the parts of rows in which they are formed.
+SHARED_SLOTS, MOST_SHARED, CPU_PARTS = 256, 1 << 31, 8
+# Bytes on a CPU, whatever its memory: of outputs in flight, and of what is held to share products.
+# A GPU has a quarter of its own memory for either.
+IN_FLIGHT, TO_SHARE = 3 << 29, 1 << 30
 GPU_BLOCK_ROWS, GPU_SLOTS = 16_384, 256
 KEPT = 4  # numbers that a flow keeps for each row and output in flight
 LANES = 8  # XLA's CPU matrix product is twice as fast when D is a multiple of this
@@ -39,8 +51,10 @@ class Plan:
     block_rows: int
     slots: int  # outputs in flight
     num_features: int  # D, filled up with columns of zeros
+    streamed: bool = False  # rows are laid out chunk by chunk in every pass
     shared: bool = False  # rows are one block, which all outputs share
-    products: bool = False  # and products of their features are formed once
+    parts: int = 0  # in which products of their features are formed; 0: they are not
+    held: bool = False  # products are formed once, and not in every pass
 
 
 def make_plan(
@@ -53,51 +67,78 @@ def make_plan(
     pad: bool = False,
     share: bool = False,
 ) -> Plan:
-    """Choose the largest sizes that fit, given what a method keeps (in numbers, not bytes).
+    """Choose sizes, given what a method keeps (in numbers, not bytes), and what the budget holds.
 
     `per_output`: state of one output. `per_row`: working space of one output and block row.
     `per_row_kept`: what one output keeps for every row. `pad`: fill features up to whole lanes.
     `share`: lay rows out as one block that outputs share, where one device has room for it.
     """
-    own = find_budget() if budget is None else budget
-    limit = -int(find_largest_anywhere(-own))  # the least of all processes: they plan alike
+    device, on_cpu = _find_least(find_budget()), jax.default_backend() == "cpu"
+    limit = device if budget is None else _find_least(budget)  # all processes plan alike
     size = problem.dtype.itemsize
     # of one device; of the process that has most, so that all plan alike
     num_rows = -(-int(find_largest_anywhere(problem.num_rows)) // count_local_shards())
+    if share and problem.in_memory and count_shards() == 1:
+        plan = _plan_to_share(problem, limit, per_output, TO_SHARE if on_cpu else device)
+        if plan is not None:
+            return plan
     D = _pad(problem.num_features) if pad else problem.num_features
-    if jax.default_backend() == "cpu":
+    if on_cpu:
         block = min(CPU_BLOCK_ROWS, round_to_power_of_two(num_rows))
         slots = min(CPU_SLOTS, round_to_power_of_two(problem.num_outputs))
     else:
         block, slots = min(GPU_BLOCK_ROWS, num_rows), min(GPU_SLOTS, problem.num_outputs)
 
-    def count_bytes(block: int, slots: int, kept: int = per_row_kept) -> int:
+    def count_bytes() -> int:
+        """Count what the outputs in flight take."""
         rows = -(-num_rows // block) * block
-        in_memory = 2 * D + 1 if problem.in_memory else 0
-        return size * (rows * in_memory + slots * (kept * rows + per_output + block * per_row))
+        return size * slots * (per_row_kept * rows + per_output + block * per_row)
 
-    if share and problem.in_memory and count_shards() == 1:
-        own, many = problem.num_features, min(SHARED_SLOTS, problem.num_outputs)
-        products = num_rows * count_products(own) * size
-        # beside the rows: two copies of them, and a few numbers for each row and output
-        working = size * (4 * num_rows * own + many * (8 * num_rows + per_output))
-        formed = products <= MOST_SHARED and working + products <= limit
-        if formed or working <= limit:
-            return Plan(
-                block_rows=num_rows, slots=many, num_features=own, shared=True, products=formed
-            )
-    while count_bytes(block, slots) > limit and slots > 1:
+    most = IN_FLIGHT if on_cpu else device
+    while count_bytes() > most and slots > 1:
         slots //= 2
-    while count_bytes(block, slots) > limit and block > 16:
+    while count_bytes() > most and block > 16:
         block //= 2
-    if count_bytes(block, slots) > limit:
-        narrower = "" if size == 4 else "use dtype='float32', "
+    features = size * -(-num_rows // block) * block * (2 * D + 1)
+    streamed = not problem.in_memory
+    streamed |= count_shards() == 1 and count_bytes() + features > limit
+    check_budget(problem, limit, count_bytes() + (0 if streamed else features))
+    return Plan(block_rows=block, slots=slots, num_features=D, streamed=streamed)
+
+
+def _plan_to_share(problem: Problem, limit: int, per_output: int, most: int) -> Plan | None:
+    """Return a plan with rows in one block that outputs share, unless that takes too much."""
+    N, D, size = problem.num_rows, problem.num_features, problem.dtype.itemsize
+    slots = min(SHARED_SLOTS, problem.num_outputs)
+    products = N * count_products(D) * size
+    for parts in (CPU_PARTS if jax.default_backend() == "cpu" else 1, 0):
+        rows = -(-N // max(parts, 1)) * max(parts, 1)
+        # beside the rows: two copies of them, and a few numbers for each row and output
+        working = size * (4 * rows * D + slots * (8 * rows + per_output))
+        least = working + (products // parts if parts else 0)
+        if least > most or (parts and products > MOST_SHARED):
+            continue
+        check_budget(problem, limit, least)
+        held = parts > 0 and working + products <= limit
+        sizes = Plan(block_rows=rows, slots=slots, num_features=D)
+        return replace(sizes, shared=True, parts=parts, held=held)
+    return None
+
+
+def check_budget(problem: Problem, limit: int, needed: int) -> None:
+    """Refuse a budget that has no room for the least that a run holds."""
+    if needed > limit:
+        narrower = "" if problem.dtype.itemsize == 4 else "use dtype='float32', "
         fail(
-            f"memory_budget of {limit:,} bytes is too small: {num_rows:,} rows × "
-            f"{problem.num_features} features need {count_bytes(block, slots):,} bytes. Raise it, "
-            f"{narrower}or give fewer rows."
+            f"memory_budget of {limit:,} bytes is too small: {problem.num_rows:,} rows × "
+            f"{problem.num_features} features need {needed:,} bytes. Raise it, {narrower}or give "
+            "fewer rows."
         )
-    return Plan(block_rows=block, slots=slots, num_features=D)
+
+
+def _find_least(number: int) -> int:
+    """Return the least of all processes."""
+    return -int(find_largest_anywhere(-number))
 
 
 def estimate_memory(num_rows: int, num_features: int, itemsize: int) -> int:

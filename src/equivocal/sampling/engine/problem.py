@@ -127,19 +127,22 @@ class Problem:
 
     def compute_offsets(self, outputs: slice | np.ndarray = slice(None)) -> np.ndarray:
         """Return the logits of the prior mean for some outputs, (N, K) or (N, 1)."""
-        m0 = self.prior_mean if len(self.prior_mean) == 1 else self.prior_mean[outputs]
-        return self.features @ m0.T  # maths (1), at the prior mean
+        return self.features @ self.select_mean(outputs).T  # maths (1), at the prior mean
+
+    def select_mean(self, outputs: slice | np.ndarray) -> np.ndarray:
+        """Return the prior means of some outputs, (K, D), or (1, D) where all share it."""
+        return self.prior_mean if len(self.prior_mean) == 1 else self.prior_mean[outputs]
 
     def to_weights(self, w: np.ndarray, outputs: slice = slice(None)) -> np.ndarray:
         """Return θ = m₀ + √v w, maths (3), for w of shape (k, ..., D)."""
-        m0 = self.prior_mean if len(self.prior_mean) == 1 else self.prior_mean[outputs]
+        m0 = self.select_mean(outputs)
         theta = self.prior_scale * w
         theta += m0.reshape(len(m0), *[1] * (w.ndim - 2), -1)
         return theta
 
     def select(self, outputs: np.ndarray) -> "Problem":
         """Return the problem of some of the outputs."""
-        m0 = self.prior_mean if len(self.prior_mean) == 1 else self.prior_mean[outputs]
+        m0 = self.select_mean(outputs)
         c = self.counts if self.counts.ndim == 1 else self.counts[:, outputs]
         scale = self.prior_scale if self.prior_scale.ndim == 1 else self.prior_scale[outputs]
         return replace(

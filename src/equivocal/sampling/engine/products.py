@@ -18,7 +18,7 @@ the curvatures of all outputs are, docs/maths.md (29),
 K × D(D+1)/2 × N each: half the arithmetic of B = ΨG and Bᵀ diag(r) B, since a symmetric matrix is
 counted once, and in the shape in which a matrix product is fastest.
 
-Where Φ does not fit into memory, the same sums are made output by output.
+Where Φ would be too large, the same sums are made output by output.
 
 What this costs is digits: v is a sum that may cancel, and GᵀHG takes H from large to small
 directions. In the basis of the rows' own principal directions (`rotate`) entries are as small as
@@ -28,6 +28,7 @@ basis. Outputs that do not converge this way are left to the products of `flow`.
 
 from dataclasses import replace
 from enum import StrEnum
+from functools import reduce
 from typing import NamedTuple
 
 import jax
@@ -94,29 +95,62 @@ def rotate(problem: Problem) -> tuple[Problem, np.ndarray]:
 
 
 class Shared(NamedTuple):
-    """The rows of a flow as one block, and Φ where it fits into memory."""
+    """The rows of a flow as one block, and their products if these are used.
+
+    Products are formed by parts of the rows, once or in every pass: either way, sums over rows are
+    the same to the last bit.
+    """
 
     features: Float[Array, "N D"]
-    products: Float[Array, "T N"] | None
+    parts: Float[Array, "P R D"] | None  # the same rows where products are formed in every pass
+    products: tuple[Float[Array, "T R"], ...] | None  # Φ of each part where it is held
 
     def compute_variances(self, factor: Float[Array, "K D r"]) -> Float[Array, "K N"]:
         """Return ψᵀPψ of every row, P = GGᵀ: maths (29)."""
-        if self.products is None:
+        if self.parts is None and self.products is None:
             return jax.lax.map(lambda G: ((self.features @ G) ** 2).sum(axis=1), factor)
         i, j = np.triu_indices(factor.shape[1])
         twice = np.where(i == j, 1, 2).astype(factor.dtype)
-        P = jnp.matmul(factor, factor.swapaxes(1, 2))
-        return jnp.maximum((P[:, i, j] * twice) @ self.products, 0)
+        P = jnp.matmul(factor, factor.swapaxes(1, 2))[:, i, j] * twice
+        if self.products is not None:
+            found = jnp.concatenate([_contract(P, each, 0) for each in self.products], axis=1)
+        else:
+            found = jax.lax.map(lambda psi: _contract(P, form_products(psi), 0), self.parts)
+            found = found.swapaxes(0, 1).reshape(len(P), -1)
+        return jnp.maximum(found, 0)
 
     def compute_curvatures(self, weights: Float[Array, "K N"]) -> Float[Array, "K D D"]:
         """Return Ψᵀ diag(w) Ψ for the weights of every output: maths (29)."""
-        if self.products is None:
+        if self.parts is None and self.products is None:
             return jax.lax.map(lambda w: (self.features.T * w) @ self.features, weights)
         D = self.features.shape[1]
         i, j = np.triu_indices(D)
         place = np.zeros((D, D), int)
         place[i, j] = place[j, i] = np.arange(len(i))
-        return (weights @ self.products.T)[:, place]
+        if self.products is not None:
+            some = zip(jnp.split(weights, len(self.products), axis=1), self.products, strict=True)
+            found = reduce(jnp.add, (_contract(w, each, 1) for w, each in some))
+        else:
+            assert self.parts is not None
+            cut = weights.reshape(len(weights), len(self.parts), -1).swapaxes(0, 1)
+            zero = jnp.zeros((len(weights), len(i)), weights.dtype)
+            found, _ = jax.lax.scan(_add_products, zero, (cut, self.parts))
+        return found[:, place]
+
+
+def _contract(a: Float[Array, "K n"], products: Float[Array, "T R"], axis: int) -> Array:
+    """Return a Φ (axis 0) or a Φᵀ (axis 1).
+
+    Merged with what is around it in a program, the product would have other bits.
+    """
+    a, products = jax.lax.optimization_barrier((a, products))  # type: ignore[no-untyped-call]
+    found: Array = jax.lax.dot_general(a, products, (((1,), (axis,)), ((), ())))
+    return jax.lax.optimization_barrier(found)  # type: ignore[no-untyped-call]
+
+
+def _add_products(total: Array, some: tuple[Array, Array]) -> tuple[Array, None]:
+    weights, features = some
+    return total + _contract(weights, form_products(features), 1), None
 
 
 def count_products(num_features: int) -> int:
@@ -124,12 +158,20 @@ def count_products(num_features: int) -> int:
     return num_features * (num_features + 1) // 2
 
 
-@compile_on_call(static_argnames="products")
-def share_rows(features: Float[Array, "1 N D"], products: bool) -> Shared:
-    """Return what outputs share of rows in one block: Φ has one row for each pair i ≤ j."""
+def form_products(features: Float[Array, "R D"]) -> Float[Array, "T R"]:
+    """Return Φ, which has one row for each pair i ≤ j."""
+    i, j = np.triu_indices(features.shape[1])
+    columns = features.T
+    return columns[i] * columns[j]
+
+
+@compile_on_call(static_argnames=("parts", "held"))
+def share_rows(features: Float[Array, "1 N D"], parts: int, held: bool) -> Shared:
+    """Return what outputs share of rows in one block; products are formed in so many parts."""
     psi = features[0]
-    if not products:
-        return Shared(psi, None)
-    i, j = np.triu_indices(psi.shape[1])
-    columns = psi.T
-    return Shared(psi, columns[i] * columns[j])
+    if not parts:
+        return Shared(psi, None, None)
+    cut = psi.reshape(parts, -1, psi.shape[1])
+    if not held:
+        return Shared(psi, cut, None)
+    return Shared(psi, None, tuple(form_products(some) for some in cut))

@@ -35,7 +35,7 @@ from equivocal.sampling.engine.programs import compile_on_call
 from equivocal.sampling.engine.rows import InMemory
 from equivocal.sampling.engine.settings import Outcome, Report
 from equivocal.sampling.engine.shapes import Array, Bool, Int
-from equivocal.sampling.engine.streaming import StreamedProblem, StreamedRows
+from equivocal.sampling.engine.streaming import StreamedRows
 
 SMALLEST_DAMPING = 1e-6  # a line search that ends here has stalled
 PATIENCE, GAIN = 6, 0.9  # steps in which rounded products must bring the residual down to this
@@ -67,7 +67,7 @@ def run_flow(
     nodes = None if nodes_of is None else jnp.stack([nodes_of(k % K) for k in range(slots)])
     held = np.array([k if k < K else -1 for k in range(slots)])  # which output each slot works on
     data: InMemory | StreamedRows
-    if isinstance(problem, StreamedProblem):
+    if plan.streamed:
         data = StreamedRows(problem, plan, held.copy())
     else:
         data = InMemory(problem, plan, slots)
@@ -117,7 +117,7 @@ def _share(data: InMemory | StreamedRows, plan: Plan) -> Shared | None:
     """Return what all outputs share, if anything."""
     if not (plan.shared and isinstance(data, InMemory)):
         return None
-    return share_rows(data.rows.features, plan.products)
+    return share_rows(data.rows.features, plan.parts, plan.held)
 
 
 def _start(outputs: Iterable[int] | np.ndarray, num_outputs: int, start_of: Start) -> FlowState:

@@ -5,7 +5,7 @@ equal blocks; the last one is filled up with rows that count zero times, which c
 Outputs are the leading axis inside a block, so that the work is a batch of matrix products.
 
 Blocks lie in the memory of one device, or are cut over several (`placement`), each of which sums
-its own before the sums are added up; or they are read from a disk when their turn comes
+its own before the sums are added up; or they are laid out or read from a disk when their turn comes
 (`streaming`). Whoever sums over blocks need not know which. Small problems need no blocks: their
 rows are NumPy arrays (`SmallRows`).
 """
@@ -36,6 +36,7 @@ from equivocal.sampling.engine.shapes import Array, Float, Int
 
 T = TypeVar("T")
 HANDED_OVER = 1 << 25  # bytes of features at a time
+WIDTH = 16  # outputs whose offsets are computed together
 
 
 class Rows(NamedTuple):
@@ -120,19 +121,36 @@ def _put(every: Array, some: Array, first: Int[Array, ""]) -> Array:
 
 def load_outputs(rows: Rows, problem: Problem, outputs: slice) -> Rows:
     """Return the same rows with the targets and offsets of other outputs."""
-    columns = {"targets": problem.targets[:, outputs], "offsets": problem.compute_offsets(outputs)}
+    block_rows = rows.features.shape[1]
+    offsets = compute_offsets(problem.features, problem.select_mean(outputs), block_rows)
+    columns = {"targets": problem.targets[:, outputs], "offsets": offsets}
     if problem.counts.ndim == 2:
         columns["counts"] = problem.counts[:, outputs]
-    block_rows = rows.features.shape[1]
     turned = {n: _transpose_blocks(problem, part, block_rows) for n, part in columns.items()}
     return rows._replace(**turned)
+
+
+def compute_offsets(features: np.ndarray, prior_mean: np.ndarray, block_rows: int) -> np.ndarray:
+    """Return ψ·m₀, (N, K) or (N, 1), by products of one shape: no bit depends on what is beside."""
+    N, number = len(features), len(prior_mean)
+    width = 1 if number == 1 else WIDTH
+    groups = cut_into_blocks(prior_mean, -(-number // width), width)
+    columns = np.ascontiguousarray(groups.swapaxes(1, 2))
+    offsets = np.empty((N, len(groups) * width), features.dtype)
+    for start in range(0, N, block_rows):
+        block = features[start : start + block_rows]
+        if len(block) < block_rows:
+            block = cut_into_blocks(block, 1, block_rows)[0]
+        found = np.matmul(block, columns).swapaxes(0, 1).reshape(block_rows, -1)
+        offsets[start : start + block_rows] = found[: N - start]
+    return offsets[:, :number]
 
 
 def cut_into_blocks(columns: np.ndarray, blocks: int, block_rows: int) -> np.ndarray:
     """Return (N, K) as (blocks, rows, K), filled up with zeros."""
     padded = np.zeros((blocks * block_rows, columns.shape[1]), columns.dtype)
     padded[: len(columns)] = columns
-    return padded.reshape(blocks, block_rows, -1)
+    return padded.reshape(blocks, block_rows, columns.shape[1])
 
 
 def _transpose_blocks(problem: Problem, columns: np.ndarray, block_rows: int) -> Array:
@@ -169,7 +187,8 @@ class InMemory:
         problem, block_rows = self._problem, self.rows.features.shape[1]
         columns = {"targets": problem.targets[:, outputs]}
         if len(problem.prior_mean) > 1:
-            columns["offsets"] = problem.compute_offsets(outputs)
+            m0 = problem.select_mean(outputs)
+            columns["offsets"] = compute_offsets(problem.features, m0, block_rows)
         if problem.counts.ndim == 2:
             columns["counts"] = problem.counts[:, outputs]
         for name, new in columns.items():
@@ -185,7 +204,7 @@ def _set_columns(stacked: Array, slots: Int[Array, " n"], columns: Array) -> Arr
 
 @runtime_checkable
 class Blocks(Protocol):
-    """Rows that are not in memory: chunks of several blocks, each fetched by its number."""
+    """Rows that are not laid out yet: chunks of several blocks, each fetched by its number."""
 
     num_chunks: int
 
@@ -202,23 +221,36 @@ def scan_blocks(
     one block is in memory at a time. Where blocks are cut over devices, sums are added over them
     and stacks stay cut.
     """
+    there = isinstance(rows, Rows)
     leaves = (*(rows if isinstance(rows, Rows) else (jnp.arange(rows.num_chunks),)), *beside)
-    own = len(leaves) - len(beside)
 
     def call(leaves: tuple[Array, ...]) -> tuple[T, Any]:
-        if isinstance(rows, Rows):
-            return function(Block(*leaves[:own]), *leaves[own:])
-        return scan_blocks(function, rows.fetch(leaves[0]), *leaves[own:])
+        own = len(leaves) - len(beside)
+        return function(Block(*leaves[:own]), *leaves[own:])
+
+    def fetch(leaves: tuple[Array, ...]) -> tuple[Array, ...]:
+        assert not isinstance(rows, Rows)
+        return *rows.fetch(leaves[0]), *leaves[1:]
+
+    def take_first(leaves: tuple[Array, ...]) -> tuple[Array, ...]:
+        return tuple(leaf[0] for leaf in leaves)
 
     def on_device(*leaves: Array) -> tuple[T, Any]:
-        shapes = jax.eval_shape(call, tuple(leaf[0] for leaf in leaves))[0]
-        zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+        def call_first(leaves: tuple[Array, ...]) -> T:
+            some = take_first(leaves)
+            return call(some if there else take_first(fetch(some)))[0]
 
         def add(total: T, leaves: tuple[Array, ...]) -> tuple[T, Any]:
             found, stacked = call(leaves)
             return jax.tree.map(jnp.add, total, found), stacked
 
-        return jax.lax.scan(add, zero, leaves)
+        def add_chunk(total: T, leaves: tuple[Array, ...]) -> tuple[T, Any]:
+            # block by block: the same sums, to the last bit, as if all blocks were in memory
+            return jax.lax.scan(add, total, fetch(leaves))
+
+        shapes = jax.eval_shape(call_first, leaves)
+        zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+        return jax.lax.scan(add if there else add_chunk, zero, leaves)
 
     if count_shards() == 1:
         return on_device(*leaves)

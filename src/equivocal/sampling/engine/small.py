@@ -17,6 +17,7 @@ from equivocal.sampling.engine.classes import flow_classes, is_served
 from equivocal.sampling.engine.flow import LONGEST
 from equivocal.sampling.engine.likelihoods import FlowRule, average_by_quadrature
 from equivocal.sampling.engine.placement import count_shards
+from equivocal.sampling.engine.plan import check_budget
 from equivocal.sampling.engine.problem import Problem, Start
 from equivocal.sampling.engine.products import Precision
 from equivocal.sampling.engine.rows import SmallRows
@@ -45,17 +46,22 @@ class State(NamedTuple):
 
 
 def is_small(problem: Problem, rule: FlowRule, settings: RunSettings) -> bool:
-    """Return whether `flow_small` serves the problem, so that no program need be compiled."""
+    """Return whether `flow_small` serves the problem, so that no program need be compiled.
+
+    A budget that is too small for it is refused: compiled programs would give other bits.
+    """
     free = settings.num_steps is None and not settings.compiled
     plain = free and settings.precision is Precision.FULL
     known = rule.expectation is average_by_quadrature or is_served(problem, rule)
     if not (plain and known and problem.in_memory and count_shards() == 1):
         return False
     K, N, D = problem.num_outputs, problem.num_rows, problem.num_features
-    numbers = K * N * (D + 8) + 2 * N * D + 8 * K * D * D
-    budget = settings.memory_budget
-    fits = budget is None or numbers * problem.dtype.itemsize <= budget
-    return fits and K * N * (D * D + AVERAGING) <= MOST_WORK
+    if K * N * (D * D + AVERAGING) > MOST_WORK:
+        return False
+    if settings.memory_budget is not None:
+        numbers = K * N * (D + 8) + 2 * N * D + 8 * K * D * D
+        check_budget(problem, settings.memory_budget, numbers * problem.dtype.itemsize)
+    return True
 
 
 def flow_small(

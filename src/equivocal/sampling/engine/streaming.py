@@ -4,9 +4,11 @@ Features may be a `numpy.memmap`, a zarr or HDF5 array, or anything with `shape`
 and slices that NumPy understands; targets and counts may be such arrays too. They are streamed when
 they would not fit into the memory budget, and then nothing of them is kept but one number or two
 for each row and output in flight. The samplers are the same: inside their compiled sums a block is
-asked for by its number, and the answer comes from `StreamedRows`.
+asked for by its number, and the answer comes from `StreamedRows`. One pass over all rows checks
+them before anything is computed.
 
-One pass over all rows checks them before anything is computed.
+Rows of the caller's own memory are fed to the sums in the same way where the budget has no room to
+lay them out all at once (`plan`). Blocks and sums are the same either way, to the last bit.
 """
 
 import mmap
@@ -28,7 +30,14 @@ from equivocal.sampling.engine.inputs import (
 )
 from equivocal.sampling.engine.plan import Plan, estimate_memory, find_budget
 from equivocal.sampling.engine.problem import Likelihood, Problem
-from equivocal.sampling.engine.rows import Blocks, Rows, cut_into_blocks, lay_out, load_outputs
+from equivocal.sampling.engine.rows import (
+    Blocks,
+    Rows,
+    compute_offsets,
+    cut_into_blocks,
+    lay_out,
+    load_outputs,
+)
 from equivocal.sampling.engine.shapes import Array, Int
 
 CHUNK = 1 << 22  # bytes of features that are read at once
@@ -135,11 +144,12 @@ class StreamedRows:
     to other outputs has waited for them.
     """
 
-    def __init__(self, problem: StreamedProblem, plan: Plan, outputs: np.ndarray) -> None:
+    def __init__(self, problem: Problem, plan: Plan, outputs: np.ndarray) -> None:
         self.problem, self.block_rows, self.wide = problem, plan.block_rows, plan.num_features
         self.outputs = outputs  # of each slot; −1: none
         size = plan.block_rows * plan.num_features * problem.dtype.itemsize
-        self.together = max(1, CHUNK // size)  # blocks of a chunk
+        blocks = -(-problem.num_rows // plan.block_rows)
+        self.together = min(max(1, CHUNK // size), blocks)  # blocks of a chunk
         self.num_chunks = -(-problem.num_rows // (self.together * plan.block_rows))
 
     @property
@@ -155,11 +165,12 @@ class StreamedRows:
         """Fetch one chunk by a call from the compiled program to the host."""
         n, r, slots = self.together, self.block_rows, len(self.outputs)
         own = 1 if len(self.problem.prior_mean) == 1 else slots
+        counts = (n, r) if np.ndim(self.problem.counts) < 2 else (n, slots, r)
         # as bits: the thread that calls back knows nothing of enable_x64, and would round
         bits = (2,) * (self.problem.dtype.itemsize // 8)
         shapes = [
             jax.ShapeDtypeStruct(shape + bits, np.uint32)  # type: ignore[no-untyped-call]
-            for shape in ((n, r, self.wide), (n, r), (n, slots, r), (n, own, r))
+            for shape in ((n, r, self.wide), counts, (n, slots, r), (n, own, r))
         ]
         found = jax.pure_callback(self._read_bits, shapes, number)
         kind = self.problem.dtype
@@ -178,15 +189,18 @@ class StreamedRows:
         psi, t, c = problem.read(start, min(stop, problem.num_rows))
         features = np.zeros((len(psi), self.wide), problem.dtype)
         np.multiply(psi, problem.prior_scale, out=features[:, : problem.num_features])
-        targets = np.where(self.outputs >= 0, t[:, self.outputs], 0)
-        m0 = problem.prior_mean
-        m0 = m0 if len(m0) == 1 else m0[self.outputs]
-        return [
-            cut_into_blocks(features, *blocks),
-            cut_into_blocks(c[:, None], *blocks)[..., 0],
-            cut_into_blocks(targets.astype(problem.dtype, copy=False), *blocks).swapaxes(1, 2),
-            cut_into_blocks(psi @ m0.T, *blocks).swapaxes(1, 2),
-        ]
+        m0 = problem.select_mean(self.outputs)
+        offsets = compute_offsets(psi, m0, self.block_rows)
+
+        def cut(columns: np.ndarray) -> np.ndarray:
+            columns = columns.astype(problem.dtype, copy=False)
+            return cut_into_blocks(columns, *blocks).swapaxes(1, 2)
+
+        def choose(columns: np.ndarray) -> np.ndarray:
+            return np.where(self.outputs >= 0, columns[:, self.outputs], 0)
+
+        counts = cut(choose(c)) if c.ndim == 2 else cut(c[:, None])[:, 0]
+        return [cut_into_blocks(features, *blocks), counts, cut(choose(t)), cut(offsets)]
 
 
 def iterate_outputs(
@@ -198,7 +212,7 @@ def iterate_outputs(
     """
     K = problem.num_outputs
     groups = [range(first, min(first + together, K)) for first in range(0, K, together)]
-    if isinstance(problem, StreamedProblem):
+    if plan.streamed:
         streamed = StreamedRows(problem, plan, np.array(groups[0]))
         for some in groups:
             if len(some) != len(streamed.outputs):  # only then: a compiled program belongs to one

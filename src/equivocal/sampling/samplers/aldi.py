@@ -30,7 +30,7 @@ from equivocal.sampling.engine.inputs import check_positive, fail
 from equivocal.sampling.engine.plan import make_plan
 from equivocal.sampling.engine.problem import Problem
 from equivocal.sampling.engine.programs import compile_on_call
-from equivocal.sampling.engine.rows import Block, Rows, sum_over_blocks
+from equivocal.sampling.engine.rows import Block, Blocks, Rows, sum_over_blocks
 from equivocal.sampling.engine.settings import Outcome, RunSettings
 from equivocal.sampling.engine.shapes import Array, Float, Int, PRNGKey
 from equivocal.sampling.samplers import mean_field
@@ -83,7 +83,7 @@ def init(particles: Float[Array, "K J D"]) -> AldiState:
 def step(
     keys: PRNGKey,
     state: AldiState,
-    rows: Rows,
+    rows: Rows | Blocks,
     config: AldiConfig,
     num_steps: int,
     radius: Float[Array, ""] | float = jnp.inf,
@@ -144,7 +144,7 @@ def run(problem: Problem, config: AldiConfig, settings: RunSettings) -> Outcome:
         moved = jnp.matmul(factor[some], draw_standard_noise(keys, J, D)).swapaxes(1, 2)
         return init(jnp.asarray(mean)[some, None] + moved)
 
-    def advance(keys: PRNGKey, state: AldiState, rows: Rows) -> tuple[AldiState, Array]:
+    def advance(keys: PRNGKey, state: AldiState, rows: Rows | Blocks) -> tuple[AldiState, Array]:
         state, _ = step(keys, state, rows, config, num_steps, problem.radius)
         done = int(state.steps[0]) == num_steps
         if done:

@@ -44,7 +44,7 @@ from equivocal.sampling.engine.placement import apply_one_by_one
 from equivocal.sampling.engine.plan import make_plan
 from equivocal.sampling.engine.problem import Problem
 from equivocal.sampling.engine.programs import compile_on_call
-from equivocal.sampling.engine.rows import Block, Rows, sum_over_blocks
+from equivocal.sampling.engine.rows import Block, Blocks, Rows, sum_over_blocks
 from equivocal.sampling.engine.settings import Outcome, RunSettings
 from equivocal.sampling.engine.shapes import Array, Float, Int, PRNGKey
 
@@ -122,7 +122,10 @@ def drop_entries(
 
 @compile_on_call(static_argnames="config")
 def _sum_rows(
-    rows: Rows, theta: Float[Array, "K J D"], F: Float[Array, "K J D"], config: DropoutConfig
+    rows: Rows | Blocks,
+    theta: Float[Array, "K J D"],
+    F: Float[Array, "K J D"],
+    config: DropoutConfig,
 ) -> tuple[Float[Array, "K D"], Float[Array, "K _ D"]]:
     """Return g = Ψᵀ(μ[y] − t), and FᵀH where J ≤ D, else H = ΨᵀWΨ, with row counts."""
     J, D = F.shape[1:]
@@ -239,7 +242,7 @@ def _move(
 def step(
     keys: PRNGKey,
     state: DropoutState,
-    rows: Rows,
+    rows: Rows | Blocks,
     config: DropoutConfig,
     radius: Float[Array, ""] | float = jnp.inf,
 ) -> tuple[DropoutState, DropoutInfo]:
@@ -264,7 +267,9 @@ def run(problem: Problem, config: DropoutConfig, settings: RunSettings) -> Outco
     def start(keys: PRNGKey, _: range) -> DropoutState:
         return fill_up(init(keys, J, D), plan.num_features)
 
-    def advance(keys: PRNGKey, state: DropoutState, rows: Rows) -> tuple[DropoutState, Array]:
+    def advance(
+        keys: PRNGKey, state: DropoutState, rows: Rows | Blocks
+    ) -> tuple[DropoutState, Array]:
         moved, info = step(keys, state, rows, config, problem.radius)
         return moved, (info.change < config.threshold) & (moved.lost == state.lost)
 

@@ -8,7 +8,7 @@ chains of every output run in one program. Warm-up adapts a step size for each o
 done when all its weights (and its logits at the rows `check_at`, if given) have a rank-normalised
 split-R̂ of at most 1.01 and an effective size, bulk and tail, of at least 400; until then its chains
 go on, up to `num_steps` transitions. What an output gets depends on its own chains alone: outputs
-that run beside it change nothing but the round-off of sums.
+that run beside it change nothing but the round-off of sums, and the memory budget not even that.
 
 J particles are draws, spread evenly over the chains. Mean and covariance are those of all draws
 with Stein's identities as control variates, docs/maths.md (26): with u(z) = ½|z|² − U(z), which is
@@ -73,7 +73,7 @@ def run(problem: Problem, config: HmcConfig, settings: RunSettings) -> Outcome:
     """Draw from every output's posterior, about its mean-field Gaussian."""
     unlimited = replace(settings, num_steps=None, report=None)
     rule = mean_field.choose_rule(problem)
-    # every memory budget then gives the same draws
+    # rows in a file then give the same draws
     found = mean_field.run_gaussian(problem, rule, unlimited, plain=True)
     return sample_about(problem, found, config, settings)
 

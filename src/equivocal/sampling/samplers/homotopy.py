@@ -31,7 +31,7 @@ from equivocal.sampling.engine.placement import apply_one_by_one
 from equivocal.sampling.engine.plan import make_plan
 from equivocal.sampling.engine.problem import Problem
 from equivocal.sampling.engine.programs import compile_on_call
-from equivocal.sampling.engine.rows import Block, Rows, sum_over_blocks
+from equivocal.sampling.engine.rows import Block, Blocks, Rows, sum_over_blocks
 from equivocal.sampling.engine.settings import Outcome, RunSettings
 from equivocal.sampling.engine.shapes import Array, Float, Int, PRNGKey
 
@@ -76,7 +76,7 @@ def init(keys: PRNGKey, num_particles: int, num_features: int) -> HomotopyState:
 def step(
     keys: PRNGKey,
     state: HomotopyState,
-    rows: Rows,
+    rows: Rows | Blocks,
     config: HomotopyConfig,
     radius: Float[Array, ""] | float = jnp.inf,
 ) -> tuple[HomotopyState, HomotopyInfo]:
@@ -122,7 +122,9 @@ def run(problem: Problem, config: HomotopyConfig, settings: RunSettings) -> Outc
         problem, settings.memory_budget, per_output=4 * J * D + 6 * J * J, per_row=5 * J
     )
 
-    def advance(keys: PRNGKey, state: HomotopyState, rows: Rows) -> tuple[HomotopyState, Array]:
+    def advance(
+        keys: PRNGKey, state: HomotopyState, rows: Rows | Blocks
+    ) -> tuple[HomotopyState, Array]:
         state, _ = step(keys, state, rows, config, problem.radius)
         return state, state.time >= 1 - 1e-6
 

@@ -99,8 +99,8 @@ def run_gaussian(
     prior found them. Without one it begins at the prior; from `many_rows` on with about every
     `share`-th row: the steps that find the way are then cheap, and all rows are needed only for the
     last few. Small problems are solved in NumPy (`engine.small`); larger ones share products of all
-    outputs (`engine.products`) where these fit into memory, unless a number of steps is given. With
-    `plain` neither is done, so that the memory budget does not decide on the way.
+    outputs (`engine.products`) up to a size, unless a number of steps is given. With `plain`
+    neither is done, as with rows in a file: these then have the bits of rows in memory.
     """
     free = settings.num_steps is None
     found = None
@@ -159,6 +159,7 @@ def _run_compiled(
 ) -> Outcome:
     """Flow by the products that a plan chooses."""
     free = settings.num_steps is None and settings.precision is Precision.FULL
+    _plan_flow(problem, settings, share=False)  # which must have room for what does not converge
     plan = _plan_flow(problem, settings, share=free and not rule.joint)
     run = _run_shared if plan.shared else _run_plain
     return run(problem, rule, settings, plan, found)

@@ -1,0 +1,149 @@
+"""The same seed gives the same bits under every memory budget that is accepted.
+
+Budgets are those of different plans: products held or formed in every pass, rows laid out at once
+or chunk by chunk. 20 outputs are no whole number of groups of 16, nor 1,500 rows of blocks of 512.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import pytest
+
+from equivocal.errors import UserError
+from equivocal.sampling import Posterior, sample_posterior
+from equivocal.sampling.engine.plan import Plan, make_plan
+from equivocal.sampling.engine.problem import Likelihood, Problem
+from equivocal.sampling.engine.streaming import is_streamed
+from tests.sampling.problems import Stored
+
+N, D, K, J = 1_500, 40, 20, 60
+OTHERS = ("seconds", "settings", "versions", "rank")  # of `info`: the last is `effective_rank`
+rng = np.random.default_rng(0)
+X = rng.normal(size=(N, D)).astype(np.float32)
+X[:, 0] = 1
+LOGITS = X @ rng.normal(size=(D, K)) / 4
+T = (rng.random((N, K)) < 1 / (1 + np.exp(-LOGITS))).astype(float)
+COUNTS = rng.integers(1, 4, size=(N, K)).astype(float)
+PRIOR_MEAN = rng.normal(size=(K, D)) / 10
+
+# What each method keeps, as it tells `make_plan`.
+FLOW = {"per_output": 8 * (D + 8) ** 2, "per_row": 3 * D + 24, "pad": True}
+SIZES = {
+    "shared": FLOW | {"share": True},
+    "flow": FLOW,
+    "ensemble": {
+        "per_output": 8 * D * D + D * J,
+        "per_row": 3 * (D + J),
+        "per_row_kept": 3 + J,
+    },
+    "dropout": {"per_output": 6 * J * D + 6 * D * D, "per_row": 4 * J + 2 * D, "pad": True},
+    "homotopy": {"per_output": 4 * J * D + 6 * J * J, "per_row": 5 * J},
+    "aldi": {"per_output": 8 * J * D + 2 * J * J + 4 * D * D, "per_row": 4 * J},
+}
+COMPILED: dict[str, Any] = {"compiled": True}
+FEW: dict[str, Any] = {"num_steps": 4, "num_particles": J}
+SOFTMAX: dict[str, Any] = {"likelihood": "softmax"}
+DROPOUT: dict[str, Any] = {"method": "dropout-deterministic"}
+# The plans that a case goes through, and its options.
+CASES: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
+    "exact-flow": (("shared", "flow"), COMPILED),
+    "exact-flow, in NumPy": ((), {}),
+    "exact-flow, prior chosen": ((), {"prior_variance": "auto", "num_particles": J}),
+    "mean-field": (("flow",), FEW | {"method": "mean-field"}),
+    "mean-field, counts of each output": (
+        ("shared", "flow"),
+        COMPILED | {"method": "mean-field", "counts": COUNTS, "prior_mean": PRIOR_MEAN},
+    ),
+    "laplace": (("shared", "flow"), COMPILED | {"method": "laplace"}),
+    "ensemble": (("ensemble",), FEW | {"expectations": "ensemble"}),
+    "hmc": (("flow",), FEW | {"method": "hmc"}),
+    "hmc, counts of each output": (("flow",), FEW | {"method": "hmc", "counts": COUNTS}),
+    "softmax": (("flow",), COMPILED | SOFTMAX),
+    "hmc, softmax": (("flow",), FEW | SOFTMAX | {"method": "hmc"}),
+    "dropout-deterministic": (("dropout",), FEW | DROPOUT),
+    "homotopy": (("homotopy",), FEW | {"method": "homotopy"}),
+    "aldi": (("aldi",), FEW | {"method": "aldi"}),
+}
+QUICK = ("exact-flow", "exact-flow, in NumPy", "hmc", "homotopy")
+
+
+def assert_same_bits(found: Posterior, expected: Posterior) -> None:
+    for name in ("mean", "covariance", "particles"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), name)
+    for name in ("effective_rank", *(field.name for field in fields(expected.info))):
+        if name not in OTHERS:
+            values = (getattr(each.info, name) for each in (found, expected))
+            np.testing.assert_array_equal(*values, name)
+
+
+def find_smallest(sample: Callable[[int], Posterior]) -> tuple[int, Posterior]:
+    """Ask for too little and then for what the refusal names, until that is accepted."""
+    budget = 1
+    while True:
+        try:
+            return budget, sample(budget)
+        except UserError as error:
+            named = re.search(r"need ([\d,]+) bytes", str(error))
+            assert named, error
+            needed = int(named[1].replace(",", ""))
+            assert needed > budget
+            budget = needed
+
+
+def list_plans(problem: Problem, names: tuple[str, ...], budget: int | None) -> list[Plan]:
+    return [make_plan(problem, budget, **SIZES[name]) for name in names]
+
+
+@pytest.mark.parametrize(
+    "name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in CASES]
+)
+def test_the_budget_changes_no_bit(name: str) -> None:
+    plans, options = CASES[name]
+    softmax = "likelihood" in options
+    counts = options.get("counts")
+    targets = LOGITS[:, :5].argmax(axis=1) if softmax else T if counts is None else T * counts
+
+    def sample(budget: int | None) -> Posterior:
+        return sample_posterior(X, targets, memory_budget=budget, **options)
+
+    expected = sample(None)
+    smallest, found = find_smallest(sample)
+    assert_same_bits(found, expected)
+    kind = Likelihood.SOFTMAX if softmax else Likelihood.BERNOULLI
+    problem = Problem.build(X, targets, counts, 0.0, 1.0, kind, None)
+    # what holds rows in blocks, and forms products in every pass where there are any
+    middle = smallest + 4 * (2 * D + 1) * 1_536
+    made = [list_plans(problem, plans, budget) for budget in (None, middle, smallest)]
+    if "shared" in plans:
+        assert_same_bits(sample(middle), expected)
+        assert [(each.held, flow.streamed) for each, flow in made] == [
+            (True, False),
+            (False, False),
+            (False, True),
+        ]
+    elif plans:
+        assert [flow.streamed for (flow,) in made] == [False, False, True]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("method", "dtype"), [("hmc", "float32"), ("hmc", "float64"), ("mean-field", "float32")]
+)
+def test_rows_in_a_file_have_the_bits_of_rows_in_memory(method: str, dtype: str) -> None:
+    """With a number of steps: else flows of rows in memory share products, which files do not."""
+    x = np.random.default_rng(0).normal(size=(6_001, 3)).astype(dtype)
+    t = x[:, :2] + 0.3 > x[:, 2:]
+    options: dict[str, Any] = {"method": method, "num_steps": 3, "num_particles": 8}
+    memory = sample_posterior(x, t, **options)
+
+    def sample(budget: int) -> Posterior:
+        return sample_posterior(Stored(x), t, memory_budget=budget, **options)
+
+    smallest, found = find_smallest(sample)
+    more = smallest + 50_000
+    assert is_streamed(Stored(x), None, more)
+    for streamed in (found, sample(more)):
+        assert_same_bits(streamed, memory)
