@@ -28,7 +28,7 @@ import numpy as np
 
 from equivocal.sampling.engine.expectations import Moments, compute_moments, compute_small_moments
 from equivocal.sampling.engine.plan import round_to_power_of_two
-from equivocal.sampling.engine.shapes import Array, Float
+from equivocal.sampling.engine.programs import Array, Float
 
 FEWEST = 64  # rows that a compiled program is given
 SMALL = 1 << 17  # numbers that are averaged without one

@@ -22,9 +22,8 @@ import numpy as np
 from equivocal.sampling.engine.placement import apply_one_by_one
 from equivocal.sampling.engine.plan import Plan
 from equivocal.sampling.engine.problem import Problem
-from equivocal.sampling.engine.programs import compile_on_call
+from equivocal.sampling.engine.programs import Array, Bool, Float, Int, PRNGKey, compile_on_call
 from equivocal.sampling.engine.settings import Outcome, RunSettings, Snapshot, make_keys
-from equivocal.sampling.engine.shapes import Array, Bool, Float, Int, PRNGKey
 from equivocal.sampling.engine.streaming import iterate_outputs
 
 PUT_BACK = "diverging particles had to be reset"

@@ -29,7 +29,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.polynomial import chebyshev
 
-from equivocal.sampling.engine.shapes import Array, Float, Int
+from equivocal.sampling.engine.programs import Array, Float, Int
 
 __all__ = ["Moments", "compute_moments", "compute_small_moments", "make_kolmogorov_nodes"]
 

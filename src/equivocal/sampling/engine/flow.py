@@ -43,7 +43,7 @@ import numpy as np
 from equivocal.sampling.engine.likelihoods import FlowRule
 from equivocal.sampling.engine.placement import apply_one_by_one
 from equivocal.sampling.engine.products import Shared, multiply
-from equivocal.sampling.engine.programs import compile_on_call
+from equivocal.sampling.engine.programs import Array, Bool, Float, compile_on_call
 from equivocal.sampling.engine.rows import (
     Block,
     Blocks,
@@ -52,7 +52,6 @@ from equivocal.sampling.engine.rows import (
     scan_blocks,
     sum_over_blocks,
 )
-from equivocal.sampling.engine.shapes import Array, Bool, Float
 
 FIRST_DAMPING, GROWTH, SHRINKAGE = 0.99, 1.5, 0.5
 LONGEST = 0.999_999  # s that still has a finite Δτ

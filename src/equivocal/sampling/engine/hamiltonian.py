@@ -29,9 +29,8 @@ import numpy as np
 from equivocal.sampling.engine.likelihoods import compute_log_likelihood
 from equivocal.sampling.engine.problem import Problem
 from equivocal.sampling.engine.products import Precision, multiply
-from equivocal.sampling.engine.programs import compile_on_call
+from equivocal.sampling.engine.programs import Array, Bool, Float, Int, PRNGKey, compile_on_call
 from equivocal.sampling.engine.rows import Block, Blocks, Rows, sum_over_blocks
-from equivocal.sampling.engine.shapes import Array, Bool, Float, Int, PRNGKey
 
 QUARTER = np.pi / 2
 SHORT = 1 / 16  # share of short steps

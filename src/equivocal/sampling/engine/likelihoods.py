@@ -32,8 +32,8 @@ import numpy as np
 
 from equivocal.sampling.engine.expectations import compute_moments
 from equivocal.sampling.engine.products import Precision
+from equivocal.sampling.engine.programs import Array, Float
 from equivocal.sampling.engine.rows import Block
-from equivocal.sampling.engine.shapes import Array, Float
 
 T = TypeVar("T", np.ndarray, Array)  # either library's
 PART, NARROW = 0.5, 4.0  # of the least variance, and below which variance it is less

@@ -27,8 +27,8 @@ from equivocal.sampling.engine.inputs import (
     fail,
 )
 from equivocal.sampling.engine.likelihoods import average_by_quadrature
+from equivocal.sampling.engine.programs import Array, Float, Int
 from equivocal.sampling.engine.rows import Block, cut_into_blocks
-from equivocal.sampling.engine.shapes import Array, Float, Int
 
 FIRST, GROWTH, SHRINKAGE, LARGEST = 0.5, 1.5, 0.5, 0.95  # of s
 # Where the network bends, S leaves out its second derivative and (24) converges a little beside

@@ -25,7 +25,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from equivocal.errors import join_names
 from equivocal.sampling.engine.inputs import check_int, fail
-from equivocal.sampling.engine.shapes import Array
+from equivocal.sampling.engine.programs import Array
 
 T = TypeVar("T")
 AXIS = "equivocal_rows"  # a name no caller's own mesh has

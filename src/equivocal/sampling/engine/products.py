@@ -37,8 +37,7 @@ import numpy as np
 from jax.lax import DotAlgorithmPreset
 
 from equivocal.sampling.engine.problem import Problem
-from equivocal.sampling.engine.programs import compile_on_call
-from equivocal.sampling.engine.shapes import Array, Float
+from equivocal.sampling.engine.programs import Array, Float, compile_on_call
 
 
 class Precision(StrEnum):

@@ -1,17 +1,40 @@
-"""How the programs of the engine are compiled: `jax.jit`, with options of its own on a GPU.
+"""How the programs of the engine are compiled, and how the shapes of their arrays are named.
 
-There XLA times many ways to do each matrix product, which takes longer than everything else of a
-first call; cuBLAS chooses well without it. `GPU_OPTIONS` may be changed, before the first call:
-they affect how long it takes, and rounding.
+`compile_on_call` is `jax.jit`, with options of its own on a GPU. There XLA times many ways to do
+each matrix product, which takes longer than everything else of a first call; cuBLAS chooses well
+without it. `GPU_OPTIONS` may be changed, before the first call: they affect how long it takes, and
+rounding.
+
+Shapes in signatures are checked at run time where `jaxtyping` is already loaded. This package
+imports with `jax` and `numpy` alone, so `jaxtyping` is used when somebody else brought it in (the
+tests do, with beartype) and is otherwise replaced by annotations that say the same to the reader
+and nothing to Python.
 """
 
+import sys
 from collections.abc import Callable
 from functools import cache, wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
+import numpy as np
 
-__all__ = ["GPU_OPTIONS", "compile_on_call"]
+__all__ = ["GPU_OPTIONS", "Array", "Bool", "Float", "Int", "PRNGKey", "compile_on_call"]
+
+Array = jax.Array
+PRNGKey = jax.Array
+
+if TYPE_CHECKING or "jaxtyping" in sys.modules:
+    from jaxtyping import Bool, Float, Int
+else:
+
+    class _Unchecked:
+        """`Float[Array, "N D"]` as a note to the reader."""
+
+        def __class_getitem__(cls, _: Any) -> type:
+            return np.ndarray
+
+    Bool = Float = Int = _Unchecked
 
 GPU_OPTIONS: dict[str, bool | int] = {
     "xla_gpu_autotune_level": 0,

@@ -31,10 +31,9 @@ from equivocal.sampling.engine.likelihoods import FlowRule
 from equivocal.sampling.engine.plan import Plan, round_to_power_of_two
 from equivocal.sampling.engine.problem import Problem, Start, start_near_prior
 from equivocal.sampling.engine.products import Precision, Shared, share_rows
-from equivocal.sampling.engine.programs import compile_on_call
+from equivocal.sampling.engine.programs import Array, Bool, Int, compile_on_call
 from equivocal.sampling.engine.rows import InMemory
 from equivocal.sampling.engine.settings import Outcome, Report
-from equivocal.sampling.engine.shapes import Array, Bool, Int
 from equivocal.sampling.engine.streaming import StreamedRows
 
 SMALLEST_DAMPING = 1e-6  # a line search that ends here has stalled

@@ -31,8 +31,7 @@ from equivocal.sampling.engine.placement import (
 )
 from equivocal.sampling.engine.plan import Plan
 from equivocal.sampling.engine.problem import Problem
-from equivocal.sampling.engine.programs import compile_on_call
-from equivocal.sampling.engine.shapes import Array, Float, Int
+from equivocal.sampling.engine.programs import Array, Float, Int, compile_on_call
 
 T = TypeVar("T")
 HANDED_OVER = 1 << 25  # bytes of features at a time

@@ -30,6 +30,7 @@ from equivocal.sampling.engine.inputs import (
 )
 from equivocal.sampling.engine.plan import Plan, estimate_memory, find_budget
 from equivocal.sampling.engine.problem import Likelihood, Problem
+from equivocal.sampling.engine.programs import Array, Int
 from equivocal.sampling.engine.rows import (
     Blocks,
     Rows,
@@ -38,7 +39,6 @@ from equivocal.sampling.engine.rows import (
     lay_out,
     load_outputs,
 )
-from equivocal.sampling.engine.shapes import Array, Int
 
 CHUNK = 1 << 22  # bytes of features that are read at once
 

@@ -29,10 +29,9 @@ from equivocal.sampling.engine.ensembles import draw_standard_noise, repair, run
 from equivocal.sampling.engine.inputs import check_positive, fail
 from equivocal.sampling.engine.plan import make_plan
 from equivocal.sampling.engine.problem import Problem
-from equivocal.sampling.engine.programs import compile_on_call
+from equivocal.sampling.engine.programs import Array, Float, Int, PRNGKey, compile_on_call
 from equivocal.sampling.engine.rows import Block, Blocks, Rows, sum_over_blocks
 from equivocal.sampling.engine.settings import Outcome, RunSettings
-from equivocal.sampling.engine.shapes import Array, Float, Int, PRNGKey
 from equivocal.sampling.samplers import mean_field
 
 NUM_STEPS = 2_000

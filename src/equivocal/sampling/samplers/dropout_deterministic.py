@@ -43,10 +43,9 @@ from equivocal.sampling.engine.inputs import check_choice, check_positive, fail
 from equivocal.sampling.engine.placement import apply_one_by_one
 from equivocal.sampling.engine.plan import make_plan
 from equivocal.sampling.engine.problem import Problem
-from equivocal.sampling.engine.programs import compile_on_call
+from equivocal.sampling.engine.programs import Array, Float, Int, PRNGKey, compile_on_call
 from equivocal.sampling.engine.rows import Block, Blocks, Rows, sum_over_blocks
 from equivocal.sampling.engine.settings import Outcome, RunSettings
-from equivocal.sampling.engine.shapes import Array, Float, Int, PRNGKey
 
 __all__ = ["NUM_STEPS", "DropoutConfig"]
 

@@ -26,8 +26,7 @@ import numpy as np
 
 from equivocal.sampling.engine.ensembles import find_largest_eigenvalue
 from equivocal.sampling.engine.expectations import compute_moments
-from equivocal.sampling.engine.programs import compile_on_call
-from equivocal.sampling.engine.shapes import Array, Float
+from equivocal.sampling.engine.programs import Array, Float, compile_on_call
 from equivocal.sampling.samplers.dropout_deterministic import LONGEST_STEP, SAFETY
 
 __all__ = ["LimitState", "follow_limit"]

@@ -32,11 +32,10 @@ from equivocal.sampling.engine.problem import (
     start_near_prior,
 )
 from equivocal.sampling.engine.products import Precision, rotate
-from equivocal.sampling.engine.programs import compile_on_call
+from equivocal.sampling.engine.programs import PRNGKey, compile_on_call
 from equivocal.sampling.engine.queue import run_flow
 from equivocal.sampling.engine.rows import Rows
 from equivocal.sampling.engine.settings import Outcome, RunSettings
-from equivocal.sampling.engine.shapes import PRNGKey
 from equivocal.sampling.engine.small import flow_small, is_small
 
 RULE = FlowRule(
