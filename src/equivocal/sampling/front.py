@@ -23,10 +23,9 @@ from equivocal.sampling.engine.placement import (
 )
 from equivocal.sampling.engine.problem import Problem
 from equivocal.sampling.engine.settings import Observer, Outcome, Report, RunSettings
-from equivocal.sampling.methods import METHODS, configure
+from equivocal.sampling.methods import METHODS, Request, configure
 from equivocal.sampling.posterior import Posterior
 from equivocal.sampling.prior_choice import Choice, choose_prior
-from equivocal.sampling.requests import Request
 from equivocal.sampling.samplers import exact_flow, hmc, mean_field
 from equivocal.seeds import Seed
 

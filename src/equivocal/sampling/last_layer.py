@@ -4,7 +4,7 @@
 
 The network up to its last layer is a fixed feature map ψ. `sample_posterior` gives the posterior of
 θ = (weights, bias), one row per output. `last_layer_posterior` takes any callable as ψ;
-`LastLayer.from_torch` reads ψ, weights and bias from a PyTorch module (`torch_features`), and is
+`LastLayer.from_torch` reads ψ, weights and bias from a PyTorch module (`layer_inputs`), and is
 `from_torch` below. `LastLayer` is short for `LastLayerPosterior`, what both return.
 
 By default the prior is chosen by held-out rows, about zero, and the posterior is mixed with the
@@ -26,6 +26,8 @@ from equivocal.sampling.engine.inputs import check_bool, check_int, fail
 from equivocal.sampling.front import sample_posterior
 from equivocal.sampling.info import Info
 from equivocal.sampling.layer_inputs import (
+    BATCH_SIZE,
+    TorchFeatures,
     agree_on_likelihood,
     check_batch,
     check_batches,
@@ -41,7 +43,6 @@ from equivocal.sampling.posterior_files import (
     restore_layer,
     save_posterior,
 )
-from equivocal.sampling.torch_features import BATCH_SIZE, TorchFeatures
 
 __all__ = [
     "LastLayer",

@@ -17,7 +17,7 @@ import numpy as np
 from equivocal.sampling.engine.inputs import check_bool, check_int, fail
 from equivocal.sampling.engine.problem import Likelihood
 from equivocal.sampling.info import PER_OUTPUT, Info
-from equivocal.sampling.torch_features import TorchFeatures
+from equivocal.sampling.layer_inputs import TorchFeatures
 from equivocal.store import Shapes, UnreadableError, add_tensor_checksum, parse_json, read_tensors
 from equivocal.store.files import explain_write_errors, write_atomically
 
