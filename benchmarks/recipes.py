@@ -243,7 +243,7 @@ def _fit_torch(
 
 def measure_sg2018(arguments: argparse.Namespace, changes: Numbers) -> Numbers:
     """Train by single sentences and by hundreds, and compare weights and answers."""
-    from equivocal.gestalt.scoring import compute_activations
+    from equivocal.gestalt.probing import compute_activations
 
     world = World.load("sg2018")
     sentences = changes.get("sentences", 20_000)

@@ -17,8 +17,7 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from equivocal.asking.beliefs import LEVEL, NODES, QUANTILE, Beliefs, compute_beliefs
-from equivocal.asking.ensembles import LastLayers
-from equivocal.asking.network import NumpyNetwork
+from equivocal.asking.ensembles import LastLayers, NumpyNetwork
 from equivocal.asking.posteriors import open_own
 from equivocal.asking.shipped import FOLDER, FORMAT
 from equivocal.asking.source import CONVERGED, DEFAULT, AskSettings, Source

@@ -12,7 +12,7 @@ import pytest
 
 from equivocal.asking import Comprehender, Source
 from equivocal.asking.comprehender import Latest
-from equivocal.asking.network import compute_semantic_update
+from equivocal.asking.ensembles import compute_semantic_update
 from equivocal.errors import UserError
 from equivocal.gestalt import Run
 from equivocal.inference import SamplerSettings, collect_last_layer, infer_posterior

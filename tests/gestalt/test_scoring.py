@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from equivocal.gestalt import Run, score
-from equivocal.gestalt.scoring import (
+from equivocal.gestalt.probing import (
     compute_exact_match,
     compute_exact_match_ceiling,
     score_beliefs,

@@ -7,7 +7,7 @@ from scipy.special import entr
 
 from equivocal.errors import UserError
 from equivocal.gestalt import Run
-from equivocal.gestalt.scoring import score_beliefs
+from equivocal.gestalt.probing import score_beliefs
 from equivocal.report.uncertainty_figures import draw_kinds
 from equivocal.uncertainty import enumerate_truth, find_reversals, make_deep_ensemble
 from equivocal.uncertainty.comparison import KINDS, SCORES, summarise_in_words, summarise_scores

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivocal.asking.answer import Answer
-from equivocal.asking.ensembles import Ensembles, Heard, listen, spread
-from equivocal.asking.network import NumpyNetwork
+from equivocal.asking.ensembles import Ensembles, Heard, NumpyNetwork, listen, spread
 from equivocal.asking.posteriors import open_own
 from equivocal.asking.shipped import open_shipped
 from equivocal.asking.source import CONVERGED, PAPER_STEP, Source

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from safetensors.numpy import save_file
 
-from equivocal.asking.ensembles import LastLayers, Listener
-from equivocal.asking.network import NumpyNetwork, has_network_shapes
+from equivocal.asking.ensembles import LastLayers, Listener, NumpyNetwork, has_network_shapes
 from equivocal.asking.source import CONVERGED, Source
 from equivocal.asking.vocabulary import Vocabulary
 from equivocal.errors import UserError

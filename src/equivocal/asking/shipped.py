@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from equivocal.asking.ensembles import Doubles, LastLayers, Listener
-from equivocal.asking.network import NumpyNetwork
+from equivocal.asking.ensembles import Doubles, LastLayers, Listener, NumpyNetwork
 from equivocal.store import read_tensors
 from equivocal.world import World
 

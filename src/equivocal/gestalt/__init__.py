@@ -4,9 +4,8 @@ This package knows worlds but nothing of posteriors.
 """
 
 from equivocal.gestalt.network import QueryNetwork, SentenceGestalt, UpdateNetwork
-from equivocal.gestalt.probing import Network, features
+from equivocal.gestalt.probing import Network, features, score
 from equivocal.gestalt.runs import STRENGTHS, DecayChoice, Run, choose_decay, cross_validate, train
-from equivocal.gestalt.scoring import score
 from equivocal.gestalt.settings import RECIPES, TrainingSettings
 from equivocal.gestalt.training import EpochReport, OnEpoch
 

@@ -8,8 +8,8 @@ p: the probe, a pattern over output units.  ψ: hidden2, the features of the las
 y: the activation of each output unit.  All layers have biases and logistic units.
 St. John & McClelland (1990); sizes and activation as in Rabovsky, Hansen & McClelland (2018).
 
-If the equations or the weights' names change, change `equivocal.asking.network` too, which computes
-the same without JAX.
+If the equations or the weights' names change, change `equivocal.asking.ensembles` too, which
+computes the same without JAX.
 """
 
 import equinox as eqx

@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 from equivocal.errors import UserError, join_names
 from equivocal.gestalt import storage
 from equivocal.gestalt.network import SentenceGestalt
-from equivocal.gestalt.probing import Network
-from equivocal.gestalt.scoring import score
+from equivocal.gestalt.probing import Network, score
 from equivocal.gestalt.settings import TrainingSettings
 from equivocal.gestalt.training import EpochReport, OnEpoch, fit
 from equivocal.seeds import Seed, choose_seed
@@ -72,7 +71,7 @@ class Run:
 
     @cached_property
     def scores(self) -> pd.DataFrame:
-        """How well each network knows the world; see `equivocal.gestalt.scoring`."""
+        """How well each network knows the world; see `equivocal.gestalt.probing`."""
         return score(self.models, self.held_out)
 
     @classmethod

@@ -24,7 +24,7 @@ from scipy.special import expit
 
 from equivocal.errors import join_names
 from equivocal.gestalt import Network, Run
-from equivocal.gestalt.scoring import CERTAIN, compute_activations
+from equivocal.gestalt.probing import CERTAIN, compute_activations
 from equivocal.inference import LayerRows, SamplerSettings, collect_last_layer, infer_posterior
 from equivocal.sampling import Posterior
 from equivocal.sampling.engine.settings import Snapshot

@@ -1,4 +1,4 @@
-// network.js: Sentence Gestalt networks and their last layers, as equivocal/asking/network.py computes them
+// network.js: Sentence Gestalt networks and their last layers, as equivocal/asking/ensembles.py computes them
 // and docs/stored_networks.md stores them: { name: { shape, data } }, matrices row by row.
 //
 //   h_t = σ(Σ W_i + g_{t−1} V + b₁)    g_t = σ(h_t U + b₂)    ψ = σ(g_t A + p B + b₃)
