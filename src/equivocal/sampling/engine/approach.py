@@ -32,7 +32,7 @@ from equivocal.sampling.engine.streaming import iterate_outputs
 __all__ = ["approach", "start_nearby"]
 
 PASSES = 12
-NEAR = 0.03  # posterior sd from the mean sought, and relative change of P: near enough
+NEAR = 0.005  # posterior sd from the mean sought, and relative change of P: near enough
 LONGEST = 4.0  # steps of the preconditioner
 
 

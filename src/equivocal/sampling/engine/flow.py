@@ -54,7 +54,7 @@ from equivocal.sampling.engine.rows import (
 )
 from equivocal.sampling.engine.shapes import Array, Bool, Float
 
-FIRST_DAMPING, GROWTH, SHRINKAGE = 0.99, 1.5, 0.5
+GROWTH, SHRINKAGE = 1.5, 0.5
 LONGEST = 0.999_999  # s that still has a finite Δτ
 # In Newton steps of P; where rows are saturated the curvature says nothing.
 LONGEST_CORRECTION = 32.0
@@ -176,11 +176,11 @@ def _spread_independent(factor: Float[Array, "K D r"], shared: Shared) -> Float[
 def _choose_damping(
     state: FlowState, misfit: Float[Array, "K r r"], rule: FlowRule
 ) -> Float[Array, " K"]:
-    """Return s: 0 to evaluate, then 0.99, then Aitken's; after a refusal what `damping` says."""
+    """Return s: 0 to evaluate, then the largest, then Aitken's; after a refusal `damping`."""
     s, change = state.damping, misfit - state.misfit
     best = -s * (state.misfit * change).sum(axis=(1, 2)) / (change**2).sum(axis=(1, 2))
     relaxed = jnp.where(best > 0, jnp.clip(best, SHRINKAGE * s, GROWTH * s), GROWTH * s)
-    relaxed = jnp.where(s > 0, jnp.minimum(relaxed, rule.largest_damping), FIRST_DAMPING)
+    relaxed = jnp.minimum(jnp.where(s > 0, relaxed, 1), rule.largest_damping)
     known = state.bound > -jnp.inf
     return jnp.where(known, jnp.where(state.refused, s, relaxed), 0)
 
