@@ -52,12 +52,14 @@ def make_plan(
     per_row_kept: int = KEPT,
     pad: bool = False,
     share: bool = False,
+    cpu_slots: int = CPU_SLOTS,
 ) -> Plan:
     """Choose the largest sizes that fit, given what a method keeps (in numbers, not bytes).
 
     `per_output`: state of one output. `per_row`: working space of one output and block row.
     `per_row_kept`: what one output keeps for every row. `pad`: fill features up to whole lanes.
     `share`: lay rows out as one block that outputs share, where one device has room for it.
+    `cpu_slots`: outputs in flight on a CPU, at most.
     """
     own = find_budget() if budget is None else budget
     limit = -int(find_largest_anywhere(-own))  # the least of all processes: they plan alike
@@ -67,7 +69,7 @@ def make_plan(
     D = _pad(problem.num_features) if pad else problem.num_features
     if jax.default_backend() == "cpu":
         block = min(CPU_BLOCK_ROWS, round_to_power_of_two(num_rows))
-        slots = min(CPU_SLOTS, round_to_power_of_two(problem.num_outputs))
+        slots = min(cpu_slots, round_to_power_of_two(problem.num_outputs))
     else:
         block, slots = min(GPU_BLOCK_ROWS, num_rows), min(GPU_SLOTS, problem.num_outputs)
 
