@@ -61,7 +61,7 @@ FITTED = np.array(
     ]
 )
 SMALL_BEND = 0.25  # of the fit in NumPy
-IN_CACHE = 1 << 18  # numbers; the sums over nodes of larger arrays would wait for a CPU's memory
+IN_CACHE = 1 << 19  # numbers; the sums over nodes of larger arrays would wait for a CPU's memory
 SMALL_CACHE = 2048  # numbers at a time in NumPy, so that a CPU's cache holds them at all nodes
 
 
