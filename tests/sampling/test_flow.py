@@ -73,11 +73,12 @@ def test_symmetric_step_is_the_ensemble_transform() -> None:
     x, t = small()
     rows = rows_of(small())
     J, s = 9, 0.99
+    rule = SYMMETRIC._replace(largest_damping=s)
     with jax.enable_x64(True):
         noise = draw_noise(0, range(2), J, 4)
         state = start_flow(jnp.zeros((2, 4)), jnp.broadcast_to(jnp.eye(4), (2, 4, 4)))
-        state, _ = flow_step(state, rows, SYMMETRIC)  # evaluates
-        moved, _ = flow_step(state, rows, SYMMETRIC)  # takes s = 0.99
+        state, _ = flow_step(state, rows, rule)  # evaluates
+        moved, _ = flow_step(state, rows, rule)  # takes s
         theta = np.asarray(moved.mean[:, None] + (moved.factor @ noise).swapaxes(1, 2))
     assert float(moved.damping[0]) == s
     for k in range(2):

@@ -29,14 +29,14 @@ TARGETS = (RNG.random((N, K)) < 1 / (1 + np.exp(-PSI @ RNG.standard_normal((D, K
 
 
 @pytest.mark.parametrize("own_priors", [False, True])
-def test_one_sum_starts_all_outputs(own_priors: bool) -> None:
+def test_a_start_with_independent_weights_is_summed_as_any_other(own_priors: bool) -> None:
     """Tolerance: round-off of sums over 200 rows in float32."""
     m0 = RNG.standard_normal((K, D)) if own_priors else 0.0
     problem = Problem.build(PSI, TARGETS, None, m0, 1.0, Likelihood.BERNOULLI, np.float32)
     rows = lay_out(problem, slice(0, K), N)
     shared = share_rows(rows.features, parts=8, held=True)
-    factor = jnp.broadcast_to(jnp.diag(jnp.linspace(0.5, 1, D)), (K, D, D))
-    start = start_flow(jnp.zeros((K, D)), factor)
+    scales = jnp.linspace(0.5, 1, K * D).reshape(K, D)
+    start = start_flow(0.1 * scales, scales[..., None] * jnp.eye(D))
     quick = evaluate_start(start, rows, RULE, shared)
     plain = evaluate_proposal(start, propose(start, RULE)[0], rows, RULE)
     for found, expected in zip(quick.sums, plain.sums, strict=True):

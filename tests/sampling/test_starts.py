@@ -9,10 +9,13 @@ import pytest
 from scipy.special import expit
 
 from equivocal.errors import UserError
+from equivocal.sampling.engine.approach import start_nearby
+from equivocal.sampling.engine.flow import evaluate_start, start_flow
 from equivocal.sampling.engine.plan import make_plan
-from equivocal.sampling.engine.problem import Likelihood, Problem
+from equivocal.sampling.engine.problem import Likelihood, Problem, start_near_prior
 from equivocal.sampling.engine.products import rotate, share_rows
 from equivocal.sampling.engine.queue import run_flow
+from equivocal.sampling.engine.rows import lay_out
 from equivocal.sampling.engine.settings import Outcome, RunSettings
 from equivocal.sampling.samplers import laplace
 from equivocal.sampling.samplers.mean_field import RULE, run_gaussian
@@ -64,6 +67,30 @@ def test_shortcuts_give_the_plain_answer(
     assert not plan.shared
     assert_same(found, expected, 2 * settings.tolerance)
     assert found.steps.max() <= expected.steps.max() + 1
+
+
+def test_the_flow_starts_nearer_than_the_prior() -> None:
+    """Separable rows, where the curvature at the prior is far too large: the bound starts higher.
+
+    An output does not depend on which others start with it.
+    """
+    problem, _ = rotate(make_problem(num_outputs=5, variance=5.0, strength=100.0))
+    plan = make_plan(problem, None, per_output=1, per_row=1, share=True)
+    starts = start_nearby(problem, RULE, plan), start_near_prior(problem, 7)
+    rows = lay_out(problem, slice(0, 5), problem.num_rows)
+    shared = share_rows(rows.features, parts=1, held=True)
+    near, far = (
+        evaluate_start(
+            start_flow(*map(np.stack, zip(*map(start_of, range(5)), strict=True))),
+            rows,
+            RULE,
+            shared,
+        )
+        for start_of in starts
+    )
+    assert (near.bound > far.bound).all()
+    again = start_nearby(problem.select(np.arange(2, 4)), RULE, replace(plan, slots=2))
+    np.testing.assert_allclose(again(0)[0], starts[0](2)[0], rtol=1e-4, atol=1e-4)
 
 
 def test_a_neighbouring_solution_is_a_start() -> None:

@@ -192,6 +192,7 @@ def _iterate_targets(
         per_output=4 * D * D + 8 * (NUM_DRAWS + NUM_CHAINS) * D,
         per_row=4 * (NUM_DRAWS + NUM_CHAINS),
         pad=True,
+        cpu_slots=GROUP,
     )
     together = K
     if problem.likelihood is not Likelihood.SOFTMAX:

@@ -53,7 +53,7 @@ from equivocal.sampling.engine.rows import (
     sum_over_blocks,
 )
 
-FIRST_DAMPING, GROWTH, SHRINKAGE = 0.99, 1.5, 0.5
+GROWTH, SHRINKAGE = 1.5, 0.5
 LONGEST = 0.999_999  # s that still has a finite Δτ
 # In Newton steps of P; where rows are saturated the curvature says nothing.
 LONGEST_CORRECTION = 32.0
@@ -143,16 +143,16 @@ def sum_rows(
 @compile_on_call(static_argnames="rule")
 def _sum_shared(
     rows: Rows,
-    mean: Float[Array, "#K D"],
-    factor: Float[Array, "#K D r"],
+    mean: Float[Array, "K D"],
+    factor: Float[Array, "K D r"],
     rule: FlowRule,
-    spreads: Float[Array, "1 #K N"],
+    spreads: Float[Array, "1 K N"],
     shared: Shared,
 ) -> Sums:
     """Return what `sum_rows` does, by the products that outputs share; rows are one block."""
     block, G = Block(*(leaf[0] for leaf in rows)), factor
     mu = mean @ block.features.T + block.offsets
-    terms = rule.expectation(mu, jnp.broadcast_to(spreads[0], mu.shape), block)
+    terms = rule.expectation(mu, spreads[0], block)
     H = shared.compute_curvatures(block.counts * terms.slope)
     gradient = terms.error @ block.features
     return Sums(
@@ -167,14 +167,19 @@ def _spread_shared(factor: Float[Array, "K D r"], shared: Shared) -> Float[Array
     return shared.compute_variances(factor)[None]
 
 
+@compile_on_call()
+def _spread_independent(factor: Float[Array, "K D r"], shared: Shared) -> Float[Array, "1 K N"]:
+    return ((factor**2).sum(axis=2) @ (shared.features**2).T)[None]
+
+
 def _choose_damping(
     state: FlowState, misfit: Float[Array, "K r r"], rule: FlowRule
 ) -> Float[Array, " K"]:
-    """Return s: 0 to evaluate, then 0.99, then Aitken's; after a refusal what `damping` says."""
+    """Return s: 0 to evaluate, then the largest, then Aitken's; after a refusal `damping`."""
     s, change = state.damping, misfit - state.misfit
     best = -s * (state.misfit * change).sum(axis=(1, 2)) / (change**2).sum(axis=(1, 2))
     relaxed = jnp.where(best > 0, jnp.clip(best, SHRINKAGE * s, GROWTH * s), GROWTH * s)
-    relaxed = jnp.where(s > 0, jnp.minimum(relaxed, rule.largest_damping), FIRST_DAMPING)
+    relaxed = jnp.minimum(jnp.where(s > 0, relaxed, 1), rule.largest_damping)
     known = state.bound > -jnp.inf
     return jnp.where(known, jnp.where(state.refused, s, relaxed), 0)
 
@@ -380,11 +385,10 @@ def evaluate_proposal(
 def evaluate_start(
     state: FlowState, rows: Rows | Blocks, rule: FlowRule, shared: Shared
 ) -> FlowState:
-    """Sum the rows at a start that all outputs share, at the cost of one where offsets are shared.
+    """Sum the rows at a start where P is diagonal, so that variances of logits cost N·D.
 
     Returns what `evaluate_proposal` would.
     """
-    mean, factor = state.mean[:1], state.factor[:1]
-    sums = _sum_shared(rows, mean, factor, rule, _spread_shared(factor, shared), shared)
-    every = jnp.broadcast_to(sums.curvature, state.sums.curvature.shape)
-    return judge_proposal(state, state, state.mean, sums._replace(curvature=every), rule)
+    spreads = _spread_independent(state.factor, shared)
+    sums = _sum_shared(rows, state.mean, state.factor, rule, spreads, shared)
+    return judge_proposal(state, state, state.mean, sums, rule)

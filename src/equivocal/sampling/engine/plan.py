@@ -66,12 +66,14 @@ def make_plan(
     per_row_kept: int = KEPT,
     pad: bool = False,
     share: bool = False,
+    cpu_slots: int = CPU_SLOTS,
 ) -> Plan:
     """Choose sizes, given what a method keeps (in numbers, not bytes), and what the budget holds.
 
     `per_output`: state of one output. `per_row`: working space of one output and block row.
     `per_row_kept`: what one output keeps for every row. `pad`: fill features up to whole lanes.
     `share`: lay rows out as one block that outputs share, where one device has room for it.
+    `cpu_slots`: outputs in flight on a CPU, at most.
     """
     device, on_cpu = _find_least(find_budget()), jax.default_backend() == "cpu"
     limit = device if budget is None else _find_least(budget)  # all processes plan alike
@@ -85,7 +87,7 @@ def make_plan(
     D = _pad(problem.num_features) if pad else problem.num_features
     if on_cpu:
         block = min(CPU_BLOCK_ROWS, round_to_power_of_two(num_rows))
-        slots = min(CPU_SLOTS, round_to_power_of_two(problem.num_outputs))
+        slots = min(cpu_slots, round_to_power_of_two(problem.num_outputs))
     else:
         block, slots = min(GPU_BLOCK_ROWS, num_rows), min(GPU_SLOTS, problem.num_outputs)
 

@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from equivocal.sampling.engine.approach import start_nearby
 from equivocal.sampling.engine.flow import (
     FlowInfo,
     FlowState,
@@ -57,10 +58,15 @@ def run_flow(
     """Flow every output to its fixed point.
 
     `nodes_of(k)` gives what the expectations of output k draw on, `start_of(k)` the mean and factor
-    it starts from (None: `start_near_prior`).
+    it starts from (None: `start_near_prior`, or `start_nearby` where outputs share products).
     """
-    K, alike = problem.num_outputs, start_of is None
-    start_of = start_of or start_near_prior(problem, plan.num_features)
+    K, independent = problem.num_outputs, start_of is None
+    if start_of is None:
+        start_of = (
+            start_nearby(problem, rule, plan)
+            if plan.shared
+            else start_near_prior(problem, plan.num_features)
+        )
     slots = K if rule.joint else plan.slots
     state = _start(range(slots), K, start_of)
     nodes = None if nodes_of is None else jnp.stack([nodes_of(k % K) for k in range(slots)])
@@ -76,8 +82,7 @@ def run_flow(
     patience = _choose_patience(slots, rule, shared)
     proposal = state
     while (held >= 0).any():
-        # on a GPU all outputs take no longer than one, and another program takes longer to compile
-        if shared is not None and alike and not steps.any() and jax.default_backend() == "cpu":
+        if shared is not None and independent and not steps.any():
             state = evaluate_start(state, data.rows, rule, shared)
         else:
             state = evaluate_proposal(state, proposal, data.rows, rule, nodes, shared)

@@ -95,11 +95,12 @@ def run_gaussian(
     """Run the flow to maths (5), with a full covariance and no nodes; Laplace is a case of it.
 
     It begins at `start`, means (K, D) and factors (K, D, D) of the weights, as a run with another
-    prior found them. Without one it begins at the prior; from `many_rows` on with about every
-    `share`-th row: the steps that find the way are then cheap, and all rows are needed only for the
-    last few. Small problems are solved in NumPy (`engine.small`); larger ones share products of all
-    outputs (`engine.products`) up to a size, unless a number of steps is given. With `plain`
-    neither is done, as with rows in a file: these then have the bits of rows in memory.
+    prior found them. Without one it begins at the prior, or nearer (`engine.approach`); from
+    `many_rows` on with about every `share`-th row: the steps that find the way are then cheap, and
+    all rows are needed only for the last few. Small problems are solved in NumPy (`engine.small`);
+    larger ones share products of all outputs (`engine.products`) up to a size, unless a number of
+    steps is given. With `plain` neither is done, as with rows in a file: these then have the bits
+    of rows in memory.
     """
     free = settings.num_steps is None
     found = None
