@@ -111,7 +111,7 @@ def make_kolmogorov_nodes(dtype: np.typing.DTypeLike) -> tuple[np.ndarray, np.nd
 def choose_nodes(dtype: np.typing.DTypeLike) -> tuple[np.ndarray, np.ndarray]:
     """Return scales 2λ and weights, as many as the precision can show."""
     if np.dtype(dtype) == np.float64:
-        return make_kolmogorov_nodes(dtype)
+        return make_kolmogorov_nodes(np.float64)
     scales, weights = FITTED.T.astype(dtype)
     return scales, weights
 

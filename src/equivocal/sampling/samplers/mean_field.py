@@ -94,11 +94,12 @@ def run_gaussian(
     """Run the flow to maths (5), with a full covariance and no nodes; Laplace is a case of it.
 
     It begins at `start`, means (K, D) and factors (K, D, D) of the weights, as a run with another
-    prior found them. Without one it begins at the prior; from `many_rows` on with about every
-    `share`-th row: the steps that find the way are then cheap, and all rows are needed only for the
-    last few. Small problems are solved in NumPy (`engine.small`); larger ones share products of all
-    outputs (`engine.products`) where these fit into memory, unless a number of steps is given. With
-    `plain` neither is done, so that the memory budget does not decide on the way.
+    prior found them. Without one it begins at the prior, or nearer (`engine.approach`); from
+    `many_rows` on with about every `share`-th row: the steps that find the way are then cheap, and
+    all rows are needed only for the last few. Small problems are solved in NumPy (`engine.small`);
+    larger ones share products of all outputs (`engine.products`) where these fit into memory,
+    unless a number of steps is given. With `plain` neither is done, so that the memory budget does
+    not decide on the way.
     """
     free = settings.num_steps is None
     found = None
