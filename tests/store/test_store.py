@@ -187,14 +187,14 @@ def test_a_kill_between_file_and_record_makes_it_again(tmp_path: Path) -> None:
 
 
 SHARED = """
-import os, sys, time
+import os, sys
 from pathlib import Path
 from equivocal.store import Store
 
 def make():
     os.close(os.open("made", os.O_CREAT | os.O_EXCL))  # an error the second time
     print("making", flush=True)
-    time.sleep(1)
+    sys.stdin.readline()
     return "all of it"
 
 store = Store(Path("cache"), shared=True)
@@ -205,16 +205,16 @@ print(store.load_or_make("x/y", sys.argv[1], ".txt", load=Path.read_text, make=m
 
 def test_of_two_processes_one_makes_and_the_other_waits_and_loads(tmp_path: Path) -> None:
     command = [sys.executable, "-c", SHARED, KEY]
-    first = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    first = subprocess.Popen(command, cwd=tmp_path, text=True, **pipes)
     assert first.stdout is not None
     assert first.stdout.readline() == "making\n"
-    second = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
-    )
-    assert (second.returncode, second.stdout) == (0, "all of it\n"), second.stderr
-    assert f"waiting for process {first.pid}" in second.stderr
-    assert first.communicate(timeout=60)[0] == "all of it\n"
-    assert first.returncode == 0
+    second = subprocess.Popen(command, cwd=tmp_path, text=True, **pipes)
+    assert second.stderr is not None
+    assert f"waiting for process {first.pid}" in second.stderr.readline()
+    for process in (first, second):
+        assert process.communicate("go on\n", timeout=60) == ("all of it\n", "")
+        assert process.returncode == 0
     assert not list((tmp_path / "cache").glob(".*"))
 
 
