@@ -76,8 +76,8 @@ def test_the_flow_starts_nearer_than_the_prior() -> None:
     """
     problem, _ = rotate(make_problem(num_outputs=5, variance=5.0, strength=100.0))
     plan = make_plan(problem, None, per_output=1, per_row=1, share=True)
-    starts = start_nearby(problem, RULE, plan), start_near_prior(problem, 7)
-    rows = lay_out(problem, slice(0, 5), problem.num_rows)
+    rows = lay_out(problem, slice(0, 5), plan.block_rows)
+    starts = start_nearby(problem, RULE, plan, rows), start_near_prior(problem, 7)
     shared = share_rows(rows.features, parts=1, held=True)
     near, far = (
         evaluate_start(
@@ -89,8 +89,10 @@ def test_the_flow_starts_nearer_than_the_prior() -> None:
         for start_of in starts
     )
     assert (near.bound > far.bound).all()
-    again = start_nearby(problem.select(np.arange(2, 4)), RULE, replace(plan, slots=2))
-    np.testing.assert_allclose(again(0)[0], starts[0](2)[0], rtol=1e-4, atol=1e-4)
+    two = lay_out(problem, slice(0, 2), plan.block_rows)
+    again = start_nearby(problem, RULE, replace(plan, slots=2), two)
+    for k in range(5):
+        np.testing.assert_allclose(again(k)[0], starts[0](k)[0], rtol=1e-4, atol=1e-4)
 
 
 def test_a_neighbouring_solution_is_a_start() -> None:

@@ -45,14 +45,18 @@ class Approach(NamedTuple):
     done: Bool[Array, " K"]
 
 
-def start_nearby(problem: Problem, rule: FlowRule, plan: Plan) -> Start:
-    """Return where each output starts, for rows in their principal directions (`rotate`)."""
-    K = problem.num_outputs
-    filled = problem.select(np.resize(np.arange(K), -(-K // plan.slots) * plan.slots))
-    found = [
-        jax.device_get(approach(rows, rule))
-        for _, rows in iterate_outputs(filled, plan, plan.slots)
-    ]
+def start_nearby(problem: Problem, rule: FlowRule, plan: Plan, first: Rows) -> Start:
+    """Return where each output starts, for rows in their principal directions (`rotate`).
+
+    `first` has the rows of the outputs that are first in flight.
+    """
+    K, slots = problem.num_outputs, plan.slots
+    found = [jax.device_get(approach(first, rule))]
+    if slots < K:
+        rest = np.arange(slots, K)
+        filled = problem.select(np.resize(rest, -(-len(rest) // slots) * slots))
+        groups = iterate_outputs(filled, plan, slots)
+        found += [jax.device_get(approach(rows, rule)) for _, rows in groups]
     mean, precision = (np.concatenate(part) for part in zip(*found, strict=True))
     return lambda k: (mean[k], np.diag(precision[k] ** -0.5))
 

@@ -61,14 +61,7 @@ def run_flow(
     it starts from (None: `start_near_prior`, or `start_nearby` where outputs share products).
     """
     K, independent = problem.num_outputs, start_of is None
-    if start_of is None:
-        start_of = (
-            start_nearby(problem, rule, plan)
-            if plan.shared
-            else start_near_prior(problem, plan.num_features)
-        )
     slots = K if rule.joint else plan.slots
-    state = _start(range(slots), K, start_of)
     nodes = None if nodes_of is None else jnp.stack([nodes_of(k % K) for k in range(slots)])
     held = np.array([k if k < K else -1 for k in range(slots)])  # which output each slot works on
     data: InMemory | StreamedRows
@@ -76,6 +69,8 @@ def run_flow(
         data = StreamedRows(problem, plan, held.copy())
     else:
         data = InMemory(problem, plan, slots)
+    start_of = start_of or _choose_start(problem, plan, rule, data)
+    state = _start(range(slots), K, start_of)
     shared = _share(data, plan)
     queue, steps = iter(range(slots, K)), np.zeros(slots, int)
     outcome = _prepare_outcome(problem, state.factor.shape[-1])
@@ -115,6 +110,15 @@ def run_flow(
             nodes = nodes.at[free].set(jnp.stack([nodes_of(int(k)) for k in outputs]))
     outcome.stop_reason = _explain_stop(outcome, num_steps, rule.precision)
     return outcome
+
+
+def _choose_start(
+    problem: Problem, plan: Plan, rule: FlowRule, data: InMemory | StreamedRows
+) -> Start:
+    """Start at the prior, or nearer where outputs share products."""
+    if plan.shared and isinstance(data, InMemory):
+        return start_nearby(problem, rule, plan, data.rows)
+    return start_near_prior(problem, plan.num_features)
 
 
 def _share(data: InMemory | StreamedRows, plan: Plan) -> Shared | None:
