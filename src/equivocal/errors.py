@@ -9,9 +9,12 @@ them for type checkers alone, and defines
 
     def __getattr__(name):
         return import_name(__name__, _HOME, name)
+
+Reports and summaries use the same phrases, and write numbers by `format_number`.
 """
 
 import difflib
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
@@ -23,12 +26,14 @@ if TYPE_CHECKING:
     Model = TypeVar("Model", bound=BaseModel)
 
 __all__ = [
+    "NOTHING",
     "UserError",
     "check_known",
     "did_you_mean",
     "explain_missing",
     "explain_mistake",
     "explain_validation",
+    "format_number",
     "import_name",
     "join_names",
     "locate_mistake",
@@ -37,6 +42,8 @@ __all__ = [
 
 MOST_KNOWN = 20_000  # to look through these takes a fifth of a second
 MOST_LETTERS = 200
+NOTHING = "–"  # in place of a number that there is not
+DIGITS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 RULES = {  # by pydantic's type of error, in the words of whoever writes TOML
     "tuple_type": "this should be a list",
     "dict_type": "this should be a table",
@@ -248,3 +255,26 @@ def _find_models(annotation: Any) -> "Iterator[type[BaseModel]]":
         yield annotation
     for part in get_args(annotation):
         yield from _find_models(part)
+
+
+def format_number(value: float) -> str:
+    """Format a number with three or four significant digits, or fewer where it has fewer.
+
+    >>> [format_number(v) for v in (0.012345, 4.68581, -0.5, 12345.6, 3.2e-7, 9.0)]
+    ['0.0123', '4.686', '−0.5', '12,346', '3.20 × 10⁻⁷', '9']
+    """
+    if not math.isfinite(value):
+        return NOTHING if math.isnan(value) else ("∞" if value > 0 else "−∞")
+    size = abs(value)
+    if value == int(value) and size < 1e6:
+        text = f"{int(value):,}"
+    elif size < 1e-3 or size >= 1e6:
+        base, power = f"{value:.2e}".split("e")
+        text = f"{base} × 10{str(int(power)).translate(DIGITS)}"
+    elif size >= 1000:
+        text = f"{value:,.0f}"
+    elif float(f"{value:.2g}") == value:  # a setting, as 0.01
+        text = f"{value:g}"
+    else:
+        text = f"{value:#.4g}" if size >= 1 else f"{value:#.3g}"
+    return text.replace("-", "−")

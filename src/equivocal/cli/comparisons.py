@@ -16,8 +16,7 @@ from rich import box
 
 from equivocal.cli import console
 from equivocal.cli.console import out, show_frame, show_note, show_results, show_rows, show_summary
-from equivocal.errors import UserError
-from equivocal.formatting import NOTHING, format_number
+from equivocal.errors import NOTHING, UserError, format_number
 
 if TYPE_CHECKING:
     import pandas as pd

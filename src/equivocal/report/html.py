@@ -18,8 +18,7 @@ import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from equivocal.errors import UserError
-from equivocal.formatting import NOTHING, format_number
+from equivocal.errors import NOTHING, UserError, format_number
 from equivocal.report.style import NAME_OF
 from equivocal.store import read_toml
 from equivocal.store.files import write_text_atomically

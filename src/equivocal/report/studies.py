@@ -14,7 +14,7 @@ import pandas as pd
 import tomli_w
 from matplotlib.figure import Figure
 
-from equivocal.formatting import format_number
+from equivocal.errors import format_number
 from equivocal.inference import SamplerSettings
 from equivocal.machine import collect_versions, get_package_version
 from equivocal.progress import run_in_stages

@@ -15,8 +15,7 @@ from typing import Any
 
 import pandas as pd
 
-from equivocal.errors import join_names
-from equivocal.formatting import format_number
+from equivocal.errors import format_number, join_names
 from equivocal.study.claims import FullRuns, judge_nearer_to_truth, load_full_runs, select_kinds
 from equivocal.study.figure_tables import ALPHA, select_clear_changes, select_largest_change
 from equivocal.study.grids import CHOICES

@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from equivocal.formatting import NOTHING
+from equivocal.errors import NOTHING
 from equivocal.study.statistics import LEVEL, compare_with_zero
 from equivocal.suites.measurement import VARIANCE
 from equivocal.suites.reading import READINGS

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from equivocal.formatting import format_number
+from equivocal.errors import format_number
 from equivocal.progress import Advance
 from equivocal.study.statistics import compare_pairs, compare_with_zero
 from equivocal.uncertainty.comprehenders import Comprehenders
