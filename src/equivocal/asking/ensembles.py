@@ -1,4 +1,4 @@
-"""Networks and their ensembles at one stop, in NumPy: what they make of each word of a sentence.
+"""Networks and their ensembles at one stop, in NumPy: what they believe after each word.
 
 The equations of a network are those of `equivocal.gestalt.network`; a test compares the two. JAX
 takes a second to import and compiles anew for every sentence length, which is too slow for one

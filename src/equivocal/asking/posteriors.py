@@ -6,9 +6,8 @@
 Each holds, at its stops, the `shift` (stops, units, D) of the mean, the symmetric `root` (stops,
 units, D, D) of what is left of the prior's covariance, I at the prior, and, along the path, `time`
 (stops,). It is a result in the source's `Store`: one process makes it while others wait, and a
-damaged file is named and recomputed. Default networks
-are trained again likewise; a run of the user's own is never touched. JAX is imported only where
-something has to be made.
+damaged file is named and recomputed. Default networks are trained again likewise; a run of the
+user's own is never touched. JAX is imported only where something has to be made.
 """
 
 from functools import lru_cache

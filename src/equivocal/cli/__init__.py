@@ -1,7 +1,7 @@
 """The command line: parse arguments, call one public function, print or save its result.
 
-This file handles interrupts. Commands are registered in `app.py`; each has a module of its own. A
-command that resumes after an interruption must be listed in `RESUMING`.
+This file handles interrupts. Commands are functions of the other modules of this folder, registered
+in `app.py`. A command that resumes after an interruption must be listed in `RESUMING`.
 """
 
 import io

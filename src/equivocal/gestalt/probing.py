@@ -1,8 +1,8 @@
 """`Network`: a trained Sentence Gestalt with its world. Ask it a sentence, word by word; score it.
 
 What a network can be asked is defined here: answers, gestalts, features and weights of the last
-layer, as labelled arrays. The equations are in `network`. So is every kind of accuracy (`score`),
-over held-out questions weighted by how often each is asked:
+layer, as labelled arrays; the equations are in `network`. `score` computes every kind of accuracy.
+Over held-out questions, weighted by how often each is asked:
 
 - `unit_accuracy`: share of output units on the right side of ½, all units counted;
 - `all_zeros`: the same for a model that always answers nothing. It is high, because an answer

@@ -1,4 +1,4 @@
-"""How comprehenders read sentences, and how well they tell plausible ones from reversals.
+"""How comprehenders read sentences, tell plausible ones from reversals, and learn from a list.
 
 Intervals are over networks and items (`answers`). A comprehender of which there is one, such as the
 ideal one or an ensemble, is no sample; its intervals are over items.

@@ -1,11 +1,11 @@
 """The variables of models: responses that a family can take, and predictors made from words.
 
-Responses; others are refused with the reason and a way out.
+Responses of each family; others are refused with the reason and a way out.
 
 gaussian  numbers: reading times, amplitudes
 binomial  answers, 0 or 1, or proportions with the number of answers behind each (--counts)
 
-Predictors that tables of measures need not bring. What is measured at one word often shows at the
+Predictors that tables of measures need not contain. What is measured at one word often shows at the
 next (spillover). `NAME_previous` is NAME of the word before, `NAME_previous_2` of the one before
 that; the first words of a sentence have none, and their trials are left out.
 

@@ -4,12 +4,12 @@
 
 The calibration error of finitely many rows is above zero even for perfect probabilities.
 `bootstrap_interval` takes the quantiles of a measure over rows drawn again with replacement. A
-calibration error wants more care, since that of a draw is larger still. `calibration_interval`
+calibration error needs more care, since that of a draw is larger still. `calibration_interval`
 therefore begins at 0 unless the error is larger than perfect probabilities would show in these rows
 (outcomes drawn from the probabilities themselves; Bröcker & Smith 2007, doi:10.1175/WAF993.1), and
 otherwise at 2m − q(high), which takes the bias off, where m is the error of all rows and q are
-quantiles over the draws. It ends at q(high), which leaves the bias in: the interval is rather too
-wide than too narrow.
+quantiles over the draws. It ends at q(high), which leaves the bias in: the interval is too wide
+rather than too narrow.
 
 The reliability diagram and the risk–coverage curve take one pair of arrays, or several predictions
 of the same targets by name. Matplotlib is imported when a figure is drawn.

@@ -1,7 +1,7 @@
 """Posteriors over a last layer: Bayesian logistic regression for many outputs that share features.
 
 This package takes arrays and returns a posterior. It is independent of language; besides `jax` and
-`numpy` it uses only `equivocal.store`, `machine`, `lazy`, `seeds` and `errors`.
+`numpy` it uses only `equivocal.store`, `machine`, `seeds` and `errors`.
 
 `sample_posterior` is the entry point; each algorithm has a file of its own:
 `exact_flow`, `mean_field`, `dropout_deterministic`, `homotopy`, `aldi`, `laplace`, `hmc`, `nuts`.

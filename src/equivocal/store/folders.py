@@ -82,9 +82,10 @@ def check_run(directory: Path, *needed: Path) -> None:
 
 
 def _read_older(path: Path) -> dict[str, dict[str, Any]]:
-    """Turn the checksums that `run.toml` had in earlier versions, its own on top, into a record.
+    """Turn the checksums that `run.toml` had in earlier versions into a record.
 
-    Now `checksums` is the name of the record, so such a file alone says that nothing is finished.
+    Its own was on top; where that is wrong, `run.toml` itself is in the record, as damaged. Today
+    `checksums` is the name of the record, so that `run.toml` alone says that nothing is finished.
     """
     if not path.exists():
         return {}

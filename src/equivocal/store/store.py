@@ -143,7 +143,7 @@ class Store:
         key : str, optional
             The hash of everything it depends on; None takes whatever is there.
         warn : bool
-            Whether to name files that are missing or damaged before they are recomputed.
+            Whether to name damaged files before they are recomputed; missing ones never are.
 
         Returns
         -------

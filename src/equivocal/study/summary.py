@@ -1,4 +1,4 @@
-"""A study in plain words: what was done, what was found, what it depends on; and a match.
+"""A study in plain words: what was done, what was found, what it depends on; a match likewise.
 
 Every sentence is filled from the tables of the study (`record/summary.toml` has their wording), so
 none can contradict them. In the report it is the section "In short", below the opening section

@@ -2,7 +2,7 @@
 
 comprehenders  several networks in the place of one, what they believe together, and their files
 members        members sampled from a posterior, by deep ensembles and by MC dropout
-scores         distance from the exact beliefs of the world, also on reversals; are they detected?
+scores         distance from the exact beliefs of the world; detection of reversals
 comparison     every kind under every score
 answers        what a network answers under each kind, at every strength
 frontier       errors on reversals against errors on congruent sentences

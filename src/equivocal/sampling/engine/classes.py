@@ -1,17 +1,19 @@
 """The flow of a softmax in NumPy: the fixed point of `flow` for classes, found in tens of steps.
 
 With one likelihood for all classes, docs/maths.md (19), steps (15) converge slowly where classes
-can be separated. How far a row counts, W = c E[y(1−y)], then depends on how wide its logits are,
+can be separated. How far a row counts, W = c E[y(1−y)]/τ, then depends on how wide its logits are,
 and changes by more than they do; and the weights that two similar classes share are fixed by the
 prior alone, which the covariance of each class does not know. So here
 
-- means are found by Newton steps with the curvature between classes, c (diag E[y] − E[yyᵀ]),
+- means are found by Newton steps with the curvature between classes, c (diag E[y] − E[yyᵀ])/τ,
   solved by conjugate gradients that the covariances precondition;
 - log W is the only other unknown: it gives P_k⁻¹ = I + Ψᵀ diag(W_k) Ψ, from which follow the means
   and a new W. That map is iterated with Anderson's mixing (Walker and Ni 2011, SIAM Journal on
   Numerical Analysis 49:1715): the next log W is the combination of the last `KEPT` whose residuals
-  cancel best, rows weighed by what they say, W ψᵀPψ. It is smooth also where logits are wide, by
-  `likelihoods.soften_softmax`.
+  cancel best, rows weighed by what they say, W ψᵀPψ.
+
+Averages are over a softmax at the temperature τ of `likelihoods.soften_softmax`, so that the map is
+smooth also where logits are wide.
 
 The constants may be changed: they affect the number of steps, not the fixed point. What does not
 converge here is left to `flow`.
@@ -48,7 +50,7 @@ class Averages(NamedTuple):
 
     gradient: np.ndarray  # (K, D), g̃
     weights: np.ndarray  # (K, N), W
-    likely: np.ndarray  # (K, N), c E[y]/τ, with τ of `likelihoods.soften_softmax`
+    likely: np.ndarray  # (K, N), c E[y]/τ
     pairs: np.ndarray  # (N, K, K), c E[yyᵀ]/τ
 
 

@@ -12,8 +12,8 @@ and Φ averages over a Gaussian in closed form. For a ~ N(μ, v), κ² = v + (2�
     E log(1 + e^a)  = ∫ (μ Φ(z) + κ φ(z)) f dλ
 
 The integral is a Gauss quadrature in log λ for the density f: 9 nodes reach 3e-8 and 24 nodes
-2e-15 in σ, whatever v is: averages over a have no larger an error than σ itself. In float32 seven
-nodes do as well that were fitted to σ (`FITTED`; as Monahan and Stefanski 1992, in Balakrishnan's
+2e-15 in σ, whatever v is: averages over a have no larger error than σ itself. In float32 seven
+nodes that were fitted to σ do as well (`FITTED`; as Monahan and Stefanski 1992, in Balakrishnan's
 Handbook of the Logistic Distribution). Gauss–Hermite nodes in a need ever more of them as v grows
 (logit standard deviations of 20 occur under weak priors), and miss silently.
 

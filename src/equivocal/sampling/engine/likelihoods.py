@@ -36,14 +36,14 @@ from equivocal.sampling.engine.programs import Array, Float
 from equivocal.sampling.engine.rows import Block
 
 T = TypeVar("T", np.ndarray, Array)  # either library's
-PART, NARROW = 0.5, 4.0  # of the least variance, and below which variance it is less
+PART, NARROW = 0.5, 4.0  # share of the least variance of a row; below this variance it is less
 
 
 class RowTerms(NamedTuple):
     """Expectations for each output and row of a block, over N(m, GGᵀ)."""
 
     error: Float[Array, "K rows"]  # c E y − t
-    slope: Float[Array, "#K rows"]  # E y(1 − y), one for all outputs where they share μ and v
+    slope: Float[Array, "#K rows"]  # E dy/da = E y(1 − y), one for outputs that share μ and v
     log_likelihood: Float[Array, "K rows"]  # E log p(t | θ), counts included
 
 
@@ -151,10 +151,10 @@ def _evaluate_softmax_at_mean(
 def soften_softmax(v: T) -> tuple[T, T]:
     """Return a temperature τ of each row, (rows,), and the sd that is left to points, (K, rows).
 
-    A softmax at temperature τ is the class whose logit is largest once Gumbel noise of scale τ, of
-    variance τ² π²/6, is added. So τ² = 1 + 6 s²/π² stands for a part s² of the variances v of
-    Gaussian logits; points scatter by the rest. Both kinds of noise have the same variance, and
-    s² ≤ `PART` v is next to nothing where v is small and points are exact.
+    A softmax at temperature τ gives the probabilities that each class has the largest logit once
+    Gumbel noise of scale τ, of variance τ² π²/6, is added. So τ² = 1 + 6 s²/π² stands for a part s²
+    of the variances v of Gaussian logits; points scatter by the rest. Both kinds of noise have the
+    same variance, and s² ≤ `PART` v is next to nothing where v is small and points are exact.
     """
     least = v.min(axis=0)
     s2 = PART * least * (least / (least + NARROW))
@@ -164,6 +164,7 @@ def soften_softmax(v: T) -> tuple[T, T]:
 def _average_softmax(
     mu: Float[Array, "K rows"], v: Float[Array, "K rows"], block: Block, *, points: np.ndarray
 ) -> RowTerms:
+    """Average t (μ − τ log Σ e^(a/τ)) and its derivatives by a, with y = softmax(a/τ)."""
     tau, sd = soften_softmax(v)
     centre, sd = mu / tau, sd / tau
 

@@ -130,7 +130,10 @@ def load_outputs(rows: Rows, problem: Problem, outputs: slice) -> Rows:
 
 
 def compute_offsets(features: np.ndarray, prior_mean: np.ndarray, block_rows: int) -> np.ndarray:
-    """Return ψ·m₀, (N, K) or (N, 1), by products of one shape: no bit depends on what is beside."""
+    """Return ψ·m₀, maths (1), (N, K) or (N, 1).
+
+    By products of one shape, so that no bit depends on the rows and outputs beside.
+    """
     N, number = len(features), len(prior_mean)
     width = 1 if number == 1 else WIDTH
     groups = cut_into_blocks(prior_mean, -(-number // width), width)
@@ -217,8 +220,8 @@ def scan_blocks(
     """Sum the first part of a function's answer over blocks, and stack the second parts.
 
     What stands `beside` the rows (leading axis: blocks) is handed to the function block by block;
-    one block is in memory at a time. Where blocks are cut over devices, sums are added over them
-    and stacks stay cut.
+    one block is worked on at a time, and one chunk fetched. Where blocks are cut over devices, sums
+    are added over them and stacks stay cut.
     """
     there = isinstance(rows, Rows)
     leaves = (*(rows if isinstance(rows, Rows) else (jnp.arange(rows.num_chunks),)), *beside)

@@ -1,4 +1,4 @@
-"""Rows that fit in no memory: read from a disk, chunk by chunk, whenever they are summed over.
+"""Rows that do not fit into memory: read or laid out chunk by chunk whenever they are summed over.
 
 Features may be a `numpy.memmap`, a zarr or HDF5 array, or anything with `shape`, `dtype`, `chunks`
 and slices that NumPy understands; targets and counts may be such arrays too. They are streamed when
@@ -7,8 +7,8 @@ for each row and output in flight. The samplers are the same: inside their compi
 asked for by its number, and the answer comes from `StreamedRows`. One pass over all rows checks
 them before anything is computed.
 
-Rows of the caller's own memory are fed to the sums in the same way where the budget has no room to
-lay them out all at once (`plan`). Blocks and sums are the same either way, to the last bit.
+Rows in the caller's own memory are passed to the sums in the same way where the budget has no room
+to lay them out all at once (`plan`). Blocks and sums are the same either way, to the last bit.
 """
 
 import mmap
@@ -40,7 +40,7 @@ from equivocal.sampling.engine.rows import (
     load_outputs,
 )
 
-CHUNK = 1 << 22  # bytes of features that are read at once
+CHUNK = 1 << 22  # bytes of features that are read or laid out at once
 
 
 def is_streamed(features: Any, dtype: Any, memory_budget: int | None) -> bool:
@@ -138,7 +138,7 @@ def _forget_pages(array: Any) -> None:
 
 @jax.tree_util.register_static
 class StreamedRows:
-    """Rows of the outputs that slots hold at the moment, as chunks of blocks read from the disk.
+    """Rows of the outputs that slots hold at the moment, as chunks of blocks made when asked for.
 
     Compiled sums ask for a chunk by its number. They do so while they run, so whoever gives slots
     to other outputs has waited for them.

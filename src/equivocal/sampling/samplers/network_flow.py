@@ -148,7 +148,8 @@ def sample_network(
     seed : int or numpy.random.Generator
         Decides the directions that the ensemble starts in; a generator draws the seed.
     memory_budget : int
-        Bytes for logits held at once; rows are taken in blocks that fit.
+        Bytes for logits held at once; rows are taken in blocks that fit, whose size affects
+        rounding.
 
     Returns
     -------
