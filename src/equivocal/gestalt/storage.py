@@ -57,8 +57,8 @@ def hash_run(world: World, settings: TrainingSettings) -> str:
 
 def start_run(directory: Path, world: World, settings: TrainingSettings, seconds: float) -> None:
     """Write the settings and the world of a new run, and remove the networks of an earlier one."""
-    path, took = directory / "run.toml", round(seconds, 3)
-    write_settings(path, world, settings, seconds=took, checksums=RECORD)
+    took = round(seconds, 3)
+    write_settings(directory / "run.toml", world, settings, seconds=took, checksums=RECORD)
     for path in (directory / "networks").glob("*.safetensors"):
         path.unlink()
     write_text_atomically(directory / "world.toml", world.text)

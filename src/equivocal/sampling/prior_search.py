@@ -58,7 +58,7 @@ NARROWEST = 0.25  # s, in steps of the grid: below it all outputs share one valu
 
 def search(contest: Contest, mean: np.ndarray) -> Candidate:
     """Return the best prior about a mean, with one variance for all outputs."""
-    decades = DECADES + MORE_DECADES * has_unlike_scales(contest.problem)
+    decades = DECADES + (MORE_DECADES if has_unlike_scales(contest.problem) else [])
     priors = [contest.make_prior(mean, q / contest.unit) for q in decades]
     first = next(contest.follow(priors[FIRST : FIRST + 1]))
     tried, least = _mix(contest, first), first.loss
@@ -84,7 +84,7 @@ def search_each(contest: Contest, mean: np.ndarray) -> Candidate:
 
 
 def has_unlike_scales(problem: Problem) -> bool:
-    """Return whether |ψ|² is that of few features, so that the others want a far wider prior."""
+    """Return whether few features make up |ψ|², so that the others need a far wider prior."""
     sd = np.asarray(problem.features, float).std(axis=0)
     return bool(sd.any()) and bool(sd.max() > UNLIKE * np.median(sd[sd > 0]))
 

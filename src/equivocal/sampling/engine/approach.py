@@ -1,16 +1,18 @@
 """A start for the flow that is nearer than the prior: a Gaussian whose weights are independent.
 
-At the prior no row is saturated, at the posterior most may be: from there the first steps of the
-flow are its longest and its curvature a hundred times too large. Here P is diagonal, in the rows'
-principal directions (`products.rotate`), so that a pass over the rows costs N·D, not N·D²:
+At the prior no row is saturated, at the posterior most may be: from the prior the first steps of
+the flow are its longest, and the curvature there is a hundred times too large. Here P is diagonal,
+in the rows' principal directions (`products.rotate`), so that a pass over the rows costs N·D, not
+N·D²:
 
     1/P_ii ← √(a_i / P_ii),   a_i = 1 + Σ_n c E[y(1−y)] ψ_ni²,      m ← m − α d,
 
 with d the conjugate direction of the gradient g̃ under the preconditioner 1/a (Fletcher and Reeves
-1964, The Computer Journal 7:149) and α Newton's along it. Nothing is checked on the way: the flow
-does that from where this ends, and its fixed point does not depend on it.
+1964, The Computer Journal 7:149) and α Newton's along it, at most `LONGEST`. The bound is not
+checked on the way: the flow does that from where this ends, and its fixed point does not depend on
+the start.
 
-`PASSES` and `NEAR` may be changed: they affect the number of steps.
+`PASSES`, `NEAR` and `LONGEST` may be changed: they affect the number of steps.
 """
 
 from functools import partial
@@ -32,11 +34,11 @@ __all__ = ["approach", "start_nearby"]
 
 PASSES = 12
 NEAR = 0.005  # posterior sd from the mean sought, and relative change of P: near enough
-LONGEST = 4.0  # steps of the preconditioner
+LONGEST = 4.0  # α
 
 
 class Approach(NamedTuple):
-    """Where the outputs are."""
+    """What the next pass reads."""
 
     mean: Float[Array, "K D"]
     precision: Float[Array, "K D"]  # 1/P_ii
@@ -63,7 +65,7 @@ def start_nearby(problem: Problem, rule: FlowRule, plan: Plan, first: Rows) -> S
 
 @compile_on_call(static_argnames="rule")
 def approach(rows: Rows, rule: FlowRule) -> tuple[Float[Array, "K D"], Float[Array, "K D"]]:
-    """Return means and the precisions of each weight; the rows are one block."""
+    """Return the mean and the precision of each weight; the rows are one block."""
     block = Block(*(leaf[0] for leaf in rows))
     psi, c, t = block.features, block.counts, block.targets
     square = psi * psi
@@ -89,9 +91,9 @@ def approach(rows: Rows, rule: FlowRule) -> tuple[Float[Array, "K D"], Float[Arr
     def is_going(loop: tuple[Array, Approach]) -> Array:
         return (loop[0] < PASSES) & ~loop[1].done.all()
 
-    total = jnp.broadcast_to(c, t.shape).sum(axis=1)
-    rate = (t.sum(axis=1) + 0.5) / (total + 1)
-    precision = 1 + (rate * (1 - rate))[:, None] * (jnp.broadcast_to(c, t.shape) @ square)
+    every = jnp.broadcast_to(c, t.shape)
+    rate = (t.sum(axis=1) + 0.5) / (every.sum(axis=1) + 1)
+    precision = 1 + (rate * (1 - rate))[:, None] * (every @ square)
     zero = jnp.zeros_like(precision)
     start = Approach(zero, precision, zero, zero[:, 0], zero[:, 0] > 0)
     found = jax.lax.while_loop(is_going, take_pass, (jnp.asarray(0), start))[1]

@@ -18,7 +18,7 @@ Results (covariances K·D², particles K·J·D) belong to the caller and are not
 blocks are also faster, because a block of all outputs in flight stays in the cache.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import jax
 
@@ -122,8 +122,9 @@ def _plan_to_share(problem: Problem, limit: int, per_output: int, most: int) -> 
             continue
         check_budget(problem, limit, least)
         held = parts > 0 and working + products <= limit
-        sizes = Plan(block_rows=rows, slots=slots, num_features=D)
-        return replace(sizes, shared=True, parts=parts, held=held)
+        return Plan(
+            block_rows=rows, slots=slots, num_features=D, shared=True, parts=parts, held=held
+        )
     return None
 
 
@@ -139,7 +140,7 @@ def check_budget(problem: Problem, limit: int, needed: int) -> None:
 
 
 def _find_least(number: int) -> int:
-    """Return the least of all processes."""
+    """Return the smallest of the numbers that all processes give."""
     return -int(find_largest_anywhere(-number))
 
 

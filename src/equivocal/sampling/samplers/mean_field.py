@@ -134,8 +134,8 @@ def _run_small(
     """Flow in NumPy, then by compiled programs those outputs that did not converge."""
     D = problem.num_features
     start = start_near_prior(problem, D) if found is None else _start_from(*found, D)
-    how = {"near": settings.brief or found is not None, "brief": settings.brief}
-    outcome = flow_small(problem, rule, settings.tolerance, start, **how)
+    near, brief = settings.brief or found is not None, settings.brief
+    outcome = flow_small(problem, rule, settings.tolerance, start, near=near, brief=brief)
     left = ~outcome.converged
     finite = rule.joint and bool(np.isfinite(outcome.covariance_residual).all())
     if settings.brief:  # classes converge here or nowhere soon
@@ -145,8 +145,8 @@ def _run_small(
         if finite:
             assert outcome.factor is not None, "a flow gives a factor"
             found = outcome.mean, outcome.factor
-        near = None if found is None else (found[0][rest], found[1][rest])
-        _put(outcome, rest, _run_compiled(problem.select(rest), rule, settings, near))
+        begun = None if found is None else (found[0][rest], found[1][rest])
+        _put(outcome, rest, _run_compiled(problem.select(rest), rule, settings, begun))
     settings.tell(problem.num_outputs, problem.num_outputs)
     return outcome
 
@@ -159,7 +159,7 @@ def _run_compiled(
 ) -> Outcome:
     """Flow by the products that a plan chooses."""
     free = settings.num_steps is None and settings.precision is Precision.FULL
-    _plan_flow(problem, settings, share=False)  # which must have room for what does not converge
+    _plan_flow(problem, settings, share=False)  # refuses a budget without room for what is left
     plan = _plan_flow(problem, settings, share=free and not rule.joint)
     run = _run_shared if plan.shared else _run_plain
     return run(problem, rule, settings, plan, found)
