@@ -190,8 +190,8 @@ def test_damaged_settings_of_an_earlier_version_are_noticed(
     damage(copy / "run.toml")
     with pytest.raises(UserError, match=r"run\.toml is missing or has a checksum mismatch"):
         Run.load(copy)
-    with pytest.warns(match=r"run\.toml: checksum mismatch"):
-        assert Run.find(copy, garden, SMALL) is None
+    with pytest.raises(UserError, match=r"another run.*another folder"):  # nothing says which it is
+        Run.find(copy, garden, SMALL)
 
 
 def test_a_run_of_the_earliest_versions_loads_without_checksums(copy: Path, garden: World) -> None:
@@ -233,6 +233,26 @@ def test_a_run_is_found_by_another_version_of_the_package(copy: Path, garden: Wo
     record = json.loads((copy / RECORD).read_text())
     (copy / RECORD).write_text(json.dumps(record | {"key": "of version 9"}))
     assert Run.find(copy, garden, SMALL) is not None
+
+
+@pytest.mark.parametrize("lost", ["records/networks.json", "run.toml"])
+def test_a_run_that_lost_a_small_file_is_protected_too(
+    lost: str, copy: Path, garden: World, small_run: Run
+) -> None:
+    """With other settings; with its own it is trained again, to the same networks."""
+    (copy / lost).unlink()
+    before = (copy / "networks/00.safetensors").read_bytes()
+    with pytest.raises(UserError, match=r"another run.*another folder"):
+        Run.find(copy, garden, replace(SMALL, epochs=SMALL.epochs + 1))
+    assert (copy / "networks/00.safetensors").read_bytes() == before
+    assert Run.find(copy, garden, SMALL) is None
+
+
+def test_a_settings_file_of_somebody_else_is_not_overwritten(garden: World, tmp_path: Path) -> None:
+    (tmp_path / "run.toml").write_text("mine")
+    with pytest.raises(UserError, match=r"run\.toml.*another folder"):
+        Run.find(tmp_path, garden, SMALL)
+    assert (tmp_path / "run.toml").read_text() == "mine"
 
 
 def test_a_damaged_run_with_other_settings_is_protected_too(copy: Path, garden: World) -> None:

@@ -101,14 +101,15 @@ class Run:
         """
         directory = Path(directory)
         store = open_run(directory)
-        key = store.find_key(NETWORKS)
+        key, known = store.find_key(NETWORKS), directory / "run.toml"
         if key is None:
             ensure_writable(directory)
-            refuse_foreign_files(directory / "run.toml", storage.WRITTEN)
-            return None
-        if key != storage.hash_run(world, settings):
+            refuse_foreign_files(known, storage.WRITTEN)
+        if key != storage.hash_run(world, settings) and (key is not None or known.exists()):
             _refuse_changes(directory, world, settings)
-        return None if store.find(NETWORKS) is None else cls.load(directory)
+        if key is None or store.find(NETWORKS) is None:
+            return None
+        return cls.load(directory)
 
     @classmethod
     def load(cls, directory: str | Path) -> "Run":
@@ -166,15 +167,20 @@ class Run:
 
 
 def _refuse_changes(directory: Path, world: World, settings: TrainingSettings) -> None:
-    """Refuse a folder whose run differs from the wanted one in more than the version."""
+    """Refuse a folder whose run, complete or not, differs in more than the package's version."""
     try:
-        other, found, _ = storage.read_run(directory)
-    except UserError:
-        return  # a damaged run may be trained over
+        found, content = storage.read_settings(directory)
+        origin = content["world"]
+        name, fingerprint = str(origin["name"]), origin["fingerprint"]
+    except (UserError, KeyError, TypeError):
+        raise UserError(
+            f"{directory} may hold another run: its run.toml is missing or damaged; choose "
+            "another folder for this one, or remove that one."
+        ) from None
     there = asdict(found).items() - asdict(settings).items()
-    changed = [f"{name} {value}" for name, value in sorted(there)]
-    if other.fingerprint != world.fingerprint:
-        changed.insert(0, f"another world {other.name!r} or version of it")
+    changed = [f"{setting} {value}" for setting, value in sorted(there)]
+    if fingerprint != world.fingerprint:
+        changed.insert(0, f"another world {name!r:.60} or version of it")
     if changed:
         raise UserError(
             f"{directory} holds another run ({join_names(changed)}); choose another folder for "

@@ -95,22 +95,29 @@ def write_settings(
     write_text_atomically(path, tomli_w.dumps(content))
 
 
-def read_run(directory: Path) -> tuple[World, TrainingSettings, float]:
-    """Read the world, the settings and the training time of a complete run."""
+def read_settings(directory: Path) -> tuple[TrainingSettings, dict[str, Any]]:
+    """Read the settings of a run, complete or not, and all that `run.toml` says."""
     path = directory / "run.toml"
-    check_run(directory, path, directory / "world.toml")
     try:
         content = read_toml(path)
         settings = TrainingSettings.from_dict(content["training"])
         added = () if "recipe" in content["training"] else ADDED
         if missing := asdict(settings).keys() - content["training"].keys() - set(added):
             raise KeyError(f"{join_names(sorted(missing))} missing")
-        seconds = float(content["seconds"])
+        content["seconds"] = float(content["seconds"])
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         reason = getattr(error, "reason", str(error).strip("'."))
         raise UserError(
             f"{path} is damaged or from another version ({reason}); {TRAIN_AGAIN}"
         ) from None
+    return settings, content
+
+
+def read_run(directory: Path) -> tuple[World, TrainingSettings, float]:
+    """Read the world, the settings and the training time of a complete run."""
+    check_run(directory, directory / "run.toml", directory / "world.toml")
+    settings, content = read_settings(directory)
+    seconds: float = content["seconds"]
     try:
         return World.load(directory / "world.toml"), settings, seconds
     except UserError as error:

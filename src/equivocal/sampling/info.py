@@ -39,7 +39,7 @@ class Info:
     method: str
     converged: bool  # every output
     message: str  # the verdict, in words
-    gaussian_enough: bool  # no output's covariance shift is above the limit
+    gaussian_enough: bool  # no output's covariance shift is known to be above the limit
     confined: bool  # J ≤ D: the ensemble could not leave the subspace it started in
     repaired: int  # particles that diverged and were reset
     output_converged: np.ndarray

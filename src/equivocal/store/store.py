@@ -295,7 +295,7 @@ class Store:
                 resolve_inside(self.folder, file, "files", links=True)
             return {"key": str(record["key"]), "files": files}
         except (ValueError, KeyError, TypeError, AttributeError):  # a UserError is a ValueError
-            warnings.warn(f"{path} is damaged; recomputing its result.", stacklevel=3)
+            warnings.warn(f"{path} is damaged, so its result counts as unfinished.", stacklevel=3)
             return None
 
     def _find_mismatches(self, record: dict[str, Any]) -> list[Path]:

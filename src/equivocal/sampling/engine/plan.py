@@ -134,8 +134,8 @@ def check_budget(problem: Problem, limit: int, needed: int) -> None:
         narrower = "" if problem.dtype.itemsize == 4 else "use dtype='float32', "
         fail(
             f"memory_budget of {limit:,} bytes is too small: {problem.num_rows:,} rows × "
-            f"{problem.num_features} features need {needed:,} bytes. Raise it, {narrower}or give "
-            "fewer rows."
+            f"{problem.num_features} features need at least {needed:,} bytes. Raise it, "
+            f"{narrower}or give fewer rows."
         )
 
 
