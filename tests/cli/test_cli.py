@@ -169,7 +169,7 @@ def test_progress_is_a_bar_that_moves_every_two_seconds_on_a_terminal(trained: P
     # with a bar that only epochs move, the longest wait is all of the first epoch
     assert max(after - before for before, after in pairwise(moved)) < 2
     clock = r"(\d:\d\d:\d\d|-:--:--)"
-    layout = rf". {clock} [━╸╺]{{20}} {clock} training 1 network: (starting|[12]/2, .*)"
+    layout = rf". {clock} [━╸╺]{{20}} {clock} training 1 network: (compiling|[12]/2, .*)"
     assert [line for line in drawn if not re.fullmatch(layout, line)] == []
 
 
