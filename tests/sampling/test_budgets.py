@@ -86,7 +86,7 @@ def find_smallest(sample: Callable[[int], Posterior]) -> tuple[int, Posterior]:
         try:
             return budget, sample(budget)
         except UserError as error:
-            named = re.search(r"need ([\d,]+) bytes", str(error))
+            named = re.search(r"need at least ([\d,]+) bytes", str(error))
             assert named, error
             needed = int(named[1].replace(",", ""))
             assert needed > budget
