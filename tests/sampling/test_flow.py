@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from equivocal.sampling.engine.ensembles import draw_noise
-from equivocal.sampling.engine.flow import FlowInfo, flow_step, start_flow
-from equivocal.sampling.engine.queue import Patience
+from equivocal.sampling.engine.flow import flow_step, start_flow
+from equivocal.sampling.engine.queue import History
 from equivocal.sampling.samplers.mean_field import RULE
 from tests.sampling.problems import rows_of, sample_compiled, small
 
@@ -239,13 +239,43 @@ def test_surely_wrong_priors_and_large_counts_converge(seed: int, dtype: str) ->
 
 
 def test_residuals_that_no_longer_fall_are_noticed() -> None:
-    """As on a network's rows: 1e-2, 5e-3, 3e-3, and then round-off; far out all is patience."""
-    patience = Patience(3, 2, 0.7, near=0.05)
+    """As on a network's rows: 1e-2, 5e-3, 3e-3, and then round-off; far out all is history."""
+    history = History(3, 2, 0.7, near=0.05)
     falling = [[1e-2, 5.0, 1e-2], [5e-3, 5.0, 5e-3], [3e-3, 5.0, 2e-3], [3e-3, 5.0, 1e-3]]
     for residual in falling:
-        info = FlowInfo(np.zeros(3), np.array(residual))
-        assert not patience.find_lost(info).any()
-    assert patience.find_lost(FlowInfo(np.zeros(3), np.array([3e-3, 5.0, 5e-4])))[0]
-    patience.renew(np.array([0]))
-    again = patience.find_lost(FlowInfo(np.zeros(3), np.array([4.0, 5.0, 2e-4])))
+        assert not history.find_lost(np.array(residual)).any()
+    assert history.find_lost(np.array([3e-3, 5.0, 5e-4]))[0]
+    history.renew(np.array([0]))
+    again = history.find_lost(np.array([4.0, 5.0, 2e-4]))
     assert not again.any()
+
+
+def test_a_gain_is_expected_of_residuals_that_fall_and_of_no_others() -> None:
+    """A quarter of what the step before gained, a half at most; nothing where none is known."""
+    history = History(6)
+    np.testing.assert_array_equal(history.expect_gain(np.ones(6)), 1)
+    history.renew(np.array([0]))
+    residual = np.array([0.01, 0.2, 0.001, 0.3, 1.5, np.nan])
+    np.testing.assert_allclose(history.expect_gain(residual), [1, 0.8, 0.5, 1, 1, 1])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("variance", [0.01, 1.0, 25.0])
+def test_what_is_returned_is_within_the_tolerance(dtype: str, variance: float) -> None:
+    """The last step is taken unseen; its residuals are at most those that `info` expects."""
+    data = small(num_outputs=20)
+    tolerance = 1e-3 if dtype == "float32" else 1e-6
+    posterior = sample_compiled(
+        *data, dtype=dtype, prior_variance=variance, tolerance=tolerance, diagnose=False
+    )
+    assert posterior.info.converged
+    assert (posterior.info.covariance_residual <= tolerance).all()
+    with jax.enable_x64(True):
+        rows = rows_of(data, prior_variance=variance)
+        factor = np.linalg.cholesky(posterior.covariance.astype(float) / variance)
+        mean = posterior.mean.astype(float) / variance**0.5
+        state = start_flow(jnp.asarray(mean), jnp.asarray(factor))
+        state, _ = flow_step(state, rows, RULE)
+        _, info = flow_step(state, rows, RULE)
+    # beside the tolerance: round-off of a float32 covariance
+    assert np.maximum(*map(np.asarray, info)).max() <= tolerance + (dtype == "float32") * 2e-5

@@ -1,5 +1,8 @@
 """What saves time must not change an answer: each shortcut against the plain way."""
 
+from dataclasses import replace
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -53,6 +56,26 @@ def test_a_last_step_that_is_not_summed_ends_where_more_steps_do() -> None:
     assert np.abs((usual.mean - closer.mean) / sd).max() < 5e-4
     ratio = np.matmul(np.linalg.inv(closer.covariance), usual.covariance) - np.eye(D)
     assert np.linalg.norm(ratio, axis=(1, 2)).max() < 5e-4
+
+
+def test_the_last_outputs_end_in_numpy_where_compiled_programs_end() -> None:
+    """Of 48 outputs three may be left over; in float64, so that nothing but the way can differ."""
+    rng = np.random.default_rng(1)
+    psi = rng.standard_normal((900, 24))
+    strength = np.geomspace(0.1, 8, 48)  # the strongest take more steps
+    targets = rng.random((900, 48)) < 1 / (1 + np.exp(-psi[:, :1] * strength))
+    problem = Problem.build(psi, targets, None, 0.0, 9.0, Likelihood.BERNOULLI, np.float64)
+    settings = replace(SETTINGS, tolerance=1e-7)
+    with jax.enable_x64(True):
+        compiled = run_gaussian(problem, RULE, settings)
+        ended = run_gaussian(problem, RULE, replace(settings, compiled=False))
+    assert compiled.converged.all()
+    assert ended.converged.all()
+    assert not np.array_equal(ended.mean, compiled.mean), "or no output was left to NumPy"
+    np.testing.assert_allclose(ended.mean, compiled.mean, atol=1e-6)
+    assert ended.factor is not None
+    assert compiled.factor is not None
+    np.testing.assert_allclose(ended.factor, compiled.factor, atol=1e-6)
 
 
 def _find_shifts(

@@ -103,8 +103,9 @@ def test_a_neighbouring_solution_is_a_start() -> None:
     found = run_gaussian(problem, RULE, SETTINGS, start=scaled)
     again = run_gaussian(problem, RULE, SETTINGS, start=(expected.mean, expected.factor))
     assert_same(found, expected, 1e-3)
-    assert found.steps.max() <= expected.steps.max()
-    assert (again.steps == 1).all()  # the step that was ready when the residual became known
+    # one more where no step before the first says how fast residuals fall
+    assert found.steps.max() <= expected.steps.max() + 1
+    assert (again.steps == 0).all()  # it is within the tolerance where it starts
 
 
 def test_products_are_shared_where_the_problem_is_not_too_large() -> None:

@@ -57,13 +57,13 @@ GROWTH, SHRINKAGE = 1.5, 0.5
 LONGEST = 0.999_999  # s that still has a finite Δτ
 # In Newton steps of P; where rows are saturated the curvature says nothing.
 LONGEST_CORRECTION = 32.0
-CLOSE = 0.01  # posterior sd: from here one more correction needs no look
+CLOSE = 0.1  # posterior sd: from here one more correction needs no look
 
 
 class Sums(NamedTuple):
-    """What the rows say at a state, in coordinates of G."""
+    """Sums over the rows at a state, in coordinates of G; the curvature includes the prior's."""
 
-    curvature: Float[Array, "K r r"]  # GᵀHG
+    curvature: Float[Array, "K r r"]  # S = GᵀAG = GᵀHG + GᵀG
     gradient: Float[Array, "K r"]  # Gᵀg
     log_likelihood: Float[Array, " K"]  # Σ_n E log p(t_n | θ)
 
@@ -124,7 +124,7 @@ def sum_rows(
     rule: FlowRule,
     nodes: Any,
 ) -> Sums:
-    """Return curvature, gradient and log-likelihood of all rows at N(m, GGᵀ): maths (4), (6)."""
+    """Return S, the gradient and the log-likelihood of all rows at N(m, GGᵀ): maths (4), (6)."""
 
     def sum_block(block: Block) -> Sums:
         B = _project(block, factor, rule)
@@ -137,7 +137,8 @@ def sum_rows(
             log_likelihood=terms.log_likelihood.sum(axis=1),
         )
 
-    return sum_over_blocks(sum_block, rows)
+    sums = sum_over_blocks(sum_block, rows)
+    return sums._replace(curvature=sums.curvature + jnp.matmul(factor.swapaxes(1, 2), factor))
 
 
 @compile_on_call(static_argnames="rule")
@@ -153,10 +154,10 @@ def _sum_shared(
     block, G = Block(*(leaf[0] for leaf in rows)), factor
     mu = mean @ block.features.T + block.offsets
     terms = rule.expectation(mu, spreads[0], block)
-    H = shared.compute_curvatures(block.counts * terms.slope)
+    A = shared.compute_curvatures(block.counts * terms.slope) + jnp.eye(len(G[0]), dtype=G.dtype)
     gradient = terms.error @ block.features
     return Sums(
-        curvature=jnp.matmul(G.swapaxes(1, 2), jnp.matmul(H, G)),
+        curvature=jnp.matmul(G.swapaxes(1, 2), jnp.matmul(A, G)),
         gradient=jnp.matmul(gradient[:, None], G)[:, 0],
         log_likelihood=terms.log_likelihood.sum(axis=1),
     )
@@ -184,26 +185,25 @@ def _choose_damping(
     return jnp.where(known, jnp.where(state.refused, s, relaxed), 0)
 
 
-def _take_symmetric_root(
-    S: Float[Array, "K r r"], s: Float[Array, " K"]
-) -> tuple[Float[Array, "K r r"], Float[Array, " K"]]:
-    """Return ((1−s) I + s S)^(−½) and its log det: the root that particles follow."""
+def _apply_symmetric_root(
+    S: Float[Array, "K r r"], s: Float[Array, " K"], left: Float[Array, "K n r"]
+) -> tuple[Float[Array, "K n r"], Float[Array, " K"]]:
+    """Return `left` C and log det C for the root C = ((1−s) I + s S)^(−½) that particles follow."""
     lam, V = jnp.linalg.eigh(S)
     shrink = 1 / (1 - s[:, None] + s[:, None] * jnp.maximum(lam, np.finfo(lam.dtype).tiny))
     root = jnp.matmul(V * jnp.sqrt(shrink)[:, None], V.swapaxes(1, 2))
-    return root, 0.5 * jnp.log(shrink).sum(axis=1)
+    return jnp.matmul(left, root), 0.5 * jnp.log(shrink).sum(axis=1)
 
 
-def _take_triangular_root(
-    S: Float[Array, "K r r"], s: Float[Array, " K"]
-) -> tuple[Float[Array, "K r r"], Float[Array, " K"]]:
-    """Return C with C Cᵀ = ((1−s) I + s S)⁻¹ and its log det: cheap, and enough for P alone."""
-    identity = jnp.broadcast_to(jnp.eye(S.shape[-1], dtype=S.dtype), S.shape)
+def _apply_triangular_root(
+    S: Float[Array, "K r r"], s: Float[Array, " K"], left: Float[Array, "K n r"]
+) -> tuple[Float[Array, "K n r"], Float[Array, " K"]]:
+    """Return `left` C and log det C, C Cᵀ = ((1−s) I + s S)⁻¹: cheap, and enough for P alone."""
+    identity = jnp.eye(S.shape[-1], dtype=S.dtype)
     L = jnp.linalg.cholesky((1 - s)[:, None, None] * identity + s[:, None, None] * S)
-    root = jax.lax.linalg.triangular_solve(
-        L, identity, left_side=True, lower=True, transpose_a=True
-    )
-    return root, -jnp.log(jnp.diagonal(L, axis1=1, axis2=2)).sum(axis=1)
+    # C = L⁻ᵀ; solved from this side, XLA's CPU program need not transpose L
+    moved = jax.lax.linalg.triangular_solve(L, left.swapaxes(1, 2), left_side=True, lower=True)
+    return moved.swapaxes(1, 2), -jnp.log(jnp.diagonal(L, axis1=1, axis2=2)).sum(axis=1)
 
 
 @compile_on_call(static_argnames="rule")
@@ -213,17 +213,16 @@ def propose(state: FlowState, rule: FlowRule) -> tuple[FlowState, FlowInfo]:
     Returns where (15) would go, with the sums of where it starts, and how far that is from the
     fixed point.
     """
-    G = state.factor
-    S = state.sums.curvature + jnp.matmul(G.swapaxes(1, 2), G)
+    G, S = state.factor, state.sums.curvature
     misfit = S - jnp.eye(S.shape[-1], dtype=S.dtype)
     gradient = state.sums.gradient + jnp.matmul(state.mean[:, None], G)[:, 0]  # Gᵀg̃
     s = _choose_damping(state, misfit, rule)
     if rule.joint:
         s = jnp.broadcast_to(s.min(), s.shape)
-    take_root = _take_symmetric_root if rule.symmetric else _take_triangular_root
-    root, log_det = apply_one_by_one(take_root, S, s)
-    factor = jnp.matmul(G, root)  # maths (14), (15), which solve (7), (8)
-    newton = jnp.matmul(gradient[:, None], root)[:, 0]
+    apply_root = _apply_symmetric_root if rule.symmetric else _apply_triangular_root
+    both = jnp.concatenate([G, gradient[:, None]], axis=1)
+    both, log_det = apply_one_by_one(apply_root, S, s, both)
+    factor, newton = both[:, :-1], both[:, -1]  # maths (14), (15), which solve (7), (8)
     proposal = state._replace(
         mean=state.mean - s[:, None] * jnp.matmul(factor, newton[..., None])[..., 0],
         factor=factor,

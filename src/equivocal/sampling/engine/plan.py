@@ -19,6 +19,7 @@ blocks are also faster, because a block of all outputs in flight stays in the ca
 """
 
 from dataclasses import dataclass
+from functools import cache
 
 import jax
 
@@ -158,8 +159,14 @@ def _pad(num_features: int) -> int:
 
 def find_budget() -> int:
     """Return a quarter of what the device has."""
-    stats = jax.local_devices()[0].memory_stats() or {}
-    return (stats.get("bytes_limit") or measure_memory() // count_local_shards()) // 4
+    limit = _find_limit(jax.local_devices()[0])
+    return (limit or measure_memory() // count_local_shards()) // 4
+
+
+@cache
+def _find_limit(device: jax.Device) -> int:
+    """Return the bytes of a GPU, or 0 for a CPU; kept, since asking a GPU may take 15 ms."""
+    return int((device.memory_stats() or {}).get("bytes_limit", 0))
 
 
 def round_to_power_of_two(n: int) -> int:

@@ -31,7 +31,7 @@ from equivocal.sampling.engine.problem import (
     sample_rows,
     start_near_prior,
 )
-from equivocal.sampling.engine.products import Precision, rotate
+from equivocal.sampling.engine.products import Precision, count_products, rotate
 from equivocal.sampling.engine.programs import PRNGKey, compile_on_call
 from equivocal.sampling.engine.queue import run_flow
 from equivocal.sampling.engine.rows import Rows
@@ -43,6 +43,7 @@ RULE = FlowRule(
 )
 NUM_STEPS = 1_000  # what is not astronomical needs about ten
 SHARED_STEPS = 30  # what needs more is left to more careful products
+FEW = 8  # of so many outputs one may be left to NumPy, which takes thrice as long for each
 BRIEF_STEPS = 30  # of a fit that is only to be compared: its loss hardly changes any more
 NEAR = 0.1  # posterior sd from the fixed point, near enough for that
 MANY_ROWS, SHARE, ROUGH = 100_000, 16, 0.05
@@ -177,6 +178,7 @@ def _run_plain(
     settings: RunSettings,
     plan: Plan,
     found: Fit | None,
+    leave: int = 0,
 ) -> Outcome:
     """Flow by the products of the plan, from what was found before or the prior."""
     # rounding moves the bound that the line search watches by a share of its D nats
@@ -189,6 +191,7 @@ def _run_plain(
         num_steps=settings.num_steps or (BRIEF_STEPS if settings.brief else NUM_STEPS),
         report=settings.tell,
         start_of=None if found is None else _start_from(*found, plan.num_features),
+        leave=leave,
     )
 
 
@@ -199,21 +202,43 @@ def _run_shared(
     plan: Plan,
     found: Fit | None,
 ) -> Outcome:
-    """Flow by products that outputs share, then the plain way those that did not converge."""
+    """Flow by products that outputs share, then in another way those that did not converge.
+
+    The last few outputs are solved in NumPy: a step of the program would take as long for them as
+    for all, and a program for fewer outputs would have to be compiled.
+    """
     turned, U = rotate(problem)
     if found is not None:
         found = found[0] @ U, U.T @ found[1]
-    outcome = _run_plain(turned, rule, replace(settings, num_steps=SHARED_STEPS), plan, found)
+    few = 0 if settings.compiled else _count_last(problem, rule, plan)
+    limited = replace(settings, num_steps=SHARED_STEPS)
+    outcome = _run_plain(turned, rule, limited, plan, found, leave=few)
     assert outcome.factor is not None, "a flow gives a factor"
     outcome.mean, outcome.factor = outcome.mean @ U.T, U @ outcome.factor
     rest = np.flatnonzero(~outcome.converged)
     if len(rest):
         some = problem.select(rest)
-        plan = _plan_flow(some, settings, share=False)
         left = outcome.mean[rest], outcome.factor[rest]
         near = left if all(np.isfinite(part).all() for part in left) else None
-        _put(outcome, rest, _run_plain(some, rule, settings, plan, near))
+        if len(rest) <= few:
+            _put(outcome, rest, _run_small(some, rule, settings, near))
+        else:
+            plan = _plan_flow(some, settings, share=False)
+            _put(outcome, rest, _run_plain(some, rule, settings, plan, near))
     return outcome
+
+
+def _count_last(problem: Problem, rule: FlowRule, plan: Plan) -> int:
+    """Return how many outputs may be left to NumPy: a share of them, and no more than fit.
+
+    The space is that of the compiled programs' own sums, which are over by then. A GPU is left
+    none: it takes another step for all outputs in a tenth of the time.
+    """
+    if rule.expectation is not RULE.expectation or jax.default_backend() != "cpu":
+        return 0
+    D = problem.num_features
+    room = 8 * plan.slots + (count_products(D) // plan.parts if plan.parts else 0)
+    return min(problem.num_outputs // FEW, room // (D + 8))
 
 
 def make_triangular(factor: np.ndarray) -> np.ndarray:
@@ -222,13 +247,18 @@ def make_triangular(factor: np.ndarray) -> np.ndarray:
     Draws are m + G times noise, so that they then depend on the posterior alone.
     """
     # a GPU takes 5 ms for 176 matrices of 101 × 101, its host's LAPACK 70
-    decompose = np.linalg.qr if jax.default_backend() == "cpu" else _decompose
-    upper = np.asarray(decompose(factor.swapaxes(1, 2), mode="r"))
-    sign = np.where(np.diagonal(upper, axis1=1, axis2=2) < 0, -1, 1).astype(factor.dtype)
-    return np.ascontiguousarray((upper * sign[..., None]).swapaxes(1, 2))
+    if jax.default_backend() == "cpu":
+        return np.ascontiguousarray(_triangulate(factor, np))
+    return np.asarray(_triangulate_on_device(factor, jnp))
 
 
-_decompose = compile_on_call(static_argnames="mode")(jnp.linalg.qr)
+def _triangulate(factor: Any, xp: Any) -> Any:
+    upper = xp.linalg.qr(factor.swapaxes(1, 2), mode="r")
+    sign = xp.where(xp.diagonal(upper, axis1=1, axis2=2) < 0, -1, 1).astype(factor.dtype)
+    return (upper * sign[..., None]).swapaxes(1, 2)
+
+
+_triangulate_on_device = compile_on_call(static_argnames="xp")(_triangulate)
 
 
 def _put(outcome: Outcome, outputs: np.ndarray, found: Outcome) -> None:
