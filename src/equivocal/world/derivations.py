@@ -1,8 +1,8 @@
 """Events and the ways to say them: all of them with their probability, or a random sample.
 
 A derivation is one event (a filler for each role), expressed by one construction, with some roles
-mentioned and others not. Both `enumerate_derivations` and `draw_derivations` walk the same
-rules, whole columns at a time; no row is handled by itself.
+mentioned and others not. Both `enumerate_derivations` and `draw_derivations` apply the same rules,
+to whole columns at a time.
 """
 
 from collections import Counter
@@ -50,7 +50,7 @@ def bound_derivations(grammar: Grammar) -> float:
         shares = zip(action.shares, grammar.constructions, strict=True)
         for number, (share, construction) in enumerate(shares):
             optional = sum(construction.mentioned[role] < 1 for role in construction.order)
-            # as floats: an integer of NumPy's would be 0 from 2⁶⁴ on
+            # in floats, because integers of NumPy overflow to 0 at 2⁶⁴
             tellings = (1 + ways[number]) * 2.0 ** min(int(optional), 1000)
             total += events * tellings if share > 0 else 0
     return total
@@ -68,7 +68,7 @@ def enumerate_derivations(grammar: Grammar) -> Derivations:
 
 
 def _enumerate_noise(meant: Derivations, grammar: Grammar) -> Derivations:
-    """Split each row into what it is heard as: undisturbed, or affected by one noise."""
+    """Split each row by what is heard: the sentence undisturbed, or affected by one noise."""
     parts, found = [], [find_struck(meant, each) for each in grammar.disturbances]
     left = _compute_undisturbed(meant, found, grammar)
     for rows, disturbance in zip(found, grammar.disturbances, strict=True):
@@ -76,7 +76,7 @@ def _enumerate_noise(meant: Derivations, grammar: Grammar) -> Derivations:
         heard = np.full(len(rows), disturbance.heard, dtype=np.int32)
         weight = struck.weight * disturbance.probability
         parts.append(replace(struck, construction=heard, weight=weight))
-    undisturbed = np.flatnonzero(left > ROUND_OFF)  # noise may leave nothing as it was meant
+    undisturbed = np.flatnonzero(left > ROUND_OFF)  # noise may affect every sentence
     return _concatenate([meant.reweight(meant.weight * left).take(undisturbed), *parts])
 
 
@@ -120,7 +120,7 @@ def _explain_noise(
 
 
 def _draw_noise(meant: Derivations, uniform: NDArray[np.float64], grammar: Grammar) -> Derivations:
-    """Draw what each row is heard as, from one number for each."""
+    """Draw what is heard of each row, by one uniform number for each."""
     struck = [find_struck(meant, each) for each in grammar.disturbances]
     edge = _compute_undisturbed(meant, struck, grammar)  # below it, a row stays as it was meant
     heard = meant.construction.copy()
@@ -164,7 +164,7 @@ def _enumerate_wordings(
             continue
         silent = said.copy()
         said[:, role] = present
-        # a role the event lacks is neither said nor unsaid: it keeps its one row
+        # only rows whose event has the role are split into said and unsaid
         both = np.flatnonzero(present)
         factor = np.where(present, chance, 1.0)
         weight = np.concatenate([weight * factor, weight[both] * (1 - chance)])
@@ -175,7 +175,7 @@ def _enumerate_wordings(
 
 
 def draw_derivations(grammar: Grammar, size: int, rng: np.random.Generator) -> Derivations:
-    """Draw `size` rows, each of weight one; a longer sample begins with a shorter one."""
+    """Draw `size` rows, each of weight one; a longer sample begins with the same rows."""
     num_roles = len(grammar.lexicon.roles)
     uniform = rng.random((size, 2 + 2 * num_roles))  # a row's numbers are drawn together
     kind_at, telling_at = uniform[:, 0], uniform[:, 1].copy()
@@ -211,7 +211,7 @@ def _pick(probabilities: NDArray[np.float64], uniform: NDArray[np.float64]) -> N
 def _pick_and_rescale(
     probabilities: NDArray[np.float64], uniform: NDArray[np.float64]
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Pick as `_pick`; where a number lies inside its interval, from 0 to 1, is again uniform."""
+    """Pick as `_pick`; also return each number's position in its interval, uniform on [0, 1)."""
     picked = _pick(probabilities, uniform)
     edges = np.concatenate([[0.0], np.cumsum(probabilities)])
     low, high = (edges / edges[-1])[picked], (edges / edges[-1])[picked + 1]
@@ -221,7 +221,7 @@ def _pick_and_rescale(
 def _split_by_rule(
     action: Action, role: int, choices: tuple[Choice, ...], fillers: Columns, grammar: Grammar
 ) -> list[tuple[Choice, NDArray[np.intp]]]:
-    """Split rows by the rule that is responsible for them, the first that fits."""
+    """Split rows by the rule that applies to them, which is the first that fits."""
     open_rows = np.arange(len(fillers))
     parts = []
     for choice in choices:

@@ -1,9 +1,9 @@
 """The same world with other probabilities: other values of its parameters, or no noise.
 
-Other values of parameters change how often something happens or is misheard, but not what can. So a
-world is enumerated once, and only its weights are computed anew: in a few milliseconds, for fits
-and for listeners who do not know the values. Networks of listeners who take every sentence
-literally are trained in the world that `remove_noise` returns.
+Other values of parameters change how often something happens or is misheard, but not what is
+possible. So a world is enumerated once, and only its weights are computed anew: in a few
+milliseconds, for fits and for listeners who do not know the values. Networks of listeners who take
+every sentence literally are trained in the world that `remove_noise` returns.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ from equivocal.world.world import World
 __all__ = ["remove_noise"]
 
 
-INSIDE = 1e-9  # distance kept from the ends of a range, at which derivations would vanish
+INSIDE = 1e-9  # least distance from the ends of a range, where some derivations have probability 0
 
 
 class Reweighting:
@@ -38,7 +38,7 @@ class Reweighting:
     Attributes
     ----------
     world : World
-        With its values moved inside.
+        The world with its values moved inside.
     """
 
     def __init__(self, world: World) -> None:
